@@ -6,7 +6,7 @@
 Hooks on the experts of each layer get the hidden states, the chosen experts and their weights, as transformers' own
 router made them (PyTorch, float32, eager attention). What each expert gives for a token is computed from its matrices,
 and their weighted sum is compared with what the module returns. Each prompt is run by itself. The file has the form of
-profile.json (ir/plan/expert_profile.h). Needs PyTorch and transformers.
+profile.json (ir/experts/expert_profile.h). Needs PyTorch and transformers.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--out", type=Path, default=REPO / "tests/data/tinymoe_profile.json", help="the file to write")
     out = parser.parse_args().out
     torch.set_num_threads(1)  # one order of summation
-    lines = (REPO / "frontends/analyze/prompts.jsonl").read_text().splitlines()
+    lines = (REPO / "frontends/measure/prompts.jsonl").read_text().splitlines()
     prompts = [json.loads(line) for line in lines]
     model = AutoModelForCausalLM.from_pretrained(
         REPO / "models/tinymoe", dtype=torch.float32, attn_implementation="eager").eval()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the prompts that are bundled with `moec analyze`, for --prompts default.
 
-    scripts/make_prompt_suite.py --out frontends/analyze/prompts.jsonl
+    scripts/make_prompt_suite.py --out frontends/measure/prompts.jsonl
 
 Twelve documents of about 256 bytes in each of four categories: code and prose are pieces of the scripts and documents of
 this project, from the beginning of a line to its end; arithmetic and records are of the generators of tinymoe's
@@ -41,7 +41,7 @@ def pieces(text, rng):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=REPO / "frontends/analyze/prompts.jsonl", help="the file to write")
+    parser.add_argument("--out", type=Path, default=REPO / "frontends/measure/prompts.jsonl", help="the file to write")
     out = parser.parse_args().out
     rng = random.Random(SEED)
     size = 4 * COUNT * SIZE

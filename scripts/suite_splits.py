@@ -8,7 +8,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
 TINYMOE = REPO / "models/tinymoe"
-SUITE = REPO / "frontends/analyze/prompts.jsonl"
+SUITE = REPO / "frontends/measure/prompts.jsonl"
 WINDOW = 256  # tokens, of which no prompt has more
 
 

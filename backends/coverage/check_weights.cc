@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "backends/coverage/graph_digest.h"
+#include "backends/emit/moe_layers.h"
 #include "backends/files/block_digests.h"
-#include "backends/files/moe_layers.h"
-#include "backends/weights/weight_reader.h"
+#include "backends/weights/views/weight_reader.h"
 #include "ir/analysis/find_experts.h"
 #include "ir/base/at.h"
-#include "ir/plan/expert_runs.h"
+#include "ir/experts/expert_runs.h"
 
 namespace moec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/files/data_layout.h"
+#include "backends/emit/data_layout.h"
 
 namespace moec {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "backends/emit/emit.h"
 #include "backends/files/block_digests.h"
-#include "backends/files/emit.h"
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/weights/weight_reader.h"
+#include "backends/weights/views/weight_reader.h"
 #include "ir/base/refusals.h"
 
 namespace moec {

@@ -5,7 +5,7 @@
 #include "backends/manifest/check_parts.h"
 #include "backends/manifest/expert_grid.h"
 #include "ir/base/at.h"
-#include "ir/plan/expert_runs.h"
+#include "ir/experts/expert_runs.h"
 
 namespace moec::manifest {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/manifest/manifest.h"
-#include "ir/plan/expert_sets.h"
+#include "ir/experts/expert_sets.h"
 
 namespace moec {
 

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "backends/files/weight_record.h"
+#include "backends/emit/weight_record.h"
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
+#include "ir/experts/top_k_policy.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/type.h"
-#include "ir/plan/plan.h"
-#include "ir/plan/top_k_policy.h"
+#include "ir/model/plan.h"
 #include "ir/target/target.h"
 
 namespace moec::manifest {
@@ -66,8 +66,8 @@ struct Build {
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
   std::vector<Budget> budgets;
-  std::string weights;      // ir/plan/weight_policy.h, as text
-  std::string expert_mask;  // ir/plan/expert_sets.h, as text; empty: none
+  std::string weights;      // ir/model/weight_policy.h, as text
+  std::string expert_mask;  // ir/experts/expert_sets.h, as text; empty: none
   bool operator==(const Build&) const = default;
 };
 
@@ -254,7 +254,7 @@ struct Device {
 
 struct Node {
   std::string name;
-  std::string experts;  // ir/plan/expert_sets.h, as text; empty: all of its layers
+  std::string experts;  // ir/experts/expert_sets.h, as text; empty: all of its layers
   int64_t stage = 0, stages = 1;
   int64_t first_layer = 0, layers = 0;
   bool operator==(const Node&) const = default;
@@ -266,7 +266,7 @@ struct TopKLayer {
 };
 
 struct TopKForm {
-  std::string name;  // ir/plan/top_k_forms.h
+  std::string name;  // ir/experts/top_k_forms.h
   std::vector<TopKLayer> layers;
   int64_t bytes_active = 0, macs_active = 0;
   bool operator==(const TopKForm&) const = default;

@@ -1,13 +1,13 @@
-// The forms of top-k of an export (ir/plan/top_k_forms.h), and which graphs of its shards belong to
-// them.
+// The forms of top-k of an export (ir/experts/top_k_forms.h), and which graphs of its shards belong
+// to them.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "backends/manifest/manifest.h"
-#include "ir/plan/expert_sets.h"
-#include "ir/plan/top_k_forms.h"
+#include "ir/experts/expert_sets.h"
+#include "ir/experts/top_k_forms.h"
 
 namespace moec {
 

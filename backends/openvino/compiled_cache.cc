@@ -15,8 +15,8 @@
 #include <system_error>
 #include <vector>
 
+#include "backends/emit/emit.h"
 #include "backends/files/digest.h"
-#include "backends/files/emit.h"
 #include "backends/manifest/file_names.h"
 #include "backends/openvino/test_run.h"
 

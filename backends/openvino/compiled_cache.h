@@ -15,7 +15,7 @@
 #include <string>
 
 #include "backends/openvino/openvino_api.h"
-#include "backends/runtime/engine.h"
+#include "backends/runtime/session/engine.h"
 
 namespace moec {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "backends/runtime/engine.h"
+#include "backends/runtime/session/engine.h"
 
 namespace moec {
 

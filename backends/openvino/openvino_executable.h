@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/openvino/openvino_api.h"
-#include "backends/runtime/engine.h"
+#include "backends/runtime/session/engine.h"
 
 namespace moec {
 

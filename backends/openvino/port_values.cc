@@ -1,6 +1,6 @@
 #include "backends/openvino/port_values.h"
 
-#include "backends/weights/convert.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/files/emit.h"
+#include "backends/emit/emit.h"
 
 namespace moec {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <optional>
 
-#include "backends/weights/held_view.h"
-#include "backends/weights/weight_pager.h"
-#include "backends/weights/weight_reader.h"
+#include "backends/weights/views/held_view.h"
+#include "backends/weights/views/weight_pager.h"
+#include "backends/weights/views/weight_reader.h"
 #include "ir/graph/shard.h"
 
 namespace moec {

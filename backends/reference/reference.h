@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/weights/weight_pager.h"
-#include "backends/weights/weight_reader.h"
+#include "backends/weights/views/weight_pager.h"
+#include "backends/weights/views/weight_reader.h"
 #include "ir/graph/shard.h"
 
 namespace moec {

@@ -4,7 +4,7 @@
 #include "backends/reference/reference.h"
 #include "backends/reference/rounding.h"
 #include "ir/graph/port_names.h"
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/weights/convert.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {

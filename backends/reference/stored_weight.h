@@ -5,9 +5,9 @@
 
 #include <variant>
 
-#include "backends/weights/half_products.h"
-#include "backends/weights/held_view.h"
-#include "backends/weights/mapped_values.h"
+#include "backends/weights/views/half_products.h"
+#include "backends/weights/views/held_view.h"
+#include "backends/weights/views/mapped_values.h"
 
 namespace moec {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/residency/chosen_step.h"
-#include "ir/plan/expert_profile.h"
+#include "ir/experts/expert_profile.h"
 
 namespace moec {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backends/residency/expert_policy.h"
-#include "ir/plan/expert_profile.h"
+#include "ir/experts/expert_profile.h"
 
 namespace moec {
 

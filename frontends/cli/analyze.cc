@@ -3,17 +3,17 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "frontends/analyze/analysis_json.h"
-#include "frontends/analyze/analysis_table.h"
-#include "frontends/analyze/analyze_model.h"
-#include "frontends/analyze/tabulate_model.h"
-#include "frontends/analyze/tabulated_json.h"
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/process/stop_signals.h"
+#include "frontends/jobs/analyze/analysis_json.h"
+#include "frontends/jobs/analyze/analysis_table.h"
+#include "frontends/jobs/analyze/analyze_model.h"
+#include "frontends/jobs/analyze/tabulate_model.h"
+#include "frontends/jobs/analyze/tabulated_json.h"
 
 namespace moec {
 namespace {

@@ -4,14 +4,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "frontends/calibrate/calibrate_model.h"
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/calibrate_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_calibration.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/process/stop_signals.h"
+#include "frontends/jobs/calibrate/calibrate_model.h"
 
 namespace moec {
 namespace {

@@ -5,18 +5,18 @@
 
 #include "backends/files/output_file.h"
 #include "backends/targets/explain_rule.h"
-#include "frontends/check/check_folder.h"
-#include "frontends/check/check_json.h"
-#include "frontends/check/expected_placement.h"
-#include "frontends/check/measured.h"
-#include "frontends/check/measured_json.h"
-#include "frontends/check/sarif.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_check.h"
 #include "frontends/cli/print/print_measured.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/jobs/check/check_folder.h"
+#include "frontends/jobs/check/check_json.h"
+#include "frontends/jobs/check/expected_placement.h"
+#include "frontends/jobs/check/measured.h"
+#include "frontends/jobs/check/measured_json.h"
+#include "frontends/jobs/check/sarif.h"
 
 namespace moec {
 namespace {

@@ -11,11 +11,12 @@
 #include "frontends/cli/print/print_comparison.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/compare/compare_exports.h"
-#include "frontends/compare/compare_golden.h"
-#include "frontends/compare/comparison_json.h"
-#include "frontends/compare/group_report.h"
-#include "frontends/inspect/path_kind.h"
+#include "frontends/jobs/compare/compare_exports.h"
+#include "frontends/jobs/compare/compare_golden.h"
+#include "frontends/jobs/compare/comparison_json.h"
+#include "frontends/jobs/compare/group_report.h"
+#include "frontends/jobs/inspect/path_kind.h"
+#include "frontends/jobs/validate/validate_model.h"
 
 namespace moec {
 namespace {
@@ -67,6 +68,12 @@ Result<CompareReport> compare_texts(CompareOptions options, bool quiet) {
   return report;
 }
 
+ComparedShard compared_shard(const ShardReport& shard) {
+  ComparedShard compared{shard.shard, {shard.alone, {}}, {}};
+  if (shard.cache) compared.cache = {*shard.cache, {}};
+  return compared;
+}
+
 // A golden has its own text, and so its own windows.
 Result<CompareReport> compare_golden(const CompareOptions& options) {
   if (!options.texts.empty() || !options.tokens_file.empty())
@@ -75,7 +82,13 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
                 {.file = options.reference});
   SessionOptions session = options.session;
   session.top_k = options.top_k;
-  return compare_with_golden({options.reference, options.compared, session, options.limits});
+  MOEC_ASSIGN(const Golden golden, Golden::open(options.reference));
+  MOEC_ASSIGN(const ValidationReport validation,
+              validate_model(options.compared, golden, session, ThresholdTable::builtin()));
+  CompareGoldenOptions compared{options.compared, session, options.limits, {}};
+  for (const ShardReport& shard : validation.shards)
+    compared.shards.push_back(compared_shard(shard));
+  return compare_with_golden(golden, compared);
 }
 
 int run_compare(const CompareFlags& flags) {

@@ -8,16 +8,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/files/run_program.h"
+#include "backends/files/spawn_program.h"
 #include "backends/targets/load_target.h"
-#include "frontends/check/list_contexts.h"
-#include "frontends/check/measured.h"
-#include "frontends/check/measured_json.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_measured.h"
+#include "frontends/jobs/check/list_contexts.h"
+#include "frontends/jobs/check/measured.h"
+#include "frontends/jobs/check/measured_json.h"
 #include "ir/base/invariant.h"
 
 namespace moec {

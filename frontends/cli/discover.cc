@@ -1,17 +1,17 @@
 // moec discover: which experts a text wants, by running a model without them.
-#include "frontends/residency/discover.h"
+#include "frontends/jobs/residency/discover.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/process/stop_signals.h"
 
 namespace moec {
 namespace {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/export_flags.h"
 #include "frontends/cli/flags/required_source.h"
@@ -11,7 +12,6 @@
 #include "frontends/cli/print/print_export.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/export/export_model.h"
-#include "frontends/process/stop_signals.h"
 
 namespace moec {
 namespace {

@@ -3,13 +3,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/weights/equal_tensors.h"
+#include "backends/weights/views/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/family_report.h"
 #include "frontends/cli/print/findings.h"
-#include "frontends/family/family_json.h"
-#include "frontends/hf/checkpoint.h"
+#include "frontends/jobs/family/family_json.h"
+#include "frontends/sources/hf/checkpoint.h"
 
 namespace moec {
 namespace {

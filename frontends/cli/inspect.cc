@@ -8,8 +8,8 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_inspect.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/inspect/inspect_json.h"
-#include "frontends/inspect/inspect_source.h"
+#include "frontends/jobs/inspect/inspect_json.h"
+#include "frontends/jobs/inspect/inspect_source.h"
 #include "ir/text/text.h"
 
 namespace moec {

@@ -12,9 +12,9 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/plan/place_nodes.h"
-#include "frontends/report/report_json.h"
+#include "frontends/jobs/plan/place_nodes.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

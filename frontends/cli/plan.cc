@@ -13,8 +13,8 @@
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/plan/plan_json.h"
-#include "frontends/plan/plan_source.h"
+#include "frontends/jobs/plan/plan_json.h"
+#include "frontends/jobs/plan/plan_source.h"
 
 namespace moec {
 namespace {

@@ -1,5 +1,5 @@
 // moec prepack: puts the experts that texts want most into one file, from which a run begins.
-#include "frontends/residency/prepack.h"
+#include "frontends/jobs/residency/prepack.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>

@@ -11,7 +11,7 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/compare/probe_groups.h"
+#include "frontends/jobs/compare/probe_groups.h"
 
 namespace moec {
 namespace {
@@ -53,7 +53,7 @@ void add_document_flags(CLI::App& command, ProbeOptions& options) {
   command
       .add_option("--prompts", options.prompts,
                   "A suite of prompts to measure the choices on: default, or a file "
-                  "(frontends/analyze/README.md)")
+                  "(frontends/jobs/analyze/README.md)")
       ->excludes(prompt);
   command.add_option("--text", options.texts, "Text files to measure on, each a document")
       ->excludes(prompt)

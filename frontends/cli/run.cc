@@ -7,6 +7,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/text/write_text.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
@@ -17,13 +19,11 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_spans.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/formats/read_shard.h"
-#include "frontends/run/expert_report.h"
-#include "frontends/run/label_text.h"
-#include "frontends/run/memory_report.h"
-#include "frontends/run/routing_report.h"
-#include "frontends/run/run_json.h"
-#include "frontends/run/write_text.h"
+#include "frontends/jobs/run/expert_report.h"
+#include "frontends/jobs/run/label_text.h"
+#include "frontends/jobs/run/memory_report.h"
+#include "frontends/jobs/run/routing_report.h"
+#include "frontends/jobs/run/run_json.h"
 #include "ir/base/output_apart.h"
 #include "ir/graph/port_names.h"
 

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "backends/files/stop_signals.h"
+#include "backends/formats/read_shard.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/engine_flags.h"
@@ -12,10 +14,8 @@
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/formats/read_shard.h"
-#include "frontends/process/stop_signals.h"
-#include "frontends/run/expert_report.h"
-#include "frontends/serve/serve_model.h"
+#include "frontends/jobs/run/expert_report.h"
+#include "frontends/jobs/serve/serve_model.h"
 
 namespace moec {
 namespace {

@@ -1,5 +1,5 @@
 // moec simulate: what caches of experts would do with a trace.
-#include "frontends/residency/simulate.h"
+#include "frontends/jobs/residency/simulate.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/files/output_file.h"
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/flags/byte_flags.h"
@@ -17,9 +18,8 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/inspect/path_kind.h"
-#include "frontends/process/stop_signals.h"
-#include "frontends/residency/cache_routing.h"
+#include "frontends/jobs/inspect/path_kind.h"
+#include "frontends/jobs/residency/cache_routing.h"
 #include "ir/base/output_apart.h"
 #include "ir/base/parse_number.h"
 

@@ -4,16 +4,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/split_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_split.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/process/stop_signals.h"
-#include "frontends/split/export_split_json.h"
-#include "frontends/split/split_export.h"
-#include "frontends/split/split_json.h"
-#include "frontends/split/split_model.h"
+#include "frontends/jobs/split/export_split_json.h"
+#include "frontends/jobs/split/split_export.h"
+#include "frontends/jobs/split/split_json.h"
+#include "frontends/jobs/split/split_model.h"
 
 namespace moec {
 namespace {

@@ -12,13 +12,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "backends/files/process.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/process/process.h"
-#include "frontends/report/report_json.h"
 #include "ir/base/invariant.h"
 #include "ir/base/refusals.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -3,14 +3,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/process/stop_signals.h"
-#include "frontends/residency/trace_model.h"
+#include "frontends/jobs/residency/trace_model.h"
 
 namespace moec {
 namespace {

@@ -4,14 +4,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/upcycle_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_upcycle.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/process/stop_signals.h"
-#include "frontends/upcycle/upcycle_json.h"
+#include "frontends/jobs/upcycle/upcycle_json.h"
 
 namespace moec {
 namespace {

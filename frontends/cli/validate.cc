@@ -11,9 +11,9 @@
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_validation.h"
-#include "frontends/validate/record_validation.h"
-#include "frontends/validate/validate_model.h"
-#include "frontends/validate/validation_json.h"
+#include "frontends/jobs/validate/record_validation.h"
+#include "frontends/jobs/validate/validate_model.h"
+#include "frontends/jobs/validate/validation_json.h"
 
 namespace moec {
 namespace {
@@ -75,7 +75,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->required();
   command->add_option("--thresholds", flags->thresholds,
                       "A file of thresholds by bits, with the fields of "
-                      "frontends/validate/thresholds.json (default: that file)");
+                      "frontends/jobs/validate/thresholds.json (default: that file)");
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "backends/formats/format.h"
 #include "backends/manifest/written_file.h"
-#include "frontends/formats/format.h"
-#include "frontends/hf/checkpoint.h"
-#include "frontends/source/open_source.h"
+#include "frontends/sources/hf/checkpoint.h"
+#include "frontends/sources/open_source.h"
 #include "ir/base/json.h"
 #include "ir/base/json_output.h"
 
@@ -20,12 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// What runtime/zaya_ane.swift fixes in its code.
-constexpr int64_t kBookFrequencies = 32;
-constexpr double kBookTheta = 5e6;
-constexpr int64_t kBookRows = 8192;
-constexpr int64_t kBookHeadSlices = 2;
-
 std::string model_name(const std::string& source) {
   const fs::path path = fs::path(source).lexically_normal();
   const fs::path last = path.has_filename() ? path : path.parent_path();
@@ -33,10 +27,6 @@ std::string model_name(const std::string& source) {
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;
-}
-
-tl::unexpected<Diagnostics> refuse(const std::string& what, const std::string& instead) {
-  return fail("compat.ane_book", "the runtimes of the ane-book do not support " + what, instead);
 }
 
 // The package that a graph file lies in: the folder above Data/com.apple.CoreML/model.mlmodel.
@@ -85,46 +75,6 @@ ordered_json describe_head(const Manifest& manifest) {
   return slices;
 }
 
-// What the options of an export decide.
-Status check_form(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
-  if (!format_of(build.format).has(FormatOption::ane_book))
-    return refuse("formats other than Core ML", "--target ane");
-  if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
-  if (build.layout != Layout::channels)
-    return refuse("layouts with the tokens on the last axis", "--layout channels");
-  if (plan.build.layers_per_shard > 0)
-    return refuse("whole layers in one shard", "leave --layers-per-shard out");
-  if (build.cache == CacheForm::none)
-    return refuse("models without a KV cache", "leave --compat out");
-  if (build.cache != CacheForm::blend) return refuse("a KV cache as inputs", "--kv state");
-  if (plan.build.host_routing)
-    return refuse("routers in shards of their own",
-                  "--routing rank or iterate, without --experts-per-shard");
-  if (build.context > kBookRows)
-    return refuse(fmt::format("a KV cache of more than {} rows", kBookRows),
-                  fmt::format("--context {}", kBookRows));
-  if (!one_package_a_shard)
-    return refuse("a package for each token width", "--tokens 1, or --widths range");
-  return {};
-}
-
-// What the model decides.
-Status check_architecture(const Plan& plan) {
-  for (const ShardDecl& shard : plan.shards)
-    if (shard.kind == ShardKind::mlp)
-      return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
-  for (const LayerConfig& layer : plan.model.layers)
-    if (layer.chunk > 0 || !layer.rotated)
-      return refuse("attention in chunks or layers without rotary embeddings",
-                    "leave --compat out");
-  if (!plan.model.more_attention.empty() || plan.model.norms_feed_forward())
-    return refuse("layers whose attention differs, or norms behind attention and experts",
-                  "leave --compat out");
-  if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
-    return refuse("convolved attention or routers that carry a state", "leave --compat out");
-  return {};
-}
-
 }  // namespace
 
 OutNames ane_book_names(const ExportOptions& options) {
@@ -135,33 +85,6 @@ OutNames ane_book_names(const ExportOptions& options) {
   names.stem_prefix = model + "_ane/";
   names.runtime_meta = model + "_runtime_meta.json";
   return names;
-}
-
-void cut_for_ane_book(CutOptions& cuts) {
-  cuts.keep_moe_layers = true;
-  cuts.least_head_slices = kBookHeadSlices;
-}
-
-Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
-  MOEC_TRY(check_form(plan, build, one_package_a_shard));
-  return check_architecture(plan);
-}
-
-void note_fixed_in_book(const Plan& plan, Diagnostics& notes) {
-  const RopeConfig& rope = plan.model.attention.rope;
-  if (rope.dims / 2 == kBookFrequencies && rope.theta == kBookTheta &&
-      rope.scaling == RopeScaling::none)
-    return;
-  notes.push_back(
-      {Severity::warning,
-       "export.book_rotation",
-       fmt::format("the runtimes of the ane-book compute {} rotary frequencies of base {}, this "
-                   "model has {} of base {}{}",
-                   kBookFrequencies, kBookTheta, rope.dims / 2, rope.theta,
-                   rope.scaling == RopeScaling::none ? "" : ", scaled"),
-       "set ropeHalf and the tables of runtime/zaya_ane.swift by rope.bin "
-       "(backends/coreml/README.md)",
-       {}});
 }
 
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,

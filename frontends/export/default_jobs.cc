@@ -1,6 +1,6 @@
 #include "frontends/export/default_jobs.h"
 
-#include "backends/weights/weight_reader.h"
+#include "backends/weights/views/weight_reader.h"
 
 namespace moec {
 

@@ -1,10 +1,10 @@
 #include "frontends/export/export_files.h"
 
+#include "backends/formats/format.h"
 #include "backends/manifest/file_names.h"
 #include "backends/output/carried_files.h"
-#include "frontends/export/compile_shard.h"
-#include "frontends/formats/format.h"
-#include "frontends/source/open_source.h"
+#include "frontends/compile/compile_shard.h"
+#include "frontends/sources/open_source.h"
 
 namespace moec {
 

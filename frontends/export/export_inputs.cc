@@ -8,15 +8,15 @@
 #include <filesystem>
 #include <span>
 
-#include "backends/calibration/calibration_index.h"
-#include "backends/calibration/sensitivity.h"
 #include "backends/files/digest.h"
-#include "backends/runtime/calibration.h"
-#include "frontends/hf/checkpoint.h"
-#include "frontends/hf/index.h"
-#include "frontends/source/open_source.h"
+#include "backends/runtime/text/tagger_biases.h"
+#include "backends/weights/calibration/calibration_index.h"
+#include "backends/weights/calibration/sensitivity.h"
+#include "frontends/sources/hf/checkpoint.h"
+#include "frontends/sources/hf/index.h"
+#include "frontends/sources/open_source.h"
 #include "ir/base/regular_file.h"
-#include "ir/plan/expert_groups.h"
+#include "ir/experts/expert_groups.h"
 
 namespace moec {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "backends/output/journal_text.h"
 #include "frontends/export/export_options.h"
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

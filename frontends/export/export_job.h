@@ -6,13 +6,13 @@
 #include <functional>
 #include <string>
 
-#include "backends/calibration/calibration_stats.h"
 #include "backends/output/journal.h"
 #include "backends/output/out_folder.h"
+#include "backends/weights/calibration/calibration_stats.h"
 #include "backends/weights/encode/calibrated_encoder.h"
-#include "backends/weights/weight_reader.h"
+#include "backends/weights/views/weight_reader.h"
 #include "frontends/export/export_options.h"
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/report/report_json.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -1,4 +1,4 @@
-// The report of an export as JSON (frontends/report/report_json.h).
+// The report of an export as JSON (ir/base/report_json.h).
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "backends/formats/format.h"
 #include "frontends/export/export_gguf.h"
 #include "frontends/export/target_exports.h"
-#include "frontends/formats/format.h"
 
 namespace moec {
 

@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include "backends/files/sync_tree.h"
+#include "backends/formats/format.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
 #include "backends/output/files_in_place.h"
-#include "backends/runtime/text_windows.h"
+#include "backends/runtime/text/text_windows.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/export_files.h"
 #include "frontends/export/report.h"
-#include "frontends/formats/format.h"
-#include "frontends/source/open_source.h"
+#include "frontends/sources/open_source.h"
 #include "ir/base/process_memory.h"
 
 namespace moec {

@@ -7,30 +7,31 @@
 
 #include "backends/files/digest.h"
 #include "backends/output/carried_files.h"
-#include "backends/runtime/calibration.h"
-#include "backends/runtime/span_tags.h"
-#include "backends/runtime/tokenizer.h"
-#include "backends/weights/equal_tensors.h"
+#include "backends/runtime/text/span_tags.h"
+#include "backends/runtime/text/tagger_biases.h"
+#include "backends/runtime/text/tokenizer.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "frontends/compile/ane_book_form.h"
+#include "frontends/compile/auto_bits.h"
+#include "frontends/compile/calibrated_inputs.h"
+#include "frontends/compile/compile_shard.h"
+#include "frontends/compile/describe_export.h"
+#include "frontends/compile/export_compile.h"
+#include "frontends/compile/find_folds.h"
+#include "frontends/compile/plan_top_k.h"
+#include "frontends/compile/weight_values.h"
 #include "frontends/export/ane_book.h"
-#include "frontends/export/auto_bits.h"
-#include "frontends/export/calibrated_inputs.h"
-#include "frontends/export/compile_shard.h"
 #include "frontends/export/default_jobs.h"
-#include "frontends/export/describe_export.h"
-#include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
-#include "frontends/export/find_folds.h"
 #include "frontends/export/plan_memory.h"
-#include "frontends/export/plan_top_k.h"
-#include "frontends/export/weight_values.h"
-#include "frontends/gguf/open_gguf.h"
-#include "frontends/source/open_source.h"
+#include "frontends/sources/gguf/open_gguf.h"
+#include "frontends/sources/open_source.h"
 #include "ir/base/invariant.h"
 #include "ir/base/name_file.h"
-#include "models/build/build_shard.h"
+#include "models/cluster/measure_plan.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
-#include "models/plan/measure_plan.h"
+#include "models/shards/build_shard.h"
 #include "models/tensors/rope.h"
 
 namespace moec {
@@ -131,7 +132,7 @@ Result<PlannedBytes> keep_budgets(const Plan& plan, const ExportOptions& options
   const CompileOptions& compile = options.compile;
   const CutOptions& cuts = compile.cuts;
   PlannedBytes bytes;
-  bytes.encoder.limit = encoder_limit(options, targets);
+  bytes.encoder.limit = encoder_limit(options.compile, options.resources, targets);
   std::function<void(const Shard&)> visit;
   if (!compile.calibration.empty())
     visit = [&](const Shard& placed) { bytes.encoder.take(placed); };

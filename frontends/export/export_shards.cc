@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "backends/coverage/weight_recorder.h"
-#include "frontends/export/calibrated_inputs.h"
-#include "frontends/export/describe_export.h"
-#include "frontends/export/export_compile.h"
+#include "backends/formats/emit_shard.h"
+#include "frontends/compile/calibrated_inputs.h"
+#include "frontends/compile/describe_export.h"
+#include "frontends/compile/export_compile.h"
+#include "frontends/compile/weight_values.h"
 #include "frontends/export/export_units.h"
 #include "frontends/export/parallel_targets.h"
-#include "frontends/export/weight_values.h"
-#include "frontends/formats/emit_shard.h"
 #include "ir/base/refusals.h"
 
 namespace moec {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/manifest/manifest.h"
-#include "frontends/export/compile_shard.h"
+#include "frontends/compile/compile_shard.h"
 #include "frontends/export/export_job.h"
 #include "passes/pipeline.h"
 

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "backends/files/output_file.h"
+#include "frontends/compile/weight_values.h"
 #include "frontends/export/parallel_targets.h"
-#include "frontends/export/weight_values.h"
 #include "ir/base/at.h"
 #include "ir/base/refusals.h"
 #include "ir/graph/scalar.h"

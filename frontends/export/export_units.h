@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "backends/formats/format.h"
 #include "backends/manifest/manifest_file.h"
-#include "frontends/formats/format.h"
 
 namespace moec {
 

@@ -1,6 +1,6 @@
 #include "frontends/export/parallel_targets.h"
 
-#include "backends/weights/shared_views.h"
+#include "backends/weights/views/shared_views.h"
 #include "ir/base/refusals.h"
 
 namespace moec {

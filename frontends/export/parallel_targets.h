@@ -12,8 +12,8 @@ namespace moec {
 
 // Runs `work` for every target, each on a thread of its own, and waits for all. The reader of the
 // job that `work` gets shares the bytes that it reads with those of the other targets
-// (backends/weights/shared_views.h). `views` is parallel to `jobs`: the views that the work will
-// read, in that order.
+// (backends/weights/views/shared_views.h). `views` is parallel to `jobs`: the views that the work
+// will read, in that order.
 void run_targets_in_parallel(std::span<const ExportJob> jobs,
                              std::vector<std::vector<WeightView>> views,
                              const std::function<void(size_t target, const ExportJob& job)>& work);

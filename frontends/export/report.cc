@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "backends/calibration/expert_loads.h"
 #include "backends/manifest/written_file.h"
 #include "backends/output/out_folder.h"
-#include "frontends/export/cuts_json.h"
+#include "backends/weights/calibration/load_variation.h"
+#include "frontends/compile/cuts_json.h"
 #include "ir/base/json_output.h"
 
 namespace moec {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "backends/calibration/calibration_stats.h"
 #include "backends/manifest/manifest.h"
+#include "backends/weights/calibration/calibration_stats.h"
 #include "frontends/export/export_shards.h"
-#include "ir/plan/weight_policy.h"
-#include "models/build/count_parameters.h"
+#include "ir/model/weight_policy.h"
 #include "models/plan/cut_options.h"
+#include "models/shards/count_parameters.h"
 
 namespace moec {
 

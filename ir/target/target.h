@@ -12,7 +12,7 @@
 #include "ir/graph/op_set.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_form.h"
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

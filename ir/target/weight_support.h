@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/plan/weight_policy.h"
+#include "ir/model/weight_policy.h"
 #include "ir/target/target.h"
 
 namespace moec {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/base/json.h"
-#include "ir/plan/model_config.h"
+#include "ir/model/model_config.h"
 #include "models/families/family_vocabulary.h"
 
 namespace moec {

@@ -1,6 +1,6 @@
 // The vocabulary of family descriptors: concepts (values of a config), tensor roles, and the axes
 // that have no enum in ir/. A family that needs a new word adds it here and gives it a meaning in
-// frontends/hf/config.cc and in the builders.
+// frontends/sources/hf/config.cc and in the builders.
 #pragma once
 
 #include <cstdint>

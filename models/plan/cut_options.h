@@ -7,7 +7,7 @@
 
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

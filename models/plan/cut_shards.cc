@@ -7,11 +7,12 @@
 
 #include "ir/base/at.h"
 #include "ir/base/byte_text.h"
-#include "ir/plan/expert_groups.h"
-#include "models/build/width_slices.h"
+#include "ir/experts/expert_groups.h"
+#include "ir/model/model_experts.h"
 #include "models/plan/join_layers.h"
 #include "models/plan/mlp_elements.h"
 #include "models/plan/weight_sizes.h"
+#include "models/shards/width_slices.h"
 
 namespace moec {
 namespace {

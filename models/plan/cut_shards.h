@@ -27,7 +27,7 @@ std::vector<int64_t> most_groups(const ModelConfig& model, const BuildOptions& o
 //   expert.
 // - Where the shared expert does not fit beside one expert, it gets shards of its own.
 // - An expert, a shared expert or the MLP of a dense layer above its budget is cut along its
-//   intermediate width into as few slices as the budget allows (models/build/width_slices.h).
+//   intermediate width into as few slices as the budget allows (models/shards/width_slices.h).
 // - With options.expert_groups (build.experts.parts), a shard holds experts of the same groups
 // only,
 //   and the shared expert has shards of its own.

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph/weight_table.h"
-#include "ir/plan/model_config.h"
+#include "ir/model/model_config.h"
 
 namespace moec {
 

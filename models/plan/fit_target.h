@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 #include "ir/target/target.h"
 
 namespace moec {

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "ir/base/byte_text.h"
-#include "models/build/needed_tensors.h"
-#include "models/build/width_slices.h"
 #include "models/plan/mlp_elements.h"
 #include "models/plan/weight_sizes.h"
+#include "models/shards/needed_tensors.h"
+#include "models/shards/width_slices.h"
 
 namespace moec {
 namespace {

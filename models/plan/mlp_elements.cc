@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/base/at.h"
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 
 namespace moec {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

@@ -5,17 +5,17 @@
 #include <algorithm>
 
 #include "ir/base/at.h"
+#include "ir/experts/expert_runs.h"
 #include "ir/graph/port_names.h"
-#include "ir/plan/expert_runs.h"
-#include "models/build/build_shard.h"
-#include "models/build/check_model.h"
-#include "models/build/feed_forward_sum.h"
-#include "models/build/layer_ports.h"
-#include "models/build/needed_tensors.h"
-#include "models/build/width_slices.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/join_layers.h"
+#include "models/shards/build_shard.h"
+#include "models/shards/check_model.h"
+#include "models/shards/feed_forward_sum.h"
+#include "models/shards/layer_ports.h"
+#include "models/shards/needed_tensors.h"
+#include "models/shards/width_slices.h"
 #include "models/tensors/ignored_tensors.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/stored_view.h"
@@ -411,7 +411,8 @@ class Planner {
   std::string hidden_;  // the edge that holds the residual stream
 };
 
-// A tied head that is stored equals the embedding: frontends/hf/own_head.h unties any other.
+// A tied head that is stored equals the embedding: frontends/sources/hf/own_head.h unties any
+// other.
 bool is_tied_head(const ModelConfig& model, const std::string& tensor) {
   return model.head.tied && model.names.has("lm_head") && tensor == model.names("lm_head");
 }

@@ -1,4 +1,4 @@
-// Plans a model: its shards, their ports, and the schedule (ir/plan/plan.h).
+// Plans a model: its shards, their ports, and the schedule (ir/model/plan.h).
 //
 //   L00.attn     attn/L00      x, rope_cos, rope_sin, attn_mask → hidden
 //     cache append: + k_state, v_state (the cache as it was) → + k_new, v_new (rows to store)
@@ -16,10 +16,10 @@
 //   L02.layers   layers/L02    x, rope_cos, rope_sin, attn_mask, k_state_L02, v_state_L02,
 //                              k_state_L03, … → moe_out of its last layer, k_new_L02, …
 //                              (layers_per_shard: whole layers from L02 on,
-//                              models/build/layer_ports.h)
+//                              models/shards/layer_ports.h)
 //   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary, or of the labels
 //
-// Where norms lie between the parts and the residual stream (models/build/feed_forward_sum.h), a
+// Where norms lie between the parts and the residual stream (models/shards/feed_forward_sum.h), a
 // sum has no acc in its first part, the experts run before the shared expert, and the last shard of
 // that takes their sum and ends the layer:
 //   L00.shared   moe/L00.shared   acc, routed_sum, hidden → moe_out
@@ -30,11 +30,11 @@
 // that it does not choose.
 #pragma once
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 
-// Errors: model.* (models/build/check_model.h), plan.options, plan.context, plan.missing_tensor
+// Errors: model.* (models/shards/check_model.h), plan.options, plan.context, plan.missing_tensor
 // (with the role), plan.tensor_shape.
 Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options);
 

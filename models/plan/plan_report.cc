@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
-#include "models/build/needed_tensors.h"
-#include "models/build/width_slices.h"
 #include "models/plan/mlp_elements.h"
+#include "models/shards/needed_tensors.h"
+#include "models/shards/width_slices.h"
 
 namespace moec {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/shard_sizes.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 #include "models/plan/plan_report.h"
 
 namespace moec {

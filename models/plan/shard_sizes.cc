@@ -4,13 +4,13 @@
 
 #include "ir/analysis/cost.h"
 #include "ir/base/at.h"
+#include "ir/experts/expert_runs.h"
 #include "ir/graph/port_names.h"
-#include "ir/plan/expert_runs.h"
-#include "models/build/build_shard.h"
-#include "models/build/feed_forward_sum.h"
-#include "models/build/layer_ports.h"
-#include "models/build/width_slices.h"
 #include "models/plan/mlp_elements.h"
+#include "models/shards/build_shard.h"
+#include "models/shards/feed_forward_sum.h"
+#include "models/shards/layer_ports.h"
+#include "models/shards/width_slices.h"
 
 namespace moec {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/analysis/cost.h"
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 
 namespace moec {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 #include "models/plan/mlp_elements.h"
 
 namespace moec {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/plan/model_config.h"
+#include "ir/model/model_config.h"
 
 namespace moec {
 

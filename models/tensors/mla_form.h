@@ -1,8 +1,8 @@
-// The form in which latent attention is built (models/build/latent_attention.h has the formulas).
+// The form in which latent attention is built (models/shards/latent_attention.h has the formulas).
 #pragma once
 
-#include "ir/plan/model_config.h"
-#include "ir/plan/plan.h"
+#include "ir/model/model_config.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

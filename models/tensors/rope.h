@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/plan/model_config.h"
+#include "ir/model/model_config.h"
 
 namespace moec {
 

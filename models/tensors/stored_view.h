@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/graph/weight_table.h"
-#include "ir/plan/model_config.h"
+#include "ir/model/model_config.h"
 #include "models/tensors/needed_tensor.h"
 
 namespace moec {

@@ -12,14 +12,39 @@ function(moec_order list)
   set(${list} ${keyed} PARENT_SCOPE)
 endfunction()
 
-# moec_library(NAME FOLDER LIBRARY…): a static library of all FOLDER/*.cc in the current directory, which
-# uses the given libraries. scripts/check_includes.py says which folder may include which.
-function(moec_library name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
+# moec_row(OUT FOLDER): our libraries that FOLDER may use, by its row in scripts/arrows.json; ["*"] is all so far.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/scripts/arrows.json)
+file(READ ${CMAKE_SOURCE_DIR}/scripts/arrows.json MOEC_ARROWS)
+function(moec_row out folder)
+  set(libraries "")
+  string(JSON count ERROR_VARIABLE missing LENGTH ${MOEC_ARROWS} folders ${folder})
+  if(missing)
+    message(FATAL_ERROR "${folder} has no row in scripts/arrows.json")
+  endif()
+  while(count GREATER 0)
+    math(EXPR count "${count} - 1")
+    string(JSON used GET ${MOEC_ARROWS} folders ${folder} ${count})
+    if(used STREQUAL "*")
+      get_property(libraries GLOBAL PROPERTY MOEC_LIBRARIES)
+      break()
+    endif()
+    string(REPLACE "/" "_" used moec_${used})
+    list(APPEND libraries ${used})
+  endwhile()
+  set(${out} ${libraries} PARENT_SCOPE)
+endfunction()
+
+# moec_library(FOLDER LIBRARY…): a static library of all *.cc of a folder, named from the root: moec_ir_base for ir/base.
+# It uses the folders of its row and the given libraries.
+function(moec_library folder)
+  string(REPLACE "/" "_" name moec_${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
   moec_order(sources)
   add_library(${name} STATIC ${sources})
-  target_link_libraries(${name} PUBLIC moec_vocabulary PRIVATE ${ARGN})
+  moec_row(used ${folder})
+  target_link_libraries(${name} PUBLIC moec_vocabulary PRIVATE ${used} ${ARGN})
   target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:moec_options,INTERFACE_COMPILE_OPTIONS>)
+  set_property(GLOBAL APPEND PROPERTY MOEC_LIBRARIES ${name})
 endfunction()
 
 # moec_without_gcc_warning(WARNING LIBRARY…): leaves out a warning that GCC gives wrongly.

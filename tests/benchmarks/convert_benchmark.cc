@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "backends/weights/convert.h"
-#include "backends/weights/unblock.h"
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/unblock.h"
 
 namespace moec {
 namespace {

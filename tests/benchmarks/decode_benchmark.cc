@@ -6,9 +6,9 @@
 #include <array>
 #include <filesystem>
 
-#include "backends/runtime/session.h"
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/session/session.h"
 #include "frontends/cli/cli.h"
-#include "frontends/formats/read_shard.h"
 #include "tests/source_dir.h"
 
 namespace moec {

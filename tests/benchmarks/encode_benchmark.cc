@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/weight_encoder.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/weights/convert.h"
+#include "backends/weights/views/convert.h"
 #include "tests/backends/weights/encode/calibration_testing.h"
 
 namespace moec {

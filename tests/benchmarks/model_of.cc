@@ -3,10 +3,10 @@
 #include <cstdlib>
 
 #include "backends/targets/load_target.h"
-#include "frontends/hf/config.h"
+#include "frontends/sources/hf/config.h"
 #include "ir/base/invariant.h"
-#include "models/build/needed_tensors.h"
 #include "models/published/published.h"
+#include "models/shards/needed_tensors.h"
 #include "passes/pipeline.h"
 
 namespace moec {

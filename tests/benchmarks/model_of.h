@@ -1,8 +1,8 @@
 // A model of Qwen3-30B-A3B's sizes with any number of experts, planned from its config alone.
 #pragma once
 
-#include "models/build/build_shard.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
 
 namespace moec {
 

@@ -5,13 +5,13 @@
 
 #include <fstream>
 
-#include "backends/coreml/emit_coreml.h"
-#include "backends/onnx/emit_onnx.h"
+#include "backends/formats/coreml/emit_coreml.h"
+#include "backends/formats/coreml/read_coreml.h"
+#include "backends/formats/onnx/emit_onnx.h"
+#include "backends/formats/onnx/read_onnx.h"
 #include "backends/reference/reference.h"
-#include "frontends/coreml/read_coreml.h"
-#include "frontends/onnx/read_onnx.h"
 #include "ir/text/text.h"
-#include "tests/backends/onnx/testing.h"
+#include "tests/backends/formats/onnx/testing.h"
 #include "tests/frontends/filed_shard.h"
 
 namespace moec {

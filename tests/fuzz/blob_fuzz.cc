@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "frontends/coreml/blob_file.h"
+#include "backends/formats/coreml/blob_file.h"
 #include "ir/base/invariant.h"
 #include "tests/fuzz/scratch_folder.h"
 

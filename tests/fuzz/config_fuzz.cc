@@ -1,9 +1,9 @@
 // Takes any text as a config.json. An accepted config must give a plan: everything that the planner
 // relies on has been checked. A text that does not begin like an object is taken as the members of
 // one, and its first byte chooses the family, so that the fuzzer need not guess a model_type.
-#include "frontends/hf/config.h"
+#include "frontends/sources/hf/config.h"
 #include "ir/base/invariant.h"
-#include "models/build/check_model.h"
+#include "models/shards/check_model.h"
 #include "models/tensors/rope.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "frontends/coreml/read_coreml.h"
+#include "backends/formats/coreml/read_coreml.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 #include "tests/fuzz/scratch_folder.h"

@@ -1,11 +1,11 @@
 // Takes any text as a family descriptor and reads a config with it: the text behind the first zero
 // byte, or a plain config if there is none. An accepted config must be consistent, whatever the
 // descriptor says.
-#include "frontends/hf/config.h"
+#include "frontends/sources/hf/config.h"
 #include "ir/base/invariant.h"
-#include "models/build/check_model.h"
-#include "models/build/needed_tensors.h"
 #include "models/families/family.h"
+#include "models/shards/check_model.h"
+#include "models/shards/needed_tensors.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
 // Takes any bytes as the start of a GGUF file. An accepted header must be consistent, each of its
 // values must be readable, and each tensor that is a weight must have a view of its sizes. A model
 // that is accepted must have what it needs in the sizes that it needs.
-#include "frontends/gguf/gguf_weights.h"
-#include "frontends/gguf/open_gguf.h"
+#include "frontends/sources/gguf/gguf_weights.h"
+#include "frontends/sources/gguf/open_gguf.h"
 #include "ir/base/invariant.h"
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace {

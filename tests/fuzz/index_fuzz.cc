@@ -1,6 +1,6 @@
 // Takes any text as a model.safetensors.index.json. No accepted file name may lead out of the
 // folder.
-#include "frontends/hf/index.h"
+#include "frontends/sources/hf/index.h"
 #include "ir/base/invariant.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

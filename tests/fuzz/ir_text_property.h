@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "frontends/onnx/read_onnx.h"
+#include "backends/formats/onnx/read_onnx.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 #include "tests/fuzz/scratch_folder.h"

@@ -1,5 +1,5 @@
 // Takes any bytes as the start of a safetensors file. An accepted header must be consistent.
-#include "frontends/hf/safetensors.h"
+#include "backends/formats/safetensors/safetensors.h"
 #include "ir/base/invariant.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

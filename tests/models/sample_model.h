@@ -1,8 +1,8 @@
 // A small model for tests that need no checkpoint: two layers, the first dense.
 #pragma once
 
-#include "ir/plan/model_config.h"
-#include "ir/plan/plan.h"
+#include "ir/model/model_config.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 

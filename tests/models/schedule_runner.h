@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/reference/reference.h"
-#include "ir/plan/plan.h"
-#include "models/build/build_shard.h"
+#include "ir/model/plan.h"
+#include "models/shards/build_shard.h"
 #include "models/tensors/rope.h"
 
 namespace moec {

@@ -3,7 +3,7 @@
 
 #include "ir/analysis/cost.h"
 #include "ir/analysis/find_experts.h"
-#include "models/build/weight_uses.h"
+#include "models/shards/weight_uses.h"
 #include "tests/passes/golden_plans.h"
 #include "tests/passes/moe_shards.h"
 

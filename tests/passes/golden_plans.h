@@ -1,10 +1,10 @@
 // The plans of the golden checkpoints, for tests of whole shards.
 #pragma once
 
-#include "backends/weights/equal_tensors.h"
-#include "frontends/hf/checkpoint.h"
-#include "models/build/build_shard.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "frontends/sources/hf/checkpoint.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
 #include "tests/golden_cases.h"
 #include "tests/passes/pass_testing.h"
 #include "tests/source_dir.h"

@@ -1,8 +1,8 @@
-#include "models/build/weight_uses.h"
+#include "models/shards/weight_uses.h"
 
 #include <gmock/gmock.h>
 
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 #include "tests/passes/golden_plans.h"
 
 namespace moec {

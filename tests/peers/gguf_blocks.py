@@ -3,7 +3,7 @@ GGUF file:
 
     .venv/bin/python tests/peers/gguf_blocks.py tests/data/gguf_blocks.gguf     makes the committed file again
 
-A tensor q4_k holds blocks, q4_k.values the values of its elements in F32; and so on. tests/frontends/gguf/gguf_blocks_test.cc
+A tensor q4_k holds blocks, q4_k.values the values of its elements in F32; and so on. tests/frontends/sources/gguf/gguf_blocks_test.cc
 compares moec's values with them.
 """
 

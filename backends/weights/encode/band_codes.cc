@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/code_rounders.h"
 #include "backends/weights/encode/palette_refit.h"
 #include "backends/weights/encode/part_values.h"
 #include "backends/weights/encode/weight_encoder.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {

@@ -1,6 +1,6 @@
 #include "backends/weights/encode/code_writer.h"
 
-#include "backends/weights/pack_bits.h"
+#include "backends/weights/views/pack_bits.h"
 
 namespace moec {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/part_values.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 

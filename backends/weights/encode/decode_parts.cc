@@ -1,8 +1,8 @@
 #include "backends/weights/encode/decode_parts.h"
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/part_values.h"
-#include "backends/weights/strided.h"
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/strided.h"
 #include "ir/base/invariant.h"
 
 namespace moec {

@@ -15,7 +15,7 @@ struct Hessian {
   int64_t tokens = 0;       // that reached the map; 0 for an expert that was never chosen
   std::vector<float> sums;  // Σ x·xᵀ over the tokens, [inputs, inputs], symmetric
   // How far the text is from all that the model was trained on: 0 for a text that is of it, about 1
-  // for one of a single kind (backends/calibration/expert_loads.h).
+  // for one of a single kind (backends/weights/calibration/load_variation.h).
   double narrowness = 0;
 };
 

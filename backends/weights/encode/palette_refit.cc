@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/palette.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {

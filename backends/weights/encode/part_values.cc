@@ -1,7 +1,7 @@
 #include "backends/weights/encode/part_values.h"
 
-#include "backends/weights/convert.h"
-#include "backends/weights/pack_bits.h"
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/pack_bits.h"
 
 namespace moec {
 

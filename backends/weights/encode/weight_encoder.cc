@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/affine.h"
 #include "backends/weights/encode/affine_kernels.h"
 #include "backends/weights/encode/code_writer.h"
 #include "backends/weights/encode/palette.h"
-#include "backends/weights/pack_bits.h"
-#include "backends/weights/strided.h"
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/pack_bits.h"
+#include "backends/weights/views/strided.h"
 #include "ir/base/invariant.h"
 
 namespace moec {

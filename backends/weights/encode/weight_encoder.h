@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/weights/view_series.h"
+#include "backends/weights/views/view_series.h"
 #include "ir/graph/encoding.h"
 
 namespace moec {

@@ -5,7 +5,7 @@
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/inspect/path_kind.h"
+#include "frontends/jobs/inspect/path_kind.h"
 
 namespace moec {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/analyze/analyze_options.h"
 #include "frontends/cli/flags/session_flags.h"
+#include "frontends/measure/analyze_options.h"
 
 namespace moec {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/calibrate/calibrate_options.h"
+#include "frontends/jobs/calibrate/calibrate_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/plan/plan_devices.h"
+#include "models/cluster/plan_devices.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;

@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/residency/pinned_experts.h"
-#include "backends/runtime/prepacked_file.h"
+#include "backends/runtime/experts/prepacked_file.h"
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "ir/base/output_apart.h"
-#include "ir/plan/expert_profile.h"
+#include "ir/experts/expert_profile.h"
 
 namespace moec {
 namespace {

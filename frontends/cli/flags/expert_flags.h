@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/residency/cache_choice.h"
-#include "backends/runtime/expert_store.h"
+#include "backends/runtime/experts/expert_store.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

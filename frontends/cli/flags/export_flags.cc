@@ -7,14 +7,14 @@
 #include <cctype>
 #include <span>
 
+#include "backends/formats/format.h"
 #include "backends/targets/find_target.h"
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/session_flags.h"
-#include "frontends/export/ane_book.h"
+#include "frontends/compile/ane_book_form.h"
 #include "frontends/export/target_names.h"
-#include "frontends/formats/format.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/plan/plan.h"
+#include "ir/model/plan.h"
 #include "passes/pipeline.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "frontends/export/ane_book.h"
+#include "frontends/compile/ane_book_form.h"
 
 namespace moec {
 namespace {

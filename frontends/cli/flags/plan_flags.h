@@ -6,7 +6,7 @@
 #include "frontends/cli/flags/export_flags.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/shard_flags.h"
-#include "frontends/plan/plan_source.h"
+#include "frontends/jobs/plan/plan_source.h"
 
 namespace moec {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/runtime/prompt.h"
+#include "backends/runtime/text/prompt.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -21,7 +21,7 @@ struct PromptFlags {
 
 void add_prompt_flags(CLI::App& command, PromptFlags& flags);
 
-// Reads the file if one is named. Errors: run.prompt_file, those of backends/runtime/prompt.h.
+// Reads the file if one is named. Errors: run.prompt_file, those of backends/runtime/text/prompt.h.
 Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest);
 
 }  // namespace moec

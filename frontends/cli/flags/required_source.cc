@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <initializer_list>
 
-#include "frontends/inspect/path_kind.h"
+#include "frontends/jobs/inspect/path_kind.h"
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
 #include "models/published/published.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backends/runtime/session.h"
+#include "backends/runtime/session/session.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

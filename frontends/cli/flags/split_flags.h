@@ -1,7 +1,7 @@
 // The flags of `moec split`.
 #pragma once
 
-#include "frontends/split/split_options.h"
+#include "frontends/jobs/split/split_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "frontends/upcycle/upcycle_options.h"
+#include "frontends/jobs/upcycle/upcycle_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

@@ -1,5 +1,5 @@
+#include "backends/files/process.h"
 #include "frontends/cli/standard_streams.h"
-#include "frontends/process/process.h"
 
 int main(int argc, char** argv) {
   moec::set_up_process();

@@ -1,7 +1,7 @@
 // What `moec family check` prints for people.
 #pragma once
 
-#include "frontends/family/check_family.h"
+#include "frontends/jobs/family/check_family.h"
 
 namespace moec {
 

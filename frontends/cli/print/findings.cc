@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/process/stop_signals.h"
 #include "ir/base/json_output.h"
 
 namespace moec {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/report/report_json.h"
 #include "ir/base/diagnostics.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 
@@ -23,7 +23,7 @@ constexpr int exit_code_of(int signal) { return 128 + signal; }
 inline constexpr size_t kShownNotes = 3;
 inline constexpr size_t kShownErrors = 20;
 
-// Prints a report (frontends/report/report_json.h), for --json.
+// Prints a report (ir/base/report_json.h), for --json.
 void print_json(const nlohmann::ordered_json& report);
 
 // What report_failure() prints of a few diagnostics, with a final newline.

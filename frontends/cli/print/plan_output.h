@@ -1,7 +1,7 @@
 // What `moec plan` prints for people.
 #pragma once
 
-#include "frontends/plan/plan_source.h"
+#include "frontends/jobs/plan/plan_source.h"
 
 namespace moec {
 

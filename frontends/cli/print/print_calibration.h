@@ -1,7 +1,7 @@
 // What `moec calibrate` prints for people.
 #pragma once
 
-#include "frontends/calibrate/calibration_json.h"
+#include "frontends/jobs/calibrate/calibration_json.h"
 
 namespace moec {
 

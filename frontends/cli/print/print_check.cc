@@ -6,9 +6,9 @@
 
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/top_k.h"
-#include "frontends/check/check_totals.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/jobs/check/check_totals.h"
 #include "ir/base/byte_text.h"
 
 namespace moec {

@@ -1,8 +1,8 @@
 // What `moec check` prints for people.
 #pragma once
 
-#include "frontends/check/check_folder.h"
-#include "frontends/check/check_split.h"
+#include "frontends/jobs/check/check_folder.h"
+#include "frontends/jobs/check/check_split.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 // What `moec compare` prints for people.
 #pragma once
 
-#include "frontends/compare/compare_report.h"
+#include "frontends/jobs/compare/compare_report.h"
 
 namespace moec {
 

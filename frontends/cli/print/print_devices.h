@@ -1,7 +1,7 @@
 // How the shards of a plan are spread over several devices, for people.
 #pragma once
 
-#include "models/plan/plan_devices.h"
+#include "models/cluster/plan_devices.h"
 
 namespace moec {
 

@@ -8,9 +8,9 @@
 #include "backends/manifest/top_k.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/inspect/inspect_json.h"
+#include "frontends/jobs/inspect/inspect_json.h"
 #include "ir/base/byte_text.h"
-#include "models/build/count_parameters.h"
+#include "models/shards/count_parameters.h"
 
 namespace moec {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/manifest/manifest.h"
-#include "frontends/hf/checkpoint.h"
+#include "frontends/sources/hf/checkpoint.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 // What `moec check --measured` prints for people.
 #pragma once
 
-#include "frontends/check/measured.h"
+#include "frontends/jobs/check/measured.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 #include "frontends/cli/print/print_spans.h"
 
 #include "frontends/cli/print/say.h"
-#include "frontends/run/run_json.h"
+#include "frontends/jobs/run/run_json.h"
 
 namespace moec {
 

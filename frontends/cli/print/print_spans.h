@@ -1,8 +1,8 @@
 // What `moec run` prints for a model that labels tokens.
 #pragma once
 
-#include "backends/runtime/prompt.h"
-#include "backends/runtime/tag_text.h"
+#include "backends/runtime/text/prompt.h"
+#include "backends/runtime/text/tag_text.h"
 
 namespace moec {
 

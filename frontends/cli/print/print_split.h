@@ -1,8 +1,8 @@
 // What `moec split` prints for people.
 #pragma once
 
-#include "frontends/split/export_split_report.h"
-#include "frontends/split/split_report.h"
+#include "frontends/jobs/split/export_split_report.h"
+#include "frontends/jobs/split/split_report.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 // Prints the report of moec upcycle.
 #pragma once
 
-#include "frontends/upcycle/upcycle_model.h"
+#include "frontends/jobs/upcycle/upcycle_model.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 // What `moec validate` prints for people.
 #pragma once
 
-#include "frontends/validate/validate_model.h"
+#include "frontends/jobs/validate/validate_model.h"
 
 namespace moec {
 

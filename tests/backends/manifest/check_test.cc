@@ -9,7 +9,7 @@
 #include "backends/files/digest.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
-#include "ir/plan/expert_runs.h"
+#include "ir/experts/expert_runs.h"
 #include "tests/backends/manifest/sample.h"
 
 namespace moec {

@@ -4,7 +4,7 @@
 
 #include "ir/graph/scalar.h"
 #include "tests/backends/reference/testing.h"
-#include "tests/backends/weights/testing.h"
+#include "tests/backends/weights/views/testing.h"
 
 namespace moec {
 namespace {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <random>
 
-#include "frontends/hf/config.h"
+#include "frontends/sources/hf/config.h"
 #include "ir/graph/scalar.h"
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 

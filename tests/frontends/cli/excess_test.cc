@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "frontends/hf/config.h"
+#include "frontends/sources/hf/config.h"
 #include "models/families/family_vocabulary.h"
 #include "models/published/published.h"
 #include "tests/frontends/cli/checkpoint_copy.h"

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backends/runtime/generate.h"
-#include "backends/runtime/tokenizer.h"
-#include "frontends/formats/read_shard.h"
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/text/generate.h"
+#include "backends/runtime/text/tokenizer.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {

@@ -5,10 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "backends/calibration/calibration_stats.h"
-#include "backends/calibration/sensitivity.h"
-#include "frontends/calibrate/calibrate_model.h"
-#include "frontends/export/auto_bits.h"
+#include "backends/weights/calibration/calibration_stats.h"
+#include "backends/weights/calibration/sensitivity.h"
+#include "frontends/compile/auto_bits.h"
+#include "frontends/jobs/calibrate/calibrate_model.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 #include "tests/frontends/export/testing.h"

@@ -1,10 +1,10 @@
 // Exports of GGUF files: resumed, replaced, cut into parts, copied; and what is refused of them.
 #include <gmock/gmock.h>
 
-#include "backends/runtime/session.h"
-#include "frontends/check/check_folder.h"
-#include "frontends/formats/read_shard.h"
-#include "frontends/gguf/open_gguf.h"
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/session/session.h"
+#include "frontends/jobs/check/check_folder.h"
+#include "frontends/sources/gguf/open_gguf.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/export/testing.h"

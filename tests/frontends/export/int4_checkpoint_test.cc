@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "backends/weights/weight_reader.h"
-#include "frontends/onnx/read_onnx.h"
+#include "backends/formats/onnx/read_onnx.h"
+#include "backends/weights/views/weight_reader.h"
 #include "tests/frontends/cli/checkpoint_tensors.h"
 
 namespace moec {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "backends/runtime/session.h"
-#include "frontends/formats/read_shard.h"
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/session/session.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 

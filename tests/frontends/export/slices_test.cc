@@ -5,11 +5,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "backends/runtime/session.h"
-#include "frontends/formats/read_shard.h"
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/session/session.h"
 #include "ir/base/at.h"
-#include "tests/frontends/check/edited_export.h"
 #include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/jobs/check/edited_export.h"
 
 namespace moec {
 namespace {

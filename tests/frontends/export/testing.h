@@ -4,9 +4,9 @@
 #include <atomic>
 #include <memory>
 
+#include "backends/formats/format.h"
 #include "backends/targets/find_target.h"
 #include "frontends/export/export_model.h"
-#include "frontends/formats/format.h"
 #include "tests/frontends/cli/command.h"
 
 namespace moec {

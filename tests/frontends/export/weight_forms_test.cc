@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ir/plan/weight_policy.h"
+#include "ir/model/weight_policy.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 #include "tests/frontends/export/testing.h"

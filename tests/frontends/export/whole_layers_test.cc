@@ -3,7 +3,7 @@
 // refused.
 #include <gmock/gmock.h>
 
-#include "tests/frontends/check/edited_export.h"
+#include "tests/frontends/jobs/check/edited_export.h"
 
 namespace moec {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ir/graph/splice.h"
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 #include "passes/pass_options.h"
 #include "tests/models/sample_model.h"
 #include "tests/passes/golden_plans.h"

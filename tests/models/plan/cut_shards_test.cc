@@ -1,11 +1,11 @@
 #include "models/plan/cut_shards.h"
 
 #include "ir/analysis/cost.h"
-#include "models/build/build_shard.h"
-#include "models/build/needed_tensors.h"
-#include "models/build/width_slices.h"
 #include "models/plan/mlp_elements.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
+#include "models/shards/needed_tensors.h"
+#include "models/shards/width_slices.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 
 namespace moec {
 namespace {

@@ -6,11 +6,11 @@
 #include <set>
 #include <string>
 
-#include "backends/weights/equal_tensors.h"
-#include "frontends/hf/checkpoint.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "frontends/sources/hf/checkpoint.h"
 #include "ir/verify/verify.h"
-#include "models/build/build_shard.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
 #include "tests/golden_cases.h"
 #include "tests/source_dir.h"
 

@@ -1,9 +1,9 @@
 #include "models/plan/join_layers.h"
 
 #include "ir/analysis/cost.h"
-#include "models/build/build_shard.h"
-#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
+#include "models/shards/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 

@@ -1,6 +1,6 @@
 #include "models/plan/plan_model.h"
 
-#include "models/build/needed_tensors.h"
+#include "models/shards/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <set>
 
-#include "frontends/hf/config.h"
-#include "models/build/build_shard.h"
-#include "models/build/needed_tensors.h"
+#include "frontends/sources/hf/config.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
+#include "models/shards/needed_tensors.h"
 #include "tests/source_dir.h"
 
 namespace moec {

@@ -1,9 +1,9 @@
 // Views that decode tensors stored in few bits.
 #include "models/tensors/stored_view.h"
 
-#include "models/build/check_model.h"
-#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/check_model.h"
+#include "models/shards/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 

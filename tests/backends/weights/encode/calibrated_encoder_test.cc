@@ -3,14 +3,14 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/code_rounders.h"
 #include "backends/weights/encode/decode_parts.h"
 #include "backends/weights/encode/palette_refit.h"
 #include "backends/weights/encode/weight_encoder.h"
-#include "backends/weights/pack_bits.h"
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/pack_bits.h"
 #include "tests/backends/weights/encode/calibration_testing.h"
-#include "tests/backends/weights/testing.h"
+#include "tests/backends/weights/views/testing.h"
 
 namespace moec {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/weights/encode/affine.h"
-#include "backends/weights/unblock.h"
+#include "backends/weights/views/unblock.h"
 
 namespace moec {
 namespace {

@@ -4,11 +4,11 @@
 #include <limits>
 #include <random>
 
-#include "backends/weights/convert.h"
 #include "backends/weights/encode/affine.h"
 #include "backends/weights/encode/decode_parts.h"
-#include "backends/weights/weight_reader.h"
-#include "tests/backends/weights/testing.h"
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/weight_reader.h"
+#include "tests/backends/weights/views/testing.h"
 
 namespace moec {
 namespace {

@@ -1,0 +1,28 @@
+#include "backends/emit/expert_order.h"
+
+#include <algorithm>
+
+namespace moec {
+
+ExpertOrder::ExpertOrder(const Shard& shard, const ExpertLayout& experts) {
+  for (const OpId op : op_ids(shard)) ops_.push_back(op);
+  if (experts.alignment == 0 || !experts.layers) return;
+  alignment_ = experts.alignment;
+  roles_ = find_experts(shard, experts.layers->experts, experts.layers->layers.size());
+  std::stable_sort(ops_.begin(), ops_.end(), [&](OpId a, OpId b) { return owner(a) < owner(b); });
+}
+
+std::optional<ExpertOrder::Expert> ExpertOrder::owner(OpId op) const {
+  const WeightShare& share = roles_[op].share;
+  if (share.role != WeightRole::expert || share.count != 1) return std::nullopt;
+  return Expert{share.moe_layer, share.first};
+}
+
+void ExpertOrder::begin(OpId op, DataLayout& layout) {
+  if (alignment_ == 0) return;
+  const std::optional<Expert> expert = owner(op);
+  if (expert && expert != last_) layout.align_next(alignment_);
+  last_ = expert;
+}
+
+}  // namespace moec

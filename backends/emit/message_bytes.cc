@@ -1,0 +1,22 @@
+#include "backends/emit/message_bytes.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message_lite.h>
+
+#include "ir/base/invariant.h"
+
+namespace moec {
+
+std::string message_bytes(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  MOEC_CHECK(message.SerializeToCodedStream(&coded), "a {} does not serialise",
+             message.GetTypeName());
+  coded.Trim();
+  return bytes;
+}
+
+}  // namespace moec

@@ -1,0 +1,89 @@
+#include "backends/formats/coreml/coreml_metadata.h"
+
+#include <fmt/format.h>
+#include <mlmodel.pb.h>
+
+#include <charconv>
+#include <vector>
+
+namespace moec {
+namespace {
+
+tl::unexpected<Diagnostics> fail_metadata(std::string cause) {
+  return fail("coreml.metadata", std::move(cause), "export the model again");
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    lines.push_back(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(text.size(), lines.back().size() + 1));
+  }
+  return lines;
+}
+
+struct Pair {
+  std::string_view first, second;
+};
+
+Result<Pair> two_words(std::string_view line) {
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos) return fail_metadata("a line of it holds no two words");
+  return Pair{line.substr(0, space), line.substr(space + 1)};
+}
+
+Status read_layout(std::string_view line, CoremlMetadata& metadata) {
+  MOEC_ASSIGN(const Pair pair, two_words(line));
+  const auto layout = parse_layout(pair.first);
+  if (!layout) return fail_metadata("layouts names an unknown layout");
+  metadata.layouts[std::string(pair.second)] = *layout;
+  return {};
+}
+
+Status read_label(std::string_view line, CoremlMetadata& metadata) {
+  MOEC_ASSIGN(const Pair pair, two_words(line));
+  metadata.labels[std::string(pair.second)] = std::string(pair.first);
+  return {};
+}
+
+Result<int64_t> width(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+    return fail_metadata("range does not hold two numbers of tokens");
+  return value;
+}
+
+Result<WidthRange> read_range(std::string_view text) {
+  MOEC_ASSIGN(const Pair pair, two_words(text));
+  MOEC_ASSIGN(const int64_t least, width(pair.first));
+  MOEC_ASSIGN(const int64_t largest, width(pair.second));
+  if (least >= largest) return fail_metadata("range does not go from fewer to more tokens");
+  return WidthRange{least, largest};
+}
+
+}  // namespace
+
+Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& stored, const std::string& function) {
+  const std::string key = function.empty() ? "moec." : "moec." + function + ".";
+  auto text = [&](std::string_view what) -> std::string_view {
+    const auto found = stored.userdefined().find(key + std::string(what));
+    return found == stored.userdefined().end() ? std::string_view() : found->second;
+  };
+  CoremlMetadata metadata;
+  metadata.shard = text("shard");
+  for (std::string_view line : lines_of(text("layouts"))) MOEC_TRY(read_layout(line, metadata));
+  for (std::string_view line : lines_of(text("names"))) MOEC_TRY(read_label(line, metadata));
+  for (std::string_view line : lines_of(text("constants"))) metadata.constants.emplace(line);
+  for (std::string_view line : lines_of(text("negations"))) metadata.negations.emplace(line);
+  if (!text("weights").empty()) {
+    metadata.owners = parse_weight_owners(text("weights"));
+    if (!metadata.owners) return fail_metadata("weights is not a list of weights and owners");
+  }
+  if (!text("range").empty()) {
+    MOEC_ASSIGN(metadata.range, read_range(text("range")));
+  }
+  return metadata;
+}
+
+}  // namespace moec

@@ -1,0 +1,181 @@
+#include "backends/formats/coreml/read_coreml.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mlmodel.pb.h>
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "backends/formats/coreml/function_reader.h"
+#include "backends/formats/coreml/open_package.h"
+#include "backends/formats/coreml/unknown_fields.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLeastSpec = 6, kLargestSpec = 9;  // iOS 15 to iOS 18
+constexpr int kHalfPortSpec = 7;                 // f16 inputs and outputs
+constexpr int kStateSpec = 9;                    // states, several functions
+
+tl::unexpected<Diagnostics> wrong_model(std::string code, std::string cause) {
+  return fail(std::move(code), std::move(cause), "export the model again");
+}
+
+// The function to read, and its name.
+Result<std::string> choose_function(const mlmodel::Model& model, const std::string& wanted) {
+  const auto& functions = model.mlprogram().functions();
+  const mlmodel::ModelDescription& description = model.description();
+  std::string name = wanted.empty() ? description.defaultfunctionname() : wanted;
+  if (name.empty() && functions.size() == 1) name = functions.begin()->first;
+  if (functions.contains(name)) return name;
+  std::set<std::string> known;
+  for (const auto& [known_name, function] : functions) known.insert(known_name);
+  return fail("coreml.function", fmt::format("there is no function \"{}\"", name),
+              fmt::format("the functions of the package are {}", fmt::join(known, ", ")));
+}
+
+// A description of functions names all of them, and then has no ports of its own.
+Status check_functions(const mlmodel::Model& model) {
+  const mlmodel::ModelDescription& description = model.description();
+  const auto& functions = model.mlprogram().functions();
+  for (const auto& [key, value] : model.mlprogram().attributes())
+    if (key != "buildInfo")
+      return wrong_model("coreml.function",
+                         "the program has an attribute that is not read: " + key);
+  if (description.functions().empty())
+    return functions.size() == 1
+               ? Status()
+               : wrong_model("coreml.function", "several functions, none described");
+  bool good = static_cast<size_t>(description.functions_size()) == functions.size() &&
+              functions.contains(description.defaultfunctionname()) &&
+              description.input().empty() && description.output().empty() &&
+              description.state().empty();
+  for (const auto& function : description.functions()) good &= functions.contains(function.name());
+  return good ? Status()
+              : wrong_model("coreml.function", "the description's functions are not the program's");
+}
+
+// N of "CoreMLN"; 0 for any other text.
+int opset_number(std::string_view opset) {
+  constexpr std::string_view kPrefix = "CoreML";
+  int number = 0;
+  if (!opset.starts_with(kPrefix)) return 0;
+  opset.remove_prefix(kPrefix.size());
+  const auto [end, error] = std::from_chars(opset.data(), opset.data() + opset.size(), number);
+  return error == std::errc() && end == opset.data() + opset.size() ? number : 0;
+}
+
+Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spec) {
+  // Each specification version adds an opset: 6 added CoreML5, 7 added CoreML6 and so on.
+  const int opset = opset_number(function.opset());
+  const auto body = function.block_specializations().find(function.opset());
+  if (opset < kLeastSpec - 1 || opset > spec - 1 || function.block_specializations_size() != 1 ||
+      body == function.block_specializations().end())
+    return wrong_model("coreml.opset",
+                       fmt::format("a program of spec {} must have one body, of opset CoreML{} to "
+                                   "CoreML{}",
+                                   spec, kLeastSpec - 1, spec - 1));
+  const mlmodel::Block& block = body->second;
+  if (!function.attributes().empty() || !block.attributes().empty() || !block.inputs().empty())
+    return wrong_model("coreml.function", "the function has attributes that are not read");
+  return &block;
+}
+
+// An error if the model uses a feature that its specification version does not have.
+Status check_spec(const mlmodel::Model& model, const Ports& ports) {
+  const int spec = model.specificationversion();
+  bool half = false;
+  for (const PortMap& map : {ports.inputs, ports.outputs})
+    for (const auto& [name, port] : map) half |= port.dtype == DType::f16;
+  if (spec < kStateSpec && (!ports.states.empty() || !model.description().functions().empty()))
+    return wrong_model("coreml.spec_version",
+                       fmt::format("spec {} has no states and no functions", spec));
+  if (spec < kHalfPortSpec && half)
+    return wrong_model("coreml.spec_version", fmt::format("spec {} has no f16 ports", spec));
+  return {};
+}
+
+Result<std::optional<ReadWidth>> read_width(const CoremlMetadata& metadata, int64_t tokens) {
+  if (!metadata.range) return std::nullopt;
+  const WidthRange& range = *metadata.range;
+  if (tokens == 0) tokens = range.least;
+  if (tokens >= range.least && tokens <= range.largest) return ReadWidth{range, tokens};
+  return fail("coreml.dynamic_shape",
+              fmt::format("the package is for {} to {} tokens, not for {}", range.least,
+                          range.largest, tokens),
+              "read it for a width in its range");
+}
+
+Result<mlmodel::Model> parse_model(std::span<const std::byte> bytes) {
+  mlmodel::Model model;
+  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
+    return wrong_model("coreml.too_large", "a model has less than 2 GiB");
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+      !model.has_mlprogram() || model.mlprogram().version() != 1)
+    return wrong_model("coreml.parse", "not a model with an ML Program, or a damaged one");
+  if (const std::string field = unknown_field(model); !field.empty())
+    return wrong_model("coreml.parse", field + " is not read");
+  const int spec = model.specificationversion();
+  if (spec < kLeastSpec || spec > kLargestSpec)
+    return wrong_model("coreml.spec_version",
+                       fmt::format("specification version {} is not read, only {} to {}", spec,
+                                   kLeastSpec, kLargestSpec));
+  return model;
+}
+
+Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::string& path,
+                               const CoremlReadOptions& options) {
+  MOEC_ASSIGN(const mlmodel::Model model, parse_model(bytes));
+  MOEC_TRY(check_functions(model));
+  MOEC_ASSIGN(const std::string name, choose_function(model, options.function));
+  const mlmodel::Function& function = model.mlprogram().functions().at(name);
+  MOEC_ASSIGN(const mlmodel::Block* block, body_of(function, model.specificationversion()));
+  const std::string described = model.description().functions().empty() ? "" : name;
+  FunctionContext context;
+  context.name = name;
+  context.folder = fs::path(path).parent_path().string();
+  MOEC_ASSIGN(context.metadata, read_metadata(model.description().metadata(), described));
+  MOEC_ASSIGN(const auto width, read_width(context.metadata, options.tokens));
+  MOEC_ASSIGN(context.ports, read_ports(model.description(), described, width));
+  MOEC_TRY(check_spec(model, context.ports));
+  return read_function(function, *block, context);
+}
+
+// Adds the file to findings, which come from readers that have no path.
+Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
+  if (!result)
+    for (Diagnostic& finding : result.error())
+      if (finding.place.file.empty()) finding.place.file = path;
+  return result;
+}
+
+Result<std::string> load(const std::string& path) {
+  const auto file = RegularFile::open(path);
+  if (!file)
+    return fail("coreml.open", file.error().front().cause, "check its permissions", {.file = path});
+  if (file->size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
+    return fail("coreml.too_large", "a model has less than 2 GiB", "split the model",
+                {.file = path});
+  return file->read(0, file->size());
+}
+
+}  // namespace
+
+Result<LoadedShard> parse_coreml(std::span<const std::byte> bytes, const std::string& path,
+                                 const CoremlReadOptions& options) {
+  return with_file(read_model(bytes, path, options), path);
+}
+
+Result<LoadedShard> read_coreml(const std::string& path, const CoremlReadOptions& options) {
+  MOEC_ASSIGN(const std::string model, find_model(path));
+  MOEC_ASSIGN(const std::string bytes, load(model));
+  return parse_coreml(std::as_bytes(std::span(bytes)), model, options);
+}
+
+}  // namespace moec

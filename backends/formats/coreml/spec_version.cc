@@ -1,0 +1,66 @@
+#include "backends/formats/coreml/spec_version.h"
+
+#include <fmt/format.h>
+
+#include "backends/formats/coreml/write_mil_codes.h"
+
+namespace moec {
+namespace {
+
+struct Need {
+  int version = 0;
+  std::string feature;
+};
+
+void raise(Need& need, int version, std::string feature) {
+  if (version > need.version) need = {version, std::move(feature)};
+}
+
+// The lowest version with all features in use, so that the oldest systems run the package. Version
+// 6 belongs to iOS 15 and macOS 12, 7 to iOS 16, 8 to iOS 17 and 9 to iOS 18.
+Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
+  Need need{kLeastSpecVersion, "an ML Program"};
+  if (several_functions) raise(need, 9, "a package of several functions");
+  for (const ShardWidth& width : widths) {
+    const Shard& shard = *width.shard;
+    for (const Op& op : shard.ops)
+      if (const auto* weight = std::get_if<Weight>(&op.data)) {
+        const Type& type = shard.type(op.results.front());
+        raise(need, mil_weight_version(weight->encoding, type),
+              fmt::format("a weight as {}", to_string(weight->encoding)));
+      }
+    for (const State& state : shard.states) raise(need, 9, fmt::format("state \"{}\"", state.name));
+    for (ValueId input : shard.inputs)
+      if (shard.type(input).dtype == DType::f16)
+        raise(need, 7, fmt::format("input \"{}\" of f16", shard.values[input].name));
+    for (const Output& output : shard.outputs)
+      if (shard.type(output.value).dtype == DType::f16)
+        raise(need, 7, fmt::format("output \"{}\" of f16", output.name));
+  }
+  return need;
+}
+
+}  // namespace
+
+// Each specification version has an opset whose number is one less.
+std::string opset_name(int spec_version) { return fmt::format("CoreML{}", spec_version - 1); }
+
+Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several_functions,
+                                int wanted) {
+  const Need need = need_of(widths, several_functions);
+  if (wanted == 0) return need.version;
+  const Place place{.shard = widths.front().shard->name};
+  if (wanted > kLatestSpecVersion)
+    return fail(
+        "coreml.spec_unknown", fmt::format("specification version {} is not known", wanted),
+        fmt::format("ask for a version from {} to {}", kLeastSpecVersion, kLatestSpecVersion),
+        place);
+  if (wanted < need.version)
+    return fail("coreml.spec_too_low",
+                fmt::format("{} needs specification version {}, but version {} was requested",
+                            need.feature, need.version, wanted),
+                fmt::format("ask for version {} or above", need.version), place);
+  return wanted;
+}
+
+}  // namespace moec

@@ -1,0 +1,39 @@
+// What one GGUF file says of itself: keys, and where its tensors lie.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/formats/gguf/gguf_cursor.h"
+#include "backends/formats/gguf/gguf_values.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/block_type.h"
+#include "ir/graph/type.h"
+
+namespace moec {
+
+struct GgufTensor {
+  std::string name;
+  BlockType type = BlockType::f32;
+  Dims dims;          // the outermost first, as many as the file states: at most 4; a size may be 0
+  uint32_t file = 0;  // index into Gguf::files
+  uint64_t offset = 0;  // bytes from the start of the file
+  uint64_t bytes = 0;
+  bool operator==(const GgufTensor&) const = default;
+};
+
+struct GgufHeader {
+  uint64_t file_bytes = 0;
+  uint32_t version = 0;
+  uint64_t alignment = 0;  // of each tensor's first byte, counted from data_start
+  uint64_t data_start = 0;
+  GgufValues values;
+  std::vector<GgufTensor> tensors;  // in the order of their bytes
+};
+
+// Errors: gguf.* as listed in gguf.h, file.*.
+Result<GgufHeader> read_gguf_header(GgufCursor cursor);
+
+}  // namespace moec

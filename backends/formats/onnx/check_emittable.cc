@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include "backends/emit/op_tables.h"
+#include "backends/emit/shard_facts.h"
+#include "backends/formats/onnx/graph_writer.h"
+#include "backends/formats/onnx/onnx_types.h"
+#include "backends/formats/onnx/write_onnx_codes.h"
+
+namespace moec {
+namespace {
+
+Place place_of(const Shard& shard, const Op& op) {
+  Place place{.shard = shard.name};
+  if (!op.results.empty()) place.op = shard.label(op.results.front());
+  return place;
+}
+
+Status check_state(const Shard& shard) {
+  if (shard.states.empty()) return {};
+  return fail("emit.state",
+              fmt::format("state \"{}\" has no ONNX form: a model keeps nothing between two runs",
+                          shard.states.front().name),
+              "build the shard with explicit cache inputs (cache form append)",
+              {.shard = shard.name});
+}
+
+// Whether opset 17 defines the ONNX op for bfloat16. Its newest Conv and TopK are those of opset
+// 11, which do not take the type. Each op has an overload, so that a new op does not compile until
+// it has an answer here.
+struct TakesBf16 {
+  template <OneOf<Conv, TopK> OpT>
+  bool operator()(const OpT&) const {
+    return false;
+  }
+  template <OneOf<Weight, Constant, MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax,
+                  Slice, Concat, Reshape, Transpose, StateRead, StateWrite>
+                OpT>
+  bool operator()(const OpT&) const {
+    return true;
+  }
+  template <LoweredOp OpT>
+  bool operator()(const OpT&) const {
+    return true;  // never in a placed shard
+  }
+};
+
+Status check_dtypes(const Shard& shard) {
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    for (ValueId value : op.results) {
+      const DType dtype = shard.type(value).dtype;
+      if (onnx_dtype(dtype) && (dtype != DType::bf16 || std::visit(TakesBf16{}, op.data))) continue;
+      return fail("emit.dtype",
+                  fmt::format("{} of {} does not exist in ONNX opset 17", mnemonic(op.data),
+                              dtype_name(dtype)),
+                  "export with dtype f32 or f16", place_of(shard, op));
+    }
+  }
+  return {};
+}
+
+// Whether a constant's value is in the range of its element type. Floats round.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  if (dtype == DType::boolean) return value == 0 || value == 1;
+  if (dtype == DType::u8) return value >= 0 && value <= 255;
+  const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;
+  return value >= -limit && value < limit;
+}
+
+Status check_constants(const Shard& shard) {
+  for (const Op& op : shard.ops)
+    if (const auto* constant = std::get_if<Constant>(&op.data))
+      for (double value : constant->values)
+        if (!holds(constant->type.dtype, value))
+          return fail("emit.constant",
+                      fmt::format("{} does not fit element type {}", value,
+                                  dtype_name(constant->type.dtype)),
+                      "give the constant another type", place_of(shard, op));
+  return {};
+}
+
+Status check_ports(const Shard& shard) {
+  for (const Output& output : shard.outputs)
+    for (ValueId input : shard.inputs)
+      if (shard.values[input].name == output.name && input != output.value)
+        return fail("emit.port_name",
+                    fmt::format("output \"{}\" has the name of an input, which ONNX does not allow",
+                                output.name),
+                    "rename one of the two ports", {.shard = shard.name});
+  return {};
+}
+
+}  // namespace
+
+Status check_emittable(const Shard& shard) {
+  MOEC_TRY(check_placed(shard));
+  MOEC_TRY(check_state(shard));
+  MOEC_TRY(check_encoded(shard));
+  MOEC_TRY(check_dtypes(shard));
+  MOEC_TRY(check_constants(shard));
+  return check_ports(shard);
+}
+
+}  // namespace moec

@@ -1,0 +1,94 @@
+#include "backends/formats/onnx/external_data.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<Diagnostics> fail_external(std::string cause, const onnx::TensorProto& tensor) {
+  return fail("onnx.external_data", std::move(cause), "export the model again",
+              {.tensor = tensor.name()});
+}
+
+std::string shown(std::string_view foreign) {
+  constexpr size_t kShown = 80;
+  std::string text = "\"";
+  for (char c : foreign.substr(0, kShown)) text += c >= ' ' && c != 0x7f ? c : '?';
+  return text + (foreign.size() > kShown ? "…\"" : "\"");
+}
+
+struct Entries {
+  std::string_view location;
+  std::optional<std::string_view> offset, length;
+};
+
+Result<Entries> entries_of(const onnx::TensorProto& tensor) {
+  Entries entries;
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") entries.location = entry.value();
+    if (entry.key() == "offset") entries.offset = entry.value();
+    if (entry.key() == "length") entries.length = entry.value();
+  }
+  const bool bare =
+      !entries.location.empty() && entries.location != "." && entries.location != ".." &&
+      entries.location.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+  if (bare) return entries;
+  return fail_external(fmt::format("location {} is not a bare file name", shown(entries.location)),
+                       tensor);
+}
+
+Result<uint64_t> number(std::optional<std::string_view> text, uint64_t otherwise,
+                        const onnx::TensorProto& tensor) {
+  if (!text) return otherwise;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error == std::errc() && end == text->data() + text->size() && !text->empty()) return value;
+  return fail_external(fmt::format("{} is not a number of bytes", shown(*text)), tensor);
+}
+
+// The index of the file in the table, to which it is added if it is new.
+Result<uint32_t> file_index(const std::string& path, const onnx::TensorProto& tensor,
+                            WeightTable& table) {
+  for (uint32_t i = 0; i < table.files.size(); ++i)
+    if (table.files[i].path == path) return i;
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (error || !fs::is_regular_file(status))
+    return fail_external(fmt::format("{} is missing or is not a regular file", shown(path)),
+                         tensor);
+  const uint64_t bytes = fs::file_size(path, error);
+  if (error) return fail_external(fmt::format("{} cannot be examined", shown(path)), tensor);
+  table.files.push_back({path, bytes});
+  return static_cast<uint32_t>(table.files.size() - 1);
+}
+
+}  // namespace
+
+Status add_external(const onnx::TensorProto& tensor, const Type& type, const std::string& folder,
+                    WeightTable& table) {
+  MOEC_ASSIGN(const Entries entries, entries_of(tensor));
+  const auto bytes = static_cast<uint64_t>(type.bytes());
+  MOEC_ASSIGN(const uint64_t offset, number(entries.offset, 0, tensor));
+  MOEC_ASSIGN(const uint64_t length, number(entries.length, bytes, tensor));
+  if (length != bytes)
+    return fail_external(fmt::format("length {} is not that of {}", length, to_string(type)),
+                         tensor);
+  const std::string path = (fs::path(folder) / entries.location).string();
+  MOEC_ASSIGN(const uint32_t file, file_index(path, tensor, table));
+  const uint64_t available = table.files[file].bytes;
+  if (length > available || offset > available - length)
+    return fail_external(fmt::format("bytes [{}, {} + {}) pass the end of {}, which has {}", offset,
+                                     offset, length, shown(path), available),
+                         tensor);
+  table.tensors[tensor.name()] = {file, offset, type};
+  return {};
+}
+
+}  // namespace moec

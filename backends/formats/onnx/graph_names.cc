@@ -1,0 +1,118 @@
+#include "backends/formats/onnx/graph_names.h"
+
+#include <algorithm>
+
+#include "backends/emit/shard_facts.h"
+#include "backends/formats/onnx/write_onnx_codes.h"
+
+namespace moec {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool has_control(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
+}
+
+// The checkpoint tensor all of whose elements a view has, cast or rearranged or not; null when
+// there is none. The tensor of packed numbers is none, nor is one that a value is computed from:
+// their elements are not those of the view.
+const std::string* whole_tensor(const WeightView& view) {
+  const auto* tensor = std::get_if<TensorSource>(&view.source);
+  const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
+    return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step) ||
+           std::holds_alternative<CenterStep>(step) || std::holds_alternative<RemainderStep>(step);
+  });
+  return tensor && !part ? &tensor->name : nullptr;
+}
+
+bool is_splat(const Constant& constant) {
+  return constant.values.size() == 1 && constant.type.elements() > 1;
+}
+
+bool is_dequantized(const Shard& shard, const Op& op) {
+  const auto* weight = std::get_if<Weight>(&op.data);
+  return weight != nullptr && onnx_weight_form(weight->encoding, shard.type(op.results.front())) ==
+                                  OnnxWeightForm::dequantize;
+}
+
+}  // namespace
+
+bool is_initializer(const OpData& data) {
+  const auto* constant = std::get_if<Constant>(&data);
+  return std::holds_alternative<Weight>(data) || (constant && !is_splat(*constant));
+}
+
+IdMap<OpId, std::string> onnx_op_names(const Shard& shard) {
+  GraphNames names(shard);
+  IdMap<OpId, std::string> nodes(shard.ops.size());
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    const bool has_node = !is_initializer(op.data) && !is_inside_nbits(shard, op);
+    if (has_node || is_dequantized(shard, op)) nodes[id] = names.node(id);
+  }
+  return nodes;
+}
+
+std::string netron_path(std::string_view dotted) {
+  std::string path(dotted);
+  for (size_t i = 0; i + 1 < path.size(); ++i)
+    if (path[i] == '.' && !is_digit(path[i + 1])) path[i] = '/';
+  return path;
+}
+
+GraphNames::GraphNames(const Shard& shard)
+    : shard_(shard), shard_path_(netron_path(shard.name)), tensors_(shard.values.size()) {
+  for (ValueId input : shard.inputs) tensors_[input] = fresh(shard.values[input].name);
+  name_outputs();
+  name_others();
+}
+
+std::string GraphNames::claim(NameSet& taken, const std::string& wanted) {
+  std::string name = wanted;
+  for (int suffix = 2; !taken.insert(name).second; ++suffix)
+    name = wanted + "_" + std::to_string(suffix);
+  return name;
+}
+
+void GraphNames::name_outputs() {
+  for (const Output& output : shard_.outputs) {
+    std::string& name = tensors_[output.value];
+    if (name == output.name) continue;  // an input that is passed on under its own name
+    const bool free = name.empty() && !is_source(shard_, output.value);
+    tensor_names_.insert(output.name);
+    if (free)
+      name = output.name;
+    else
+      copies_.push_back(output);
+  }
+}
+
+void GraphNames::name_others() {
+  for (OpId op : op_ids(shard_))
+    for (ValueId value : shard_.ops[op].results)
+      if (tensors_[value].empty()) tensors_[value] = fresh(wanted_name(value));
+}
+
+std::string GraphNames::wanted_name(ValueId value) const {
+  if (const auto* weight = shard_.producer_as<Weight>(value))
+    if (const std::string* tensor = whole_tensor(weight->view);
+        tensor && !tensor->empty() && !has_control(*tensor))
+      return *tensor;
+  return shard_.label(value);
+}
+
+std::string GraphNames::node(OpId op) {
+  const Op& data = shard_.ops[op];
+  const Value& first = shard_.values[data.results.front()];
+  if (!first.name.empty()) return fresh_node(netron_path(first.name));
+  return fresh_node(std::string(mnemonic(data.data)) + "_" +
+                    std::to_string(data.results.front().index));
+}
+
+std::string GraphNames::fresh_node(std::string_view last) {
+  return claim(node_names_, shard_path_ + "/" + std::string(last));
+}
+
+}  // namespace moec

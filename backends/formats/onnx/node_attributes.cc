@@ -1,0 +1,65 @@
+#include "backends/formats/onnx/node_attributes.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+
+namespace moec {
+
+using onnx::AttributeProto;
+
+const AttributeProto* Attributes::find(const std::string& name) {
+  known_.insert(name);
+  for (const AttributeProto& attribute : node_.attribute())
+    if (attribute.name() == name) return &attribute;
+  return nullptr;
+}
+
+tl::unexpected<Diagnostics> Attributes::wrong(const std::string& name) const {
+  return fail("onnx.attribute",
+              fmt::format("attribute \"{}\" of {} is missing or has a value that is not read", name,
+                          node_.op_type()),
+              "export the model without it", {.op = node_.name()});
+}
+
+Result<int64_t> Attributes::integer(const std::string& name, std::optional<int64_t> otherwise) {
+  const AttributeProto* found = find(name);
+  if (!found && otherwise) return *otherwise;
+  if (!found || found->type() != AttributeProto::INT) return wrong(name);
+  return found->i();
+}
+
+Result<std::vector<int64_t>> Attributes::integers(const std::string& name) {
+  const AttributeProto* found = find(name);
+  if (!found) return std::vector<int64_t>();
+  if (found->type() != AttributeProto::INTS) return wrong(name);
+  return std::vector<int64_t>(found->ints().begin(), found->ints().end());
+}
+
+Status Attributes::must_be(const std::string& name, int64_t value) {
+  MOEC_ASSIGN(const int64_t given, integer(name, value));
+  if (given != value) return wrong(name);
+  return {};
+}
+
+Status Attributes::must_all_be(const std::string& name, int64_t value) {
+  MOEC_ASSIGN(const std::vector<int64_t> given, integers(name));
+  if (std::any_of(given.begin(), given.end(), [&](int64_t i) { return i != value; }))
+    return wrong(name);
+  return {};
+}
+
+Status Attributes::must_be(const std::string& name, const std::string& value) {
+  const AttributeProto* found = find(name);
+  if (found && (found->type() != AttributeProto::STRING || found->s() != value)) return wrong(name);
+  return {};
+}
+
+Status Attributes::finish() const {
+  for (const AttributeProto& attribute : node_.attribute())
+    if (!known_.count(attribute.name())) return wrong(attribute.name());
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,16 @@
+// Names and versions of ONNX files, for the emitter and the reader alike.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace moec {
+
+// The operator set of the default domain and the IR version that moec writes and reads.
+inline constexpr int64_t kOnnxOpset = 17;
+inline constexpr int64_t kOnnxIrVersion = 8;
+
+// The domain of onnxruntime's contributed operators, at version 1.
+inline constexpr const char* kMicrosoftDomain = "com.microsoft";
+
+}  // namespace moec

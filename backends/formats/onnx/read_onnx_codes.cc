@@ -1,0 +1,218 @@
+#include "backends/formats/onnx/read_onnx_codes.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <optional>
+
+#include "backends/formats/onnx/external_data.h"
+#include "backends/formats/onnx/node_attributes.h"
+#include "backends/formats/onnx/tensor_data.h"
+#include "ir/graph/encoding.h"
+
+namespace moec {
+namespace {
+
+using onnx::NodeProto;
+using onnx::TensorProto;
+
+tl::unexpected<Diagnostics> fail_node(const NodeProto& node, std::string cause) {
+  return fail("onnx.op", std::move(cause), "export the model again", {.op = node.name()});
+}
+
+// Finds the parts of a node's weight and adds their ranges to the table.
+class PartReader {
+ public:
+  PartReader(const NodeProto& node, const Initializers& initializers, const std::string& folder,
+             WeightTable& table)
+      : node_(node), initializers_(initializers), folder_(folder), table_(table) {}
+
+  // An input that is an initializer in the data file, of one of these element types of ONNX.
+  Result<const TensorProto*> tensor(int input, std::initializer_list<int> types) const {
+    if (input < node_.input_size()) return tensor(input, node_.input(input), types);
+    return tensor(input, std::string(), types);
+  }
+
+  Result<const TensorProto*> tensor(int input, const std::string& name,
+                                    std::initializer_list<int> types) const {
+    const auto found = initializers_.find(name);
+    if (found == initializers_.end() || found->second->data_location() != TensorProto::EXTERNAL)
+      return fail_node(node_, fmt::format("input {} of {} is no initializer in the data file",
+                                          input, node_.op_type()));
+    for (int type : types)
+      if (found->second->data_type() == type) return found->second;
+    return fail("onnx.dtype",
+                fmt::format("element type {} is not read here", found->second->data_type()),
+                "export the model again", {.tensor = found->second->name()});
+  }
+
+  // The bytes of a tensor as the type, which must have as many elements.
+  Result<WeightView> part(TensorProto tensor, const Type& type, const std::string& name) {
+    const auto elements = checked_elements({tensor.dims().begin(), tensor.dims().end()});
+    const int64_t stated = tensor.dims_size() == 0 ? 1 : elements.value_or(0);
+    if (stated != type.elements())
+      return fail(
+          "onnx.shape",
+          fmt::format("a tensor of {} elements, where {} are needed", stated, type.elements()),
+          "export the model again", {.tensor = tensor.name()});
+    tensor.set_name(name);
+    MOEC_TRY(add_external(tensor, type, folder_, table_));
+    return tensor_view(name, type);
+  }
+
+ private:
+  const NodeProto& node_;
+  const Initializers& initializers_;
+  const std::string& folder_;
+  WeightTable& table_;
+};
+
+struct Coded {
+  AffineEncoding encoding;
+  Type type;  // of the decoded weight
+  CodeForm form = CodeForm::signed_codes;
+  const TensorProto* codes = nullptr;
+  const TensorProto* scales = nullptr;
+  const TensorProto* zeros = nullptr;  // may be absent
+};
+
+Result<WeightView> view_of(const Coded& coded, const std::string& name, PartReader& parts) {
+  MOEC_TRY(check_encoding(coded.encoding, coded.type));
+  std::vector<WeightView> views;
+  for (const StoredPart& part : stored_parts(coded.encoding, coded.type, coded.form)) {
+    const TensorProto* tensor = part.part == WeightPart::codes    ? coded.codes
+                                : part.part == WeightPart::scales ? coded.scales
+                                                                  : coded.zeros;
+    MOEC_ASSIGN(WeightView view,
+                parts.part(*tensor, part.type, tensor == coded.codes ? name : tensor->name()));
+    views.push_back(std::move(view));
+  }
+  return decoded_view(coded.encoding, coded.type, std::move(views), coded.form);
+}
+
+// The scales of a DequantizeLinear: f32, or f16 behind a cast to f32.
+Result<const TensorProto*> read_scales(const Decoder& decoder, const PartReader& parts) {
+  if (!decoder.widen) return parts.tensor(1, {TensorProto::FLOAT});
+  return parts.tensor(1, decoder.widen->input(0), {TensorProto::FLOAT16});
+}
+
+Result<Coded> read_dequantize(const Decoder& decoder, const PartReader& parts) {
+  const NodeProto& node = *decoder.node;
+  Attributes attributes(node);
+  MOEC_ASSIGN(int64_t axis, attributes.integer("axis", 1));
+  MOEC_TRY(attributes.finish());
+  if (node.input_size() < 2 || node.input_size() > 3 || node.output_size() != 1)
+    return fail_node(node, "DequantizeLinear takes codes, scales and perhaps zeros");
+  Coded coded;
+  MOEC_ASSIGN(coded.codes, parts.tensor(0, {TensorProto::INT8}));
+  MOEC_ASSIGN(coded.scales, read_scales(decoder, parts));
+  coded.encoding.zero_point = node.input_size() == 3;
+  if (coded.encoding.zero_point) {
+    MOEC_ASSIGN(coded.zeros, parts.tensor(2, {TensorProto::INT8}));
+  }
+  MOEC_ASSIGN(coded.type, decoded_type(*coded.codes, decoder.widen ? DType::f16 : DType::f32));
+  coded.encoding.block = coded.type.dims;
+  if (axis < 0) axis += coded.type.rank();
+  const bool per_index = coded.scales->dims_size() > 0 && coded.scales->dims(0) > 1;
+  if (per_index && (axis < 0 || axis >= coded.type.rank()))
+    return fail_node(node, fmt::format("axis {} is outside {}", axis, to_string(coded.type)));
+  if (per_index) coded.encoding.block.at(axis) = 1;
+  return coded;
+}
+
+Result<Coded> read_nbits(const NodeProto& node, const PartReader& parts) {
+  Attributes attributes(node);
+  MOEC_ASSIGN(const int64_t k, attributes.integer("K"));
+  MOEC_ASSIGN(const int64_t n, attributes.integer("N"));
+  MOEC_ASSIGN(const int64_t bits, attributes.integer("bits", 4));
+  MOEC_ASSIGN(const int64_t block, attributes.integer("block_size"));
+  MOEC_TRY(attributes.integer("accuracy_level", 0));
+  MOEC_TRY(attributes.finish());
+  if (node.input_size() < 3 || node.input_size() > 4 || node.output_size() != 1)
+    return fail_node(node, "MatMulNBits is read with codes, scales and perhaps zeros only");
+  Coded coded;
+  coded.form = CodeForm::excess;
+  MOEC_ASSIGN(coded.codes, parts.tensor(1, {TensorProto::UINT8}));
+  MOEC_ASSIGN(coded.scales, parts.tensor(2, {TensorProto::FLOAT, TensorProto::FLOAT16}));
+  if (node.input_size() == 4) {
+    MOEC_ASSIGN(coded.zeros, parts.tensor(3, {TensorProto::UINT8}));
+  }
+  coded.encoding = {bits, {1, block}, coded.zeros != nullptr};
+  MOEC_ASSIGN(const DType dtype, dtype_of(coded.scales->data_type(), coded.scales->name()));
+  if (!checked_elements({n, k}))
+    return fail_node(node, fmt::format("N = {} and K = {} are no sizes", n, k));
+  coded.type = {dtype, {n, k}};
+  return coded;
+}
+
+bool is_dequantize(const NodeProto& node) {
+  return node.domain().empty() && node.op_type() == "DequantizeLinear" && node.input_size() > 0 &&
+         node.output_size() > 0;
+}
+
+// The initializer with the codes of a node that decodes.
+const std::string& codes_of(const NodeProto& node) { return node.input(is_nbits(node) ? 1 : 0); }
+
+bool is_cast_to(const NodeProto& node, int dtype) {
+  return node.domain().empty() && node.op_type() == "Cast" && node.input_size() == 1 &&
+         node.output_size() == 1 && node.attribute_size() == 1 && node.attribute(0).i() == dtype;
+}
+
+using NodesByName = std::map<std::string_view, const NodeProto*>;
+
+const NodeProto* node_at(const NodesByName& nodes, std::string_view name) {
+  const auto found = nodes.find(name);
+  return found == nodes.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool is_nbits(const NodeProto& node) {
+  return node.domain() == kMicrosoftDomain && node.op_type() == "MatMulNBits" &&
+         node.input_size() > 1;
+}
+
+Decoders::Decoders(const onnx::GraphProto& graph) {
+  NodesByName widen, narrow;  // by output, by input
+  for (const NodeProto& node : graph.node()) {
+    if (is_cast_to(node, TensorProto::FLOAT)) widen.emplace(node.output(0), &node);
+    if (is_cast_to(node, TensorProto::FLOAT16)) narrow.emplace(node.input(0), &node);
+  }
+  for (const NodeProto& node : graph.node()) {
+    if (!is_dequantize(node) && !is_nbits(node)) continue;
+    Decoder decoder{&node};
+    if (is_dequantize(node) && node.input_size() > 1) {
+      decoder.widen = node_at(widen, node.input(1));
+      decoder.narrow = node_at(narrow, node.output(0));
+    }
+    if (!decoder.widen || !decoder.narrow) decoder.widen = decoder.narrow = nullptr;
+    by_codes_.emplace(codes_of(node), decoder);
+    for (const NodeProto* part : {decoder.node, decoder.widen, decoder.narrow})
+      if (part) by_node_.emplace(part, decoder);
+  }
+}
+
+const Decoder* Decoders::of_codes(std::string_view initializer) const {
+  const auto found = by_codes_.find(initializer);
+  return found == by_codes_.end() ? nullptr : &found->second;
+}
+
+const Decoder* Decoders::of_node(const NodeProto& node) const {
+  const auto found = by_node_.find(&node);
+  return found == by_node_.end() ? nullptr : &found->second;
+}
+
+const std::string& decoded_name(const Decoder& decoder) {
+  if (is_nbits(*decoder.node)) return decoder.node->input(1);
+  return decoder.narrow ? decoder.narrow->output(0) : decoder.node->output(0);
+}
+
+Result<WeightView> read_coded_weight(const Decoder& decoder, const Initializers& initializers,
+                                     const std::string& folder, WeightTable& table) {
+  PartReader parts(*decoder.node, initializers, folder, table);
+  MOEC_ASSIGN(const Coded coded, is_nbits(*decoder.node) ? read_nbits(*decoder.node, parts)
+                                                         : read_dequantize(decoder, parts));
+  return view_of(coded, decoded_name(decoder), parts);
+}
+
+}  // namespace moec

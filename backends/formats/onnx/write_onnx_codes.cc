@@ -1,0 +1,152 @@
+#include "backends/formats/onnx/write_onnx_codes.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <bit>
+
+#include "backends/emit/shard_facts.h"
+#include "backends/formats/onnx/set_attributes.h"
+
+namespace moec {
+namespace {
+
+// Blocks that lie along one axis at most, each of a single index of it.
+bool has_one_axis(const Dims& block, const Type& type) {
+  int64_t cut = 0;
+  for (int64_t axis = 0; axis < type.rank(); ++axis) {
+    if (block.at(axis) == type.dims.at(axis)) continue;
+    if (block.at(axis) != 1) return false;
+    ++cut;
+  }
+  return cut <= 1;
+}
+
+constexpr int64_t kLeastBlock = 16;
+
+bool is_nbits(const AffineEncoding& affine, const Type& type) {
+  return type.rank() == 2 && affine.block.at(0) == 1 && affine.block.at(1) >= kLeastBlock &&
+         std::has_single_bit(static_cast<uint64_t>(affine.block.at(1)));
+}
+
+bool is_nbits_weight(const Shard& shard, ValueId value) {
+  const auto* weight = shard.producer_as<Weight>(value);
+  return weight && onnx_weight_form(weight->encoding, shard.type(value)) == OnnxWeightForm::nbits;
+}
+
+bool is_row_to_column(const Op& op) {
+  const auto* transpose = std::get_if<Transpose>(&op.data);
+  return transpose && transpose->perm == std::vector<int64_t>{1, 0};
+}
+
+tl::unexpected<Diagnostics> refuse(const Shard& shard, ValueId value, std::string cause,
+                                   std::string next) {
+  return fail("emit.encoding", std::move(cause), std::move(next),
+              {.shard = shard.name, .op = shard.label(value)});
+}
+
+Status check_form(const Shard& shard, const Weight& weight, ValueId value) {
+  if (onnx_weight_form(weight.encoding, shard.type(value))) return {};
+  return refuse(shard, value,
+                fmt::format("{} of {} has no form in ONNX files", to_string(weight.encoding),
+                            to_string(shard.type(value))),
+                "int8 and int8:tensor have one, int4:32 and int8:32 with --form matmul");
+}
+
+// Whether the second sizes are the first ones behind sizes of 1.
+bool has_ones_in_front(const Dims& inner, const Dims& dims) {
+  const int64_t ones = dims.rank() - inner.rank();
+  for (int64_t axis = 0; axis < dims.rank(); ++axis)
+    if (dims.at(axis) != (axis < ones ? 1 : inner.at(axis - ones))) return false;
+  return ones >= 0;
+}
+
+// The weight of which the value is the transpose, [K, N] or [1, …, K, N], for MatMulNBits; an
+// invalid id if there is none.
+ValueId turned_nbits(const Shard& shard, ValueId value) {
+  const OpId producer = shard.values[value].producer;
+  if (!producer.valid()) return {};
+  const Op& op = shard.ops[producer];
+  if (is_row_to_column(op) && is_nbits_weight(shard, op.operands.front()))
+    return op.operands.front();
+  const bool widens =
+      std::holds_alternative<Reshape>(op.data) &&
+      has_ones_in_front(shard.type(op.operands.front()).dims, shard.type(value).dims);
+  return widens ? turned_nbits(shard, op.operands.front()) : ValueId{};
+}
+
+// Which operand of an op may be a weight of MatMulNBits, and which its transpose.
+Status check_use(const Shard& shard, const Op& op) {
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const ValueId operand = op.operands[i];
+    if (is_nbits_weight(shard, operand) && !is_row_to_column(op))
+      return refuse(shard, operand, fmt::format("a {} uses codes in blocks", mnemonic(op.data)),
+                    "only a matmul can, behind a transpose of them: keep the weight plain");
+    if (!turned_nbits(shard, operand).valid() || is_inside_nbits(shard, op)) continue;
+    if (!std::holds_alternative<MatMul>(op.data) || i != 1)
+      return refuse(shard, operand,
+                    fmt::format("a {} uses a transpose of codes in blocks", mnemonic(op.data)),
+                    "only a matmul can, as its second operand: keep the weight plain");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<OnnxWeightForm> onnx_weight_form(const Encoding& encoding, const Type& type) {
+  if (is_plain(encoding)) return OnnxWeightForm::plain;
+  const auto* affine = std::get_if<AffineEncoding>(&encoding);
+  if (!affine || (type.dtype != DType::f32 && type.dtype != DType::f16)) return std::nullopt;
+  if (affine->bits == 8 && has_one_axis(affine->block, type)) return OnnxWeightForm::dequantize;
+  return is_nbits(*affine, type) ? std::optional(OnnxWeightForm::nbits) : std::nullopt;
+}
+
+CodeForm onnx_code_form(const Encoding& encoding, const Type& type) {
+  return onnx_weight_form(encoding, type) == OnnxWeightForm::nbits ? CodeForm::excess
+                                                                   : CodeForm::signed_codes;
+}
+
+int64_t scale_axis(const AffineEncoding& affine, const Type& type) {
+  for (int64_t axis = 0; axis < type.rank(); ++axis)
+    if (affine.block.at(axis) != type.dims.at(axis)) return axis;
+  return 0;
+}
+
+Status check_encoded(const Shard& shard) {
+  for (const Op& op : shard.ops) {
+    if (const auto* weight = std::get_if<Weight>(&op.data))
+      MOEC_TRY(check_form(shard, *weight, op.results.front()));
+    MOEC_TRY(check_use(shard, op));
+  }
+  for (const Output& output : shard.outputs)
+    if (is_nbits_weight(shard, output.value) || turned_nbits(shard, output.value).valid())
+      return refuse(shard, output.value, "codes in blocks are an output", "keep the weight plain");
+  return {};
+}
+
+bool is_inside_nbits(const Shard& shard, const Op& op) {
+  return op.results.size() == 1 && turned_nbits(shard, op.results.front()).valid();
+}
+
+ValueId nbits_weight(const Shard& shard, const Op& matmul) {
+  if (!std::holds_alternative<MatMul>(matmul.data)) return {};
+  return turned_nbits(shard, matmul.operands[1]);
+}
+
+void fill_nbits(const AffineEncoding& affine, const Type& weight, int accuracy_level,
+                onnx::NodeProto& node) {
+  node.set_domain(kMicrosoftDomain);
+  node.set_op_type("MatMulNBits");
+  set_int(node, "K", weight.dims.at(1));
+  set_int(node, "N", weight.dims.at(0));
+  set_int(node, "bits", affine.bits);
+  set_int(node, "block_size", affine.block.at(1));
+  set_int(node, "accuracy_level", accuracy_level);
+}
+
+void fill_dequantize(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node) {
+  node.set_op_type("DequantizeLinear");
+  set_int(node, "axis", scale_axis(affine, weight));
+}
+
+}  // namespace moec

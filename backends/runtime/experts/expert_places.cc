@@ -1,0 +1,153 @@
+#include "backends/runtime/experts/expert_places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/files/digest.h"
+#include "backends/weights/views/payload_file.h"
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+// What a format may have before the bytes of a weight (DataFormat::entry_lead).
+constexpr uint64_t kLeadBytes = 64;
+
+constexpr size_t kDigestDigits = 32;
+
+bool is_of_one_expert(const WeightRecord& weight) {
+  return weight.role == WeightRole::expert && weight.digests.size() == kDigestDigits;
+}
+
+bool by_place(const ExpertStretch& a, const ExpertStretch& b) {
+  return std::pair(a.file, a.begin) < std::pair(b.file, b.begin);
+}
+
+// A gap that is not wider than the alignment of what follows holds no other weight.
+std::vector<ExpertStretch> joined(std::vector<ExpertStretch> stretches) {
+  std::sort(stretches.begin(), stretches.end(), by_place);
+  std::vector<ExpertStretch> joined;
+  for (const ExpertStretch& next : stretches)
+    if (!joined.empty() && joined.back().file == next.file &&
+        next.begin < joined.back().end + next.alignment + kLeadBytes)
+      joined.back().end = std::max(joined.back().end, next.end);
+    else
+      joined.push_back(next);
+  return joined;
+}
+
+// Shards run in the order of their files, experts of a shard in that of their bytes.
+bool is_asked_first(const PlacedExpert& a, const PlacedExpert& b) {
+  return a.layer != b.layer ? a.layer < b.layer
+                            : by_place(a.stretches.front(), b.stretches.front());
+}
+
+// No byte belongs to two experts.
+Status check_apart(const std::vector<PlacedExpert>& experts, const std::vector<WeightFile>& files) {
+  std::vector<ExpertStretch> all;
+  for (const PlacedExpert& expert : experts)
+    all.insert(all.end(), expert.stretches.begin(), expert.stretches.end());
+  std::sort(all.begin(), all.end(), by_place);
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i].file == all[i - 1].file && all[i].begin < all[i - 1].end)
+      return fail("session.bank", fmt::format("two experts have byte {} of the file", all[i].begin),
+                  "export with --experts unrolled", {.file = files[all[i].file].path});
+  return {};
+}
+
+Status check_routers(const Manifest& manifest) {
+  bool any = false;
+  for (const manifest::Shard& shard : manifest.shards) {
+    any = any || shard.routing.has_value();
+    if (shard.kind == ShardKind::moe || (shard.kind == ShardKind::layers && shard.routing))
+      return fail("session.routers",
+                  "the shard has a router and its experts: which of them a token chooses is not "
+                  "known before it runs",
+                  "export with --experts-per-shard", {.shard = shard.name});
+  }
+  if (any) return {};
+  return fail("session.no_experts", "the model has no experts to load",
+              "leave out --capacity and --expert-memory");
+}
+
+}  // namespace
+
+uint64_t slot_bytes(const ExpertStretch& stretch) {
+  constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
+  return (stretch.end + kBlock - 1) / kBlock * kBlock - stretch.begin / kBlock * kBlock;
+}
+
+uint64_t slot_bytes(const PlacedExpert& expert) {
+  uint64_t bytes = 0;
+  for (const ExpertStretch& stretch : expert.stretches) bytes += slot_bytes(stretch);
+  return bytes;
+}
+
+size_t ExpertPlaces::add_file(const manifest::FileRef& file, const std::string& folder) {
+  const auto [found, is_new] = by_digest_.emplace(file.digest, files_.size());
+  const std::string path = folder + "/" + file.path;
+  if (is_new) {
+    files_.push_back({path, static_cast<uint64_t>(file.bytes)});
+    file_digests_.push_back(file.digest);
+  }
+  by_path_[path] = found->second;
+  return found->second;
+}
+
+void ExpertPlaces::add_ranges(const manifest::Shard& shard, const WeightRecord& weight,
+                              const std::vector<size_t>& files) {
+  const int64_t layer = at(shard.moe_layers, weight.moe_layer);
+  PlacedExpert& expert = found_[{layer, weight.first_expert}];
+  expert.layer = layer;
+  expert.expert = weight.first_expert;
+  for (const WeightRange& range : weight.ranges) {
+    const auto begin = static_cast<uint64_t>(range.offset);
+    expert.stretches.push_back({at(files, range.data), begin,
+                                begin + static_cast<uint64_t>(range.bytes),
+                                static_cast<uint64_t>(range.alignment)});
+  }
+}
+
+Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::string& folder) {
+  MOEC_TRY(check_routers(manifest));
+  ExpertPlaces places;
+  for (const manifest::Shard& shard : manifest.shards) {
+    if (shard.kind != ShardKind::experts) continue;
+    std::vector<size_t> files;
+    for (const manifest::FileRef& file : shard.data) files.push_back(places.add_file(file, folder));
+    const bool has_own = std::any_of(shard.weights.begin(), shard.weights.end(), is_of_one_expert);
+    if (!has_own)
+      return fail("session.bank", "the experts of the shard share their weights",
+                  "export with --experts unrolled", {.shard = shard.name});
+    for (const WeightRecord& weight : shard.weights)
+      if (is_of_one_expert(weight)) places.add_ranges(shard, weight, files);
+  }
+  for (auto& [key, expert] : places.found_) {
+    expert.stretches = joined(std::move(expert.stretches));
+    places.experts_.push_back(std::move(expert));
+  }
+  std::stable_sort(places.experts_.begin(), places.experts_.end(), is_asked_first);
+  places.found_.clear();
+  MOEC_TRY(check_apart(places.experts_, places.files_));
+  return places;
+}
+
+std::string ExpertPlaces::digest() const {
+  std::string text;
+  for (const std::string& file : file_digests_) text += file + "\n";
+  for (const PlacedExpert& expert : experts_) {
+    text += fmt::format("{} {}", expert.layer, expert.expert);
+    for (const ExpertStretch& stretch : expert.stretches)
+      text += fmt::format(" {} {} {}", stretch.file, stretch.begin, stretch.end);
+    text += '\n';
+  }
+  return digest_text(text);
+}
+
+std::optional<size_t> ExpertPlaces::find_file(const std::string& path) const {
+  const auto found = by_path_.find(path);
+  return found == by_path_.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace moec

@@ -1,0 +1,290 @@
+// Fills the slots of a layer while it runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "backends/residency/pinned_experts.h"
+#include "backends/runtime/experts/expert_store_impl.h"
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+float weight_of(const Rows& weights, int64_t token, int64_t expert) {
+  return at(weights.row(token), expert);
+}
+
+// Sets the weights of these experts for a token to 0. With `normalises`, its other weights grow so
+// that their sum stays. Returns what the experts had.
+double leave_out(std::span<float> row, const std::vector<int64_t>& experts, bool normalises) {
+  const double sum = std::accumulate(row.begin(), row.end(), 0.0);
+  double dropped = 0;
+  for (const int64_t expert : experts) dropped += std::exchange(at(row, expert), 0.0F);
+  const double left = sum - dropped;
+  if (normalises && dropped > 0 && left > 0)
+    for (float& weight : row) weight = static_cast<float>(weight * (sum / left));
+  return dropped;
+}
+
+}  // namespace
+
+bool ExpertStore::is_reading(const Layer& layer) const {
+  return std::any_of(layer.experts.begin(), layer.experts.end(),
+                     [&](size_t i) { return experts_[i].is == Residence::reading; });
+}
+
+Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
+  std::unique_lock lock(mutex_);
+  Layer* slots = find_layer(layer);
+  if (!slots) return {};
+  // What a step goes without must not depend on the speed of reads.
+  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
+  slots->policy->begin_step(slots->policy->step() + weights.count());
+  counts_.routed += choose(*slots, weights);
+  const int64_t hits = counts_.hits;
+  count(*slots);
+  watch(*slots, weights.count(), counts_.hits - hits);
+  MOEC_TRY(meet_misses(*slots, weights));
+  if (options_.reads != ExpertReads::serial) read_ahead(*slots);
+  return {};
+}
+
+void ExpertStore::foresee(int64_t layer, const Rows& weights) {
+  std::unique_lock lock(mutex_);
+  Layer* slots = find_layer(layer);
+  if (!slots || !foresees()) return;
+  // Who leaves for a guess must not depend on the speed of reads either.
+  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
+  choose(*slots, weights);
+  std::vector<size_t> absent;
+  for (const size_t i : slots->experts)
+    if (experts_[i].is == Residence::absent) absent.push_back(i);
+  read_ahead(*slots);
+  for (const size_t i : absent) experts_[i].foreseen = experts_[i].is != Residence::absent;
+}
+
+// Notes the experts with weights. Returns the sum of these.
+double ExpertStore::choose(Layer& layer, const Rows& weights) {
+  double routed = 0;
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    expert.chosen = expert.done = false;
+    expert.tokens = 0;
+    for (int64_t token = 0; token < weights.count(); ++token) {
+      const float weight = weight_of(weights, token, expert.key.expert);
+      expert.tokens += weight != 0 ? 1 : 0;
+      routed += weight;
+    }
+    expert.chosen = expert.tokens > 0;
+  }
+  return routed;
+}
+
+// Counts which of the chosen experts are there, and tells the policy of them.
+void ExpertStore::count(Layer& layer) {
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    const bool foreseen = std::exchange(expert.foreseen, false);
+    if (foreseen) ++(expert.chosen ? counts_.foreseen : counts_.in_vain);
+    if (!expert.chosen) continue;
+    const bool is_resident = expert.is == Residence::resident, is_whole = bool(expert.failure);
+    ++(is_resident && is_whole && !foreseen ? counts_.hits : counts_.misses);
+    layer.policy->protect(expert.key);
+    if (is_resident) layer.policy->hit(expert.key);
+    if (is_resident && !is_whole) read(layer, expert, expert.slot);
+  }
+}
+
+// Tells those that watch the run what a step chose. Where tokens begin to choose other experts than
+// before, those are pinned that they chose since.
+void ExpertStore::watch(const Layer& layer, int64_t tokens, int64_t hits) {
+  ChosenStep step{layer.layer, tokens, {}, hits};
+  for (const size_t i : layer.experts)
+    if (experts_[i].chosen) step.chosen.push_back({experts_[i].key.expert, experts_[i].tokens});
+  std::sort(step.chosen.begin(), step.chosen.end(),
+            [](const auto& a, const auto& b) { return a.expert < b.expert; });
+  if (start_.first) start_.first->note(step);
+  const auto change = watch_.window.note(step);
+  if (!change) return;
+  watch_.changes.push_back(*change);
+  if (options_.policy == PolicyKind::pinned)
+    pin(most_chosen(watch_.window.ended(), std::ssize(layer.experts)));
+  if (options_.on_change) options_.on_change(*change);
+}
+
+// What OnMiss says of missing experts for which no slot is free.
+Status ExpertStore::meet_misses(Layer& layer, Rows& weights) {
+  if (options_.on_miss == OnMiss::load) return {};
+  auto free = std::ssize(layer.free);
+  std::vector<size_t> skipped;
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    if (!expert.chosen || expert.is != Residence::absent || free-- > 0) continue;
+    if (options_.on_miss == OnMiss::stop)
+      return fail("session.expert_missing",
+                  fmt::format("expert {} of layer {} is not in memory, whose {} slots hold others",
+                              expert.key.expert, expert.key.layer, capacity_),
+                  "give more --capacity or --expert-memory, or --on-miss load");
+    skipped.push_back(i);
+  }
+  // The free slots are theirs that the step needs.
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    const bool is_skipped = std::find(skipped.begin(), skipped.end(), i) != skipped.end();
+    if (expert.chosen && expert.is == Residence::absent && !is_skipped)
+      start_read(layer, expert, false);
+  }
+  skip(layer, skipped, weights);
+  return {};
+}
+
+// Later steps find them, as far as this one needs no other slots.
+void ExpertStore::skip(Layer& layer, const std::vector<size_t>& skipped, Rows& weights) {
+  std::vector<int64_t> experts;
+  for (const size_t i : skipped) {
+    experts.push_back(experts_[i].key.expert);
+    experts_[i].chosen = false;
+  }
+  counts_.skipped += std::ssize(skipped);
+  const auto columns = static_cast<size_t>(weights.columns);
+  for (size_t begin = 0; begin < weights.data.size() && !skipped.empty(); begin += columns)
+    counts_.dropped +=
+        leave_out(std::span(weights.data).subspan(begin, columns), experts, model_.normalises);
+  for (const size_t i : skipped) start_read(layer, experts_[i], false);
+}
+
+// Begins to read chosen experts, as long as there are slots for them.
+void ExpertStore::read_ahead(Layer& layer) {
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    const bool waits = expert.chosen && !expert.done && expert.is == Residence::absent;
+    if (waits && !start_read(layer, expert, false)) return;
+  }
+}
+
+// False where there is no slot for it now. `needed`: the step cannot go on without it.
+bool ExpertStore::start_read(Layer& layer, Expert& expert, bool needed) {
+  const auto slot = take_slot(layer, needed);
+  if (!slot) return false;
+  layer.policy->insert(expert.key);
+  read(layer, expert, *slot);
+  return true;
+}
+
+void ExpertStore::read(Layer& layer, Expert& expert, size_t slot) {
+  const std::vector<StretchRead> reads = place(layer, expert, slot);
+  expert.is = Residence::reading;
+  for (const StretchRead& read : reads) counts_.bytes_read += read.end - read.begin;
+  loader_->load(reads, [this, &expert](Status status) { note_read(expert, std::move(status)); });
+}
+
+std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
+  if (!layer.free.empty()) {
+    const size_t slot = layer.free.back();
+    layer.free.pop_back();
+    return slot;
+  }
+  const auto key = leaving(layer, needed);
+  if (!key) return std::nullopt;
+  for (const size_t i : layer.experts)
+    if (experts_[i].key == *key) {
+      experts_[i].is = Residence::absent;
+      return experts_[i].slot;
+    }
+  return std::nullopt;
+}
+
+// The expert that leaves for another one: of those that the step does not need any more; else,
+// if it cannot go on otherwise, the one that it needs last.
+std::optional<ExpertKey> ExpertStore::leaving(Layer& layer, bool needed) {
+  ExpertPolicy& policy = *layer.policy;
+  const auto protect_all = [&](auto stays) {
+    policy.begin_step(policy.step());
+    for (const size_t i : layer.experts)
+      if (experts_[i].is != Residence::resident || stays(experts_[i]))
+        policy.protect(experts_[i].key);
+  };
+  const auto still_needed = [](const Expert& expert) {
+    return expert.in_use || (expert.chosen && !expert.done);
+  };
+  protect_all(still_needed);
+  if (const auto key = policy.evict()) return key;
+  if (!needed) return std::nullopt;
+  for (size_t n = layer.experts.size(); n-- > 0;) {
+    const Expert& last = experts_[layer.experts[n]];
+    if (last.is != Residence::resident || last.in_use) continue;
+    protect_all([&](const Expert& expert) { return &expert != &last; });
+    if (const auto key = policy.evict()) return key;
+  }
+  return std::nullopt;
+}
+
+// Where the stretches of the expert go in a slot.
+std::vector<StretchRead> ExpertStore::place(Layer& layer, Expert& expert, size_t slot) {
+  const size_t index = static_cast<size_t>(&expert - experts_.data());
+  std::byte* to = layer.slots + slot * layer.slot_bytes;
+  std::vector<StretchRead> reads;
+  std::map<size_t, std::vector<HeldPiece>> pieces;  // by unit
+  for (const ExpertStretch& stretch : places_.experts()[index].stretches) {
+    reads.push_back({&files_[stretch.file], stretch.begin, stretch.end, to});
+    const size_t unit = *units_.find(stretch.file, stretch.begin, 0);
+    pieces[unit].push_back({stretch.begin, stretch.end - stretch.begin,
+                            to + stretch.begin % PayloadFile::kBlockBytes});
+    to += slot_bytes(stretch);
+  }
+  expert.slot = slot;
+  expert.held.clear();
+  for (auto& [unit, list] : pieces) expert.held.emplace_back(unit, HeldBytes(std::move(list)));
+  return reads;
+}
+
+// Called on a thread of the loader.
+void ExpertStore::note_read(Expert& expert, Status status) {
+  {
+    const std::lock_guard lock(mutex_);
+    expert.failure = std::move(status);
+    expert.is = Residence::resident;
+  }
+  changed_.notify_all();
+}
+
+tl::unexpected<Diagnostics> ExpertStore::too_few_slots(const Expert& expert) const {
+  return fail("session.capacity",
+              fmt::format("layer {} needs more experts at once than its {} slots hold",
+                          expert.key.layer, capacity_),
+              "give more --capacity or --expert-memory");
+}
+
+Result<const HeldBytes*> ExpertStore::acquire(size_t unit) {
+  std::unique_lock lock(mutex_);
+  Expert& expert = experts_[units_[unit].expert];
+  Layer& layer = layers_[expert.layer];
+  if (!expert.chosen) return nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  while (expert.is != Residence::resident) {
+    const bool comes = expert.is == Residence::reading || start_read(layer, expert, true);
+    if (!comes && !is_reading(layer)) return too_few_slots(expert);
+    changed_.wait(lock);
+  }
+  counts_.wait_seconds += seconds_since(start);
+  if (!expert.failure) return fail(expert.failure.error());
+  MOEC_TRY(files_[units_[unit].file].check_unchanged());
+  expert.in_use = true;
+  for (const auto& [held_unit, bytes] : expert.held)
+    if (held_unit == unit) return &bytes;
+  return nullptr;
+}
+
+void ExpertStore::release(size_t unit) {
+  const std::lock_guard lock(mutex_);
+  Expert& expert = experts_[units_[unit].expert];
+  expert.in_use = false;
+  expert.done = true;
+  if (options_.reads != ExpertReads::serial) read_ahead(layers_[expert.layer]);
+}
+
+}  // namespace moec

@@ -1,0 +1,160 @@
+#include "backends/runtime/experts/write_prepacked.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <span>
+
+#include "backends/files/digest.h"
+#include "backends/files/output_file.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/runtime/experts/expert_places.h"
+
+namespace moec {
+namespace {
+
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
+uint64_t next_page(uint64_t bytes) {
+  return (bytes + kPrepackedPage - 1) / kPrepackedPage * kPrepackedPage;
+}
+
+// Writes the experts one after the other.
+class Packer {
+ public:
+  Packer(const ExpertPlaces& places, OutputFile& out)
+      : places_(places), out_(out), buffer_(kPieceBytes) {}
+
+  Status open_files() {
+    for (const WeightFile& file : places_.files()) {
+      MOEC_ASSIGN(PayloadFile opened, PayloadFile::open(file));
+      files_.push_back(std::move(opened));
+    }
+    return {};
+  }
+
+  Status write(const PlacedExpert& placed, PrepackedExpert& expert) {
+    MOEC_TRY(out_.pad_to(next_page(out_.bytes())));
+    expert.offset = out_.bytes();
+    expert.bytes = slot_bytes(placed);
+    digest_ = Digest();
+    for (const ExpertStretch& stretch : placed.stretches) MOEC_TRY(write(stretch));
+    expert.digest = digest_.hex();
+    return {};
+  }
+
+  Status check_unchanged() const {
+    for (const PayloadFile& file : files_) MOEC_TRY(file.check_unchanged());
+    return {};
+  }
+
+ private:
+  Status write(const ExpertStretch& stretch) {
+    constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
+    const uint64_t begin = stretch.begin / kBlock * kBlock;
+    const uint64_t end = begin + slot_bytes(stretch);
+    for (uint64_t from = begin; from < end; from += kPieceBytes) {
+      const uint64_t bytes = std::min(kPieceBytes, end - from);
+      MOEC_TRY(write_piece(stretch, from, bytes));
+    }
+    return {};
+  }
+
+  // Bytes of the blocks that are not the expert's become zero.
+  Status write_piece(const ExpertStretch& stretch, uint64_t from, uint64_t bytes) {
+    std::fill_n(buffer_.begin(), bytes, std::byte{0});
+    const uint64_t begin = std::max(from, stretch.begin), end = std::min(from + bytes, stretch.end);
+    MOEC_TRY(files_[stretch.file].read(begin, buffer_.data() + (begin - from), end - begin));
+    const std::span piece = std::span(buffer_).first(bytes);
+    digest_.update(piece);
+    return out_.write(piece);
+  }
+
+  const ExpertPlaces& places_;
+  OutputFile& out_;
+  std::vector<PayloadFile> files_;
+  std::vector<std::byte> buffer_;
+  Digest digest_;
+};
+
+using PlacesByKey = std::map<ExpertKey, const PlacedExpert*>;
+
+PlacesByKey by_key(const ExpertPlaces& places) {
+  PlacesByKey placed;
+  for (const PlacedExpert& expert : places.experts())
+    placed[{expert.layer, expert.expert}] = &expert;
+  return placed;
+}
+
+// The most wanted experts of each layer. A node of a cluster has not all of them.
+std::vector<PrepackedExpert> choose_resident(const PrepackChoice& choice,
+                                             const PlacesByKey& placed) {
+  std::map<int64_t, std::vector<PrepackedExpert>> layers;
+  for (const ExpertKey& key : choice.wanted) {
+    auto& layer = layers[key.layer];
+    if (std::ssize(layer) >= choice.capacity || !placed.contains(key)) continue;
+    layer.push_back({.key = key, .pinned = std::ssize(layer) < choice.pin_top_k});
+  }
+  std::vector<PrepackedExpert> resident;
+  for (const auto& [number, layer] : layers)
+    resident.insert(resident.end(), layer.begin(), layer.end());
+  return resident;
+}
+
+Result<OutputFile> create_pack(const std::string& file, const PrepackedTable& table,
+                               const PlacesByKey& placed) {
+  uint64_t bytes = 2 * kPrepackedPage;
+  for (const PrepackedExpert& expert : table.resident)
+    bytes += next_page(slot_bytes(*placed.at(expert.key)));
+  return OutputFile::create(OutputPath::of_file(file), bytes);
+}
+
+Status write_text_to(OutputFile& out, const std::string& text) {
+  return out.write(std::as_bytes(std::span(text)));
+}
+
+Status check_choice(const PrepackChoice& choice, const ExpertGrid& grid, const std::string& file) {
+  if (choice.pin_top_k > std::max<int64_t>(choice.capacity - grid.top_k, 0))
+    return fail("prepack.pin_top_k",
+                fmt::format("{} of {} slots cannot be pinned: a token chooses {} experts",
+                            choice.pin_top_k, choice.capacity, grid.top_k),
+                "give more --capacity or a smaller --pin-top-k");
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(file, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return fail("prepack.out", "the name is taken by something that is no file",
+                "give another --out", {.file = file});
+  return {};
+}
+
+}  // namespace
+
+Result<PrepackedTable> write_prepacked(const Manifest& manifest, const std::string& folder,
+                                       const PrepackChoice& choice, const std::string& file) {
+  const ExpertGrid grid = expert_grid(manifest);
+  MOEC_ASSIGN(const ExpertPlaces places, ExpertPlaces::find(manifest, folder));
+  MOEC_TRY(check_choice(choice, grid, file));
+  const PlacesByKey placed = by_key(places);
+  PrepackedTable table{manifest.model.family, places.digest(),
+                       std::min(choice.capacity, grid.experts), grid.experts,
+                       choose_resident(choice, placed)};
+  if (table.resident.empty())
+    return fail("prepack.empty", "no token of the profile chose an expert",
+                "give another --profile");
+  MOEC_ASSIGN(OutputFile out, create_pack(file, table, placed));
+  MOEC_TRY(write_text_to(out, prepacked_head()));
+  Packer packer(places, out);
+  MOEC_TRY(packer.open_files());
+  for (PrepackedExpert& expert : table.resident)
+    MOEC_TRY(packer.write(*placed.at(expert.key), expert));
+  MOEC_TRY(out.pad_to(next_page(out.bytes())));
+  MOEC_TRY(write_text_to(out, prepacked_tail(table, out.bytes())));
+  MOEC_TRY(packer.check_unchanged());
+  MOEC_TRY(out.sync());
+  MOEC_TRY(out.publish());
+  return table;
+}
+
+}  // namespace moec

@@ -1,0 +1,84 @@
+#include "backends/runtime/session/loaded_shards.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+uint64_t bytes_kept(const Executable& executable) {
+  return executable.memory().held + executable.memory().mapped;
+}
+
+// Of a shard that gives weights back: the system reads ahead, so two of them may be there.
+uint64_t bytes_passing(const Executable& executable) {
+  const ExecutorMemory& memory = executable.memory();
+  return memory.held + memory.run + 2 * memory.largest;
+}
+
+uint64_t mebibytes(uint64_t bytes) { return (bytes + (uint64_t{1} << 20) - 1) >> 20; }
+
+}  // namespace
+
+Executable* LoadedShards::find(const std::string& name, size_t width) {
+  if (const auto found = kept_.find({name, width}); found != kept_.end())
+    return found->second.executable.get();
+  if (passing_ && passing_->name == name && passing_->width == width)
+    return passing_->executable.get();
+  return nullptr;
+}
+
+void LoadedShards::drop(Kept::iterator kept) {
+  kept_bytes_ -= bytes_kept(*kept->second.executable);
+  kept_.erase(kept);
+}
+
+void LoadedShards::drop_other_widths(const std::string& name) {
+  for (auto kept = kept_.lower_bound({name, 0}); kept != kept_.end() && kept->first.first == name;)
+    drop(kept++);
+}
+
+void LoadedShards::drop_latest() {
+  drop(std::max_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
+    return a.second.order < b.second.order;
+  }));
+}
+
+Status LoadedShards::make_room(const Loaded& shard) {
+  const uint64_t needed = bytes_passing(*shard.executable);
+  if (needed > budget_)
+    return fail("session.memory",
+                fmt::format("a step of the shard takes {} MiB, {} MiB are left for it",
+                            mebibytes(needed), budget_ >> 20),
+                "give more --memory, or export smaller shards or a shorter context",
+                {.shard = shard.name});
+  while (kept_bytes_ + needed > budget_) drop_latest();
+  reserve_ = std::max(reserve_, needed);
+  return {};
+}
+
+uint64_t LoadedShards::kept_mapped() const {
+  uint64_t bytes = 0;
+  for (const auto& [name, loaded] : kept_) bytes += loaded.executable->memory().mapped;
+  return bytes;
+}
+
+Result<Executable*> LoadedShards::get(const std::string& name, size_t width, const Loader& load) {
+  if (Executable* found = find(name, width)) return found;
+  passing_.reset();
+  if (!keeps_widths_) drop_other_widths(name);
+  MOEC_ASSIGN(std::unique_ptr<Executable> executable, load(budget_));
+  Loaded loaded{name, width, std::move(executable), ++loads_};
+  const ExecutorMemory& memory = loaded.executable->memory();
+  reserve_ = std::max(reserve_, memory.run);
+  if (kept_bytes_ + memory.held + memory.mapped + reserve_ <= budget_) {
+    kept_bytes_ += memory.held + memory.mapped;
+    return kept_.emplace(std::pair(name, width), std::move(loaded)).first->second.executable.get();
+  }
+  MOEC_TRY(make_room(loaded));
+  loaded.executable->release_weights_after_use();
+  return passing_.emplace(std::move(loaded)).executable.get();
+}
+
+}  // namespace moec

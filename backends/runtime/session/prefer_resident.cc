@@ -1,0 +1,118 @@
+// Routers that prefer experts which are resident: a router runs as it is, and once more, with a
+// mask, where that calls for other experts.
+#include <utility>
+
+#include "backends/runtime/session/session_impl.h"
+#include "backends/runtime/session/step_inputs.h"
+#include "ir/base/at.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kRouterLogits = "router";  // ir/analysis/router_choice.h
+
+tl::unexpected<Diagnostics> unfit_router(const std::string& cause) {
+  return fail("session.cache_bias", cause,
+              "cache-aware routing is for routers that choose by their logits alone, in an export "
+              "in f32 with a cache and with --routing host or a shard for each layer's experts");
+}
+
+}  // namespace
+
+Status check_cache_bias(const Manifest& manifest) {
+  if (manifest.build.cache == CacheForm::none)
+    return unfit_router("all tokens go through the model at once");
+  for (const manifest::Shard& shard : manifest.shards) {
+    if (!shard.routing) continue;
+    const Router& router = shard.routing->router;
+    const bool by_logits = router.score == Score::softmax ||
+                           router.score == Score::softmax_selected ||
+                           router.score == Score::sigmoid_selected;
+    if (!by_logits || router.groups > 1)
+      return unfit_router("the routers choose by groups or by scores");
+    if (shard.kind == ShardKind::layers)
+      return unfit_router("routers and attention are in one shard");
+  }
+  return {};
+}
+
+std::vector<int64_t> RouterRun::chosen() const {
+  std::vector<int64_t> experts;
+  for (int64_t e = 0; e < weights.columns; ++e)
+    if (at(weights.row(0), e) != 0) experts.push_back(e);
+  return experts;
+}
+
+void Session::prefer_resident(ResidentPreference preference) {
+  MOEC_CHECK(impl_->options.maskable, "the session was not opened as maskable");
+  impl_->routing.preferred = {preference.bias, 0, 0};
+  impl_->routing.preference = std::move(preference);
+}
+
+std::optional<PreferredCounts> Session::preferred() const {
+  if (!impl_->routing.preference) return std::nullopt;
+  return impl_->routing.preferred;
+}
+
+// The slots of the session are those that tokens prefer.
+Status Session::Impl::open_preference() {
+  if (!options.cache_bias) return {};
+  if (!experts) return unfit_router("no experts are in slots");
+  if (!mask.layers.empty() || !baked.layers.empty())
+    return unfit_router("a mask leaves tokens a part of the experts");
+  MOEC_TRY(check_cache_bias(manifest));
+  routing.preference = {*options.cache_bias, [this](ExpertKey key) { return experts->holds(key); }};
+  routing.preferred.bias = *options.cache_bias;
+  return {};
+}
+
+// What the preference makes of a router's logits.
+std::vector<int64_t> Session::Impl::preferred_experts(int64_t layer,
+                                                      std::span<const float> logits) const {
+  std::vector<bool> resident;
+  for (int64_t e = 0; e < grid.experts; ++e)
+    resident.push_back(routing.preference->resident({layer, e}));
+  return cache_aware_choice(logits, resident, top_k_of(layer), routing.preference->bias);
+}
+
+// The router as it is. Nobody is told of its choice yet.
+Result<RouterRun> Session::Impl::run_router(size_t step, Chunk& chunk) {
+  RouterRun router;
+  const RoutingObserver told =
+      std::exchange(routing.observer, [&](int64_t layer, int64_t, const Rows& of) {
+        router.layer = layer;
+        router.weights = of;
+      });
+  const StepProbe probe = [&](const manifest::Shard&, std::string_view label, const Tensor& value) {
+    if (label == kRouterLogits) router.logits = unpack_rows(value, 1).data;
+    router.by_scores = router.by_scores || label == "router.choice" || label == "router_choice";
+  };
+  const Status ran = run_shard(step, chunk, probe);
+  routing.observer = told;
+  MOEC_TRY(ran);
+  return router;
+}
+
+Status Session::Impl::route_by_residents(size_t step, Chunk& chunk) {
+  MOEC_CHECK(chunk.count == 1, "{} tokens choose by what is resident", chunk.count);
+  MOEC_ASSIGN(const RouterRun router, run_router(step, chunk));
+  std::vector<int64_t> chosen = router.chosen();
+  if (routing.preference->bias.bias > 0) {
+    if (router.by_scores || std::ssize(router.logits) != grid.experts)
+      return unfit_router("the routers do not choose by their logits alone");
+    chosen = preferred_experts(router.layer, router.logits);
+  }
+  ++routing.preferred.choices;
+  if (chosen == router.chosen()) {
+    if (routing.observer) routing.observer(router.layer, chunk.position, router.weights);
+    return {};
+  }
+  ++routing.preferred.changed;
+  const ExpertSets before = std::exchange(mask, {{{router.layer, chosen}}});
+  const Status ran = run_shard(step, chunk, {});
+  mask = before;
+  return ran;
+}
+
+}  // namespace moec

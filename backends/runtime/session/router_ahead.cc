@@ -1,0 +1,36 @@
+#include "backends/runtime/session/router_ahead.h"
+
+namespace moec {
+namespace {
+
+bool is_router(const Manifest& manifest, const manifest::Step& step) {
+  const manifest::Shard* shard = manifest.find_shard(step.shard);
+  return shard && shard->kind == ShardKind::router;
+}
+
+const InputBinding* find_input(const manifest::Step& step, const std::string& port) {
+  for (const InputBinding& input : step.inputs)
+    if (input.port == port) return &input;
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<RouterAhead> router_behind(const Manifest& manifest, size_t step,
+                                         const Chunk& chunk) {
+  const auto& schedule = manifest.schedule;
+  size_t now = step, next = step + 1;
+  while (now > 0 && !is_router(manifest, schedule[now])) --now;
+  while (next < schedule.size() && !is_router(manifest, schedule[next])) ++next;
+  if (!is_router(manifest, schedule[now]) || next == schedule.size()) return std::nullopt;
+  RouterAhead ahead{&schedule[next], {}};
+  for (const InputBinding& input : ahead.step->inputs) {
+    const InputBinding* given = find_input(schedule[now], input.port);
+    if (!given || given->source != SourceKind::edge || !chunk.edges.contains(given->edge))
+      return std::nullopt;
+    ahead.edges[input.port] = given->edge;
+  }
+  return ahead;
+}
+
+}  // namespace moec

@@ -1,0 +1,279 @@
+// Runs one step of the schedule: binds what the session keeps to the ports of a shard, and back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/reference/heads.h"
+#include "backends/runtime/session/masked_routers.h"
+#include "backends/runtime/session/session_impl.h"
+#include "backends/runtime/session/step_inputs.h"
+#include "ir/base/at.h"
+#include "ir/base/invariant.h"
+#include "ir/experts/expert_runs.h"
+#include "ir/graph/port_names.h"
+
+namespace moec {
+namespace {
+
+const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::string_view name) {
+  for (const manifest::Port& port : ports)
+    if (port.name == name) return port;
+  MOEC_CHECK(false, "the manifest was checked, yet port {} is absent", name);
+}
+
+Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, LentCaches& lent) {
+  const bool in_pages = port.dims[0] > 1;
+  return in_pages ? cache_tensor(port, cache) : lent.lend(port, cache);
+}
+
+}  // namespace
+
+// A shard is read when it first runs and stays loaded: the next token needs all of them again.
+// Graphs of several forms of top-k are loaded beside one another: a token may run all of them.
+Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size_t graph) {
+  const size_t widths = manifest.build.tokens.size();
+  const std::string name =
+      graph < widths ? shard.name : fmt::format("{} (form {})", shard.name, graph / widths);
+  return loaded.get(name, graph % widths, [&](uint64_t limit) {
+    return engine->compile({manifest, folder, shard, graph},
+                           {.precision = options.precision,
+                            .memory_limit = limit,
+                            .ceilings = masks() && shard.routing,
+                            .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr,
+                            .watched = watched_in(shard)});
+  });
+}
+
+std::vector<std::string> Session::Impl::watched_in(const manifest::Shard& shard) const {
+  if (!shard.routing) return {};
+  std::vector<std::string> watched = options.watched;
+  if (!manifest.capacity) return watched;
+  for (const char* label : {kUncappedWeights, kRoutingWeights})
+    if (std::find(watched.begin(), watched.end(), label) == watched.end())
+      watched.emplace_back(label);
+  return watched;
+}
+
+// A row of the table holds, for each rotation, the cosines of a position, then its sines, and
+// behind them the factor of its queries where the model has one
+// (frontends/export/export_tables.cc).
+Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, const InputBinding& binding) {
+  const manifest::RopeTable& table = *manifest.rope;
+  const bool scale = binding.source == SourceKind::query_scale;
+  Rows rows{scale ? 1 : table.width(binding.rotation), {}};
+  int64_t first = table.column(scale ? std::ssize(table.widths) : binding.rotation);
+  if (binding.source == SourceKind::rope_sin) first += rows.columns;
+  for (int64_t t = 0; t < chunk.count; ++t) {
+    MOEC_ASSIGN(std::vector<float> row, read_table_row(*rope, chunk.position + t));
+    auto begin = row.begin() + first;
+    rows.data.insert(rows.data.end(), begin, begin + rows.columns);
+  }
+  return rows;
+}
+
+// A run that rounds an export in f32 to f16 needs the value of f16: that of f32 becomes infinite.
+double Session::Impl::masked_value() const {
+  if (options.precision == Precision::f32) return manifest.masked_value;
+  return std::max(manifest.masked_value, masked_score(DType::f16));
+}
+
+Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
+                                    const Chunk& chunk, LentCaches& lent) {
+  switch (binding.source) {
+    case SourceKind::edge:
+      return pack_rows(port, chunk.edges.at(binding.edge));
+    case SourceKind::rope_cos:
+    case SourceKind::rope_sin:
+    case SourceKind::query_scale: {
+      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding));
+      return pack_rows(port, rows);
+    }
+    case SourceKind::attn_mask:
+      return attention_mask(
+          port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
+          binding, masked_value());
+    case SourceKind::kv_write_mask:
+      return write_mask(port, chunk.position, chunk.count);
+    case SourceKind::k_cache:
+      return cache_input(port, sequence.caches.at(binding.layer).k, lent);
+    case SourceKind::v_cache:
+      return cache_input(port, sequence.caches.at(binding.layer).v, lent);
+    case SourceKind::history:
+      return pack_rows(port, sequence.caches.at(binding.layer).history);
+    case SourceKind::recurrent_state:
+      return lent.lend(port, sequence.caches.at(binding.layer).state);
+    case SourceKind::token_mask:
+      return token_mask(port, chunk.count);
+  }
+  MOEC_CHECK(false, "the source of an input has no case here");
+}
+
+void Session::Impl::take_output(const OutputBinding& binding, const manifest::Shard& shard,
+                                const Tensor& tensor, Chunk& chunk) {
+  switch (binding.sink) {
+    case SinkKind::edge:
+      chunk.edges[binding.edge] = unpack_rows(tensor, chunk.count);
+      return;
+    case SinkKind::k_rows:
+    case SinkKind::v_rows: {
+      const bool keys = binding.sink == SinkKind::k_rows;
+      LayerCache& cache = sequence.caches.at(binding.layer);
+      NewRows& layer = chunk.new_rows[binding.layer];
+      std::vector<float>& rows = keys ? layer.k : layer.v;
+      rows = take_cache_rows(tensor, 0, chunk.count);
+      store_cache_rows(keys ? cache.k : cache.v, cache, rows, chunk.position);
+      return;
+    }
+    case SinkKind::history_rows: {
+      Rows& rows = chunk.new_rows[binding.layer].history;
+      rows = unpack_rows(tensor, chunk.count);
+      push_rows(sequence.caches.at(binding.layer).history, rows);
+      return;
+    }
+    case SinkKind::recurrent_state:
+      sequence.caches.at(binding.layer).state = tensor.data;
+      return;
+    case SinkKind::logits: {
+      const Rows slice = unpack_rows(tensor, chunk.count);
+      for (int64_t t = 0; t < chunk.count; ++t)
+        std::copy_n(slice.row(t).begin(), slice.columns,
+                    chunk.logits.data.begin() + t * chunk.logits.columns + shard.vocab_begin);
+      return;
+    }
+  }
+}
+
+// The session keeps the caches, not the executors: a text may be fed by one width of a shard
+// (prefill) and continued by another one (decode).
+Status Session::Impl::put_states(const manifest::Shard& shard, Executable& executable) const {
+  for (const manifest::Port& state : shard.states) {
+    const LayerCache& cache = sequence.caches.at(shard.layer);
+    const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
+    MOEC_TRY(executable.set_state(state.name, cache_tensor(state, values)));
+  }
+  return {};
+}
+
+// Takes the caches that a shard has blended. The rows of this chunk are copied for callers that
+// compare them.
+void Session::Impl::take_states(const manifest::Shard& shard, const Executable& executable,
+                                Chunk& chunk) {
+  for (const manifest::Port& state : shard.states) {
+    const bool keys = state.name == kKeyState;
+    LayerCache& cache = sequence.caches.at(shard.layer);
+    const Tensor& after = *executable.state(state.name);
+    (keys ? cache.k : cache.v) = from_pages(after).data;
+    NewRows& layer = chunk.new_rows[shard.layer];
+    (keys ? layer.k : layer.v) = take_cache_rows(after, chunk.position, chunk.count);
+  }
+}
+
+// Tells the store which experts of a layer the tokens chose, before the first of them runs.
+Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk) {
+  if (!experts || shard.kind != ShardKind::experts || chunk.layer_of_experts == shard.layer)
+    return {};
+  chunk.layer_of_experts = shard.layer;
+  for (const InputBinding& binding : manifest.schedule[step].inputs)
+    if (binding.port == kRoutingWeights)
+      MOEC_TRY(experts->begin_layer(shard.layer, chunk.edges.at(binding.edge)));
+  if (!experts->foresees()) return {};
+  const auto router = router_behind(manifest, step, chunk);
+  return router ? foresee_experts(*router, chunk) : Status();
+}
+
+Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& chunk) {
+  const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
+  const size_t graph = graph_of(shard, chunk);
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, graph));
+  NamedTensors by_port;
+  for (const auto& [port, edge] : router.edges)
+    by_port[port] = pack_rows(find_port(shard.widths[graph].inputs, port), chunk.edges.at(edge));
+  MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, by_port, {}));
+  if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
+    experts->foresee(shard.layer, unpack_rows(weights->second, chunk.count));
+  return {};
+}
+
+// Runs a shard with the values of its ports, to which it adds those of a mask.
+Result<NamedTensors> Session::Impl::run(const manifest::Shard& shard, Executable& executable,
+                                        NamedTensors& by_port, const Probe& probe) const {
+  if (masks() && shard.routing)
+    add_ceilings(executable.inputs(), shard, mask, options.precision, by_port);
+  return executable.run(by_port, probe);
+}
+
+// Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
+// output edge is then what it would add its experts to.
+bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
+  if (!options.skip_idle_groups || step.skip_from.empty()) return false;
+  const Rows* routing = nullptr;
+  const Rows* passed_on = nullptr;
+  for (const InputBinding& binding : step.inputs) {
+    if (binding.port == kRoutingWeights) routing = &chunk.edges.at(binding.edge);
+    if (binding.port == step.skip_from) passed_on = &chunk.edges.at(binding.edge);
+  }
+  if (!routing || !passed_on) return false;
+  for (int64_t t = 0; t < chunk.count; ++t)
+    for (const ExpertRun& run : expert_runs(shard))
+      for (int64_t e = run.first; e < run.first + run.count; ++e)
+        if (at(routing->row(t), e) != 0) return false;
+  for (const OutputBinding& binding : step.outputs)
+    if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
+  ++counts.skipped_steps;
+  return true;
+}
+
+// Refers to its arguments.
+Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
+                              const StepProbe& probe) {
+  const bool routes = routing.observer && shard.routing;
+  const bool drops = manifest.capacity && shard.routing;
+  if (!probe && !routes && !drops) return {};
+  return
+      [this, &shard, &chunk, &probe, routes, drops](std::string_view label, const Tensor& value) {
+        if (probe) probe(shard, label, value);
+        if (drops) counts.drops.take(label, value, chunk.count);
+        if (!routes) return;
+        if (const auto layer = routed_layer(shard, label))
+          routing.observer(*layer, chunk.position, unpack_rows(value, chunk.count));
+      };
+}
+
+Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
+                                               const manifest::Shard& shard, Executable& executable,
+                                               Chunk& chunk, const StepProbe& probe) {
+  const std::vector<manifest::Port>& inputs = shard.widths[graph_of(shard, chunk)].inputs;
+  NamedTensors by_port;
+  LentCaches lent(by_port);
+  for (const InputBinding& binding : step.inputs) {
+    const manifest::Port& port = find_port(inputs, binding.port);
+    MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk, lent));
+  }
+  MOEC_TRY(put_states(shard, executable));
+  return run(shard, executable, by_port, probe_of(shard, chunk, probe));
+}
+
+Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe& probe) {
+  const manifest::Step& step = manifest.schedule[step_index];
+  const manifest::Shard& shard = *manifest.find_shard(step.shard);
+  MOEC_TRY(begin_experts(step_index, shard, chunk));
+  if (skip(step, shard, chunk)) return {};
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));
+  MOEC_ASSIGN(const NamedTensors outputs, outputs_of(step, shard, *executable, chunk, probe));
+  take_states(shard, *executable, chunk);
+  for (const OutputBinding& binding : step.outputs)
+    if (const auto output = outputs.find(binding.port); output != outputs.end())
+      take_output(binding, shard, output->second, chunk);
+  return {};
+}
+
+Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
+  const manifest::Shard& shard = *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
+  const bool routes = shard.routing.has_value();
+  if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
+  if (impl_->routing.top_k.threshold && shard.kind == ShardKind::router)
+    return impl_->route_by_confidence(step, chunk, probe);
+  return impl_->run_shard(step, chunk, probe);
+}
+
+}  // namespace moec

@@ -1,0 +1,319 @@
+#include "backends/runtime/session/session_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_check.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/manifest/top_k.h"
+#include "ir/base/invariant.h"
+#include "ir/graph/port_names.h"
+
+namespace moec {
+namespace {
+
+// Opens a table file as a weight table with one tensor, so that a row can be read as a slice of it.
+Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
+  WeightTable weights;
+  weights.files.push_back(
+      {folder + "/" + table.file.path, static_cast<uint64_t>(table.file.bytes)});
+  weights.tensors["table"] = {0, 0, {table.dtype, {table.rows, table.columns}}};
+  return WeightReader::open(std::move(weights));
+}
+
+}  // namespace
+
+Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row) {
+  const Type& type = reader.table().find("table")->type;
+  return reader.read_f32(then(tensor_view("table", type), SliceStep{0, row, 1}),
+                         static_cast<uint64_t>(type.dims[1]) * sizeof(float));
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const Manifest& Session::manifest() const { return impl_->manifest; }
+int64_t Session::position() const { return impl_->sequence.position; }
+int64_t Session::skipped_steps() const { return impl_->counts.skipped_steps; }
+int64_t Session::tokens_run() const { return impl_->counts.tokens; }
+std::shared_ptr<const ExpertStore> Session::experts() const { return impl_->experts; }
+const EngineTraits& Session::engine() const { return impl_->engine->traits(); }
+const LoadedShards& Session::loaded() const { return impl_->loaded; }
+const TopKChoice& Session::top_k() const { return impl_->routing.top_k; }
+const TopKCounts& Session::top_k_counts() const { return impl_->routing.top_k_counts; }
+const CapacityDrops* Session::drops() const {
+  return impl_->manifest.capacity ? &impl_->counts.drops : nullptr;
+}
+LayerCache& Session::cache(int64_t layer) { return impl_->sequence.caches.at(layer); }
+
+static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
+  if (model.left_out_layers == 0) return {};
+  return fail("session.part_of_a_model",
+              fmt::format("the folder is a trial export of the first {} of {} layers", model.layers,
+                          model.layers + model.left_out_layers),
+              "export the whole model, without --layers", {.file = folder});
+}
+
+static Status refuse_stage(const Manifest& manifest, const std::string& folder) {
+  if (manifest.has_embedding() && manifest.has_head()) return {};
+  const manifest::Node& node = *manifest.node;
+  return fail("session.stage",
+              fmt::format("node {} has layers {} to {} of {}: stage {} of {}, numbered from 0",
+                          node.name, node.first_layer, manifest.end_layer() - 1,
+                          manifest.model.layers, node.stage, node.stages),
+              "a token goes through a node of each stage, 0 first: run the export that was split, "
+              "or a split without stages",
+              {.file = folder});
+}
+
+Diagnostics note_precision(const Manifest& manifest, Precision precision) {
+  const auto routes = [](const manifest::Shard& shard) { return shard.routing.has_value(); };
+  if (precision == Precision::f32 || manifest.build.dtype != DType::f32 ||
+      std::none_of(manifest.shards.begin(), manifest.shards.end(), routes))
+    return {};
+  return {{Severity::note,
+           "session.f32_routers",
+           "the graphs of an export in f32 run in f16: their routers choose by rounded scores, "
+           "which an export in f16 does not",
+           "export with --dtype f16 to see the choices of such an export",
+           {}}};
+}
+
+Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
+                              const SessionOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->folder = folder;
+  impl->engine = options.engine;
+  if (!impl->engine) impl->engine = reference_engine(std::move(read_shard));
+  impl->options = options;
+  impl->options.maskable = options.maskable || options.cache_bias;
+  MOEC_ASSIGN(impl->manifest, read_manifest(folder));
+  MOEC_TRY(require_graphs(impl->manifest, folder));
+  MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
+  MOEC_TRY(refuse_stage(impl->manifest, folder));
+  MOEC_TRY(impl->choose_form());
+  MOEC_TRY(impl->read_masks());
+  MOEC_TRY(impl->check_engine());
+  MOEC_TRY(impl->open_experts());
+  MOEC_TRY(impl->open_preference());
+  MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
+  if (impl->manifest.rope) {
+    MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));
+  }
+  Session session(std::move(impl));
+  session.reset();
+  return session;
+}
+
+void Session::reset() { exchange(empty_sequence()); }
+
+Sequence Session::empty_sequence() const {
+  Sequence sequence;
+  for (const manifest::Cache& cache : impl_->manifest.caches) {
+    const auto rows = static_cast<size_t>(cache.kv_heads * cache.rows);
+    const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
+    sequence.caches[cache.layer] = {cache.kv_heads,
+                                    cache.rows,
+                                    std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
+                                    std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
+                                    {cache.history_channels, std::vector<float>(history)},
+                                    std::vector<float>(state_elements(cache))};
+  }
+  return sequence;
+}
+
+Sequence Session::exchange(Sequence next) {
+  return std::exchange(impl_->sequence, std::move(next));
+}
+
+// Rows of a cache behind the position are masked until they are written anew.
+bool Session::rewind(int64_t position) {
+  MOEC_CHECK(position >= 0 && position <= impl_->sequence.position, "rewind to {} from {}",
+             position, impl_->sequence.position);
+  const auto has_history = [](const manifest::Cache& cache) { return cache.history_tokens > 0; };
+  const auto& caches = impl_->manifest.caches;
+  if (position < impl_->sequence.position && std::any_of(caches.begin(), caches.end(), has_history))
+    return false;
+  impl_->sequence.position = position;
+  return true;
+}
+
+// Masks are inputs that a session gives the graphs, and slots are weights that it brings: only an
+// engine that can change graphs takes them.
+Status Session::Impl::check_engine() const {
+  const EngineTraits& traits = engine->traits();
+  const auto refuse = [&](const std::string& what) {
+    return fail("engine.option",
+                fmt::format("{}: engine {} runs graphs as they were emitted", what, traits.name),
+                "leave it out, or leave out --engine: the reference executor takes it",
+                {.file = folder});
+  };
+  MOEC_TRY(engine->accepts(manifest, options.precision));
+  if (traits.edits_graphs) return {};
+  if (options.experts)
+    return refuse("experts in slots (--capacity, --expert-memory, --prepacked) come and go");
+  if (!options.expert_mask.empty()) return refuse("--expert-mask changes the routers");
+  if (!held.layers.empty())
+    return refuse("the node lacks experts, which its routers must not choose");
+  if (options.maskable) return refuse("routing by what is in slots changes the routers");
+  return {};
+}
+
+Status Session::Impl::choose_form() {
+  MOEC_ASSIGN(routing.top_k, choose_top_k(manifest, options.top_k));
+  if (routing.top_k.threshold && options.cache_bias)
+    return fail("policy.confidence",
+                "a token cannot take experts by what is in slots and by what the router is sure of",
+                "leave out one of --cache-bias and --confidence");
+  if (options.experts) options.experts->top_k = routing.top_k.largest();
+  return {};
+}
+
+int64_t Session::Impl::top_k_of(int64_t layer) const {
+  const TopKForm* form = routing.top_k.chosen();
+  return form ? form->layers.at(layer) : grid.top_k;
+}
+
+size_t Session::Impl::graph_of(const manifest::Shard& shard, const Chunk& chunk) const {
+  return graph_index(shard, chunk.width, manifest.build.tokens.size(), routing.top_k.chosen());
+}
+
+Status Session::Impl::read_masks() {
+  MOEC_ASSIGN(held, node_experts_of(manifest));
+  if (!masks()) return {};
+  grid = expert_grid(manifest);
+  grid.top_k = std::max(grid.top_k, routing.top_k.largest());
+  if (grid.layers.empty())
+    return fail("session.no_experts", "the model has no experts to mask or to choose groups of",
+                "leave out --expert-mask, or give a Mixture-of-Experts model", {.file = folder});
+  if (manifest.build.routing == "full_softmax")
+    return fail(
+        "session.no_choice",
+        fmt::format("the export's routing is {}, which chooses no experts", manifest.build.routing),
+        "export with another --routing to mask experts", {.file = folder});
+  MOEC_ASSIGN(baked, expert_mask_of(manifest));
+  MOEC_ASSIGN(const ExpertSets wanted,
+              read_expert_mask(options.expert_mask, grid, "--expert-mask"));
+  return set_mask(wanted, "--expert-mask");
+}
+
+Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what) {
+  const ExpertSets own = in_both(held, wanted);
+  MOEC_TRY(check_enough(in_both(baked, own), grid, what));
+  mask = own;
+  return {};
+}
+
+Status Session::set_mask(const ExpertSets& mask) {
+  MOEC_CHECK(impl_->options.maskable, "the session was not opened as maskable");
+  return impl_->set_mask(mask, "the mask");
+}
+
+static Status check_pinned(const std::vector<ExpertKey>& pinned, const ExpertGrid& grid) {
+  for (const ExpertKey& key : pinned)
+    if (!std::binary_search(grid.layers.begin(), grid.layers.end(), key.layer) ||
+        key.expert >= grid.experts)
+      return fail("session.profile",
+                  fmt::format("the profile has expert {} of layer {}, the model has none",
+                              key.expert, key.layer),
+                  "give a --profile of this model");
+  return {};
+}
+
+Status Session::Impl::open_experts() {
+  uint64_t slots = 0;
+  if (options.experts) {
+    MOEC_TRY(check_pinned(options.experts->pinned, expert_grid(manifest)));
+    MOEC_ASSIGN(experts, ExpertStore::open(manifest, folder, *options.experts));
+    slots = experts->arena_bytes();
+  }
+  if (slots >= options.memory_bytes)
+    return fail("session.memory",
+                fmt::format("the slots of experts take {} MiB, --memory is {} MiB", slots >> 20,
+                            options.memory_bytes >> 20),
+                "give more --memory, or less --expert-memory or --capacity");
+  MOEC_ASSIGN(const uint64_t room,
+              room_for_shards(manifest, options.memory_bytes - slots, options.sequences));
+  loaded = LoadedShards(room, engine->traits().keeps_widths);
+  return {};
+}
+
+static Status check_room(int64_t tokens, const Manifest& manifest) {
+  if (tokens <= manifest.build.context) return {};
+  return fail(
+      "session.context_full",
+      fmt::format("{} tokens exceed the exported context of {}", tokens, manifest.build.context),
+      "export with a larger --context, or feed fewer tokens");
+}
+
+// Without a cache all tokens must go through the model at once, because nothing of them is kept.
+// Tokens that choose by what is resident go one by one.
+int64_t Session::chunk_size(int64_t remaining) const {
+  const manifest::Build& build = impl_->manifest.build;
+  if (impl_->routing.preference) return 1;
+  return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
+}
+
+Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t position) {
+  const Manifest& manifest = impl_->manifest;
+  Chunk chunk;
+  chunk.position = position;
+  chunk.count = std::ssize(tokens);
+  MOEC_TRY(check_room(position + chunk.count, manifest));
+  const auto& widths = manifest.build.tokens;
+  if (chunk.count > widths.back())
+    return fail(
+        "session.width",
+        fmt::format("{} tokens must go through the model at once, the shards take at most {}",
+                    chunk.count, widths.back()),
+        fmt::format("export with --tokens {}", chunk.count));
+  // The narrowest width that takes the tokens. Its remaining columns are padding: masked as keys,
+  // and their results are dropped.
+  while (widths[chunk.width] < chunk.count) ++chunk.width;
+  Rows rows{manifest.embedding.columns, {}};
+  for (int64_t token : tokens) {
+    if (token < 0 || token >= manifest.model.vocab)
+      return fail(
+          "session.token",
+          fmt::format("token {} is outside the vocabulary of {}", token, manifest.model.vocab),
+          "token ids start at 0");
+    MOEC_ASSIGN(std::vector<float> row, read_table_row(*impl_->embedding, token));
+    rows.data.insert(rows.data.end(), row.begin(), row.end());
+  }
+  chunk.edges[std::string(kEmbedEdge)] = std::move(rows);
+  chunk.logits = {manifest.logits.vocab,
+                  std::vector<float>(static_cast<size_t>(chunk.count * manifest.logits.vocab))};
+  return chunk;
+}
+
+void Session::observe_routing(RoutingObserver observer) {
+  impl_->routing.observer = std::move(observer);
+}
+
+Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
+                           const StepProbe& probe) {
+  MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));
+  for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
+    MOEC_TRY(run_step(step, chunk, probe));
+  impl_->counts.tokens += chunk.count;
+  return std::move(chunk.logits);
+}
+
+Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
+  MOEC_TRY(check_room(impl_->sequence.position + std::ssize(tokens), impl_->manifest));
+  Rows logits{impl_->manifest.logits.vocab, {}};
+  while (!tokens.empty()) {
+    const auto count = static_cast<size_t>(chunk_size(std::ssize(tokens)));
+    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->sequence.position, probe));
+    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
+    impl_->sequence.position += static_cast<int64_t>(count);
+    tokens = tokens.subspan(count);
+  }
+  return logits;
+}
+
+}  // namespace moec

@@ -1,0 +1,132 @@
+#include "backends/runtime/session/step_inputs.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "backends/reference/heads.h"
+#include "ir/base/at.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+namespace {
+
+Tensor zeros(const manifest::Port& port) {
+  const Type type = port.type();
+  return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
+}
+
+// The index of a channel of a token in a tensor.
+size_t token_index(const Type& type, int64_t token, int64_t channel) {
+  const int64_t index = is_channel_major(type.layout) ? channel * tokens_of(type) + token
+                                                      : token * channels_of(type) + channel;
+  return static_cast<size_t>(index);
+}
+
+// The position in the text of a key of the mask; nothing for a key that holds no token. Row r of
+// the cache holds position r. With append, the rows from `position` on are still empty, and the new
+// tokens come behind the cache. Without a cache the keys are the new tokens.
+std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
+  switch (scope.cache) {
+    case CacheForm::none:
+      return key < scope.count ? std::optional(scope.position + key) : std::nullopt;
+    case CacheForm::append:
+      if (key >= scope.context) return scope.position + key - scope.context;
+      return key < scope.position ? std::optional(key) : std::nullopt;
+    case CacheForm::blend:
+      break;
+  }
+  return key;
+}
+
+}  // namespace
+
+Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
+  Tensor tensor = zeros(port);
+  if (tensor.type.layout == Layout::plain) {  // the RoPE rows: [T, columns]
+    std::copy(rows.data.begin(), rows.data.end(), tensor.data.begin());
+    return tensor;
+  }
+  const int64_t count = std::ssize(rows.data) / rows.columns;
+  for (int64_t t = 0; t < count; ++t)
+    for (int64_t c = 0; c < rows.columns; ++c)
+      tensor.data[token_index(tensor.type, t, c)] = at(rows.data, t * rows.columns + c);
+  return tensor;
+}
+
+Rows unpack_rows(const Tensor& tensor, int64_t count) {
+  Rows rows{channels_of(tensor.type), {}};
+  rows.data.reserve(static_cast<size_t>(count * rows.columns));
+  for (int64_t t = 0; t < count; ++t)
+    for (int64_t c = 0; c < rows.columns; ++c)
+      rows.data.push_back(tensor.data[token_index(tensor.type, t, c)]);
+  return rows;
+}
+
+Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
+                      const InputBinding& binding, double masked_value) {
+  const int64_t window = binding.window, chunk = binding.chunk;
+  Tensor mask = zeros(port);
+  const int64_t pages = port.dims[0], tokens = port.dims[2], rows = port.dims[3];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const int64_t query = scope.position + t;
+    for (int64_t key = 0; key < pages * rows; ++key) {
+      const std::optional<int64_t> position = position_of(key, scope);
+      const bool seen = position && *position <= query + binding.ahead &&
+                        (window == 0 || *position > query - window) &&
+                        (chunk == 0 || *position / chunk == query / chunk);
+      const int64_t index = (key / rows * tokens + t) * rows + key % rows;
+      if (!seen) at(mask.data, index) = static_cast<float>(masked_value);
+    }
+  }
+  return mask;
+}
+
+Tensor token_mask(const manifest::Port& port, int64_t count) {
+  return pack_rows(port, {1, std::vector<float>(static_cast<size_t>(count), 1)});
+}
+
+// 1 where new token t is written to row position + t of the cache, which all pages hold in order.
+Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
+  Tensor mask = zeros(port);
+  const int64_t tokens = port.dims[3];
+  for (int64_t t = 0; t < count; ++t) at(mask.data, (position + t) * tokens + t) = 1;
+  return mask;
+}
+
+Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values) {
+  const Type type = port.type();
+  MOEC_CHECK(type.elements() == std::ssize(values), "cache of {} values for port {}", values.size(),
+             port.name);
+  if (type.dims[0] == 1) return {type, values};
+  Heads heads{type.dims[0] * type.dims[2], type.dims[3], values};
+  return in_pages(heads, type);
+}
+
+std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t count) {
+  Heads all = from_pages(tensor);
+  std::vector<float> rows;
+  for (int64_t head = 0; head < tensor.type.dims[1]; ++head)
+    for (int64_t row = begin; row < begin + count; ++row) {
+      const std::span<const float> vector = all.at(head, row);
+      rows.insert(rows.end(), vector.begin(), vector.end());
+    }
+  return rows;
+}
+
+void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
+                      const std::vector<float>& rows, int64_t position) {
+  const int64_t of_head = std::ssize(rows) / shape.kv_heads;
+  const int64_t dims = std::ssize(cache) / (shape.kv_heads * shape.rows);
+  for (int64_t head = 0; head < shape.kv_heads; ++head)
+    std::copy_n(rows.begin() + head * of_head, of_head,
+                cache.begin() + (head * shape.rows + position) * dims);
+}
+
+// The history has a fixed number of rows: the new ones come last and as many of the oldest go.
+void push_rows(Rows& history, const Rows& rows) {
+  std::vector<float>& data = history.data;
+  data.insert(data.end(), rows.data.begin(), rows.data.end());
+  data.erase(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(rows.data.size()));
+}
+
+}  // namespace moec

@@ -1,0 +1,87 @@
+#include "backends/runtime/text/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/base/seconds_since.h"
+
+namespace moec {
+namespace {
+
+// How many tokens may follow so many. The last one needs no row in the cache: it is sampled from
+// the logits of the token before it and is not fed.
+int64_t room_behind(int64_t tokens, const Manifest& manifest) {
+  return manifest.build.context - tokens + 1;
+}
+
+// What the token stops a text by, if it does.
+std::optional<StoppedBy> stops(int64_t token, const GenerateOptions& options) {
+  if (token == options.stop_token) return StoppedBy::stop_token;
+  const auto& eos = options.eos_tokens;
+  if (std::find(eos.begin(), eos.end(), token) != eos.end()) return StoppedBy::eos_token;
+  return std::nullopt;
+}
+
+}  // namespace
+
+double GeneratedText::decode_tokens_per_second() const {
+  const auto decoded = static_cast<double>(tokens.size()) - 1;
+  return decode_seconds > 0 ? decoded / decode_seconds : 0;
+}
+
+Status check_prompt_length(std::span<const int64_t> prompt, const Manifest& manifest) {
+  if (room_behind(std::ssize(prompt), manifest) >= 1) return {};
+  return fail("session.context_full",
+              fmt::format("the prompt of {} tokens exceeds the exported context of {}",
+                          prompt.size(), manifest.build.context),
+              "export with a larger --context, or give a shorter prompt");
+}
+
+TextWriter::TextWriter(std::vector<int64_t> rest, int64_t reused, const Manifest& manifest,
+                       const GenerateOptions& options)
+    : options_(options), sampler_(options.sampler), feed_(std::move(rest)) {
+  const int64_t room = room_behind(reused + std::ssize(feed_), manifest);
+  most_ = std::min(options.max_tokens, room);
+  if (room < options.max_tokens) text_.stopped_by = StoppedBy::context;
+  done_ = most_ < 1;
+}
+
+// The logits of all tokens but the last are dropped: of a long prompt and a large vocabulary they
+// would take gigabytes.
+Result<std::optional<int64_t>> TextWriter::step(Session& session) {
+  const auto start = Clock::now();
+  const auto count = static_cast<size_t>(session.chunk_size(std::ssize(feed_)));
+  MOEC_ASSIGN(const Rows logits, session.feed(std::span(feed_).first(count)));
+  (text_.tokens.empty() ? text_.prefill_seconds : text_.decode_seconds) += seconds_since(start);
+  feed_.erase(feed_.begin(), feed_.begin() + static_cast<std::ptrdiff_t>(count));
+  return feed_.empty() ? take(logits) : std::nullopt;
+}
+
+// Samples the token behind the last row.
+std::optional<int64_t> TextWriter::take(const Rows& logits) {
+  const int64_t token = sampler_.next(logits.row(logits.count() - 1));
+  if (const auto stopped_by = stops(token, options_)) {
+    text_.stopped_by = *stopped_by;
+    text_.stopping_token = token;
+    done_ = true;
+    return std::nullopt;
+  }
+  text_.tokens.push_back(token);
+  feed_ = {token};
+  done_ = std::ssize(text_.tokens) >= most_;
+  return token;
+}
+
+Result<GeneratedText> generate_text(Session& session, std::span<const int64_t> prompt,
+                                    const GenerateOptions& options, const TokenCallback& on_token) {
+  MOEC_TRY(check_prompt_length(prompt, session.manifest()));
+  TextWriter writer({prompt.begin(), prompt.end()}, 0, session.manifest(), options);
+  while (!writer.done()) {
+    MOEC_ASSIGN(const std::optional<int64_t> token, writer.step(session));
+    if (token && on_token) on_token(*token);
+  }
+  return writer.text();
+}
+
+}  // namespace moec

@@ -1,0 +1,35 @@
+#include "backends/runtime/text/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace moec {
+
+size_t argmax(std::span<const float> values) {
+  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+int64_t Sampler::next(std::span<const float> logits) {
+  if (options_.temperature <= 0) return static_cast<int64_t>(argmax(logits));
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  if (options_.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options_.top_k)));
+  std::vector<double> weights;
+  for (size_t token : order)
+    weights.push_back(std::exp((logits[token] - logits[order[0]]) / options_.temperature));
+  // A uniform draw in [0, 1) from the top bits of the generator. std::uniform_real_distribution
+  // would give other numbers with another standard library.
+  double left = static_cast<double>(random_() >> 11) * 0x1p-53 *
+                std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (size_t i = 0; i < order.size(); ++i) {
+    left -= weights[i];
+    if (left < 0) return static_cast<int64_t>(order[i]);
+  }
+  return static_cast<int64_t>(order.back());
+}
+
+}  // namespace moec

@@ -1,0 +1,111 @@
+#include "backends/runtime/text/token_windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "backends/files/digest.h"
+#include "ir/base/json.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+bool is_between_ids(char c) { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+Result<std::vector<int64_t>> read_ids(const TextSource& source) {
+  const std::string& path = source.tokens_file;
+  MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
+  std::vector<int64_t> ids;
+  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+    if (is_between_ids(*at)) {
+      ++at;
+      continue;
+    }
+    int64_t id = 0;
+    const auto [stop, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (stop != end && !is_between_ids(*stop)))
+      return fail(
+          source.command + ".tokens",
+          fmt::format("\"{}\" is not a token id",
+                      printable(std::string_view(at, std::find_if(at, end, is_between_ids)), 40)),
+          "give token ids, separated by spaces, lines or commas",
+          {.file = path, .offset = static_cast<uint64_t>(at - text.data())});
+    ids.push_back(id);
+    at = stop;
+  }
+  return ids;
+}
+
+Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind tokenizer) {
+  MOEC_TRY(check_takes_text(source, tokenizer));
+  std::vector<int64_t> tokens;
+  for (const std::string& path : source.texts) {
+    MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
+    const std::vector<int64_t> more = encode_bytes(text);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  return tokens;
+}
+
+}  // namespace
+
+int64_t longest_window(const Manifest& manifest) {
+  const manifest::Build& build = manifest.build;
+  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
+                                        : build.context;
+}
+
+Status check_takes_text(const TextSource& source, TokenizerKind tokenizer) {
+  if (tokenizer == TokenizerKind::bytes) return {};
+  return fail(source.command + ".no_tokenizer", "the tokens of this model are not bytes",
+              "encode the text elsewhere, and give the token ids with --tokens FILE",
+              {.file = source.model});
+}
+
+Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source,
+                        int64_t size) {
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= size)
+      return fail(source.command + ".vocabulary",
+                  fmt::format("token {} of the text, {}, is outside the vocabulary of {}", i,
+                              tokens[i], size),
+                  "encode the text with the tokenizer of this checkpoint");
+  return {};
+}
+
+Result<std::vector<int64_t>> read_tokens(const TextSource& source,
+                                         const TextVocabulary& vocabulary) {
+  MOEC_ASSIGN(std::vector<int64_t> tokens, source.tokens_file.empty()
+                                               ? read_texts(source, vocabulary.tokenizer)
+                                               : read_ids(source));
+  if (tokens.empty())
+    return fail(source.command + ".empty",
+                fmt::format("there is no text to {} with", source.command),
+                "give --text FILES or --tokens FILE with at least a few thousand tokens");
+  MOEC_TRY(check_vocabulary(tokens, source, vocabulary.size));
+  return tokens;
+}
+
+Result<TokenWindows> read_windows(const TextSource& source, const TextVocabulary& vocabulary,
+                                  int64_t window) {
+  if (window < 1)
+    return fail(source.command + ".window", fmt::format("a window of {} tokens", window),
+                "give a window of some hundred tokens");
+  TokenWindows text;
+  MOEC_ASSIGN(text.tokens, read_tokens(source, vocabulary));
+  const int64_t count = std::ssize(text.tokens);
+  text.window = std::min(window, count);
+  text.unused = count % text.window;
+  text.tokens.resize(static_cast<size_t>(count - text.unused));
+  return text;
+}
+
+std::string digest_of_tokens(std::span<const int64_t> tokens) {
+  Digest digest;
+  digest.update(std::as_bytes(tokens));
+  return digest.hex();
+}
+
+}  // namespace moec

@@ -1,0 +1,53 @@
+#include "backends/runtime/text/write_text.h"
+
+#include <fmt/format.h>
+
+#include "backends/manifest/expert_grid.h"
+#include "backends/runtime/experts/gate_log.h"
+#include "backends/runtime/text/tokenizer.h"
+
+namespace moec {
+
+Status with_gate_log(Session& session, const GateLogOptions& options,
+                     const std::function<Status()>& job) {
+  if (options.file.empty()) return job();
+  const ExpertGrid grid = expert_grid(session.manifest());
+  if (grid.layers.empty())
+    return fail("run.no_gates", "the model has no experts to log", "leave out --log-gates");
+  std::vector<int64_t> layers = grid.layers;
+  if (!options.layers.empty()) {
+    MOEC_ASSIGN(layers, parse_expert_layers(options.layers, grid, "--log-layers"));
+  }
+  MOEC_ASSIGN(GateLog log,
+              GateLog::open(options.file, trace_form_of(options.file), std::move(layers)));
+  bool told = false;
+  session.observe_routing([&](int64_t layer, int64_t position, const Rows& weights) {
+    told = true;
+    log.add(layer, position, weights);
+  });
+  const Status done = job();
+  session.observe_routing({});
+  MOEC_TRY(done);
+  if (!told)
+    return fail("run.no_gates", "the graphs have no values named as routing weights",
+                "export again without --skip-pass");
+  return log.close();
+}
+
+Result<GeneratedText> write_text(Session& session, const Prompt& prompt,
+                                 const WriteOptions& options, const TokenCallback& on_token) {
+  MOEC_TRY(check_prompt_length(prompt.tokens, session.manifest()));
+  if (on_token)
+    for (const int64_t token : prompt.tokens) on_token(token);
+  GenerateOptions generate = options.generate;
+  if (!options.ignore_eos) generate.eos_tokens = session.manifest().model.eos_tokens;
+  return generate_text(session, prompt.tokens, generate, on_token);
+}
+
+bool writes_bytes(const Manifest& manifest) { return manifest.tokenizer == TokenizerKind::bytes; }
+
+std::string token_text(const Manifest& manifest, int64_t token) {
+  return writes_bytes(manifest) ? decode_bytes({token}) : fmt::format("{} ", token);
+}
+
+}  // namespace moec

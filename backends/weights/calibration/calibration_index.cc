@@ -1,0 +1,124 @@
+#include "backends/weights/calibration/calibration_index.h"
+
+#include <nlohmann/json.hpp>
+
+#include "ir/base/json_fields.h"
+#include "ir/base/json_output.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kVersion = 2;
+constexpr JsonLimits kIndexLimits{.bytes = 256 << 20, .values = 16 << 20};
+constexpr int64_t kMostInputs = 1 << 20;
+
+Json json_of(const CalibratedInput& input) {
+  Json json = {{"name", input.name}, {"inputs", input.inputs}, {"tokens", input.tokens}};
+  if (!input.pool.empty()) json["pool"] = input.pool;
+  if (input.together > 0) json["together"] = input.together;
+  if (!input.digest.empty()) json["digest"] = input.digest;
+  Json matrices = Json::array();
+  for (const CalibratedMatrix& matrix : input.matrices) {
+    Json one = {{"role", matrix.role}};
+    if (matrix.expert >= 0) one["expert"] = matrix.expert;
+    matrices.push_back(std::move(one));
+  }
+  json["matrices"] = std::move(matrices);
+  return json;
+}
+
+Json json_of(const CalibratedLayer& layer) {
+  Json inputs = Json::array();
+  for (const CalibratedInput& input : layer.inputs) inputs.push_back(json_of(input));
+  return {{"layer", layer.layer}, {"file", layer.file}, {"inputs", std::move(inputs)}};
+}
+
+Status read_matrix(JsonFields& fields, CalibratedInput& input) {
+  CalibratedMatrix matrix;
+  MOEC_TRY(fields.text("role", matrix.role));
+  if (fields.has("expert")) MOEC_TRY(fields.whole("expert", matrix.expert));
+  input.matrices.push_back(std::move(matrix));
+  return fields.finish();
+}
+
+Status read_input(JsonFields& fields, CalibratedLayer& layer) {
+  CalibratedInput input;
+  MOEC_TRY(fields.text("name", input.name));
+  MOEC_TRY(fields.positive("inputs", input.inputs));
+  if (input.inputs > kMostInputs) return fields.bad("inputs", "is larger than that of any model");
+  MOEC_TRY(fields.whole("tokens", input.tokens));
+  if (fields.has("pool")) MOEC_TRY(fields.text("pool", input.pool));
+  if (fields.has("together")) MOEC_TRY(fields.positive("together", input.together));
+  if (input.tokens > 0) MOEC_TRY(fields.text("digest", input.digest));
+  MOEC_TRY(fields.each("matrices", [&](JsonFields& one) { return read_matrix(one, input); }));
+  layer.inputs.push_back(std::move(input));
+  return fields.finish();
+}
+
+Status read_layer(JsonFields& fields, CalibrationIndex& index) {
+  CalibratedLayer layer;
+  MOEC_TRY(fields.integer("layer", layer.layer));
+  MOEC_TRY(fields.text("file", layer.file));
+  if (layer.file.find('/') != std::string::npos)
+    return fields.bad("file", "must be the name of a file in the same folder");
+  MOEC_TRY(fields.each("inputs", [&](JsonFields& one) { return read_input(one, layer); }));
+  index.layers.push_back(std::move(layer));
+  return fields.finish();
+}
+
+Status read_index(JsonFields& fields, CalibrationIndex& index) {
+  int64_t version = 0;
+  MOEC_TRY(fields.integer("version", version));
+  if (version != kVersion) return fields.bad("version", fmt::format("must be {}", kVersion));
+  MOEC_TRY(fields.text("checkpoint", index.checkpoint));
+  MOEC_TRY(fields.text("text", index.text));
+  MOEC_TRY(fields.positive("window", index.window));
+  MOEC_TRY(fields.positive("tokens", index.tokens));
+  MOEC_TRY(fields.boolean("finished", index.finished));
+  MOEC_TRY(read_run_state(fields, "state", index.state));
+  MOEC_TRY(fields.each("layers", [&](JsonFields& one) { return read_layer(one, index); }));
+  return fields.finish();
+}
+
+}  // namespace
+
+uint64_t triangle_bytes(const CalibratedInput& input) {
+  if (input.together == 0) return triangle_bytes(input.inputs);
+  const int64_t rest = input.inputs % input.together;
+  return static_cast<uint64_t>(input.inputs / input.together) * triangle_bytes(input.together) +
+         triangle_bytes(rest);
+}
+
+std::string index_text(const CalibrationIndex& index) {
+  Json layers = Json::array();
+  for (const CalibratedLayer& layer : index.layers) layers.push_back(json_of(layer));
+  const Json json = {{"version", kVersion},
+                     {"checkpoint", index.checkpoint},
+                     {"text", index.text},
+                     {"window", index.window},
+                     {"tokens", index.tokens},
+                     {"finished", index.finished},
+                     {"state", run_state_json(index.state)},
+                     {"layers", std::move(layers)}};
+  return json_text(json, 1) + "\n";
+}
+
+Result<CalibrationIndex> read_calibration_index(const std::string& folder) {
+  const std::string path = folder + "/" + kCalibrationIndex;
+  if (!file_exists(path))
+    return fail("calibrate.no_statistics", fmt::format("the folder has no {}", kCalibrationIndex),
+                "give a folder that moec calibrate wrote", {.file = folder});
+  MOEC_ASSIGN(const std::string text, read_text_file(path, kIndexLimits.bytes));
+  const JsonReport report(
+      text, path, JsonCodes::all_as("calibrate.malformed", "run moec calibrate into a new folder"));
+  MOEC_ASSIGN(const JsonValue value, report.parse(kIndexLimits));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  CalibrationIndex index;
+  MOEC_TRY(read_index(fields, index));
+  return index;
+}
+
+}  // namespace moec

@@ -1,0 +1,36 @@
+#include "backends/weights/calibration/run_state.h"
+
+#include <nlohmann/json.hpp>
+
+namespace moec {
+namespace {
+
+constexpr int64_t kMostColumns = 1 << 20;
+
+Status read_edge(JsonFields& fields, RunState& state) {
+  CalibrationEdge edge;
+  MOEC_TRY(fields.text("name", edge.name));
+  MOEC_TRY(fields.positive("columns", edge.columns));
+  if (edge.columns > kMostColumns) return fields.bad("columns", "is larger than that of any model");
+  state.edges.push_back(std::move(edge));
+  return fields.finish();
+}
+
+}  // namespace
+
+nlohmann::ordered_json run_state_json(const RunState& state) {
+  auto edges = nlohmann::ordered_json::array();
+  for (const CalibrationEdge& edge : state.edges)
+    edges.push_back({{"name", edge.name}, {"columns", edge.columns}});
+  return {{"next_layer", state.next_layer}, {"edges", std::move(edges)}, {"digest", state.digest}};
+}
+
+Status read_run_state(JsonFields& fields, std::string_view name, RunState& state) {
+  MOEC_ASSIGN(JsonFields object, fields.object(name));
+  MOEC_TRY(object.whole("next_layer", state.next_layer));
+  MOEC_TRY(object.each("edges", [&](JsonFields& one) { return read_edge(one, state); }));
+  MOEC_TRY(object.text("digest", state.digest));
+  return object.finish();
+}
+
+}  // namespace moec

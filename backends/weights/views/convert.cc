@@ -1,0 +1,124 @@
+#include "backends/weights/views/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "backends/weights/views/convert_kernels.h"
+#include "backends/weights/views/pack_bits.h"
+#include "backends/weights/views/payload_bits.h"
+#include "ir/base/invariant.h"
+#include "ir/graph/scalar.h"
+
+namespace moec {
+namespace {
+
+template <size_t kCount, class Value>
+std::array<float, kCount> table_of(Value value) {
+  std::array<float, kCount> values{};
+  for (size_t i = 0; i < kCount; ++i) values[i] = value(static_cast<uint8_t>(i));
+  return values;
+}
+
+float f32_from_i4_excess8(uint8_t bits) { return static_cast<float>(bits) - 8; }
+float f32_from_u4(uint8_t bits) { return static_cast<float>(bits); }
+float f32_from_i4(uint8_t bits) { return static_cast<float>(bits < 8 ? bits : bits - 16); }
+
+// Unsigned numbers of any width, from `count` bytes.
+void unpack_unsigned(Packing packing, int bits, const std::byte* from, size_t count, float* to) {
+  constexpr size_t kPiece = 768;  // bytes at a time; whole runs of every packing
+  std::array<uint8_t, kPiece * 8> codes;
+  for (size_t at = 0; at < count; at += kPiece) {
+    const auto bytes = static_cast<int64_t>(std::min(kPiece, count - at));
+    const std::span piece(codes.data(), static_cast<size_t>(unpacked_count(packing, bytes)));
+    unpack_bits(from + at, bits, piece);
+    to = std::copy(piece.begin(), piece.end(), to);
+  }
+}
+
+}  // namespace
+
+const ConvertKernels& best_kernels() {
+  static const ConvertKernels& best = avx2_kernels() ? *avx2_kernels() : portable_kernels();
+  return best;
+}
+
+void decode(DType dtype, const std::byte* from, size_t count, float* to) {
+  switch (dtype) {
+    case DType::f32:
+      std::memcpy(to, from, count * sizeof(float));
+      return;
+    case DType::f16:
+      return best_kernels().decode_f16(from, count, to);
+    case DType::bf16:
+      return best_kernels().decode_bf16(from, count, to);
+    case DType::f8_e4m3:
+      return best_kernels().decode_f8_e4m3(from, count, to);
+    case DType::i64:
+      return decode_each<int64_t>(from, count, to, [](int64_t v) { return static_cast<float>(v); });
+    case DType::i32:
+      return decode_each<int32_t>(from, count, to, [](int32_t v) { return static_cast<float>(v); });
+    case DType::u8:
+      return decode_each<uint8_t>(from, count, to, [](uint8_t v) { return static_cast<float>(v); });
+    case DType::boolean:
+      return decode_each<uint8_t>(from, count, to, [](uint8_t v) { return v ? 1.0f : 0.0f; });
+  }
+}
+
+void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
+  static const auto e2m1 = table_of<16>(f32_from_f4_e2m1),
+                    excess8 = table_of<16>(f32_from_i4_excess8), u4 = table_of<16>(f32_from_u4),
+                    i4 = table_of<16>(f32_from_i4);
+  static const auto e8m0 = table_of<256>(f32_from_f8_e8m0);
+  switch (packing) {
+    case Packing::f4_e2m1:
+      return best_kernels().decode_nibbles(e2m1.data(), from, count, to);
+    case Packing::i4_excess8:
+      return best_kernels().decode_nibbles(excess8.data(), from, count * sizeof(int32_t), to);
+    case Packing::f8_e8m0:
+      return decode_each<uint8_t>(from, count, to, [](uint8_t bits) { return e8m0[bits]; });
+    case Packing::u1:
+      return unpack_unsigned(packing, 1, from, count, to);
+    case Packing::u2:
+      return unpack_unsigned(packing, 2, from, count, to);
+    case Packing::u3:
+      return unpack_unsigned(packing, 3, from, count, to);
+    case Packing::u4:
+      return best_kernels().decode_nibbles(u4.data(), from, count, to);
+    case Packing::u6:
+      return unpack_unsigned(packing, 6, from, count, to);
+    case Packing::u8:
+      return decode(DType::u8, from, count, to);
+    case Packing::i4:
+      return best_kernels().decode_nibbles(i4.data(), from, count, to);
+    case Packing::i8:
+      return decode_each<int8_t>(from, count, to, [](int8_t v) { return static_cast<float>(v); });
+  }
+}
+
+uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
+  if (dtype == DType::f16) return best_kernels().encode_f16(from, count, to);
+  if (dtype == DType::bf16) return best_kernels().encode_bf16(from, count, to);
+  MOEC_CHECK(dtype == DType::f32, "no conversion from f32 to {}", dtype_name(dtype));
+  std::memcpy(to, from, count * sizeof(float));
+  return 0;
+}
+
+uint64_t scale(float factor, float* values, size_t count) {
+  return best_kernels().scale(factor, values, count);
+}
+
+uint64_t multiply(const float* factors, float* values, size_t count) {
+  return best_kernels().multiply(factors, values, count);
+}
+
+uint64_t count_nonfinite(DType dtype, const std::byte* values, size_t count) {
+  if (dtype == DType::f32) return best_kernels().count_from_32(values, count, 0x7f800000u);
+  if (dtype == DType::f16) return best_kernels().count_from_16(values, count, 0x7c00u);
+  if (dtype == DType::bf16) return best_kernels().count_from_16(values, count, 0x7f80u);
+  if (dtype == DType::f8_e4m3) return count_from<uint8_t>(values, count, 0x7fu);
+  return 0;
+}
+
+}  // namespace moec

@@ -1,0 +1,47 @@
+#include "backends/weights/views/held_view.h"
+
+#include "backends/weights/views/convert.h"
+#include "backends/weights/views/view_node.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+
+Result<HeldView> HeldView::compile(const WeightView& view, const WeightTable& table) {
+  MOEC_ASSIGN(NodePtr node, compile_view(view, table));
+  return HeldView(std::move(node));
+}
+
+const Type& HeldView::type() const { return node_->type(); }
+
+const std::byte* HeldView::data(const HeldBytes& held) const {
+  const DType dtype = type().dtype;
+  const bool is_float = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  const auto stretch = is_float ? node_->stretch() : std::nullopt;
+  return stretch ? held.find(stretch->offset, static_cast<uint64_t>(type().bytes())) : nullptr;
+}
+
+Status HeldView::widen(const HeldBytes& held, int64_t begin, int64_t count, float* to) const {
+  const DType dtype = type().dtype;
+  if (const std::byte* stored = data(held)) {
+    decode(dtype, stored + begin * dtype_bytes(dtype), static_cast<size_t>(count), to);
+    return {};
+  }
+  const std::vector<PayloadFile> none;
+  const ReaderOptions options;
+  StreamReport report;
+  ReadContext context{none, options, report, {}, {}, &held};
+  auto raw =
+      context.scratch.take(dtype == DType::f32 ? 0 : static_cast<size_t>(count) * node_->width());
+  for (int64_t at = begin, end = begin + count; at < end;) {
+    Region region;
+    const int64_t next = first_region(type().dims, at, end, region);
+    float* values = to + (at - begin);
+    std::byte* packed = dtype == DType::f32 ? reinterpret_cast<std::byte*>(values) : raw.data();
+    MOEC_TRY(node_->read_packed(region, packed, context));
+    if (dtype != DType::f32) decode(dtype, packed, static_cast<size_t>(next - at), values);
+    at = next;
+  }
+  return {};
+}
+
+}  // namespace moec

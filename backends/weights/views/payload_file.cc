@@ -1,0 +1,201 @@
+#include "backends/weights/views/payload_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace moec {
+namespace {
+
+auto changed(const std::string& path, std::string cause) {
+  return fail(
+      "weights.file_changed", std::move(cause),
+      "leave the file alone while it is read, or check that it is complete, and start again",
+      {.file = path});
+}
+
+auto system_failure(std::string code, std::string_view what, const std::string& path) {
+  const int reason = errno;
+  return fail(std::move(code), fmt::format("{}: {}", what, std::strerror(reason)),
+              "check that the file exists and may be read", {.file = path});
+}
+
+bool is_same(const timespec& one, const timespec& other) {
+  return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
+}
+
+// Whether mincore() tells which pages are cached. Linux hides this from users who may not write the
+// file: it answers that all pages are cached. For them pages count as not cached.
+bool may_ask(const struct stat& status, const std::string& path) {
+  return status.st_uid == ::geteuid() || ::access(path.c_str(), W_OK) == 0;
+}
+
+void* map_pages(int descriptor, const struct stat& status) {
+  if (status.st_size == 0) return nullptr;
+  void* pages =
+      ::mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
+  return pages == MAP_FAILED ? nullptr : pages;
+}
+
+}  // namespace
+
+// O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
+Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
+  PayloadFile opened(file.path, ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.descriptor_ < 0) return system_failure("weights.open", "cannot open", file.path);
+  struct stat status {};
+  if (::fstat(opened.descriptor_, &status) != 0)
+    return system_failure("weights.open", "cannot examine", file.path);
+  if (!S_ISREG(status.st_mode))
+    return fail("weights.not_a_file", "a checkpoint file must be a regular file",
+                "give the path of the file itself", {.file = file.path});
+  opened.size_ = static_cast<uint64_t>(status.st_size);
+  opened.written_ = status.st_mtim;
+  opened.changed_ = status.st_ctim;
+  opened.device_ = status.st_dev;
+  opened.inode_ = status.st_ino;
+  if (opened.size_ != file.bytes)
+    return changed(file.path, fmt::format("the file has {} bytes, its headers were read when it "
+                                          "had {}",
+                                          opened.size_, file.bytes));
+  opened.direct_ = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
+  opened.pages_ = map_pages(opened.descriptor_, status);
+  opened.may_ask_ = may_ask(status, file.path);
+  return opened;
+}
+
+PayloadFile::PayloadFile(PayloadFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      direct_(std::exchange(other.direct_, -1)),
+      pages_(std::exchange(other.pages_, nullptr)),
+      may_ask_(other.may_ask_),
+      size_(other.size_),
+      written_(other.written_),
+      changed_(other.changed_),
+      device_(other.device_),
+      inode_(other.inode_) {}
+
+PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(direct_, other.direct_);
+  std::swap(pages_, other.pages_);
+  std::swap(may_ask_, other.may_ask_);
+  std::swap(size_, other.size_);
+  std::swap(written_, other.written_);
+  std::swap(changed_, other.changed_);
+  std::swap(device_, other.device_);
+  std::swap(inode_, other.inode_);
+  return *this;
+}
+
+PayloadFile::~PayloadFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (direct_ >= 0) ::close(direct_);
+  if (pages_ != nullptr) ::munmap(pages_, size_);
+}
+
+// Asks by path, because a file that was replaced still exists for the open descriptor.
+Status PayloadFile::check_unchanged() const {
+  struct stat now {};
+  if (::stat(path_.c_str(), &now) != 0) {
+    if (errno == ENOENT) return changed(path_, "the file was removed while it was in use");
+    return system_failure("weights.read", "cannot examine", path_);
+  }
+  if (now.st_dev != device_ || now.st_ino != inode_)
+    return changed(path_, "the file was replaced by another while it was in use");
+  if (static_cast<uint64_t>(now.st_size) != size_)
+    return changed(path_, fmt::format("the file had {} bytes when it was opened, now it has {}",
+                                      size_, now.st_size));
+  if (!is_same(now.st_mtim, written_) || !is_same(now.st_ctim, changed_))
+    return changed(path_, "the file was written to while it was in use");
+  if (unreadable_.load(std::memory_order_relaxed))
+    return fail("weights.read", "a part of the file cannot be read",
+                "check the disk that the file lies on", {.file = path_});
+  return {};
+}
+
+Status PayloadFile::read(uint64_t offset, std::byte* to, size_t bytes) const {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, to, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure("weights.read", "cannot read", path_);
+    if (got == 0)
+      return changed(
+          path_, fmt::format("the file ends at byte {} or before, it had {} bytes", offset, size_));
+    to += got;
+    offset += static_cast<uint64_t>(got);
+    bytes -= static_cast<size_t>(got);
+  }
+  return {};
+}
+
+bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
+  const uint64_t begin = offset / kBlockBytes * kBlockBytes;
+  const uint64_t end = std::min(offset + bytes, size_);
+  std::array<unsigned char, kBounceBytes / kBlockBytes> held{};
+  const size_t pages = (end - begin + kBlockBytes - 1) / kBlockBytes;
+  if (!may_ask_ || pages_ == nullptr || end <= begin || pages > held.size()) return false;
+  if (::mincore(static_cast<std::byte*>(pages_) + begin, end - begin, held.data()) != 0)
+    return false;
+  return std::all_of(held.begin(), held.begin() + pages, [](auto page) { return page & 1; });
+}
+
+// Does not report failures or the end of the file: the caller reads the rest by read(), which meets
+// them again and reports them.
+size_t PayloadFile::read_blocks(uint64_t offset, size_t bytes, std::byte* to) const {
+  const size_t lead = lead_of(offset);
+  const size_t blocks = (lead + bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  const ssize_t got = ::pread(direct_, to - lead, blocks, static_cast<off_t>(offset - lead));
+  return got <= static_cast<ssize_t>(lead) ? 0 : std::min(bytes, static_cast<size_t>(got) - lead);
+}
+
+Result<const std::byte*> PayloadFile::lend(uint64_t offset, size_t bytes, std::byte* bounce) const {
+  std::byte* to = bounce + lead_of(offset);
+  const bool past_cache = direct_ >= 0 && !is_cached(offset, bytes);
+  const size_t got = past_cache ? read_blocks(offset, bytes, to) : 0;
+  MOEC_TRY(read(offset + got, to + got, bytes - got));
+  return to;
+}
+
+Status PayloadFile::read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) const {
+  to += lead_of(begin);
+  while (begin < end) {
+    const auto bytes = static_cast<size_t>(end - begin);
+    const size_t got = direct_ >= 0 ? read_blocks(begin, bytes, to) : 0;
+    if (got == 0) return read(begin, to, bytes);
+    begin += got;
+    to += got;
+  }
+  return {};
+}
+
+Status PayloadFile::read_direct(uint64_t offset, std::byte* to, size_t bytes,
+                                std::byte* bounce) const {
+  while (bytes > 0 && direct_ >= 0) {
+    size_t got = std::min(bytes, kLentBytes);
+    if (is_cached(offset, got)) {
+      MOEC_TRY(read(offset, to, got));
+    } else {
+      const std::byte* from = bounce + lead_of(offset);
+      got = read_blocks(offset, got, bounce + lead_of(offset));
+      std::memcpy(to, from, got);
+    }
+    if (got == 0) break;
+    to += got;
+    offset += got;
+    bytes -= got;
+  }
+  return read(offset, to, bytes);
+}
+
+}  // namespace moec

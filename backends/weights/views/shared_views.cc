@@ -1,0 +1,185 @@
+#include "backends/weights/views/shared_views.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "backends/weights/views/match_views.h"
+
+namespace moec {
+namespace {
+
+// One side of a shared read: the sink of the tiles and its status.
+struct Taker {
+  const TileSink& sink;
+  StreamReport& report;
+  Status status;
+  bool done = false;
+};
+
+// Reads a view for all takers; the first of them is the side that reads. A taker whose sink has
+// failed gets no further tile.
+void deliver(ViewSeries& from, std::span<Taker* const> takers) {
+  const TileSink all = [&](std::span<const std::byte> tile) -> Status {
+    bool wanted = false;
+    for (Taker* taker : takers) {
+      if (taker->status) taker->status = taker->sink(tile);
+      wanted = wanted || taker->status.has_value();
+    }
+    return wanted ? Status() : takers.front()->status;
+  };
+  StreamReport report;
+  const Status read = from.next(all, report);
+  for (Taker* taker : takers) {
+    if (taker->status && !read) taker->status = read;
+    taker->report += report;
+    report.bytes_read = report.peak_scratch = 0;
+  }
+}
+
+}  // namespace
+
+struct SharedViews::Impl {
+  struct SideState {
+    const WeightReader* own = nullptr;
+    std::vector<std::string> views;
+    std::vector<size_t> steps;  // parallel to `views`: its index in the common order
+    size_t asked = 0;           // how many views were already put into a series
+    size_t at = 0;              // the side has passed all steps before this one
+    Taker* waits = nullptr;     // where it waits at step `at`; else null
+  };
+  class Series;
+
+  explicit Impl(std::vector<Side> given) {
+    std::vector<std::vector<std::string>> lists;
+    for (const Side& side : given) {
+      std::vector<std::string>& list = lists.emplace_back();
+      for (const WeightView& view : side.views) list.push_back(to_string(view));
+    }
+    steps = match_views(lists);
+    for (size_t i = 0; i < given.size(); ++i)
+      sides.push_back({given[i].reader, std::move(lists[i]), {}});
+    for (size_t step = 0; step < steps.size(); ++step)
+      for (const size_t side : steps[step].sides) sides[side].steps.push_back(step);
+    for (size_t i = 0; i < sides.size(); ++i)
+      readers.push_back(
+          given[i].reader->with_series([this, i](std::vector<WeightView> views, size_t tile_bytes) {
+            return series(i, std::move(views), tile_bytes);
+          }));
+  }
+
+  bool reads(size_t side, size_t step) const { return steps[step].sides.front() == side; }
+
+  bool announced(const SideState& side, const std::vector<WeightView>& views) const {
+    if (views.size() > side.views.size() - side.asked) return false;
+    for (size_t i = 0; i < views.size(); ++i)
+      if (to_string(views[i]) != side.views[side.asked + i]) return false;
+    return true;
+  }
+
+  Result<ViewSeries> series(size_t index, std::vector<WeightView> views, size_t tile_bytes);
+
+  // Waits until each other side of the step is at it or past it, and returns those at it.
+  std::vector<Taker*> gather(size_t step) {
+    std::vector<Taker*> takers;
+    std::unique_lock lock(mutex);
+    for (const size_t index : std::span(steps[step].sides).subspan(1)) {
+      const SideState& side = sides[index];
+      moved.wait(lock, [&] { return side.at > step || (side.at == step && side.waits); });
+      if (side.at == step) takers.push_back(side.waits);
+    }
+    return takers;
+  }
+
+  void pass(size_t side, size_t step, std::span<Taker* const> served) {
+    {
+      const std::lock_guard lock(mutex);
+      for (Taker* taker : served) taker->done = true;
+      sides[side].at = step + 1;
+      sides[side].waits = nullptr;
+    }
+    moved.notify_all();
+  }
+
+  // False if the reading side has passed the step without serving this one.
+  bool wait_for_reader(size_t index, size_t step, Taker& taker) {
+    SideState& side = sides[index];
+    const SideState& reader = sides[steps[step].sides.front()];
+    std::unique_lock lock(mutex);
+    side.at = step;
+    side.waits = &taker;
+    moved.notify_all();
+    moved.wait(lock, [&] { return taker.done || reader.at > step; });
+    side.waits = nullptr;
+    return taker.done;
+  }
+
+  std::vector<SharedStep> steps;
+  std::vector<SideState> sides;
+  std::vector<WeightReader> readers;
+  std::mutex mutex;  // for `at`, `waits` and all takers that wait
+  std::condition_variable moved;
+};
+
+// The next `views.size()` views of a side. The views that this side reads form a series of their
+// own, so that they are read ahead while the side waits for others.
+class SharedViews::Impl::Series : public ViewSeries::Source {
+ public:
+  Series(Impl& shared, size_t side, std::vector<WeightView> views, size_t tile_bytes,
+         ViewSeries own)
+      : shared_(shared),
+        side_(side),
+        first_(shared.sides[side].asked),
+        views_(std::move(views)),
+        tile_bytes_(tile_bytes),
+        own_(std::move(own)) {}
+
+  Status next(const TileSink& sink, StreamReport& report) override {
+    const size_t view = next_++;
+    const size_t step = shared_.sides[side_].steps[first_ + view];
+    Taker taker{sink, report, {}};
+    if (shared_.reads(side_, step)) {
+      std::vector<Taker*> takers = shared_.gather(step);
+      takers.insert(takers.begin(), &taker);
+      deliver(own_, takers);
+      shared_.pass(side_, step, takers);
+    } else {
+      const bool served = shared_.wait_for_reader(side_, step, taker);
+      if (!served)
+        taker.status = shared_.sides[side_].own->stream(views_[view], tile_bytes_, sink, report);
+      shared_.pass(side_, step, {});
+    }
+    return std::move(taker.status);
+  }
+
+ private:
+  Impl& shared_;
+  size_t side_, first_;
+  std::vector<WeightView> views_;
+  size_t tile_bytes_;
+  ViewSeries own_;
+  size_t next_ = 0;
+};
+
+Result<ViewSeries> SharedViews::Impl::series(size_t index, std::vector<WeightView> views,
+                                             size_t tile_bytes) {
+  SideState& side = sides[index];
+  if (!announced(side, views)) return side.own->series(std::move(views), tile_bytes);
+  std::vector<WeightView> own;
+  for (size_t i = 0; i < views.size(); ++i)
+    if (reads(index, side.steps[side.asked + i])) own.push_back(views[i]);
+  MOEC_ASSIGN(ViewSeries read, side.own->series(std::move(own), tile_bytes));
+  const size_t count = views.size();
+  auto shared =
+      std::make_unique<Series>(*this, index, std::move(views), tile_bytes, std::move(read));
+  side.asked += count;
+  return ViewSeries(std::move(shared));
+}
+
+SharedViews::SharedViews(std::vector<Side> sides) : impl_(new Impl(std::move(sides))) {}
+SharedViews::~SharedViews() = default;
+
+const WeightReader& SharedViews::reader(size_t side) const { return impl_->readers[side]; }
+
+void SharedViews::leave(size_t side) { impl_->pass(side, SIZE_MAX - 1, {}); }
+
+}  // namespace moec

@@ -1,0 +1,216 @@
+#include "frontends/export/gguf/model_tensors.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "frontends/export/gguf/model_keys.h"
+#include "ir/base/invariant.h"
+#include "models/shards/expert_views.h"
+#include "models/shards/needed_tensors.h"
+#include "models/shards/router_views.h"
+#include "models/tensors/stored_view.h"
+
+namespace moec {
+namespace {
+
+enum ExpertPart { kGate, kUp, kDown };
+
+struct ExpertRole {
+  std::string_view role;
+  ExpertPart part;
+  bool bias;
+};
+constexpr ExpertRole kExpertRoles[] = {
+    {"experts_gate", kGate, false}, {"experts_up", kUp, false},
+    {"experts_down", kDown, false}, {"experts_gate_bias", kGate, true},
+    {"experts_up_bias", kUp, true}, {"experts_down_bias", kDown, true},
+};
+
+const ExpertRole* find_expert_role(std::string_view role) {
+  for (const ExpertRole& known : kExpertRoles)
+    if (known.role == role) return &known;
+  return nullptr;
+}
+
+const WeightView& part_of(const ExpertViews& views, ExpertPart part) {
+  return part == kGate ? views.gate.value() : part == kUp ? views.up : views.down;
+}
+
+// Rows of each head as [2, half] to rows as [half, 2].
+WeightView pairs_of_halves(WeightView view, const Dims& dims, int64_t heads) {
+  Dims halves = {heads, 2, dims.at(0) / heads / 2};
+  std::vector<int64_t> order = {0, 2, 1};
+  if (dims.rank() == 2) {
+    halves.push_back(dims.at(1));
+    order.push_back(3);
+  }
+  return then(then(then(std::move(view), ReshapeStep{std::move(halves)}), PermuteStep{order}),
+              ReshapeStep{dims});
+}
+
+class TensorLister {
+ public:
+  TensorLister(const ModelConfig& model, const WeightTable& weights,
+               const GgufArchitecture& architecture)
+      : architecture_(architecture), named_(model) {
+    plan_.model = model;
+    plan_.weights = weights;
+    named_.names.by_role.clear();
+    for (const auto& [role, name] : architecture.tensors) named_.names.by_role[role] = name;
+    if (architecture.writing.needs_head) named_.head.tied = false;
+  }
+
+  Result<std::vector<ModelTensor>> run() {
+    for (const std::string& role : missing_roles(named_))
+      return not_in_gguf(architecture_,
+                         fmt::format("has no tensor for the {} of this model", role));
+    for (const NeededRole& needed : needed_roles(named_)) add(needed);
+    if (std::vector<float> divisors = rope_divisors(model().attention.rope); !divisors.empty()) {
+      ModelTensor tensor;
+      tensor.name = kGgufRopeFactors;
+      tensor.dims = {std::ssize(divisors)};
+      tensor.floats = std::move(divisors);
+      tensors_.push_back(std::move(tensor));
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  const ModelConfig& model() const { return plan_.model; }
+
+  // A tensor of the checkpoint by its role there.
+  WeightView stored(std::string role, int64_t layer, Dims dims) const {
+    return weights_of(plan_)({std::move(role), layer, -1, std::move(dims)});
+  }
+
+  void add(const NeededRole& needed) {
+    if (needed.role == "kv_b") return add_latent(needed);
+    const auto group = group_of_role(needed.role);
+    MOEC_CHECK(group, "role {} belongs to no group of weights", needed.role);
+    ModelTensor tensor{named_.names(needed.role, needed.layer), *group, needed.layer,
+                       file_dims(needed)};
+    tensor.view = then(view_of(needed), ReshapeStep{tensor.dims});
+    tensor.mxfp4 = microscaled(needed);
+    tensors_.push_back(std::move(tensor));
+  }
+
+  // One number for each expert or channel is a vector in the files.
+  static Dims file_dims(const NeededRole& needed) {
+    const bool is_row =
+        needed.role == "shared_sigmoid_gate" || needed.role == "router_choice_bias_row";
+    return is_row ? Dims{needed.dims.at(1)} : needed.dims;
+  }
+
+  WeightView view_of(const NeededRole& needed) const {
+    if (find_expert_role(needed.role)) return stacked(needed);
+    if (is_joined(needed.role)) return half_of_joined(needed);
+    if (needed.role.starts_with("router_choice_bias")) return made_of(needed, router_choice_bias);
+    if (needed.role == "router") return made_of(needed, router_matrix);
+    if (needed.role == "lm_head" && model().head.tied) return stored("embed", -1, needed.dims);
+    WeightView view = stored(needed.role, needed.layer, needed.dims);
+    if (architecture_.rows == GgufRows::stored || !rotates_rows(needed.role)) return view;
+    const AttentionConfig& attention = model().attention;
+    return pairs_of_halves(std::move(view), needed.dims,
+                           needed.role.starts_with('q') ? attention.heads : attention.kv_heads);
+  }
+
+  static bool rotates_rows(std::string_view role) {
+    return role == "q" || role == "k" || role == "q_bias" || role == "k_bias";
+  }
+
+  // All experts of a layer, one after the other.
+  WeightView stacked(const NeededRole& needed) const {
+    const ExpertRole& role = *find_expert_role(needed.role);
+    ShardDecl decl;
+    decl.layer = needed.layer;
+    const ShardScope scope(plan_, decl, 1, weights_of(plan_));
+    Dims one = needed.dims;
+    one[0] = 1;
+    std::vector<WeightView> experts;
+    for (int64_t e = 0; e < model().moe.experts; ++e) {
+      const ExpertViews views = role.bias ? expert_biases(scope, e) : expert_matrices(scope, e);
+      experts.push_back(then(part_of(views, role.part), ReshapeStep{one}));
+    }
+    return concat_view(0, std::move(experts));
+  }
+
+  // Whether the checkpoint has the matrix as a half of one with its other half.
+  bool is_joined(std::string_view role) const {
+    const bool is_half =
+        role == "shared_gate_proj" || role == "shared_up" || role == "gate" || role == "up";
+    return is_half && !model().names.has(role);
+  }
+
+  WeightView half_of_joined(const NeededRole& needed) const {
+    const bool is_gate = needed.role.ends_with("gate") || needed.role.ends_with("gate_proj");
+    Dims both = needed.dims;
+    both[0] *= 2;
+    return then(stored(needed.role.starts_with("shared_") ? "shared_gate_up" : "gate_up",
+                       needed.layer, both),
+                SliceStep{0, is_gate ? 0 : needed.dims.at(0), needed.dims.at(0)});
+  }
+
+  // What the builders make of the checkpoint's tensors in a layer.
+  WeightView made_of(const NeededRole& needed, WeightView (*view)(const ShardScope&)) const {
+    ShardDecl decl;
+    decl.layer = needed.layer;
+    return view(ShardScope(plan_, decl, 1, weights_of(plan_)));
+  }
+
+  // k_b [H, rank, nope] and v_b [H, v, rank] of [H · (nope + v), rank].
+  void add_latent(const NeededRole& needed) {
+    const LatentConfig& latent = *model().attention.latent;
+    const int64_t keys = latent.key_dims, values = latent.value_dims, rank = latent.kv_rank;
+    const int64_t heads = needed.dims.at(0) / (keys + values);
+    const WeightView both =
+        then(stored("kv_b", needed.layer, needed.dims), ReshapeStep{{heads, keys + values, rank}});
+    const auto add_part = [&](std::string_view name, Dims dims, WeightView view) {
+      tensors_.push_back({fmt::format("blk.{}.{}", needed.layer, name), WeightGroup::attn,
+                          needed.layer, std::move(dims), std::move(view)});
+    };
+    add_part(kGgufLatentKeys, {heads, rank, keys},
+             then(then(both, SliceStep{1, 0, keys}), PermuteStep{{0, 2, 1}}));
+    add_part(kGgufLatentValues, {heads, values, rank}, then(both, SliceStep{1, keys, values}));
+  }
+
+  // Checkpoints in MXFP4 hold [E, out, blocks, 16] and [E, out, blocks], with a row of gate and one
+  // of up in turn.
+  std::optional<WeightView> microscaled(const NeededRole& needed) const {
+    const ExpertRole* role = find_expert_role(needed.role);
+    if (role == nullptr || role->bias || model().stored.coding != WeightCoding::mxfp4)
+      return std::nullopt;
+    const bool is_down = role->part == kDown;
+    const std::string name =
+        model().names(is_down ? "experts_down_in_out" : "experts_gate_up_in_out", needed.layer);
+    const TensorRange* blocks = plan_.weights.find(name + "_blocks");
+    const TensorRange* scales = plan_.weights.find(name + "_scales");
+    if (blocks == nullptr || scales == nullptr) return std::nullopt;
+    const int64_t experts = needed.dims.at(0), rows = needed.dims.at(1);
+    const int64_t count = needed.dims.at(2) / kMxBlock, half = kMxBlock / 2;
+    const auto rows_of = [&](const std::string& part, const TensorRange& range, int64_t bytes) {
+      WeightView view = tensor_view(part, range.type);
+      if (is_down) return then(std::move(view), ReshapeStep{{experts, rows, count, bytes}});
+      view = then(then(std::move(view), ReshapeStep{{experts, rows, 2, count * bytes}}),
+                  SliceStep{2, role->part == kGate ? 0 : 1, 1});
+      return then(std::move(view), ReshapeStep{{experts, rows, count, bytes}});
+    };
+    WeightView whole = concat_view(
+        3, {rows_of(name + "_scales", *scales, 1), rows_of(name + "_blocks", *blocks, half)});
+    return then(std::move(whole), ReshapeStep{{experts, rows, count * (half + 1)}});
+  }
+
+  const GgufArchitecture& architecture_;
+  ModelConfig named_;  // as the architecture names the tensors
+  Plan plan_;          // the model as the checkpoint has it
+  std::vector<ModelTensor> tensors_;
+};
+
+}  // namespace
+
+Result<std::vector<ModelTensor>> model_tensors(const ModelConfig& model, const WeightTable& weights,
+                                               const GgufArchitecture& architecture) {
+  return TensorLister(model, weights, architecture).run();
+}
+
+}  // namespace moec

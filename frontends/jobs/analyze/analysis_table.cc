@@ -1,0 +1,51 @@
+#include "frontends/jobs/analyze/analysis_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+std::string percent(const std::vector<double>& curve, size_t index) {
+  return curve.empty() ? "-" : fmt::format("{:.1f} %", 100 * curve[index]);
+}
+
+std::string layer_row(const LayerProfile& layer, const LayerStatistics& statistics) {
+  const size_t experts = layer.selections.size(), quarter = std::max<size_t>(1, experts / 4) - 1;
+  const int64_t hottest = falling_order(layer.selections).front();
+  const auto chosen = static_cast<double>(at(layer.selections, hottest));
+  const auto none = std::count(layer.selections.begin(), layer.selections.end(), 0);
+  return fmt::format(
+      "L{:02} {:>9} {:>8.2f} {:>6.3f} {:>9} {:>9} {:>9}   {:>4} {:>7} {:>6}\n", layer.layer,
+      layer.tokens, statistics.entropy_bits, statistics.gini, percent(statistics.capture, quarter),
+      percent(statistics.held_out, quarter), percent(statistics.latest, quarter), hottest,
+      layer.tokens == 0 ? "-"
+                        : fmt::format("{:.1f} %", 100 * chosen / static_cast<double>(layer.tokens)),
+      none);
+}
+
+}  // namespace
+
+std::string analysis_table(const Analysis& analysis) {
+  const auto experts = static_cast<double>(analysis.profile.experts);
+  const int64_t quarter = std::max<int64_t>(1, analysis.profile.experts / 4);
+  std::string out = fmt::format(
+      "{} experts a layer, {} chosen; an even router has {:.2f} bits, and {} experts take {:.1f} "
+      "%\n"
+      "{:32}{} experts take            hottest\n"
+      "      tokens     bits   gini   on text  held out    cached expert  tokens  never\n",
+      analysis.profile.experts, analysis.profile.top_k, std::log2(experts), quarter,
+      100 * static_cast<double>(quarter) / experts, "", quarter);
+  for (size_t i = 0; i < analysis.layers.size(); ++i)
+    out += layer_row(analysis.profile.layers[i], analysis.layers[i]);
+  for (const ProfileCategory& category : analysis.profile.categories)
+    out += fmt::format("{}: {} documents, {} tokens\n", category.name, category.documents,
+                       category.tokens);
+  return out;
+}
+
+}  // namespace moec

@@ -1,0 +1,156 @@
+#include "frontends/jobs/analyze/model_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/formats/read_shard.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/output/out_folder.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "frontends/measure/measurement.h"
+#include "frontends/sources/open_source.h"
+#include "ir/analysis/cost.h"
+#include "ir/base/json_fields.h"
+#include "ir/base/regular_file.h"
+#include "models/plan/plan_model.h"
+#include "models/shards/build_shard.h"
+#include "models/shards/count_parameters.h"
+
+namespace moec {
+namespace {
+
+// ---- Of an export ------------------------------------------------------------------------------
+
+// A report has some lines for each pass over each shard.
+constexpr JsonLimits kReportLimits{.bytes = size_t{1} << 28, .values = size_t{1} << 25};
+
+Result<std::optional<int64_t>> count_in(const JsonValue& report, const JsonReport& file,
+                                        std::string_view name) {
+  const JsonValue* counts = report.find("parameters");
+  if (counts == nullptr) return std::nullopt;
+  const JsonValue* count = counts->find(name);
+  if (count == nullptr || count->integer() == nullptr || *count->integer() < 0)
+    return file.fail_at(*counts, file.codes().bad_value,
+                        fmt::format("\"parameters\" has no number \"{}\"", name));
+  return *count->integer();
+}
+
+// Weights that shards have in common are in each of them, so the files themselves do not tell.
+Status read_parameters(const std::string& folder, ModelCosts& costs) {
+  const std::string path = folder + "/" + kReportFile;
+  const auto text = read_text_file(path, kReportLimits.bytes);
+  if (!text) return {};
+  const JsonReport file(*text, path, JsonCodes::all_as("analyze.report", "export the model again"));
+  MOEC_ASSIGN(const JsonValue report, file.parse(kReportLimits));
+  MOEC_ASSIGN(costs.parameters, count_in(report, file, "all"));
+  MOEC_ASSIGN(costs.active, count_in(report, file, "active"));
+  return {};
+}
+
+int64_t cache_bytes_of(const manifest::Cache& cache) {
+  const int64_t rows = cache.rows * cache.kv_heads * (cache.head_dim + cache.value_dim);
+  const int64_t history = cache.history_tokens * cache.history_channels;
+  return (rows + history + static_cast<int64_t>(state_elements(cache))) * dtype_bytes(cache.dtype);
+}
+
+// Of the files: what passes add to a shard, such as a router in two halves, is read as well.
+int64_t expert_bytes_of(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const WeightRecord& weight : shard.weights)
+    if (weight.role == WeightRole::expert)
+      for (const WeightRange& range : weight.ranges) bytes += range.bytes;
+  return bytes;
+}
+
+void add_shard(const manifest::Shard& shard, const ExpertGrid& grid, ModelCosts& costs) {
+  const int64_t experts = expert_bytes_of(shard);
+  costs.weight_bytes += shard.weight_bytes;
+  costs.all.bytes += shard.weight_bytes;
+  costs.all.macs += shard.cost.macs_dense;
+  costs.chosen.bytes += shard.weight_bytes - experts;
+  if (experts > 0) costs.chosen.bytes += experts * grid.top_k / grid.experts;
+  costs.chosen.macs += shard.cost.macs_active;
+}
+
+void add_manifest(const Manifest& manifest, ModelCosts& costs) {
+  costs.model = manifest.model.family;
+  costs.multiplied = manifest.build.dtype;
+  costs.context = manifest.build.context;
+  const int64_t row = manifest.embedding.columns * dtype_bytes(manifest.embedding.dtype);
+  costs.all.bytes = costs.chosen.bytes = row;
+  costs.weight_bytes = manifest.embedding.file.bytes;
+  if (manifest.rope) costs.weight_bytes += manifest.rope->table.file.bytes;
+  const ExpertGrid grid = expert_grid(manifest);
+  for (const manifest::Shard& shard : manifest.shards) add_shard(shard, grid, costs);
+  costs.cache_bytes = 0;
+  for (const manifest::Cache& cache : manifest.caches) *costs.cache_bytes += cache_bytes_of(cache);
+}
+
+Result<ModelCosts> costs_of_export(const AnalyzeOptions& options) {
+  MOEC_ASSIGN(const Manifest manifest, read_manifest(options.source));
+  if (!manifest.has_graphs())
+    return fail("analyze.no_graphs",
+                "the folder holds weights and no graphs, which do not run here",
+                "give the .gguf file itself, or an export with graphs", {.file = options.source});
+  ModelCosts costs{.source = options.source, .exported = true};
+  add_manifest(manifest, costs);
+  MOEC_TRY(read_parameters(options.source, costs));
+  MOEC_ASSIGN(Session session, Session::open(options.source, read_shard, options.session));
+  MOEC_ASSIGN(costs.steps,
+              time_steps(session, options.table->runs, [&] { return check_not_stopped(options); }));
+  costs.value_bytes = static_cast<int64_t>(session.loaded().reserve());
+  return costs;
+}
+
+// ---- Of a checkpoint ---------------------------------------------------------------------------
+
+// f32 where a checkpoint has most of its bytes in it, else f16: bf16 and weights in few bits are
+// multiplied in half precision.
+DType stored_type(const ParameterCounts& counts) {
+  const auto most =
+      std::max_element(counts.bytes_by_dtype.begin(), counts.bytes_by_dtype.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == counts.bytes_by_dtype.end() || most->first == "f32" ? DType::f32 : DType::f16;
+}
+
+Status count_macs(Checkpoint checkpoint, int64_t context, ModelCosts& costs) {
+  BuildOptions build;
+  build.context = context;
+  MOEC_ASSIGN(const Plan plan, plan_model(std::move(checkpoint.config),
+                                          std::move(checkpoint.weights), std::move(build)));
+  const MoeConfig& moe = plan.model.moe;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    MOEC_ASSIGN(const Shard shard, build_shard(plan, i, 1));
+    const ShardCost cost = count_cost(shard, std::max<int64_t>(moe.routing.top_k, 1),
+                                      std::max<int64_t>(moe.experts, 1));
+    costs.all.macs += cost.macs_dense;
+    costs.chosen.macs += cost.macs_active;
+  }
+  return {};
+}
+
+Result<ModelCosts> costs_of_checkpoint(const AnalyzeOptions& options) {
+  MOEC_ASSIGN(Checkpoint checkpoint,
+              open_source(options.source, options.family_file, equal_tensors));
+  const ParameterCounts counts = count_parameters(checkpoint.config, checkpoint.weights);
+  ModelCosts costs{.source = options.source, .model = checkpoint.config.family};
+  costs.multiplied = stored_type(counts);
+  costs.parameters = counts.parameters;
+  costs.active = counts.active;
+  costs.weight_bytes = counts.bytes();
+  costs.context = std::min(options.text.window, checkpoint.config.max_positions);
+  costs.chosen.bytes = counts.active_bytes;
+  costs.all.bytes = counts.all_experts_bytes;
+  MOEC_TRY(count_macs(std::move(checkpoint), costs.context, costs));
+  return costs;
+}
+
+}  // namespace
+
+Result<ModelCosts> costs_of_model(const AnalyzeOptions& options) {
+  return options.exported ? costs_of_export(options) : costs_of_checkpoint(options);
+}
+
+}  // namespace moec

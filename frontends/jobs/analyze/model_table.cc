@@ -1,0 +1,245 @@
+#include "frontends/jobs/analyze/model_table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "ir/base/byte_text.h"
+
+namespace moec {
+namespace {
+
+// ---- Rows --------------------------------------------------------------------------------------
+
+using Number = std::optional<double>;
+
+// A metric, and its value for one model.
+struct Metric {
+  std::string_view name, label;
+  TableUnit unit;
+  Number (*value)(const TableColumn&);
+};
+
+Number whole(const std::optional<int64_t>& number) {
+  return number ? Number(static_cast<double>(*number)) : std::nullopt;
+}
+
+template <double LoadBalance::*Field>
+Number of_balance(const TableColumn& column) {
+  return column.balance ? Number((*column.balance).*Field) : std::nullopt;
+}
+
+template <size_t Index>
+Number seconds_of_step(const TableColumn& column) {
+  const std::vector<StepTime>& steps = column.costs.steps;
+  return Index < steps.size() ? Number(steps[Index].seconds) : std::nullopt;
+}
+
+// Of the widest step, which processes a prompt.
+Number tokens_a_second(const TableColumn& column) {
+  const std::vector<StepTime>& steps = column.costs.steps;
+  if (steps.empty() || steps.back().seconds <= 0) return std::nullopt;
+  return static_cast<double>(steps.back().tokens) / steps.back().seconds;
+}
+
+Number energy(const TokenReads& reads, const TableColumn& column) {
+  return energy_of(reads.bytes, reads.macs, column.prices);
+}
+
+using enum TableUnit;
+constexpr Metric kMetrics[] = {
+    {"parameters", "parameters", count, [](auto& c) { return whole(c.costs.parameters); }},
+    {"active_parameters", "of these of a token", count,
+     [](auto& c) { return whole(c.costs.active); }},
+    {"weight_bytes", "memory: weights", bytes, [](auto& c) { return whole(c.costs.weight_bytes); }},
+    {"cache_bytes", "memory: caches", bytes, [](auto& c) { return whole(c.costs.cache_bytes); }},
+    {"value_bytes", "memory: values", bytes, [](auto& c) { return whole(c.costs.value_bytes); }},
+    {"token_bytes_all", "read a token, all experts", bytes,
+     [](auto& c) { return whole(c.costs.all.bytes); }},
+    {"token_bytes", "read a token, chosen experts", bytes,
+     [](auto& c) { return whole(c.costs.chosen.bytes); }},
+    {"token_macs_all", "MACs a token, all experts", count,
+     [](auto& c) { return whole(c.costs.all.macs); }},
+    {"token_macs", "MACs a token, chosen experts", count,
+     [](auto& c) { return whole(c.costs.chosen.macs); }},
+    {"step_seconds", "narrowest step", seconds, seconds_of_step<0>},
+    {"prefill_seconds", "widest step", seconds, seconds_of_step<1>},
+    {"tokens_per_second", "tokens a second, widest step", count, tokens_a_second},
+    {"experts_per_token", "experts a token and layer", number,
+     of_balance<&LoadBalance::experts_a_token>},
+    {"used_experts", "experts above 20 % of an even share", part, of_balance<&LoadBalance::used>},
+    {"gini", "Gini of the experts' load", number, of_balance<&LoadBalance::gini>},
+    {"entropy_bits", "entropy of the load", bits, of_balance<&LoadBalance::entropy_bits>},
+    {"entropy_share", "of that of an even load", part, of_balance<&LoadBalance::entropy_share>},
+    {"energy_joules_all", "energy a token, all experts", joules,
+     [](auto& c) { return energy(c.costs.all, c); }},
+    {"energy_joules", "energy a token, chosen experts", joules,
+     [](auto& c) { return energy(c.costs.chosen, c); }},
+};
+
+// The step that a metric is of; null for others, and where it was not timed.
+const StepTime* step_of(const Metric& metric, const TableColumn& column) {
+  const std::vector<StepTime>& steps = column.costs.steps;
+  if (steps.empty()) return nullptr;
+  if (metric.value == seconds_of_step<0>) return &steps.front();
+  const bool widest = metric.value == seconds_of_step<1> || metric.value == tokens_a_second;
+  return widest ? &steps.back() : nullptr;
+}
+
+bool same_step(const Metric& metric, const TableColumn& model, const TableColumn& baseline) {
+  const StepTime* own = step_of(metric, model);
+  const StepTime* other = step_of(metric, baseline);
+  return own == nullptr || other == nullptr || own->tokens == other->tokens;
+}
+
+// ---- Texts -------------------------------------------------------------------------------------
+
+// With the prefix that leaves one to three digits in front of the point.
+std::string scaled(double value, std::string_view unit) {
+  constexpr std::string_view kPrefixes[] = {"p", "n", "u", "m", ""};
+  double scaled_value = value * 1e12;
+  size_t prefix = 0;
+  while (std::fabs(scaled_value) >= 1000 && prefix + 1 < std::size(kPrefixes)) {
+    scaled_value /= 1000;
+    ++prefix;
+  }
+  return fmt::format("{:.3g} {}{}", scaled_value, kPrefixes[prefix], unit);
+}
+
+std::string text_of(const Number& known, TableUnit unit) {
+  if (!known) return "-";
+  switch (unit) {
+    case count:
+      return fmt::format("{:.0f}", *known);
+    case bytes:
+      return decimal_bytes(std::llround(*known));
+    case seconds:
+      return scaled(*known, "s");
+    case joules:
+      return scaled(*known, "J");
+    case part:
+      return fmt::format("{:.1f} %", 100 * *known);
+    case bits:
+      return fmt::format("{:.3f} bits", *known);
+    case number:
+      break;
+  }
+  return fmt::format("{:.3f}", *known);
+}
+
+std::string ratio_text(const TableRow& row) {
+  return row.ratio() ? fmt::format("{:.3f}", *row.ratio()) : "-";
+}
+
+std::string steps_text(const ModelCosts& costs) {
+  if (costs.steps.empty()) return "no steps were timed";
+  std::string text = fmt::format("steps of {}", costs.steps.front().tokens);
+  if (costs.steps.size() > 1) text += fmt::format(" and {}", costs.steps.back().tokens);
+  return text + (costs.steps.back().tokens == 1 ? " token" : " tokens");
+}
+
+// What the numbers of a column stand on.
+std::string footnote(std::string_view name, const TableColumn& column) {
+  const ModelCosts& costs = column.costs;
+  return fmt::format(
+      "{}: {}, {} ({}), context {}, {}; energy {:g} pJ a byte and {:g} pJ a MAC ({})\n", name,
+      costs.source, costs.exported ? "an export" : "a checkpoint", costs.model, costs.context,
+      steps_text(costs), column.prices.per_byte, column.prices.per_mac, column.prices.source);
+}
+
+std::string footnotes(const ModelTable& table) {
+  std::string text = footnote("model", table.model);
+  if (table.baseline) text += footnote("baseline", *table.baseline);
+  return text;
+}
+
+nlohmann::ordered_json number_json(const Number& number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json(nullptr);
+}
+
+nlohmann::ordered_json column_json(const TableColumn& column) {
+  const ModelCosts& costs = column.costs;
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  for (const StepTime& step : costs.steps)
+    steps.push_back({{"tokens", step.tokens}, {"seconds", step.seconds}});
+  return {{"source", costs.source},
+          {"kind", costs.exported ? "export" : "checkpoint"},
+          {"model", costs.model},
+          {"context", costs.context},
+          {"multiplied", dtype_name(costs.multiplied)},
+          {"steps", std::move(steps)},
+          {"picojoules_per_byte", column.prices.per_byte},
+          {"picojoules_per_mac", column.prices.per_mac},
+          {"energy_source", column.prices.source}};
+}
+
+}  // namespace
+
+Number TableRow::ratio() const {
+  if (!comparable || !value || !baseline || *baseline == 0) return std::nullopt;
+  return *value / *baseline;
+}
+
+ModelTable model_table(TableColumn model, std::optional<TableColumn> baseline) {
+  ModelTable table{std::move(model), std::move(baseline), {}};
+  for (const Metric& metric : kMetrics)
+    table.rows.push_back({std::string(metric.name), std::string(metric.label), metric.unit,
+                          metric.value(table.model),
+                          table.baseline ? metric.value(*table.baseline) : std::nullopt,
+                          !table.baseline || same_step(metric, table.model, *table.baseline)});
+  return table;
+}
+
+std::string table_text(const ModelTable& table) {
+  std::string text = fmt::format("{:<38}{:>14}", "", "model");
+  if (table.baseline) text += fmt::format("{:>14}{:>10}", "baseline", "ratio");
+  text += '\n';
+  for (const TableRow& row : table.rows) {
+    text += fmt::format("{:<38}{:>14}", row.label, text_of(row.value, row.unit));
+    if (table.baseline)
+      text += fmt::format("{:>14}{:>10}", text_of(row.baseline, row.unit), ratio_text(row));
+    text += '\n';
+  }
+  return text + footnotes(table);
+}
+
+std::string table_markdown(const ModelTable& table) {
+  std::string text = table.baseline ? "| | model | baseline | ratio |\n|---|---:|---:|---:|\n"
+                                    : "| | model |\n|---|---:|\n";
+  for (const TableRow& row : table.rows) {
+    text += fmt::format("| {} | {} |", row.label, text_of(row.value, row.unit));
+    if (table.baseline)
+      text += fmt::format(" {} | {} |", text_of(row.baseline, row.unit), ratio_text(row));
+    text += '\n';
+  }
+  std::string notes = footnotes(table);
+  for (size_t at = 0; (at = notes.find('\n', at)) + 1 < notes.size(); at += 2)
+    notes.replace(at, 1, "\n\n");
+  return text + "\n" + notes;
+}
+
+std::string table_csv(const ModelTable& table) {
+  const auto cell = [](const Number& number) { return number ? fmt::format("{}", *number) : ""; };
+  std::string text = "metric,unit,model,baseline,ratio\n";
+  for (const TableRow& row : table.rows)
+    text += fmt::format("{},{},{},{},{}\n", row.metric, enum_name(row.unit), cell(row.value),
+                        cell(row.baseline), cell(row.ratio()));
+  return text;
+}
+
+nlohmann::ordered_json table_json(const ModelTable& table) {
+  nlohmann::ordered_json json = {{"model", column_json(table.model)}};
+  if (table.baseline) json["baseline"] = column_json(*table.baseline);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const TableRow& row : table.rows)
+    rows.push_back({{"metric", row.metric},
+                    {"unit", enum_name(row.unit)},
+                    {"value", number_json(row.value)},
+                    {"baseline", number_json(row.baseline)},
+                    {"ratio", number_json(row.ratio())}});
+  json["rows"] = std::move(rows);
+  return json;
+}
+
+}  // namespace moec

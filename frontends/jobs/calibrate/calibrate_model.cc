@@ -1,0 +1,154 @@
+#include "frontends/jobs/calibrate/calibrate_model.h"
+
+#include <optional>
+
+#include "backends/output/folder_lock.h"
+#include "backends/output/out_folder.h"
+#include "backends/runtime/text/token_windows.h"
+#include "backends/weights/calibration/checkpoint_identity.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "backends/weights/views/weight_reader.h"
+#include "frontends/jobs/calibrate/calibration_folder.h"
+#include "frontends/jobs/calibrate/calibration_text.h"
+#include "frontends/jobs/calibrate/layer_steps.h"
+#include "frontends/jobs/calibrate/layer_writer.h"
+#include "frontends/jobs/calibrate/measure_sensitivity.h"
+#include "frontends/jobs/calibrate/work_meter.h"
+#include "frontends/measure/window_plan.h"
+#include "frontends/measure/window_run.h"
+#include "frontends/sources/open_source.h"
+#include "ir/base/name_file.h"
+
+namespace moec {
+namespace {
+
+// A checkpoint, planned for a text.
+struct CalibrationJob {
+  const CalibrateOptions& options;
+  const TokenWindows& text;
+  const Plan& plan;
+  const WeightReader& weights;
+  const WorkMeter& meter;
+};
+
+class Calibration {
+ public:
+  Calibration(const CalibrationJob& job, CalibrationIndex& index)
+      : job_(job), index_(index), run_(job.plan, job.text), layers_(layers_of(job.plan)) {}
+
+  // Of all layers.
+  static uint64_t work(const Plan& plan, const TokenWindows& text) {
+    uint64_t bytes = 0;
+    for (const LayerSteps& layer : layers_of(plan))
+      bytes += steps_of(layer) * text_bytes(plan, text);
+    return bytes;
+  }
+
+  Status run_all() {
+    if (index_.layers.empty()) {
+      MOEC_TRY(run_.embed(job_.weights));
+    } else {
+      WindowRun* runs[] = {&run_};
+      MOEC_TRY(calibration_state(job_.options.folder).read(index_.state, job_.text, runs));
+    }
+    const size_t finished = index_.layers.size();
+    job_.meter.tell(0, "");
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      if (i < finished)
+        job_.meter.tell(steps_of(layers_[i]) * text_bytes(job_.plan, job_.text), "");
+      else
+        MOEC_TRY(run_layer(layers_[i]));
+    }
+    return finish_folder(job_.options.folder, index_);
+  }
+
+ private:
+  // Of the head one part is enough.
+  static size_t steps_of(const LayerSteps& layer) {
+    return layer.layer < 0 ? 1 : layer.end - layer.begin;
+  }
+
+  Status after_window(const std::string& part) const {
+    job_.meter.tell(window_bytes(job_.plan, job_.text), part);
+    if (job_.options.stop && job_.options.stop())
+      return fail(kCalibrateInterrupted, "the calibration was stopped",
+                  "run the same command again: it continues behind the last finished layer",
+                  {.file = job_.options.folder});
+    return {};
+  }
+
+  Status run_layer(const LayerSteps& layer) {
+    MOEC_ASSIGN(LayerWriter writer, LayerWriter::create(job_.options.folder, layer.layer,
+                                                        sum_bytes(job_.options.group_bytes)));
+    for (size_t step = layer.begin; step < layer.begin + steps_of(layer); ++step) {
+      const size_t shard = job_.plan.schedule[step].shard;
+      const std::string& name = job_.plan.shards[shard].name;
+      MOEC_ASSIGN(const TappedShard tapped, tap_shard(job_.plan, shard));
+      writer.begin_part(tapped.inputs);
+      const RunProbes probes{.matrices = [&](const MatrixInput& input) { writer.add(input); }};
+      MOEC_TRY(
+          run_.step(step, tapped.body, job_.weights, probes, [&] { return after_window(name); }));
+      MOEC_TRY(writer.end_part());
+      run_.keep_edges(step + 1);
+    }
+    MOEC_TRY(job_.weights.check_unchanged());
+    MOEC_ASSIGN(CalibratedLayer finished, writer.finish());
+    index_.layers.push_back(std::move(finished));
+    return write_state(job_.options.folder, layer.end, run_, index_);
+  }
+
+  const CalibrationJob& job_;
+  CalibrationIndex& index_;
+  WindowRun run_;
+  std::vector<LayerSteps> layers_;
+};
+
+Result<CalibrationIndex> new_index(const CalibrateOptions& options, const TokenWindows& text,
+                                   const WeightTable& weights) {
+  CalibrationIndex index;
+  MOEC_ASSIGN(const std::string config, source_config_text(options.source));
+  MOEC_ASSIGN(index.checkpoint, checkpoint_identity(config, weights));
+  index.text = digest_of_tokens(text.tokens);
+  index.window = text.window;
+  index.tokens = std::ssize(text.tokens);
+  return index;
+}
+
+uint64_t bytes_of(const CalibrationIndex& index) {
+  uint64_t bytes = 0;
+  for (const CalibratedLayer& layer : index.layers)
+    for (const CalibratedInput& input : layer.inputs)
+      if (input.tokens > 0) bytes += triangle_bytes(input);
+  return bytes;
+}
+
+}  // namespace
+
+Result<CalibrationReport> calibrate_model(const CalibrateOptions& options) {
+  MOEC_ASSIGN(Checkpoint checkpoint,
+              open_source(options.source, options.family_file, equal_tensors));
+  MOEC_ASSIGN(const TokenWindows text, read_calibration_text(options, checkpoint.config));
+  MOEC_ASSIGN(const Plan plan,
+              naming_file(window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                      text.window, options.group_bytes),
+                          config_path(options.source)));
+  MOEC_ASSIGN(const WeightReader weights, WeightReader::open(plan.weights));
+  CalibrationReport report;
+  report.notes = std::move(checkpoint.warnings);
+  report.unused_tokens = text.unused;
+  MOEC_ASSIGN(report.index, new_index(options, text, plan.weights));
+  MOEC_TRY(create_folder(options.folder));
+  MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.folder));
+  MOEC_TRY(resume_index(options.folder, report.index, options.sensitivity));
+  report.resumed_layers = report.index.layers.size();
+  WorkMeter meter{options};
+  if (!report.index.finished) meter.total += Calibration::work(plan, text);
+  if (options.sensitivity) MOEC_TRY(add_sensitivity_work(meter, plan, text));
+  const CalibrationJob job{options, text, plan, weights, meter};
+  if (!report.index.finished) MOEC_TRY(Calibration(job, report.index).run_all());
+  if (options.sensitivity) MOEC_TRY(measure_sensitivity(meter, plan, text, weights));
+  report.bytes = bytes_of(report.index);
+  return report;
+}
+
+}  // namespace moec

@@ -1,0 +1,56 @@
+#include "frontends/jobs/calibrate/run_files.h"
+
+#include <fmt/format.h>
+
+#include "backends/files/digest.h"
+#include "backends/files/folder.h"
+#include "backends/files/output_file.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+
+std::string RunFiles::file_of(const RunState& state) const {
+  return fmt::format("{}{}.bin", name, state.next_layer);
+}
+
+Result<RunState> RunFiles::write(std::span<WindowRun* const> runs, size_t next_step,
+                                 int64_t next_layer) const {
+  RunState state{next_layer, runs.front()->edges(next_step), {}};
+  MOEC_ASSIGN(OutputFile file, OutputFile::create({folder, file_of(state)}, 0));
+  for (WindowRun* run : runs)
+    for (const CalibrationEdge& edge : state.edges)
+      MOEC_TRY(file.write(std::as_bytes(std::span(run->edge(edge.name).data))));
+  MOEC_TRY(file.sync());
+  MOEC_TRY(file.publish());
+  state.digest = file.digest();
+  return state;
+}
+
+Status RunFiles::read(const RunState& state, const TokenWindows& text,
+                      std::span<WindowRun* const> runs) const {
+  const std::string path = folder + "/" + file_of(state);
+  MOEC_ASSIGN(const std::string digest, digest_file(path));
+  if (digest != state.digest)
+    return fail("calibrate.damaged", "the file does not match its digest", mend, {.file = path});
+  MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
+  uint64_t offset = 0;
+  for (WindowRun* run : runs)
+    for (const CalibrationEdge& edge : state.edges) {
+      Rows rows{edge.columns,
+                std::vector<float>(text.tokens.size() * static_cast<size_t>(edge.columns))};
+      const std::span bytes(reinterpret_cast<char*>(rows.data.data()),
+                            rows.data.size() * sizeof(float));
+      MOEC_TRY(file.read_into(offset, bytes));
+      offset += bytes.size();
+      run->edge(edge.name) = std::move(rows);
+    }
+  return {};
+}
+
+Status RunFiles::remove(const RunState& state) const {
+  MOEC_ASSIGN(const Folder opened, Folder::open(folder));
+  if (state.next_layer == 0 || !opened.has(file_of(state))) return {};
+  return opened.remove_file(file_of(state));
+}
+
+}  // namespace moec

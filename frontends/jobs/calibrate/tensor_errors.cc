@@ -1,0 +1,98 @@
+#include "frontends/jobs/calibrate/tensor_errors.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backends/weights/encode/calibrated_encoder.h"
+#include "backends/weights/encode/hessian_sum.h"
+#include "backends/weights/encode/part_values.h"
+#include "ir/graph/shard.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kTableRows = 16;
+constexpr double kLeastShare = 1.0 / 8;
+
+struct CodedMatrix {
+  std::vector<float> values;
+  double error = 0;  // per token
+};
+
+// With tables of so many bits for groups of 16 rows, or of fewer that divide the rows.
+Result<CodedMatrix> coded_matrix(int64_t bits, const Type& type, const std::vector<float>& values,
+                                 std::span<const ErrorMetric> metrics) {
+  const PaletteEncoding encoding{bits, {std::gcd(kTableRows, type.dims.at(0)), type.dims.at(1)}};
+  MOEC_ASSIGN(auto encoder, CalibratedEncoder::create(encoding, type, {metrics, 1}));
+  CodedMatrix coded;
+  const EncodedSink sink{[](std::span<const std::byte>) -> Status { return {}; },
+                         [&](std::span<const std::byte> bytes) -> Status {
+                           const std::vector<float> more = floats_of(type.dtype, bytes);
+                           coded.values.insert(coded.values.end(), more.begin(), more.end());
+                           return {};
+                         }};
+  MOEC_TRY(encoder.add(std::as_bytes(std::span(values)), sink));
+  coded.error = encoder.error();
+  return coded;
+}
+
+}  // namespace
+
+Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertMatrix& expert) {
+  const CalibratedMatrix& matrix = expert.matrix;
+  const Type type{DType::f32, body.type(expert.weight).dims};
+  MOEC_ASSIGN(const Metrics metrics, metrics_of(matrix));
+  MOEC_ASSIGN(const std::vector<float> values,
+              weights_.read_f32(body.producer_as<Weight>(expert.weight)->view,
+                                static_cast<uint64_t>(type.bytes())));
+  const auto tokens = static_cast<double>(stats_.tokens(layer_, matrix.role, matrix.expert));
+  TensorErrors& tensor = tensors_[{matrix.role, expert.tensor_expert}];
+  tensor.role = matrix.role;
+  tensor.expert = expert.tensor_expert;
+  tensor.elements += type.elements();
+  std::vector<float> noisy;
+  for (size_t b = 0; b < kMeasuredBits.size(); ++b) {
+    MOEC_ASSIGN(CodedMatrix coded, coded_matrix(kMeasuredBits[b], type, values, *metrics));
+    tensor.errors[b] += tokens * coded.error;
+    if (kMeasuredBits[b] == kNoiseBits) noisy = std::move(coded.values);
+  }
+  return noisy;
+}
+
+// Gate and up of an expert share their inputs.
+Result<TensorErrorSums::Metrics> TensorErrorSums::metrics_of(const CalibratedMatrix& matrix) {
+  const CalibratedInput* inputs = stats_.inputs_of(layer_, matrix.role, matrix.expert);
+  if (metrics_ && inputs == inputs_) return metrics_;
+  metrics_.reset();
+  const int64_t all = inputs ? inputs->inputs : 0;
+  constexpr MetricParts kParts = MetricParts::factor_and_hessian;
+  const int64_t together = summed_together(all, metric_bytes_ / 2);  // H and its factor
+  std::vector<InputRange> ranges;
+  for (int64_t begin = 0; begin < all; begin += together)
+    ranges.push_back({begin, std::min(together, all - begin)});
+  MOEC_ASSIGN(std::vector<Hessian> hessians,
+              stats_.find(layer_, matrix.role, matrix.expert, ranges));
+  metrics_ =
+      std::make_shared<const std::vector<ErrorMetric>>(make_metrics(std::move(hessians), kParts));
+  inputs_ = inputs;
+  return metrics_;
+}
+
+std::vector<TensorErrors> TensorErrorSums::finish() const {
+  std::map<std::string, std::pair<TensorErrors, int64_t>> sums;  // and of how many tensors
+  for (const auto& [key, tensor] : tensors_) {
+    auto& [sum, count] = sums[tensor.role];
+    for (size_t b = 0; b < sum.errors.size(); ++b) sum.errors[b] += tensor.errors[b];
+    ++count;
+  }
+  std::vector<TensorErrors> all;
+  for (const auto& [key, tensor] : tensors_) {
+    const auto& [sum, count] = sums[tensor.role];
+    const double share = kLeastShare / static_cast<double>(count);
+    all.push_back(tensor);
+    for (size_t b = 0; b < sum.errors.size(); ++b) all.back().errors[b] += share * sum.errors[b];
+  }
+  return all;
+}
+
+}  // namespace moec

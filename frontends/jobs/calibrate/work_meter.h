@@ -1,0 +1,30 @@
+// How much of a calibration is done: bytes of hidden states that went through a shard.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backends/runtime/text/token_windows.h"
+#include "frontends/jobs/calibrate/calibrate_options.h"
+#include "ir/model/plan.h"
+
+namespace moec {
+
+struct WorkMeter {
+  const CalibrateOptions& options;
+  uint64_t total = 0;  // of all that the command is going to do
+  void tell(uint64_t bytes, const std::string& part) const {
+    if (options.progress) options.progress(bytes, total, part);
+  }
+};
+
+inline uint64_t window_bytes(const Plan& plan, const TokenWindows& text) {
+  return static_cast<uint64_t>(text.window * plan.model.hidden) * sizeof(float);
+}
+
+// Those of all windows.
+inline uint64_t text_bytes(const Plan& plan, const TokenWindows& text) {
+  return static_cast<uint64_t>(text.windows()) * window_bytes(plan, text);
+}
+
+}  // namespace moec

@@ -1,0 +1,289 @@
+#include "frontends/jobs/check/check_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "backends/coverage/check_weights.h"
+#include "backends/formats/format.h"
+#include "backends/formats/read_shard.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/from_shard.h"
+#include "backends/manifest/manifest_check.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/targets/find_target.h"
+#include "backends/targets/load_target.h"
+#include "ir/analysis/cost.h"
+#include "ir/base/byte_text.h"
+#include "ir/experts/probe_table.h"
+#include "ir/verify/verify.h"
+
+namespace moec {
+namespace {
+
+void append(Diagnostics& to, Diagnostics from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+Diagnostic finding(std::string code, std::string cause, const manifest::Shard& shard,
+                   const std::string& file) {
+  return {Severity::error,
+          std::move(code),
+          std::move(cause),
+          "the file does not match the manifest: export the model again",
+          {.shard = shard.name, .file = file}};
+}
+
+// Compares the ports of a file with those that the manifest lists.
+void check_ports(const manifest::Shard& shard, const std::vector<manifest::Port>& described,
+                 const std::vector<manifest::Port>& found, const std::string& file,
+                 Diagnostics& findings) {
+  if (described.size() != found.size())
+    findings.push_back(finding(
+        "check.ports",
+        fmt::format("the manifest lists {} ports, the file has {}", described.size(), found.size()),
+        shard, file));
+  for (const manifest::Port& port : described) {
+    auto same = [&](const manifest::Port& other) { return other == port; };
+    if (std::none_of(found.begin(), found.end(), same))
+      findings.push_back(finding(
+          "check.ports",
+          fmt::format("port {} of type {} is not in the file", port.name, to_string(port.type())),
+          shard, file));
+  }
+}
+
+ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width, const Shard& body) {
+  ShardFacts facts{.kind = shard.kind, .tokens = shard.widths.back().tokens};
+  const auto in_file = std::count_if(
+      shard.widths.begin(), shard.widths.end(),
+      [&](const manifest::Width& other) { return other.file.path == width.file.path; });
+  if (!width.function.empty()) facts.functions = in_file;
+  facts.ranged = width.function.empty() && in_file > 1;
+  facts.weight_bytes = filed_weight_bytes(body);
+  return facts;
+}
+
+class Checker {
+ public:
+  Checker(std::string folder, CheckReport& report, const CheckOptions& options)
+      : folder_(std::move(folder)),
+        report_(report),
+        options_(options),
+        weights_(report.manifest, folder_, options.digests) {}
+
+  void check_shard(const manifest::Shard& shard) {
+    CheckedShard checked;
+    checked.name = shard.name;
+    checked.kind = shard.kind;
+    for (size_t width = 0; width < shard.widths.size(); ++width)
+      if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
+    check_disputes(checked);
+    check_coverage(checked);
+    check_budget(checked);
+    note_overflows(shard);
+    report_.coverage += checked.coverage;
+    report_.shards.push_back(std::move(checked));
+  }
+
+  void finish() { append(report_.findings, weights_.finish()); }
+
+ private:
+  // False if the file has no graph that can be read.
+  bool check_width(const manifest::Shard& shard, size_t index, CheckedShard& checked) {
+    const manifest::Width& width = shard.widths[index];
+    const std::string path = folder_ + "/" + width.file.path;
+    const Format& format = format_of(report_.manifest.build.format);
+    if (format.check)
+      if (Status status = format.check(path); !status)
+        return append(report_.findings, std::move(status.error())), false;
+    auto file = read_shard(report_.manifest, folder_, width);
+    if (!file) return append(report_.findings, std::move(file.error())), false;
+    const Shard& body = file->shard;
+    append(report_.findings, verify(body));
+    check_ports(shard, width.inputs, ports_of(body, true), path, report_.findings);
+    check_ports(shard, width.outputs, ports_of(body, false), path, report_.findings);
+    if (const int64_t bytes = filed_weight_bytes(body); bytes != shard.weight_bytes)
+      report_.findings.push_back(finding("check.weight_bytes",
+                                         fmt::format("the graph holds {} bytes of weights, the "
+                                                     "manifest says {}",
+                                                     bytes, shard.weight_bytes),
+                                         shard, path));
+    find_broken_rules(shard, width, body);
+    if (checked.widths.empty()) find_broken_shard_rules(shard, width, body, checked);
+    if (checked.widths.empty()) {
+      checked.ops = std::ssize(body.ops);
+      checked.weight_bytes = filed_weight_bytes(body);
+      checked.placement = predict_placement(body, report_.target);
+    }
+    checked.peak_activation_bytes = peak_activation_bytes(body);
+    PlacementReport placement = report_placement(report_.target, body);
+    if (format.op_names) name_as_in_file(placement, body, format.op_names(body));
+    checked.coverage += placement.coverage;
+    checked.widths.push_back({width.tokens, width.file.path, std::move(placement), index});
+    weights_.take(shard, index, *file);
+    return true;
+  }
+
+  void find_broken_rules(const manifest::Shard& shard, const manifest::Width& width,
+                         const Shard& body) {
+    std::map<const TargetRule*, size_t> counted;
+    for (const auto& [op, rule] : find_breaches(report_.target, body)) {
+      const Op& broken = body.ops[op];
+      const std::string name = broken.results.empty() ? std::string(mnemonic(broken.data))
+                                                      : body.label(broken.results[0]);
+      const auto [known, is_new] = counted.try_emplace(rule, report_.rules.size());
+      if (!is_new && rule->severity != Severity::error)
+        ++report_.rules[known->second].ops;
+      else
+        add({rule, shard.name, width.file.path, name, 1, rule->reason});
+    }
+  }
+
+  // They give the same answer for each width, so they run for the first one.
+  void find_broken_shard_rules(const manifest::Shard& shard, const manifest::Width& width,
+                               const Shard& body, CheckedShard& checked) {
+    for (ShardBreach& breach :
+         find_shard_breaches(report_.target, body, facts_of(shard, width, body))) {
+      add({breach.rule, shard.name, width.file.path, "", 0,
+           fmt::format("{}: {}", breach.what, breach.rule->reason)});
+      if (breach.rule->severity == Severity::warning) checked.disputes.push_back(breach.rule);
+    }
+  }
+
+  // A warning about the whole shard disputes what is predicted of its ops one by one.
+  void check_disputes(CheckedShard& checked) {
+    if (checked.disputes.empty()) return;
+    checked.coverage.dispute();
+    for (CheckedWidth& width : checked.widths) width.placement.coverage.dispute();
+    if (checked.coverage.ops.disputed == 0) return;
+    const TargetRule& rule = *checked.disputes.front();
+    report_.findings.push_back(
+        {options_.allow_disputed ? Severity::warning : Severity::error,
+         "check.disputed",
+         fmt::format("{} of {} compute ops are predicted to run on {}, but rule {} disputes it: {}",
+                     checked.coverage.ops.disputed, checked.coverage.ops.whole, report_.target.unit,
+                     rule.id, rule.reason),
+         fmt::format("moec check --explain {} shows the sources; measure the export (--measured), "
+                     "or accept what is disputed with --allow-disputed",
+                     rule.id),
+         {.shard = checked.name}});
+  }
+
+  void add(RuleFinding found) {
+    if (found.rule->severity == Severity::error)
+      report_.findings.push_back(
+          {Severity::error,
+           "target." + found.rule->id,
+           found.what,
+           "export for another target or in another form",
+           {.shard = found.shard, .op = found.op, .file = folder_ + "/" + found.file}});
+    report_.rules.push_back(std::move(found));
+  }
+
+  // Adds a warning: every result that an infinite weight takes part in is NaN or infinite.
+  void note_overflows(const manifest::Shard& shard) {
+    if (shard.cast_overflows == 0) return;
+    report_.findings.push_back(
+        {Severity::error,
+         "check.cast_overflow",
+         fmt::format("{} weights became infinite in {}", shard.cast_overflows,
+                     dtype_name(report_.manifest.build.dtype)),
+         "run moec validate to see what this does to the results, or export with --dtype f32",
+         {.shard = shard.name}});
+  }
+
+  void check_coverage(const CheckedShard& checked) {
+    const Share& ops = checked.coverage.ops;
+    if (ops.reaches(report_.min_coverage)) return;
+    report_.findings.push_back(
+        {Severity::error,
+         "check.coverage",
+         fmt::format("{} of {} compute ops ({:.1f} %) are predicted to run on {}, at least {} % "
+                     "are required",
+                     ops.on_unit + ops.disputed, ops.whole, ops.percent() + ops.percent_disputed(),
+                     report_.target.unit, report_.min_coverage),
+         "moec check --ops lists the ops and the rules; --min-coverage sets another limit",
+         {.shard = checked.name}});
+  }
+
+  // Against the budgets by which the model was cut.
+  void check_budget(const CheckedShard& checked) {
+    for (const manifest::Budget& budget : report_.manifest.build.budgets)
+      if (budget.kind == checked.kind && checked.weight_bytes > budget.bytes)
+        report_.findings.push_back(
+            {options_.allow_over_budget ? Severity::warning : Severity::error,
+             "check.over_budget",
+             fmt::format("the shard holds {} of weights, above the budget of {} for kind {}",
+                         decimal_bytes(checked.weight_bytes), decimal_bytes(budget.bytes),
+                         enum_name(budget.kind)),
+             "export without --allow-over-budget to see what keeps the budget, or check with it",
+             {.shard = checked.name}});
+  }
+
+  std::string folder_;
+  CheckReport& report_;
+  const CheckOptions& options_;
+  WeightCheck weights_;
+};
+
+// Runtimes read manifest.bin. If manifest.json names it, verify_files() has checked it.
+void require_binary_form(const Manifest& manifest, const std::string& folder,
+                         Diagnostics& findings) {
+  if (manifest.binary) return;
+  findings.push_back({Severity::error,
+                      "manifest.no_binary",
+                      "the manifest does not name manifest.bin, which runtimes read",
+                      "export the model again",
+                      {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
+}
+
+// Of moec probe --write: its groups must be of the model's experts.
+void check_probe_table(const Manifest& manifest, const std::string& folder, Diagnostics& findings) {
+  if (manifest.find_side_file(kProbeTableFile) == nullptr) return;
+  auto table = read_probe_table(folder + "/" + kProbeTableFile, expert_grid(manifest));
+  if (!table) append(findings, std::move(table.error()));
+}
+
+// The manifest names the target but has no rules. Those of a target that is not built in are in the
+// user's file, which must be given.
+Status require_builtin(const std::string& target) {
+  const auto names = builtin_target_names();
+  if (std::find(names.begin(), names.end(), target) != names.end()) return {};
+  return fail("check.target_file",
+              fmt::format("the export was made for target \"{}\", which is not built in", target),
+              "give the target file that it was exported with: --target FILE.json");
+}
+
+Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
+  if (options.target.empty()) MOEC_TRY(require_builtin(manifest.build.target));
+  MOEC_ASSIGN(Target target,
+              find_target(options.target.empty() ? manifest.build.target : options.target));
+  if (options.chip.empty()) return target;
+  return for_chip(std::move(target), options.chip);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
+                                                  const CheckOptions& options) {
+  auto report = std::make_unique<CheckReport>();
+  MOEC_ASSIGN(report->manifest, read_manifest(folder));
+  MOEC_TRY(require_graphs(report->manifest, folder));
+  MOEC_ASSIGN(report->target, target_of(report->manifest, options));
+  report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
+  report->findings = verify_files(report->manifest, folder, options.digests);
+  require_binary_form(report->manifest, folder, report->findings);
+  check_probe_table(report->manifest, folder, report->findings);
+  append(report->findings,
+         find_extra_files(report->manifest, folder,
+                          {std::string(kExpectedPlacement), std::string(kMeasuredPlacement)}));
+  Checker checker(folder, *report, options);
+  for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
+  checker.finish();
+  return report;
+}
+
+}  // namespace moec

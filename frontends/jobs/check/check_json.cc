@@ -1,0 +1,154 @@
+#include "frontends/jobs/check/check_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "ir/base/report_json.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json predicted_json(const Coverage& coverage) {
+  return {{"ops", coverage.ops.percent()},
+          {"macs", coverage.macs.percent()},
+          {"weight_bytes", coverage.weight_bytes.percent()}};
+}
+
+ordered_json disputed_json(const Coverage& coverage) {
+  return {{"ops", coverage.ops.percent_disputed()},
+          {"macs", coverage.macs.percent_disputed()},
+          {"weight_bytes", coverage.weight_bytes.percent_disputed()}};
+}
+
+ordered_json placed_json(const PlacedOp& op) {
+  ordered_json json = {{"op", op.name}, {"kind", op.op}, {"unit", op.unit}};
+  if (!op.rule.empty()) json["rule"] = op.rule;
+  json["macs"] = op.macs;
+  json["weight_bytes"] = op.weight_bytes;
+  return json;
+}
+
+ordered_json to_json(const CheckedWidth& width, bool with_ops) {
+  ordered_json json = {{"tokens", width.tokens},
+                       {"file", width.file},
+                       {"predicted_coverage", predicted_json(width.placement.coverage)},
+                       {"transitions", width.placement.transitions}};
+  if (!with_ops) return json;
+  json["predicted_units"] = ordered_json::array();
+  for (const PlacedOp& op : width.placement.ops) json["predicted_units"].push_back(placed_json(op));
+  return json;
+}
+
+// The target's limits on the weight bytes of a shard of this kind, and whether it keeps them.
+ordered_json byte_limits(const CheckReport& report, const CheckedShard& shard) {
+  auto limits = ordered_json::array();
+  for (const TargetRule& rule : report.target.rules) {
+    const bool above = rule.condition == RuleCondition::weight_bytes_above;
+    if (!above && rule.condition != RuleCondition::weight_bytes_below) continue;
+    if (!concerns(rule, shard.kind)) continue;
+    limits.push_back(
+        {{"rule", rule.id},
+         {above ? "most" : "least", rule.limit},
+         {"kept", above ? shard.weight_bytes <= rule.limit : shard.weight_bytes >= rule.limit}});
+  }
+  return limits;
+}
+
+ordered_json to_json(const CheckReport& report, const CheckedShard& shard, bool with_ops) {
+  auto placement = ordered_json::array();
+  for (const manifest::Placement& unit : shard.placement) {
+    auto rules = ordered_json::object();
+    for (const manifest::RuleCount& rule : unit.rules) rules[rule.rule] = rule.ops;
+    placement.push_back({{"unit", unit.unit}, {"ops", unit.ops}, {"rules", rules}});
+  }
+  auto widths = ordered_json::array();
+  for (const CheckedWidth& width : shard.widths) widths.push_back(to_json(width, with_ops));
+  auto disputes = ordered_json::array();
+  for (const TargetRule* rule : shard.disputes) disputes.push_back(rule->id);
+  return {{"shard", shard.name},
+          {"ops", shard.ops},
+          {"weight_bytes", shard.weight_bytes},
+          {"byte_limits", byte_limits(report, shard)},
+          {"peak_activation_bytes", shard.peak_activation_bytes},
+          {"predicted_coverage", predicted_json(shard.coverage)},
+          {"disputed_coverage", disputed_json(shard.coverage)},
+          {"disputed_by", disputes},
+          {"predicted_placement", placement},
+          {"widths", widths}};
+}
+
+ordered_json to_json(const RuleFinding& found) {
+  return {{"rule", found.rule->id}, {"severity", severity_name(found.rule->severity)},
+          {"shard", found.shard},   {"file", found.file},
+          {"op", found.op},         {"ops", found.ops},
+          {"what", found.what}};
+}
+
+}  // namespace
+
+ordered_json check_json(const CheckReport& report, bool with_ops) {
+  auto shards = ordered_json::array();
+  for (const CheckedShard& shard : report.shards)
+    shards.push_back(to_json(report, shard, with_ops));
+  auto rules = ordered_json::array();
+  for (const RuleFinding& found : report.rules) rules.push_back(to_json(found));
+  ordered_json json = {{"target", report.target.name},
+                       {"unit", report.target.unit},
+                       {"exact_routing", report.manifest.build.exact},
+                       {"expert_mask", report.manifest.build.expert_mask},
+                       {"min_coverage", report.min_coverage},
+                       {"predicted_coverage", predicted_json(report.coverage)},
+                       {"disputed_coverage", disputed_json(report.coverage)},
+                       {"shards", shards},
+                       {"rules", rules}};
+  if (const auto& node = report.manifest.node)
+    json["node"] = {
+        {"name", node->name},     {"experts", node->experts},         {"stage", node->stage},
+        {"stages", node->stages}, {"first_layer", node->first_layer}, {"layers", node->layers}};
+  const bool ok = !has_error(report.findings);
+  return with_ops ? report_json_in_full(ok, json, report.findings)
+                  : report_json(ok, json, report.findings);
+}
+
+ordered_json check_json(const SplitCheck& split, bool with_ops) {
+  auto nodes = ordered_json::array();
+  for (const CheckedNode& node : split.nodes) nodes.push_back(check_json(*node.report, with_ops));
+  return report_json(split.passed(), {{"nodes", std::move(nodes)}}, split.findings);
+}
+
+ordered_json rules_json(const std::vector<ExplainedRule>& rules) {
+  auto list = ordered_json::array();
+  for (const auto& [target, rule] : rules) {
+    ordered_json entry = {{"target", target},
+                          {"rule", rule.id},
+                          {"severity", severity_name(rule.severity)},
+                          {"reason", rule.reason},
+                          {"condition", enum_name(rule.condition)}};
+    if (rule.limit > 0) entry["limit"] = rule.limit;
+    entry["chips"] = rule.chips;
+    if (!rule.unit.empty()) entry["unit"] = rule.unit;
+    entry["confidence"] = rule.confidence;
+    entry["source"] = rule.source;
+    list.push_back(std::move(entry));
+  }
+  return report_json(true, {{"rules", list}});
+}
+
+ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries) {
+  auto list = ordered_json::array();
+  for (const ExplainedForms& entry : entries) {
+    const TargetWeightForms& forms = entry.forms;
+    list.push_back({{"target", entry.target},
+                    {"forms", forms.forms},
+                    {"projections", projections_of(forms)},
+                    {"taken", forms.severity != Severity::error},
+                    {"severity", severity_name(forms.severity)},
+                    {"reason", forms.reason},
+                    {"confidence", forms.confidence},
+                    {"source", forms.source}});
+  }
+  return report_json(true, {{"weights", list}});
+}
+
+}  // namespace moec

@@ -1,0 +1,155 @@
+#include "frontends/jobs/check/check_split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_file.h"
+#include "ir/base/json_fields.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kIndex = "split.json";
+constexpr uint64_t kMostIndexBytes = uint64_t{64} << 20;
+
+// The index says that the split is finished and which nodes it has.
+Status check_finished(const std::string& folder) {
+  const std::string path = folder + "/" + kIndex;
+  MOEC_ASSIGN(const std::string text, read_text_file(path, kMostIndexBytes));
+  const JsonReport report(
+      text, path, JsonCodes::all_as("check.split_unfinished", "run moec split --force again"));
+  MOEC_ASSIGN(const JsonValue value, report.parse({.bytes = kMostIndexBytes}));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  bool finished = false;
+  MOEC_TRY(fields.boolean("finished", finished));
+  if (!finished) return fields.bad("finished", "is false: the split was interrupted");
+  return fields.each("nodes", [&](JsonFields& node) -> Status {
+    std::string name;
+    MOEC_TRY(node.text("name", name));
+    if (has_manifest(folder + "/" + name)) return {};
+    return fail("check.node_missing",
+                fmt::format("{} names node {}, which is no export", kIndex, name),
+                "split the export again", {.file = folder});
+  });
+}
+
+// Those of shards and tables, which a split does not write anew.
+template <class Visit>
+void for_each_shared_file(const Manifest& manifest, Visit visit) {
+  if (manifest.has_embedding()) visit(manifest.embedding.file);
+  if (manifest.rope) visit(manifest.rope->table.file);
+  for (const manifest::Shard& shard : manifest.shards) {
+    for (const manifest::Width& width : shard.widths) visit(width.file);
+    for (const manifest::FileRef& file : shard.data) visit(file);
+  }
+}
+
+class Together {
+ public:
+  Together(const std::vector<CheckedNode>& nodes, std::string folder)
+      : nodes_(nodes), folder_(std::move(folder)) {}
+
+  Diagnostics run() {
+    for (const CheckedNode& node : nodes_)
+      if (!belongs(node.report->manifest)) return std::move(findings_);
+    for (int64_t layer = 0; layer < first().model.layers; ++layer) check_layer(layer);
+    return std::move(findings_);
+  }
+
+ private:
+  const Manifest& first() const { return nodes_.front().report->manifest; }
+
+  void find(std::string code, std::string cause, std::string next) {
+    findings_.push_back(
+        {Severity::error, std::move(code), std::move(cause), std::move(next), {.file = folder_}});
+  }
+
+  bool belongs(const Manifest& manifest) {
+    // Masks are those of a node's own layers.
+    manifest::Build build = manifest.build;
+    build.expert_mask = first().build.expert_mask;
+    if (manifest.node && manifest.model == first().model && build == first().build &&
+        has_same_files(manifest))
+      return true;
+    find("check.other_model",
+         manifest.node ? fmt::format("node {} is of another model or another export than node {}",
+                                     manifest.node->name, first().node->name)
+                       : "a folder holds an export that is no node",
+         "remove what is not part of the split, or split again");
+    return false;
+  }
+
+  // Files of one name are one file: those of the trunk, and experts on several nodes.
+  bool has_same_files(const Manifest& manifest) {
+    bool same = true;
+    for_each_shared_file(manifest, [&](const manifest::FileRef& file) {
+      same = same && digests_.emplace(file.path, file.digest).first->second == file.digest;
+    });
+    return same;
+  }
+
+  void check_layer(int64_t layer) {
+    std::set<int64_t> held;
+    int64_t nodes = 0, experts = 0;
+    for (const CheckedNode& node : nodes_) {
+      const Manifest& manifest = node.report->manifest;
+      if (layer < manifest.first_layer() || layer >= manifest.end_layer()) continue;
+      ++nodes;
+      const ExpertGrid grid = expert_grid(manifest);
+      if (!std::binary_search(grid.layers.begin(), grid.layers.end(), layer)) continue;
+      experts = grid.experts;
+      const ExpertSets sets = node_experts_of(manifest).value_or(ExpertSets());
+      for (int64_t e = 0; e < experts; ++e)
+        if (sets.has(layer, e)) held.insert(e);
+    }
+    if (nodes == 0)
+      find("check.uncovered", fmt::format("layer {} is on no node", layer),
+           "a node is missing: split the export again");
+    ExpertSets missing;
+    for (int64_t e = 0; e < experts; ++e)
+      if (!held.contains(e)) missing.layers[layer].push_back(e);
+    if (!missing.layers.empty())
+      find("check.uncovered", fmt::format("{} on no node", to_string(missing)),
+           "a node is missing, or the split was made with --allow-uncovered or --expert-list");
+  }
+
+  const std::vector<CheckedNode>& nodes_;
+  const std::string folder_;
+  std::map<std::string, std::string> digests_;  // by the path in a node
+  Diagnostics findings_;
+};
+
+}  // namespace
+
+bool SplitCheck::passed() const {
+  return !has_error(findings) && std::none_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return has_error(node.report->findings);
+  });
+}
+
+bool is_split_folder(const std::string& folder) {
+  return !has_manifest(folder) && file_exists(folder + "/" + kIndex);
+}
+
+Result<SplitCheck> check_split(const std::string& folder, const CheckOptions& options) {
+  SplitCheck check;
+  if (const Status finished = check_finished(folder); !finished) check.findings = finished.error();
+  for (const std::string& path : exports_in(folder)) {
+    MOEC_ASSIGN(auto report, check_folder(path, options));
+    check.nodes.push_back({path, std::move(report)});
+  }
+  if (check.nodes.empty())
+    return fail("check.no_nodes", "no node of the split is an export",
+                "moec check reads splits of exports; nodes of a GGUF model load in llama.cpp",
+                {.file = folder});
+  const Diagnostics together = Together(check.nodes, folder).run();
+  check.findings.insert(check.findings.end(), together.begin(), together.end());
+  return check;
+}
+
+}  // namespace moec

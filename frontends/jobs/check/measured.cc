@@ -1,0 +1,227 @@
+#include "frontends/jobs/check/measured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "ir/base/json_fields.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kMeasuredFormat = "moec-measured-placement";
+constexpr int64_t kVersion = 1;
+constexpr std::string_view kNeuralEngine = "neural_engine";
+constexpr std::string_view kNextStep = "write it again, with moec confirm or on a Mac";
+
+JsonCodes codes() {
+  JsonCodes codes = JsonCodes::all_as("measured.field", std::string(kNextStep));
+  codes.syntax = codes.duplicate_key = "measured.syntax";
+  return codes;
+}
+
+// A file may have up to this many ops, three values each.
+constexpr JsonLimits kJsonLimits{.bytes = kMaxUserTextBytes, .values = 8 << 20};
+
+Result<MeasuredOp> read_op(JsonFields& fields) {
+  MeasuredOp op;
+  MOEC_TRY(fields.text("name", op.name));
+  MOEC_TRY(fields.text("op", op.op));
+  // `preferred` is null where Core ML names no device.
+  if (!fields.is_null("preferred")) MOEC_TRY(fields.text("preferred", op.preferred));
+  if (fields.has("message")) MOEC_TRY(fields.text("message", op.message));
+  return op;
+}
+
+Result<MeasuredGraph> read_graph(JsonFields& fields) {
+  MeasuredGraph graph;
+  MOEC_TRY(fields.text("shard", graph.shard));
+  MOEC_TRY(fields.text("digest", graph.digest));
+  MOEC_TRY(fields.integer("tokens", graph.tokens));
+  if (fields.has("function")) MOEC_TRY(fields.text("function", graph.function));
+  if (fields.has("error")) MOEC_TRY(fields.text("error", graph.error));
+  if (fields.has("cosine")) MOEC_TRY(fields.number("cosine", graph.cosine.emplace()));
+  MOEC_TRY(fields.each("ops", [&](JsonFields& item) -> Status {
+    MOEC_ASSIGN(graph.ops.emplace_back(), read_op(item));
+    return {};
+  }));
+  return graph;
+}
+
+Status check_format(JsonFields& fields) {
+  std::string format;
+  int64_t version = 0;
+  MOEC_TRY(fields.text("format", format));
+  if (format != kMeasuredFormat)
+    return fields.bad("format", fmt::format("must be \"{}\"", kMeasuredFormat));
+  MOEC_TRY(fields.integer("version", version));
+  if (version != kVersion) return fields.bad("version", fmt::format("must be {}", kVersion));
+  return {};
+}
+
+// Core ML's are named by the system and coremltools, other engines by themselves.
+Status read_machine(JsonFields& machine, Measured& measured) {
+  MOEC_TRY(machine.text("chip", measured.chip));
+  std::string version;
+  if (machine.has("engine")) {
+    MOEC_TRY(machine.text("engine", measured.engine));
+    MOEC_TRY(machine.text("version", version));
+    measured.engine += " " + version;
+    return machine.text("packages", measured.tools);
+  }
+  MOEC_TRY(machine.text("macos", version));
+  measured.engine = "Core ML of macOS " + version;
+  MOEC_TRY(machine.text("coremltools", version));
+  measured.tools = "coremltools " + version;
+  return {};
+}
+
+Result<Measured> read_fields(JsonFields fields) {
+  MOEC_TRY(check_format(fields));
+  Measured measured;
+  MOEC_ASSIGN(JsonFields machine, fields.object("machine"));
+  MOEC_TRY(read_machine(machine, measured));
+  MOEC_TRY(fields.each("graphs", [&](JsonFields& item) -> Status {
+    MOEC_ASSIGN(measured.graphs.emplace_back(), read_graph(item));
+    return {};
+  }));
+  return measured;
+}
+
+// Ops of a file that have no counterpart in the shard.
+bool is_added(const MeasuredOp& op) {
+  static constexpr std::array<std::string_view, 5> kAdded = {"const", "identity", "Identity",
+                                                             "Expand", "DequantizeLinear"};
+  const std::string kind = op.op.substr(op.op.rfind('.') + 1);
+  return kind.starts_with("constexpr") ||
+         std::find(kAdded.begin(), kAdded.end(), kind) != kAdded.end();
+}
+
+class LogComparer {
+ public:
+  explicit LogComparer(const CheckReport& report) : report_(report) {
+    for (const CheckedShard& shard : report.shards)
+      for (const CheckedWidth& width : shard.widths)
+        result_.ops += std::count_if(width.placement.ops.begin(), width.placement.ops.end(),
+                                     [](const PlacedOp& op) { return !op.file_name.empty(); });
+  }
+
+  Status compare(const MeasuredGraph& graph) {
+    MOEC_ASSIGN(const CheckedWidth* width, find(graph));
+    note(graph);
+    std::map<std::string_view, const PlacedOp*> by_name;
+    for (const PlacedOp& op : width->placement.ops)
+      if (!op.file_name.empty()) by_name[op.file_name] = &op;
+    note_replaced(graph, by_name);
+    for (const MeasuredOp& op : graph.ops) {
+      const auto placed = by_name.find(op.name);
+      if (placed == by_name.end() && is_added(op)) {
+        ++result_.unknown;
+        continue;
+      }
+      if (placed == by_name.end())
+        return fail("measured.unknown_op",
+                    fmt::format("op \"{}\" ({}) is not in the shard", op.name, op.op),
+                    std::string(kNextStep), {.shard = graph.shard, .file = width->file});
+      add(graph, op, *placed->second);
+    }
+    return {};
+  }
+
+  PlacementComparison take() { return std::move(result_); }
+
+ private:
+  Result<const CheckedWidth*> find(const MeasuredGraph& graph) const {
+    const manifest::Shard* described = report_.manifest.find_shard(graph.shard);
+    const auto checked =
+        std::find_if(report_.shards.begin(), report_.shards.end(),
+                     [&](const CheckedShard& shard) { return shard.name == graph.shard; });
+    if (!described || checked == report_.shards.end())
+      return fail("measured.unknown_shard", "the export has no such shard",
+                  "give the measured.json of this export", {.shard = graph.shard});
+    for (const CheckedWidth& read : checked->widths) {
+      const manifest::Width& width = described->widths[read.index];
+      if (width.tokens == graph.tokens && width.file.digest == graph.digest &&
+          (graph.function.empty() || width.function == graph.function))
+        return &read;
+    }
+    return fail("measured.other_export",
+                fmt::format("it was measured with a file of digest {} for {} tokens, which is not "
+                            "this export's",
+                            graph.digest, graph.tokens),
+                "give the measured.json of this export", {.shard = graph.shard});
+  }
+
+  // Ops of a file that was compiled and that the measurement does not list.
+  void note_replaced(const MeasuredGraph& graph,
+                     const std::map<std::string_view, const PlacedOp*>& by_name) {
+    if (!graph.error.empty()) return;
+    std::set<std::string_view> listed;
+    for (const MeasuredOp& op : graph.ops)
+      if (by_name.contains(op.name)) listed.insert(op.name);
+    const auto replaced = std::ssize(by_name) - std::ssize(listed);
+    result_.replaced += replaced;
+    result_.ops -= replaced;
+  }
+
+  void note(const MeasuredGraph& graph) {
+    if (!graph.error.empty()) result_.refused.push_back(&graph);
+    const MeasuredGraph*& farthest = result_.farthest;
+    if (graph.cosine && (farthest == nullptr || *graph.cosine < *farthest->cosine))
+      farthest = &graph;
+  }
+
+  void add(const MeasuredGraph& graph, const MeasuredOp& op, const PlacedOp& placed) {
+    if (op.preferred.empty()) {
+      ++result_.unknown;
+      return;
+    }
+    const bool predicted = placed.unit == report_.target.unit;
+    const bool on_unit = op.preferred == kNeuralEngine || op.preferred == report_.target.unit;
+    const bool agrees = predicted == on_unit;
+    result_.confirmed += on_unit;
+    if (!placed.rule.empty()) {
+      RuleScore& score = result_.rules[placed.rule];
+      ++(agrees ? score.confirmed : score.contradicted);
+    }
+    if (agrees)
+      ++result_.agreed;
+    else
+      result_.differences.push_back({graph.shard, placed.name, placed.op, graph.tokens, placed.unit,
+                                     placed.rule, op.preferred, op.message, predicted});
+  }
+
+  const CheckReport& report_;
+  PlacementComparison result_;
+};
+
+}  // namespace
+
+bool PlacementComparison::is_worse() const {
+  return !refused.empty() ||
+         std::any_of(differences.begin(), differences.end(),
+                     [](const Difference& difference) { return difference.is_worse; });
+}
+
+Result<Measured> parse_measured(std::string_view text, const std::string& file) {
+  const JsonReport report(text, file, codes());
+  MOEC_ASSIGN(const JsonValue root, report.parse(kJsonLimits));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
+  return read_fields(std::move(fields));
+}
+
+Result<Measured> read_measured(const std::string& path) {
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "measured.open"));
+  return parse_measured(text, path);
+}
+
+Result<PlacementComparison> compare_placement(const CheckReport& report, const Measured& measured) {
+  LogComparer comparer(report);
+  for (const MeasuredGraph& graph : measured.graphs) MOEC_TRY(comparer.compare(graph));
+  return comparer.take();
+}
+
+}  // namespace moec

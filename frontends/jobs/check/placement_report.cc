@@ -1,0 +1,68 @@
+#include "frontends/jobs/check/placement_report.h"
+
+#include "ir/analysis/cost.h"
+
+namespace moec {
+namespace {
+
+// The bytes of an op's weights. A weight that several ops share counts at the first op that reads
+// it, so that the sum over all ops counts it once. Marks the weights in `taken`.
+int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8_t>& taken) {
+  int64_t bytes = 0;
+  for (ValueId operand : op.operands) {
+    if (taken[operand] != 0 || !shard.producer_as<Weight>(operand)) continue;
+    taken[operand] = 1;
+    bytes += filed_weight_bytes(shard, operand);
+  }
+  return bytes;
+}
+
+std::string name_of(const Shard& shard, const Op& op) {
+  if (const auto* write = std::get_if<StateWrite>(&op.data)) return "state_write " + write->state;
+  return shard.label(op.results[0]);
+}
+
+}  // namespace
+
+Coverage& Coverage::operator+=(const Coverage& other) {
+  ops += other.ops;
+  macs += other.macs;
+  weight_bytes += other.weight_bytes;
+  return *this;
+}
+
+void Coverage::dispute() {
+  for (Share* share : {&ops, &macs, &weight_bytes}) share->dispute();
+}
+
+PlacementReport report_placement(const Target& target, const Shard& shard) {
+  PlacementReport report;
+  const auto units = predict_units(target, shard);
+  IdMap<ValueId, uint8_t> taken(shard.values.size());
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    if (!is_compute_op(op.data)) continue;
+    PlacedOp placed{.name = name_of(shard, op),
+                    .op = std::string(mnemonic(op.data)),
+                    .unit = std::string(units[id].unit)};
+    if (units[id].rule) placed.rule = units[id].rule->id;
+    placed.macs = count_macs(shard, op);
+    placed.weight_bytes = take_weight_bytes(shard, op, taken);
+    const bool on_unit = placed.unit == target.unit;
+    report.coverage.ops.add(1, on_unit);
+    report.coverage.macs.add(placed.macs, on_unit);
+    report.coverage.weight_bytes.add(placed.weight_bytes, on_unit);
+    report.transitions += !report.ops.empty() && report.ops.back().unit != placed.unit;
+    report.ops.push_back(std::move(placed));
+  }
+  return report;
+}
+
+void name_as_in_file(PlacementReport& report, const Shard& shard,
+                     const IdMap<OpId, std::string>& names) {
+  auto placed = report.ops.begin();
+  for (OpId id : op_ids(shard))
+    if (is_compute_op(shard.ops[id].data)) (placed++)->file_name = names[id];
+}
+
+}  // namespace moec

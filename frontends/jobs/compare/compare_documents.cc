@@ -1,0 +1,46 @@
+#include "frontends/jobs/compare/compare_documents.h"
+
+#include "frontends/jobs/compare/group_scores.h"
+#include "frontends/measure/prompt_suite.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kCommand = "compare";
+
+Result<std::vector<CompareDocument>> read_suite(const DocumentSource& source,
+                                                const TextVocabulary& vocabulary) {
+  const TextSource text{kCommand, {}, "", source.model};
+  MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(source.prompts));
+  std::vector<CompareDocument> documents;
+  for (SuitePrompt& prompt : prompts) {
+    if (prompt.text) {
+      MOEC_TRY(check_takes_text(text, vocabulary.tokenizer));
+      prompt.tokens = encode_bytes(*prompt.text);
+    }
+    MOEC_TRY(check_vocabulary(prompt.tokens, text, vocabulary.size));
+    documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
+  }
+  return documents;
+}
+
+}  // namespace
+
+Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source,
+                                                    const TextVocabulary& vocabulary) {
+  if (!source.prompts.empty()) return read_suite(source, vocabulary);
+  std::vector<CompareDocument> documents;
+  const auto add = [&](const TextSource& text) -> Status {
+    MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(text, vocabulary));
+    documents.push_back({kTextCategory, std::move(tokens)});
+    return {};
+  };
+  for (const std::string& text : source.texts) MOEC_TRY(add({kCommand, {text}, "", source.model}));
+  if (!source.tokens_file.empty()) MOEC_TRY(add({kCommand, {}, source.tokens_file, source.model}));
+  if (documents.empty())
+    return fail("compare.empty", "there is no text to compare with",
+                "give --prompts default, --text FILES, a document each, or --tokens FILE");
+  return documents;
+}
+
+}  // namespace moec

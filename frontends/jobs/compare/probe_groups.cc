@@ -1,0 +1,206 @@
+#include "frontends/jobs/compare/probe_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/formats/read_shard.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/manifest/written_file.h"
+#include "backends/runtime/text/prompt.h"
+#include "backends/runtime/text/token_windows.h"
+#include "frontends/jobs/compare/compare_documents.h"
+#include "frontends/jobs/compare/read_groups.h"
+#include "frontends/jobs/compare/routing_mass.h"
+#include "frontends/measure/compare_metrics.h"
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kPrefill = 32;
+
+// The groups to choose from, and by what.
+struct Choice {
+  ProbeScore score = ProbeScore::mass;
+  std::vector<ExpertGroup> groups;
+  ProbeTable table;  // with a score by table
+};
+
+size_t largest(const std::vector<ProbedGroup>& groups, double ProbedGroup::*value) {
+  const auto less = [&](const auto& a, const auto& b) { return a.*value < b.*value; };
+  return static_cast<size_t>(std::max_element(groups.begin(), groups.end(), less) - groups.begin());
+}
+
+class Prober {
+ public:
+  Prober(Session& session, const Choice& choice, int64_t prefill)
+      : session_(session), choice_(choice), prefill_(prefill) {}
+
+  Result<ProbedDocument> probe(const CompareDocument& document, int64_t window) {
+    std::span<const int64_t> tokens(document.tokens);
+    tokens = tokens.first(static_cast<size_t>(std::min(window, std::ssize(tokens))));
+    const int64_t seen = std::min(prefill_, std::ssize(tokens));
+    // Models that label tokens predict nothing that follows.
+    const bool predicts = !session_.manifest().tagging;
+    ProbedDocument probed{.category = document.category,
+                          .seen = seen,
+                          .rest = predicts ? std::ssize(tokens) - seen : 0,
+                          .groups = std::vector<ProbedGroup>(choice_.groups.size())};
+    MOEC_ASSIGN(const RoutingMass mass, routing_of(tokens.first(static_cast<size_t>(seen))));
+    score(mass, probed);
+    if (probed.rest > 0) MOEC_TRY(serve(tokens, probed));
+    probed.chosen = largest(probed.groups, &ProbedGroup::score);
+    probed.best = largest(probed.groups, &ProbedGroup::log_probability);
+    return probed;
+  }
+
+ private:
+  Result<RoutingMass> routing_of(std::span<const int64_t> tokens) {
+    RoutingMass mass;
+    session_.observe_routing(
+        [&](int64_t layer, int64_t, const Rows& weights) { mass.add(layer, weights); });
+    MOEC_TRY(session_.set_mask({}));
+    session_.reset();
+    const auto logits = session_.feed(tokens);
+    session_.observe_routing({});
+    MOEC_TRY(logits);
+    if (mass.empty())
+      return fail("probe.no_routing", "the graphs do not name their routing weights",
+                  "export the model again without --skip-pass");
+    if (!mass.finite()) return nonfinite("routing weights");
+    return mass;
+  }
+
+  void score(const RoutingMass& mass, ProbedDocument& probed) const {
+    probed.routing = mass.shares(expert_grid(session_.manifest()));
+    for (size_t g = 0; g < probed.groups.size(); ++g)
+      probed.groups[g].score = probed.groups[g].kept = mass.kept(choice_.groups[g].experts);
+    if (choice_.score == ProbeScore::mass) return;
+    const ProbeCategory& nearest = nearest_category(choice_.table, probed.routing);
+    probed.nearest = nearest.name;
+    for (size_t g = 0; g < probed.groups.size(); ++g)
+      probed.groups[g].score = nearest.log_probability[g];
+  }
+
+  // The first tokens as well, as a node would that gets the session from its start.
+  Status serve(std::span<const int64_t> tokens, ProbedDocument& probed) {
+    for (size_t g = 0; g < probed.groups.size(); ++g) {
+      MOEC_TRY(session_.set_mask(choice_.groups[g].experts));
+      session_.reset();
+      MOEC_ASSIGN(const Rows logits, session_.feed(tokens));
+      if (!all_finite(logits.data))
+        return nonfinite(fmt::format("logits with {}", choice_.groups[g].name));
+      double sum = 0;
+      for (int64_t t = probed.seen; t < std::ssize(tokens); ++t)
+        sum += log_probability(logits.row(t - 1), at(tokens, t));
+      probed.groups[g].log_probability = sum / static_cast<double>(probed.rest);
+    }
+    return {};
+  }
+
+  static tl::unexpected<Diagnostics> nonfinite(const std::string& what) {
+    return fail("probe.nonfinite", fmt::format("{} are NaN or infinite", what),
+                "moec check tells of weights and casts that overflow");
+  }
+
+  Session& session_;
+  const Choice& choice_;
+  int64_t prefill_;
+};
+
+Result<std::vector<CompareDocument>> documents_of(const ProbeOptions& options,
+                                                  const Manifest& manifest) {
+  const TextVocabulary vocabulary{manifest.tokenizer, manifest.model.vocab};
+  if (options.prompt.empty())
+    return read_documents({options.prompts, options.texts, options.tokens_file, options.model},
+                          vocabulary);
+  MOEC_ASSIGN(Prompt prompt, prompt_of_text(options.prompt, manifest));
+  return std::vector<CompareDocument>{{"prompt", std::move(prompt.tokens)}};
+}
+
+Result<ProbeTable> table_of(const std::string& folder, const Manifest& manifest) {
+  if (manifest.find_side_file(kProbeTableFile) == nullptr)
+    return fail("probe.no_table", "the export has no table by which to choose",
+                "name groups by --groups and choose by mass, or measure a table: "
+                "moec probe OUT --groups G.json --prompts SUITE --write",
+                {.file = folder});
+  return read_probe_table(folder + "/" + kProbeTableFile, expert_grid(manifest));
+}
+
+Result<Choice> choice_of(const ProbeOptions& options, const Manifest& manifest) {
+  const bool own = options.groups.empty();
+  Choice choice{.score = options.score.value_or(own ? ProbeScore::table : ProbeScore::mass)};
+  if (own || choice.score == ProbeScore::table) {
+    MOEC_ASSIGN(choice.table, table_of(options.model, manifest));
+    choice.groups = choice.table.groups;
+    if (own) return choice;
+  }
+  MOEC_ASSIGN(choice.groups, read_expert_groups(options.groups, expert_grid(manifest)));
+  if (choice.score == ProbeScore::mass || choice.groups == choice.table.groups) return choice;
+  return fail("probe.other_groups", "the export's table is of other groups",
+              "measure a table of these groups by --write, or leave out --groups",
+              {.file = options.groups});
+}
+
+// A node, or an export with a mask, would say how its own experts do.
+Status check_has_groups(const Manifest& manifest, const std::vector<ExpertGroup>& groups,
+                        const std::string& folder) {
+  MOEC_ASSIGN(const ExpertSets held, node_experts_of(manifest));
+  MOEC_ASSIGN(const ExpertSets mask, expert_mask_of(manifest));
+  const ExpertGrid grid = expert_grid(manifest);
+  for (const ExpertGroup& group : groups)
+    for (const auto& [layer, experts] : in_both(held, mask).layers)
+      for (int64_t expert = 0; expert < grid.experts; ++expert)
+        if (group.experts.has(layer, expert) &&
+            !std::binary_search(experts.begin(), experts.end(), expert))
+          return fail("probe.not_whole",
+                      fmt::format("the export cannot choose expert {} of layer {}, which group {} "
+                                  "has: it is {}",
+                                  expert, layer, group.name, manifest.node ? "a node" : "masked"),
+                      "probe the export that was split, or one without --expert-mask",
+                      {.file = folder});
+  return {};
+}
+
+}  // namespace
+
+Result<ProbeReport> probe_groups(const ProbeOptions& options) {
+  SessionOptions maskable = options.session;
+  maskable.maskable = true;
+  MOEC_ASSIGN(Session session, Session::open(options.model, read_shard, maskable));
+  const Manifest& manifest = session.manifest();
+  MOEC_ASSIGN(const Choice choice, choice_of(options, manifest));
+  MOEC_TRY(check_has_groups(manifest, choice.groups, options.model));
+  MOEC_ASSIGN(const std::vector<CompareDocument> documents, documents_of(options, manifest));
+  const int64_t window = std::min(options.window, longest_window(manifest));
+  const int64_t prefill = choice.score == ProbeScore::table ? choice.table.prefill : kPrefill;
+  ProbeReport report{.score = choice.score,
+                     .prefill = std::min(options.prefill.value_or(prefill), window),
+                     .grid = expert_grid(manifest),
+                     .groups = choice.groups};
+  Prober prober(session, choice, report.prefill);
+  for (const CompareDocument& document : documents) {
+    if (options.progress) options.progress(report.documents.size(), documents.size());
+    MOEC_ASSIGN(ProbedDocument probed, prober.probe(document, window));
+    report.documents.push_back(std::move(probed));
+  }
+  report.figures = probe_figures(report.documents);
+  return report;
+}
+
+Status write_probe_table(const ProbeReport& report, const std::string& folder) {
+  MOEC_ASSIGN(const ProbeTable table, probe_table_of(report));
+  MOEC_ASSIGN(Manifest manifest, read_manifest(folder));
+  const bool sha256 = !manifest.embedding.file.sha256.empty();
+  MOEC_ASSIGN(manifest::FileRef file, manifest::write_listed_file(folder, kProbeTableFile,
+                                                                  probe_table_text(table), sha256));
+  std::erase_if(manifest.side_files,
+                [](const manifest::FileRef& other) { return other.path == kProbeTableFile; });
+  manifest.side_files.push_back(std::move(file));
+  return write_manifest(manifest, folder);
+}
+
+}  // namespace moec

@@ -1,0 +1,54 @@
+#include "frontends/jobs/compare/routing_mass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ir/base/at.h"
+
+namespace moec {
+
+void RoutingMass::add(int64_t layer, const Rows& weights) {
+  for (int64_t t = 0; t < weights.count(); ++t) {
+    const std::span<const float> row = weights.row(t);
+    const double all = std::accumulate(row.begin(), row.end(), 0.0);
+    if (all == 0) continue;
+    Layer& mass = layers_[layer];
+    mass.sums.resize(row.size());
+    for (size_t e = 0; e < row.size(); ++e) mass.sums[e] += row[e] / all;
+    ++mass.tokens;
+  }
+}
+
+bool RoutingMass::finite() const {
+  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) {
+    const std::vector<double>& sums = layer.second.sums;
+    return std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });
+  });
+}
+
+double RoutingMass::kept(const ExpertSets& experts) const {
+  double sum = 0, tokens = 0;
+  for (const auto& [number, layer] : layers_) {
+    for (int64_t e = 0; e < std::ssize(layer.sums); ++e)
+      if (experts.has(number, e)) sum += at(layer.sums, e);
+    tokens += layer.tokens;
+  }
+  return sum / tokens;
+}
+
+RoutingShares RoutingMass::shares(const ExpertGrid& grid) const {
+  RoutingShares shares;
+  for (const int64_t number : grid.layers) {
+    std::vector<double>& row = shares.emplace_back(static_cast<size_t>(grid.experts), 0);
+    const auto found = layers_.find(number);
+    if (found == layers_.end()) continue;
+    const Layer& layer = found->second;
+    // Slots behind the experts stand for no expert.
+    for (size_t e = 0; e < std::min(row.size(), layer.sums.size()); ++e)
+      row[e] = layer.sums[e] / layer.tokens;
+  }
+  return shares;
+}
+
+}  // namespace moec

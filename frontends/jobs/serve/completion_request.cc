@@ -1,0 +1,247 @@
+#include "frontends/jobs/serve/completion_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/runtime/text/prompt.h"
+#include "ir/base/json_fields.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kMostStops = 4;
+
+// Fields whose values other than these would change the text.
+struct OnlyValue {
+  std::string_view name;
+  double value;
+};
+constexpr std::array kOnlyValues = {OnlyValue{"n", 1}, OnlyValue{"best_of", 1},
+                                    OnlyValue{"top_p", 1}, OnlyValue{"presence_penalty", 0},
+                                    OnlyValue{"frequency_penalty", 0}};
+// Fields that only null or false leaves without effect.
+constexpr std::array kRefused = {"logprobs",      "top_logprobs",    "echo",        "suffix",
+                                 "logit_bias",    "tools",           "tool_choice", "functions",
+                                 "function_call", "response_format", "audio",       "modalities"};
+// Two names of one number.
+constexpr std::array<std::string_view, 2> kMostTokens = {"max_tokens", "max_completion_tokens"};
+// Fields that do not concern the text.
+constexpr std::array kIgnored = {"model", "user",         "metadata",
+                                 "store", "service_tier", "parallel_tool_calls"};
+
+// Null, false, or empty; tools may also be chosen as "none".
+bool is_off(const JsonMember& member) {
+  const JsonValue& value = member.value;
+  const bool is_choice = member.key == "tool_choice" || member.key == "function_call";
+  if (const bool* flag = value.boolean()) return !*flag;
+  if (const std::string* text = value.string())
+    return text->empty() || (is_choice && *text == "none");
+  if (const auto* list = value.array()) return list->empty();
+  if (const auto* object = value.object()) return object->empty();
+  return value.is_null();
+}
+
+// {"type": "text"}, which is what there is.
+bool is_text_format(const JsonMember& member) {
+  const JsonValue* type = member.value.find("type");
+  return member.key == "response_format" && type && type->string() && *type->string() == "text";
+}
+
+class Reader {
+ public:
+  Reader(Endpoint endpoint, const Manifest& manifest, JsonFields& fields)
+      : manifest_(manifest), fields_(fields) {
+    request_.endpoint = endpoint;
+  }
+
+  Result<CompletionRequest> read(int64_t most_tokens) {
+    MOEC_TRY(read_most_tokens(most_tokens));
+    request_.generate.eos_tokens = manifest_.model.eos_tokens;
+    for (const JsonMember& member : fields_.members()) MOEC_TRY(take(member));
+    MOEC_TRY(request_.endpoint == Endpoint::chat ? read_messages() : read_prompt());
+    MOEC_TRY(check_prompt_length(request_.prompt, manifest_));
+    return std::move(request_);
+  }
+
+ private:
+  tl::unexpected<Diagnostics> unsupported(const JsonMember& member) const {
+    return fields_.report().fail_at(
+        member.value, "serve.unsupported",
+        fmt::format("moec does not compute {} {}", member.key, to_string(member.value)));
+  }
+
+  Status read_most_tokens(int64_t most) {
+    std::optional<int64_t> wanted;
+    for (const std::string_view name : kMostTokens) {
+      if (!fields_.has(name) || fields_.is_null(name)) continue;
+      int64_t tokens = 0;
+      MOEC_TRY(fields_.positive(name, tokens));
+      if (tokens > most)
+        return fields_.bad(
+            name, fmt::format("is {}, this server writes at most {} tokens", tokens, most));
+      if (wanted && *wanted != tokens)
+        return fields_.bad(name,
+                           fmt::format("is {}, and {} is {}", tokens, kMostTokens[0], *wanted));
+      wanted = tokens;
+    }
+    request_.generate.max_tokens = wanted.value_or(most);
+    return {};
+  }
+
+  // Fields that are not the prompt.
+  Status take(const JsonMember& member) {
+    const std::string& name = member.key;
+    for (const OnlyValue& only : kOnlyValues)
+      if (name == only.name)
+        return member.value.is_null() || member.value.number() == only.value
+                   ? Status()
+                   : Status(unsupported(member));
+    if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end())
+      return is_off(member) || is_text_format(member) ? Status() : Status(unsupported(member));
+    if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return {};
+    if (name == kMostTokens[0] || name == kMostTokens[1]) return {};
+    if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return {};
+    if (member.value.is_null()) return {};
+    return take_option(member);
+  }
+
+  Status take_option(const JsonMember& member) {
+    const std::string& name = member.key;
+    GenerateOptions& generate = request_.generate;
+    if (name == "temperature") return temperature();
+    if (name == "top_k") return fields_.whole(name, generate.sampler.top_k);
+    if (name == "seed") return seed();
+    if (name == "stream") return fields_.boolean(name, request_.stream);
+    if (name == "stream_options") return stream_options();
+    if (name == "stop") return stop(member);
+    if (name == "stop_token_ids") return stop_tokens();
+    return fields_.report().fail_at(member.value, fields_.report().codes().unknown_field,
+                                    fmt::format("unknown field {}", name));
+  }
+
+  Status temperature() {
+    double& value = request_.generate.sampler.temperature;
+    MOEC_TRY(fields_.number("temperature", value));
+    return value >= 0 && value <= 2 ? Status()
+                                    : Status(fields_.bad("temperature", "must be from 0 to 2"));
+  }
+
+  Status seed() {
+    int64_t seed = 0;
+    MOEC_TRY(fields_.integer("seed", seed));
+    request_.generate.sampler.seed = static_cast<uint64_t>(seed);
+    return {};
+  }
+
+  Status stream_options() {
+    MOEC_ASSIGN(JsonFields options, fields_.object("stream_options"));
+    if (options.has("include_usage"))
+      MOEC_TRY(options.boolean("include_usage", request_.with_usage));
+    return options.finish();
+  }
+
+  Status stop(const JsonMember& member) {
+    if (member.value.array() && member.value.array()->empty()) return {};
+    if (const std::string* text = member.value.string())
+      request_.stop = {*text};
+    else
+      MOEC_TRY(fields_.texts("stop", request_.stop));
+    for (const std::string& text : request_.stop)
+      if (text.empty()) return fields_.bad("stop", "must not be empty");
+    if (std::ssize(request_.stop) > kMostStops)
+      return fields_.bad("stop", fmt::format("must be at most {} texts", kMostStops));
+    return check_takes_text(manifest_);
+  }
+
+  Status stop_tokens() {
+    std::vector<int64_t> tokens;
+    MOEC_TRY(fields_.integers("stop_token_ids", tokens));
+    for (const int64_t token : tokens) MOEC_TRY(check_token("stop_token_ids", token, manifest_));
+    auto& stops = request_.generate.eos_tokens;
+    stops.insert(stops.end(), tokens.begin(), tokens.end());
+    return {};
+  }
+
+  Status read_prompt() {
+    MOEC_ASSIGN(const JsonValue* value, fields_.value("prompt"));
+    if (const std::string* text = value->string()) return take_text(*text);
+    std::vector<int64_t> tokens;
+    MOEC_TRY(fields_.integers("prompt", tokens));
+    if (tokens.empty()) return fields_.bad("prompt", "must have at least one token");
+    MOEC_ASSIGN(Prompt prompt, prompt_of_tokens("prompt", std::move(tokens), manifest_));
+    request_.prompt = std::move(prompt.tokens);
+    return {};
+  }
+
+  Status take_text(const std::string& text) {
+    MOEC_ASSIGN(Prompt prompt, prompt_of_text(text, manifest_));
+    request_.prompt = std::move(prompt.tokens);
+    return {};
+  }
+
+  Status read_messages() {
+    if (!check_takes_text(manifest_))
+      return fail("serve.chat", "the model's chat template and tokenizer are not part of moec",
+                  "talk to scripts/serve_text.py, which has them, or send token ids to "
+                  "/v1/completions");
+    std::string text;
+    MOEC_TRY(fields_.each("messages", [&](JsonFields& message) { return add(message, text); }));
+    if (text.empty()) return fields_.bad("messages", "must have at least one message");
+    return take_text(text + "assistant:");
+  }
+
+  // Fields of an answer that is sent back, which are off where they say nothing, are taken.
+  static Status check_members(const JsonFields& message) {
+    for (const JsonMember& member : message.members())
+      if (member.key != "role" && member.key != "content" && !is_off(member))
+        return message.report().fail_at(
+            member.value, "serve.unsupported",
+            fmt::format("moec does not take {} of a message", printable(member.key, 60)));
+    return {};
+  }
+
+  static Status add(JsonFields& message, std::string& text) {
+    MOEC_TRY(check_members(message));
+    std::string role;
+    MOEC_TRY(message.text("role", role));
+    text += role + ": ";
+    MOEC_ASSIGN(const JsonValue* content, message.value("content"));
+    if (const std::string* words = content->string())
+      text += *words;
+    else
+      MOEC_TRY(message.each("content", [&](JsonFields& part) { return add_part(part, text); }));
+    text += '\n';
+    return {};
+  }
+
+  static Status add_part(JsonFields& part, std::string& text) {
+    std::string type, words;
+    MOEC_TRY(part.text("type", type));
+    if (type != "text")
+      return part.report().fail_at(*part.value("type").value(), "serve.unsupported",
+                                   fmt::format("a part of a message is {}, not text", type));
+    MOEC_TRY(part.text("text", words));
+    text += words;
+    return part.finish();
+  }
+
+  const Manifest& manifest_;
+  JsonFields& fields_;
+  CompletionRequest request_;
+};
+
+}  // namespace
+
+Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view body,
+                                           const Manifest& manifest, int64_t most_tokens) {
+  const JsonReport report(
+      body, "request",
+      JsonCodes::by_prefix("serve", "README.md of frontends/jobs/serve lists the fields"));
+  MOEC_ASSIGN(const JsonValue value, report.parse());
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  return Reader(endpoint, manifest, fields).read(most_tokens);
+}
+
+}  // namespace moec

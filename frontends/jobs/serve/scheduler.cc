@@ -1,0 +1,159 @@
+#include "frontends/jobs/serve/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace moec {
+
+Ticket::News Ticket::wait(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, most, [&] { return !news_.tokens.empty() || news_.over(); });
+  return std::exchange(news_, {});
+}
+
+void Ticket::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+}
+
+bool Ticket::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+int64_t Ticket::reused() const {
+  const std::lock_guard lock(mutex_);
+  return reused_;
+}
+
+void Ticket::tell(const News& news) {
+  {
+    const std::lock_guard lock(mutex_);
+    news_.tokens.insert(news_.tokens.end(), news.tokens.begin(), news.tokens.end());
+    if (news.stopped_by) news_.stopped_by = news.stopped_by;
+    if (news.error) news_.error = news.error;
+  }
+  changed_.notify_all();
+}
+
+Scheduler::Scheduler(Session session, const SchedulerLimits& limits)
+    : session_(std::move(session)),
+      limits_(limits),
+      kept_(static_cast<size_t>(limits.sequences)),
+      thread_([this] { run(); }) {}
+
+void Scheduler::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+}
+
+Scheduler::~Scheduler() {
+  stop();
+  thread_.join();
+}
+
+static tl::unexpected<Diagnostics> stopping() {
+  return fail("serve.stopping", "the server is being stopped");
+}
+
+Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
+                                                  const GenerateOptions& options) {
+  auto ticket = std::make_shared<Ticket>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return stopping();
+    drop_cancelled();
+    if (std::ssize(waiting_) >= limits_.waiting)
+      return fail("serve.busy", fmt::format("{} texts wait already", waiting_.size()),
+                  "try again later, or start the server with a larger --waiting");
+    waiting_.push_back({std::move(prompt), options, ticket, {}, 0, {}});
+  }
+  wake_.notify_all();
+  return ticket;
+}
+
+void Scheduler::run() {
+  while (admit()) {
+    const size_t count = active_.size();
+    for (size_t i = 0; i < count; ++i) {
+      Job job = std::move(active_.front());
+      active_.pop_front();
+      if (step(job)) active_.push_back(std::move(job));
+    }
+  }
+}
+
+void Scheduler::drop_cancelled() {
+  std::erase_if(waiting_, [](const Job& job) {
+    const bool cancelled = job.ticket->cancelled();
+    if (cancelled) job.ticket->tell({{}, StoppedBy::max_tokens, {}});
+    return cancelled;
+  });
+}
+
+// Gives sequences to texts that wait; waits where there is nothing to do.
+bool Scheduler::admit() {
+  std::unique_lock lock(mutex_);
+  if (active_.empty()) wake_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+  drop_cancelled();
+  while (!stopping_ && !waiting_.empty()) {
+    auto taken = kept_.take(waiting_.front().prompt, session_);
+    if (!taken) return true;
+    active_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    start(active_.back(), std::move(*taken));
+  }
+  if (!stopping_) return true;
+  for (std::deque<Job>* jobs : {&active_, &waiting_})
+    for (Job& job : *jobs) job.ticket->tell({{}, {}, stopping().value()});
+  return false;
+}
+
+void Scheduler::start(Job& job, KeptSequences::Taken taken) {
+  job.slot = taken.slot;
+  job.sequence = std::move(taken.sequence);
+  job.writer.emplace(std::vector(job.prompt.begin() + taken.reused, job.prompt.end()), taken.reused,
+                     session_.manifest(), job.options);
+  const std::lock_guard lock(job.ticket->mutex_);
+  job.ticket->reused_ = taken.reused;
+}
+
+bool Scheduler::step(Job& job) {
+  if (job.ticket->cancelled()) {
+    finish(job, {{}, StoppedBy::max_tokens, {}});
+    return false;
+  }
+  Sequence own = session_.exchange(std::move(job.sequence));
+  const auto token = job.writer->step(session_);
+  job.sequence = session_.exchange(std::move(own));
+  if (!token) {
+    finish(job, {{}, {}, token.error()});
+    return false;
+  }
+  Ticket::News news;
+  if (*token) news.tokens = {**token};
+  if (job.writer->done()) news.stopped_by = job.writer->text().stopped_by;
+  if (job.writer->done())
+    finish(job, news);
+  else if (*token)
+    job.ticket->tell(news);
+  return !job.writer->done();
+}
+
+// What a failed step left in the caches is not used again.
+void Scheduler::finish(Job& job, const Ticket::News& news) {
+  std::vector<int64_t> tokens = std::move(job.prompt);
+  const auto& written = job.writer->text().tokens;
+  tokens.insert(tokens.end(), written.begin(), written.end());
+  if (news.error)
+    kept_.drop(job.slot);
+  else
+    kept_.give_back(job.slot, std::move(job.sequence), std::move(tokens));
+  job.ticket->tell(news);
+}
+
+}  // namespace moec

@@ -1,0 +1,190 @@
+#include "frontends/jobs/split/split_export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+
+#include "backends/files/folder.h"
+#include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_check.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/output/folder_lock.h"
+#include "backends/output/out_folder.h"
+#include "frontends/jobs/split/export_split_json.h"
+#include "frontends/jobs/split/moe_source.h"
+#include "frontends/jobs/split/split_folder.h"
+#include "ir/base/regular_file.h"
+#include "ir/model/model_experts.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kCopiedAtOnce = size_t{2} << 20;
+
+Status check_outside(const std::string& source, const std::string& out) {
+  std::error_code error;
+  const fs::path a = fs::weakly_canonical(source, error), b = fs::weakly_canonical(out, error);
+  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (in_a != a.end() && in_b != b.end()) return {};
+  return fail("split.out_has_source", "one of the export and the output folder lies in the other",
+              "give --out another folder", {.file = out});
+}
+
+std::vector<manifest::FileRef> files_of_node(const ExportNode& node) {
+  std::vector<manifest::FileRef> files = node.trunk;
+  files.insert(files.end(), node.of_experts.begin(), node.of_experts.end());
+  return files;
+}
+
+OutFiles files_of_split(const ExportSplit& split) {
+  OutFiles files = {kSplitIndex};
+  for (const ExportNode& node : split.nodes) {
+    for (const std::string_view name : {kManifestJson, kManifestBin})
+      files.insert(fmt::format("{}/{}", node.name, name));
+    for (const manifest::FileRef& file : files_of_node(node))
+      files.insert(node.name + "/" + file.path);
+  }
+  return files;
+}
+
+// ---- Writing -----------------------------------------------------------------------------------
+
+class NodeWriter {
+ public:
+  NodeWriter(const SplitOptions& options, ExportSplit& split) : options_(options), split_(split) {}
+
+  Status run() {
+    for (ExportNode& node : split_.nodes) {
+      for (const manifest::FileRef& file : files_of_node(node)) MOEC_TRY(share(node.name, file));
+      const std::string folder = options_.out + "/" + node.name;
+      MOEC_TRY(create_folder(folder));
+      MOEC_TRY(write_manifest(node.manifest, folder));
+      MOEC_TRY(sync_folder(folder));
+    }
+    return {};
+  }
+
+ private:
+  Status share(const std::string& node, const manifest::FileRef& file) {
+    MOEC_TRY(check_size(file));
+    const OutputPath from{options_.source, file.path}, to{options_.out, node + "/" + file.path};
+    MOEC_ASSIGN(const bool linked, link_files(from, to));
+    if (!linked) MOEC_TRY(copy(from, to));
+    split_.linked &= linked;
+    return advance(static_cast<uint64_t>(file.bytes), to.name);
+  }
+
+  Status check_size(const manifest::FileRef& file) const {
+    const std::string path = options_.source + "/" + file.path;
+    MOEC_ASSIGN(const RegularFile opened, RegularFile::open(path));
+    if (opened.size() == static_cast<uint64_t>(file.bytes)) return {};
+    return fail(
+        "split.source_changed",
+        fmt::format("the file has {} bytes, and {} by its manifest", opened.size(), file.bytes),
+        "moec check says what else has changed; export the model again", {.file = path});
+  }
+
+  Status copy(const OutputPath& from, const OutputPath& to) {
+    MOEC_ASSIGN(const RegularFile source, RegularFile::open(from.text()));
+    MOEC_ASSIGN(OutputFile out, OutputFile::create(to, source.size()));
+    buffer_.resize(kCopiedAtOnce);
+    for (uint64_t done = 0; done < source.size();) {
+      const auto size = std::min<uint64_t>(source.size() - done, buffer_.size());
+      const std::span<char> piece(buffer_.data(), size);
+      MOEC_TRY(source.read_into(done, piece));
+      MOEC_TRY(out.write(std::as_bytes(piece)));
+      done += size;
+    }
+    MOEC_TRY(source.check_unchanged());
+    MOEC_TRY(out.sync());
+    return out.publish();
+  }
+
+  Status advance(uint64_t bytes, const std::string& path) {
+    if (options_.progress) options_.progress(bytes, all_, path);
+    if (!options_.stop || !options_.stop()) return {};
+    return fail(kSplitInterrupted, "the split was stopped",
+                "run the same command again: it starts over", {.file = options_.out});
+  }
+
+  uint64_t count_all() const {
+    uint64_t bytes = 0;
+    for (const ExportNode& node : split_.nodes) bytes += node.bytes() - node.manifest_bytes;
+    return bytes;
+  }
+
+  const SplitOptions& options_;
+  ExportSplit& split_;
+  const uint64_t all_ = count_all();
+  std::vector<char> buffer_;
+};
+
+Status write_split_folder(const SplitOptions& options, ExportSplit& split) {
+  MOEC_TRY(check_outside(options.source, options.out));
+  MOEC_TRY(create_folder(options.out));
+  MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));
+  MOEC_TRY(make_room(options.out, files_of_split(split), options.force));
+  const OutputPath index{options.out, kSplitIndex};
+  MOEC_TRY(write_file(index, export_index_text(split, false)));
+  MOEC_TRY(NodeWriter(options, split).run());
+  MOEC_TRY(sync_folder(options.out));
+  MOEC_TRY(write_file(index, export_index_text(split, true)));
+  return sync_folder(options.out);
+}
+
+// ---- Notes -------------------------------------------------------------------------------------
+
+void add_note(ExportSplit& split, std::string code, std::string cause, const std::string& file) {
+  split.notes.push_back({Severity::note, std::move(code), std::move(cause), {}, {.file = file}});
+}
+
+void note_weights(ExportSplit& split, const Manifest& whole, const SplitOptions& options) {
+  const auto shares = [](const manifest::Shard& shard) {
+    return shard.routing && kept_routing(shard.routing->router) == KeptRouting::inflated;
+  };
+  if (std::any_of(whole.shards.begin(), whole.shards.end(), shares))
+    add_note(split, "split.not_renormalised",
+             fmt::format("routing weights of {} are shares of all experts, and stay so: they are "
+                         "not normalised over the experts of a node",
+                         split.family),
+             options.source);
+  if (!options.profile.empty())
+    add_note(split, "split.no_correction",
+             "the routers of an export are masked, which needs no correction: the profile is not "
+             "used",
+             options.profile);
+}
+
+}  // namespace
+
+bool is_export(const std::string& path) { return has_manifest(path); }
+
+Result<ExportSplit> split_export(const SplitOptions& options) {
+  MOEC_ASSIGN(const Manifest whole, read_manifest(options.source));
+  MOEC_TRY(require_graphs(whole, options.source));
+  if (whole.node)
+    return fail("split.source",
+                fmt::format("the folder is node {} of a split: {}", whole.node->name,
+                            node_text(*whole.node)),
+                "split the export that it was made from", {.file = options.source});
+  ExportSplit split{options.source, options.out, whole.model.family};
+  split.dry_run = options.dry_run;
+  MOEC_ASSIGN(split.nodes, export_nodes(options, whole));
+  split.experts = expert_grid(whole).experts;
+  note_weights(split, whole, options);
+  if (options.dry_run) return split;
+  MOEC_TRY(write_split_folder(options, split));
+  if (!split.linked)
+    add_note(split, "split.copied",
+             "the file system has no hard links between the two folders: each node has copies",
+             options.out);
+  return split;
+}
+
+}  // namespace moec

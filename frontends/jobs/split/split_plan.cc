@@ -1,0 +1,224 @@
+#include "frontends/jobs/split/split_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include "backends/weights/views/scale_blocks.h"
+#include "ir/base/json.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kFilesOfNode = 3;
+constexpr size_t kHeaderFile = 0, kTrunkFile = 1, kExpertsFile = 2;
+
+// ---- Names and keys ----------------------------------------------------------------------------
+
+std::string name_of(const MoeSource& source) {
+  return gguf_model_name(std::filesystem::path(source.gguf.values.file()).filename().string());
+}
+
+std::vector<GgufEntry> file_entries(const MoeSource& source, size_t file) {
+  std::vector<GgufEntry> entries = {{"split.no", static_cast<uint16_t>(file)},
+                                    {"split.count", static_cast<uint16_t>(kFilesOfNode)},
+                                    {"moec.split.source", source.digest}};
+  const auto alignment = source.gguf.values.find<uint32_t>(kGgufAlignmentKey);
+  if (alignment && *alignment && file != kHeaderFile)
+    entries.push_back({std::string(kGgufAlignmentKey), **alignment});
+  return entries;
+}
+
+// The source's keys, in its order.
+std::vector<GgufEntry> source_entries(const MoeSource& source) {
+  const GgufValues& values = source.gguf.values;
+  std::vector<const GgufKeys::value_type*> keys;
+  for (const auto& key : values.keys())
+    if (!is_split_key(key.first)) keys.push_back(&key);
+  std::sort(keys.begin(), keys.end(),
+            [](const auto* a, const auto* b) { return a->second.offset < b->second.offset; });
+  std::vector<GgufEntry> entries;
+  for (const auto* key : keys) {
+    const GgufValue& value = key->second;
+    if (key->first == kGgufAlignmentKey) {
+      entries.push_back({key->first, values.get<uint32_t>(key->first).value_or(kGgufAlignment)});
+      continue;
+    }
+    entries.push_back({key->first, GgufBytesValue{value.type, value.is_array, value.count,
+                                                  std::string(values.bytes(value))}});
+  }
+  return entries;
+}
+
+// Those of the node's first file.
+std::vector<GgufEntry> node_entries(const MoeSource& source, const SplitNode& node,
+                                    size_t tensors) {
+  const std::string groups = source.key("expert_group_count");
+  std::vector<GgufEntry> entries;
+  for (GgufEntry& entry : source_entries(source)) {
+    const bool of_groups =
+        entry.key == groups || entry.key == source.key("expert_group_used_count");
+    if (of_groups && node.groups == 1 && source.grid.groups > 1) continue;
+    if (entry.key == source.key("expert_count")) entry.value = static_cast<uint32_t>(node.count);
+    if (entry.key == groups && node.groups > 1) entry.value = static_cast<uint32_t>(node.groups);
+    entries.push_back(std::move(entry));
+  }
+  for (GgufEntry& entry : file_entries(source, kHeaderFile)) entries.push_back(std::move(entry));
+  entries.push_back({"split.tensors.count", static_cast<int32_t>(tensors)});
+  entries.push_back({"moec.split.node", node.name});
+  entries.push_back({"moec.split.experts", to_string(node.experts)});
+  return entries;
+}
+
+// ---- Tensors -----------------------------------------------------------------------------------
+
+void add_bytes(std::vector<SourceBytes>& payload, const SourceBytes& bytes) {
+  if (bytes.bytes == 0) return;
+  SourceBytes* last = payload.empty() ? nullptr : &payload.back();
+  const bool same = last && last->file == bytes.file && last->factor == bytes.factor &&
+                    (last->factor == 1 || last->type == bytes.type);
+  if (same && last->offset + last->bytes == bytes.offset)
+    last->bytes += bytes.bytes;
+  else
+    payload.push_back(bytes);
+}
+
+Result<SplitFile> plan_file(const MoeSource& source, std::string name, size_t number,
+                            std::vector<GgufTensorInfo> tensors) {
+  SplitFile file{std::move(name)};
+  MOEC_ASSIGN(file.layout, plan_gguf(file_entries(source, number), std::move(tensors)));
+  return file;
+}
+
+Result<SplitFile> plan_trunk(const MoeSource& source, std::string name) {
+  std::set<size_t> cut;
+  for (const CutTensor& tensor : source.experts) cut.insert(tensor.tensor);
+  std::vector<GgufTensorInfo> infos;
+  std::vector<SourceBytes> payload;
+  for (size_t i = 0; i < source.gguf.tensors.size(); ++i) {
+    if (cut.contains(i)) continue;
+    const GgufTensor& tensor = source.gguf.tensors[i];
+    infos.push_back({tensor.name, tensor.type, tensor.dims});
+    add_bytes(payload, {tensor.file, tensor.offset, tensor.bytes, tensor.type});
+  }
+  MOEC_ASSIGN(SplitFile file, plan_file(source, std::move(name), kTrunkFile, std::move(infos)));
+  file.payload = std::move(payload);
+  return file;
+}
+
+// The tensors of one node's experts.
+class ExpertsFile {
+ public:
+  ExpertsFile(const MoeSource& source, const SplitNode& node, const KeptShares& shares)
+      : source_(source), node_(node), shares_(shares) {}
+
+  Result<SplitFile> plan(std::string name) {
+    for (const CutTensor& tensor : source_.experts) MOEC_TRY(add(tensor));
+    MOEC_ASSIGN(SplitFile file,
+                plan_file(source_, std::move(name), kExpertsFile, std::move(infos_)));
+    file.payload = std::move(payload_);
+    return file;
+  }
+
+ private:
+  Status add(const CutTensor& part) {
+    const GgufTensor& tensor = source_.gguf.tensors[part.tensor];
+    Dims dims = tensor.dims;
+    dims[part.axis] = node_.count;
+    infos_.push_back({tensor.name, tensor.type, std::move(dims)});
+    MOEC_ASSIGN(const float factor, factor_of(tensor, part.layer));
+    const uint64_t bytes = tensor.bytes / static_cast<uint64_t>(source_.grid.experts);
+    for (const int64_t expert : node_.experts.layers.at(part.layer))
+      add_bytes(payload_, {tensor.file, tensor.offset + static_cast<uint64_t>(expert) * bytes,
+                           bytes, tensor.type, factor});
+    return {};
+  }
+
+  Result<float> factor_of(const GgufTensor& tensor, int64_t layer) const {
+    const auto share = shares_.find(layer);
+    const std::string down = fmt::format("blk.{}.ffn_down_exps.", layer);
+    if (share == shares_.end() || (tensor.name != down + "weight" && tensor.name != down + "bias"))
+      return 1.0f;
+    if (can_scale(tensor.type)) return static_cast<float>(share->second);
+    return fail(
+        "split.scale_type",
+        fmt::format("outputs of experts stored as {} cannot be corrected", enum_name(tensor.type)),
+        "leave --profile out, or use a file with this tensor in another type, such as q4_k "
+        "or q8_0",
+        {.tensor = printable(tensor.name), .file = source_.gguf.values.file()});
+  }
+
+  const MoeSource& source_;
+  const SplitNode& node_;
+  const KeptShares& shares_;
+  std::vector<GgufTensorInfo> infos_;
+  std::vector<SourceBytes> payload_;
+};
+
+Result<NodePlan> plan_node(const MoeSource& source, const SplitPlan& plan, const SplitNode& node,
+                           const KeptShares& shares) {
+  const std::string name = name_of(source);
+  NodePlan planned{.node = node, .kept_share = shares};
+  MOEC_ASSIGN(
+      planned.experts,
+      ExpertsFile(source, node, shares).plan(gguf_part_name(name, kExpertsFile, kFilesOfNode)));
+  planned.header.name = gguf_part_name(name, kHeaderFile, kFilesOfNode);
+  MOEC_ASSIGN(planned.header.layout, plan_header(source, plan, planned));
+  planned.header.layout.header.clear();
+  planned.header.layout.header.shrink_to_fit();
+  return planned;
+}
+
+}  // namespace
+
+uint64_t SplitPlan::unique_bytes() const {
+  uint64_t bytes = trunk.layout.file_bytes;
+  for (const NodePlan& node : nodes)
+    bytes += node.header.layout.file_bytes + node.experts.layout.file_bytes;
+  return bytes;
+}
+
+Result<GgufLayout> plan_header(const MoeSource& source, const SplitPlan& plan,
+                               const NodePlan& node) {
+  const size_t tensors = plan.trunk.layout.tensors.size() + node.experts.layout.tensors.size();
+  return plan_gguf(node_entries(source, node.node, tensors), {});
+}
+
+Result<KeptShares> kept_shares(const ExpertProfile& profile, const SplitNode& node,
+                               const ExpertGrid& grid, const std::string& file) {
+  KeptShares shares;
+  for (const LayerProfile& layer : profile.layers) {
+    const std::vector<int64_t>& kept = node.experts.layers.at(layer.layer);
+    if (std::ssize(kept) == grid.experts) continue;
+    const double all = std::accumulate(layer.mass.begin(), layer.mass.end(), 0.0);
+    double left = 0;
+    for (const int64_t expert : kept)
+      if (!layer.mass.empty()) left += layer.mass[static_cast<size_t>(expert)];
+    if (left <= 0)
+      return fail(
+          "split.no_mass",
+          fmt::format("the profile has no routing weights of the experts that node {} keeps "
+                      "of layer {}",
+                      node.name, layer.layer),
+          "make the profile with moec analyze of this model, on more text", {.file = file});
+    shares[layer.layer] = left / all;
+  }
+  return shares;
+}
+
+Result<SplitPlan> plan_split(const MoeSource& source, const std::vector<SplitNode>& nodes,
+                             const std::vector<KeptShares>& shares) {
+  const std::string name = name_of(source);
+  SplitPlan plan;
+  MOEC_ASSIGN(plan.trunk, plan_trunk(source, gguf_part_name(name, kTrunkFile, kFilesOfNode)));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    MOEC_ASSIGN(NodePlan node, plan_node(source, plan, nodes[i], shares[i]));
+    plan.nodes.push_back(std::move(node));
+  }
+  return plan;
+}
+
+}  // namespace moec

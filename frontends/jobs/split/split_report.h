@@ -1,0 +1,34 @@
+// What a split has written, or would write.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "frontends/jobs/split/moe_source.h"
+#include "frontends/jobs/split/split_plan.h"
+#include "frontends/jobs/split/write_split.h"
+#include "ir/base/diagnostics.h"
+#include "ir/base/enum_table.h"
+
+namespace moec {
+
+// What a node's routing weights are, compared with those of the whole model.
+enum class NodeRouting : uint8_t { whole, masked, compensated, inflated, unknown };
+constexpr auto enum_names(NodeRouting) {
+  return name_table<NodeRouting>({"whole", "masked", "compensated", "inflated", "unknown"});
+}
+
+struct SplitReport {
+  std::string source, out;
+  std::string arch, digest;  // MoeSource
+  int64_t experts = 0;       // of each layer of the source
+  KeptRouting routing = KeptRouting::unknown;
+  SplitPlan plan;
+  bool dry_run = false;
+  WrittenSplit written;
+  Diagnostics notes;
+
+  NodeRouting routing_of(const NodePlan& node) const;
+};
+
+}  // namespace moec

@@ -1,0 +1,180 @@
+#include "frontends/jobs/upcycle/dense_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "backends/weights/views/equal_tensors.h"
+#include "frontends/jobs/upcycle/adapter.h"
+#include "frontends/sources/gguf/open_gguf.h"
+#include "frontends/sources/hf/infinities.h"
+#include "frontends/sources/open_source.h"
+#include "ir/base/json_output.h"
+#include "models/shards/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+bool has_experts(const ModelConfig& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(),
+                     [](const LayerConfig& layer) { return layer.moe; });
+}
+
+Status check_plain(const Checkpoint& checkpoint, const std::string& source) {
+  if (checkpoint.config.stored.coding != WeightCoding::plain)
+    return fail(
+        "upcycle.quantised",
+        fmt::format("the weights are stored as {}", enum_name(checkpoint.config.stored.coding)),
+        "give the checkpoint in bf16, f16 or f32", {.file = source});
+  for (const auto& [name, range] : checkpoint.weights.tensors)
+    if (range.type.dtype == DType::f8_e4m3)
+      return fail("upcycle.quantised", "this tensor is stored as f8_e4m3",
+                  "give the checkpoint in bf16, f16 or f32", {.tensor = name, .file = source});
+  return {};
+}
+
+Result<Checkpoint> open_plain(const std::string& source,
+                              const std::optional<std::string>& family_file) {
+  if (names_gguf(source))
+    return fail("upcycle.source_gguf", "this is a GGUF file, not a Hugging Face checkpoint",
+                "give the folder of the checkpoint", {.file = source});
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family_file, equal_tensors));
+  MOEC_TRY(check_plain(checkpoint, source));
+  return checkpoint;
+}
+
+Status check_kind(const ModelConfig& model, const UpcycleOptions& options) {
+  if (options.sources.multiply == 0 && has_experts(model))
+    return fail("upcycle.moe_already", "the model has experts already",
+                "give --from-moe to multiply its experts", {.file = options.source});
+  if (options.sources.multiply > 0 && !has_experts(model))
+    return fail("upcycle.not_moe", "--from-moe needs a model with experts, and this one is dense",
+                "leave out --from-moe", {.file = options.source});
+  return {};
+}
+
+Status differs(const std::string& source, const std::string& what, const std::string& base,
+               const std::string& other) {
+  return fail("upcycle.shape",
+              fmt::format("{} is {} here and {} in the dense model", what, other, base),
+              "give models of one architecture and size", {.file = source});
+}
+
+// A model whose feed-forward parts become experts beside those of another one.
+Status check_same_shape(const ModelConfig& base, const ModelConfig& other,
+                        const std::string& source) {
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  if (base.hidden != other.hidden)
+    return differs(source, "hidden_size", number(base.hidden), number(other.hidden));
+  if (base.mlp.ff != other.mlp.ff)
+    return differs(source, "intermediate_size", number(base.mlp.ff), number(other.mlp.ff));
+  if (base.layers.size() != other.layers.size())
+    return differs(source, "the number of layers", number(base.layers.size()),
+                   number(other.layers.size()));
+  if (base.mlp.gating != other.mlp.gating)
+    return differs(source, "the activation", std::string(enum_name(base.mlp.gating.activation)),
+                   std::string(enum_name(other.mlp.gating.activation)));
+  for (size_t i = 0; i < base.layers.size(); ++i)
+    if (base.layers[i].parts != other.layers[i].parts || other.layers[i].moe)
+      return differs(source, fmt::format("layer {}", i), "dense", "of another kind");
+  return {};
+}
+
+Status add_expert_model(const std::string& folder, const std::optional<std::string>& family_file,
+                        DenseModels& models) {
+  MOEC_ASSIGN(Checkpoint checkpoint, open_plain(folder, family_file));
+  MOEC_TRY(check_same_shape(models.dense.model, checkpoint.config, folder));
+  FfnSource source{
+      std::move(checkpoint.config), fmt::format("{}{}/", kOtherModel, models.parts.size()), {}};
+  add_tensors(models.weights, checkpoint.weights, source.prefix);
+  models.parts.push_back(std::move(source));
+  return {};
+}
+
+// The names of the dense feed-forward matrices of the layers that get experts.
+std::vector<std::string> ffn_names(const ModelConfig& model, const std::vector<int64_t>& layers) {
+  std::vector<std::string> names;
+  for (const NeededRole& role : needed_roles(model)) {
+    const bool chosen =
+        layers.empty() || std::find(layers.begin(), layers.end(), role.layer) != layers.end();
+    if (role.layer >= 0 && chosen && is_ffn_role(role.role))
+      names.push_back(model.names(role.role, role.layer));
+  }
+  return names;
+}
+
+Status check_target(const AdapterMatrix& matrix, const Adapter& adapter, const std::string& name,
+                    const FfnSource& dense, const WeightTable& weights) {
+  const TensorRange* found = weights.find(dense.prefix + name);
+  const Dims product = {adapter.weights.find(matrix.b)->type.dims[0],
+                        adapter.weights.find(matrix.a)->type.dims[1]};
+  if (found == nullptr || found->type.dims == product) return {};
+  return fail("upcycle.adapter.target",
+              fmt::format("the adapter changes a matrix {}, and the model's is {}",
+                          to_string(product), to_string(found->type.dims)),
+              "give adapters that were trained on this model", {.tensor = name});
+}
+
+Status add_adapter(const std::string& folder, const UpcycleOptions& options, DenseModels& models) {
+  MOEC_ASSIGN(const Adapter adapter, read_adapter(folder));
+  FfnSource source = models.dense;
+  const std::string prefix = fmt::format("{}{}/", kOtherModel, models.parts.size());
+  add_tensors(models.weights, adapter.weights, prefix);
+  const std::vector<std::string> names = ffn_names(source.model, options.shape.layers);
+  for (const auto& [name, matrix] : adapter.matrices) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return fail(
+          "upcycle.adapter.target",
+          "the adapter changes a tensor that is no feed-forward matrix of a layer that gets "
+          "experts, and an expert cannot carry that",
+          "train it with target_modules gate_proj, up_proj and down_proj, or merge it into "
+          "a copy of the model and give that as --expert",
+          {.tensor = name, .file = folder});
+    MOEC_TRY(check_target(matrix, adapter, name, models.dense, models.weights));
+    const auto view = [&](const std::string& tensor) {
+      return tensor_view(prefix + tensor, adapter.weights.find(tensor)->type);
+    };
+    source.adapters.emplace(name, LowRank{view(matrix.b), view(matrix.a), matrix.factor});
+  }
+  models.parts.push_back(std::move(source));
+  return {};
+}
+
+}  // namespace
+
+Result<DenseModels> open_models(const UpcycleOptions& options) {
+  DenseModels models;
+  MOEC_ASSIGN(Checkpoint checkpoint, open_plain(options.source, options.family_file));
+  MOEC_TRY(check_kind(checkpoint.config, options));
+  if (options.family_file) {
+    MOEC_ASSIGN(Family family, read_family_file(*options.family_file));
+    models.user_family = std::make_shared<const Family>(std::move(family));
+  }
+  MOEC_ASSIGN(models.config, read_config_of(options.source, models.user_family.get()));
+  MOEC_ASSIGN(models.config_text, source_config_text(options.source));
+  models.config.model = checkpoint.config;
+  models.notes = std::move(checkpoint.warnings);
+  models.dense.model = std::move(checkpoint.config);
+  models.weights = std::move(checkpoint.weights);
+  for (const std::string& folder : options.sources.experts)
+    MOEC_TRY(add_expert_model(folder, options.family_file, models));
+  for (const std::string& folder : options.sources.adapters)
+    MOEC_TRY(add_adapter(folder, options, models));
+  if (models.parts.empty()) models.parts.push_back(models.dense);
+  return models;
+}
+
+nlohmann::ordered_json config_json(const std::string& text) {
+  return nlohmann::ordered_json::parse(with_infinities(text), nullptr, false);
+}
+
+std::string config_text(const nlohmann::ordered_json& config) {
+  constexpr std::string_view kString = "\"inf\"";
+  std::string text = json_text(config) + "\n";
+  for (size_t at = text.find(kString); at != std::string::npos; at = text.find(kString, at))
+    text.replace(at, kString.size(), "Infinity");
+  return text;
+}
+
+}  // namespace moec

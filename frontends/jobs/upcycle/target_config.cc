@@ -1,0 +1,200 @@
+#include "frontends/jobs/upcycle/target_config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "ir/base/invariant.h"
+
+namespace moec {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+// Keys that mean the same in every class and may stand as they are.
+constexpr const char* kCarriedKeys[] = {"bos_token_id",
+                                        "eos_token_id",
+                                        "pad_token_id",
+                                        "attention_dropout",
+                                        "dtype",
+                                        "initializer_range",
+                                        "torch_dtype",
+                                        "transformers_version",
+                                        "rope_parameters",
+                                        "rope_scaling",
+                                        "rope_theta",
+                                        "use_cache",
+                                        "partial_rotary_factor"};
+
+void carry_keys(const ordered_json& raw, ordered_json& config) {
+  for (const char* key : kCarriedKeys)
+    if (raw.contains(key)) config[key] = raw[key];
+}
+
+// The tokens that the classes of transformers 5.23 begin and end a text with where the config does
+// not say so.
+void write_tokens(const HfConfig& dense, ordered_json& config) {
+  const bool is_llama =
+      dense.family->model_type == "llama" || dense.family->model_type == "mistral";
+  const bool is_deepseek = dense.family->model_type == "deepseek_v3";
+  const auto write = [&](const char* key, std::optional<int64_t> id) {
+    if (config.contains(key)) return;
+    config[key] = id ? ordered_json(*id) : ordered_json();
+  };
+  if (is_llama || is_deepseek) {
+    write("bos_token_id", is_llama ? 1 : 0);
+    write("eos_token_id", is_llama ? 2 : 1);
+  }
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) write(key, std::nullopt);
+}
+
+void write_attention(const AttentionConfig& attention, ordered_json& config) {
+  config["num_attention_heads"] = attention.heads;
+  config["num_key_value_heads"] = attention.kv_heads;
+  config["head_dim"] = attention.head_dim;
+  if (!config.contains("rope_parameters") && !config.contains("rope_theta"))
+    config["rope_theta"] = attention.rope.theta;
+}
+
+ordered_json common_config(const TargetArch& arch, const HfConfig& dense, const ordered_json& raw) {
+  const ModelConfig& model = dense.model;
+  ordered_json config = {{"architectures", {arch.class_name}},
+                         {"model_type", arch.model_type},
+                         {"vocab_size", model.vocab},
+                         {"hidden_size", model.hidden},
+                         {"num_hidden_layers", model.layers.size()},
+                         {"max_position_embeddings", model.max_positions},
+                         {"rms_norm_eps", model.norm.eps},
+                         {"hidden_act", raw.value("hidden_act", "silu")},
+                         {"tie_word_embeddings", model.head.tied}};
+  carry_keys(raw, config);
+  write_tokens(dense, config);
+  write_attention(model.attention, config);
+  return config;
+}
+
+// The window of all layers; 0 where they have none, or not the same.
+int64_t common_window(const ModelConfig& model) {
+  const int64_t window = model.layers.front().window;
+  const bool same = std::all_of(model.layers.begin(), model.layers.end(),
+                                [&](const LayerConfig& layer) { return layer.window == window; });
+  return same ? window : 0;
+}
+
+int64_t largest_window(const ModelConfig& model) {
+  int64_t window = 0;
+  for (const LayerConfig& layer : model.layers) window = std::max(window, layer.window);
+  return window;
+}
+
+void write_qwen_layers(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
+  ordered_json dense = ordered_json::array();
+  for (size_t i = 0; i < sizes.layers.size(); ++i)
+    if (!sizes.layers[i]) dense.push_back(i);
+  config["decoder_sparse_step"] = 1;
+  config["mlp_only_layers"] = dense;
+  config["intermediate_size"] = model.mlp.ff;
+  config["moe_intermediate_size"] = sizes.expert_ff;
+  config["num_experts"] = sizes.experts;
+  config["norm_topk_prob"] = sizes.normalised;
+}
+
+void write_mixtral(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
+  const int64_t window = common_window(model);
+  config["sliding_window"] = window > 0 ? ordered_json(window) : ordered_json();
+  config["intermediate_size"] = sizes.expert_ff;
+  config["num_local_experts"] = sizes.experts;
+}
+
+void write_qwen3_moe(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
+  const int64_t window = common_window(model);
+  config["attention_bias"] = model.attention.qkv_bias || model.attention.o_bias;
+  config["use_sliding_window"] = window > 0;
+  config["sliding_window"] = window > 0 ? ordered_json(window) : ordered_json();
+  write_qwen_layers(sizes, model, config);
+}
+
+void write_qwen2_moe(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
+  const int64_t window = largest_window(model);
+  config["qkv_bias"] = model.attention.qkv_bias;
+  config["use_sliding_window"] = window > 0;
+  if (window > 0) config["sliding_window"] = window;
+  config["max_window_layers"] = model.layers.size();
+  ordered_json types = ordered_json::array();
+  for (const LayerConfig& layer : model.layers)
+    types.push_back(layer.window > 0 ? "sliding_attention" : "full_attention");
+  config["layer_types"] = types;
+  write_qwen_layers(sizes, model, config);
+  config["shared_expert_intermediate_size"] = sizes.shared_ff;
+}
+
+void write_granite(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
+  config["attention_bias"] = model.attention.qkv_bias || model.attention.o_bias;
+  config["attention_multiplier"] = model.attention.scale;
+  config["embedding_multiplier"] = model.stream.embedding_scale;
+  config["residual_multiplier"] = model.stream.residual_scale;
+  config["logits_scaling"] = model.head.divisor;
+  config["intermediate_size"] = sizes.expert_ff;
+  config["num_local_experts"] = sizes.experts;
+  config["shared_intermediate_size"] = sizes.shared_ff;
+}
+
+// Both routers choose by a sigmoid, in one group.
+void write_sigmoid_router(const ExpertSizes& sizes, ordered_json& config) {
+  config["n_routed_experts"] = sizes.experts;
+  config["moe_intermediate_size"] = sizes.expert_ff;
+  config["norm_topk_prob"] = sizes.normalised;
+  config["routed_scaling_factor"] = 1.0;
+  config["n_group"] = 1;
+  config["topk_group"] = 1;
+}
+
+void write_deepseek(const ExpertSizes& sizes, ordered_json& config) {
+  for (const char* alias : {"num_experts", "num_local_experts"}) config.erase(alias);
+  write_sigmoid_router(sizes, config);
+  const auto first = std::find(sizes.layers.begin(), sizes.layers.end(), true);
+  config["first_k_dense_replace"] = first - sizes.layers.begin();
+  config["n_shared_experts"] = sizes.shared_ff / sizes.expert_ff;
+}
+
+void write_nemotron(const ExpertSizes& sizes, ordered_json& config) {
+  config.erase("num_local_experts");
+  write_sigmoid_router(sizes, config);
+  config.erase("moe_latent_size");  // the experts are parts of MLPs, which read the whole stream
+  config["n_shared_experts"] = 1;
+  config["moe_shared_expert_intermediate_size"] = sizes.shared_ff;
+  for (const char* key : {"layers_block_type", "layer_types"})
+    for (size_t i = 0; config.contains(key) && i < sizes.layers.size(); ++i)
+      if (sizes.layers[i]) config[key][i] = "moe";
+  if (!config.contains("hybrid_override_pattern") || !config["hybrid_override_pattern"].is_string())
+    return;
+  std::string pattern = config["hybrid_override_pattern"];
+  for (size_t i = 0; i < std::min(pattern.size(), sizes.layers.size()); ++i)
+    if (sizes.layers[i]) pattern[i] = 'E';
+  config["hybrid_override_pattern"] = pattern;
+}
+
+}  // namespace
+
+ordered_json target_config(const TargetArch& arch, const ExpertSizes& sizes, const HfConfig& dense,
+                           const ordered_json& raw) {
+  ordered_json config = arch.same_family ? raw : common_config(arch, dense, raw);
+  if (config.contains("tie_word_embeddings")) config["tie_word_embeddings"] = dense.model.head.tied;
+  if (arch.model_type == "mixtral")
+    write_mixtral(sizes, dense.model, config);
+  else if (arch.model_type == "qwen3_moe")
+    write_qwen3_moe(sizes, dense.model, config);
+  else if (arch.model_type == "qwen2_moe")
+    write_qwen2_moe(sizes, dense.model, config);
+  else if (arch.model_type == "granitemoeshared")
+    write_granite(sizes, dense.model, config);
+  else if (arch.model_type == "deepseek_v3")
+    write_deepseek(sizes, config);
+  else
+    write_nemotron(sizes, config);
+  config["num_experts_per_tok"] = sizes.top_k;
+  return config;
+}
+
+}  // namespace moec

@@ -1,0 +1,223 @@
+#include "frontends/jobs/upcycle/verify_upcycle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "backends/runtime/session/step_inputs.h"
+#include "backends/runtime/text/token_windows.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/measure/logit_divergence.h"
+#include "frontends/measure/window_plan.h"
+#include "frontends/measure/window_run.h"
+#include "frontends/sources/open_source.h"
+#include "models/shards/build_shard.h"
+
+namespace moec {
+namespace {
+
+constexpr uint64_t kGroupBytes = uint64_t{1} << 30;
+constexpr int64_t kBundledTokens = 128;
+
+// Makes `worst` the larger of the two; once it is NaN, it stays so.
+void raise(double& worst, double value) {
+  if (std::isnan(value) || value > worst) worst = value;
+}
+
+// Of a token, as slices of the vocabulary arrive.
+struct TokenComparison {
+  double largest = 0, difference = 0;
+  float best_dense = -HUGE_VALF, best_new = -HUGE_VALF;
+  int64_t likeliest_dense = -1, likeliest_new = -1;
+  LogitDivergence divergence;
+
+  void add(std::span<const float> dense, std::span<const float> made, int64_t first) {
+    for (size_t i = 0; i < dense.size(); ++i) {
+      const auto x = static_cast<double>(dense[i]), y = static_cast<double>(made[i]);
+      largest = std::max(largest, std::abs(x));
+      raise(difference, std::abs(x - y));
+      take(dense[i], first + static_cast<int64_t>(i), best_dense, likeliest_dense);
+      take(made[i], first + static_cast<int64_t>(i), best_new, likeliest_new);
+    }
+    divergence.add(dense, made);
+  }
+
+ private:
+  static void take(float value, int64_t index, float& best, int64_t& likeliest) {
+    if (value <= best) return;
+    best = value;
+    likeliest = index;
+  }
+};
+
+// One of the two models, run to the end of its layers.
+class ModelRun {
+ public:
+  static Result<ModelRun> open(const std::string& source,
+                               const std::optional<std::string>& family_file,
+                               const TokenWindows& text) {
+    MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family_file, equal_tensors));
+    MOEC_ASSIGN(Plan plan, window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                       text.window, kGroupBytes));
+    MOEC_ASSIGN(WeightReader weights, WeightReader::open(plan.weights));
+    return ModelRun(std::make_unique<Plan>(std::move(plan)), std::move(weights), text);
+  }
+
+  bool is_head(size_t step) const { return decl(step).layer < 0; }
+  size_t steps() const { return plan_->schedule.size(); }
+  const ShardDecl& decl(size_t step) const { return plan_->shards[plan_->schedule[step].shard]; }
+
+  // Runs the steps of the layers; `chose` is told of each expert that a window's tokens chose.
+  using Chose = std::function<void(int64_t layer, int64_t window, const ExpertRows& rows)>;
+  Status run_layers(const std::function<Status()>& go_on, const Chose& chose) {
+    MOEC_TRY(run_.embed(weights_));
+    for (size_t step = 0; step < steps() && !is_head(step); ++step) {
+      MOEC_ASSIGN(Executor executor, executor_of(step));
+      for (int64_t window = 0; window < text_.windows(); ++window) {
+        MOEC_TRY(go_on());
+        const RunProbes probes{.experts = [&](const ExpertRows& rows) {
+          if (chose) chose(decl(step).layer, window, rows);
+        }};
+        MOEC_TRY(run_.run_window(step, executor, window, probes));
+      }
+      run_.keep_edges(step + 1);
+    }
+    return {};
+  }
+
+  Result<Executor> executor_of(size_t step) const {
+    MOEC_ASSIGN(const Shard body, build_shard(*plan_, plan_->schedule[step].shard, text_.window));
+    return Executor::create(body, weights_);
+  }
+
+  // A slice of the logits.
+  Result<Rows> logits(size_t step, Executor& executor, int64_t window) {
+    MOEC_ASSIGN(const std::vector<Tensor> outputs, run_.run_window(step, executor, window));
+    return unpack_rows(outputs.front(), text_.window);
+  }
+
+ private:
+  ModelRun(std::unique_ptr<Plan> plan, WeightReader weights, const TokenWindows& text)
+      : plan_(std::move(plan)), weights_(std::move(weights)), text_(text), run_(*plan_, text) {}
+
+  std::unique_ptr<Plan> plan_;  // that run_ refers to
+  WeightReader weights_;
+  const TokenWindows& text_;
+  WindowRun run_;
+};
+
+// Which experts each token of each layer chose, by group.
+class GroupPicks {
+ public:
+  GroupPicks(int64_t group, const TokenWindows& text) : group_(group), text_(text) {}
+
+  void add(int64_t layer, int64_t window, const ExpertRows& rows) {
+    for (const int64_t token : rows.tokens)
+      if (token < text_.used(window)) ++picks_[{layer, window, token}][rows.expert / group_];
+  }
+
+  void count(UpcycleComparison& comparison) const {
+    comparison.choices = std::ssize(picks_);
+    comparison.whole = std::count_if(picks_.begin(), picks_.end(), [&](const auto& choice) {
+      return std::all_of(choice.second.begin(), choice.second.end(),
+                         [&](const auto& group) { return group.second == group_; });
+    });
+  }
+
+ private:
+  using Choice = std::tuple<int64_t, int64_t, int64_t>;  // layer, window, token
+  int64_t group_;
+  const TokenWindows& text_;
+  std::map<Choice, std::map<int64_t, int64_t>> picks_;
+};
+
+Status compare_heads(ModelRun& dense, ModelRun& made, const TokenWindows& text,
+                     std::vector<TokenComparison>& tokens) {
+  size_t other = 0;
+  while (!made.is_head(other)) ++other;
+  for (size_t step = 0; step < dense.steps(); ++step) {
+    if (!dense.is_head(step)) continue;
+    MOEC_ASSIGN(Executor dense_head, dense.executor_of(step));
+    MOEC_ASSIGN(Executor made_head, made.executor_of(other));
+    for (int64_t window = 0; window < text.windows(); ++window) {
+      MOEC_ASSIGN(const Rows a, dense.logits(step, dense_head, window));
+      MOEC_ASSIGN(const Rows b, made.logits(other, made_head, window));
+      for (int64_t row = 0; row < text.used(window); ++row)
+        tokens[static_cast<size_t>(window * text.window + row)].add(a.row(row), b.row(row),
+                                                                    dense.decl(step).vocab_begin);
+    }
+    ++other;
+  }
+  return {};
+}
+
+UpcycleComparison summary_of(const std::vector<TokenComparison>& tokens) {
+  UpcycleComparison sum;
+  int64_t same = 0;
+  for (const TokenComparison& token : tokens) {
+    if (token.likeliest_dense < 0) continue;  // it only fills a window
+    ++sum.tokens;
+    const double error = token.largest > 0 ? token.difference / token.largest : token.difference;
+    raise(sum.max_error, error);
+    sum.mean_kl += token.divergence.kl();
+    same += token.likeliest_dense == token.likeliest_new ? 1 : 0;
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, sum.tokens));
+  sum.mean_kl /= count;
+  sum.top1 = static_cast<double>(same) / count;
+  return sum;
+}
+
+// Token ids that any vocabulary has, each as likely as another.
+TokenWindows bundled_tokens(int64_t vocab, int64_t window) {
+  TokenWindows text{{}, window, 0, {}};
+  const int64_t count = std::max<int64_t>(1, kBundledTokens / window) * window;
+  for (int64_t i = 0; i < count; ++i)
+    text.tokens.push_back(static_cast<int64_t>(seed_for(static_cast<uint64_t>(i), "token") %
+                                               static_cast<uint64_t>(vocab)));
+  return text;
+}
+
+Result<TokenWindows> text_of(const UpcycleOptions& options, const ModelConfig& model) {
+  const VerifyOptions& verify = options.verify;
+  const int64_t window = std::min(verify.window, model.max_positions);
+  if (verify.texts.empty() && verify.tokens_file.empty())
+    return bundled_tokens(model.vocab, window);
+  TextVocabulary vocabulary{TokenizerKind::none, model.vocab};
+  if (verify.tokens_file.empty()) {
+    MOEC_ASSIGN(vocabulary.tokenizer, detect_tokenizer(source_folder(options.source)));
+  }
+  return read_windows({"upcycle", verify.texts, verify.tokens_file, options.source}, vocabulary,
+                      window);
+}
+
+}  // namespace
+
+Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const UpcyclePlan& plan,
+                                         const std::string& folder) {
+  MOEC_ASSIGN(const TokenWindows text, text_of(options, plan.source));
+  const auto go_on = [&]() -> Status {
+    if (!options.stop || !options.stop()) return {};
+    return fail(kUpcycleInterrupted, "the comparison was stopped", {}, {.file = folder});
+  };
+  MOEC_ASSIGN(ModelRun dense, ModelRun::open(options.source, options.family_file, text));
+  MOEC_ASSIGN(ModelRun made, ModelRun::open(folder, result_family(options), text));
+  GroupPicks picks(plan.group, text);
+  MOEC_TRY(dense.run_layers(go_on, {}));
+  MOEC_TRY(made.run_layers(go_on, [&](int64_t layer, int64_t window, const ExpertRows& rows) {
+    picks.add(layer, window, rows);
+  }));
+  std::vector<TokenComparison> tokens(text.tokens.size());
+  MOEC_TRY(compare_heads(dense, made, text, tokens));
+  UpcycleComparison comparison = summary_of(tokens);
+  picks.count(comparison);
+  if (std::isfinite(comparison.max_error)) return comparison;
+  return fail("upcycle.nonfinite", "logits are NaN or infinite, so there is nothing to compare",
+              "check the source on this text", {.file = options.source});
+}
+
+}  // namespace moec

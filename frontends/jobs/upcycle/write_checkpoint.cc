@@ -1,0 +1,104 @@
+#include "frontends/jobs/upcycle/write_checkpoint.h"
+
+#include <map>
+
+#include "backends/files/output_file.h"
+#include "backends/formats/safetensors/safetensors_file.h"
+#include "backends/output/carried_files.h"
+#include "frontends/jobs/upcycle/piece_writer.h"
+#include "frontends/sources/hf/checkpoint.h"
+
+namespace moec {
+namespace {
+
+// Of one stream of a view, beside its tile.
+constexpr uint64_t kReadBytes = uint64_t{32} << 20;
+constexpr size_t kGatherBytes = size_t{8} << 20;
+
+class CheckpointWriter {
+ public:
+  CheckpointWriter(const UpcycleOptions& options, const UpcyclePlan& plan,
+                   const WeightReader& weights)
+      : options_(options), pieces_(weights) {
+    for (const NewTensor& tensor : plan.tensors) tensors_[tensor.name] = &tensor;
+  }
+
+  Result<WrittenFile> write(const SafetensorsPart& part, uint64_t total,
+                            const std::string& folder) {
+    MOEC_ASSIGN(SafetensorsFile file, SafetensorsFile::create(folder, part));
+    const auto sink = [&](std::span<const std::byte> bytes) -> Status {
+      MOEC_TRY(file.write(bytes));
+      return advance(bytes.size(), total, part.name);
+    };
+    for (const SafetensorsTensor& tensor : part.tensors)
+      for (const TensorPiece& piece : tensors_.at(tensor.name)->pieces)
+        MOEC_TRY(pieces_.write(piece, tensor.type.dtype, sink));
+    OutputFile finished = std::move(file).finish();
+    MOEC_TRY(finished.close());
+    MOEC_TRY(finished.publish());
+    return WrittenFile{part.name, finished.bytes(), finished.digest()};
+  }
+
+  uint64_t nonfinite() const { return pieces_.nonfinite(); }
+
+ private:
+  Status advance(uint64_t bytes, uint64_t total, const std::string& file) const {
+    if (options_.progress) options_.progress(bytes, total, file);
+    if (!options_.stop || !options_.stop()) return {};
+    return fail(kUpcycleInterrupted, "the upcycling was stopped",
+                "run the same command again: it starts over", {.file = options_.output.folder});
+  }
+
+  const UpcycleOptions& options_;
+  PieceWriter pieces_;
+  std::map<std::string_view, const NewTensor*> tensors_;
+};
+
+Result<WrittenFile> write_text(const std::string& folder, const std::string& name,
+                               const std::string& text) {
+  MOEC_ASSIGN(OutputFile file, write_synced({folder, name, {}}, text));
+  MOEC_TRY(file.publish());
+  return WrittenFile{name, file.bytes(), file.digest()};
+}
+
+Status carry(const std::string& source, const std::string& folder,
+             std::vector<WrittenFile>& written) {
+  MOEC_ASSIGN(const std::vector<manifest::FileRef> carried,
+              carry_files(source_folder(source), folder, false));
+  for (const manifest::FileRef& file : carried)
+    written.push_back({file.path, static_cast<uint64_t>(file.bytes), file.digest});
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<SafetensorsPart>> plan_files(const UpcyclePlan& plan, uint64_t max_bytes) {
+  std::vector<SafetensorsTensor> tensors;
+  for (const NewTensor& tensor : plan.tensors) tensors.push_back({tensor.name, tensor.type});
+  return plan_safetensors(tensors, max_bytes);
+}
+
+Result<WrittenCheckpoint> write_checkpoint(const UpcycleOptions& options, const UpcyclePlan& plan,
+                                           const std::vector<SafetensorsPart>& parts,
+                                           const std::string& folder) {
+  MOEC_ASSIGN(
+      const WeightReader weights,
+      WeightReader::open(plan.weights, {.gather_bytes = kGatherBytes, .memory_bytes = kReadBytes}));
+  uint64_t total = 0;
+  for (const SafetensorsPart& part : parts) total += part.payload_bytes;
+  std::vector<WrittenFile> written;
+  MOEC_ASSIGN(written.emplace_back(), write_text(folder, "config.json", plan.config_text));
+  CheckpointWriter writer(options, plan, weights);
+  for (const SafetensorsPart& part : parts) {
+    MOEC_ASSIGN(written.emplace_back(), writer.write(part, total, folder));
+  }
+  MOEC_TRY(weights.check_unchanged());
+  if (parts.size() > 1) {
+    MOEC_ASSIGN(written.emplace_back(),
+                write_text(folder, "model.safetensors.index.json", safetensors_index_text(parts)));
+  }
+  MOEC_TRY(carry(options.source, folder, written));
+  return WrittenCheckpoint{std::move(written), writer.nonfinite()};
+}
+
+}  // namespace moec

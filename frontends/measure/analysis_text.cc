@@ -1,0 +1,120 @@
+#include "frontends/measure/analysis_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "frontends/measure/prompt_suite.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kCommand = "analyze";
+constexpr const char* kOneCategory = "text";
+
+size_t category_at(AnalysisText& text, const std::string& name) {
+  auto& all = text.categories;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const ProfileCategory& one) { return one.name == name; });
+  if (found != all.end()) return static_cast<size_t>(found - all.begin());
+  all.push_back({name, 0, 0});
+  return all.size() - 1;
+}
+
+void add_windows(AnalysisText& text, const std::vector<int64_t>& tokens, size_t document) {
+  TokenWindows& windows = text.windows;
+  for (int64_t begin = 0; begin < std::ssize(tokens); begin += windows.window) {
+    const int64_t count = std::min(windows.window, std::ssize(tokens) - begin);
+    windows.tokens.insert(windows.tokens.end(), tokens.begin() + begin,
+                          tokens.begin() + begin + count);
+    windows.tokens.insert(windows.tokens.end(), static_cast<size_t>(windows.window - count),
+                          tokens.back());
+    windows.counts.push_back(count);
+    text.parts.push_back({text.tokens(), count, document, 0});
+  }
+}
+
+// Documents are numbered category by category, so that each half has of each.
+void halve(AnalysisText& text) {
+  std::vector<int64_t> begun(text.categories.size(), 0);
+  for (size_t c = 1; c < begun.size(); ++c)
+    begun[c] = begun[c - 1] + text.categories[c - 1].documents;
+  std::vector<int> half_of;
+  for (const size_t category : text.category_of)
+    half_of.push_back(static_cast<int>(begun[category]++ % 2));
+  for (size_t w = 0; w < text.parts.size(); ++w)
+    text.parts[w].half =
+        half_of.size() == 1 ? static_cast<int>(w % 2) : half_of[text.parts[w].document];
+}
+
+Result<std::vector<AnalysisDocument>> read_files(const AnalyzeOptions& options,
+                                                 const TextVocabulary& vocabulary) {
+  std::vector<AnalysisDocument> documents;
+  if (const std::string& prompt = options.text.prompt; !prompt.empty()) {
+    MOEC_TRY(check_takes_text({kCommand, {}, "", options.source}, vocabulary.tokenizer));
+    documents.push_back({kOneCategory, encode_bytes(prompt)});
+  }
+  for (const std::string& path : options.text.texts) {
+    MOEC_ASSIGN(std::vector<int64_t> tokens,
+                read_tokens({kCommand, {path}, "", options.source}, vocabulary));
+    documents.push_back({kOneCategory, std::move(tokens)});
+  }
+  for (const std::string& path : options.text.tokens) {
+    MOEC_ASSIGN(std::vector<int64_t> tokens,
+                read_tokens({kCommand, {}, path, options.source}, vocabulary));
+    documents.push_back({kOneCategory, std::move(tokens)});
+  }
+  return documents;
+}
+
+Result<std::vector<AnalysisDocument>> read_suite(const AnalyzeOptions& options,
+                                                 const TextVocabulary& vocabulary) {
+  const TextSource source{kCommand, {}, "", options.source};
+  MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(options.text.prompts));
+  std::vector<AnalysisDocument> documents;
+  for (SuitePrompt& prompt : prompts) {
+    if (prompt.text) {
+      MOEC_TRY(check_takes_text(source, vocabulary.tokenizer));
+      prompt.tokens = encode_bytes(*prompt.text);
+    }
+    MOEC_TRY(check_vocabulary(prompt.tokens, source, vocabulary.size));
+    documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
+  }
+  return documents;
+}
+
+}  // namespace
+
+AnalysisText cut_documents(const std::vector<AnalysisDocument>& documents, int64_t window) {
+  AnalysisText text;
+  int64_t longest = 0;
+  for (const AnalysisDocument& document : documents)
+    longest = std::max(longest, std::ssize(document.tokens));
+  text.windows.window = std::min(window, longest);
+  for (const AnalysisDocument& document : documents) {
+    const size_t category = category_at(text, document.category);
+    ++text.categories[category].documents;
+    text.categories[category].tokens += std::ssize(document.tokens);
+    add_windows(text, document.tokens, text.category_of.size());
+    text.category_of.push_back(category);
+  }
+  halve(text);
+  return text;
+}
+
+Result<AnalysisText> read_analysis_text(const AnalyzeOptions& options,
+                                        const TextVocabulary& vocabulary, int64_t positions) {
+  if (options.text.window < 1)
+    return fail("analyze.window", fmt::format("a window of {} tokens", options.text.window),
+                "give a window of some hundred tokens");
+  MOEC_ASSIGN(const std::vector<AnalysisDocument> documents, options.text.prompts.empty()
+                                                                 ? read_files(options, vocabulary)
+                                                                 : read_suite(options, vocabulary));
+  if (documents.empty())
+    return fail("analyze.empty", "there is no text to analyze with",
+                "give --prompts default, --text FILES or --tokens FILES");
+  return cut_documents(documents, std::min(options.text.window, positions));
+}
+
+}  // namespace moec

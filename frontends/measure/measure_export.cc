@@ -1,0 +1,199 @@
+#include "frontends/measure/measure_export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "backends/formats/read_shard.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/runtime/session/step_inputs.h"
+#include "backends/runtime/text/token_windows.h"
+#include "frontends/measure/pass_text.h"
+#include "ir/base/at.h"
+#include "ir/graph/port_names.h"
+
+namespace moec {
+namespace {
+
+// A value inside an expert of a graph: "experts.3.out".
+struct ExpertValue {
+  int64_t expert = -1;
+  std::string_view name;
+};
+
+std::optional<ExpertValue> expert_value(std::string_view label) {
+  constexpr std::string_view kExperts = "experts.";
+  if (!label.starts_with(kExperts)) return std::nullopt;
+  label.remove_prefix(kExperts.size());
+  ExpertValue value;
+  const auto [end, error] =
+      std::from_chars(label.data(), label.data() + label.size(), value.expert);
+  if (error != std::errc()) return std::nullopt;
+  label.remove_prefix(static_cast<size_t>(end - label.data()));
+  if (!label.starts_with('.')) return std::nullopt;
+  value.name = label.substr(1);
+  return value;
+}
+
+// What one layer shows while tokens pass.
+struct WatchedLayer {
+  explicit WatchedLayer(LayerCounter made) : counter(std::move(made)) {}
+
+  LayerCounter counter;
+  Rows routing;                               // of the tokens that pass now
+  bool routed = false;                        // whether any were seen
+  int64_t expected = 0, out = 0, hidden = 0;  // rows of experts: chosen, and told
+  bool partial = false;  // outputs are told without biases, or were weighed before
+};
+
+class ExportRun {
+ public:
+  ExportRun(const AnalyzeOptions& options, Session& session, Measurement& measured)
+      : options_(options), session_(session), measured_(measured) {}
+
+  Status run(const ExpertGrid& grid, bool pairs) {
+    for (const int64_t layer : grid.layers)
+      layers_.try_emplace(layer,
+                          LayerCounter(layer, grid.experts, measured_.text, {.pairs = pairs}));
+    MOEC_TRY(pass_text(session_, options_, measured_.text, 0,
+                       [this](const TextChunk& chunk) { return pass(chunk); }));
+    return finish();
+  }
+
+ private:
+  Status pass(const TextChunk& chunk) {
+    first_ = chunk.first;
+    count_ = chunk.count;
+    MOEC_TRY(session_.pass(chunk.tokens, chunk.position,
+                           [this](const manifest::Shard& shard, std::string_view label,
+                                  const Tensor& value) { see(shard, label, value); }));
+    return {};
+  }
+
+  // In a shard of several layers, names begin with that of the layer.
+  void see(const manifest::Shard& shard, std::string_view label, const Tensor& value) {
+    for (const int64_t layer : shard.moe_layers) {
+      std::string_view name = label;
+      if (shard.kind == ShardKind::layers) {
+        const std::string prefix = fmt::format("L{:02}.", layer);
+        if (!name.starts_with(prefix)) continue;
+        name.remove_prefix(prefix.size());
+      }
+      const auto found = layers_.find(layer);
+      if (found != layers_.end()) see_layer(shard, name, value, found->second);
+    }
+  }
+
+  void see_layer(const manifest::Shard& shard, std::string_view name, const Tensor& value,
+                 WatchedLayer& layer) const {
+    if (name == kRoutingWeights && shard.routing) return see_routing(value, layer);
+    if (name == "experts.biases") layer.partial = true;
+    const auto inside = expert_value(name);
+    if (!inside) return;
+    if (inside->name == "gate.routed") layer.partial = true;
+    if (inside->name == "out") see_output(value, inside->expert, layer);
+    if (inside->name == "hidden") see_hidden(value, inside->expert, layer);
+  }
+
+  void see_routing(const Tensor& value, WatchedLayer& layer) const {
+    layer.routing = unpack_rows(value, count_);
+    layer.routed = true;
+    for_chosen(layer, [&](int64_t t, int64_t expert, double weight) {
+      layer.counter.choose(first_ + t, expert, weight);
+      ++layer.expected;
+    });
+  }
+
+  // The routing weight is in what the down matrix takes, and so in its output.
+  void see_output(const Tensor& value, int64_t expert, WatchedLayer& layer) const {
+    const Rows rows = unpack_rows(value, count_);
+    for (int64_t t = 0; t < layer.routing.count(); ++t) {
+      const double weight = at(layer.routing.row(t), expert);
+      if (weight == 0) continue;
+      const double norm = euclidean_norm(rows.row(t));
+      layer.counter.add_output(expert, norm / std::fabs(weight), norm);
+      ++layer.out;
+    }
+  }
+
+  void see_hidden(const Tensor& value, int64_t expert, WatchedLayer& layer) const {
+    const Rows rows = unpack_rows(value, count_);
+    for (int64_t t = 0; t < layer.routing.count(); ++t) {
+      if (at(layer.routing.row(t), expert) == 0) continue;
+      layer.counter.add_activations(expert, rows.row(t));
+      ++layer.hidden;
+    }
+  }
+
+  template <class Visit>
+  static void for_chosen(const WatchedLayer& layer, Visit visit) {
+    for (int64_t t = 0; t < layer.routing.count(); ++t)
+      for (int64_t e = 0; e < layer.routing.columns; ++e)
+        if (const double weight = at(layer.routing.row(t), e); weight != 0) visit(t, e, weight);
+  }
+
+  // Outputs count only where every chosen expert of every token told of both.
+  Status finish() {
+    bool dropped = false;
+    for (auto& [number, layer] : layers_) {
+      if (!layer.routed)
+        return fail("analyze.no_router", "the graph has no value named as a router's weights",
+                    "export again without --skip-pass, or analyze the checkpoint",
+                    {.shard = fmt::format("L{:02}", number), .file = options_.source});
+      const bool told = layer.out == layer.expected && layer.hidden == layer.expected;
+      if (!told || layer.partial) layer.counter.drop_outputs();
+      dropped = dropped || !told || layer.partial;
+      measured_.layers.push_back(std::move(layer.counter).finish());
+    }
+    if (dropped)
+      measured_.notes.push_back(
+          {Severity::note,
+           "analyze.no_outputs",
+           "the graphs do not show the outputs of single experts, so that norms, saliency and "
+           "activations are left out",
+           "analyze the checkpoint, or an export with --experts unrolled",
+           {.file = options_.source}});
+    return {};
+  }
+
+  const AnalyzeOptions& options_;
+  Session& session_;
+  Measurement& measured_;
+  std::map<int64_t, WatchedLayer> layers_;
+  int64_t first_ = 0, count_ = 0;  // of the tokens that pass now
+};
+
+}  // namespace
+
+Result<Measurement> measure_export(const AnalyzeOptions& options) {
+  MOEC_ASSIGN(Session session, Session::open(options.source, read_shard, options.session));
+  const Manifest& manifest = session.manifest();
+  const ExpertGrid grid = expert_grid(manifest);
+  MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.source));
+  Measurement measured{manifest.model.family,
+                       {},
+                       "export",
+                       grid.experts,
+                       grid.top_k,
+                       {},
+                       {},
+                       note_precision(manifest, options.session.precision)};
+  if (!manifest.build.expert_mask.empty())
+    measured.notes.push_back(
+        {Severity::note,
+         "analyze.masked",
+         fmt::format("the export has a mask of experts, {}: the others could not be chosen",
+                     manifest.build.expert_mask),
+         "analyze the checkpoint, or an export without --expert-mask, to place the model's experts",
+         {.file = options.source}});
+  MOEC_ASSIGN(measured.text, read_analysis_text(options, {manifest.tokenizer, manifest.model.vocab},
+                                                longest_window(manifest)));
+  const bool pairs = counts_pairs(std::ssize(grid.layers), grid.experts, measured.notes);
+  MOEC_TRY(ExportRun(options, session, measured).run(grid, pairs));
+  return measured;
+}
+
+}  // namespace moec

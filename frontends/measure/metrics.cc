@@ -1,0 +1,123 @@
+#include "frontends/measure/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/runtime/text/sampler.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+
+void Comparer::add(std::span<const float> x, std::span<const float> y) {
+  MOEC_CHECK(x.size() == y.size(), "compared {} elements with {}", x.size(), y.size());
+  for (size_t i = 0; i < x.size(); ++i, ++elements_) {
+    if (!std::isfinite(x[i])) {
+      ++nonfinite_;
+      continue;
+    }
+    const double a = x[i], b = y[i], error = std::fabs(a - b);
+    xy_ += a * b;
+    xx_ += a * a;
+    yy_ += b * b;
+    difference_ += error * error;
+    max_x_ = std::max(max_x_, std::fabs(a));
+    if (error > max_abs_) {
+      max_abs_ = error;
+      max_index_ = elements_;
+    }
+  }
+}
+
+Comparison Comparer::result() const {
+  Comparison c;
+  c.elements = elements_;
+  c.nonfinite = nonfinite_;
+  c.max_abs = max_abs_;
+  c.max_index = max_index_;
+  c.headroom = max_x_ / 65504.0;
+  const double norms = std::sqrt(xx_) * std::sqrt(yy_);
+  c.cosine = norms > 0 ? xy_ / norms : (xx_ == yy_ ? 1.0 : 0.0);
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (difference_ == 0) {
+    c.sqnr_db = infinity;
+  } else {
+    c.relative_l2 = yy_ > 0 ? std::sqrt(difference_ / yy_) : infinity;
+    c.sqnr_db = yy_ > 0 ? 10 * std::log10(yy_ / difference_) : -infinity;
+  }
+  return c;
+}
+
+static double boundary_gap(std::span<const float> choice, size_t k) {
+  if (k >= choice.size()) return std::numeric_limits<double>::infinity();
+  std::vector<float> sorted(choice.begin(), choice.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end(),
+                   std::greater<>());
+  const float next = sorted[k];
+  const float kth =
+      *std::min_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k));
+  return static_cast<double>(kth) - next;
+}
+
+void RouterComparer::add(std::span<const float> weights, std::span<const float> golden_weights,
+                         std::span<const int32_t> chosen_golden,
+                         std::span<const float> golden_choice, double logit_error) {
+  MOEC_CHECK(weights.size() == golden_weights.size(), "router widths differ");
+  size_t chosen = 0, common = 0;
+  double moved = 0;
+  for (size_t e = 0; e < weights.size(); ++e) {
+    moved += std::fabs(static_cast<double>(weights[e]) - golden_weights[e]) / 2;
+    const bool in_golden = std::find(chosen_golden.begin(), chosen_golden.end(),
+                                     static_cast<int32_t>(e)) != chosen_golden.end();
+    chosen += weights[e] != 0;
+    common += weights[e] != 0 && in_golden;
+  }
+  const auto experts = static_cast<size_t>(
+      std::count_if(chosen_golden.begin(), chosen_golden.end(),
+                    [&](int32_t slot) { return static_cast<size_t>(slot) < weights.size(); }));
+  const double gap = boundary_gap(golden_choice, chosen_golden.size());
+  sum_.min_margin = sum_.tokens == 0 ? gap : std::min(sum_.min_margin, gap);
+  sum_.same_set += chosen == experts && common == chosen;
+  sum_.close_tokens += gap < 2 * logit_error;
+  sum_.moved_weight += moved;
+  ++sum_.tokens;
+}
+
+RouterComparison RouterComparer::result() const {
+  RouterComparison r = sum_;
+  if (r.tokens) r.moved_weight /= static_cast<double>(r.tokens);
+  return r;
+}
+
+double log_sum_exp(std::span<const float> logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float v : logits) sum += std::exp(v - top);
+  return top + std::log(sum);
+}
+
+double kl_divergence(std::span<const float> logits, std::span<const float> golden) {
+  MOEC_CHECK(logits.size() == golden.size(), "compared {} logits with {}", logits.size(),
+             golden.size());
+  const double z = log_sum_exp(logits), golden_z = log_sum_exp(golden);
+  double kl = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double golden_log = golden[i] - golden_z, p = std::exp(golden_log);
+    if (p != 0) kl += p * (golden_log - (logits[i] - z));
+  }
+  return kl < 0 ? 0 : kl;
+}
+
+void LogitComparer::add(std::span<const float> logits, std::span<const float> golden) {
+  sum_.mean_kl += kl_divergence(logits, golden);
+  sum_.same_top1 += argmax(logits) == argmax(golden);
+  ++sum_.tokens;
+}
+
+LogitComparison LogitComparer::result() const {
+  LogitComparison r = sum_;
+  if (r.tokens) r.mean_kl /= static_cast<double>(r.tokens);
+  return r;
+}
+
+}  // namespace moec

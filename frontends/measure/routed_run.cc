@@ -1,0 +1,106 @@
+#include "frontends/measure/routed_run.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "backends/manifest/expert_grid.h"
+#include "frontends/measure/pass_text.h"
+#include "ir/base/at.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+namespace {
+
+// The output of a step that is passed by is what it would add its experts to.
+void pass_by(const manifest::Step& step, Chunk& chunk) {
+  const std::string* from = nullptr;
+  for (const InputBinding& binding : step.inputs)
+    if (binding.port == step.skip_from) from = &binding.edge;
+  MOEC_CHECK(from != nullptr, "the manifest was checked, yet {} is absent", step.skip_from);
+  for (const OutputBinding& binding : step.outputs)
+    if (binding.port == step.skip_to) chunk.edges[binding.edge] = chunk.edges.at(*from);
+}
+
+class RoutedRunner {
+ public:
+  RoutedRunner(Session& session, const AnalysisText& text, RoutedSteps steps)
+      : session_(session), manifest_(session.manifest()), steps_(steps) {
+    const ExpertGrid grid = expert_grid(manifest_);
+    for (const int64_t layer : grid.layers)
+      counters_.try_emplace(layer, layer, grid.experts, text,
+                            CountedParts{.outputs = false, .activations = false, .pairs = false});
+  }
+
+  Status pass(const TextChunk& text) {
+    first_ = text.first - text.position;
+    MOEC_ASSIGN(Chunk chunk, session_.begin_chunk(text.tokens, text.position));
+    for (size_t i = 0; i < manifest_.schedule.size(); ++i) {
+      const manifest::Step& step = manifest_.schedule[i];
+      const manifest::Shard& shard = *manifest_.find_shard(step.shard);
+      if (steps_ == RoutedSteps::trunk && shard.kind == ShardKind::lm_head) continue;
+      if (steps_ == RoutedSteps::trunk && is_expert_step(manifest_, step)) {
+        pass_by(step, chunk);
+        continue;
+      }
+      const int64_t skipped = session_.skipped_steps();
+      MOEC_TRY(session_.run_step(i, chunk));
+      if (session_.skipped_steps() == skipped) ran_.insert(i);
+    }
+    return {};
+  }
+
+  void see(int64_t layer, int64_t position, const Rows& weights) {
+    const auto counter = counters_.find(layer);
+    if (counter == counters_.end()) return;
+    told_.insert(layer);
+    for (int64_t t = 0; t < weights.count(); ++t)
+      for (int64_t e = 0; e < weights.columns; ++e)
+        if (const float weight = at(weights.row(t), e); weight != 0)
+          counter->second.choose(first_ + position + t, e, weight);
+  }
+
+  Result<RoutedRun> finish() {
+    RoutedRun run;
+    for (auto& [layer, counter] : counters_) {
+      if (!told_.contains(layer))
+        return fail("analyze.no_router", "the graph has no value named as a router's weights",
+                    "export again without --skip-pass", {.shard = fmt::format("L{:02}", layer)});
+      run.layers.push_back(std::move(counter).finish());
+    }
+    std::set<std::string> shards;
+    for (const size_t step : ran_) shards.insert(manifest_.schedule[step].shard);
+    for (const std::string& shard : shards) run.bytes += manifest_.find_shard(shard)->weight_bytes;
+    return run;
+  }
+
+ private:
+  Session& session_;
+  const Manifest& manifest_;
+  RoutedSteps steps_;
+  std::map<int64_t, LayerCounter> counters_;
+  std::set<int64_t> told_;
+  std::set<size_t> ran_;  // steps
+  int64_t first_ = 0;     // of the window, among all tokens
+};
+
+}  // namespace
+
+bool is_expert_step(const Manifest& manifest, const manifest::Step& step) {
+  return !step.skip_from.empty() && manifest.find_shard(step.shard)->kind == ShardKind::experts;
+}
+
+Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options,
+                             const AnalysisText& text, RoutedSteps steps) {
+  RoutedRunner runner(session, text, steps);
+  session.observe_routing([&](int64_t layer, int64_t position, const Rows& weights) {
+    runner.see(layer, position, weights);
+  });
+  const Status done = pass_text(session, options, text, 0,
+                                [&](const TextChunk& chunk) { return runner.pass(chunk); });
+  session.observe_routing({});
+  MOEC_TRY(done);
+  return runner.finish();
+}
+
+}  // namespace moec

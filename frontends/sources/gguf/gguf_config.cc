@@ -1,0 +1,207 @@
+#include "frontends/sources/gguf/gguf_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "frontends/sources/gguf/gguf_rope.h"
+#include "models/families/family_vocabulary.h"
+
+namespace moec {
+namespace {
+
+// ---- Values ------------------------------------------------------------------------------------
+
+// A value as JSON; f32 as the shortest text that gives the same f32.
+Result<std::optional<std::string>> as_json(const GgufModel& model, std::string_view name,
+                                           ConceptType type) {
+  const GgufValues& values = model.file.values;
+  const std::string key = model.key(name);
+  if (type == ConceptType::number) {
+    MOEC_ASSIGN(const auto value, model.number(name));
+    return value ? std::optional(fmt::format("{}", *value)) : std::nullopt;
+  }
+  if (type == ConceptType::boolean) {
+    MOEC_ASSIGN(const auto value, values.find<bool>(key));
+    return value ? std::optional(fmt::format("{}", *value)) : std::nullopt;
+  }
+  MOEC_ASSIGN(const auto value, values.find<uint32_t>(key));
+  return value ? std::optional(fmt::format("{}", *value)) : std::nullopt;
+}
+
+Result<std::optional<std::string>> combined(const GgufModel& model, const GgufExpression& from) {
+  MOEC_ASSIGN(const auto left, model.file.values.find<uint32_t>(model.key(from.left)));
+  MOEC_ASSIGN(const auto right, model.file.values.find<uint32_t>(model.key(from.right)));
+  if (!left || !right) return std::nullopt;
+  if (from.op == '-') return fmt::format("{}", int64_t{*left} - int64_t{*right});
+  if (*right != 0 && *left % *right == 0) return fmt::format("{}", *left / *right);
+  return fmt::format("{}", static_cast<double>(*left) / static_cast<double>(*right));
+}
+
+Result<std::optional<std::string>> evaluate(const GgufModel& model, const GgufExpression& from,
+                                            ConceptType type) {
+  if (!from.literal.empty()) return from.literal;
+  return from.op == 0 ? as_json(model, from.left, type) : combined(model, from);
+}
+
+// The number of names is an integer, whatever the concept is.
+ConceptType type_of_keys(const GgufConcept& item, const Concept& meant) {
+  return item.names.empty() ? meant.type : ConceptType::integer;
+}
+
+std::string first_key(const GgufModel& model, const GgufConcept& item) {
+  return model.key(item.from.front().left);
+}
+
+// A value as JSON, and the key or tensor that would tell but is not in the file, so that the value
+// is what llama.cpp takes then; empty where the file tells.
+struct TakenValue {
+  std::string text, absent;
+};
+
+Result<TakenValue> from_keys(const GgufModel& model, const GgufConcept& item,
+                             const Concept& meant) {
+  for (const GgufExpression& from : item.from) {
+    MOEC_ASSIGN(auto value, evaluate(model, from, type_of_keys(item, meant)));
+    if (value && from.literal.empty()) return TakenValue{*std::move(value), ""};
+    if (value)
+      return TakenValue{*std::move(value), fmt::format("key \"{}\"", first_key(model, item))};
+  }
+  return fail("gguf.missing_key",
+              fmt::format("there is no key \"{}\", which gives the {} of the model",
+                          first_key(model, item), meant.name),
+              "Convert the model again with a converter that writes the key.",
+              {.file = model.file.values.file()});
+}
+
+Result<std::string> named(const GgufModel& model, const GgufConcept& item, const Concept& meant,
+                          const std::string& number) {
+  for (const auto& [known, value] : item.names)
+    if (number == std::to_string(known)) return to_string(value);
+  if (item.otherwise) return to_string(*item.otherwise);
+  return fail("gguf.value",
+              fmt::format("{} is {}, for which the family {} has no {}", first_key(model, item),
+                          number, model.family.model_type, meant.name),
+              "Give the Hugging Face checkpoint of the model.", {.file = model.file.values.file()});
+}
+
+bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
+  return std::any_of(
+      model.file.tensors.begin(), model.file.tensors.end(), [&](const GgufTensor& found) {
+        return found.name.starts_with("blk.") && found.name.ends_with("." + std::string(tensor));
+      });
+}
+
+Result<TakenValue> value_of(const GgufModel& model, const GgufConcept& item, const Concept& meant) {
+  if (item.is) return TakenValue{to_string(*item.is), ""};
+  if (!item.has.empty() && has_in_a_layer(model, item.has)) return TakenValue{"true", ""};
+  if (!item.has.empty()) return TakenValue{"false", fmt::format("tensor \"{}\"", item.has)};
+  MOEC_ASSIGN(TakenValue value, from_keys(model, item, meant));
+  if (!item.names.empty()) {
+    MOEC_ASSIGN(value.text, named(model, item, meant, value.text));
+  } else if (item.zero && value.text == "0") {
+    value.text = fmt::format("{}", *item.zero);
+  }
+  return value;
+}
+
+Result<std::string> vocabulary_size(const GgufModel& model) {
+  const GgufValues& values = model.file.values;
+  MOEC_ASSIGN(const auto size, values.find<uint32_t>(model.key("vocab_size")));
+  if (size) return std::to_string(*size);
+  const auto tokens = values.keys().find("tokenizer.ggml.tokens");
+  if (tokens != values.keys().end() && tokens->second.is_array)
+    return std::to_string(tokens->second.count);
+  return fail("gguf.missing_key",
+              fmt::format("neither \"{}\" nor \"tokenizer.ggml.tokens\" is there, which give the "
+                          "size of the vocabulary",
+                          model.key("vocab_size")),
+              "Convert the model again.", {.file = values.file()});
+}
+
+// ---- The config --------------------------------------------------------------------------------
+
+class ConfigWriter {
+ public:
+  explicit ConfigWriter(const GgufModel& model) : model_(model) {}
+
+  Result<GgufConfig> run(const ReadFloats& read) {
+    entries_["model_type"] = fmt::format("\"{}\"", model_.family.model_type);
+    MOEC_ASSIGN(const std::string vocabulary, vocabulary_size(model_));
+    MOEC_TRY(set_concept("vocab", vocabulary));
+    MOEC_TRY(set_concept("tied_head", model_.find("output.weight") ? "false" : "true"));
+    for (const auto& [name, item] : model_.architecture.concepts)
+      if (item.unread.empty()) MOEC_TRY(take(name, item));
+    MOEC_ASSIGN(entries_["rope_parameters"], rope_text(model_, read));
+    MOEC_ASSIGN(const auto eos, model_.file.values.find<uint32_t>("tokenizer.ggml.eos_token_id"));
+    if (eos) entries_["eos_token_id"] = std::to_string(*eos);
+    std::vector<std::string> lines;
+    for (const auto& [key, value] : entries_)
+      lines.push_back(fmt::format("\"{}\": {}", key, value));
+    return GgufConfig{fmt::format("{{{}}}", fmt::join(lines, ",\n")), std::move(warnings_)};
+  }
+
+ private:
+  Status take(const std::string& name, const GgufConcept& item) {
+    const Concept* meant = find_concept(name);
+    const auto rule = model_.family.concepts.find(name);
+    const bool read = rule != model_.family.concepts.end() && !rule->second.keys.empty();
+    if (meant == nullptr || (!read && item.as.empty())) return {};
+    MOEC_ASSIGN(const TakenValue value, value_of(model_, item, *meant));
+    if (!value.absent.empty() && read) warn_of_default(rule->second, value);
+    return set(item.as.empty() ? rule->second.keys.front() : item.as, value.text);
+  }
+
+  // A file that leaves something out may do so because its converter did not know it.
+  void warn_of_default(const ConceptRule& rule, const TakenValue& value) {
+    if (!rule.fallback || rule.fallback->is_null() || same_value(*rule.fallback, value.text))
+      return;
+    warnings_.push_back(
+        {Severity::warning,
+         "gguf.absent",
+         fmt::format("there is no {}: \"{}\" is {}, as llama.cpp computes it; in models of the "
+                     "family {} it is {} by default",
+                     value.absent, rule.keys.front(), value.text, model_.family.model_type,
+                     to_string(*rule.fallback)),
+         "compare the model with its Hugging Face checkpoint",
+         {.file = model_.file.values.file()}});
+  }
+
+  static bool same_value(const JsonValue& known, const std::string& text) {
+    const auto value = parse_json(text, {});
+    return value && (*value == known || (value->number() && value->number() == known.number()));
+  }
+
+  Status set_concept(std::string_view name, const std::string& value) {
+    const auto rule = model_.family.concepts.find(name);
+    if (rule == model_.family.concepts.end() || rule->second.keys.empty()) return {};
+    return set(rule->second.keys.front(), value);
+  }
+
+  // Two concepts may share a key of the config.
+  Status set(const std::string& key, const std::string& value) {
+    const auto [entry, is_new] = entries_.emplace(key, value);
+    if (is_new || entry->second == value) return {};
+    return fail("gguf.conflict",
+                fmt::format("\"{}\" would have to be {} and {}: the family {} has no word for it",
+                            key, entry->second, value, model_.family.model_type),
+                "Give the Hugging Face checkpoint of the model.",
+                {.file = model_.file.values.file()});
+  }
+
+  const GgufModel& model_;
+  std::map<std::string, std::string> entries_;
+  Diagnostics warnings_;
+};
+
+}  // namespace
+
+Result<GgufConfig> gguf_config(const GgufModel& model, const ReadFloats& read) {
+  return ConfigWriter(model).run(read);
+}
+
+}  // namespace moec

@@ -1,0 +1,88 @@
+#include "frontends/sources/gguf/gguf_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace moec {
+namespace {
+
+Result<bool> fits(const GgufFamily& family, const GgufArchitecture& architecture,
+                  const GgufValues& values) {
+  for (const auto& [name, wanted] : family.when) {
+    const std::string key = architecture.name + "." + name;
+    if (!values.has(key)) return false;
+    if (!wanted) continue;
+    MOEC_ASSIGN(const uint32_t found, values.get<uint32_t>(key));
+    if (found != *wanted) return false;
+  }
+  return true;
+}
+
+Status check_only(const GgufFamily& family, const GgufArchitecture& architecture,
+                  const GgufValues& values) {
+  for (const auto& [name, accepted] : family.only) {
+    const std::string key = architecture.name + "." + name;
+    MOEC_ASSIGN(const auto found, values.find<uint32_t>(key));
+    if (!found || std::find(accepted.begin(), accepted.end(), *found) != accepted.end()) continue;
+    return fail("gguf.family",
+                fmt::format("{} is {}; llama.cpp computes this otherwise than models of the family "
+                            "{} do, so the file's weights belong to another model",
+                            key, *found, family.family),
+                "Give the Hugging Face checkpoint of the model.", {.file = values.file()});
+  }
+  return {};
+}
+
+tl::unexpected<Diagnostics> no_family(const GgufArchitecture& architecture,
+                                      const GgufValues& values) {
+  std::vector<std::string> keys;
+  for (const GgufFamily& family : architecture.families)
+    for (const auto& [name, wanted] : family.when)
+      keys.push_back(fmt::format("{}.{} {}", architecture.name, name,
+                                 wanted ? std::to_string(*wanted) : "with any value"));
+  return fail("gguf.family",
+              fmt::format("the keys tell no family: needed is {}", fmt::join(keys, " or ")),
+              "Convert the model again with a converter that writes the key: without it the file "
+              "computes something else than the model.",
+              {.file = values.file()});
+}
+
+}  // namespace
+
+const GgufTensor* GgufModel::find(std::string_view tensor) const {
+  const auto found = std::find_if(file.tensors.begin(), file.tensors.end(),
+                                  [&](const GgufTensor& each) { return each.name == tensor; });
+  return found == file.tensors.end() ? nullptr : &*found;
+}
+
+Result<std::optional<float>> GgufModel::number(std::string_view name) const {
+  MOEC_ASSIGN(const auto value, file.values.find<float>(key(name)));
+  if (!value || std::isfinite(*value)) return value;
+  return fail("gguf.value", fmt::format("{} is {}", key(name), *value),
+              "The file is damaged: fetch it again.", {.file = file.values.file()});
+}
+
+Result<GgufModel> identify(const Gguf& file) {
+  MOEC_ASSIGN(const std::string_view name,
+              file.values.get<std::string_view>("general.architecture"));
+  auto found = find_gguf_architecture(name);
+  if (!found) {
+    found.error().front().place.file = file.values.file();
+    return fail(std::move(found.error()));
+  }
+  const GgufArchitecture& architecture = **found;
+  for (const GgufFamily& family : architecture.families) {
+    MOEC_ASSIGN(const bool chosen, fits(family, architecture, file.values));
+    if (!chosen) continue;
+    MOEC_TRY(check_only(family, architecture, file.values));
+    MOEC_ASSIGN(const Family* described, find_family(family.family));
+    return GgufModel{file, architecture, *described};
+  }
+  return no_family(architecture, file.values);
+}
+
+}  // namespace moec

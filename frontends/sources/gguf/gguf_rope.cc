@@ -1,0 +1,174 @@
+#include "frontends/sources/gguf/gguf_rope.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "frontends/sources/hf/config_rope.h"
+
+namespace moec {
+namespace {
+
+class RopeWriter {
+ public:
+  RopeWriter(const GgufModel& model, const ReadFloats& read)
+      : model_(model), values_(model.file.values), read_(read) {}
+
+  Result<std::string> run() {
+    MOEC_TRY(check_dims());
+    MOEC_ASSIGN(const float base, number("rope.freq_base", 10000));
+    set("rope_theta", base);
+    MOEC_ASSIGN(const std::string type, scaling_type());
+    if (type == "linear") MOEC_TRY(take_linear());
+    if (type == "yarn") MOEC_TRY(take_yarn());
+    if (type != "yarn") MOEC_TRY(take_factors(type == "longrope"));
+    std::vector<std::string> members;
+    for (const auto& [key, value] : members_)
+      members.push_back(fmt::format("\"{}\": {}", key, value));
+    return fmt::format("{{{}}}", fmt::join(members, ", "));
+  }
+
+ private:
+  template <class T>
+  void set(const std::string& key, const T& value) {
+    members_[key] = fmt::format("{}", value);
+  }
+  void set_type(std::string_view type) { members_["rope_type"] = fmt::format("\"{}\"", type); }
+
+  Result<float> number(std::string_view name, float otherwise) {
+    MOEC_ASSIGN(const auto value, model_.number(name));
+    return value.value_or(otherwise);
+  }
+  Result<uint32_t> integer(std::string_view name, uint32_t otherwise) {
+    MOEC_ASSIGN(const auto value, values_.find<uint32_t>(model_.key(name)));
+    return value.value_or(otherwise);
+  }
+
+  tl::unexpected<Diagnostics> refuse(std::string cause) const {
+    return fail("gguf.rope", std::move(cause), "Give the Hugging Face checkpoint of the model.",
+                {.file = values_.file()});
+  }
+
+  // The dims of a head, where all of them rotate.
+  Status check_dims() {
+    if (!model_.architecture.rotates_heads) return {};
+    MOEC_ASSIGN(const auto hidden, values_.get<uint32_t>(model_.key("embedding_length")));
+    MOEC_ASSIGN(const auto heads, values_.get<uint32_t>(model_.key("attention.head_count")));
+    MOEC_ASSIGN(const uint32_t dims,
+                integer("attention.key_length", heads == 0 ? 0 : hidden / heads));
+    MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", dims));
+    if (rotated == dims) return {};
+    return refuse(fmt::format("{} is {}; in this architecture all {} dims of a head rotate",
+                              model_.key("rope.dimension_count"), rotated, dims));
+  }
+
+  // Files from before rope.scaling.type state a factor alone.
+  Result<std::string> scaling_type() {
+    set_type("default");
+    MOEC_ASSIGN(const auto type, values_.find<std::string_view>(model_.key("rope.scaling.type")));
+    if (!type) {
+      const bool scaled = values_.has(model_.key("rope.scaling.factor")) ||
+                          values_.has(model_.key("rope.scale_linear"));
+      return std::string(scaled ? "linear" : "none");
+    }
+    for (const char* known : {"none", "linear", "yarn", "longrope"})
+      if (*type == known) return std::string(known);
+    return refuse(fmt::format("{} is \"{}\"; known are none, linear, yarn and longrope",
+                              model_.key("rope.scaling.type"), printable(*type, 40)));
+  }
+
+  Result<float> factor() {
+    MOEC_ASSIGN(const float old, number("rope.scale_linear", 1));
+    return number("rope.scaling.factor", old);
+  }
+
+  Status take_linear() {
+    MOEC_ASSIGN(const float by, factor());
+    if (by == 1) return {};
+    set_type("linear");
+    set("factor", by);
+    return {};
+  }
+
+  Status take_yarn() {
+    set_type("yarn");
+    MOEC_ASSIGN(const float by, factor());
+    MOEC_ASSIGN(const uint32_t context, integer("context_length", 0));
+    MOEC_ASSIGN(const uint32_t original, integer("rope.scaling.original_context_length", context));
+    MOEC_ASSIGN(const float fast, number("rope.scaling.yarn_beta_fast", 32));
+    MOEC_ASSIGN(const float slow, number("rope.scaling.yarn_beta_slow", 1));
+    set("factor", by);
+    set("original_max_position_embeddings", original);
+    set("beta_fast", fast);
+    set("beta_slow", slow);
+    if (!model_.architecture.yarn_rounds) members_["truncate"] = "false";
+    return model_.family.axes.attention == AttentionKind::mla ? take_latent_yarn()
+                                                              : take_attention_factor(by);
+  }
+
+  // llama.cpp multiplies the scores by (1 + multiplier · ln factor)² and leaves cos and sin as they
+  // are: in configs, mscale = mscale_all_dim = 10 · multiplier.
+  Status take_latent_yarn() {
+    MOEC_ASSIGN(const float multiplier, number("rope.scaling.yarn_log_multiplier", 0));
+    if (multiplier == 0) {
+      set("attention_factor", 1);
+      return {};
+    }
+    const float mscale = multiplier * 10;
+    set("mscale", mscale);
+    set("mscale_all_dim", mscale);
+    return {};
+  }
+
+  // What cos and sin are multiplied by besides 1 + 0.1 · ln factor.
+  Status take_attention_factor(float by) {
+    MOEC_ASSIGN(const float more, number("rope.scaling.attn_factor", 1));
+    if (more != 1) set("attention_factor", double{more} * (1 + 0.1 * std::log(double{by})));
+    return {};
+  }
+
+  Result<std::string> factors_of(const GgufTensor& tensor) {
+    MOEC_ASSIGN(const std::vector<float> factors, read_(tensor));
+    return fmt::format("[{}]", fmt::join(factors, ", "));
+  }
+
+  Status take_factors(bool needed) {
+    const GgufTensor* both = model_.find(kGgufRopeFactors);
+    const GgufTensor* brief = both ? both : model_.find("rope_factors_short.weight");
+    const GgufTensor* wide = both ? both : model_.find("rope_factors_long.weight");
+    if (brief == nullptr || wide == nullptr)
+      return needed ? Status(refuse("the factors of the rotation, rope_factors_short.weight and "
+                                    "rope_factors_long.weight, are not there"))
+                    : Status();
+    if (members_["rope_type"] != "\"default\"")
+      return refuse("the rotation is scaled by a factor, and by those of a tensor as well");
+    set_type(kFrequencyDivisors);
+    MOEC_ASSIGN(members_["short_factor"], factors_of(*brief));
+    MOEC_ASSIGN(members_["long_factor"], factors_of(*wide));
+    MOEC_ASSIGN(const float amplitude, number("rope.scaling.attn_factor", 1));
+    set("short_mscale", amplitude);
+    set("long_mscale", amplitude);
+    MOEC_ASSIGN(const uint32_t context, integer("context_length", 0));
+    MOEC_ASSIGN(const uint32_t original, integer("rope.scaling.original_context_length", context));
+    set("original_max_position_embeddings", original);
+    return {};
+  }
+
+  const GgufModel& model_;
+  const GgufValues& values_;
+  const ReadFloats& read_;
+  std::map<std::string, std::string> members_;
+};
+
+}  // namespace
+
+Result<std::string> rope_text(const GgufModel& model, const ReadFloats& read) {
+  return RopeWriter(model, read).run();
+}
+
+}  // namespace moec

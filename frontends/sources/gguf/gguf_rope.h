@@ -1,0 +1,16 @@
+// The rotation that the keys of a GGUF file describe, as the object `rope_parameters` of a config.
+#pragma once
+
+#include <string>
+
+#include "frontends/sources/gguf/gguf_model.h"
+
+namespace moec {
+
+// llama.cpp knows the types none, linear, yarn and longrope, and takes factors of each frequency
+// from the tensors rope_freqs, rope_factors_short and rope_factors_long (Llama 3's scaling is
+// stored as such factors only). Errors: gguf.missing_key, gguf.key_type, gguf.rope, those of
+// `read`.
+Result<std::string> rope_text(const GgufModel& model, const ReadFloats& read);
+
+}  // namespace moec

@@ -1,0 +1,128 @@
+#include "frontends/sources/hf/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+
+#include "frontends/sources/hf/config.h"
+#include "frontends/sources/hf/tensor_check.h"
+#include "ir/base/regular_file.h"
+#include "models/shards/check_model.h"
+#include "models/tensors/ignored_tensors.h"
+
+namespace moec {
+namespace {
+
+void append(Diagnostics& to, Diagnostics from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+// Tensors that the table cannot represent would otherwise be dropped silently.
+void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
+  for (const auto& [name, why] : weights.not_representable)
+    if (ignoring_pattern(checkpoint.config, name) == nullptr)
+      checkpoint.warnings.push_back({Severity::warning,
+                                     "hf.tensor.left_out",
+                                     "this tensor is not used: " + why,
+                                     {},
+                                     {.tensor = name}});
+}
+
+// The pattern with "N" for each of its numbers, so that those of many experts are one.
+std::string without_numbers(std::string_view pattern) {
+  std::string text;
+  for (const char c : pattern) {
+    const bool is_digit = c >= '0' && c <= '9', begins = text.empty() || text.back() == '.';
+    if (is_digit && (begins || text.ends_with(".N"))) {
+      if (begins) text += 'N';
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// Of a model that has towers for images or sound the text model alone is taken.
+void note_left_out(const FolderWeights& weights, const Family& family, Checkpoint& checkpoint) {
+  if (!family.outer) return;
+  std::map<std::string, size_t> ignored;
+  for (const auto& [name, range] : weights.table.tensors)
+    if (const std::string* pattern = ignoring_pattern(checkpoint.config, name))
+      ++ignored[without_numbers(*pattern)];
+  std::string parts;
+  for (const auto& [pattern, count] : ignored)
+    parts += fmt::format("{}{} ({} tensors)", parts.empty() ? "" : ", ", pattern, count);
+  checkpoint.warnings.push_back(
+      {Severity::note,
+       "hf.text_model",
+       fmt::format("of the model \"{}\" the text model is taken; left out: {}",
+                   family.outer->model_type, parts.empty() ? "nothing" : parts),
+       {},
+       {}});
+}
+
+// A file that is no config has everything of its model in it, as GGUF files do: those beside it do
+// not belong to it.
+bool is_one_file(const std::string& source) {
+  std::error_code error;
+  return !source.ends_with(".json") && std::filesystem::is_regular_file(source, error);
+}
+
+}  // namespace
+
+std::string config_path(const std::string& source) {
+  return source.ends_with(".json") || is_one_file(source) ? source : source + "/config.json";
+}
+
+std::string source_folder(const std::string& source) {
+  if (is_one_file(source)) return source;
+  return std::filesystem::path(config_path(source)).parent_path().string();
+}
+
+Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
+  const std::string path = config_path(source);
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
+  return read_config(text, path, user_family);
+}
+
+Result<ExplainedConfig> explain_config_of(const std::string& source, const Family* user_family) {
+  const std::string path = config_path(source);
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
+  return explain_config(text, path, user_family);
+}
+
+Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same,
+                                   const Family* user_family) {
+  MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
+  MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
+  resolve_names(*config.family, weights, config.model);
+  MOEC_TRY(untie_own_head(config.model, weights.table, same, config.warnings));
+  Diagnostics findings = check_model(config.model);
+  if (findings.empty()) findings = check_tensors(config, weights);
+  if (!findings.empty()) {
+    for (Diagnostic& finding : findings)
+      if (finding.place.file.empty()) finding.place.file = folder;
+    return fail(std::move(findings));
+  }
+  Checkpoint checkpoint{std::move(config.model), {}, std::move(config.warnings)};
+  append(checkpoint.warnings, std::move(weights.warnings));
+  warn_of_unrepresentable_tensors(weights, checkpoint);
+  note_left_out(weights, *config.family, checkpoint);
+  checkpoint.weights = std::move(weights.table);
+  return checkpoint;
+}
+
+Result<ModelConfig> open_config(const std::string& source, const Family* user_family) {
+  MOEC_ASSIGN(HfConfig config, read_config_of(source, user_family));
+  if (Diagnostics findings = check_model(config.model); !findings.empty())
+    return fail(std::move(findings));
+  return std::move(config.model);
+}
+
+Result<Family> read_family_file(const std::string& path) {
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
+  return load_family(text, path);
+}
+
+}  // namespace moec

@@ -1,0 +1,343 @@
+#include "frontends/sources/hf/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontends/sources/hf/absent_keys.h"
+#include "frontends/sources/hf/config_attention.h"
+#include "frontends/sources/hf/config_labels.h"
+#include "frontends/sources/hf/config_layers.h"
+#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/hf/config_storage.h"
+#include "frontends/sources/hf/infinities.h"
+#include "frontends/sources/hf/inner_keys.h"
+#include "frontends/sources/hf/role_choices.h"
+#include "models/shards/check_model.h"
+
+namespace moec {
+namespace {
+
+// Parses a name of an enum; where the descriptor restricts the names (`only`), others are errors.
+template <class E>
+E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
+            std::string_view code, std::string_view what) {
+  const std::vector<std::string>& only =
+      reader.family().concepts.at(std::string(concept_name)).only;
+  std::string key = reader.key_of(concept_name);
+  std::optional<E> parsed = parse_enum<E>(value);
+  if (!parsed) {
+    auto names = enum_names(E{});
+    reader.error(std::string(code),
+                 fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
+                             key, fmt::join(names, ", ")),
+                 reader.at(concept_name));
+  } else if (!only.empty() && std::find(only.begin(), only.end(), value) == only.end()) {
+    reader.error("hf.config.unsupported_value",
+                 fmt::format("\"{}\" is \"{}\"; for the family {} it must be {}", key, value,
+                             reader.family().model_type, fmt::join(only, " or ")),
+                 reader.at(concept_name));
+  }
+  return parsed.value_or(E{});
+}
+
+// Some configs give the channels of the heads a second time.
+void check_inner(ConfigReader& reader, const RecurrentConfig& recurrent) {
+  const std::optional<int64_t> inner = reader.optional_integer("mixer_inner");
+  const int64_t of_heads = recurrent.value_heads * recurrent.value_dim;
+  if (!inner || *inner == of_heads) return;
+  reader.error(
+      "hf.config.conflict",
+      fmt::format("{} heads of {} (\"{}\") are {} channels, and by \"{}\" they are {}",
+                  recurrent.value_heads, recurrent.value_dim, reader.key_of("mixer_value_dim"),
+                  of_heads, reader.key_of("mixer_expand"), *inner),
+      reader.at("mixer_value_dim"), "Correct the wrong one.");
+}
+
+// The sizes of mixers that are no attention. A family without them has none.
+std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidden) {
+  const MixerKind kind = reader.family().axes.mixer;
+  if (kind == MixerKind::attention) return std::nullopt;
+  RecurrentConfig recurrent;
+  recurrent.taps = reader.integer("mixer_taps");
+  recurrent.bias = reader.boolean("mixer_bias");
+  recurrent.map_bias = reader.boolean("mixer_map_bias");
+  recurrent.channels = hidden;
+  if (kind == MixerKind::short_conv) return recurrent;
+  recurrent.key_heads = reader.integer("mixer_key_heads");
+  recurrent.value_heads = reader.integer("mixer_value_heads");
+  recurrent.key_dim = reader.integer("mixer_key_dim");
+  recurrent.value_dim = reader.integer("mixer_value_dim");
+  recurrent.channels =
+      2 * recurrent.key_heads * recurrent.key_dim + recurrent.value_heads * recurrent.value_dim;
+  check_inner(reader, recurrent);
+  const double least = reader.number("least_log_decay", 0);
+  if (kind == MixerKind::kimi_delta && reader.boolean("use_least_log_decay"))
+    recurrent.least_log_decay = least;
+  return recurrent;
+}
+
+// Whether the router selects groups of experts first; with the method "greedy" it does not.
+bool in_groups(ConfigReader& reader) {
+  const std::string method = reader.name("choice_method");
+  return method.empty() ||
+         read_name<ChoiceMethod>(reader, "choice_method", method, "hf.config.unknown_choice",
+                                 "choice method") != ChoiceMethod::greedy;
+}
+
+// A number of groups where they are in use. Some classes have no default: a model that needs the
+// number cannot be built without it.
+int64_t group_count(ConfigReader& reader, std::string_view concept_name, bool in_use) {
+  const std::optional<int64_t> count = reader.optional_integer(concept_name);
+  if (!count && in_use && reader.family().concepts.count(concept_name) > 0)
+    reader.error("hf.config.missing_key",
+                 fmt::format("experts are chosen in groups, and \"{}\" is not given",
+                             reader.key_of(concept_name)),
+                 reader.at(concept_name), "Add the key with its number.");
+  return in_use ? count.value_or(1) : 1;
+}
+
+Router read_routing(ConfigReader& reader) {
+  const FamilyAxes& axes = reader.family().axes;
+  Router routing;
+  routing.score = read_name<Score>(reader, "score", reader.name("score"), "hf.config.unknown_score",
+                                   "scoring function");
+  routing.top_k = reader.integer("top_k");
+  bool renorm = reader.boolean("renorm", true) && routing.score != Score::softmax_selected;
+  routing.renorm = renorm ? axes.moe.renorm : Renorm::none;
+  routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
+  if (routing.score == Score::sparsemixer) routing.eps = reader.number("mixer_eps", 0);
+  routing.scale = reader.number("routed_scale", 1);
+  const bool grouped = in_groups(reader);
+  routing.groups = group_count(reader, "groups", grouped);
+  routing.groups_kept = group_count(reader, "groups_kept", grouped);
+  routing.group_score = axes.moe.group_score;
+  return routing;
+}
+
+MoeConfig read_moe(ConfigReader& reader) {
+  MoeConfig moe;
+  if (!reader.family().has_experts()) return moe;
+  moe.experts = reader.integer("experts");
+  moe.expert_ff = reader.integer("expert_ff");
+  moe.latent = reader.optional_integer("expert_latent").value_or(0);
+  moe.routing = read_routing(reader);
+  moe.router_bias = reader.boolean("router_bias");
+  if (reader.family().axes.moe.router == RouterKind::carried_mlp)
+    moe.router_hidden = reader.integer("router_hidden");
+  moe.router_normed = reader.family().axes.moe.router == RouterKind::normed;
+  moe.null_slots = reader.integer("null_slots");
+  moe.choice_bias = reader.boolean("choice_bias");
+  moe.expert_biases = reader.boolean("expert_biases");
+  moe.weight_on = reader.family().axes.moe.routed_weight;
+  moe.gate_up_order = reader.family().axes.moe.gate_up_order;
+  SharedExpert shared = reader.family().axes.moe.shared_expert;
+  if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
+  moe.shared_gated = shared == SharedExpert::sigmoid_gated;
+  moe.parts_normed = shared == SharedExpert::normed;
+  return moe;
+}
+
+// Numbers that a placeholder stands for.
+struct Numbered {
+  std::string_view placeholder;
+  int64_t first = 0, count = 0;
+};
+
+// Expands patterns of the descriptor: one copy for each of the numbers where they have the
+// placeholder, else themselves.
+std::vector<std::string> spell_out(const std::vector<std::string>& patterns, Numbered numbered) {
+  std::vector<std::string> all;
+  for (const std::string& pattern : patterns) {
+    const size_t at = pattern.find(numbered.placeholder);
+    if (at == std::string::npos) all.push_back(pattern);
+    for (int64_t i = 0; at != std::string::npos && i < numbered.count; ++i)
+      all.push_back(std::string(pattern).replace(at, numbered.placeholder.size(),
+                                                 std::to_string(numbered.first + i)));
+  }
+  return all;
+}
+
+TensorNames first_names(ConfigReader& reader, const ModelConfig& model) {
+  const Family& family = reader.family();
+  TensorNames names;
+  for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
+  // Only the files show how matrices are stored (resolve_names decides); until they are read, the
+  // usual way is assumed.
+  for (const RoleChoice& choice : role_choices())
+    if (names.has(choice.usual.front()))
+      for (const std::string_view role : choice.other) names.by_role.erase(std::string(role));
+  const Numbered mtp{kMtpLayer, std::ssize(model.layers), reader.integer("mtp_layers")};
+  const Numbered further{kFurtherExpert, model.moe.experts, reader.integer("further_experts")};
+  for (const auto& [pattern, why] : family.ignored_tensors)
+    for (std::string& ignored : spell_out(spell_out({pattern}, mtp), further))
+      names.ignored.push_back(std::move(ignored));
+  return names;
+}
+
+Gating read_gating(ConfigReader& reader) {
+  std::string name = reader.name("activation");
+  if (name == "swish") name = "silu";  // two names of one function
+  if (name == "gelu_pytorch_tanh") name = "gelu_tanh";
+  const auto activation = read_name<Activation>(reader, "activation", name,
+                                                "hf.config.unknown_activation", "activation");
+  const double limit = reader.number("swiglu_limit", 0), alpha = reader.number("swiglu_alpha", 0);
+  Gating gating{activation};
+  if (activation == Activation::clamped_swiglu) gating = {activation, limit, alpha};
+  const MlpKind kind = reader.family().axes.mlp;
+  if (gating.has_gate() != (kind == MlpKind::gated))
+    reader.error(
+        "hf.config.unsupported_value",
+        fmt::format("\"{}\" is \"{}\", which is not supported in MLPs {} a gate, such as "
+                    "those of the family {}",
+                    reader.key_of("activation"), name, kind == MlpKind::gated ? "with" : "without",
+                    reader.family().model_type),
+        reader.at("activation"));
+  return gating;
+}
+
+// With fewer keys than an indexer chooses, attention sees all of them. The indexer itself is not
+// built, so that is the longest text.
+void limit_to_chosen_keys(ConfigReader& reader, ModelConfig& model) {
+  if (reader.family().concepts.count("chosen_keys") == 0) return;
+  for (const char* factor : {"chosen_blocks", "block_keys"}) reader.optional_integer(factor);
+  const int64_t chosen = reader.integer("chosen_keys");
+  if (!has_indexed_layers(reader) || chosen >= model.max_positions) return;
+  const bool in_blocks = reader.family().concepts.count("chosen_blocks") > 0;
+  const char* const said = in_blocks ? "chosen_blocks" : "chosen_keys";
+  reader.remark("hf.config.indexer",
+                fmt::format("beyond {} tokens (\"{}\") attention sees those that an indexer "
+                            "chooses, which is not supported: this is the longest context",
+                            chosen, reader.key_of(said)),
+                reader.at(said));
+  model.max_positions = chosen;
+}
+
+ModelConfig read_model(ConfigReader& reader) {
+  ModelConfig model;
+  model.family = reader.family().model_type;
+  model.head.task = reader.family().axes.task;
+  if (model.head.task == Task::token_classification) model.head.labels = read_labels(reader);
+  model.hidden = reader.integer("hidden");
+  model.vocab = reader.integer("vocab");
+  model.max_positions = reader.integer("max_positions");
+  model.norm.kind = reader.family().axes.norm;
+  model.norm.eps = reader.number("norm_eps");
+  model.stream.residual = reader.family().axes.residual;
+  model.stream.embedding_scale = reader.number("embedding_scale", 1);
+  model.stream.residual_scale = reader.number("residual_scale", 1);
+  model.stream.post_norms = reader.family().axes.block == BlockKind::sandwich;
+  model.stream.layer_scale = reader.boolean("layer_scale");
+  model.head.divisor = reader.number("logits_divisor", 1);
+  model.head.softcap = reader.optional_number("logits_softcap").value_or(0);
+  model.mlp.gating = read_gating(reader);
+  model.mlp.bias = reader.boolean("mlp_bias");
+  model.mlp.ff = reader.optional_integer("dense_ff").value_or(0);
+  model.head.tied = reader.boolean("tied_head");
+  model.head.bias = reader.boolean("head_bias");
+  model.recurrent = read_recurrent(reader, model.hidden);
+  model.moe = read_moe(reader);
+  const int64_t positions = model.max_positions;
+  limit_to_chosen_keys(reader, model);
+  read_attention(reader, {read_layers(reader, model), positions}, model);
+  model.stored = read_storage(reader);
+  model.names = first_names(reader, model);
+  // Each packed matrix comes with a tensor of its sizes, which the config implies already.
+  if (model.stored.coding == WeightCoding::int4_groups)
+    model.names.ignored.emplace_back("*.weight_shape");
+  if (model.head.tied && model.names.has("lm_head"))
+    for (const std::string& head : reader.family().tensors.at("lm_head"))
+      model.names.ignored.push_back(head);
+  return model;
+}
+
+Result<std::string> model_type_of(const JsonValue& root, const JsonSource& source) {
+  const JsonValue* type = root.find("model_type");
+  if (type != nullptr && type->string() != nullptr) return *type->string();
+  return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
+              "Give the config.json of a Hugging Face checkpoint.", {.file = source.file});
+}
+
+Result<const Family*> choose_family(const std::string& type, const JsonSource& source,
+                                    const Family* user_family) {
+  if (user_family != nullptr) {
+    if (const Family* family = family_for(*user_family, type)) return family;
+    return fail("hf.family.mismatch",
+                fmt::format("the family file describes \"{}\", the config is of \"{}\"",
+                            user_family->model_type, printable(type, 60)),
+                "Give the family file that belongs to this checkpoint, or none.",
+                {.file = source.file});
+  }
+  Result<const Family*> family = find_family(type);
+  if (!family) family.error().front().place.file = source.file;
+  return family;
+}
+
+// The object of a config that the family describes.
+Result<const JsonValue*> text_config(const JsonValue& root, const Family& family,
+                                     std::string_view text, const JsonSource& source) {
+  if (!family.outer) return &root;
+  const JsonValue* inside = root.find(family.outer->key);
+  if (inside == nullptr || inside->object() == nullptr)
+    return fail("hf.config.missing_key",
+                fmt::format("a config of \"{}\" has the text model as the object \"{}\", and "
+                            "this one has none",
+                            family.outer->model_type, family.outer->key),
+                "Give the config.json of a whole checkpoint.", {.file = source.file});
+  const JsonValue* type = inside->find("model_type");
+  if (type == nullptr || (type->string() != nullptr && describes(family, *type->string())))
+    return inside;
+  return fail("hf.family.unsupported",
+              fmt::format("the text model inside of \"{}\" is {}; the one that is supported there "
+                          "is \"{}\"",
+                          family.outer->model_type, to_string(*type, 60), family.model_type),
+              kMendConfig, json_place(text, source, type->offset));
+}
+
+// A model that contradicts itself may do so because of a key that the config leaves out.
+Diagnostics check_with_defaults(const HfConfig& config) {
+  Diagnostics findings = check_model(config.model);
+  for (Diagnostic& finding : findings)
+    finding.next_step.insert(
+        0, absent_keys_of_finding({*config.family, config.concepts}, finding.code));
+  return findings;
+}
+
+}  // namespace
+
+Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
+                                       const Family* user_family) {
+  JsonSource source{.file = file};
+  MOEC_ASSIGN(JsonValue root, parse_json(with_infinities(text), source));
+  if (root.object() == nullptr)
+    return fail("hf.config.not_object", "the config is not a JSON object",
+                "give the config.json of a checkpoint", {.file = file});
+  ExplainedConfig explained;
+  HfConfig& config = explained.config;
+  MOEC_ASSIGN(const std::string type, model_type_of(root, source));
+  MOEC_ASSIGN(config.family, choose_family(type, source, user_family));
+  MOEC_ASSIGN(const JsonValue* inside, text_config(root, *config.family, text, source));
+  MOEC_ASSIGN(const JsonValue opened, with_inner_keys(*inside, *config.family, text, source));
+  ConfigReader reader(text, source, opened, *config.family, inside == &root ? nullptr : &root);
+  config.model = read_model(reader);
+  reader.check_other_keys();
+  explained.errors = reader.take_errors();
+  config.warnings = reader.take_warnings();
+  config.concepts = reader.concepts();
+  config.other_keys = reader.other_keys();
+  if (explained.errors.empty()) explained.errors = check_with_defaults(config);
+  for (Diagnostic& error : explained.errors)
+    if (error.place.file.empty()) error.place.file = file;
+  return explained;
+}
+
+Result<HfConfig> read_config(std::string_view text, const std::string& file,
+                             const Family* user_family) {
+  MOEC_ASSIGN(ExplainedConfig explained, explain_config(text, file, user_family));
+  if (!explained.errors.empty()) return fail(std::move(explained.errors));
+  return std::move(explained.config);
+}
+
+}  // namespace moec

@@ -1,0 +1,208 @@
+#include "frontends/sources/hf/config_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "frontends/sources/hf/config_rope.h"
+#include "models/tensors/mla_form.h"
+#include "models/tensors/rope.h"
+
+namespace moec {
+namespace {
+
+// All heads read one latent. The reference repeats the keys that it makes of it once for each key
+// head of the config, which works out only where every head has its own.
+void check_latent_heads(ConfigReader& reader, const AttentionConfig& attention) {
+  if (attention.kv_heads == attention.heads) return;
+  const JsonValue* given = reader.at("kv_heads");
+  reader.error("hf.config.unsupported_value",
+               fmt::format("{}\"{}\" is {}; with latent attention it must be \"{}\", {}",
+                           given == nullptr ? "by default " : "", reader.key_of("kv_heads"),
+                           attention.kv_heads, reader.key_of("heads"), attention.heads),
+               given, "Set it to the number of heads.");
+}
+
+void read_latent(ConfigReader& reader, AttentionConfig& attention) {
+  check_latent_heads(reader, attention);
+  LatentConfig latent;
+  latent.q_rank = reader.optional_integer("q_rank").value_or(0);
+  latent.kv_rank = reader.integer("kv_rank");
+  latent.shared_dims =
+      attention.rope.style == RopeStyle::none ? attention.head_dim : attention.rope.dims;
+  latent.key_dims = reader.integer("key_dims");
+  latent.value_dims = reader.integer("value_dims");
+  latent.norm_eps = reader.number("latent_norm_eps", 0);
+  const auto score_dims = static_cast<double>(latent.key_dims + latent.shared_dims);
+  attention.scale = rope_score_scale(attention.rope) / std::sqrt(std::max(1.0, score_dims));
+  attention.latent = latent;
+  choose_mla(attention, MlaForm::latent);
+}
+
+std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
+  const QueryTemperature temperature{reader.number("temperature_scale", 0),
+                                     reader.number("temperature_step", 1)};
+  // Configs of the Llama 4 release (2025) have the integer 4 where later ones have true.
+  const JsonValue* said = reader.at("use_temperature");
+  if (said != nullptr && said->integer() != nullptr) {
+    reader.key(reader.key_of("use_temperature"));
+    return *said->integer() != 0 ? std::optional(temperature) : std::nullopt;
+  }
+  return reader.boolean("use_temperature") ? std::optional(temperature) : std::nullopt;
+}
+
+// What of a layer's attention may depend on the layer.
+struct Geometry {
+  std::string layer_type;
+  int64_t kv_heads = 0, head_dim = 0;
+  bool keys_are_values = false;
+  bool operator==(const Geometry&) const = default;
+};
+
+bool sees_all(const LayerConfig& layer) { return layer.window == 0 && layer.chunk == 0; }
+
+// The sizes by layer: those of layers that see all keys may be others, and a config may give them
+// for single layers instead (`attention_by_layer`).
+class GeometryReader {
+ public:
+  explicit GeometryReader(ConfigReader& reader)
+      : reader_(reader),
+        usual_{{}, reader.integer("kv_heads"), reader.integer("head_dim")},
+        full_(usual_) {
+    const std::optional<int64_t> heads = reader.optional_integer("full_kv_heads");
+    full_.head_dim = reader.optional_integer("full_head_dim").value_or(usual_.head_dim);
+    full_.keys_are_values = reader.boolean("full_keys_are_values");
+    if (heads && full_.keys_are_values) full_.kv_heads = *heads;
+    by_layer_ = reader.at("attention_by_layer") != nullptr;
+    for (const JsonMember& member : reader.members("attention_by_layer")) check_member(member);
+  }
+
+  Geometry of(size_t index, const LayerConfig& layer, std::string type) {
+    Geometry own = sees_all(layer) ? full_ : usual_;
+    if (by_layer_) {
+      own.kv_heads = usual_.kv_heads;
+      own.head_dim = usual_.head_dim;
+      for (const JsonMember& member : reader_.members("attention_by_layer"))
+        if (member.key == std::to_string(index)) take(member.value, own);
+    }
+    own.layer_type = std::move(type);
+    return own;
+  }
+
+ private:
+  void check_member(const JsonMember& member) {
+    int64_t layer = -1;
+    const char* end = member.key.data() + member.key.size();
+    const auto [parsed, error] = std::from_chars(member.key.data(), end, layer);
+    if (error != std::errc() || parsed != end || layer < 0 || layer >= reader_.integer("layers"))
+      return refuse(member, "is no layer of the model");
+    if (member.value.object() == nullptr) return refuse(member, "must be an object");
+    for (const JsonMember& field : *member.value.object())
+      if ((field.key != kKeyHeads && field.key != kHeadDim) || field.value.integer() == nullptr ||
+          *field.value.integer() < 1)
+        refuse(field,
+               "is not supported there; known are numbers of head_dim and "
+               "num_key_value_heads");
+  }
+
+  void refuse(const JsonMember& member, std::string_view why) {
+    reader_.error("hf.config.attention_by_layer",
+                  fmt::format("\"{}\" in \"{}\" {}", printable(member.key, 60),
+                              reader_.key_of("attention_by_layer"), why),
+                  &member.value);
+  }
+
+  static void take(const JsonValue& fields, Geometry& own) {
+    const auto number = [&](const char* name, int64_t& into) {
+      const JsonValue* value = fields.find(name);
+      if (value != nullptr && value->integer() != nullptr) into = *value->integer();
+    };
+    number(kKeyHeads, own.kv_heads);
+    number(kHeadDim, own.head_dim);
+  }
+
+  static constexpr const char* kKeyHeads = "num_key_value_heads";
+  static constexpr const char* kHeadDim = "head_dim";
+
+  ConfigReader& reader_;
+  Geometry usual_, full_;
+  bool by_layer_ = false;
+};
+
+// What all layers share.
+AttentionConfig read_usual(ConfigReader& reader) {
+  AttentionConfig attention;
+  attention.heads = reader.integer("heads");
+  attention.qkv_bias = reader.boolean("qkv_bias");
+  attention.o_bias = reader.boolean("o_bias");
+  if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
+  attention.temperature = read_temperature(reader);
+  attention.sinks = reader.boolean("sinks");
+  attention.clip_qkv = reader.optional_number("clip_qkv");
+  if (reader.family().axes.attention_gate == AttentionGate::sigmoid_in_q)
+    attention.projections = Projections::gate_in_q;
+  if (reader.family().axes.attention == AttentionKind::cca)
+    attention.convolved =
+        ConvolvedConfig{reader.integer("channel_taps"), reader.integer("head_taps")};
+  return attention;
+}
+
+AttentionConfig with_geometry(ConfigReader& reader, AttentionConfig attention,
+                              const Geometry& geometry, RopeConfig rope) {
+  attention.kv_heads = geometry.kv_heads;
+  attention.head_dim = attention.value_dim = geometry.head_dim;
+  if (geometry.keys_are_values) attention.projections = Projections::keys_are_values;
+  const auto dims = static_cast<double>(std::max<int64_t>(1, attention.head_dim));
+  attention.scale = reader.number("attention_scale", 1 / std::sqrt(dims));
+  attention.rope = std::move(rope);
+  if (reader.family().axes.attention == AttentionKind::mla) read_latent(reader, attention);
+  return attention;
+}
+
+// The geometry of each layer with attention, or one where no layer has it.
+std::vector<Geometry> geometries(ConfigReader& reader, const AttentionContext& context,
+                                 const ModelConfig& model) {
+  GeometryReader by_layer(reader);
+  std::vector<Geometry> all;
+  for (size_t i = 0; i < context.layer_types.size(); ++i)
+    if (model.layers[i].mixer == MixerKind::attention)
+      all.push_back(by_layer.of(i, model.layers[i], context.layer_types[i]));
+  if (all.empty()) all.push_back(by_layer.of(0, {}, "full_attention"));
+  return all;
+}
+
+template <class Item>
+size_t index_in(std::vector<Item>& items, Item item) {
+  const auto found = std::find(items.begin(), items.end(), item);
+  const auto index = static_cast<size_t>(found - items.begin());
+  if (found == items.end()) items.push_back(std::move(item));
+  return index;
+}
+
+}  // namespace
+
+void read_attention(ConfigReader& reader, const AttentionContext& context, ModelConfig& model) {
+  const AttentionConfig usual = read_usual(reader);
+  std::vector<Geometry> different;
+  std::vector<size_t> of_layer;
+  for (Geometry& own : geometries(reader, context, model))
+    of_layer.push_back(index_in(different, std::move(own)));
+  std::vector<RopeUse> uses;
+  for (const Geometry& own : different) uses.push_back({own.layer_type, own.head_dim});
+  const std::vector<RopeConfig> ropes = read_ropes(reader, uses, context.max_positions);
+  std::vector<AttentionConfig> kinds;
+  std::vector<int64_t> kind_of;
+  for (size_t i = 0; i < different.size(); ++i)
+    kind_of.push_back(static_cast<int64_t>(
+        index_in(kinds, with_geometry(reader, usual, different[i], ropes[i]))));
+  auto next = of_layer.begin();
+  for (LayerConfig& layer : model.layers)
+    if (layer.mixer == MixerKind::attention && next != of_layer.end())
+      layer.attention = kind_of[*next++];
+  model.attention = kinds.front();
+  model.more_attention.assign(kinds.begin() + 1, kinds.end());
+}
+
+}  // namespace moec

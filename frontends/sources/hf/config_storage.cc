@@ -1,0 +1,196 @@
+#include "frontends/sources/hf/config_storage.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kKey = "quantization_config";
+
+// The name of a quantization method in configs, and the keys that belong to it. Some keys are
+// accepted without being read: modules_to_not_convert and ignore repeat what the tensors themselves
+// show, activation_scheme concerns the arithmetic of a runtime, and scale_fmt how scales were
+// rounded before they were stored.
+struct Method {
+  std::string_view name;
+  WeightCoding coding;
+  std::vector<std::string_view> keys;
+};
+
+const std::vector<Method>& methods() {
+  static const std::vector<Method> all = {
+      {"fp8",
+       WeightCoding::fp8_blocks,
+       {"quant_method", "fmt", "weight_block_size", "activation_scheme", "scale_fmt",
+        "modules_to_not_convert"}},
+      {"mxfp4", WeightCoding::mxfp4, {"quant_method", "modules_to_not_convert"}},
+      {"compressed-tensors",
+       WeightCoding::int4_groups,
+       {"quant_method", "format", "config_groups", "ignore", "quantization_status",
+        "global_compression_ratio", "sparsity_config", "transform_config", "kv_cache_scheme",
+        "version"}},
+  };
+  return all;
+}
+
+const Method* find_method(ConfigReader& reader, const JsonValue& object) {
+  const JsonValue* value = object.find("quant_method");
+  std::vector<std::string_view> known;
+  for (const Method& method : methods()) {
+    if (value != nullptr && value->string() != nullptr && *value->string() == method.name)
+      return &method;
+    known.push_back(method.name);
+  }
+  reader.error(
+      "hf.config.unknown_storage",
+      fmt::format("\"{}.quant_method\" is {}; known: {}", kKey,
+                  value == nullptr ? "missing" : to_string(*value, 60), fmt::join(known, ", ")),
+      value == nullptr ? &object : value,
+      "Convert the checkpoint to bf16, or to a method that is known.");
+  return nullptr;
+}
+
+void check_keys(ConfigReader& reader, const JsonValue& object, std::string_view path,
+                std::span<const std::string_view> known, std::string_view method) {
+  for (const JsonMember& member : *object.object())
+    if (!member.value.is_null() && std::find(known.begin(), known.end(), member.key) == known.end())
+      reader.error("hf.config.unknown_key",
+                   fmt::format("the key \"{}.{}\" ({}) is not known for the method \"{}\"", path,
+                               printable(member.key, 80), to_string(member.value, 60), method),
+                   &member.value);
+}
+
+// [rows, columns]
+Dims read_block(ConfigReader& reader, const JsonValue& object) {
+  const JsonValue* value = object.find("weight_block_size");
+  Dims block;
+  if (value != nullptr && value->array() != nullptr)
+    for (const JsonValue& size : *value->array())
+      if (size.integer() != nullptr && *size.integer() > 0) block.push_back(*size.integer());
+  if (block.size() == 2 && value->array()->size() == 2) return block;
+  reader.error("hf.config.unsupported_value",
+               fmt::format("\"{}.weight_block_size\" must be two sizes above 0", kKey),
+               value == nullptr ? &object : value,
+               "Weights with one factor for a whole matrix or row are not read.");
+  return {};
+}
+
+void check_format(ConfigReader& reader, const JsonValue& object) {
+  const JsonValue* format = object.find("fmt");
+  if (format == nullptr || format->is_null()) return;
+  const std::string* name = format->string();
+  if (name != nullptr && (*name == "e4m3" || *name == "float8_e4m3fn")) return;
+  reader.error("hf.config.unsupported_value",
+               fmt::format("\"{}.fmt\" is {}; it must be \"e4m3\"", kKey, to_string(*format, 60)),
+               format);
+}
+
+// ---- compressed-tensors ------------------------------------------------------------------------
+
+bool is_empty(const JsonValue& value) {
+  return value.is_null() || (value.object() != nullptr && value.object()->empty());
+}
+
+// A member that must have one value. Where `optional`, it may be absent or null.
+struct Wanted {
+  std::string_view key;
+  JsonValue::Data value;
+  bool optional = false;
+};
+
+void check_wanted(ConfigReader& reader, const JsonValue& object, std::string_view path,
+                  const Wanted& wanted) {
+  const JsonValue* value = object.find(wanted.key);
+  const bool absent = value == nullptr || value->is_null();
+  if (absent ? wanted.optional : value->data == wanted.value) return;
+  reader.error(
+      "hf.config.unsupported_value",
+      fmt::format("\"{}.{}\" is {}; it must be {}", path, wanted.key,
+                  absent ? "missing" : to_string(*value, 60), to_string(JsonValue{wanted.value})),
+      value == nullptr ? &object : value,
+      "Of compressed-tensors, symmetric groups of four bits are read.");
+}
+
+// The "weights" of the only group. Quantized activations are refused, because they would change the
+// arithmetic of the model.
+const JsonValue* read_group(ConfigReader& reader, const JsonValue& object) {
+  const JsonValue* groups = object.find("config_groups");
+  const JsonValue* weights = nullptr;
+  bool good = groups != nullptr && groups->object() != nullptr && groups->object()->size() == 1;
+  if (good) {
+    const JsonValue& group = groups->object()->front().value;
+    weights = group.find("weights");
+    for (const char* key : {"input_activations", "output_activations"})
+      good = good && (group.find(key) == nullptr || group.find(key)->is_null());
+    good = good && weights != nullptr && weights->object() != nullptr;
+  }
+  if (good) return weights;
+  reader.error("hf.config.unsupported_value",
+               fmt::format("\"{}.config_groups\" must be one group, of weights alone", kKey),
+               groups == nullptr ? &object : groups,
+               "Weights in several codings, and coded activations, are not read.");
+  return nullptr;
+}
+
+// [1, columns]
+Dims read_group_size(ConfigReader& reader, const JsonValue& weights, const std::string& path) {
+  const JsonValue* size = weights.find("group_size");
+  if (size != nullptr && size->integer() != nullptr && *size->integer() > 0)
+    return {1, *size->integer()};
+  reader.error("hf.config.unsupported_value",
+               fmt::format("\"{}.group_size\" must be a size above 0", path),
+               size == nullptr ? &weights : size);
+  return {};
+}
+
+Dims read_int4_groups(ConfigReader& reader, const JsonValue& object) {
+  check_wanted(reader, object, kKey, {"format", std::string("pack-quantized")});
+  for (const char* key : {"sparsity_config", "transform_config", "kv_cache_scheme"})
+    if (const JsonValue* value = object.find(key); value != nullptr && !is_empty(*value))
+      reader.error("hf.config.unsupported_value", fmt::format("\"{}.{}\" must be empty", kKey, key),
+                   value);
+  const JsonValue* weights = read_group(reader, object);
+  if (weights == nullptr) return {};
+  const std::string path = fmt::format("{}.config_groups.weights", kKey);
+  for (const Wanted& wanted : {Wanted{"num_bits", int64_t{4}}, Wanted{"type", std::string("int")},
+                               Wanted{"strategy", std::string("group")},
+                               Wanted{"symmetric", true, true}, Wanted{"dynamic", false, true}})
+    check_wanted(reader, *weights, path, wanted);
+  static constexpr std::string_view kKnown[] = {
+      "num_bits",    "type",       "strategy",        "symmetric", "dynamic",
+      "actorder",    "group_size", "block_structure", "observer",  "observer_kwargs",
+      "scale_dtype", "zp_dtype"};
+  check_keys(reader, *weights, path, kKnown, "compressed-tensors");
+  // With an activation order, the columns are stored permuted.
+  if (const JsonValue* order = weights->find("actorder"); order != nullptr && !order->is_null())
+    reader.error("hf.config.unsupported_value",
+                 fmt::format("\"{}.actorder\" is {}; it must be null", path, to_string(*order, 60)),
+                 order);
+  return read_group_size(reader, *weights, path);
+}
+
+}  // namespace
+
+StoredWeights read_storage(ConfigReader& reader) {
+  const JsonValue* object = reader.key_anywhere(kKey);
+  if (object == nullptr) return {};
+  if (object->object() == nullptr) {
+    reader.error("hf.config.type", fmt::format("\"{}\" must be an object", kKey), object);
+    return {};
+  }
+  const Method* method = find_method(reader, *object);
+  if (method == nullptr) return {};
+  check_keys(reader, *object, kKey, method->keys, method->name);
+  StoredWeights stored{method->coding, {}};
+  if (method->coding == WeightCoding::int4_groups) stored.block = read_int4_groups(reader, *object);
+  if (method->coding != WeightCoding::fp8_blocks) return stored;
+  check_format(reader, *object);
+  stored.block = read_block(reader, *object);
+  return stored;
+}
+
+}  // namespace moec

@@ -1,0 +1,93 @@
+#include "frontends/sources/hf/eos_tokens.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "frontends/sources/hf/checkpoint.h"
+#include "frontends/sources/hf/infinities.h"
+#include "ir/base/json.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kEosKey = "eos_token_id";
+
+// Reads the ids of one text.
+class EosReader {
+ public:
+  EosReader(std::string path, int64_t vocab, Diagnostics& warnings)
+      : path_(std::move(path)), vocab_(vocab), warnings_(warnings) {}
+
+  // Nothing where the text has no such key, or null.
+  Result<std::optional<std::vector<int64_t>>> run(std::string_view text) {
+    MOEC_ASSIGN(const JsonValue root, parse_json(with_infinities(text), {.file = path_}));
+    const JsonValue* value = find(root);
+    if (value == nullptr) return std::optional<std::vector<int64_t>>();
+    take(*value);
+    if (const JsonValue* first = odd_)
+      warnings_.push_back(
+          {Severity::warning, "export.eos_token",
+           fmt::format("{} of the values of \"{}\", among them {}, name no token of the vocabulary "
+                       "of {}: they end no text",
+                       odd_count_, kEosKey, to_string(*first, 40), vocab_),
+           "correct the config if the model has such a token; moec run --stop-token ID names one",
+           json_place(text, {.file = path_}, first->offset)});
+    return std::optional(std::vector<int64_t>(ids_.begin(), ids_.end()));
+  }
+
+ private:
+  // Configs of larger models have the key beside the text model's object, or in it.
+  static const JsonValue* find(const JsonValue& root) {
+    const JsonValue* text = root.find("text_config");
+    for (const JsonValue* object : {&root, text})
+      if (object != nullptr && object->object() != nullptr)
+        if (const JsonValue* value = object->find(kEosKey); value != nullptr && !value->is_null())
+          return value;
+    return nullptr;
+  }
+  void take(const JsonValue& value) {
+    if (value.array() == nullptr) return take_id(value);
+    for (const JsonValue& item : *value.array()) take_id(item);
+  }
+  void take_id(const JsonValue& value) {
+    const int64_t* id = value.integer();
+    if (id != nullptr && *id >= 0 && *id < vocab_) {
+      ids_.insert(*id);
+      return;
+    }
+    if (odd_ == nullptr) odd_ = &value;
+    ++odd_count_;
+  }
+
+  std::string path_;
+  int64_t vocab_;
+  Diagnostics& warnings_;
+  std::set<int64_t> ids_;
+  const JsonValue* odd_ = nullptr;  // the first value that is no id
+  size_t odd_count_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<int64_t>> read_eos_tokens(const std::string& config_path, int64_t vocab,
+                                             Diagnostics& warnings) {
+  const auto beside = std::filesystem::path(config_path).parent_path() / "generation_config.json";
+  for (const std::string& path : {beside.string(), config_path}) {
+    if (!file_exists(path)) continue;
+    MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
+    MOEC_ASSIGN(const auto ids, EosReader(path, vocab, warnings).run(text));
+    if (ids) return *ids;
+  }
+  return std::vector<int64_t>();
+}
+
+Result<std::vector<int64_t>> eos_tokens_of(std::string_view text, const std::string& file,
+                                           int64_t vocab, Diagnostics& warnings) {
+  MOEC_ASSIGN(auto ids, EosReader(file, vocab, warnings).run(text));
+  return std::move(ids).value_or(std::vector<int64_t>());
+}
+
+}  // namespace moec

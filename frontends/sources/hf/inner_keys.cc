@@ -1,0 +1,74 @@
+#include "frontends/sources/hf/inner_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "frontends/sources/hf/config_reader.h"
+
+namespace moec {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+void add_object_of(std::string_view key, Names& objects) {
+  if (const size_t dot = key.find('.'); dot != std::string_view::npos)
+    objects.emplace(key.substr(0, dot));
+}
+
+// The objects of the config that the descriptor names keys of.
+Names opened_objects(const Family& family) {
+  Names objects;
+  for (const auto& [name, rule] : family.concepts)
+    if (!rule.outer)
+      for (const std::string& key : rule.keys) add_object_of(key, objects);
+  for (const auto& [key, accepted] : family.rules.must) add_object_of(key, objects);
+  for (const auto& [key, why] : family.rules.harmless) add_object_of(key, objects);
+  return objects;
+}
+
+bool looks_inner(std::string_view key, const Names& objects) {
+  const size_t dot = key.find('.');
+  return dot != std::string_view::npos && objects.contains(key.substr(0, dot));
+}
+
+// Adds the members of an object, or the entries of a list by their numbers.
+bool add_inner(const JsonMember& outer, JsonValue::Object& members) {
+  if (const JsonValue::Object* object = outer.value.object()) {
+    for (const JsonMember& one : *object) members.push_back({outer.key + "." + one.key, one.value});
+    return true;
+  }
+  const JsonValue::Array* list = outer.value.array();
+  if (list == nullptr) return false;
+  for (size_t i = 0; i < list->size(); ++i)
+    members.push_back({fmt::format("{}.{}", outer.key, i), (*list)[i]});
+  return true;
+}
+
+}  // namespace
+
+Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
+                                  std::string_view text, const JsonSource& source) {
+  const Names objects = opened_objects(family);
+  JsonValue::Object members;
+  for (const JsonMember& member : *config.object()) {
+    if (looks_inner(member.key, objects))
+      return fail("hf.config.unknown_key",
+                  fmt::format("the key \"{}\" is one of an object", printable(member.key, 80)),
+                  kMendConfig, json_place(text, source, member.value.offset));
+    if (!objects.contains(member.key) || member.value.is_null())
+      members.push_back(member);
+    else if (!add_inner(member, members))
+      return fail("hf.config.type",
+                  fmt::format("\"{}\" must be an object or a list, found {}", member.key,
+                              kind_name(member.value)),
+                  kMendConfig, json_place(text, source, member.value.offset));
+  }
+  std::sort(members.begin(), members.end(),
+            [](const JsonMember& a, const JsonMember& b) { return a.key < b.key; });
+  return JsonValue{std::move(members), config.offset};
+}
+
+}  // namespace moec

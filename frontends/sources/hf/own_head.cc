@@ -1,0 +1,34 @@
+#include "frontends/sources/hf/own_head.h"
+
+namespace moec {
+namespace {
+
+void untie(ModelConfig& model, const std::string& head, Diagnostics& notes) {
+  model.head.tied = false;
+  std::erase(model.names.ignored, head);
+  notes.push_back({Severity::note,
+                   "hf.head.own",
+                   "the config ties the head to the embedding, but this tensor differs from it and "
+                   "is used, as transformers does",
+                   {},
+                   {.tensor = head}});
+}
+
+}  // namespace
+
+Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqual& same,
+                      Diagnostics& notes) {
+  if (!model.head.tied || !model.names.has("lm_head")) return {};
+  const std::string head = model.names("lm_head");
+  const TensorRange* own = weights.find(head);
+  const TensorRange* embedding = weights.find(model.names("embed"));
+  if (!own || !embedding) return {};
+  bool equal = own->type == embedding->type;
+  if (equal) {
+    MOEC_ASSIGN(equal, same(weights, *own, *embedding));
+  }
+  if (!equal) untie(model, head, notes);
+  return {};
+}
+
+}  // namespace moec

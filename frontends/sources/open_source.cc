@@ -1,0 +1,85 @@
+#include "frontends/sources/open_source.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "frontends/sources/gguf/open_gguf.h"
+#include "frontends/sources/hf/config.h"
+#include "frontends/sources/hf/eos_tokens.h"
+#include "ir/base/regular_file.h"
+#include "models/published/published.h"
+#include "models/shards/needed_tensors.h"
+
+namespace moec {
+
+Status refuse_gguf(const std::string& source) {
+  if (!names_gguf(source)) return {};
+  return fail("gguf.family_file",
+              "a family descriptor describes Hugging Face checkpoints, not GGUF files",
+              "Leave --family-file out, or give the Hugging Face checkpoint.", {.file = source});
+}
+
+Result<Checkpoint> open_source(const std::string& source,
+                               const std::optional<std::string>& family_file, TensorsEqual& same) {
+  if (names_gguf(source)) {
+    if (family_file) MOEC_TRY(refuse_gguf(source));
+    return open_gguf(source);
+  }
+  if (!family_file) return open_checkpoint(source, same);
+  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
+  return open_checkpoint(source, same, &family);
+}
+
+static Checkpoint without_files(ModelConfig config) {
+  Checkpoint checkpoint;
+  checkpoint.weights = declared_weights(config, DType::bf16);
+  checkpoint.config = std::move(config);
+  return checkpoint;
+}
+
+Result<Checkpoint> open_config_only(const std::string& source,
+                                    const std::optional<std::string>& family_file) {
+  if (names_gguf(source)) {
+    if (family_file) MOEC_TRY(refuse_gguf(source));
+    MOEC_ASSIGN(const std::string text, gguf_config_text(source));
+    MOEC_ASSIGN(HfConfig config, read_config(text, source));
+    return without_files(std::move(config.model));
+  }
+  if (!family_file) return open_config(source).map(without_files);
+  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
+  return open_config(source, &family).map(without_files);
+}
+
+static bool has_weights(const std::string& source) {
+  if (names_gguf(source)) return true;
+  std::error_code error;
+  for (const char* file : {"model.safetensors", "model.safetensors.index.json"})
+    if (std::filesystem::exists(std::filesystem::path(source) / file, error)) return true;
+  return false;
+}
+
+Result<Checkpoint> open_for_plan(const std::string& source,
+                                 const std::optional<std::string>& family_file,
+                                 TensorsEqual& same) {
+  std::error_code error;
+  if (has_weights(source)) return open_source(source, family_file, same);
+  if (std::filesystem::exists(source, error)) return open_config_only(source, family_file);
+  MOEC_ASSIGN(const PublishedModel* model, find_published(source));
+  MOEC_ASSIGN(HfConfig config, read_config(model->config, model->name + "/config.json"));
+  return without_files(std::move(config.model));
+}
+
+Result<std::string> source_config_text(const std::string& source) {
+  return names_gguf(source) ? gguf_config_text(source)
+                            : read_text_file(config_path(source), kMaxConfigBytes);
+}
+
+Result<std::vector<int64_t>> source_eos_tokens(const std::string& source, int64_t vocab,
+                                               Diagnostics& warnings) {
+  if (!names_gguf(source)) return read_eos_tokens(config_path(source), vocab, warnings);
+  MOEC_ASSIGN(const std::string text, gguf_config_text(source));
+  return eos_tokens_of(text, source, vocab, warnings);
+}
+
+}  // namespace moec

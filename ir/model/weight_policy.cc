@@ -1,0 +1,341 @@
+#include "ir/model/weight_policy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "ir/base/nearest.h"
+
+namespace moec {
+namespace {
+
+using enum WeightGroup;
+
+struct RoleGroup {
+  std::string_view role;
+  WeightGroup group;
+};
+
+constexpr RoleGroup kMatrices[] = {
+    {"embed", embed},
+    {"lm_head", head},
+    {"q", attn},
+    {"k", attn},
+    {"v", attn},
+    {"o", attn},
+    {"q_a", attn},
+    {"q_b", attn},
+    {"kv_a", attn},
+    {"kv_b", attn},
+    {"v_current", attn},
+    {"v_delayed", attn},
+    {"channel_conv", attn},
+    {"head_conv", attn},
+    {"mixer_in", attn},
+    {"mixer_qkv", attn},
+    {"mixer_z", attn},
+    {"mixer_qkvz", attn},
+    {"mixer_q", attn},
+    {"mixer_k", attn},
+    {"mixer_v", attn},
+    {"mixer_z_down", attn},
+    {"mixer_z_up", attn},
+    {"mixer_out", attn},
+    {"router", router},
+    {"router_in_out", router},
+    {"router_down", router},
+    {"router_fc1", router},
+    {"router_fc2", router},
+    {"shared_sigmoid_gate", router},
+    {"expert_gate", experts},
+    {"expert_up", experts},
+    {"expert_down", experts},
+    {"experts_gate", experts},
+    {"experts_up", experts},
+    {"experts_gate_up", experts},
+    {"experts_down", experts},
+    {"experts_gate_up_in_out", experts},
+    {"experts_down_in_out", experts},
+    {"shared_gate_proj", shared},
+    {"shared_up", shared},
+    {"shared_gate_up", shared},
+    {"shared_down", shared},
+    {"latent_in", shared},
+    {"latent_out", shared},
+    {"gate", mlp},
+    {"gate_up", mlp},
+    {"up", mlp},
+    {"down", mlp},
+};
+
+// Small, and some of them decide how long a state remembers.
+constexpr std::string_view kVectors[] = {
+    "final_norm",
+    "attn_norm",
+    "ffn_norm",
+    "attn_post_norm",
+    "ffn_post_norm",
+    "ffn_routed_norm",
+    "ffn_routed_post_norm",
+    "ffn_shared_post_norm",
+    "layer_scale",
+    "router_scale",
+    "router_expert_scale",
+    "q_norm",
+    "k_norm",
+    "q_a_norm",
+    "kv_a_norm",
+    "sinks",
+    "k_temperature",
+    "mixer_b",
+    "mixer_a",
+    "mixer_ba",
+    "mixer_conv",
+    "mixer_q_conv",
+    "mixer_k_conv",
+    "mixer_v_conv",
+    "mixer_decay_map",
+    "mixer_decay_map_down",
+    "mixer_decay_map_up",
+    "mixer_decay",
+    "mixer_decay_grid",
+    "mixer_skip",
+    "mixer_norm",
+    "embed_scale",
+    "attn_part_scale",
+    "attn_residual_scale",
+    "ffn_part_scale",
+    "ffn_residual_scale",
+    "router_state_scale",
+    "router_norm",
+    "router_choice_bias",
+    "router_choice_bias_row",
+    "router_choice_bias_rows",
+};
+
+// Biases are of a matrix, a norm, or a term of the residual stream, whose scale is listed.
+bool is_bias(std::string_view role) {
+  constexpr std::string_view kSuffix = "_bias";
+  if (!role.ends_with(kSuffix)) return false;
+  role.remove_suffix(kSuffix.size());
+  return group_of_role(role) || group_of_role(std::string(role) + "_scale").has_value();
+}
+
+// The groups that a form alone concerns.
+constexpr bool is_encodable(WeightGroup group) {
+  return group == experts || group == attn || group == mlp || group == shared || group == head;
+}
+
+std::vector<std::string_view> group_names() {
+  const auto names = enum_names(WeightGroup{});
+  std::vector<std::string_view> known(names.begin(), names.end() - 1);
+  known.emplace_back("all");
+  return known;
+}
+
+bool concerns(const WeightRule& rule, WeightGroup group, int64_t layer) {
+  if (rule.group ? *rule.group != group : !is_encodable(group)) return false;
+  return !rule.layers || (rule.layers->first <= layer && layer <= rule.layers->last);
+}
+
+int precedence(const WeightRule& rule) { return (rule.layers ? 2 : 0) + (rule.group ? 1 : 0); }
+
+std::optional<int64_t> layer_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+Result<LayerRange> parse_layers(std::string_view text, std::string_view item) {
+  const size_t dash = text.find('-');
+  const auto first = layer_number(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : layer_number(text.substr(dash + 1));
+  if (first && last && *first <= *last) return LayerRange{*first, *last};
+  return fail("weights.layers", fmt::format("--weights {}: '{}' is no range of layers", item, text),
+              "give one as in experts@0-3=int8, or one layer as in experts@3=int8");
+}
+
+Result<std::optional<WeightGroup>> parse_group(std::string_view name, std::string_view item) {
+  if (name == "all") return std::optional<WeightGroup>();
+  const auto group = parse_enum<WeightGroup>(name);
+  if (group && *group != vectors) return group;
+  const std::vector<std::string_view> known = group_names();
+  return fail(
+      "weights.role",
+      fmt::format("--weights {}: there is no group of weights '{}'{}", item, name,
+                  did_you_mean(name, known)),
+      fmt::format("the groups are {}; norms, biases and sinks stay float", fmt::join(known, ", ")));
+}
+
+Status check_rule(const WeightRule& rule, std::string_view item) {
+  if (rule.group == embed && !is_float(rule.form) && !is_block(rule.form))
+    return fail("weights.embed",
+                fmt::format("--weights {}: the embedding's rows are written to embed.bin in the "
+                            "element type of the export, and in no other form",
+                            item),
+                "leave it out, or give embed=float; head=FORM is for the output head, also where "
+                "it is the embedding");
+  if (rule.layers && (rule.group == head || rule.group == embed))
+    return fail("weights.layers",
+                fmt::format("--weights {}: {} lies in no layer", item, enum_name(*rule.group)),
+                fmt::format("give {}=FORM", enum_name(*rule.group)));
+  return {};
+}
+
+constexpr std::string_view kAuto = "auto";
+
+// Completes a rule whose form is the text auto:BITS.
+Status parse_auto(std::string_view text, std::string_view item, const WeightForm& four_bits,
+                  WeightRule& rule) {
+  const std::string_view number = text.substr(std::min(text.size(), kAuto.size() + 1));
+  double bits = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
+  if (error != std::errc() || end != number.data() + number.size() || !(bits >= 1 && bits <= 8))
+    return fail("weights.auto", fmt::format("--weights {}: no number of bits from 1 to 8", item),
+                "give the bits of a weight on average, as in auto:3.5");
+  if (rule.group && *rule.group != experts)
+    return fail("weights.auto", fmt::format("--weights {}: bits are chosen for experts only", item),
+                "give experts=auto:BITS, and a form for this group, such as int8");
+  if (is_float(four_bits))
+    return fail("weights.form",
+                fmt::format("--weights {}: the target names no form of 4 bits", item),
+                "name the forms, such as experts=int8");
+  rule.bits = bits;
+  rule.form = four_bits;
+  rule.four_bit = !rule.group;
+  return {};
+}
+
+Result<WeightRule> parse_item(std::string_view item, const WeightForm& four_bits) {
+  if (item == "4bit" && is_float(four_bits))
+    return fail("weights.form", "--weights 4bit: the target names no form of 4 bits",
+                "name the forms, such as experts=int8");
+  if (item == "4bit") return WeightRule{{}, {}, four_bits, true};
+  WeightRule rule;
+  const size_t equals = item.find('=');
+  if (equals != std::string_view::npos) {
+    std::string_view name = item.substr(0, equals);
+    if (const size_t sign = name.find('@'); sign != std::string_view::npos) {
+      MOEC_ASSIGN(rule.layers, parse_layers(name.substr(sign + 1), item));
+      name = name.substr(0, sign);
+    }
+    MOEC_ASSIGN(rule.group, parse_group(name, item));
+  }
+  const std::string_view form = equals == std::string_view::npos ? item : item.substr(equals + 1);
+  if (form.substr(0, form.find(':')) == kAuto) {
+    MOEC_TRY(parse_auto(form, item, four_bits, rule));
+    return rule;
+  }
+  MOEC_ASSIGN(rule.form, parse_weight_form(form));
+  MOEC_TRY(check_rule(rule, item));
+  return rule;
+}
+
+std::string item_text(const WeightRule& rule) {
+  if (rule.four_bit && !rule.bits) return "4bit";
+  std::string form = rule.bits ? fmt::format("auto:{}", *rule.bits) : to_string(rule.form);
+  if (!rule.group && !rule.layers) return form;
+  std::string layers;
+  if (rule.layers && rule.layers->first == rule.layers->last)
+    layers = fmt::format("@{}", rule.layers->first);
+  else if (rule.layers)
+    layers = fmt::format("@{}-{}", rule.layers->first, rule.layers->last);
+  return fmt::format("{}{}={}", rule.group ? enum_name(*rule.group) : "all", layers, form);
+}
+
+}  // namespace
+
+std::optional<WeightGroup> group_of_role(std::string_view role) {
+  for (const RoleGroup& known : kMatrices)
+    if (known.role == role) return known.group;
+  if (std::find(std::begin(kVectors), std::end(kVectors), role) != std::end(kVectors))
+    return vectors;
+  return is_bias(role) ? std::optional(vectors) : std::nullopt;
+}
+
+const WeightRule* WeightPolicy::rule_of(WeightGroup group, int64_t layer) const {
+  const WeightRule* found = nullptr;
+  for (const WeightRule& rule : rules)
+    if (concerns(rule, group, layer) && (!found || precedence(rule) >= precedence(*found)))
+      found = &rule;
+  return found;
+}
+
+WeightForm WeightPolicy::form_of(WeightGroup group, int64_t layer) const {
+  const WeightRule* rule = rule_of(group, layer);
+  if (!rule) return FloatForm{};
+  if (rule->four_bit && group != experts) return AffineForm{};
+  return rule->form;
+}
+
+WeightForm WeightPolicy::form_of(WeightGroup group, const ExpertTensor& tensor) const {
+  const auto found = chosen.find(tensor);
+  return found == chosen.end() ? form_of(group, tensor.layer) : found->second;
+}
+
+bool WeightPolicy::chooses_bits() const {
+  return std::any_of(rules.begin(), rules.end(),
+                     [](const WeightRule& rule) { return rule.bits.has_value(); });
+}
+
+std::vector<WeightForm> WeightPolicy::forms() const {
+  std::vector<WeightForm> all;
+  const auto add = [&](const WeightForm& form) {
+    if (std::find(all.begin(), all.end(), form) == all.end()) all.push_back(form);
+  };
+  for (const WeightRule& rule : rules) {
+    add(rule.form);
+    if (rule.four_bit) add(AffineForm{});
+  }
+  for (const auto& [tensor, form] : chosen) add(form);
+  return all;
+}
+
+bool WeightPolicy::all_float() const {
+  return std::all_of(rules.begin(), rules.end(),
+                     [](const WeightRule& rule) { return is_float(rule.form); });
+}
+
+Result<WeightPolicy> parse_weight_policy(std::string_view text, const WeightForm& four_bits) {
+  WeightPolicy policy;
+  for (bool more = !text.empty(); more;) {
+    const size_t comma = text.find(',');
+    MOEC_ASSIGN(WeightRule rule, parse_item(text.substr(0, comma), four_bits));
+    policy.rules.push_back(rule);
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
+  }
+  return policy;
+}
+
+std::string to_string(const WeightPolicy& policy) {
+  if (policy.rules.empty()) return "float";
+  std::vector<std::string> items;
+  for (const WeightRule& rule : policy.rules) items.push_back(item_text(rule));
+  return fmt::format("{}", fmt::join(items, ","));
+}
+
+Status check_weight_policy(const WeightPolicy& policy, int64_t layers, DType dtype) {
+  for (const WeightRule& rule : policy.rules) {
+    if (rule.layers && rule.layers->last >= layers)
+      return fail(
+          "weights.layers",
+          fmt::format("--weights {}: the model has layers 0 to {}", item_text(rule), layers - 1),
+          "give a range within these");
+    const auto* kept = std::get_if<FloatForm>(&rule.form);
+    if (kept && kept->dtype && *kept->dtype != dtype)
+      return fail("weights.form",
+                  fmt::format("--weights {}: the shards are of type {}, which is that of all "
+                              "weights that stay float",
+                              item_text(rule), dtype_name(dtype)),
+                  fmt::format("give float, or --dtype {}", dtype_name(*kept->dtype)));
+  }
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,21 @@
+// What a plan weighs and costs, and where its shards go when there are several devices.
+#pragma once
+
+#include <optional>
+
+#include "models/cluster/plan_devices.h"
+#include "models/plan/plan_report.h"
+
+namespace moec {
+
+struct MeasuredPlan {
+  PlanReport report;
+  std::optional<DevicePlan> devices;  // where the options name devices
+};
+
+// `compiled` compiles a shard and measures it. Errors: those of measure_shards() and
+// plan_devices().
+Result<MeasuredPlan> measure_plan(const Plan& plan, const CutOptions& cuts, DeviceOptions devices,
+                                  const MeasureCompiled& compiled);
+
+}  // namespace moec

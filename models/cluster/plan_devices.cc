@@ -1,0 +1,91 @@
+#include "models/cluster/plan_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+constexpr size_t kTables = 0;  // index of the unit that stands for the tables
+
+DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, size_t i) {
+  const ShardDecl& shard = plan.shards[i];
+  const int64_t weights = sizes[i].weight_bytes;
+  return {.name = shard.name,
+          .layer = shard.layer,
+          .bytes = weights + sizes[i].cache_bytes,
+          .peak_bytes = sizes[i].peak_activation_bytes,
+          .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights),
+          .expert_bytes = shard.kind == ShardKind::moe ? sizes[i].expert_bytes : 0};
+}
+
+// Appends a whole MoE layer as several units: each expert, and the rest of the shard.
+void split_experts(const Plan& plan, DeviceUnit shard, std::vector<DeviceUnit>& units) {
+  const MoeConfig& moe = plan.model.moe;
+  const double chosen = static_cast<double>(moe.routing.top_k) / static_cast<double>(moe.experts);
+  const int64_t each = shard.expert_bytes / moe.experts;
+  shard.bytes -= moe.experts * each;
+  shard.expert_bytes = 0;
+  shard.token_bytes -= static_cast<double>(moe.experts * each);
+  units.push_back(shard);
+  for (int64_t e = 0; e < moe.experts; ++e)
+    units.push_back({.name = fmt::format("{}.expert{}", shard.name, e),
+                     .layer = shard.layer,
+                     .group = e,
+                     .bytes = each,
+                     .token_bytes = chosen * static_cast<double>(each)});
+}
+
+std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>& sizes,
+                                 const PlanReport& report, bool each_expert) {
+  std::vector<DeviceUnit> units;
+  units.push_back({.name = "tables", .bytes = report.embedding_bytes + report.rope_bytes});
+  int64_t group = 0;  // slices of a group have its number
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const ShardDecl& shard = plan.shards[i];
+    DeviceUnit unit = unit_of(plan, sizes, i);
+    if (shard.kind == ShardKind::experts) {
+      if (shard.first_expert == 0)
+        group = 0;
+      else if (shard.slice == 0)
+        ++group;
+      unit.group = group;
+    }
+    if (shard.kind == ShardKind::moe && each_expert)
+      split_experts(plan, std::move(unit), units);
+    else
+      units.push_back(std::move(unit));
+  }
+  return units;
+}
+
+}  // namespace
+
+std::vector<std::string> DevicePlan::shards_of(size_t device) const {
+  std::vector<size_t> held = loads[device].units;
+  std::sort(held.begin(), held.end());
+  std::vector<std::string> names;
+  for (const size_t unit : held)
+    if (unit != kTables) names.push_back(units[unit].name);
+  return names;
+}
+
+Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& sizes,
+                                const PlanReport& report, DeviceOptions options) {
+  const bool balanced = !options.loads.empty();
+  DevicePlan result{
+      std::move(options.devices), options.trunk, units_of(plan, sizes, report, balanced), {}, {}};
+  if (!balanced) {
+    MOEC_ASSIGN(result.loads, assign_devices(result.units, result.devices, options.trunk));
+    return result;
+  }
+  result.trunk = TrunkPlacement::replicated;
+  const auto count = std::ssize(result.devices);
+  MOEC_ASSIGN(result.replicas, plan_replicas(plan, count, options.loads, options.replicas));
+  MOEC_ASSIGN(result.loads,
+              assign_copies(result.units, result.devices, result.replicas->copies(count)));
+  return result;
+}
+
+}  // namespace moec

@@ -1,0 +1,232 @@
+#include <vector>
+
+#include "ir/graph/attention_operands.h"
+#include "ir/graph/port_names.h"
+#include "models/shards/affine_residual.h"
+#include "models/shards/convolved_attention.h"
+#include "models/shards/latent_attention.h"
+#include "models/shards/layer_ports.h"
+#include "models/shards/shard_scope.h"
+
+namespace moec {
+namespace {
+
+struct AttentionInputs {
+  ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache, history;
+};
+
+// The number of keys that the mask covers, for a cache of `rows` rows.
+int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
+  switch (form) {
+    case CacheForm::none:
+      return tokens;
+    case CacheForm::append:
+      return rows + tokens;
+    case CacheForm::blend:
+      break;
+  }
+  return rows;
+}
+
+AttentionInputs declare_inputs(ShardScope& scope) {
+  const AttentionConfig& attention = scope.attention();
+  const CacheForm form = scope.options().cache;
+  const bool blend = form == CacheForm::blend;
+  const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
+  const int64_t rows = scope.options().context / pages, keys = keys_seen(form, rows, tokens);
+  const auto cache_of = [&](int64_t dims) {
+    return scope.type_of({pages, attention.kv_heads, rows, dims});
+  };
+  const Type k_cache = cache_of(attention.head_dim), v_cache = cache_of(attention.value_dim);
+  Builder& b = scope.b;
+
+  AttentionInputs in;
+  in.x = b.input(kResidualPort, scope.token_type_of(scope.model().hidden));
+  if (rotates(scope.model(), scope.layer())) {
+    in.rope_cos = b.input(kRopeCosPort, scope.type_of({tokens, attention.rope.dims / 2}));
+    in.rope_sin = b.input(kRopeSinPort, scope.type_of({tokens, attention.rope.dims / 2}));
+  }
+  if (scales_queries(scope.model(), scope.layer()))
+    in.query_scale = b.input(kQueryScalePort, scope.token_type_of(1));
+  in.mask = b.input(kMaskPort, scope.type_of({pages, 1, tokens, keys}));
+  if (attention.convolved)
+    in.history = b.input(kHistoryPort,
+                         token_type(scope.options().dtype, scope.options().layout,
+                                    attention.history_channels(), attention.convolved->history()));
+  if (blend) {
+    in.write_mask = b.input(kWriteMaskPort, scope.type_of({pages, 1, rows, tokens}));
+    b.state(kKeyState, k_cache);
+    b.state(kValueState, v_cache);
+    in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
+    in.v_cache = b.emit(StateRead{kValueState}, {}, "v_cache");
+  } else if (form == CacheForm::append) {
+    in.k_cache = b.input(kKeyState, k_cache);
+    in.v_cache = b.input(kValueState, v_cache);
+  }
+  return in;
+}
+
+ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& name) {
+  Builder& b = scope.b;
+  ValueId below = b.binary(BinaryFn::min, x, b.scalar_like(x, limit), name + ".below");
+  return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
+}
+
+// Computes q, k or v: projection, then the norm over all heads and the clamp, where the model has
+// them. The norm comes before the clamp because OLMoE, which has both, does so.
+ValueId project(ShardScope& scope, ValueId x, const std::string& role, int64_t channels,
+                bool normed) {
+  const AttentionConfig& attention = scope.attention();
+  ValueId value = scope.linear(x, {role, channels, attention.qkv_bias}, role);
+  if (normed && attention.qk_norm == QkNormWidth::full)
+    value = scope.rms_norm(value, role + "_norm", scope.model().norm.eps);
+  if (attention.clip_qkv) value = clamp(scope, value, *attention.clip_qkv, role + "_clipped");
+  return value;
+}
+
+QkNorm head_norm_of(QkNormWidth width, bool rotated) {
+  switch (width) {
+    case QkNormWidth::none:
+    case QkNormWidth::full:
+      return QkNorm::none;
+    case QkNormWidth::per_head:
+    case QkNormWidth::l2_tempered:
+      return QkNorm::per_head;
+    case QkNormWidth::per_head_rotated:
+      return QkNorm::per_head_rotated;
+    case QkNormWidth::per_head_values:
+      return QkNorm::per_head_values;
+    case QkNormWidth::l2:
+      break;
+  }
+  return rotated ? QkNorm::per_head_rotated : QkNorm::none;
+}
+
+Attention attributes(const ShardScope& scope) {
+  const AttentionConfig& config = scope.attention();
+  Attention op;
+  op.heads = config.heads;
+  op.kv_heads = config.kv_heads;
+  op.head_dim = config.head_dim;
+  op.scale = config.scale;
+  const bool rotated = rotates(scope.model(), scope.layer());
+  op.qk_norm = head_norm_of(config.qk_norm, rotated);
+  if (op.qk_norm != QkNorm::none)
+    op.eps = config.qk_norm == QkNormWidth::l2_tempered ? kTemperedNormEps : scope.model().norm.eps;
+  op.rope = rotated ? config.rope.style : RopeStyle::none;
+  op.rope_dims = rotated ? config.rope.dims : 0;
+  op.cache = scope.options().cache;
+  return op;
+}
+
+// The queries or the gates of a role q that holds both, head by head.
+ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string& name) {
+  const AttentionConfig& attention = scope.attention();
+  const int64_t d = scope.model().hidden, dims = attention.head_dim;
+  const int64_t all = attention.heads * dims;
+  WeightView both =
+      then(scope.stored("q", {2 * all, d}), ReshapeStep{{attention.heads, 2 * dims, d}});
+  both = then(then(std::move(both), SliceStep{1, half * dims, dims}), ReshapeStep{{all, d}});
+  std::vector<ValueId> operands = {x, scope.weight_like(x, std::move(both), name + ".weight")};
+  if (attention.qkv_bias) {
+    WeightView bias =
+        then(scope.stored("q_bias", {2 * all}), ReshapeStep{{attention.heads, 2 * dims}});
+    bias = then(then(std::move(bias), SliceStep{1, half * dims, dims}), ReshapeStep{{all}});
+    operands.push_back(scope.weight_like(x, std::move(bias), name + ".bias"));
+  }
+  return scope.b.emit(Linear{}, std::move(operands), name);
+}
+
+// Computes q, k and v. Convolved attention also gets its history as an output here.
+AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
+                                       const AttentionInputs& in) {
+  const AttentionConfig& attention = scope.attention();
+  if (attention.convolved) {
+    ConvolvedOperands mixed = convolved_operands(scope, normed, in.history);
+    scope.b.output(kNewHistory, mixed.new_history);
+    return {mixed.q, mixed.k, mixed.v};
+  }
+  if (!attention.latent) {
+    const int64_t shared = attention.kv_heads * attention.head_dim;
+    ValueId q = attention.projections == Projections::gate_in_q
+                    ? half_of_q(scope, normed, 0, "q")
+                    : project(scope, normed, "q", attention.heads * attention.head_dim, true);
+    if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
+    ValueId k = project(scope, normed, "k", shared, true);
+    const bool one = attention.projections == Projections::keys_are_values;
+    return {q, k, one ? k : project(scope, normed, "v", shared, false)};
+  }
+  LatentOperands latent = latent_operands(scope, normed);
+  return {latent.queries, latent.keys, latent.values};
+}
+
+// Adds the weights of the norms of each head. Norms by the length alone have no stored weights, so
+// ones take their place, or for tempered keys one number for each head.
+void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
+  const AttentionConfig& attention = scope.attention();
+  const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
+  if (!tempered && attention.qk_norm != QkNormWidth::l2) {
+    all.q_norm = scope.weight(scope.norm_weights("q_norm", attention.head_dim), "q_norm.weight");
+    all.k_norm = scope.weight(scope.norm_weights("k_norm", attention.head_dim), "k_norm.weight");
+    return;
+  }
+  all.q_norm = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
+  all.k_norm = all.q_norm;
+  if (!tempered) return;
+  all.k_norm = scope.weight(then(scope.stored("k_temperature", {attention.kv_heads}),
+                                 ReshapeStep{{attention.kv_heads, 1}}),
+                            "k_temperature");
+}
+
+std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in,
+                              ValueId normed) {
+  AttentionOperands<ValueId> all = projections(scope, normed, in);
+  all.rope_cos = in.rope_cos;
+  all.rope_sin = in.rope_sin;
+  all.mask = in.mask;
+  if (op.qk_norm != QkNorm::none) add_norms(scope, all);
+  all.k_cache = in.k_cache;
+  all.v_cache = in.v_cache;
+  all.write_mask = in.write_mask;
+  const bool sinks = scope.attention().sinks;
+  if (sinks) all.sinks = scope.weight("sinks", {op.heads}, "sinks");
+  return operand_list(op, all, sinks);
+}
+
+// Writes the blended cache to the device states, or returns the new rows to the runtime.
+void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
+  if (form == CacheForm::blend) {
+    b.name_if_unnamed(keys, "k_blended");
+    b.name_if_unnamed(values, "v_blended");
+    b.emit_all(StateWrite{kKeyState}, {keys});
+    b.emit_all(StateWrite{kValueState}, {values});
+  } else {
+    b.name_if_unnamed(keys, kNewKeys);
+    b.name_if_unnamed(values, kNewValues);
+    b.output(kNewKeys, keys);
+    b.output(kNewValues, values);
+  }
+}
+
+}  // namespace
+
+void build_attention(ShardScope& scope) {
+  Builder& b = scope.b;
+  AttentionInputs in = declare_inputs(scope);
+  if (scope.model().stream.residual == ResidualKind::affine && scope.decl.layer == 0)
+    in.x = affine_stream(scope, in.x);
+  Attention op = attributes(scope);
+  ValueId normed = scope.norm(in.x, "attn_norm");
+  std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in, normed), "attention");
+  ValueId attended = results[0];
+  if (scope.attention().latent) attended = latent_values(scope, attended);
+  if (scope.attention().projections == Projections::gate_in_q)
+    attended = b.mul(attended,
+                     b.unary(UnaryFn::sigmoid, half_of_q(scope, normed, 1, "gate"), "gate.share"),
+                     "attended_gated");
+  ValueId out = scope.linear(attended, {"o", scope.model().hidden, scope.attention().o_bias}, "o");
+  b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
+  if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
+}
+
+}  // namespace moec

@@ -1,0 +1,107 @@
+#include "models/shards/decaying_mixer.h"
+
+#include "ir/graph/port_names.h"
+#include "models/shards/token_convolution.h"
+
+namespace moec {
+
+DecayingMixer::DecayingMixer(ShardScope& scope, ValueId normed, const EarlierTokens& earlier)
+    : scope_(scope),
+      b_(scope.b),
+      config_(*scope.model().recurrent),
+      shared_(config_.value_heads / config_.key_heads),
+      tokens_(scope.tokens),
+      dtype_(recurrence_type(scope.options())),
+      normed_(normed),
+      earlier_(earlier) {}
+
+ValueId DecayingMixer::silu(ValueId x, const std::string& name) {
+  return b_.mul(x, b_.unary(UnaryFn::sigmoid, x), name);
+}
+
+ValueId DecayingMixer::softplus(ValueId x) {
+  ValueId small = exp(b_.unary(UnaryFn::neg, b_.unary(UnaryFn::abs, x)));
+  ValueId log = b_.unary(UnaryFn::log, b_.add(small, scalar(x, 1)));
+  return b_.add(b_.binary(BinaryFn::max, x, scalar(x, 0)), log, "softplus");
+}
+
+ValueId DecayingMixer::mapped(WeightView matrix, const std::string& name) {
+  return b_.linear(normed_, scope_.weight(std::move(matrix), name + ".weight"), name);
+}
+
+ValueId DecayingMixer::convolution_of(ValueId fresh, const std::string& name) {
+  return convolution_of(fresh, scope_.stored("mixer_conv", {config_.channels, 1, config_.taps}),
+                        name);
+}
+
+ValueId DecayingMixer::convolution_of(ValueId fresh, WeightView taps, const std::string& name) {
+  const Layout layout = scope_.options().layout;
+  ValueId all = b_.concat({earlier_.history, fresh}, static_cast<int64_t>(token_axis(layout)));
+  ValueId conv =
+      convolved(scope_, laid_out(b_, all, convolution_layout(scope_)),
+                {"mixer_conv", config_.channels, 1, config_.taps, config_.bias}, std::move(taps));
+  return silu(conv, name);
+}
+
+ValueId DecayingMixer::heads_of(ValueId x, int64_t inner, int64_t dims, const std::string& name) {
+  ValueId wide = scope_.to_dtype(laid_out(b_, x, convolution_layout(scope_)), dtype_);
+  return b_.reshape(wide, {config_.key_heads, inner, dims, tokens_}, Layout::plain, name);
+}
+
+ValueId DecayingMixer::tokens_of_heads(ValueId heads) {
+  const Layout layout = convolution_layout(scope_);
+  return b_.reshape(heads, token_type(dtype_, layout, value_channels(), tokens_).dims, layout);
+}
+
+ValueId DecayingMixer::as_in_shard(ValueId tokens) {
+  return laid_out(b_, scope_.to_dtype(tokens, scope_.options().dtype), scope_.options().layout);
+}
+
+ValueId DecayingMixer::head_vector(const std::string& role) {
+  WeightView view = then(scope_.stored(role, {config_.value_heads}),
+                         ReshapeStep{{config_.key_heads, shared_, 1, 1}});
+  return b_.weight(then(std::move(view), CastStep{dtype_}), role);
+}
+
+ValueId DecayingMixer::fed() {
+  ValueId mask = laid_out(b_, earlier_.fed, convolution_layout(scope_));
+  return b_.reshape(scope_.to_dtype(mask, dtype_), {1, 1, 1, tokens_});
+}
+
+ValueId DecayingMixer::log_decay(ValueId rate) {
+  ValueId speed = b_.unary(UnaryFn::neg, exp(head_vector("mixer_decay")), "speed");
+  return b_.mul(speed, rate, "log_decay");
+}
+
+DecayingMixer::Decay DecayingMixer::decays(ValueId rate, ValueId log_decays) {
+  Decay decay;
+  decay.rate = rate;
+  if (tokens_ == 1) {
+    decay.since_start = decay.whole = exp(log_decays, "decay");
+    return decay;
+  }
+  ValueId upper = pairs("not_after", [](int64_t j, int64_t i) { return j <= i; });
+  ValueId sum = b_.matmul(log_decays, upper, "log_decay_sum");
+  decay.since_start = exp(sum, "decay");
+  decay.whole = exp(b_.slice(sum, kTimeAxis, tokens_ - 1, 1), "whole_decay");
+  // Sums of their own, and not the differences G_T − G and G_i − G_j: below f32 these of large sums
+  // have few digits.
+  ValueId later = pairs("after", [](int64_t t, int64_t j) { return t > j; });
+  decay.to_end = exp(b_.matmul(log_decays, later), "decay_to_end");
+  ValueId behind = pairs("behind", [](int64_t j, int64_t t) { return j < t; });
+  ValueId apart = b_.matmul(b_.mul(behind, log_decays), upper);
+  decay.between = b_.mul(exp(apart), upper, "decay_between");
+  return decay;
+}
+
+ValueId DecayingMixer::attended(ValueId k_rows, ValueId q, const Decay& decay) {
+  ValueId scores = b_.matmul(k_rows, q, "scores");
+  return tokens_ == 1 ? scores : b_.mul(scores, decay.between, "decayed_scores");
+}
+
+ValueId DecayingMixer::new_state(ValueId update, ValueId k_rows, const Decay& decay) {
+  if (tokens_ > 1) update = b_.mul(update, decay.to_end);
+  return b_.add(b_.mul(earlier_.state, decay.whole), b_.matmul(update, k_rows), kNewRecurrentState);
+}
+
+}  // namespace moec

@@ -1,0 +1,95 @@
+#include "ir/graph/port_names.h"
+#include "models/shards/delta_mixer.h"
+
+namespace moec {
+namespace {
+
+class GatedDelta : DeltaMixer {
+ public:
+  GatedDelta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier)
+      : DeltaMixer(scope, normed, earlier) {}
+
+  MixedTokens run() {
+    ValueId fresh = projected();
+    const Keys of = keys(convolution_of(fresh, "qkv"));
+    ValueId k_rows = rows(of.k, "k_rows");
+    const Decay decay = decays_of_tokens();
+    ValueId seen = b_.mul(decay.since_start, b_.matmul(earlier_.state, of.k), "remembered");
+    ValueId update = b_.mul(decay.rate, b_.sub(of.v, seen), "correction");
+    if (tokens_ > 1) update = b_.matmul(update, inverse_of(of.k, k_rows, decay), "update");
+    ValueId out = b_.add(b_.mul(decay.since_start, b_.matmul(earlier_.state, of.q)),
+                         b_.matmul(update, attended(k_rows, of.q, decay)), "attended");
+    ValueId state = new_state(update, k_rows, decay);
+    const LinearWeights last{"mixer_out", scope_.model().hidden};
+    return {scope_.linear(gated(out), last, "mixer_out"), fresh, state};
+  }
+
+ private:
+  // One of q, k, v and z, of `dims` rows for each key head, out of the tensor that holds them head
+  // by head.
+  WeightView part_of_qkvz(int64_t begin, int64_t dims) const {
+    const int64_t d = scope_.model().hidden, heads = config_.key_heads;
+    const int64_t of_head = 2 * config_.key_dim + 2 * shared_ * config_.value_dim;
+    WeightView all = scope_.stored("mixer_qkvz", {heads * of_head, d});
+    all = then(std::move(all), ReshapeStep{{heads, of_head, d}});
+    return then(then(std::move(all), SliceStep{1, begin, dims}), ReshapeStep{{heads * dims, d}});
+  }
+
+  // q, k and v of the tokens, before the convolution.
+  ValueId projected() {
+    const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
+    if (!scope_.model().names.has("mixer_qkvz"))
+      return mapped(scope_.stored("mixer_qkv", {config_.channels, scope_.model().hidden}),
+                    kNewHistory);
+    return mapped(concat_view(0, {part_of_qkvz(0, key), part_of_qkvz(key, key),
+                                  part_of_qkvz(2 * key, value)}),
+                  kNewHistory);
+  }
+
+  ValueId gate() {
+    const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
+    if (!scope_.model().names.has("mixer_qkvz"))
+      return mapped(scope_.stored("mixer_z", {value_channels(), scope_.model().hidden}), "gate");
+    return mapped(part_of_qkvz(2 * key + value, value), "gate");
+  }
+
+  // b or a, a number for each value head: in tensors of their own, or head by head in one.
+  ValueId per_head(const std::string& role, int64_t index) {
+    const int64_t d = scope_.model().hidden, heads = config_.key_heads;
+    if (!scope_.model().names.has("mixer_ba"))
+      return mapped(scope_.stored(role, {config_.value_heads, d}), role);
+    WeightView both = then(scope_.stored("mixer_ba", {2 * config_.value_heads, d}),
+                           ReshapeStep{{heads, 2 * shared_, d}});
+    return mapped(then(then(std::move(both), SliceStep{1, index * shared_, shared_}),
+                       ReshapeStep{{config_.value_heads, d}}),
+                  role);
+  }
+
+  Decay decays_of_tokens() {
+    ValueId is_fed = fed();
+    ValueId b = heads_of(per_head("mixer_b", 0), shared_, 1, "b");
+    ValueId a = heads_of(per_head("mixer_a", 1), shared_, 1, "a");
+    ValueId step = b_.mul(softplus(b_.add(a, head_vector("mixer_decay_bias"))), is_fed);
+    return decays(b_.mul(b_.unary(UnaryFn::sigmoid, b), is_fed, "rate"), log_decay(step));
+  }
+
+  ValueId inverse_of(ValueId k, ValueId k_rows, const Decay& decay) {
+    ValueId a = b_.mul(b_.mul(b_.matmul(k_rows, k), decay.between), decay.rate, "overlap");
+    return inverse([&](int64_t block) { return b_.mul(a, joins(block)); });
+  }
+
+  // The norm over the dims of a head, gated by z, as a token tensor.
+  ValueId gated(ValueId out) {
+    ValueId z = heads_of(gate(), shared_, config_.value_dim, "z");
+    return as_in_shard(
+        tokens_of_heads(b_.mul(normed_heads(out), silu(z, "z_gate"), "gated_heads")));
+  }
+};
+
+}  // namespace
+
+MixedTokens gated_delta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier) {
+  return GatedDelta(scope, normed, earlier).run();
+}
+
+}  // namespace moec

@@ -1,0 +1,26 @@
+// Multi-head latent attention (arXiv 2405.04434, section 2.1). The keys of a head are
+// [position | K · latent] and its values V · latent. Each head has its own maps K and V; all heads
+// share the latent and the position dims.
+//   expanded  computes exactly that, and caches the keys and values of all heads.
+//   latent    caches the position and the latent alone. Because q · (K latent) = (Kᵀ q) · latent, K
+//             is applied to the queries and V to the weighted sums. Attention itself then has a
+//             single key head, with [position | latent] as its keys and the latent as its values.
+#pragma once
+
+#include "models/shards/shard_scope.h"
+
+namespace moec {
+
+// Token tensors of all heads, with the numbers of heads and dims in AttentionConfig.
+struct LatentOperands {
+  ValueId queries, keys, values;
+};
+
+// `normed` is the layer's input after its norm.
+LatentOperands latent_operands(ShardScope& scope, ValueId normed);
+
+// Turns the result of attention into each head's weighted sum of values: heads · value_dims
+// channels.
+ValueId latent_values(ShardScope& scope, ValueId attended);
+
+}  // namespace moec

@@ -1,0 +1,35 @@
+#include "models/shards/token_convolution.h"
+
+namespace moec {
+
+Layout convolution_layout(const ShardScope& scope) {
+  const Layout layout = scope.options().layout;
+  return layout == Layout::rows ? Layout::channels : layout;
+}
+
+ValueId laid_out(Builder& b, ValueId x, Layout layout) {
+  const Type from = b.type(x);
+  if (from.layout == layout) return x;
+  const int64_t channels = channels_of(from), tokens = tokens_of(from);
+  if (layout == Layout::rows) return b.transpose(b.reshape(x, {channels, tokens}), {1, 0}, layout);
+  const Dims dims = token_type(from.dtype, layout, channels, tokens).dims;
+  return b.reshape(b.transpose(x, {1, 0}), dims, layout);
+}
+
+ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution) {
+  const auto& [role, channels, of_group, taps, bias] = convolution;
+  return convolved(scope, x, convolution, scope.stored(role, {channels, of_group, taps}));
+}
+
+ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution,
+                  WeightView weights) {
+  const auto& [role, channels, of_group, taps, bias] = convolution;
+  Dims dims = {channels, of_group, 1, 1};
+  dims[token_axis(scope.b.type(x).layout)] = taps;
+  std::vector<ValueId> operands = {
+      x, scope.weight(then(std::move(weights), ReshapeStep{std::move(dims)}), role + ".weight")};
+  if (bias) operands.push_back(scope.weight(role + "_bias", {channels}, role + ".bias"));
+  return scope.b.emit(Conv{channels / of_group}, std::move(operands), role);
+}
+
+}  // namespace moec

@@ -1,0 +1,63 @@
+// Prompts of token ids and of text, for models that write text and for models that label tokens.
+#include "backends/runtime/text/prompt.h"
+
+#include <gmock/gmock.h>
+
+#include "backends/runtime/text/tokenizer.h"
+
+namespace moec {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Manifest byte_model() {
+  Manifest manifest;
+  manifest.model.vocab = 256;
+  manifest.tokenizer = TokenizerKind::bytes;
+  return manifest;
+}
+
+std::string code_of(const Result<Prompt>& prompt) {
+  return prompt ? "" : prompt.error().front().code;
+}
+
+TEST(Prompt, TokensOfATextAreItsBytes) {
+  const auto prompt = prompt_of_text("aé", byte_model());
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_THAT(prompt->tokens, ElementsAre(0x61, 0xc3, 0xa9));
+  EXPECT_EQ(prompt->text, "aé");
+}
+
+TEST(Prompt, TokenIdsHaveNoText) {
+  const auto prompt = prompt_of_tokens("--prompt-tokens", {0, 255}, byte_model());
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_THAT(prompt->tokens, ElementsAre(0, 255));
+  EXPECT_EQ(prompt->text, std::nullopt);
+}
+
+TEST(Prompt, TokenIdsOutsideTheVocabularyAreErrors) {
+  for (const int64_t token : {int64_t{-1}, int64_t{256}}) {
+    const auto prompt = prompt_of_tokens("--prompt-tokens", {1, token}, byte_model());
+    EXPECT_EQ(code_of(prompt), "run.token");
+  }
+}
+
+TEST(Prompt, AnEmptyTextIsAnErrorUnlessTheModelLabelsTokens) {
+  Manifest manifest = byte_model();
+  EXPECT_EQ(code_of(prompt_of_text("", manifest)), "run.no_prompt");
+  manifest.tagging.emplace();
+  const auto prompt = prompt_of_text("", manifest);
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_THAT(prompt->tokens, IsEmpty());
+  EXPECT_EQ(code_of(prompt_of_text(std::nullopt, manifest)), "run.no_prompt");
+}
+
+TEST(Prompt, TextNeedsTokensThatAreBytes) {
+  Manifest manifest = byte_model();
+  manifest.tokenizer = TokenizerKind::none;
+  EXPECT_EQ(code_of(prompt_of_text("a", manifest)), "run.no_tokenizer");
+}
+
+}  // namespace
+}  // namespace moec

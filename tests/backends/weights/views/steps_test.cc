@@ -1,0 +1,361 @@
+// Views of the kinds that the compiler makes, compared with the oracle, and what is counted for
+// them.
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "backends/weights/views/view_node.h"
+#include "tests/backends/weights/views/testing.h"
+
+namespace moec {
+namespace {
+
+// One file of random bf16 values in [-4, 4), read as tensors of several shapes and types.
+class WeightsSteps : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::mt19937 random(7);
+    std::vector<uint16_t> values(1 << 15);
+    for (uint16_t& value : values)
+      value = bf16_from_f32(static_cast<float>(random() % 8000) / 1000.0f - 4);
+    file_ = bytes_of(values);
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    table_.files = {{write_file(std::string("steps_") + info->name(), file_), file_.size()}};
+  }
+
+  WeightView tensor(const std::string& name, uint64_t offset, Type type) {
+    table_.tensors[name] = {0, offset, type};
+    return tensor_view(name, std::move(type));
+  }
+
+  StreamReport expect_as_oracle(const WeightView& view, ReaderOptions options = {},
+                                size_t tile_bytes = 100) {
+    auto reader = WeightReader::open(table_, options);
+    StreamReport report;
+    if (!reader) return ADD_FAILURE() << render(reader.error()), report;
+    auto found = stream_all(*reader, view, tile_bytes, report);
+    if (!found) return ADD_FAILURE() << render(found.error()), report;
+    const Naive expected = Oracle(table_, file_)(view);
+    const auto width = static_cast<size_t>(dtype_bytes(expected.type.dtype));
+    EXPECT_EQ(found->size(), expected.bits.size() * width);
+    for (size_t i = 0; i < expected.bits.size() && !HasFailure(); ++i) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, found->data() + i * width, width);
+      EXPECT_EQ(bits, expected.bits[i]) << "element " << i;
+    }
+    return report;
+  }
+
+  WeightTable table_;
+  Bytes file_;
+};
+
+TEST_F(WeightsSteps, ConvWeightFromProjection) {
+  expect_as_oracle(then(then(tensor("w", 6, {DType::bf16, {24, 40}}), CastStep{DType::f16}),
+                        ReshapeStep{{24, 40, 1, 1}}));
+}
+
+TEST_F(WeightsSteps, TransposeReadsEachByteOnce) {
+  const auto report =
+      expect_as_oracle(then(tensor("w", 3, {DType::bf16, {100, 90}}), PermuteStep{{1, 0}}));
+  EXPECT_EQ(report.bytes_read, 100u * 90 * 2);
+}
+
+TEST_F(WeightsSteps, TransposeInSmallBlocks) {
+  expect_as_oracle(then(tensor("w", 3, {DType::bf16, {100, 90}}), PermuteStep{{1, 0}}),
+                   {.gather_bytes = 1500, .band_bytes = 64});
+}
+
+TEST_F(WeightsSteps, BankOfExpertsForMatmul) {
+  std::vector<WeightView> experts;
+  for (int e = 0; e < 5; ++e)
+    experts.push_back(then(
+        tensor("e" + std::to_string(e), static_cast<uint64_t>(e) * 900, {DType::bf16, {7, 40}}),
+        CastStep{DType::f32}));
+  expect_as_oracle(then(concat_view(0, experts), PermuteStep{{1, 0}}));
+  expect_as_oracle(then(concat_view(1, experts), ReshapeStep{{7, 200, 1, 1}}));
+}
+
+TEST_F(WeightsSteps, OneExpertOfAFusedTensor) {
+  const WeightView fused = tensor("w", 0, {DType::bf16, {4, 24, 32}});
+  const WeightView gate_up = then(then(fused, SliceStep{0, 2, 1}), ReshapeStep{{24, 32}});
+  expect_as_oracle(then(gate_up, SliceStep{0, 12, 12}));
+  expect_as_oracle(then(then(gate_up, PermuteStep{{1, 0}}), SliceStep{1, 0, 12}));
+}
+
+// For rotary embeddings, rows in pairs are reordered into halves; then the weight gets its matmul
+// form. The reshape joins axes whose elements do not lie at equal distances.
+TEST_F(WeightsSteps, ReshapeAfterPermute) {
+  const WeightView pairs =
+      then(tensor("w", 2, {DType::bf16, {32, 24}}), ReshapeStep{{2, 8, 2, 24}});
+  const WeightView halves = then(then(pairs, PermuteStep{{0, 2, 1, 3}}), ReshapeStep{{32, 24}});
+  expect_as_oracle(halves);
+  expect_as_oracle(then(halves, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(halves, SliceStep{0, 5, 9}), CastStep{DType::f32}));
+  expect_as_oracle(then(halves, PermuteStep{{1, 0}}), {.gather_bytes = 300, .band_bytes = 16});
+}
+
+WeightView dequantised(WeightView view, Dims block, WeightView scale) {
+  return then(std::move(view), DequantStep{std::move(block), {std::move(scale)}});
+}
+
+// The last blocks are partial, and the slice begins in the middle of a block.
+TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
+  const WeightView view = dequantised(tensor("w", 1, {DType::f8_e4m3, {20, 30}}), {8, 7},
+                                      tensor("s", 4000, {DType::bf16, {3, 5}}));
+  expect_as_oracle(view);
+  const WeightView part = then(then(view, SliceStep{0, 5, 12}), SliceStep{1, 3, 20});
+  expect_as_oracle(part);
+  expect_as_oracle(then(part, ReshapeStep{{12, 20, 1, 1}}));
+  expect_as_oracle(then(then(part, ReshapeStep{{12, 1, 20}}), PermuteStep{{2, 1, 0}}));
+  expect_as_oracle(then(then(part, ReshapeStep{{240}}), SliceStep{0, 7, 100}));
+}
+
+// One expert of a bank in blocks, and parts of its rows that begin and end inside blocks.
+TEST_F(WeightsSteps, BlocksOfExperts) {
+  for (const BlockType type : {BlockType::q4_k, BlockType::q5_0, BlockType::mxfp4}) {
+    const int64_t row = 512, bytes = block_row_bytes(type, row);
+    const WeightView bank = then(
+        tensor(std::string(enum_name(type)), 3, {DType::u8, {3, 6, bytes}}), UnblockStep{type});
+    expect_as_oracle(bank);
+    const WeightView expert = then(then(bank, SliceStep{0, 1, 1}), ReshapeStep{{6, row}});
+    const StreamReport report = expect_as_oracle(expert, {}, 1 << 20);
+    EXPECT_EQ(report.bytes_read, static_cast<uint64_t>(6 * bytes)) << enum_name(type);
+    const StreamReport rows = expect_as_oracle(then(expert, SliceStep{0, 2, 3}), {}, 1 << 20);
+    EXPECT_EQ(rows.bytes_read, static_cast<uint64_t>(3 * bytes)) << enum_name(type);
+    expect_as_oracle(then(expert, SliceStep{1, 37, 300}));
+    expect_as_oracle(then(then(expert, SliceStep{1, 250, 12}), PermuteStep{{1, 0}}));
+    expect_as_oracle(then(then(expert, PermuteStep{{1, 0}}), SliceStep{0, 255, 2}),
+                     {.gather_bytes = 300, .band_bytes = 16});
+    expect_as_oracle(concat_view(1, {then(expert, SliceStep{1, 500, 12}), expert}));
+    expect_as_oracle(then(then(expert, ReshapeStep{{6, row, 1, 1}}), CastStep{DType::f16}));
+    expect_as_oracle(then(then(expert, ReshapeStep{{6 * row}}), SliceStep{0, 100, 1000}));
+  }
+}
+
+// A part of a row reads the blocks that it touches, and no others.
+TEST_F(WeightsSteps, OnlyTouchedBlocksAreRead) {
+  const WeightView rows =
+      then(tensor("w", 0, {DType::u8, {4, 64 * 144}}), UnblockStep{BlockType::q4_k});
+  const auto bytes_read = [&](const WeightView& view) {
+    return expect_as_oracle(view, {}, 1 << 20).bytes_read;
+  };
+  EXPECT_EQ(bytes_read(then(rows, SliceStep{1, 256, 512})), 4u * 2 * 144);
+  EXPECT_EQ(bytes_read(then(then(rows, SliceStep{0, 3, 1}), SliceStep{1, 511, 2})), 2u * 144);
+}
+
+// The scratch memory for blocks of a view in its order is a few times that of the block.
+TEST_F(WeightsSteps, BlocksNeedLittleScratch) {
+  table_.tensors["big"] = {0, 0, {DType::u8, {4096, 16 * 144}}};
+  table_.files.front().bytes = uint64_t{4096} * 16 * 144;
+  const WeightView rows =
+      then(tensor_view("big", {DType::u8, {4096, 16 * 144}}), UnblockStep{BlockType::q4_k});
+  for (const WeightView& view : {rows, then(rows, PermuteStep{{1, 0}})}) {
+    const NodePtr node = *compile_view(view, table_);
+    const uint64_t block = uint64_t{1} << 20;
+    EXPECT_LE(node->scratch_bytes(block, {}), 2 * block * sizeof(float));
+  }
+}
+
+// The MXFP4 tensors of gpt-oss: in each expert, rows of gate and up alternate; each row has blocks
+// of 32.
+TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
+  const int64_t experts = 3, width = 6, hidden = 96;
+  const WeightView codes = then(tensor("b", 1, {DType::u8, {experts, 2 * width, 3, 16}}),
+                                ReshapeStep{{experts, 2 * width, hidden / 2}});
+  const WeightView powers =
+      then(tensor("s", 5000, {DType::u8, {experts, 2 * width, 3}}), UnpackStep{Packing::f8_e8m0});
+  const WeightView rows =
+      dequantised(then(codes, UnpackStep{Packing::f4_e2m1}), {1, 1, 32}, powers);
+  expect_as_oracle(rows);
+  const WeightView stored = then(rows, PermuteStep{{0, 2, 1}});  // as the bf16 files have it
+  const WeightView pairs = then(then(stored, SliceStep{0, 1, 1}), ReshapeStep{{hidden, width, 2}});
+  const WeightView up = then(then(pairs, SliceStep{2, 1, 1}), ReshapeStep{{hidden, width}});
+  expect_as_oracle(up);
+  expect_as_oracle(then(then(up, PermuteStep{{1, 0}}), CastStep{DType::f16}));
+  expect_as_oracle(then(then(up, PermuteStep{{1, 0}}), ReshapeStep{{width, hidden, 1, 1}}));
+  expect_as_oracle(concat_view(1, {up, up}), {.gather_bytes = 500, .band_bytes = 64});
+}
+
+// A tile of a bank of experts reads only its own rows of blocks and of scales.
+TEST_F(WeightsSteps, MicroscaledBlocksReadEachByteOnce) {
+  const WeightView rows = dequantised(
+      then(tensor("b", 3, {DType::u8, {24, 48}}), UnpackStep{Packing::f4_e2m1}), {1, 32},
+      then(tensor("s", 5000, {DType::u8, {24, 3}}), UnpackStep{Packing::f8_e8m0}));
+  EXPECT_EQ(expect_as_oracle(then(rows, SliceStep{0, 8, 4}), {}, 4 * 96 * 4).bytes_read,
+            4u * (48 + 3));
+  EXPECT_EQ(expect_as_oracle(then(rows, PermuteStep{{1, 0}})).bytes_read, 24u * (48 + 3));
+}
+
+// Each byte with each scale: what a block can hold, and what it cannot exactly.
+TEST_F(WeightsSteps, EachMicroscaledValue) {
+  file_.clear();
+  for (int scale = 0; scale < 256; ++scale)
+    for (int pair = 0; pair < 256; ++pair) file_.push_back(static_cast<std::byte>(pair));
+  for (int scale = 0; scale < 256; ++scale) file_.push_back(static_cast<std::byte>(scale));
+  table_.files = {{write_file("steps_mxfp4.bin", file_), file_.size()}};
+  const WeightView view = dequantised(
+      then(tensor("b", 0, {DType::u8, {256, 256}}), UnpackStep{Packing::f4_e2m1}), {1, 512},
+      then(tensor("s", 65536, {DType::u8, {256, 1}}), UnpackStep{Packing::f8_e8m0}));
+  auto values = WeightReader::open(table_)->read_f32(view, 1 << 20);
+  ASSERT_TRUE(values);
+  const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (size_t i = 0; i < values->size(); ++i) {
+    const size_t code = i % 2 == 0 ? i / 2 % 16 : i / 2 % 256 / 16;
+    const int scale = static_cast<int>(i / 512);
+    const double exact =
+        std::ldexp(code < 8 ? magnitudes[code] : -magnitudes[code - 8], scale - 127);
+    if (scale == 255) {
+      ASSERT_TRUE(std::isnan((*values)[i])) << i;
+    } else {
+      ASSERT_EQ((*values)[i], static_cast<float>(exact)) << i;  // infinite from 2^128 on
+    }
+  }
+}
+
+TEST_F(WeightsSteps, IntegersOfFourBitsInGroups) {
+  const WeightView rows =
+      dequantised(then(tensor("p", 4, {DType::i32, {10, 9}}), UnpackStep{Packing::i4_excess8}),
+                  {1, 32}, tensor("s", 4000, {DType::bf16, {10, 3}}));
+  expect_as_oracle(rows);
+  expect_as_oracle(then(rows, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(rows, SliceStep{1, 5, 41}), ReshapeStep{{10, 1, 41}}));
+}
+
+TEST_F(WeightsSteps, CodesOfAnyWidthInTheLowestBitsFirst) {
+  for (const Packing packing : {Packing::u1, Packing::u2, Packing::u3, Packing::u4, Packing::u6,
+                                Packing::u8, Packing::i4, Packing::i8}) {
+    const WeightView rows = then(tensor("c", 5, {DType::u8, {7, 23}}), UnpackStep{packing});
+    expect_as_oracle(rows);
+    expect_as_oracle(then(rows, PermuteStep{{1, 0}}));
+    const WeightView part = then(then(rows, SliceStep{1, 5, 17}), SliceStep{1, 2, 11});
+    expect_as_oracle(part);
+    expect_as_oracle(then(part, ReshapeStep{{7, 1, 11}}));
+    // As the blobs of Core ML hold a weight: rows are not aligned, the last byte has unused bits.
+    const WeightView blob =
+        then(then(tensor("d", 5, {DType::u8, {59}}), UnpackStep{packing}), SliceStep{0, 0, 45});
+    expect_as_oracle(then(blob, ReshapeStep{{5, 9}}));
+    expect_as_oracle(then(then(blob, ReshapeStep{{5, 9}}), PermuteStep{{1, 0}}));
+  }
+}
+
+TEST_F(WeightsSteps, AnOffsetIsSubtractedBeforeTheScale) {
+  const WeightView codes = then(tensor("c", 5, {DType::u8, {12, 32}}), UnpackStep{Packing::u4});
+  const WeightView zeros = then(tensor("z", 900, {DType::u8, {12, 1}}), UnpackStep{Packing::u4});
+  const WeightView rows =
+      then(codes, DequantStep{{1, 32}, {tensor("s", 4000, {DType::bf16, {12, 2}})}, {zeros}});
+  expect_as_oracle(rows);
+  expect_as_oracle(then(then(rows, SliceStep{1, 30, 9}), PermuteStep{{1, 0}}));
+}
+
+TEST_F(WeightsSteps, TablesByGroupsOfRows) {
+  const WeightView codes = then(tensor("c", 5, {DType::u8, {8, 15}}), UnpackStep{Packing::u3});
+  const WeightView view =
+      then(codes, LutStep{{3, 40}, {tensor("t", 4000, {DType::f16, {3, 1, 8}})}});
+  expect_as_oracle(view);
+  expect_as_oracle(then(view, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(view, SliceStep{0, 2, 5}), CastStep{DType::f16}));
+  expect_as_oracle(then(then(view, SliceStep{0, 4, 3}), ReshapeStep{{3, 40, 1, 1}}));
+  expect_as_oracle(then(then(view, SliceStep{1, 3, 1}), ReshapeStep{{8}}));
+}
+
+TEST_F(WeightsSteps, AnIndexBehindItsTableIsAnError) {
+  file_.assign(64, std::byte{7});
+  table_.files = {{write_file("steps_lut.bin", file_), file_.size()}};
+  const WeightView codes = then(tensor("c", 0, {DType::u8, {2, 4}}), UnpackStep{Packing::u8});
+  const WeightView view = then(codes, LutStep{{2, 4}, {splat_view(1, {DType::f16, {1, 1, 7}})}});
+  auto values = WeightReader::open(table_)->read_f32(view, 1 << 20);
+  ASSERT_FALSE(values);
+  EXPECT_EQ(values.error().front().code, "weights.bad_index");
+}
+
+TEST_F(WeightsSteps, ScaleRoundsToTheElementType) {
+  expect_as_oracle(then(tensor("w", 0, {DType::bf16, {64}}), ScaleStep{1.0 / 3}));
+  expect_as_oracle(then(then(tensor("w", 0, {DType::bf16, {64}}), CastStep{DType::f16}),
+                        ScaleStep{std::sqrt(2.0)}));
+}
+
+// Slices and reshapes of the centred view keep the median of the whole.
+TEST_F(WeightsSteps, CenterSubtractsTheMedianOfTheFiniteElements) {
+  const float inf = std::numeric_limits<float>::infinity();
+  file_ = bytes_of(std::vector<float>{35.5f, 34.25f, -inf, 34.5f, 36, 34, inf, NAN});
+  table_.files = {{write_file("steps_center.bin", file_), file_.size()}};
+  const WeightView view = then(tensor("w", 0, {DType::f32, {2, 4}}), CenterStep{});
+  expect_as_oracle(view);
+  expect_as_oracle(then(view, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(view, ReshapeStep{{8}}), SliceStep{0, 3, 2}), {}, 4);
+  const auto values = WeightReader::open(table_)->read_f32(then(view, SliceStep{0, 0, 1}), 64);
+  EXPECT_THAT(*values, testing::ElementsAre(1, -0.25f, -inf, 0));
+}
+
+TEST_F(WeightsSteps, RemainderIsWhatACastLoses) {
+  const WeightView view = then(tensor("w", 0, {DType::f32, {5, 7}}), ScaleStep{1.0 / 3});
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const WeightView low = then(view, RemainderStep{dtype});
+    expect_as_oracle(low);
+    expect_as_oracle(then(then(low, CastStep{dtype}), SliceStep{0, 1, 3}));
+  }
+  file_ = bytes_of(std::vector<float>{1.0f + 0x1p-12f, 7e4f, -INFINITY, 0.1f});
+  table_.files = {{write_file("steps_remainder.bin", file_), file_.size()}};
+  const WeightView low = then(tensor("v", 0, {DType::f32, {4}}), RemainderStep{DType::f16});
+  const auto values = WeightReader::open(table_)->read_f32(low, 64);
+  ASSERT_TRUE(values) << render(values.error());
+  EXPECT_THAT(*values, testing::ElementsAre(0x1p-12f, 0, 0, 0.1f - round_to(DType::f16, 0.1f)));
+}
+
+TEST_F(WeightsSteps, SeededAndSplatNeedNoFile) {
+  table_ = {};
+  auto report = expect_as_oracle(
+      then(then(seeded_view(3, {DType::f32, {6, 9}}), ScaleStep{0.05}), PermuteStep{{1, 0}}));
+  EXPECT_EQ(report.bytes_read, 0u);
+  expect_as_oracle(then(splat_view(1.5, {DType::f16, {3, 4}}), SliceStep{0, 1, 2}));
+}
+
+TEST_F(WeightsSteps, OverflowsAndNonfiniteValuesAreCounted) {
+  const std::vector<float> values = {1, 65519.9f, 65520, -70000, INFINITY, NAN, 1e-9f, 3e38f};
+  file_ = bytes_of(values);
+  table_.files = {{write_file("steps_overflow.bin", file_), file_.size()}};
+  const WeightView view = then(tensor("w", 0, {DType::f32, {2, 4}}), CastStep{DType::f16});
+  const StreamReport report = expect_as_oracle(view);
+  EXPECT_EQ(report.elements, 8u);
+  EXPECT_EQ(report.overflows, 3u);
+  EXPECT_EQ(report.nonfinite, 5u);
+  EXPECT_EQ(report.bytes_read, 32u);
+  const StreamReport row = expect_as_oracle(then(view, SliceStep{0, 0, 1}));
+  EXPECT_EQ(row.overflows, 2u);
+  EXPECT_EQ(row.nonfinite, 2u);
+}
+
+// All 65,536 bit patterns of a 16-bit type, through the whole reader.
+TEST_F(WeightsSteps, EachBf16ToF16AndEachF16ToF32) {
+  std::vector<uint16_t> values(1 << 16);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint16_t>(i);
+  const std::string path = write_file("steps_all16.bin", bytes_of(values));
+  for (auto [from, to] : {std::pair{DType::bf16, DType::f16}, {DType::f16, DType::f32}}) {
+    auto reader = WeightReader::open(table_of(path, values.size() * 2, {from, {256, 256}}));
+    ASSERT_TRUE(reader);
+    StreamReport report;
+    auto found =
+        stream_all(*reader, then(tensor_view("w", {from, {256, 256}}), CastStep{to}), 1000, report);
+    ASSERT_TRUE(found);
+    uint64_t overflows = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float exact = naive_decode(from, i);
+      uint64_t bits = 0;
+      const auto width = static_cast<size_t>(dtype_bytes(to));
+      std::memcpy(&bits, found->data() + i * width, width);
+      const float rounded = naive_decode(to, bits);
+      ASSERT_EQ(std::isnan(rounded), std::isnan(exact)) << i;
+      if (!std::isnan(exact)) {
+        ASSERT_EQ(bits, naive_encode(to, exact)) << i;
+      }
+      if (std::isfinite(exact) && std::isinf(rounded)) ++overflows;
+    }
+    EXPECT_EQ(report.overflows, overflows);
+    const uint64_t stored = from == DType::bf16 ? 2u * 128 : 2u * 1024;  // NaN or infinite
+    EXPECT_EQ(report.nonfinite, stored + overflows);
+  }
+}
+
+}  // namespace
+}  // namespace moec

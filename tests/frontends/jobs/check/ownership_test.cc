@@ -1,0 +1,168 @@
+// The map of weights to experts in the metadata of emitted files: `moec check` confirms it by what
+// the graphs compute, and finds each way in which somebody may have edited it.
+#include <gmock/gmock.h>
+#include <mlmodel.pb.h>
+#include <onnx/onnx_pb.h>
+
+#include "tests/frontends/jobs/check/edited_export.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kOnnxFile = "moe/L00.t1.onnx";
+constexpr const char* kCoremlFile = "moe/L00.t1.mlpackage/Data/com.apple.CoreML/model.mlmodel";
+
+template <class Message>
+Message load_message(const std::string& path) {
+  Message message;
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(message.ParseFromIstream(&file)) << path;
+  return message;
+}
+
+template <class Message>
+void save_message(const Message& message, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  EXPECT_TRUE(message.SerializeToOstream(&file)) << path;
+}
+
+using EditText = std::function<std::string(std::string)>;  // an empty text removes the entry
+
+void edit_onnx(const std::string& path, const EditText& edit) {
+  auto model = load_message<onnx::ModelProto>(path);
+  auto& entries = *model.mutable_metadata_props();
+  for (int i = 0; i < entries.size(); ++i) {
+    if (entries[i].key() != "moec.weights") continue;
+    entries[i].set_value(edit(entries[i].value()));
+    if (entries[i].value().empty()) entries.DeleteSubrange(i, 1);
+    return save_message(model, path);
+  }
+  ADD_FAILURE() << path << " states no owners";
+}
+
+void edit_coreml(const std::string& path, const EditText& edit) {
+  auto model = load_message<mlmodel::Model>(path);
+  auto& entries = *model.mutable_description()->mutable_metadata()->mutable_userdefined();
+  ASSERT_TRUE(entries.contains("moec.weights")) << path;
+  entries["moec.weights"] = edit(entries["moec.weights"]);
+  if (entries["moec.weights"].empty()) entries.erase("moec.weights");
+  save_message(model, path);
+}
+
+// Replaces the first occurrence; a text that does not stand there is a fault of the test.
+EditText replace(const std::string& from, const std::string& to) {
+  return [=](std::string text) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " is not in\n" << text;
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  };
+}
+
+// The map of shard L00.moe under an edit, in each format.
+Outcome check_edited(bool coreml, const EditText& edit) {
+  const EditedExport edited("mixtral_a", coreml ? Words{"--target", "ane"} : Words{});
+  if (coreml)
+    edit_coreml(edited.path(kCoremlFile), edit);
+  else
+    edit_onnx(edited.path(kOnnxFile), edit);
+  edited.bring_manifest_in_line();
+  return edited.check();
+}
+
+class Ownership : public testing::TestWithParam<bool> {
+ protected:
+  // The name of a weight as the format spells it.
+  static std::string spelled(const std::string& onnx, const std::string& coreml) {
+    return GetParam() ? coreml : onnx;
+  }
+  static void expect_found(const EditText& edit, const std::string& message) {
+    const Outcome outcome = check_edited(GetParam(), edit);
+    EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("error[coverage.ownership]"));
+    EXPECT_THAT(outcome.out, HasSubstr("shard L00.moe"));
+    EXPECT_THAT(outcome.out, HasSubstr(GetParam() ? kCoremlFile : kOnnxFile));
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+  }
+};
+
+TEST_P(Ownership, AnUnchangedMapPasses) {
+  const Outcome outcome = check_edited(GetParam(), [](std::string text) {
+    EXPECT_THAT(text, HasSubstr("expert 0 3 1 0 "));
+    EXPECT_THAT(text, HasSubstr("routing 0 0 5 "));
+    EXPECT_THAT(text, HasSubstr("plain "));
+    return text;
+  });
+  expect_fine(outcome);
+}
+
+TEST_P(Ownership, AnotherExpert) {
+  expect_found(replace("expert 0 2 1 0 ", "expert 0 3 1 0 "),
+               "belongs to expert 3 of layer 0, but its graph uses it for expert 2 of layer 0");
+}
+
+TEST_P(Ownership, AnotherLayer) {
+  expect_found(replace("expert 0 1 1 0 ", "expert 1 1 1 0 "),
+               "belongs to expert 1 of layer 1, but its graph uses it for expert 1 of layer 0");
+}
+
+TEST_P(Ownership, ExpertThatIsCalledPlain) {
+  expect_found(replace("expert 0 1 1 0 ", "plain "),
+               "belongs to no expert, but its graph uses it for expert 1 of layer 0");
+}
+
+TEST_P(Ownership, RowsOfTheRouterAlongAnotherAxis) {
+  expect_found(replace("routing 0 0 5 0 ", "routing 0 0 5 1 "), "the router of layer 0");
+}
+
+TEST_P(Ownership, WeightThatDoesNotExist) {
+  expect_found(
+      [](const std::string& text) { return text + "expert 0 3 1 0 nothing.weight\n"; },
+      "the file states that nothing.weight belongs to expert 3 of layer 0, but has no such "
+      "weight");
+}
+
+TEST_P(Ownership, WeightThatIsLeftOut) {
+  expect_found([](const std::string& text) { return text.substr(text.find('\n') + 1); },
+               "the file does not state the owner of");
+}
+
+TEST_P(Ownership, WholeMapIsMissing) {
+  expect_found([](const std::string&) { return std::string(); },
+               "the file does not state which weights belong to which expert");
+}
+
+TEST_P(Ownership, TextThatIsNotAMap) {
+  const Outcome outcome =
+      check_edited(GetParam(), [](const std::string&) { return std::string("expert 0 2\n"); });
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out, HasSubstr(spelled("error[onnx.metadata]", "error[coreml.metadata]")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Ownership, testing::Bool(),
+                         [](const auto& info) { return info.param ? "coreml" : "onnx"; });
+
+// A bank states blocks, and groups and whole layers the numbers of the model.
+TEST(OwnershipForms, AreConfirmed) {
+  const std::vector<Words> forms = {
+      {"--experts", "bank"},
+      {"--routing", "host", "--experts-per-shard", "2"},
+      {"--layers-per-shard", "2"},
+      {"--target", "ane", "--tokens", "1,4", "--widths", "functions"},
+      {"--target", "ane", "--tokens", "1,4", "--widths", "range"},
+  };
+  for (const Words& flags : forms) expect_fine(EditedExport("mixtral_a", flags).check());
+}
+
+TEST(OwnershipForms, BlocksOfABank) {
+  const EditedExport edited("mixtral_a", {"--experts", "bank"});
+  edit_onnx(edited.path(kOnnxFile), replace("expert 0 0 5 0 ", "expert 0 0 5 1 "));
+  edited.bring_manifest_in_line();
+  EXPECT_THAT(edited.check().out,
+              HasSubstr("belongs to experts 0 to 4 of layer 0, along axis 1, but its graph uses it "
+                        "for experts 0 to 4 of layer 0, along axis 0"));
+}
+
+}  // namespace
+}  // namespace moec

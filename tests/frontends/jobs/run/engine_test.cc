@@ -1,0 +1,129 @@
+// What a session asks of its engine, and what it refuses for one that runs graphs as they are.
+#include <gmock/gmock.h>
+
+#include "backends/formats/read_shard.h"
+#include "backends/runtime/session/session.h"
+#include "ir/graph/port_names.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/models/expect_error.h"
+
+namespace moec {
+namespace {
+
+using testing::Each;
+using testing::IsEmpty;
+
+// The reference executor as an engine that cannot change graphs.
+class PlainEngine : public Engine {
+ public:
+  const EngineTraits& traits() const override { return traits_; }
+  Status accepts(const Manifest&, Precision precision) const override {
+    if (precision == Precision::f32) return {};
+    return fail("engine.precision", "no f16");
+  }
+  Result<std::unique_ptr<Executable>> compile(const ShardGraph& graph,
+                                              const GraphOptions& options) override {
+    ++compiled_;
+    (graph.shard.routing ? of_routers_ : of_others_).push_back(options.watched);
+    return reference_->compile(graph, options);
+  }
+
+  int compiled_ = 0;
+  std::vector<std::vector<std::string>> of_routers_, of_others_;
+
+ private:
+  std::shared_ptr<Engine> reference_ = reference_engine(read_shard);
+  EngineTraits traits_{.name = "plain", .keeps_widths = true};
+};
+
+std::string small_export(const Words& flags = {}) {
+  const std::string out = fresh_folder("engine");
+  Words words = {"export", checkpoint_of("qwen3_moe_a"), "--out", out, "--quiet", "--tokens",
+                 "1,8"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  expect_fine(run_command(words));
+  return out;
+}
+
+std::vector<float> logits_by(Session& session) {
+  std::vector<float> all;
+  for (const std::vector<int64_t>& tokens :
+       {std::vector<int64_t>{3, 1, 4, 1, 5}, {9}, {2, 6}, {5}}) {
+    const auto logits = session.feed(tokens);
+    EXPECT_TRUE(logits.has_value()) << render(logits.error());
+    if (logits) all.insert(all.end(), logits->data.begin(), logits->data.end());
+  }
+  return all;
+}
+
+TEST(Engine, ASessionRunsWhatItCompiles) {
+  const std::string out = small_export();
+  auto engine = std::make_shared<PlainEngine>();
+  Session with = Session::open(out, read_shard, {.engine = engine}).value();
+  Session without = Session::open(out, read_shard).value();
+  EXPECT_EQ(logits_by(with), logits_by(without));
+  EXPECT_EQ(with.engine().name, "plain");
+  EXPECT_EQ(without.engine().name, "reference");
+  EXPECT_EQ(engine->compiled_, 2 * std::ssize(with.manifest().shards)) << "each width once";
+}
+
+TEST(Engine, IsToldWhatIsWatchedInGraphsThatRoute) {
+  const std::string out = small_export();
+  auto engine = std::make_shared<PlainEngine>();
+  SessionOptions options{.engine = engine};
+  options.watched = {kRoutingWeights};
+  Session session = Session::open(out, read_shard, options).value();
+  logits_by(session);
+  EXPECT_THAT(engine->of_routers_, Each(options.watched));
+  EXPECT_THAT(engine->of_others_, Each(IsEmpty()));
+  EXPECT_FALSE(engine->of_routers_.empty() || engine->of_others_.empty());
+}
+
+TEST(Engine, WhatNeedsOtherGraphsIsRefused) {
+  const std::string out = small_export({"--routing", "host", "--experts-per-shard", "1"});
+  const auto engine = std::make_shared<PlainEngine>();
+  const auto refused = [&](const SessionOptions& options, const char* word) {
+    expect_error(Session::open(out, read_shard, options), "engine.option", word);
+  };
+  SessionOptions masked{.engine = engine}, slots{.engine = engine}, maskable{.engine = engine};
+  masked.expert_mask = "L0:0-4";
+  slots.experts = ExpertStoreOptions{.capacity = 2};
+  maskable.maskable = true;
+  refused(masked, "--expert-mask");
+  refused(slots, "--capacity");
+  refused(maskable, "routing by what is in slots");
+  expect_error(Session::open(out, read_shard, {.engine = engine, .precision = Precision::f16}),
+               "engine.precision", "");
+}
+
+TEST(Engine, ABuildWithoutOpenVinoSaysSo) {
+  const std::string out = small_export();
+  for (const char* command : {"run", "validate", "serve"}) {
+    Words words = {command, out, "--engine", "openvino"};
+    if (command == std::string_view("run")) words.insert(words.end(), {"--prompt-tokens", "1"});
+    if (command == std::string_view("validate"))
+      words.insert(words.end(), {"--golden", source_path("tests/golden/qwen3_moe_a")});
+    const Outcome result = run_command(words);  // of the tests, beside which there is no module
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, testing::HasSubstr("error[engine.not_built]")) << command;
+    EXPECT_THAT(result.err, testing::HasSubstr("MOEC_OPENVINO=ON")) << command;
+  }
+}
+
+TEST(Engine, FlagsOfOtherEnginesAreRefused) {
+  const std::string out = small_export();
+  const auto error_of = [&](Words flags) {
+    Words words = {"run", out, "--prompt-tokens", "1"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run_command(words).err;
+  };
+  EXPECT_THAT(error_of({"--device", "CPU"}), testing::HasSubstr("cli.conflict"));
+  EXPECT_THAT(error_of({"--engine", "reference", "--device", "GPU"}),
+              testing::HasSubstr("engine.option"));
+  EXPECT_THAT(error_of({"--engine", "reference", "--engine-cache"}),
+              testing::HasSubstr("--engine-cache"));
+  EXPECT_THAT(error_of({"--engine", "onnxruntime"}), testing::HasSubstr("cli.value"));
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,145 @@
+// What requests of the OpenAI API are taken for, and which are refused.
+#include "frontends/jobs/serve/completion_request.h"
+
+#include <gmock/gmock.h>
+
+#include "backends/runtime/text/tokenizer.h"
+
+namespace moec {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Manifest manifest_of(TokenizerKind tokenizer) {
+  Manifest manifest;
+  manifest.tokenizer = tokenizer;
+  manifest.model.vocab = 256;
+  manifest.model.eos_tokens = {3};
+  manifest.build.context = 32;
+  return manifest;
+}
+
+Result<CompletionRequest> parse_text(const std::string& body,
+                                     TokenizerKind kind = TokenizerKind::bytes) {
+  return parse_completion(Endpoint::text, body, manifest_of(kind), 16);
+}
+
+std::string refusal(const Result<CompletionRequest>& result) {
+  return result ? "it was taken" : result.error().front().code + ": " + render(result.error());
+}
+
+TEST(CompletionRequest, TakesTextAndOptions) {
+  const auto request = parse_text(
+      R"({"model": "x", "prompt": "ab", "max_tokens": 5, "temperature": 0.5, "seed": 7, "top_k": 4,
+          "stop": ["\n"], "stop_token_ids": [9], "stream": true, "n": 1, "top_p": 1.0,
+          "logprobs": null, "stream_options": {"include_usage": true}})");
+  ASSERT_TRUE(request) << render(request.error());
+  EXPECT_THAT(request->prompt, ElementsAre('a', 'b'));
+  EXPECT_EQ(request->generate.max_tokens, 5);
+  EXPECT_EQ(request->generate.sampler.temperature, 0.5);
+  EXPECT_EQ(request->generate.sampler.seed, 7u);
+  EXPECT_EQ(request->generate.sampler.top_k, 4);
+  EXPECT_THAT(request->generate.eos_tokens, ElementsAre(3, 9));
+  EXPECT_THAT(request->stop, ElementsAre("\n"));
+  EXPECT_TRUE(request->stream);
+  EXPECT_TRUE(request->with_usage);
+}
+
+TEST(CompletionRequest, TakesTokensWhereTokensAreNoBytes) {
+  const auto request = parse_text(R"({"prompt": [5, 255]})", TokenizerKind::none);
+  ASSERT_TRUE(request) << render(request.error());
+  EXPECT_THAT(request->prompt, ElementsAre(5, 255));
+  EXPECT_EQ(request->generate.max_tokens, 16) << "as many as the server writes";
+  EXPECT_FALSE(request->stream);
+}
+
+TEST(CompletionRequest, ChatsInLines) {
+  const auto request = parse_completion(Endpoint::chat,
+                                        R"({"messages": [{"role": "system", "content": "Hello!"},
+                       {"role": "user", "content": [{"type": "text", "text": "a"}]}]})",
+                                        manifest_of(TokenizerKind::bytes), 16);
+  ASSERT_FALSE(request) << "33 characters, and no room for a token";
+  EXPECT_THAT(refusal(request), HasSubstr("session.context_full"));
+  const auto fits =
+      parse_completion(Endpoint::chat, R"({"messages": [{"role": "user", "content": "Hi"}]})",
+                       manifest_of(TokenizerKind::bytes), 16);
+  ASSERT_TRUE(fits) << render(fits.error());
+  EXPECT_EQ(decode_bytes(fits->prompt), "user: Hi\nassistant:");
+}
+
+TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
+  const auto chat = [](const std::string& message) {
+    return parse_completion(Endpoint::chat, R"({"messages": [)" + message + "]}",
+                            manifest_of(TokenizerKind::bytes), 16);
+  };
+  const auto answer = chat(
+      R"({"role": "assistant", "content": "Hi", "refusal": null, "tool_calls": null,
+          "annotations": []})");
+  ASSERT_TRUE(answer) << render(answer.error());
+  EXPECT_EQ(decode_bytes(answer->prompt), "assistant: Hi\nassistant:");
+  EXPECT_THAT(refusal(chat(R"({"role": "user", "content": "Hi", "name": "Ann"})")),
+              HasSubstr("serve.unsupported"));
+  EXPECT_THAT(refusal(chat(R"({"role": "user", "content": [{"type": "text", "text": "a",
+                               "image": "x"}]})")),
+              HasSubstr("serve.unknown_field"));
+}
+
+TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
+  for (const char* field :
+       {R"("n": 2)", R"("top_p": 0.9)", R"("logprobs": 1)", R"("presence_penalty": 0.5)",
+        R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")",
+        R"("suffix": "none")"})
+    EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
+                HasSubstr("serve.unsupported"))
+        << field;
+  for (const char* field : {R"("stop": [])", R"("tools": [])", R"("tool_choice": "none")",
+                            R"("response_format": {"type": "text"})", R"("logit_bias": {})"})
+    EXPECT_TRUE(parse_text(std::string(R"({"prompt": "a", )") + field + "}")) << field;
+  EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "temprature": 1})")),
+              HasSubstr("serve.unknown_field"));
+}
+
+TEST(CompletionRequest, NamesWhatIsWrong) {
+  const struct {
+    const char *body, *code;
+  } cases[] = {
+      {"", "serve.syntax"},
+      {"[]", "serve.bad_value"},
+      {"{}", "serve.missing_field"},
+      {R"({"prompt": 5})", "serve.bad_value"},
+      {R"({"prompt": []})", "serve.bad_value"},
+      {R"({"prompt": ""})", "run.no_prompt"},
+      {R"({"prompt": [256]})", "run.token"},
+      {R"({"prompt": [-1]})", "run.token"},
+      {R"({"prompt": "a", "prompt": "b"})", "serve.duplicate_key"},
+      {R"({"prompt": "a", "max_tokens": 0})", "serve.bad_value"},
+      {R"({"prompt": "a", "max_tokens": 17})", "serve.bad_value"},
+      {R"({"prompt": "a", "max_tokens": 1e9})", "serve.bad_value"},
+      {R"({"prompt": "a", "temperature": -1})", "serve.bad_value"},
+      {R"({"prompt": "a", "temperature": 1e300})", "serve.bad_value"},
+      {R"({"prompt": "a", "stop": ""})", "serve.bad_value"},
+      {R"({"prompt": "a", "stop": ["1", "2", "3", "4", "5"]})", "serve.bad_value"},
+      {R"({"prompt": "a", "stop_token_ids": [999]})", "run.token"},
+      {R"({"prompt": "a", "stream": 1})", "serve.bad_value"},
+      {R"({"prompt": "a", "max_tokens": 3, "max_completion_tokens": 4})", "serve.bad_value"},
+      {R"({"prompt": "a", "stream_options": {"usage": true}})", "serve.unknown_field"},
+  };
+  for (const auto& one : cases)
+    EXPECT_THAT(refusal(parse_text(one.body)), HasSubstr(one.code)) << one.body;
+  EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "max_completion_tokens": 17})")),
+              HasSubstr("max_completion_tokens"));
+  EXPECT_THAT(refusal(parse_text(R"({"prompt": "a"})", TokenizerKind::none)),
+              HasSubstr("run.no_tokenizer"));
+  EXPECT_THAT(refusal(parse_text(R"({"prompt": [1], "stop": "a"})", TokenizerKind::none)),
+              HasSubstr("run.no_tokenizer"));
+  EXPECT_THAT(refusal(parse_completion(Endpoint::chat, R"({"messages": []})",
+                                       manifest_of(TokenizerKind::none), 16)),
+              HasSubstr("serve.chat"));
+  EXPECT_THAT(refusal(parse_completion(Endpoint::chat, R"({"messages": []})",
+                                       manifest_of(TokenizerKind::bytes), 16)),
+              HasSubstr("serve.bad_value"));
+}
+
+}  // namespace
+}  // namespace moec

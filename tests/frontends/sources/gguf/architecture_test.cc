@@ -1,0 +1,123 @@
+#include "frontends/sources/gguf/architecture.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "models/families/family.h"
+#include "models/families/family_vocabulary.h"
+#include "tests/models/expect_error.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view kCommon = R"({"format": "moec-gguf/1",
+  "concepts": {"layers": "block_count", "activation": {"is": "silu"}},
+  "tensors": {"q": "blk.{i}.attn_q.weight", "k": "blk.{i}.attn_k.weight"}, "refused": {}})";
+
+std::string small(std::string_view concepts, std::string_view more = "") {
+  return R"({"format": "moec-gguf/1", "arch": "small", "families": [{"family": "mixtral"}],
+             "rotates_heads": true, "concepts": {)" +
+         std::string(concepts) + "}" + std::string(more) + "}";
+}
+
+GgufArchitecture load(std::string_view concepts, std::string_view more = "") {
+  auto loaded = load_gguf_architecture(small(concepts, more), kCommon, "small.json");
+  EXPECT_TRUE(loaded) << render(loaded.error());
+  return loaded.value_or(GgufArchitecture());
+}
+
+TEST(GgufArchitecture, TakesWhatAllShareAndReplacesIt) {
+  const GgufArchitecture loaded =
+      load(R"("layers": "depth")", R"(, "rows": "pairs", "tensors": {"q": "q.{i}"})");
+  EXPECT_EQ(loaded.name, "small");
+  EXPECT_EQ(loaded.rows, GgufRows::pairs);
+  EXPECT_EQ(loaded.concepts.at("layers").from, (std::vector<GgufExpression>{{.left = "depth"}}));
+  EXPECT_EQ(*loaded.concepts.at("activation").is->string(), "silu");
+  EXPECT_EQ(loaded.tensors.at("q"), "q.{i}");
+  EXPECT_EQ(loaded.tensors.at("k"), "blk.{i}.attn_k.weight");
+}
+
+TEST(GgufArchitecture, ReadsAlternativesAndPairsOfKeys) {
+  const GgufArchitecture loaded = load(R"("layers": "a.b - c | d / e | f | 2.5 | false")");
+  EXPECT_EQ(loaded.concepts.at("layers").from, (std::vector<GgufExpression>{{"a.b", "c", '-', ""},
+                                                                            {"d", "e", '/', ""},
+                                                                            {"f", "", 0, ""},
+                                                                            {"", "", 0, "2.5"},
+                                                                            {"", "", 0, "false"}}));
+}
+
+TEST(GgufArchitecture, SaysWhatFilesHaveBesides) {
+  const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "writes": {
+      "keys": {"a": "1", "b": "heads + kv_heads"}, "head": true, "scalings": ["none", "llama3"],
+      "equal": {"hidden": "heads * head_dim", "o_bias": "0"}, "excludes": {"q_rank": [26, 27]}})");
+  const GgufWriting& writing = loaded.writing;
+  EXPECT_EQ(writing.keys.at("a").number, 1);
+  EXPECT_EQ(writing.keys.at("b").concepts, (std::vector<std::string>{"heads", "kv_heads"}));
+  EXPECT_TRUE(writing.needs_head);
+  EXPECT_EQ(writing.scalings, (std::vector{RopeScaling::none, RopeScaling::llama3}));
+  EXPECT_EQ(writing.equal.at("hidden").concepts, (std::vector<std::string>{"heads", "head_dim"}));
+  EXPECT_EQ(writing.equal.at("o_bias").number, 0);
+  ASSERT_EQ(writing.exclusions.size(), 1u);
+  EXPECT_EQ(writing.exclusions[0].layers, (std::vector<int64_t>{26, 27}));
+}
+
+TEST(GgufArchitecture, EachFamilyIsWrittenAsOneArchitecture) {
+  for (const char* family : {"mixtral", "llama", "mistral"})
+    EXPECT_EQ((*gguf_architecture_of(family))->name, "llama");
+  EXPECT_EQ((*gguf_architecture_of("deepseek_v2"))->name, "deepseek2");
+  expect_error(gguf_architecture_of("phimoe"), "gguf.family", "another norm");
+  expect_error(gguf_architecture_of("zaya"), "gguf.family", "no architecture");
+}
+
+TEST(GgufArchitecture, RefusesWhatItDoesNotKnow) {
+  const auto code_of = [](const std::string& text) {
+    const auto loaded = load_gguf_architecture(text, kCommon, "small.json");
+    return loaded ? "fine" : loaded.error().front().code;
+  };
+  EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "colour": 1})")),
+            "gguf_architecture.unknown_field");
+  EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "is": 1})")), "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "names": {"one": 1}})")),
+            "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(small("", R"(, "rows": "triples")")), "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(R"({"format": "moec-gguf/2"})"), "gguf_architecture.bad_value");
+}
+
+TEST(GgufArchitectures, AreFoundByName) {
+  EXPECT_EQ((*find_gguf_architecture("deepseek2"))->families.size(), 2u);
+  const auto unknown = find_gguf_architecture("qwen3mo");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().front().cause, HasSubstr("did you mean 'qwen3moe'"));
+  const auto refused = find_gguf_architecture("phimoe");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().front().cause, HasSubstr("another router"));
+}
+
+// The defaults of a class of transformers say nothing about a GGUF file.
+TEST(GgufArchitectures, SayWhereEachConceptOfAConfigComesFrom) {
+  const std::set<std::string> elsewhere = {"vocab", "tied_head", "rope_theta"};
+  for (const GgufArchitecture& architecture : gguf_architectures())
+    for (const GgufFamily& named : architecture.families) {
+      const Family* family = *find_family(named.family);
+      for (const auto& [name, rule] : family->concepts) {
+        if (rule.keys.empty() || elsewhere.contains(name)) continue;
+        EXPECT_TRUE(architecture.concepts.contains(name)) << architecture.name << " " << name;
+      }
+    }
+}
+
+TEST(GgufArchitectures, NameOnlyConceptsAndFamiliesThatThereAre) {
+  std::set<std::string> families;
+  for (const GgufArchitecture& architecture : gguf_architectures()) {
+    for (const auto& [name, item] : architecture.concepts)
+      EXPECT_NE(find_concept(name), nullptr) << architecture.name << " " << name;
+    for (const GgufFamily& named : architecture.families) families.insert(named.family);
+  }
+  EXPECT_EQ(families.size(), 18u);
+}
+
+}  // namespace
+}  // namespace moec

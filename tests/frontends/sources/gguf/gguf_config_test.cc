@@ -1,0 +1,178 @@
+// The configs that the keys of GGUF files stand for.
+#include "frontends/sources/gguf/gguf_config.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/frontends/sources/gguf/gguf_bytes.h"
+
+namespace moec {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+GgufBytes& f32(GgufBytes& bytes, std::string_view key, float value) {
+  return bytes.raw_key(key, GgufType::f32, number_bytes(value));
+}
+
+// The keys that all architectures need, and those of qwen3moe.
+GgufBytes sample(const std::string& arch = "qwen3moe", float eps = 1e-6F) {
+  GgufBytes bytes;
+  bytes.text("general.architecture", arch)
+      .u32(arch + ".block_count", 2)
+      .u32(arch + ".context_length", 64)
+      .u32(arch + ".embedding_length", 48)
+      .u32(arch + ".attention.head_count", 6)
+      .u32(arch + ".attention.head_count_kv", 2)
+      .u32(arch + ".attention.key_length", 12)
+      .u32(arch + ".expert_count", 5)
+      .u32(arch + ".vocab_size", 96)
+      .u32(arch + ".feed_forward_length", 24)
+      .u32(arch + ".expert_feed_forward_length", 24);
+  f32(bytes, arch + ".attention.layer_norm_rms_epsilon", eps);
+  return bytes;
+}
+
+// The config's text, or "CODE: cause".
+std::string config_of(const GgufBytes& bytes) {
+  auto header = parse_bytes(bytes.file(4096));
+  EXPECT_TRUE(header) << render(header.error());
+  const Gguf file{{{"x.gguf", 0}}, header->values, header->tensors};
+  const auto model = identify(file);
+  if (!model) return model.error().front().code + ": " + model.error().front().cause;
+  const auto text = gguf_config(*model, [](const GgufTensor& tensor) -> Result<std::vector<float>> {
+    return std::vector<float>(static_cast<size_t>(tensor.dims.at(0)), 2.5F);
+  });
+  if (!text) return text.error().front().code + ": " + text.error().front().cause;
+  std::string all = text->text;
+  for (const Diagnostic& warning : text->warnings) all += warning.code + ": " + warning.cause;
+  return all;
+}
+
+TEST(GgufConfig, IsThatOfTheFamily) {
+  EXPECT_THAT(
+      config_of(sample().u32("qwen3moe.expert_used_count", 2)),
+      AllOf(HasSubstr(R"("model_type": "qwen3_moe")"), HasSubstr(R"("head_dim": 12)"),
+            HasSubstr(R"("rms_norm_eps": 1e-06)"), HasSubstr(R"("norm_topk_prob": true)"),
+            HasSubstr(R"("tie_word_embeddings": true)"), HasSubstr(R"("sliding_window": null)"),
+            HasSubstr(R"("rope_parameters": {"rope_theta": 10000, "rope_type": "default"})")));
+}
+
+TEST(GgufConfig, CountsOfLayersAreRefused) {
+  GgufBytes bytes = sample();
+  bytes.array("qwen3moe.expert_used_count", GgufType::u32, 2,
+              number_bytes<uint32_t>(2) + number_bytes<uint32_t>(1));
+  EXPECT_THAT(config_of(bytes), HasSubstr("gguf.key_type: "));
+  EXPECT_THAT(config_of(sample()), HasSubstr("gguf.missing_key: "));
+}
+
+TEST(GgufConfig, AFamilyIsChosenByItsKeys) {
+  const auto deepseek = [](int gating) {
+    GgufBytes bytes = sample("deepseek2").u32("deepseek2.expert_used_count", 2);
+    bytes.u32("deepseek2.rope.dimension_count", 4)
+        .u32("deepseek2.attention.kv_lora_rank", 8)
+        .u32("deepseek2.attention.key_length_mla", 12)
+        .u32("deepseek2.attention.value_length_mla", 6);
+    if (gating > 0) bytes.u32("deepseek2.expert_gating_func", static_cast<uint32_t>(gating));
+    return bytes;
+  };
+  EXPECT_THAT(
+      config_of(deepseek(2)),
+      AllOf(HasSubstr(R"("model_type": "deepseek_v3")"), HasSubstr(R"("qk_nope_head_dim": 8)"),
+            HasSubstr(R"("q_lora_rank": 0)"), HasSubstr(R"("routed_scaling_factor": 1)")));
+  EXPECT_THAT(
+      config_of(deepseek(2)),
+      HasSubstr("gguf.absent: there is no key \"deepseek2.expert_weights_scale\": "
+                "\"routed_scaling_factor\" is 1, as llama.cpp computes it; in models of the "
+                "family deepseek_v3 it is 2.5 by default"));
+  EXPECT_THAT(config_of(deepseek(1)),
+              AllOf(HasSubstr(R"("model_type": "deepseek_v2")"), Not(HasSubstr("weights_scale"))));
+  EXPECT_THAT(config_of(deepseek(0)),
+              AllOf(HasSubstr("gguf.family: "), HasSubstr("deepseek2.expert_gating_func 2")));
+  EXPECT_THAT(config_of(deepseek(1).u32("deepseek2.expert_group_count", 4)),
+              AllOf(HasSubstr("gguf.family: "), HasSubstr("expert_group_count is 4")));
+  GgufBytes zero = deepseek(2);
+  f32(zero, "deepseek2.expert_weights_scale", 0);
+  EXPECT_THAT(config_of(zero), HasSubstr(R"("routed_scaling_factor": 1)"));
+}
+
+TEST(GgufConfig, NumbersWithoutANameAreRefused) {
+  const auto minimax = [](uint32_t gating) {
+    return sample("minimax-m2")
+        .u32("minimax-m2.expert_used_count", 2)
+        .u32("minimax-m2.rope.dimension_count", 6)
+        .u32("minimax-m2.expert_gating_func", gating);
+  };
+  EXPECT_THAT(config_of(minimax(2)), HasSubstr(R"("scoring_func": "sigmoid")"));
+  EXPECT_THAT(config_of(minimax(1)), HasSubstr("gguf.value: minimax-m2.expert_gating_func is 1"));
+}
+
+TEST(GgufConfig, OthersHaveTheNameOfAllOthers) {
+  EXPECT_THAT(config_of(sample("llama4")
+                            .u32("llama4.expert_used_count", 1)
+                            .u32("llama4.interleave_moe_layer_step", 1)),
+              HasSubstr(R"("use_qk_norm": true)"));
+}
+
+TEST(GgufConfig, ATensorMaySayTheValue) {
+  GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+  bytes.tensor({"blk.1.attn_q.bias", {72}, 0, 0});
+  EXPECT_THAT(config_of(bytes), HasSubstr("gguf.conflict: \"attention_bias\""));
+  bytes.tensor({"blk.1.attn_output.bias", {48}, 0, 288});
+  EXPECT_THAT(config_of(bytes), HasSubstr(R"("attention_bias": true)"));
+}
+
+TEST(GgufConfig, RotationsAreScaled) {
+  const auto with = [](const auto& change) {
+    GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+    change(bytes);
+    return config_of(bytes);
+  };
+  EXPECT_THAT(with([](GgufBytes& bytes) { f32(bytes, "qwen3moe.rope.scale_linear", 4); }),
+              HasSubstr(R"({"factor": 4, "rope_theta": 10000, "rope_type": "linear"})"));
+  EXPECT_THAT(with([](GgufBytes& bytes) {
+                bytes.text("qwen3moe.rope.scaling.type", "yarn");
+                f32(bytes, "qwen3moe.rope.scaling.factor", 8);
+                f32(bytes, "qwen3moe.rope.freq_base", 1e6F);
+              }),
+              HasSubstr(R"({"beta_fast": 32, "beta_slow": 1, "factor": 8, )"
+                        R"("original_max_position_embeddings": 64, "rope_theta": 1000000, )"
+                        R"("rope_type": "yarn"})"));
+  EXPECT_THAT(with([](GgufBytes& bytes) { bytes.text("qwen3moe.rope.scaling.type", "spiral"); }),
+              HasSubstr("gguf.rope: "));
+  EXPECT_THAT(with([](GgufBytes& bytes) { bytes.text("qwen3moe.rope.scaling.type", "longrope"); }),
+              HasSubstr("gguf.rope: the factors of the rotation"));
+  EXPECT_THAT(with([](GgufBytes& bytes) { bytes.u32("qwen3moe.rope.dimension_count", 6); }),
+              HasSubstr("gguf.rope: qwen3moe.rope.dimension_count is 6"));
+  EXPECT_THAT(with([](GgufBytes& bytes) {
+                bytes.tensor({"rope_freqs.weight", {2}, 0, 0});
+              }),
+              AllOf(HasSubstr(R"("long_factor": [2.5, 2.5])"), HasSubstr(R"("divisors")")));
+}
+
+TEST(GgufConfig, HasTheTokenThatEndsATextIfItIsNamed) {
+  GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+  EXPECT_THAT(config_of(bytes), Not(HasSubstr("eos")));
+  bytes.u32("tokenizer.ggml.eos_token_id", 7);
+  EXPECT_THAT(config_of(bytes), HasSubstr(R"("eos_token_id": 7)"));
+}
+
+TEST(GgufConfig, UnknownArchitecturesAreNamed) {
+  EXPECT_THAT(config_of(GgufBytes().text("general.architecture", "gemma")),
+              HasSubstr("gguf.architecture: unknown architecture \"gemma\""));
+  EXPECT_THAT(config_of(GgufBytes()), HasSubstr("gguf.missing_key: "));
+}
+
+TEST(GgufConfig, NumbersAreFinite) {
+  EXPECT_THAT(config_of(sample("qwen3moe", INFINITY).u32("qwen3moe.expert_used_count", 2)),
+              HasSubstr("gguf.value: qwen3moe.attention.layer_norm_rms_epsilon is inf"));
+  GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+  f32(bytes, "qwen3moe.rope.freq_base", NAN);
+  EXPECT_THAT(config_of(bytes), HasSubstr("gguf.value: qwen3moe.rope.freq_base is nan"));
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,314 @@
+#include "frontends/sources/hf/checkpoint.h"
+
+#include "backends/formats/safetensors/safetensors.h"
+#include "backends/weights/views/equal_tensors.h"
+#include "tests/files.h"
+#include "tests/frontends/sources/hf/folder.h"
+#include "tests/models/expect_error.h"
+#include "tests/source_dir.h"
+
+namespace moec {
+namespace {
+
+TEST(Checkpoint, ReadsPerExpertAndFusedLayouts) {
+  auto one_by_one = open_checkpoint(golden_folder("mixtral_a"), equal_tensors);
+  ASSERT_TRUE(one_by_one.has_value()) << render(one_by_one.error());
+  EXPECT_FALSE(one_by_one->config.names.has("experts_gate_up"));
+  EXPECT_EQ(one_by_one->config.names("router", 1), "model.layers.1.block_sparse_moe.gate.weight");
+  auto fused = open_checkpoint(golden_folder("mixtral_b"), equal_tensors);
+  ASSERT_TRUE(fused.has_value()) << render(fused.error());
+  EXPECT_FALSE(fused->config.names.has("expert_gate"));
+  EXPECT_EQ(fused->config.names("experts_gate_up", 1), "model.layers.1.mlp.experts.gate_up_proj");
+  EXPECT_EQ(fused->config.names("router", 1), "model.layers.1.mlp.gate.weight");
+}
+
+TEST(Checkpoint, ReadsExpertsOfOneNameInBothLayouts) {
+  auto published = open_checkpoint(golden_folder("qwen3_vl_moe_a"), equal_tensors);
+  ASSERT_TRUE(published.has_value()) << render(published.error());
+  EXPECT_TRUE(published->config.names.has("experts_down_in_out"));
+  EXPECT_FALSE(published->config.names.has("experts_down"));
+  auto saved = open_checkpoint(golden_folder("qwen3_vl_moe_b"), equal_tensors);
+  ASSERT_TRUE(saved.has_value()) << render(saved.error());
+  EXPECT_FALSE(saved->config.names.has("experts_gate_up_in_out")) << "their gates are square";
+  EXPECT_TRUE(saved->config.names.has("experts_gate_up"));
+}
+
+TEST(Checkpoint, OfALargerModelTheTextModelIsTaken) {
+  auto checkpoint = open_checkpoint(golden_folder("kimi_k25_a"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_EQ(checkpoint->config.family, "deepseek_v3");
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].code, "hf.text_model");
+  EXPECT_EQ(checkpoint->warnings[0].severity, Severity::note);
+  EXPECT_EQ(
+      checkpoint->warnings[0].cause,
+      "of the model \"kimi_k25\" the text model is taken; left out: mm_projector.* (6 tensors), "
+      "vision_tower.* (17 tensors)");
+}
+
+TEST(Checkpoint, TheNoteOfWhatIsLeftOutCountsExpertsAsOne) {
+  auto checkpoint = open_checkpoint(golden_folder("ernie4_5_vl_moe_a"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].cause,
+            "of the model \"ernie4_5_vl_moe\" the text model is taken; left out: "
+            "model.layers.*.mlp.experts.N.* (30 tensors), model.layers.*.mlp.gate.weight_1 "
+            "(2 tensors), model.resampler_model.* (15 tensors), model.vision_model.* (15 tensors)");
+}
+
+void expect_roles(const char* golden_case, std::initializer_list<const char*> chosen,
+                  std::initializer_list<const char*> others) {
+  auto checkpoint = open_checkpoint(golden_folder(golden_case), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  for (const char* role : chosen)
+    EXPECT_TRUE(checkpoint->config.names.has(role)) << golden_case << " " << role;
+  for (const char* role : others)
+    EXPECT_FALSE(checkpoint->config.names.has(role)) << golden_case << " " << role;
+}
+
+TEST(Checkpoint, TheFilesSayHowMatricesAreStored) {
+  expect_roles("minimax_m3_a", {"gate", "up", "shared_gate_proj", "shared_up", "expert_gate"},
+               {"gate_up", "shared_gate_up", "experts_gate_up"});
+  expect_roles("minimax_m3_b", {"gate_up", "shared_gate_up", "experts_gate_up"},
+               {"gate", "up", "shared_gate_proj", "shared_up", "expert_gate"});
+  expect_roles("ernie4_5_vl_moe_a", {"router_in_out", "router_choice_bias_rows"},
+               {"router", "router_choice_bias_row"});
+  expect_roles("ernie4_5_vl_moe_b", {"router", "router_choice_bias_row"},
+               {"router_in_out", "router_choice_bias_rows"});
+}
+
+TEST(Checkpoint, ReadsSeveralFiles) {
+  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_a"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_EQ(checkpoint->weights.files.size(), 2u);
+}
+
+TEST(Checkpoint, DenseLayersBesideFusedExperts) {
+  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_b"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_FALSE(checkpoint->config.layers[1].moe);
+  EXPECT_TRUE(checkpoint->config.names.has("experts_gate_up"));
+}
+
+TEST(Checkpoint, MissingTensorNamesRoleAndNearest) {
+  std::string folder = copy_golden("mixtral_a", "missing_tensor");
+  change_file(folder + "/model.safetensors", "layers.1.self_attn.q_proj",
+              "layers.1.self_attn.q_porj");
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  expect_error(checkpoint, "hf.tensor.missing",
+               "the tensor \"model.layers.1.self_attn.q_proj.weight\" (q) is not in the "
+               "checkpoint; the nearest name is \"model.layers.1.self_attn.q_porj.weight\"");
+  EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.1.self_attn.q_proj.weight");
+}
+
+TEST(Checkpoint, TheErrorForAMissingHeadMentionsTying) {
+  std::string folder = copy_golden("mixtral_a", "missing_head");
+  change_file(folder + "/model.safetensors", "\"lm_head.weight\"", "\"lm_tail.weight\"");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
+               "If the head shares the embedding, set tie_word_embeddings.");
+}
+
+TEST(Checkpoint, MissingExpertOfMany) {
+  std::string folder = copy_golden("mixtral_a", "missing_expert");
+  change_file(folder + "/model.safetensors", "layers.0.block_sparse_moe.experts.4.w2",
+              "layers.0.block_sparse_moe.experts.9.w2");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
+               "experts.4.w2.weight\" (expert_down)");
+}
+
+TEST(Checkpoint, WrongShape) {
+  std::string folder = copy_golden("mixtral_a", "wrong_shape");
+  change_file(folder + "/config.json", "\"num_local_experts\": 5", "\"num_local_experts\": 4");
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  expect_error(checkpoint, "hf.tensor.shape",
+               "the router of this model must be [4,48], found [5,48]");
+  EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.0.block_sparse_moe.gate.weight");
+  EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("model.safetensors"));
+}
+
+TEST(Checkpoint, ADefaultThatDoesNotFitTheWeightsIsNamedWithItsKey) {
+  std::string folder = copy_golden("mixtral_a", "absent_expert_width");
+  change_file(folder + "/config.json", "\"intermediate_size\": 40,", "");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.shape",
+               "The config has no \"intermediate_size\"; the default, 14336, is taken.");
+  folder = copy_golden("gpt_oss_a", "absent_head_dim");
+  change_file(folder + "/config.json", "\"head_dim\": 12,", "");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.shape",
+               "The config has no \"head_dim\"; the default, 64, is taken.");
+  folder = copy_golden("deepseek_v3_a", "absent_dense_layers");
+  change_file(folder + "/config.json", "\"first_k_dense_replace\": 1,", "");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
+               "The config has no \"first_k_dense_replace\"; the default, 3, is taken.");
+}
+
+TEST(Checkpoint, WrongElementType) {
+  std::string folder = copy_golden("mixtral_a", "wrong_dtype");
+  change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"BF16\"",
+              "\"model.norm.weight\":{\"dtype\":\"I16\" ");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.dtype",
+               "I16[48] has no counterpart here; the final_norm must be [48] in F32, F16 or BF16");
+  folder = copy_golden("qwen2_moe_a", "wrong_dtype_32");
+  change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"F32\"",
+              "\"model.norm.weight\":{\"dtype\":\"I32\"");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.dtype",
+               "it is stored as i32; weights must be F32, F16 or BF16");
+}
+
+TEST(Checkpoint, ManyFindingsAreCounted) {
+  std::string folder = copy_golden("mixtral_a", "many");
+  change_file(folder + "/config.json", "\"hidden_size\": 48", "\"hidden_size\": 60");
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  expect_error(checkpoint, "hf.tensor.shape", "must be [96,60], found [96,48]");
+  expect_error(checkpoint, "hf.tensor.more", "more tensors are missing or not as expected");
+  EXPECT_EQ(checkpoint.error().size(), 9u);
+}
+
+TEST(Checkpoint, TruncatedWeights) {
+  std::string folder = copy_golden("olmoe_a", "truncated_weights");
+  std::filesystem::resize_file(folder + "/model.safetensors", 100'000);
+  expect_error(open_checkpoint(folder, equal_tensors), "safetensors.truncated", "pass the end");
+}
+
+TEST(Checkpoint, AnIndexThatNamesAFileOutsideTheFolderIsRefused) {
+  std::string folder = copy_golden("qwen3_moe_a", "leads_out");
+  change_file(folder + "/model.safetensors.index.json", "\"model-00001-of-00002.safetensors\"",
+              "\"../model-00001.safetensors\"");
+  expect_error(open_checkpoint(folder, equal_tensors), "index.file_name",
+               "\"../model-00001.safetensors\"");
+}
+
+TEST(Checkpoint, AbsentWeightFile) {
+  std::string folder = copy_golden("qwen3_moe_a", "absent_weight_file");
+  std::filesystem::remove(folder + "/model-00002-of-00002.safetensors");
+  expect_error(open_checkpoint(folder, equal_tensors), "index.absent_file",
+               "\"model-00002-of-00002.safetensors\", which is missing");
+}
+
+TEST(Checkpoint, AbsentConfigAndFolder) {
+  expect_error(open_checkpoint(empty_folder("no_config"), equal_tensors), "file.open",
+               "No such file");
+  expect_error(open_checkpoint(golden_folder("no_such_model"), equal_tensors), "file.open",
+               "No such file");
+}
+
+TEST(Checkpoint, UnknownFamily) {
+  std::string folder = copy_golden("mixtral_a", "unknown_family");
+  change_file(folder + "/config.json", "\"model_type\": \"mixtral\"",
+              "\"model_type\": \"gpt_neox\"");
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  expect_error(checkpoint, "hf.family.unknown", "known families: ");
+  EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
+}
+
+// transformers applies the model's activation to the convolution of these mixers, too.
+TEST(Checkpoint, ConvolutionsOverTokensHaveSilu) {
+  for (const char* golden : {"qwen3_next_a", "qwen3_5_moe_b", "granitemoehybrid_a"}) {
+    const std::string folder = copy_golden(golden, std::string(golden) + "_gelu");
+    change_file(folder + "/config.json", "\"hidden_act\": \"silu\"",
+                "\"hidden_act\": \"gelu_pytorch_tanh\"");
+    expect_error(open_checkpoint(folder, equal_tensors), "hf.config.unsupported_value",
+                 "it must be silu");
+  }
+}
+
+std::string tied_mixtral(const std::string& name) {
+  std::string folder = copy_golden("mixtral_a", name);
+  change_file(folder + "/config.json", "\"tie_word_embeddings\": false",
+              "\"tie_word_embeddings\": true");
+  return folder;
+}
+
+// transformers 5.23 does not tie such a head either, whatever the config says.
+TEST(Checkpoint, AStoredHeadThatDiffersFromTheEmbeddingIsUsed) {
+  auto checkpoint = open_checkpoint(tied_mixtral("own_head"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_FALSE(checkpoint->config.head.tied);
+  EXPECT_THAT(checkpoint->config.names.ignored, testing::Not(testing::Contains("lm_head.weight")));
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].code, "hf.head.own");
+  EXPECT_EQ(checkpoint->warnings[0].severity, Severity::note);
+  EXPECT_EQ(checkpoint->warnings[0].place.tensor, "lm_head.weight");
+}
+
+// Copies the bytes of the embedding over those of the head, all of them or all but the last.
+void copy_embedding_to_head(const std::string& folder, size_t left_out = 0) {
+  const std::string path = folder + "/model.safetensors";
+  auto header = read_safetensors(path);
+  ASSERT_TRUE(header.has_value());
+  std::string bytes = read_file(path);
+  const auto find = [&](const std::string& name) {
+    return *std::find_if(header->tensors.begin(), header->tensors.end(),
+                         [&](const auto& tensor) { return tensor.name == name; });
+  };
+  const auto embedding = find("model.embed_tokens.weight"), head = find("lm_head.weight");
+  const size_t size = embedding.end - embedding.begin - left_out;
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(embedding.begin), size,
+              bytes.begin() + static_cast<std::ptrdiff_t>(head.begin));
+  write_file(path, bytes);
+}
+
+TEST(Checkpoint, AStoredHeadThatEqualsTheEmbeddingStaysTied) {
+  const std::string folder = tied_mixtral("tied_copy");
+  copy_embedding_to_head(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_TRUE(checkpoint->config.head.tied);
+  EXPECT_THAT(checkpoint->config.names.ignored, testing::Contains("lm_head.weight"));
+  EXPECT_TRUE(checkpoint->warnings.empty());
+}
+
+TEST(Checkpoint, AStoredHeadThatDiffersInItsLastBytesIsUsed) {
+  const std::string folder = tied_mixtral("nearly_tied_copy");
+  copy_embedding_to_head(folder, 2);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_FALSE(checkpoint->config.head.tied);
+}
+
+TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
+  std::string folder = copy_golden("mixtral_a", "left_out");
+  auto header = read_safetensors(folder + "/model.safetensors");
+  ASSERT_TRUE(header.has_value());
+  std::string bytes = read_file(folder + "/model.safetensors");
+  std::string json = bytes.substr(8, header->tensors.front().begin - 8);
+  size_t payload = bytes.size() - 8 - json.size();
+  json.resize(json.rfind('}'));
+  json += R"(,"extra.counter":{"dtype":"F64","shape":[1],"data_offsets":[)" +
+          std::to_string(payload) + "," + std::to_string(payload + 8) + "]}}";
+  std::string changed = safetensors_bytes(json, 0) + bytes.substr(header->tensors.front().begin) +
+                        std::string(8, '\0');
+  write_file(folder + "/model.safetensors", changed);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].code, "hf.tensor.left_out");
+  EXPECT_EQ(checkpoint->warnings[0].place.tensor, "extra.counter");
+}
+
+TEST(OpenConfig, NeedsNoWeights) {
+  std::string folder = copy_golden("qwen3_moe_a", "config_only");
+  for (const char* file : {"/model-00001-of-00002.safetensors", "/model-00002-of-00002.safetensors",
+                           "/model.safetensors.index.json"})
+    std::filesystem::remove(folder + file);
+  auto model = open_config(folder);
+  ASSERT_TRUE(model.has_value()) << render(model.error());
+  EXPECT_EQ(model->moe.experts, 6);
+  EXPECT_FALSE(model->names.has("experts_gate_up"));
+}
+
+TEST(FamilyFile, IsUsedInsteadOfTheBuiltInOne) {
+  std::string folder = copy_golden("olmoe_a", "family_file");
+  std::string text = read_file(source_dir() + "/models/families/olmoe.json");
+  write_file(folder + "/own.json", text);
+  change_file(folder + "/own.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
+  change_file(folder + "/config.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.family.unknown", "my_olmoe");
+  auto family = read_family_file(folder + "/own.json");
+  ASSERT_TRUE(family.has_value()) << render(family.error());
+  auto checkpoint = open_checkpoint(folder, equal_tensors, &*family);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_EQ(checkpoint->config.family, "my_olmoe");
+}
+
+}  // namespace
+}  // namespace moec
