@@ -23,7 +23,8 @@ void write_blob(BlobWriter& file, BlobDType dtype, uint64_t elements,
 // weight_v2.bin was written by coremltools' own blob writer: f16, i8, u4 and f32 blobs.
 TEST(CoremlBlobs, EqualTheReferenceByteForByte) {
   TestFolder folder;
-  const std::string golden = read_file(source_dir() + "/tests/backends/formats/coreml/weight_v2.bin");
+  const std::string golden =
+      read_file(source_dir() + "/tests/backends/formats/coreml/weight_v2.bin");
   ASSERT_EQ(golden.size(), 588u);
   auto file = BlobWriter::create(OutputPath::of_file(folder / "weight.bin"), 4, golden.size());
   ASSERT_TRUE(file);
