@@ -62,7 +62,7 @@ Status Session::Impl::open_preference() {
   if (!mask.layers.empty() || !baked.layers.empty())
     return unfit_router("a mask leaves tokens a part of the experts");
   MOEC_TRY(check_cache_bias(manifest));
-  routing.preference = {*options.cache_bias, [this](ExpertKey key) { return experts->holds(key); }};
+  routing.preference = {*options.cache_bias, [this](ExpertId key) { return experts->holds(key); }};
   routing.preferred.bias = *options.cache_bias;
   return {};
 }

@@ -213,8 +213,8 @@ Status Session::set_mask(const ExpertSets& mask) {
   return impl_->set_mask(mask, "the mask");
 }
 
-static Status check_pinned(const std::vector<ExpertKey>& pinned, const ExpertGrid& grid) {
-  for (const ExpertKey& key : pinned)
+static Status check_pinned(const std::vector<ExpertId>& pinned, const ExpertGrid& grid) {
+  for (const ExpertId& key : pinned)
     if (!std::binary_search(grid.layers.begin(), grid.layers.end(), key.layer) ||
         key.expert >= grid.experts)
       return fail("session.profile",

@@ -118,7 +118,7 @@ class TraceSimulator {
       MOEC_ASSIGN(point.counts, simulate_belady(steps_, of));
       return point;
     }
-    std::vector<ExpertKey> pinned;
+    std::vector<ExpertId> pinned;
     if (policy == SimulatedPolicy::pinned) {
       const int64_t wanted = cache.pin_top_k > 0 ? cache.pin_top_k : slots / 2;
       pinned = most_chosen(profile_, std::min(wanted, slots - result_.largest_step));

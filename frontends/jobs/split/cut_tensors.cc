@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 
+#include "backends/formats/gguf/block_name.h"
 #include "ir/base/json.h"
 
 namespace moec {
@@ -72,7 +72,7 @@ class CutTensorFinder {
  private:
   Status visit(size_t index) {
     const GgufTensor& tensor = gguf_.tensors[index];
-    const auto name = layer_tensor_name(tensor.name);
+    const auto name = parse_block_name(tensor.name);
     const TensorPart part = name ? part_of(name->name) : TensorPart::trunk;
     if (part == TensorPart::trunk) return {};
     if (part == TensorPart::unknown)
@@ -113,17 +113,6 @@ class CutTensorFinder {
 };
 
 }  // namespace
-
-std::optional<LayerTensorName> layer_tensor_name(std::string_view tensor) {
-  constexpr std::string_view kBlock = "blk.";
-  if (!tensor.starts_with(kBlock)) return std::nullopt;
-  LayerTensorName found;
-  const char* const last = tensor.data() + tensor.size();
-  const auto [end, error] = std::from_chars(tensor.data() + kBlock.size(), last, found.layer);
-  if (error != std::errc() || end == last || *end != '.' || found.layer < 0) return std::nullopt;
-  found.name = tensor.substr(static_cast<size_t>(end - tensor.data()) + 1);
-  return found;
-}
 
 Result<std::vector<CutTensor>> find_cut_tensors(const Gguf& gguf, int64_t experts) {
   return CutTensorFinder(gguf, experts).run();

@@ -12,6 +12,7 @@
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/experts/expert_sets.h"
+#include "ir/graph/ops.h"
 
 namespace moec {
 
