@@ -18,7 +18,7 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
 std::optional<LayerLabel> layer_label(const manifest::Shard& shard, std::string_view label) {
   const auto& layers = shard.moe_layers;
   if (layers.empty()) return std::nullopt;
-  if (shard.kind != ShardKind::layers) return LayerLabel{layers.front(), label};
+  if (!holds_whole_layers(shard.kind)) return LayerLabel{layers.front(), label};
   if (!take_prefix(label, "L")) return std::nullopt;
   const auto layer = take_number<int64_t>(label);
   if (!layer || !take_prefix(label, ".")) return std::nullopt;

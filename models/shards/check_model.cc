@@ -267,7 +267,7 @@ void check_moe(Checker& check, const MoeConfig& moe) {
   check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
                 "model.groups",
                 "groups of one expert cannot be scored by the sum of their two best scores");
-  check.require(routing.score != Score::sparsemixer || routing.top_k == 2, "model.top_k",
+  check.require(!picks_two(routing.score) || routing.top_k == 2, "model.top_k",
                 "sparsemixer chooses 2 experts, not {}", routing.top_k);
   check.require(routing.groups == 1 || moe.null_slots == 0, "model.groups",
                 "null slots cannot be combined with {} groups of experts", routing.groups);

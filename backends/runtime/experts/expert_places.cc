@@ -60,7 +60,7 @@ Status check_routers(const Manifest& manifest) {
   bool any = false;
   for (const manifest::Shard& shard : manifest.shards) {
     any = any || shard.routing.has_value();
-    if (shard.kind == ShardKind::moe || (shard.kind == ShardKind::layers && shard.routing))
+    if (is_whole_moe(shard.kind) || (holds_whole_layers(shard.kind) && shard.routing))
       return fail("session.routers",
                   "the shard has a router and its experts: which of them a token chooses is not "
                   "known before it runs",
@@ -112,7 +112,7 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
   MOEC_TRY(check_routers(manifest));
   ExpertPlaces places;
   for (const manifest::Shard& shard : manifest.shards) {
-    if (shard.kind != ShardKind::experts) continue;
+    if (!is_expert_group(shard.kind)) continue;
     std::vector<size_t> files;
     for (const manifest::FileRef& file : shard.data) files.push_back(places.add_file(file, folder));
     const bool has_own = std::any_of(shard.weights.begin(), shard.weights.end(), is_of_one_expert);

@@ -16,7 +16,7 @@ bool normalises(const Manifest& manifest) {
   for (const manifest::Shard& shard : manifest.shards)
     if (shard.routing)
       return shard.routing->router.renorm != Renorm::none ||
-             shard.routing->router.score == Score::softmax_selected;
+             normalises_chosen(shard.routing->router.score);
   return false;
 }
 

@@ -53,8 +53,7 @@ Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind 
 
 int64_t longest_window(const Manifest& manifest) {
   const manifest::Build& build = manifest.build;
-  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
-                                        : build.context;
+  return !has_cache(build.cache) ? std::min(build.context, build.tokens.back()) : build.context;
 }
 
 Status check_takes_text(const TextSource& source, TokenizerKind tokenizer) {

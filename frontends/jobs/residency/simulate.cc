@@ -42,7 +42,7 @@ Result<int64_t> expert_bytes_of(const std::string& folder) {
   MOEC_ASSIGN(const Manifest manifest, read_manifest(folder));
   int64_t bytes = 0, experts = 0;
   for (const manifest::Shard& shard : manifest.shards) {
-    if (shard.kind == ShardKind::layers || shard.experts == 0) continue;
+    if (holds_whole_layers(shard.kind) || shard.experts == 0) continue;
     bytes += expert_bytes_in(shard);
     experts += shard.slice == 0 ? shard.experts : 0;
   }

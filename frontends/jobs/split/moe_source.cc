@@ -88,9 +88,23 @@ std::string digest_of(const Gguf& gguf) {
 
 }  // namespace
 
+// The weight of an expert depends on the logits of experts that were not chosen.
+static bool shares_mass(Score score) {
+  switch (score) {
+    case Score::softmax:
+    case Score::sparsemixer:
+      return true;
+    case Score::sigmoid:
+    case Score::softmax_selected:
+    case Score::sigmoid_selected:
+      break;
+  }
+  return false;
+}
+
 KeptRouting kept_routing(const Router& router) {
-  const bool shares = router.score == Score::softmax || router.score == Score::sparsemixer;
-  return shares && router.renorm == Renorm::none ? KeptRouting::inflated : KeptRouting::masked;
+  return shares_mass(router.score) && router.renorm == Renorm::none ? KeptRouting::inflated
+                                                                    : KeptRouting::masked;
 }
 
 bool is_split_key(std::string_view key) {
