@@ -34,7 +34,15 @@ class RouterLowering {
  private:
   // The scores of all experts.
   ValueId scores(ValueId logits) {
-    if (is_sigmoid(op_.score)) return b_.unary(UnaryFn::sigmoid, logits, "scores");
+    switch (op_.score) {
+      case Score::sigmoid:
+      case Score::sigmoid_selected:
+        return b_.unary(UnaryFn::sigmoid, logits, "scores");
+      case Score::softmax:
+      case Score::softmax_selected:
+      case Score::sparsemixer:
+        break;
+    }
     return b_.softmax(logits, kChannelAxis, "scores");
   }
 

@@ -19,8 +19,15 @@ Line line_of(std::span<const float> values) { return {values.data(), std::ssize(
 
 // Replaces logits by a sigmoid of each, or by their softmax.
 void score(Score kind, Floats& logits) {
-  if (!is_sigmoid(kind)) return softmax(line_of(logits), logits.data());
-  for (float& value : logits) value = apply(UnaryFn::sigmoid, value);
+  switch (kind) {
+    case Score::softmax:
+    case Score::softmax_selected:
+    case Score::sparsemixer:
+      return softmax(line_of(logits), logits.data());
+    case Score::sigmoid:
+    case Score::sigmoid_selected:
+      for (float& value : logits) value = apply(UnaryFn::sigmoid, value);
+  }
 }
 
 float group_score(GroupScore kind, std::span<const float> choices) {

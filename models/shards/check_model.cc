@@ -52,7 +52,7 @@ class Checker {
 };
 
 bool is_moe(const LayerConfig& layer) { return layer.moe; }
-bool is_dense(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
+bool is_dense_layer(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
 bool has_moe_layer(const ModelConfig& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
 }
@@ -410,7 +410,7 @@ Diagnostics check_model(const ModelConfig& model) {
     check_moe(check, model.moe);
     check_latent(check, model);
   }
-  if (std::any_of(model.layers.begin(), model.layers.end(), is_dense))
+  if (std::any_of(model.layers.begin(), model.layers.end(), is_dense_layer))
     check.require(model.mlp.ff > 0, "model.dense",
                   "there are dense layers, but the config gives no width for them");
   check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
