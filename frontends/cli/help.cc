@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -157,6 +158,13 @@ class HelpFormatter : public CLI::Formatter {
       return CLI::Formatter::make_help(app, std::move(name), mode);
     return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) +
            common_options(*app, *row) + make_subcommands(app, mode) + "\n" + make_footer(app);
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::stringstream out;
+    CLI::detail::format_help(out, command->get_name(),
+                             wrapped(command->get_description(), kColumns - kNames), kNames);
+    return out.str();
   }
 
   std::string make_option_desc(const CLI::Option* option) const override {
