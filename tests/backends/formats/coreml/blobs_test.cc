@@ -21,7 +21,7 @@ void write_blob(BlobWriter& file, BlobDType dtype, uint64_t elements,
 }
 
 // weight_v2.bin was written by coremltools' own blob writer: f16, i8, u4 and f32 blobs.
-TEST(CoremlBlobs, EqualTheReferenceByteForByte) {
+TEST(CoremlBlobLayout, EqualTheReferenceByteForByte) {
   TestFolder folder;
   const std::string golden =
       read_file(source_dir() + "/tests/backends/formats/coreml/weight_v2.bin");
@@ -36,7 +36,7 @@ TEST(CoremlBlobs, EqualTheReferenceByteForByte) {
   EXPECT_EQ(read_file(folder / "weight.bin"), golden);
 }
 
-TEST(CoremlBlobs, ALayoutPlacesEntriesWhereTheFileHasThem) {
+TEST(CoremlBlobLayout, ALayoutPlacesEntriesWhereTheFileHasThem) {
   DataLayout layout(kBlobFormat);
   layout.add(Weight{splat_view(1, {DType::f16, {10}})}, {DType::f16, {10}}, "a");
   layout.add(Weight{splat_view(1, {DType::f16, {33}})}, {DType::f16, {33}}, "b");
@@ -60,7 +60,7 @@ TEST(CoremlBlobs, ALayoutPlacesEntriesWhereTheFileHasThem) {
   EXPECT_EQ(report.weight_bytes, 86u);
 }
 
-TEST(CoremlBlobs, OneLiteralIsStoredOnceForEachElementType) {
+TEST(CoremlBlobLayout, OneLiteralIsStoredOnceForEachElementType) {
   DataLayout layout(kBlobFormat);
   layout.add_literal("12345678", DType::f32, "a");
   layout.add_literal("12345678", DType::f32, "b");
@@ -71,7 +71,7 @@ TEST(CoremlBlobs, OneLiteralIsStoredOnceForEachElementType) {
 }
 
 // No file of 5 GB is written: the layout alone determines the offsets of the blobs.
-TEST(CoremlBlobs, OffsetsBeyond4GiBAreExact) {
+TEST(CoremlBlobLayout, OffsetsBeyond4GiBAreExact) {
   DataLayout layout(kBlobFormat);
   const Type large{DType::f16, {int64_t{1} << 31}};
   layout.add(Weight{splat_view(1, large)}, large, "large");
