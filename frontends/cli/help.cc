@@ -104,6 +104,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--memory --group-memory --jobs --max-kl --min-top1 --min-coverage --max-error "
      "--verify --allow-disputed --explain"},
     {"Debugging", "--skip-pass --dump-after --dump-dir --bisect"},
+    {"Help", "--help --help-all"},
 });
 
 // The words of a row, in its order.
