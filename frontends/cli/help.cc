@@ -181,7 +181,7 @@ class HelpFormatter : public CLI::Formatter {
       return option->nonpositional() && option != app.get_help_ptr() &&
              option != app.get_help_all_ptr();
     });
-    const std::string text = shown.empty() ? "" : make_group("Options", false, shown);
+    std::string text = shown.empty() ? "" : make_group("Options", false, shown);
     if (all.size() == shown.size()) return text;
     return text + fmt::format("\n{} more: moec {} --help-all\n", all.size() - shown.size(),
                               app.get_name());
