@@ -88,9 +88,10 @@ TEST(CommandLine, AnUnknownCommandGetsASuggestion) {
   EXPECT_EQ(typo.exit_code, kExitBadInput);
   EXPECT_THAT(
       typo.err,
-      AllOf(HasSubstr("error[cli.unknown_command]"),
-            HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
-            HasSubstr("next: the commands are inspect, plan, place, calibrate, analyze, export")));
+      AllOf(
+          HasSubstr("error[cli.unknown_command]"),
+          HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
+          HasSubstr("next: the commands are inspect, plan, analyze, export, calibrate, upcycle")));
   EXPECT_THAT(run_command({"bogus"}).err,
               AllOf(HasSubstr("unknown command 'bogus'\n"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(run_command({"family", "chek"}).err, HasSubstr("(did you mean 'check'?)"));
