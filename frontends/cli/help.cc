@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -62,13 +64,16 @@ struct GroupRow {
   std::string_view options;
 };
 
-// An option has one meaning in all commands, and so one group.
+// COMMAND:--option goes before --option, for names that mean something else in that command. Every
+// entry names an option.
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
-     "--family-file --layers --seeded-weights --text --tokens-file --prompt --prompts "
+     "--family-file --layers --seeded-weights --text --prompt --prompts "
      "--prompt-file --prompt-tokens --window --golden --from-imatrix --profile --config "
      "--checkpoint --function --list --thresholds --baseline --place --groups "
-     "--expert-list --against --export --prefill --adapter --from-moe"},
+     "--expert-list --against --export --prefill --adapter --from-moe analyze:--tokens "
+     "calibrate:--tokens compare:--tokens discover:--tokens probe:--tokens simulate:--tokens "
+     "trace:--tokens upcycle:--tokens"},
     {"Output",
      "--out --force --dry-run --digest --onnx-checksum --name --compat --max-file-size "
      "--tokenizer --format --plot --sarif --record --write --tensors --imatrix "
@@ -94,11 +99,12 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--resident-budget --working-set"},
     {"Model",
      "--granularity --shared-width --arch --init --router --scale --unnormalised --noise "
-     "--expert --multiply"},
+     "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
      "--max-tokens --stop-token --ignore-eos --temperature --sample-top-k --seed "
      "--precision --engine --engine-cache --repeats --energy-per-byte --energy-per-mac "
-     "--no-run --python --script --host --port --sequences --waiting --connections "
+     "run:--device serve:--device validate:--device --no-run --python --script --host --port "
+     "--sequences --waiting --connections "
      "--max-body"},
     {"Limits",
      "--memory --group-memory --jobs --max-kl --min-top1 --min-coverage --max-error "
@@ -124,16 +130,34 @@ const auto* find_row(const Rows& rows, std::string_view name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-std::string long_name(const CLI::Option& option) { return "--" + option.get_single_name(); }
-
-std::string group_of(const CLI::Option& option) {
-  for (const GroupRow& group : kGroups) {
-    const std::vector<std::string> options = words_of(group.options);
-    if (std::find(options.begin(), options.end(), long_name(option)) != options.end())
-      return std::string(group.name);
+// The entries of kGroups by option, and which of them were asked for.
+class GroupIndex {
+ public:
+  GroupIndex() {
+    for (const GroupRow& group : kGroups)
+      for (const std::string& entry : words_of(group.options)) groups_[entry] = group.name;
   }
-  return kOther;
-}
+
+  std::string group_of(const CLI::App& command, const CLI::Option& option) {
+    const std::string name = "--" + option.get_single_name();
+    for (const std::string& entry : {command.get_name() + ":" + name, name})
+      if (const auto found = groups_.find(entry); found != groups_.end()) {
+        used_.insert(entry);
+        return std::string(found->second);
+      }
+    return kOther;
+  }
+
+  // An entry that no command has is a row that somebody forgot to remove.
+  void check_used() const {
+    for (const auto& [entry, group] : groups_)
+      MOEC_CHECK(used_.contains(entry), "no command has the option {} of help.cc", entry);
+  }
+
+ private:
+  std::map<std::string, std::string_view> groups_;
+  std::set<std::string> used_;
+};
 
 // Breaks a text into lines of at most `width` characters, at spaces.
 std::string wrapped(std::string_view text, size_t width) {
@@ -175,8 +199,7 @@ class HelpFormatter : public CLI::Formatter {
  private:
   std::string common_options(const CLI::App& app, const CommandRow& row) const {
     std::vector<const CLI::Option*> shown;
-    for (const std::string& name : words_of(row.common))
-      if (const CLI::Option* option = app.get_option_no_throw(name)) shown.push_back(option);
+    for (const std::string& name : words_of(row.common)) shown.push_back(app.get_option(name));
     const auto all = app.get_options([&](const CLI::Option* option) {
       return option->nonpositional() && option != app.get_help_ptr() &&
              option != app.get_help_all_ptr();
@@ -188,25 +211,34 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-void arrange_command(CLI::App& command) {
+void arrange_command(CLI::App& command, GroupIndex& index) {
   command.set_help_all_flag("--help-all", "Print all options by group and exit");
   for (CLI::Option* option : command.get_options())
-    if (option->nonpositional()) option->group(group_of(*option));
+    if (option->nonpositional()) option->group(index.group_of(command, *option));
+}
+
+void check_common(const CLI::App& command, const CommandRow& row) {
+  for (const std::string& name : words_of(row.common))
+    MOEC_CHECK(command.get_option_no_throw(name), "moec {} has no option {}, which help.cc names",
+               row.name, name);
 }
 
 }  // namespace
 
 void arrange_help(CLI::App& app) {
+  GroupIndex index;
   app.formatter(std::make_shared<HelpFormatter>());
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     const CommandRow* row = find_row(kCommands, command->get_name());
     MOEC_CHECK(row, "command {} has no row in help.cc", command->get_name());
     command->group(std::string(row->task));
     command->formatter(app.get_formatter());
-    arrange_command(*command);
+    check_common(*command, *row);
+    arrange_command(*command, index);
     for (CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; }))
-      arrange_command(*inner);
+      arrange_command(*inner, index);
   }
+  index.check_used();
 }
 
 }  // namespace moec
