@@ -1,35 +1,28 @@
 #!/usr/bin/env python3
-"""Counts the tests of GoogleTest executables.
+"""Counts the GoogleTest tests that a run of ctest has run.
 
-    scripts/count_tests.py --least COUNT EXECUTABLE…
+    scripts/count_tests.py --least COUNT LOG
 
-Prints the number of tests of each executable and of all. Exits with 1 if all have fewer than COUNT, or if one has
-none: a build that lost test sources would pass otherwise.
+LOG is Testing/Temporary/LastTest.log of a build folder. Prints the number of tests and exits with 1 if they are fewer
+than COUNT: shards that lost their tests would pass otherwise.
 """
 
 import argparse
 import pathlib
-import subprocess
+import re
 import sys
 
-
-def tests_of(executable):
-    """The names of its tests: indented lines below the line of their suite."""
-    listed = subprocess.run([executable, "--gtest_list_tests"], capture_output=True, text=True, check=True)
-    return [line for line in listed.stdout.splitlines() if line.startswith("  ")]
+RAN = re.compile(r"^\[=+\] (\d+) tests? from \d+ test suites? ran\.", re.MULTILINE)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Counts the tests of GoogleTest executables.")
-    parser.add_argument("--least", type=int, required=True, help="fewer tests in all are a failure")
-    parser.add_argument("executables", nargs="+")
+    parser = argparse.ArgumentParser(description="Counts the GoogleTest tests that a run of ctest has run.")
+    parser.add_argument("--least", type=int, required=True, help="fewer tests are a failure")
+    parser.add_argument("log", type=pathlib.Path)
     options = parser.parse_args()
-    counts = {path: len(tests_of(path)) for path in options.executables}
-    for path, count in counts.items():
-        print(f"{pathlib.Path(path).name}: {count} tests")
-    total = sum(counts.values())
-    print(f"{total} tests in all, at least {options.least} are expected")
-    return 1 if total < options.least or 0 in counts.values() else 0
+    counts = [int(count) for count in RAN.findall(options.log.read_text(encoding="utf-8", errors="replace"))]
+    print(f"{sum(counts)} tests ran in {len(counts)} processes, at least {options.least} are expected")
+    return 1 if sum(counts) < options.least else 0
 
 
 if __name__ == "__main__":
