@@ -30,6 +30,12 @@ def read_json(path):
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
+def special_tokens(config):
+    """Name -> text of the special tokens that the config has; a template may ask whether one is defined."""
+    tokens = {name: config[name] for name in SPECIAL_TOKENS if config.get(name)}
+    return {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
+
+
 def stored_templates(folder, config):
     """Name -> source of the chat templates of a folder. Files go before tokenizer_config.json."""
     stored = read_json(folder / "chat_template.json").get("chat_template", config.get("chat_template"))
@@ -79,33 +85,27 @@ def make_environment():
 
 
 class ChatTemplate:
-    """The chat templates of a folder. Their errors are errors of rendering, never of loading."""
+    """The chat templates of a folder. Every fault of its files or of a template is a TemplateError of render()."""
 
     def __init__(self, folder):
-        self.config = read_json(folder / "tokenizer_config.json")
-        self.special = {name: self.special_token(name) for name in SPECIAL_TOKENS}
-        self.templates = stored_templates(folder, self.config)
+        self.folder = folder
 
-    def special_token(self, name):
-        token = self.config.get(name) or ""
-        return token["content"] if isinstance(token, dict) else token
-
-    def source(self, tools):
-        if tools and "tool_use" in self.templates:
-            return self.templates["tool_use"]
-        if "default" not in self.templates:
+    def source(self, config, tools):
+        templates = stored_templates(self.folder, config)
+        if tools and "tool_use" in templates:
+            return templates["tool_use"]
+        if "default" not in templates:
             raise TemplateError("the export has no chat template")
-        return self.templates["default"]
+        return templates["default"]
 
     def render(self, messages, tools=None, documents=None, **variables):
-        """The text of the messages, with the prompt for the assistant's answer. Raises TemplateError."""
-        import jinja2
-
+        """The text of the messages, with the prompt for the assistant's answer."""
         given = {"messages": messages, "tools": tools, "documents": documents, "add_generation_prompt": True}
         try:
-            template = make_environment().from_string(self.source(tools))
-            return template.render(**self.special, **(given | variables))
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError) as error:
-            if isinstance(error, TemplateError):
-                raise
+            config = read_json(self.folder / "tokenizer_config.json")
+            template = make_environment().from_string(self.source(config, tools))
+            return template.render(**special_tokens(config), **(given | variables))
+        except TemplateError:
+            raise
+        except Exception as error:  # a template is a program, which may raise anything
             raise TemplateError(f"the chat template does not accept the messages: {error}") from error

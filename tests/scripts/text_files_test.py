@@ -41,6 +41,7 @@ def test_saved_truncation_and_padding_are_not_applied(tmp_path):
     "template, text",
     [
         ("{{ bos_token }}{{ eos_token }}{{ pad_token }}", "<s></s>"),
+        ("{% if bos_token is defined and pad_token is not defined %}bos{% endif %}", "bos"),
         ("{{ messages[0] | tojson }}", '{"role": "user", "content": "Grüße <b>"}'),
         ("{{ {'b': 1, 'a': [1]} | tojson(indent=1) }}", '{\n "b": 1,\n "a": [\n  1\n ]\n}'),
         ("{% if tools is none and documents is none %}none{% endif %}", "none"),
@@ -75,7 +76,7 @@ def test_files_go_before_the_config(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "template", [None, "{% for", "{{ raise_exception('roles must alternate') }}", "{{ messages[9].content.x }}"]
+    "template", [None, "{% for", "{{ raise_exception('roles must alternate') }}", "{{ messages[9].content.x }}", "{{ 1 / 0 }}", [{"name": "x"}]]
 )
 def test_errors_of_templates_are_raised_by_rendering(tmp_path, template):
     loaded = ChatTemplate(folder_with(tmp_path, template))
