@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "backends/files/bulk_writer.h"
+
 namespace moec {
+
+// An export plans kWriterBytes per file that is being written.
+static_assert(BulkWriter::kHeldBytes == kWriterBytes);
 
 std::string to_string(const GraphKey& key, char between) {
   return key.top_k.empty() ? fmt::format("t{}", key.tokens)

@@ -15,12 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/weights/views/weight_reader.h"
 #include "ir/base/refusals.h"
 
 namespace moec {
-static_assert(BulkWriter::kHeldBytes == kWriterBytes);
-
 namespace {
 
 // Direct writes need addresses, positions and sizes that are multiples of the disk's block size,

@@ -22,8 +22,8 @@ namespace moec {
 
 inline constexpr size_t kDefaultTileBytes = size_t{1} << 20;
 
-// The memory that an export plans for each file being written; backends/files/bulk_writer.cc stays
-// within it.
+// Bytes that an export plans per file being written: BulkWriter::kHeldBytes, which
+// backends/emit/emit.cc compares.
 inline constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
 
 // Options for an export that streams `jobs` shards at a time in `memory_bytes`. Each job may read
