@@ -121,7 +121,7 @@ constexpr bool scores_all_logits(Score score) {
   }
   return false;
 }
-// Each score is the sigmoid of its own logit; otherwise all logits take part in each score.
+// Each score is the sigmoid of one logit.
 constexpr bool is_sigmoid(Score score) {
   switch (score) {
     case Score::sigmoid:
@@ -134,18 +134,22 @@ constexpr bool is_sigmoid(Score score) {
   }
   return false;
 }
-// The scores of the chosen experts sum to 1 without a divisor.
-constexpr bool normalises_chosen(Score score) {
+// All scores are one softmax, and so sum to 1.
+constexpr bool is_softmax(Score score) {
   switch (score) {
+    case Score::softmax:
     case Score::softmax_selected:
       return true;
-    case Score::softmax:
     case Score::sigmoid:
     case Score::sigmoid_selected:
     case Score::sparsemixer:
       return false;
   }
   return false;
+}
+// The scores of the chosen experts sum to 1 without a divisor.
+constexpr bool normalises_chosen(Score score) {
+  return is_softmax(score) && !scores_all_logits(score);
 }
 // Experts are picked one after the other, each by a softmax of its own, always two.
 constexpr bool picks_two(Score score) {

@@ -44,7 +44,7 @@ class ImatrixReader {
     if (profile.tokens == 0)
       return error(block_name(number, "ffn_down_exps.weight.counts"), "has no counts above 0");
     if (*std::max_element(profile.selections.begin(), profile.selections.end()) > profile.tokens)
-      return error(block_name(number, "ffn_down_exps.weight.counts"),
+      return error(block_name(number, "*"),
                    fmt::format("has an expert with more counts than tokens that choose {}",
                                model_.grid.top_k));
     return profile;

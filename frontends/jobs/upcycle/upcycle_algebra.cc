@@ -15,7 +15,7 @@ bool picks_all(const UpcycleTerms& terms) { return terms.top_k == terms.experts;
 
 // Whether the picked weights sum to one for every token.
 bool sums_to_one(const UpcycleTerms& terms) {
-  return terms.normalised || (picks_all(terms) && !is_sigmoid(terms.score));
+  return terms.normalised || (picks_all(terms) && is_softmax(terms.score));
 }
 
 bool is_power_of_two(double value) {
@@ -117,14 +117,13 @@ ExactClass exactness(const UpcycleTerms& terms) {
 }
 
 double DuplicationTerms::down_factor() const {
-  const bool shares = routing.renorm != Renorm::none || !is_sigmoid(routing.score);
+  const bool shares = routing.renorm != Renorm::none || is_softmax(routing.score);
   return shares || !picks_all_copies() ? 1 : 1 / static_cast<double>(multiply);
 }
 
 double DuplicationTerms::choice_factor() const {
-  return scores_all_logits(routing.score) && !is_sigmoid(routing.score)
-             ? 1 / static_cast<double>(multiply)
-             : 1;
+  const bool shares = is_softmax(routing.score) && scores_all_logits(routing.score);
+  return shares ? 1 / static_cast<double>(multiply) : 1;
 }
 
 ExactClass exactness(const DuplicationTerms& terms) {
