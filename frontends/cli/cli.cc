@@ -62,7 +62,7 @@ void add_commands(CLI::App& app, int& exit_code) {
 int run_words(CLI::App& app, const std::vector<std::string>& words, bool json) {
   if (words.empty()) {
     print_out("{}", app.help());
-    return kExitFine;
+    return kExitBadInput;
   }
   const Result<Called> called = find_command(app, words);
   if (!called) return report_failure(called.error(), json);
