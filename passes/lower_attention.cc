@@ -88,7 +88,7 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Attentio
                     ? attend(b, q, keys_t, values.all, operands.mask, sinks)
                     : attend_per_head(b, op, {q, keys_t, values.all, operands.mask, sinks});
   out = from_heads(b, out, b.type(operands.q).layout);
-  if (op.cache == CacheForm::none) return {out};
+  if (!has_cache(op.cache)) return {out};
   return {out, keys.result, values.result};
 }
 

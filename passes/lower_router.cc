@@ -34,8 +34,15 @@ class RouterLowering {
  private:
   // The scores of all experts.
   ValueId scores(ValueId logits) {
-    if (op_.score == Score::sigmoid || op_.score == Score::sigmoid_selected)
-      return b_.unary(UnaryFn::sigmoid, logits, "scores");
+    switch (op_.score) {
+      case Score::sigmoid:
+      case Score::sigmoid_selected:
+        return b_.unary(UnaryFn::sigmoid, logits, "scores");
+      case Score::softmax:
+      case Score::softmax_selected:
+      case Score::sparsemixer:
+        break;
+    }
     return b_.softmax(logits, kChannelAxis, "scores");
   }
 
@@ -83,7 +90,7 @@ class RouterLowering {
   Halves choice_scores(ValueId logits, ValueId scores) {
     if (b_.type(logits).dtype != DType::f16)
       return choice_bias_.high.valid() ? biased({scores, {}}) : Halves{scores, {}};
-    const bool of_scores = op_.score == Score::softmax || op_.score == Score::sigmoid;
+    const bool of_scores = scores_all_logits(op_.score);
     const bool biases = choice_bias_.high.valid();
     if (!of_scores || (!biases && !adds_scores()))
       return biases ? biased(choice_logits_) : choice_logits_;
@@ -95,7 +102,7 @@ class RouterLowering {
   // The scores, or what they are above 1/2, as halves that may overlap. A softmax grows by itself
   // times what its logit grows by.
   Halves score_halves(ValueId scores) {
-    if (op_.score == Score::sigmoid) return centered_sigmoid(b_, choice_logits_);
+    if (is_sigmoid(op_.score)) return centered_sigmoid(b_, choice_logits_);
     if (!choice_logits_.low.valid()) return {scores, {}};
     ValueId high = b_.softmax(choice_logits_.high, kChannelAxis, "choice_scores");
     return {high, b_.mul(high, choice_logits_.low, "low_scores")};
@@ -200,12 +207,23 @@ class RouterLowering {
     return b_.softmax(without(b_, logits, excluded, "near_logits"), kChannelAxis, "near");
   }
 
+  ValueId divisor(ValueId total) {
+    switch (op_.renorm) {
+      case Renorm::none:
+      case Renorm::sum:
+        break;
+      case Renorm::sum_plus_eps:
+        return b_.add(total, eps_like(total));
+      case Renorm::max_eps:
+        return b_.binary(BinaryFn::max, total, eps_like(total));
+    }
+    return total;
+  }
+
   ValueId renormalised(ValueId weights) {
     if (op_.renorm == Renorm::none) return weights;
-    ValueId total = b_.reduce(ReduceFn::sum, weights, kChannelAxis, "total");
-    if (op_.renorm == Renorm::sum_plus_eps) total = b_.add(total, eps_like(total));
-    if (op_.renorm == Renorm::max_eps) total = b_.binary(BinaryFn::max, total, eps_like(total));
-    return b_.div(weights, total, "renormalised");
+    const ValueId total = b_.reduce(ReduceFn::sum, weights, kChannelAxis, "total");
+    return b_.div(weights, divisor(total), "renormalised");
   }
 
   // A positive eps that the element type would round to 0 becomes its smallest positive number:

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
 #include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -26,11 +26,9 @@ bool set_enum(E& field, std::string_view text) {
 }
 
 bool set_limit(int64_t& field, std::string_view text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return false;
-  field = value;
-  return true;
+  const auto value = parse_count(text);
+  field = value.value_or(field);
+  return value.has_value();
 }
 
 // Sets a limit of the target; 0 means none.
@@ -61,13 +59,12 @@ std::string text_of(const std::vector<std::vector<int64_t>>& kept) {
 
 bool set_slots(std::vector<int64_t>& slots, std::string_view text) {
   while (!text.empty()) {
-    int64_t slot = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slot);
-    const bool more = end != text.data() + text.size();
-    if (error != std::errc() || slot < 0 || (more && *end != ',')) return false;
-    slots.push_back(slot);
-    text.remove_prefix(static_cast<size_t>(end - text.data()) + (more ? 1 : 0));
-    if (more && text.empty()) return false;
+    const auto slot = take_number<int64_t>(text);
+    if (!slot || *slot < 0) return false;
+    slots.push_back(*slot);
+    if (text.empty()) break;
+    if (text.front() != ',' || text.size() == 1) return false;
+    text.remove_prefix(1);
   }
   return std::is_sorted(slots.begin(), slots.end());
 }
@@ -83,9 +80,9 @@ bool set_kept(std::vector<std::vector<int64_t>>& kept, std::string_view text) {
 }
 
 bool set_factor(double& field, std::string_view text) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), field);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(field) &&
-         field >= 0;
+  const auto value = parse_number<double>(text);
+  field = value.value_or(field);
+  return value && std::isfinite(field) && field >= 0;
 }
 
 constexpr Option kOptions[] = {

@@ -7,7 +7,7 @@
 | name      | file                          | drawn from                                        |
 |-----------|-------------------------------|---------------------------------------------------|
 | pipeline  | scripts/pictures/pipeline.svg | ir/graph/ops.def, passes/pipeline.cc              |
-| folders   | scripts/pictures/folders.svg  | the table of scripts/check_includes.py            |
+| folders   | scripts/pictures/folders.svg  | scripts/arrows.json                               |
 | moe_layer | passes/moe_layer.svg          | moec opt over scripts/pictures/moe_layer.ir       |
 | budget    | models/plan/budget.svg        | moec plan --json of a published model             |
 
@@ -50,7 +50,7 @@ def draw_pipeline(_):
 
 
 def draw_folders(_):
-    return folders.draw(check_includes.ARROWS)
+    return folders.draw(check_includes.Table(check_includes.TABLE).arrows)
 
 
 def draw_moe_layer(moec):

@@ -26,11 +26,11 @@ import subprocess
 import sys
 import time
 
-from check_includes import ARROWS, includes_of
+from check_includes import TABLE, Table, includes_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIDY = ROOT / ".venv/bin/clang-tidy"  # scripts/install_python.sh brings it
-OURS = tuple(sorted({name.split("/")[0] + "/" for name in ARROWS}))
+OURS = tuple(sorted({name.split("/")[0] + "/" for name in Table(TABLE).arrows}))
 
 
 @dataclasses.dataclass

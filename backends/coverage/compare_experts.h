@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 
@@ -36,10 +37,6 @@ struct ExpertParts {
 };
 
 using LayerExperts = std::vector<ExpertParts>;  // by channel
-
-struct ExpertId {
-  int64_t layer = 0, expert = 0;
-};
 
 // Digests of an expert's weights, joined → whose they are.
 using KnownExperts = std::map<std::string, ExpertId>;

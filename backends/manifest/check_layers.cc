@@ -74,17 +74,16 @@ bool feeds(const Model& model, int64_t layer) { return !lists(model.mixer_only, 
 
 // Counts the parts of `layer` that the shard holds.
 void add_shard(const Model& model, const Shard& shard, int64_t layer, LayerShards& found) {
-  const bool whole = shard.kind == ShardKind::layers;
+  const bool whole = holds_whole_layers(shard.kind);
   const bool routes = lists(shard.moe_layers, layer);
-  found.attention += shard.kind == ShardKind::attention || (whole && mixes(model, layer));
+  found.attention += is_attention(shard.kind) || (whole && mixes(model, layer));
   const Slice slice{shard.slice, shard.slices};
-  if (shard.kind == ShardKind::mlp || (whole && !routes && feeds(model, layer)))
-    found.mlp.push_back(slice);
-  if (shard.kind == ShardKind::shared) found.shared.push_back(slice);
-  found.moe += shard.kind == ShardKind::moe || (whole && routes);
-  found.routers += shard.kind == ShardKind::router;
-  found.groups += shard.kind == ShardKind::experts;
-  if (routes && shard.kind != ShardKind::router) found.experts[expert_runs(shard)].push_back(slice);
+  if (is_dense(shard.kind) || (whole && !routes && feeds(model, layer))) found.mlp.push_back(slice);
+  if (is_shared_expert(shard.kind)) found.shared.push_back(slice);
+  found.moe += is_whole_moe(shard.kind) || (whole && routes);
+  found.routers += is_router(shard.kind);
+  found.groups += is_expert_group(shard.kind);
+  if (routes && !is_router(shard.kind)) found.experts[expert_runs(shard)].push_back(slice);
   if (routes && shard.routing) found.expert_totals.push_back(shard.routing->experts);
 }
 
@@ -98,13 +97,13 @@ std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
 
 // A shard's layers must exist, and be as many as its kind allows.
 bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& findings) {
-  const bool head = shard.kind == ShardKind::lm_head;
+  const bool head = is_head(shard.kind);
   const int64_t first = head ? -1 : manifest.first_layer(), end = head ? 0 : manifest.end_layer();
   if (!findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
                         "the shard's layer is {}", shard.layer))
     return false;
   const int64_t least = head ? 0 : 1;
-  const int64_t most = shard.kind == ShardKind::layers ? end - shard.layer : least;
+  const int64_t most = holds_whole_layers(shard.kind) ? end - shard.layer : least;
   return findings.require(least <= shard.layers && shard.layers <= most, "manifest.layer",
                           shard.name, "the shard has {} layers from {} on", shard.layers,
                           shard.layer);
@@ -112,8 +111,8 @@ bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& f
 
 // Only shards of an MLP, a shared expert or a group of experts hold slices.
 void check_slice(const Shard& shard, Findings& findings) {
-  const bool sliced = shard.kind == ShardKind::mlp || shard.kind == ShardKind::shared ||
-                      shard.kind == ShardKind::experts;
+  const bool sliced =
+      is_dense(shard.kind) || is_shared_expert(shard.kind) || is_expert_group(shard.kind);
   const bool whole = shard.slice == 0 && shard.slices == 1;
   findings.require(whole || (sliced && shard.slice >= 0 && shard.slice < shard.slices),
                    "manifest.number", shard.name, "the shard is slice {} of {}", shard.slice,
@@ -126,21 +125,21 @@ bool check_expert_ids(const Shard& shard, Findings& findings) {
   if (ids.empty()) return true;
   const bool ascending =
       std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
-  return findings.require(
-      ascending && ids.front() >= 0 && ids.back() <= kMaxElements &&
-          shard.kind == ShardKind::experts && ids.front() == shard.first_expert &&
-          std::ssize(ids) == shard.experts && ids.back() - ids.front() >= shard.experts,
-      "manifest.experts", shard.name,
-      "expert_ids are not {} ascending experts from {} on with a gap", shard.experts,
-      shard.first_expert);
+  return findings.require(ascending && ids.front() >= 0 && ids.back() <= kMaxElements &&
+                              is_expert_group(shard.kind) && ids.front() == shard.first_expert &&
+                              std::ssize(ids) == shard.experts &&
+                              ids.back() - ids.front() >= shard.experts,
+                          "manifest.experts", shard.name,
+                          "expert_ids are not {} ascending experts from {} on with a gap",
+                          shard.experts, shard.first_expert);
 }
 
 // The MoE layers of a shard must be ascending, among its layers, and allowed by its kind.
 void check_moe_layers(const Shard& shard, Findings& findings) {
   const std::vector<int64_t>& routed = shard.moe_layers;
-  const bool whole = shard.kind == ShardKind::layers;
-  const bool routes = shard.kind == ShardKind::moe || shard.kind == ShardKind::router ||
-                      shard.kind == ShardKind::experts;
+  const bool whole = holds_whole_layers(shard.kind);
+  const bool routes =
+      is_whole_moe(shard.kind) || is_router(shard.kind) || is_expert_group(shard.kind);
   const bool ascending =
       std::adjacent_find(routed.begin(), routed.end(), std::greater_equal<>()) == routed.end();
   const bool inside = routed.empty() ||
@@ -255,7 +254,7 @@ void check_layer(const Model& model, int64_t layer, const LayerShards& found,
 void check_layers(const Manifest& manifest, Findings& findings) {
   // Each shard's layers must exist, and no number in the file may make these loops long.
   const auto caches = std::ssize(manifest.caches);
-  const int64_t most = manifest.build.cache == CacheForm::none ? kMostLayers : caches;
+  const int64_t most = !has_cache(manifest.build.cache) ? kMostLayers : caches;
   const int64_t held = manifest.end_layer() - manifest.first_layer();
   if (!findings.require(held <= most, "manifest.layer", {}, "{} layers have {} caches", held,
                         caches))
@@ -268,7 +267,7 @@ void check_layers(const Manifest& manifest, Findings& findings) {
     if (!check_expert_ids(shard, findings)) return;
     check_slice(shard, findings);
     if (shard.routing) check_routing(shard, findings);
-    if (shard.kind == ShardKind::layers) whole_layers += shard.layers;
+    if (holds_whole_layers(shard.kind)) whole_layers += shard.layers;
     if (!findings.require(whole_layers <= manifest.model.layers, "manifest.layer", shard.name,
                           "{} layers have shards of whole layers, the model has {}", whole_layers,
                           manifest.model.layers))
@@ -287,7 +286,7 @@ void check_vocabulary(const Manifest& manifest, Findings& findings) {
   for (const LogitSlice& slice : manifest.logits.slices) {
     ranges.push_back({slice.begin, slice.size});
     const Shard* shard = find_shard(shards, slice.shard);
-    bool same = shard && shard->kind == ShardKind::lm_head && shard->vocab_begin == slice.begin &&
+    bool same = shard && is_head(shard->kind) && shard->vocab_begin == slice.begin &&
                 shard->vocab_size == slice.size;
     findings.require(same, "manifest.vocabulary", slice.shard,
                      "the logits from {} are not the slice of a head shard of that name",

@@ -271,7 +271,7 @@ size_t check_steps(const Manifest& manifest, const ShardIndex& shards, Findings&
 void check_states(const Manifest& manifest, const Shard& shard, Findings& findings) {
   std::vector<Port> wanted;
   const Cache* cache = manifest.find_cache(shard.layer);
-  if (manifest.build.cache == CacheForm::blend && shard.kind == ShardKind::attention && cache &&
+  if (updates_cache(manifest.build.cache) && is_attention(shard.kind) && cache &&
       cache->kv_heads > 0)
     for (const bool keys : {true, false})
       wanted.emplace_back(keys ? kKeyState : kValueState,

@@ -125,7 +125,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   positive(manifest.build.context, "build.context");
   const int64_t pages = manifest.build.cache_pages;
   findings.require(pages > 0 && manifest.build.context % pages == 0 &&
-                       (pages == 1 || manifest.build.cache == CacheForm::blend),
+                       (pages == 1 || updates_cache(manifest.build.cache)),
                    "manifest.number", {},
                    "build.cache_pages is {} for {} rows of a cache of form {}", pages,
                    manifest.build.context, enum_name(manifest.build.cache));
@@ -205,7 +205,7 @@ void check_task(const Manifest& manifest, Findings& findings) {
 
 // Only causal models keep keys between steps; where tokens attend forwards, there are no caches.
 void check_spans(const Manifest& manifest, Findings& findings) {
-  const bool none = manifest.build.cache == CacheForm::none;
+  const bool none = !has_cache(manifest.build.cache);
   findings.require(!none || manifest.caches.empty(), "manifest.number", {},
                    "there are {} caches of form none", manifest.caches.size());
   for (const Step& step : manifest.schedule)

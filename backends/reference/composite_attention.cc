@@ -82,10 +82,9 @@ Heads blended(Heads cache, Heads rows, int64_t heads, const Tensor& write_mask) 
 }
 
 Heads joined_with_cache(const Attention& op, const Named& in, const Tensor* cache, Heads rows) {
-  if (op.cache == CacheForm::none) return rows;
+  if (!has_cache(op.cache)) return rows;
   Heads cached = from_pages(*cache);
-  if (op.cache == CacheForm::append)
-    return appended(std::move(cached), std::move(rows), op.kv_heads);
+  if (!updates_cache(op.cache)) return appended(std::move(cached), std::move(rows), op.kv_heads);
   return blended(std::move(cached), std::move(rows), op.kv_heads, *in.write_mask);
 }
 
@@ -146,8 +145,8 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
              out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
   }
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};
-  if (op.cache == CacheForm::none) return results;
-  const bool whole_cache = op.cache == CacheForm::blend;
+  if (!has_cache(op.cache)) return results;
+  const bool whole_cache = updates_cache(op.cache);
   results.push_back(in_pages(whole_cache ? k : new_k, call.types[1]));
   results.push_back(in_pages(whole_cache ? v : new_v, call.types[2]));
   return results;

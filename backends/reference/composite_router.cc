@@ -17,12 +17,17 @@ using Floats = std::vector<float>;
 
 Line line_of(std::span<const float> values) { return {values.data(), std::ssize(values)}; }
 
-Floats scores_of(Score score, std::span<const float> logits) {
-  Floats scores(logits.begin(), logits.end());
-  if (score == Score::softmax) softmax(line_of(logits), scores.data());
-  if (score == Score::sigmoid)
-    for (float& value : scores) value = apply(UnaryFn::sigmoid, value);
-  return scores;
+// Replaces logits by a sigmoid of each, or by their softmax.
+void score(Score kind, Floats& logits) {
+  switch (kind) {
+    case Score::softmax:
+    case Score::softmax_selected:
+    case Score::sparsemixer:
+      return softmax(line_of(logits), logits.data());
+    case Score::sigmoid:
+    case Score::sigmoid_selected:
+      for (float& value : logits) value = apply(UnaryFn::sigmoid, value);
+  }
 }
 
 float group_score(GroupScore kind, std::span<const float> choices) {
@@ -98,17 +103,16 @@ void mix(const Router& op, std::span<float> logits) {
 }
 
 void route(const Router& op, std::span<float> logits, std::initializer_list<const Tensor*> biases) {
-  if (op.score == Score::sparsemixer) return mix(op, logits);
-  const Floats scores = scores_of(op.score, logits);
+  if (picks_two(op.score)) return mix(op, logits);
+  Floats scores(logits.begin(), logits.end());
+  if (scores_all_logits(op.score)) score(op.score, scores);
   Floats choices = scores;
   for (const Tensor* bias : biases)
     for (size_t e = 0; bias != nullptr && e < choices.size(); ++e) choices[e] += bias->data[e];
   const std::vector<int64_t> chosen = chosen_experts(op, choices);
   Floats weights;
   for (int64_t e : chosen) weights.push_back(at(scores, e));
-  if (op.score == Score::softmax_selected) softmax(line_of(weights), weights.data());
-  if (op.score == Score::sigmoid_selected)
-    for (float& weight : weights) weight = apply(UnaryFn::sigmoid, weight);
+  if (!scores_all_logits(op.score)) score(op.score, weights);
   const double by = divisor(op, weights);
   std::fill(logits.begin(), logits.end(), 0.0f);
   for (size_t i = 0; i < chosen.size(); ++i)

@@ -57,7 +57,7 @@ class StateReader {
   }
 
   CacheState state_;
-  std::set<ExpertKey> seen_;
+  std::set<ExpertId> seen_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 // For each expert of each step: the index of the next step that needs it, or the number of steps.
 std::vector<std::vector<int64_t>> next_uses(std::span<const CacheStep> steps) {
   std::vector<std::vector<int64_t>> next(steps.size());
-  std::map<ExpertKey, int64_t> later;
+  std::map<ExpertId, int64_t> later;
   for (size_t i = steps.size(); i-- > 0;)
     for (const int64_t expert : steps[i].experts) {
       const auto [found, added] =
@@ -29,14 +29,14 @@ std::vector<std::vector<int64_t>> next_uses(std::span<const CacheStep> steps) {
 class FarthestLeaves {
  public:
   // Whether the expert was resident. From now on it is needed and does not leave.
-  bool take(ExpertKey key) {
+  bool take(ExpertId key) {
     const auto found = next_of_.find(key);
     if (found == next_of_.end()) return false;
     by_next_.erase({found->second, key});
     next_of_.erase(found);
     return true;
   }
-  void put(ExpertKey key, int64_t next) {
+  void put(ExpertId key, int64_t next) {
     next_of_[key] = next;
     by_next_.insert({next, key});
   }
@@ -49,8 +49,8 @@ class FarthestLeaves {
   }
 
  private:
-  std::map<ExpertKey, int64_t> next_of_;
-  std::set<std::pair<int64_t, ExpertKey>> by_next_;
+  std::map<ExpertId, int64_t> next_of_;
+  std::set<std::pair<int64_t, ExpertId>> by_next_;
 };
 
 double rate(int64_t part, int64_t all) {
@@ -64,7 +64,7 @@ ChosenStep one_token(const CacheStep& step, int64_t loads) {
 }
 
 int64_t count_first_uses(std::span<const CacheStep> steps) {
-  std::set<ExpertKey> seen;
+  std::set<ExpertId> seen;
   for (const CacheStep& step : steps)
     for (const int64_t expert : step.experts) seen.insert({step.layer, expert});
   return std::ssize(seen);
@@ -91,7 +91,7 @@ int64_t largest_step(std::span<const CacheStep> steps) {
 }
 
 Result<CacheCounts> simulate_policy(std::span<const CacheStep> steps, PolicyKind kind,
-                                    CacheSlots slots, std::span<const ExpertKey> pinned,
+                                    CacheSlots slots, std::span<const ExpertId> pinned,
                                     std::vector<DomainChange>* changes) {
   ExpertCache cache(kind, slots, pinned);
   HitWindow window;

@@ -39,7 +39,7 @@ struct CacheCounts {
 // What a policy does. With `changes`, of steps of one token: where the hits tell of another domain
 // (hit_window.h); what is pinned stays. Errors: those of ExpertCache::use().
 Result<CacheCounts> simulate_policy(std::span<const CacheStep> steps, PolicyKind kind,
-                                    CacheSlots slots, std::span<const ExpertKey> pinned,
+                                    CacheSlots slots, std::span<const ExpertId> pinned,
                                     std::vector<DomainChange>* changes = nullptr);
 
 // What Belady's policy does, which knows the future: where an expert has to leave, it is the one

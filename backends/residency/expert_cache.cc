@@ -4,7 +4,7 @@
 
 namespace moec {
 
-ExpertCache::ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertKey> pinned)
+ExpertCache::ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertId> pinned)
     : kind_(kind), slots_(slots), pinned_(pinned.begin(), pinned.end()) {}
 
 ExpertPolicy& ExpertCache::policy_of(int64_t layer) {
@@ -13,7 +13,7 @@ ExpertPolicy& ExpertCache::policy_of(int64_t layer) {
   return *policy;
 }
 
-bool ExpertCache::resident(ExpertKey key) const {
+bool ExpertCache::resident(ExpertId key) const {
   const auto policy = policies_.find(slots_.pool ? 0 : key.layer);
   return policy != policies_.end() && policy->second->resident(key);
 }
@@ -25,7 +25,7 @@ Result<std::vector<ExpertLoad>> ExpertCache::use(int64_t step, int64_t layer,
   for (const int64_t expert : experts) policy.protect({layer, expert});
   std::vector<ExpertLoad> loads;
   for (const int64_t expert : experts) {
-    const ExpertKey key{layer, expert};
+    const ExpertId key{layer, expert};
     if (policy.resident(key)) {
       policy.hit(key);
       continue;

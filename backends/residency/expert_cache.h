@@ -20,8 +20,8 @@ struct CacheSlots {
 
 // An expert that comes in, and the one whose slot it takes; none where a slot was free.
 struct ExpertLoad {
-  ExpertKey expert;
-  std::optional<ExpertKey> evicted;
+  ExpertId expert;
+  std::optional<ExpertId> evicted;
   bool operator==(const ExpertLoad&) const = default;
 };
 
@@ -29,9 +29,9 @@ class ExpertCache {
  public:
   // Experts of `pinned` come in when they are used, as others do, and then stay; PolicyKind::pinned
   // alone looks at them.
-  ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertKey> pinned = {});
+  ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertId> pinned = {});
 
-  bool resident(ExpertKey key) const;
+  bool resident(ExpertId key) const;
   // A step (expert_policy.h): the experts of one layer that it needs, ascending. Returns those that
   // have to be loaded, in this order. Error residency.slots: they are more than there are slots
   // that no pinned expert has.
@@ -43,7 +43,7 @@ class ExpertCache {
 
   PolicyKind kind_;
   CacheSlots slots_;
-  std::vector<ExpertKey> pinned_;
+  std::vector<ExpertId> pinned_;
   std::map<int64_t, std::unique_ptr<ExpertPolicy>> policies_;  // by layer; a pool's is that of 0
 };
 

@@ -33,9 +33,9 @@ class LeastCachePriority : public ExpertPolicy {
 
 class Pinned : public ExpertPolicy {
  public:
-  explicit Pinned(std::span<const ExpertKey> pinned) : pinned_(pinned.begin(), pinned.end()) {}
+  explicit Pinned(std::span<const ExpertId> pinned) : pinned_(pinned.begin(), pinned.end()) {}
 
-  void pin(std::span<const ExpertKey> pinned) override {
+  void pin(std::span<const ExpertId> pinned) override {
     pinned_ = {pinned.begin(), pinned.end()};
     rank_again();
   }
@@ -47,7 +47,7 @@ class Pinned : public ExpertPolicy {
   }
 
  private:
-  std::set<ExpertKey> pinned_;
+  std::set<ExpertId> pinned_;
 };
 
 }  // namespace
@@ -58,16 +58,16 @@ void ExpertPolicy::begin_step(int64_t step) {
   protected_.clear();
 }
 
-void ExpertPolicy::protect(ExpertKey key) { protected_.insert(key); }
+void ExpertPolicy::protect(ExpertId key) { protected_.insert(key); }
 
-void ExpertPolicy::hit(ExpertKey key) {
+void ExpertPolicy::hit(ExpertId key) {
   const auto found = experts_.find(key);
   MOEC_CHECK(found != experts_.end(), "only a resident expert can be hit");
   if (const auto rank = rank_of(found->second)) leaving_.erase(*rank);
   note_use(found->second);
 }
 
-void ExpertPolicy::insert(ExpertKey key) {
+void ExpertPolicy::insert(ExpertId key) {
   MOEC_CHECK(!resident(key), "a resident expert does not come in again");
   note_use({.key = key});
 }
@@ -81,9 +81,9 @@ void ExpertPolicy::note_use(ResidentExpert expert) {
   experts_[expert.key] = expert;
 }
 
-std::optional<ExpertKey> ExpertPolicy::evict() {
+std::optional<ExpertId> ExpertPolicy::evict() {
   for (auto rank = leaving_.begin(); rank != leaving_.end(); ++rank) {
-    const ExpertKey key = std::get<ExpertKey>(*rank);
+    const ExpertId key = std::get<ExpertId>(*rank);
     if (protected_.contains(key)) continue;
     leaving_.erase(rank);
     experts_.erase(key);
@@ -92,7 +92,7 @@ std::optional<ExpertKey> ExpertPolicy::evict() {
   return std::nullopt;
 }
 
-void ExpertPolicy::pin(std::span<const ExpertKey>) {}
+void ExpertPolicy::pin(std::span<const ExpertId>) {}
 
 void ExpertPolicy::rank_again() {
   leaving_.clear();
@@ -122,7 +122,7 @@ void ExpertPolicy::restore(std::span<const ResidentExpert> experts, int64_t step
   }
 }
 
-std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertKey> pinned) {
+std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertId> pinned) {
   if (kind == PolicyKind::lfu) return std::make_unique<LeastFrequentlyUsed>();
   if (kind == PolicyKind::lcp) return std::make_unique<LeastCachePriority>();
   if (kind == PolicyKind::pinned) return std::make_unique<Pinned>(pinned);

@@ -9,8 +9,8 @@
 // of tokens. The experts of the step under way are protected, they do not leave:
 //
 //   policy->begin_step(token);
-//   for (ExpertKey key : needed) policy->protect(key);
-//   for (ExpertKey key : needed)
+//   for (ExpertId key : needed) policy->protect(key);
+//   for (ExpertId key : needed)
 //     if (policy->resident(key)) policy->hit(key);
 //     else { if (full) slot_of(policy->evict()) …; policy->insert(key); }
 #pragma once
@@ -28,18 +28,13 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 
-struct ExpertKey {
-  int64_t layer = 0;
-  int64_t expert = 0;
-  auto operator<=>(const ExpertKey&) const = default;
-};
-
 // What is known of an expert from when it came in to when it leaves.
 struct ResidentExpert {
-  ExpertKey key;
+  ExpertId key;
   int64_t count = 0;      // uses; the one that it came in for is the first
   int64_t last_step = 0;  // of its latest use
   int64_t last_use = 0;   // the number of its latest use among all uses
@@ -59,23 +54,23 @@ class ExpertPolicy {
   // layers of a token, which are steps of their own, share it.
   void begin_step(int64_t step);
   // The expert does not leave before the next step begins, whether it is resident or not yet.
-  void protect(ExpertKey key);
+  void protect(ExpertId key);
 
-  bool resident(ExpertKey key) const { return experts_.contains(key); }
+  bool resident(ExpertId key) const { return experts_.contains(key); }
   // How many experts are resident.
   int64_t size() const { return std::ssize(experts_); }
   // A resident expert is used; protects it.
-  void hit(ExpertKey key);
+  void hit(ExpertId key);
   // An expert that is not resident comes in because it is used; protects it.
-  void insert(ExpertKey key);
+  void insert(ExpertId key);
   // The expert that the policy misses least leaves, with all that is known of it. Of equals the one
   // that was not used for longest leaves. Nothing where all that are resident have to stay.
-  std::optional<ExpertKey> evict();
+  std::optional<ExpertId> evict();
 
   int64_t step() const { return step_; }
   // From now on these experts never leave, and those of earlier calls may; PolicyKind::pinned alone
   // looks at them.
-  virtual void pin(std::span<const ExpertKey> pinned);
+  virtual void pin(std::span<const ExpertId> pinned);
 
   // What is resident, by key.
   std::vector<ResidentExpert> experts() const;
@@ -92,14 +87,14 @@ class ExpertPolicy {
   void rank_again();
 
  private:
-  using Rank = std::tuple<double, int64_t, ExpertKey>;  // worth, last_use, key
+  using Rank = std::tuple<double, int64_t, ExpertId>;  // worth, last_use, key
 
   std::optional<Rank> rank_of(const ResidentExpert& expert) const;
   void note_use(ResidentExpert expert);
 
-  std::map<ExpertKey, ResidentExpert> experts_;
+  std::map<ExpertId, ResidentExpert> experts_;
   std::set<Rank> leaving_;  // the experts that may leave, the first one first
-  std::set<ExpertKey> protected_;
+  std::set<ExpertId> protected_;
   int64_t step_ = 0;
   int64_t uses_ = 0;
 };
@@ -108,6 +103,6 @@ class ExpertPolicy {
 // lfu     the one with the fewest uses since it came in leaves
 // lcp     the one with the least count · 0.25^((step − last_step) / 128) leaves
 // pinned  those of `pinned` never leave, of the others that of lru
-std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertKey> pinned = {});
+std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertId> pinned = {});
 
 }  // namespace moec

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +14,7 @@
 
 #include "ir/base/invariant.h"
 #include "ir/base/json.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -57,13 +57,14 @@ tl::unexpected<Diagnostics> trace_not_written(const std::string& path) {
               "check the folder, its permissions and the space on its disk", {.file = path});
 }
 
-// One row of the CSV form; nothing where the line has another form.
+// Reads a cell of a CSV row and the comma after it; without a comma, the last cell of the row.
 template <class T>
-bool read_cell(const char*& at, const char* end, T& value, char behind) {
-  const auto [stop, error] = std::from_chars(at, end, value);
-  if (error != std::errc() || (behind != 0 && (stop == end || *stop != behind))) return false;
-  at = behind != 0 ? stop + 1 : stop;
-  return behind != 0 || stop == end;
+bool read_cell(std::string_view& line, T& value, bool comma) {
+  const auto number = take_number<T>(line);
+  if (!number || (comma ? !line.starts_with(',') : !line.empty())) return false;
+  value = *number;
+  if (comma) line.remove_prefix(1);
+  return true;
 }
 
 bool in_range(const TraceRow& row) {
@@ -72,9 +73,8 @@ bool in_range(const TraceRow& row) {
 }
 
 bool read_line(std::string_view line, TraceRow& row) {
-  const char *at = line.data(), *end = at + line.size();
-  return read_cell(at, end, row.layer, ',') && read_cell(at, end, row.token, ',') &&
-         read_cell(at, end, row.expert, ',') && read_cell(at, end, row.weight, 0) && in_range(row);
+  return read_cell(line, row.layer, true) && read_cell(line, row.token, true) &&
+         read_cell(line, row.expert, true) && read_cell(line, row.weight, false) && in_range(row);
 }
 
 Result<std::vector<TraceRow>> read_csv(std::string_view text, const std::string& file) {

@@ -14,7 +14,7 @@ double share(int64_t part, int64_t whole) {
 double FirstStepCounts::hit_rate() const { return share(hits, uses); }
 double FirstStepCounts::cold_hit_rate() const { return share(cold_hits, uses); }
 
-FirstSteps::FirstSteps(PolicyKind kind, int64_t slots, std::span<const ExpertKey> pinned)
+FirstSteps::FirstSteps(PolicyKind kind, int64_t slots, std::span<const ExpertId> pinned)
     : cold_(kind, {.slots = slots}, pinned) {}
 
 // A step of more experts than slots goes through them one by one.

@@ -25,7 +25,7 @@ struct FirstStepCounts {
 class FirstSteps {
  public:
   // Empty slots of this policy run along.
-  FirstSteps(PolicyKind kind, int64_t slots, std::span<const ExpertKey> pinned);
+  FirstSteps(PolicyKind kind, int64_t slots, std::span<const ExpertId> pinned);
 
   // Counts the step if its layer has seen fewer than kFirstTokens tokens.
   void note(const ChosenStep& step);

@@ -6,8 +6,8 @@
 
 namespace moec {
 
-std::vector<ExpertKey> most_chosen(const ExpertProfile& profile, int64_t most) {
-  std::vector<ExpertKey> keys;
+std::vector<ExpertId> most_chosen(const ExpertProfile& profile, int64_t most) {
+  std::vector<ExpertId> keys;
   for (const LayerProfile& layer : profile.layers) {
     std::vector<int64_t> order;
     for (int64_t e = 0; e < std::ssize(layer.selections); ++e)

@@ -10,7 +10,7 @@ namespace moec {
 
 // Of each layer the `most` experts that most tokens chose, of equals the lower ones; none that no
 // token chose.
-std::vector<ExpertKey> most_chosen(const ExpertProfile& profile, int64_t most);
+std::vector<ExpertId> most_chosen(const ExpertProfile& profile, int64_t most);
 
 // Adds what the tokens of another text chose to `sum`, a profile of the same layers and experts:
 // tokens and selections alone.

@@ -9,7 +9,9 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/arguments.h"
+#include "frontends/cli/help.h"
 #include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 #include "ir/base/nearest.h"
 
 namespace moec {
@@ -45,31 +47,23 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const Called
   return report_failure(describe_usage(error, *called.command), json);
 }
 
+// In the order in which --help lists the tasks and their commands.
 void add_commands(CLI::App& app, int& exit_code) {
-  add_inspect_command(app, exit_code);
-  add_plan_command(app, exit_code);
-  add_place_command(app, exit_code);
-  add_calibrate_command(app, exit_code);
-  add_analyze_command(app, exit_code);
-  add_export_command(app, exit_code);
-  add_split_command(app, exit_code);
-  add_upcycle_command(app, exit_code);
-  add_check_command(app, exit_code);
-  add_confirm_command(app, exit_code);
-  add_validate_command(app, exit_code);
-  add_compare_command(app, exit_code);
-  add_probe_command(app, exit_code);
-  add_run_command(app, exit_code);
-  add_serve_command(app, exit_code);
-  add_trace_command(app, exit_code);
-  add_simulate_command(app, exit_code);
-  add_discover_command(app, exit_code);
-  add_prepack_command(app, exit_code);
-  add_opt_command(app, exit_code);
-  add_family_command(app, exit_code);
+  for (const auto add :
+       {add_inspect_command,   add_plan_command,     add_analyze_command, add_export_command,
+        add_calibrate_command, add_upcycle_command,  add_opt_command,     add_family_command,
+        add_check_command,     add_validate_command, add_compare_command, add_confirm_command,
+        add_run_command,       add_serve_command,    add_prepack_command, add_place_command,
+        add_split_command,     add_probe_command,    add_trace_command,   add_simulate_command,
+        add_discover_command})
+    add(app, exit_code);
 }
 
 int run_words(CLI::App& app, const std::vector<std::string>& words, bool json) {
+  if (words.empty()) {
+    print_out("{}", app.help());
+    return kExitFine;
+  }
   const Result<Called> called = find_command(app, words);
   if (!called) return report_failure(called.error(), json);
   if (const Status known = check_arguments(*called->command, called->words); !known)
@@ -94,6 +88,7 @@ int run_cli(int argc, const char* const* argv) {
   app.require_subcommand(1);
   int exit_code = kExitFine;
   add_commands(app, exit_code);
+  arrange_help(app);
   const auto given = std::span(argv, static_cast<size_t>(argc));
   const std::vector<std::string> words =
       join_lists(given.subspan(std::min<size_t>(1, given.size())));

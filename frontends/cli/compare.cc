@@ -90,8 +90,8 @@ void print_experts_of_layer(std::vector<ComparedExpert> experts) {
     return a.output.relative_l2 < b.output.relative_l2;
   });
   const ComparedExpert &median = experts[experts.size() / 2], &worst = experts.back();
-  print_out("{:<7} {:<15.2e} {:<13} {:<9.2e} {}\n", worst.layer, median.output.relative_l2,
-            worst.expert, worst.output.relative_l2, worst.tokens);
+  print_out("{:<7} {:<15.2e} {:<13} {:<9.2e} {}\n", worst.id.layer, median.output.relative_l2,
+            worst.id.expert, worst.output.relative_l2, worst.tokens);
 }
 
 void print_experts(const CompareReport& report) {
@@ -99,7 +99,7 @@ void print_experts(const CompareReport& report) {
   print_out("each expert of B on the inputs of A's\n{:<7} {:<15} {:<13} {:<9} {}\n", "layer",
             "median rel L2", "worst expert", "rel L2", "tokens");
   std::map<int64_t, std::vector<ComparedExpert>> layers;
-  for (const ComparedExpert& expert : report.experts) layers[expert.layer].push_back(expert);
+  for (const ComparedExpert& expert : report.experts) layers[expert.id.layer].push_back(expert);
   for (const auto& [layer, experts] : layers) print_experts_of_layer(experts);
 }
 

@@ -26,9 +26,8 @@ Status check_form(const Plan& plan, const manifest::Build& build, bool one_packa
     return refuse("layouts with the tokens on the last axis", "--layout channels");
   if (plan.build.layers_per_shard > 0)
     return refuse("whole layers in one shard", "leave --layers-per-shard out");
-  if (build.cache == CacheForm::none)
-    return refuse("models without a KV cache", "leave --compat out");
-  if (build.cache != CacheForm::blend) return refuse("a KV cache as inputs", "--kv state");
+  if (!has_cache(build.cache)) return refuse("models without a KV cache", "leave --compat out");
+  if (!updates_cache(build.cache)) return refuse("a KV cache as inputs", "--kv state");
   if (plan.build.host_routing)
     return refuse("routers in shards of their own",
                   "--routing rank or iterate, without --experts-per-shard");
@@ -43,7 +42,7 @@ Status check_form(const Plan& plan, const manifest::Build& build, bool one_packa
 // What the model decides.
 Status check_architecture(const Plan& plan) {
   for (const ShardDecl& shard : plan.shards)
-    if (shard.kind == ShardKind::mlp)
+    if (is_dense(shard.kind))
       return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
   for (const LayerConfig& layer : plan.model.layers)
     if (layer.chunk > 0 || !layer.rotated)

@@ -14,7 +14,7 @@ constexpr const char* kForms = "--top-k";
 
 // Routers whose definition has a fixed number of picks.
 Status check_score(const ModelConfig& model) {
-  if (model.moe.routing.score != Score::sparsemixer) return {};
+  if (!picks_two(model.moe.routing.score)) return {};
   return fail("top_k.fixed",
               fmt::format("{}: the routers of {} make {} picks, each by a rule of its own "
                           "(sparsemixer), and no other number",

@@ -54,9 +54,9 @@ ordered_json describe_layers(const Manifest& manifest) {
   auto layers = ordered_json::array();
   for (const manifest::Step& step : manifest.schedule) {
     const manifest::Shard& shard = *manifest.find_shard(step.shard);
-    if (shard.kind == ShardKind::lm_head) continue;
+    if (is_head(shard.kind)) continue;
     ordered_json entry = {{"layer", layers.size()},
-                          {"kind", shard.kind == ShardKind::moe ? "moe" : "attn_stateful"}};
+                          {"kind", is_whole_moe(shard.kind) ? "moe" : "attn_stateful"}};
     add_paths(shard, entry);
     layers.push_back(std::move(entry));
   }

@@ -25,8 +25,8 @@ namespace {
 constexpr uint64_t kMaxHeader = uint64_t{128} << 20;
 
 std::string_view kv_name(CacheForm cache) {
-  if (cache == CacheForm::none) return "none";
-  return cache == CacheForm::blend ? "state" : "io";
+  if (!has_cache(cache)) return "none";
+  return updates_cache(cache) ? "state" : "io";
 }
 
 void add_build(const BuildOptions& build, ExportInputs& inputs) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -12,31 +11,12 @@
 #include "backends/runtime/session/step_inputs.h"
 #include "backends/runtime/text/token_windows.h"
 #include "frontends/measure/pass_text.h"
+#include "frontends/measure/value_labels.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
 
 namespace moec {
 namespace {
-
-// A value inside an expert of a graph: "experts.3.out".
-struct ExpertValue {
-  int64_t expert = -1;
-  std::string_view name;
-};
-
-std::optional<ExpertValue> expert_value(std::string_view label) {
-  constexpr std::string_view kExperts = "experts.";
-  if (!label.starts_with(kExperts)) return std::nullopt;
-  label.remove_prefix(kExperts.size());
-  ExpertValue value;
-  const auto [end, error] =
-      std::from_chars(label.data(), label.data() + label.size(), value.expert);
-  if (error != std::errc()) return std::nullopt;
-  label.remove_prefix(static_cast<size_t>(end - label.data()));
-  if (!label.starts_with('.')) return std::nullopt;
-  value.name = label.substr(1);
-  return value;
-}
 
 // What one layer shows while tokens pass.
 struct WatchedLayer {
@@ -73,25 +53,17 @@ class ExportRun {
     return {};
   }
 
-  // In a shard of several layers, names begin with that of the layer.
   void see(const manifest::Shard& shard, std::string_view label, const Tensor& value) {
-    for (const int64_t layer : shard.moe_layers) {
-      std::string_view name = label;
-      if (shard.kind == ShardKind::layers) {
-        const std::string prefix = fmt::format("L{:02}.", layer);
-        if (!name.starts_with(prefix)) continue;
-        name.remove_prefix(prefix.size());
-      }
-      const auto found = layers_.find(layer);
-      if (found != layers_.end()) see_layer(shard, name, value, found->second);
-    }
+    const auto inside = layer_label(shard, label);
+    const auto found = inside ? layers_.find(inside->layer) : layers_.end();
+    if (found != layers_.end()) see_layer(shard, inside->name, value, found->second);
   }
 
   void see_layer(const manifest::Shard& shard, std::string_view name, const Tensor& value,
                  WatchedLayer& layer) const {
     if (name == kRoutingWeights && shard.routing) return see_routing(value, layer);
     if (name == "experts.biases") layer.partial = true;
-    const auto inside = expert_value(name);
+    const auto inside = expert_label(name);
     if (!inside) return;
     if (inside->name == "gate.routed") layer.partial = true;
     if (inside->name == "out") see_output(value, inside->expert, layer);

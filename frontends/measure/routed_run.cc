@@ -38,7 +38,7 @@ class RoutedRunner {
     for (size_t i = 0; i < manifest_.schedule.size(); ++i) {
       const manifest::Step& step = manifest_.schedule[i];
       const manifest::Shard& shard = *manifest_.find_shard(step.shard);
-      if (steps_ == RoutedSteps::trunk && shard.kind == ShardKind::lm_head) continue;
+      if (steps_ == RoutedSteps::trunk && is_head(shard.kind)) continue;
       if (steps_ == RoutedSteps::trunk && is_expert_step(manifest_, step)) {
         pass_by(step, chunk);
         continue;
@@ -87,7 +87,7 @@ class RoutedRunner {
 }  // namespace
 
 bool is_expert_step(const Manifest& manifest, const manifest::Step& step) {
-  return !step.skip_from.empty() && manifest.find_shard(step.shard)->kind == ShardKind::experts;
+  return !step.skip_from.empty() && is_expert_group(manifest.find_shard(step.shard)->kind);
 }
 
 Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options,

@@ -26,8 +26,8 @@ struct AttentionOperands {
     if (op.rope != RopeStyle::none) visit(self.rope_cos), visit(self.rope_sin);
     visit(self.mask);
     if (op.qk_norm != QkNorm::none) visit(self.q_norm), visit(self.k_norm);
-    if (op.cache != CacheForm::none) visit(self.k_cache), visit(self.v_cache);
-    if (op.cache == CacheForm::blend) visit(self.write_mask);
+    if (has_cache(op.cache)) visit(self.k_cache), visit(self.v_cache);
+    if (updates_cache(op.cache)) visit(self.write_mask);
     if (has_sinks) visit(self.sinks);
   }
 };

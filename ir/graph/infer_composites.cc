@@ -80,28 +80,28 @@ struct CacheSizes {
 
 static CacheSizes cache_sizes(const Check& check, const Attention& op,
                               const AttentionPositions& at) {
-  if (op.cache == CacheForm::none) return {};
+  if (!has_cache(op.cache)) return {};
   const Dims& dims = check.operands[at.k_cache].dims;
-  return {op.cache == CacheForm::blend ? dims[0] : 1, dims[2]};
+  return {updates_cache(op.cache) ? dims[0] : 1, dims[2]};
 }
 
 // Checks the caches, the masks, whose sizes follow from the cache's, and the sinks.
 static bool attention_cache(Check& check, const Attention& op, const AttentionPositions& at) {
   const int64_t tokens = tokens_of(check.operands[at.q]);
-  if (op.cache != CacheForm::none &&
+  if (has_cache(op.cache) &&
       !check.require(check.operands[at.k_cache].rank() == 4, "attention.c10",
                      "a cache has rank 4, got {}", shown(check.operands[at.k_cache])))
     return false;
   const auto [pages, rows] = cache_sizes(check, op, at);
   bool good = true;
-  if (op.cache != CacheForm::none) {
+  if (has_cache(op.cache)) {
     const int64_t v_dim = channels_of(check.operands[at.v]) / op.kv_heads;
     good &= check.has_dims("attention.c10", at.k_cache, {pages, op.kv_heads, rows, op.head_dim});
     good &= check.has_dims("attention.c10", at.v_cache, {pages, op.kv_heads, rows, v_dim});
   }
-  if (op.cache == CacheForm::blend)
+  if (updates_cache(op.cache))
     good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, rows, tokens});
-  const int64_t keys = op.cache == CacheForm::blend ? rows : rows + tokens;
+  const int64_t keys = updates_cache(op.cache) ? rows : rows + tokens;
   good &= check.has_dims("attention.c12", at.mask, {pages, 1, tokens, keys});
   if (check.operands.size() > at.sinks)
     good &= check.has_dims("attention.c13", at.sinks, {op.heads});
@@ -118,9 +118,9 @@ Inferred infer_op(const Attention& op, Check& check) {
   const Type& q = check.operands[at.q];
   const int64_t v_dim = channels_of(check.operands[at.v]) / op.kv_heads;
   check.out.results.push_back(with_channels(q, op.heads * v_dim));
-  if (op.cache != CacheForm::none) {
+  if (has_cache(op.cache)) {
     const auto [pages, cached] = cache_sizes(check, op, at);
-    const int64_t rows = op.cache == CacheForm::blend ? cached : tokens_of(q);
+    const int64_t rows = updates_cache(op.cache) ? cached : tokens_of(q);
     for (int64_t width : {op.head_dim, v_dim})
       check.out.results.push_back({q.dtype, {pages, op.kv_heads, rows, width}});
   }
@@ -226,14 +226,13 @@ Inferred infer_op(const Router& op, Check& check) {
       check.require(std::isfinite(op.eps) && op.eps >= 0 && std::isfinite(op.scale), "router.c10",
                     "eps {} and scale {} must be finite, eps not negative", op.eps, op.scale);
   good &= check.require(
-      op.score != Score::softmax_selected || (op.renorm == Renorm::none && op.groups == 1),
-      "router.c11", "softmax_selected weights sum to 1 already: renorm must be none, groups 1");
-  good &= check.require(
-      op.score != Score::sparsemixer || (op.top_k == 2 && op.renorm == Renorm::none &&
-                                         op.groups == 1 && check.operands.size() == 1),
-      "router.c12",
-      "sparsemixer picks 2 of all experts by their logits: top_k must be 2, "
-      "renorm none, groups 1, and there is no choice bias");
+      !normalises_chosen(op.score) || (op.renorm == Renorm::none && op.groups == 1), "router.c11",
+      "softmax_selected weights sum to 1 already: renorm must be none, groups 1");
+  good &= check.require(!picks_two(op.score) || (op.top_k == 2 && op.renorm == Renorm::none &&
+                                                 op.groups == 1 && check.operands.size() == 1),
+                        "router.c12",
+                        "sparsemixer picks 2 of all experts by their logits: top_k must be 2, "
+                        "renorm none, groups 1, and there is no choice bias");
   return good ? check.result(logits) : check.failed();
 }
 

@@ -73,6 +73,32 @@ constexpr auto enum_names(RopeStyle) {
 enum class CacheForm : uint8_t { none, append, blend };
 constexpr auto enum_names(CacheForm) { return name_table<CacheForm>({"none", "append", "blend"}); }
 
+// The predicates below decide for the whole tree. They switch without a default, so that a new
+// enumerator does not compile until each of them has an answer for it.
+
+// Attention reads keys and values of earlier tokens.
+constexpr bool has_cache(CacheForm form) {
+  switch (form) {
+    case CacheForm::append:
+    case CacheForm::blend:
+      return true;
+    case CacheForm::none:
+      return false;
+  }
+  return false;
+}
+// The shard writes the new rows into the cache itself; otherwise the runtime stores them.
+constexpr bool updates_cache(CacheForm form) {
+  switch (form) {
+    case CacheForm::blend:
+      return true;
+    case CacheForm::none:
+    case CacheForm::append:
+      return false;
+  }
+  return false;
+}
+
 // How logits become scores. softmax, sigmoid: over all logits. softmax_selected, sigmoid_selected:
 // over the k chosen logits only; the choice is by the logits themselves. sparsemixer: two picks,
 // each weighted by a softmax over the logits near it (ir/OPS.md).
@@ -80,6 +106,59 @@ enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selecte
 constexpr auto enum_names(Score) {
   return name_table<Score>(
       {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"});
+}
+
+// Scores are computed over all logits; otherwise over those of the chosen experts only.
+constexpr bool scores_all_logits(Score score) {
+  switch (score) {
+    case Score::softmax:
+    case Score::sigmoid:
+      return true;
+    case Score::softmax_selected:
+    case Score::sigmoid_selected:
+    case Score::sparsemixer:
+      return false;
+  }
+  return false;
+}
+// Each score is the sigmoid of its own logit; otherwise all logits take part in each score.
+constexpr bool is_sigmoid(Score score) {
+  switch (score) {
+    case Score::sigmoid:
+    case Score::sigmoid_selected:
+      return true;
+    case Score::softmax:
+    case Score::softmax_selected:
+    case Score::sparsemixer:
+      return false;
+  }
+  return false;
+}
+// The scores of the chosen experts sum to 1 without a divisor.
+constexpr bool normalises_chosen(Score score) {
+  switch (score) {
+    case Score::softmax_selected:
+      return true;
+    case Score::softmax:
+    case Score::sigmoid:
+    case Score::sigmoid_selected:
+    case Score::sparsemixer:
+      return false;
+  }
+  return false;
+}
+// Experts are picked one after the other, each by a softmax of its own, always two.
+constexpr bool picks_two(Score score) {
+  switch (score) {
+    case Score::sparsemixer:
+      return true;
+    case Score::softmax:
+    case Score::sigmoid:
+    case Score::softmax_selected:
+    case Score::sigmoid_selected:
+      return false;
+  }
+  return false;
 }
 
 // The divisor of the chosen scores: none, their sum, sum + eps, or max(sum, eps).

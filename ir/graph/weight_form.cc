@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <vector>
 
 #include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -23,16 +23,9 @@ constexpr std::array<std::string_view, 20> kKnown = {
     "int4:32",  "int4:64",  "int4:128",    "int8-lut",    "int6-lut", "int4-lut", "int3-lut",
     "int2-lut", "int1-lut", "copy",        "q8_0",        "q4_0",     "mxfp4"};
 
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
-}
-
 template <size_t N>
 std::optional<int64_t> one_of(std::string_view text, const std::array<int64_t, N>& known) {
-  const auto value = whole_number(text);
+  const auto value = parse_count(text);
   if (!value || std::find(known.begin(), known.end(), *value) == known.end()) return std::nullopt;
   return value;
 }
@@ -83,7 +76,7 @@ std::optional<WeightForm> palette_form(const std::vector<std::string_view>& word
   PaletteForm form{*bits, kDefaultGroup};
   if (words.size() == 1) return form;
   if (words[1] == "tensor") return PaletteForm{*bits, 0};
-  const auto rows = words[1].starts_with('g') ? whole_number(words[1].substr(1)) : std::nullopt;
+  const auto rows = words[1].starts_with('g') ? parse_count(words[1].substr(1)) : std::nullopt;
   if (!rows) return std::nullopt;
   form.rows = *rows;
   return form;

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "ir/base/parse_number.h"
 #include "ir/graph/ops.h"
 
 namespace moec {
@@ -18,11 +17,11 @@ std::optional<std::string_view> take_word(std::string_view& line) {
   return word;
 }
 
-bool take_number(std::string_view& line, int64_t& number) {
+bool take_whole(std::string_view& line, int64_t& number) {
   const auto word = take_word(line);
   if (!word) return false;
-  const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), number);
-  return error == std::errc() && end == word->data() + word->size() && number >= 0;
+  number = parse_whole(*word).value_or(-1);
+  return number >= 0;
 }
 
 // Leaves the name in `line`.
@@ -32,8 +31,8 @@ std::optional<WeightOwner> take_owner(std::string_view& line) {
   if (!role) return std::nullopt;
   WeightOwner owner{*role};
   if (owner.role == WeightRole::plain) return owner;
-  const bool good = take_number(line, owner.layer) && take_number(line, owner.first) &&
-                    take_number(line, owner.count) && take_number(line, owner.axis);
+  const bool good = take_whole(line, owner.layer) && take_whole(line, owner.first) &&
+                    take_whole(line, owner.count) && take_whole(line, owner.axis);
   return good && owner.count > 0 ? std::optional(owner) : std::nullopt;
 }
 

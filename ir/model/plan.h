@@ -73,9 +73,52 @@ constexpr auto enum_names(ShardKind) {
 inline constexpr auto kShardFolders =
     name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "moe", "lm_head", "layers"});
 
-// Whether shards of this kind have the routers of their MoE layers.
-constexpr bool routes(ShardKind kind) {
-  return kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::layers;
+// What a kind of shard holds. The predicates below decide for the whole tree.
+struct ShardContents {
+  bool attention = false, router = false, experts = false, shared = false, mlp = false,
+       head = false;
+  bool several_layers = false;
+};
+
+// Switches without a default, so that a new kind does not compile until it says what it holds.
+constexpr ShardContents contents(ShardKind kind) {
+  switch (kind) {
+    case ShardKind::attention:
+      return {.attention = true};
+    case ShardKind::moe:
+      return {.router = true, .experts = true, .shared = true};
+    case ShardKind::mlp:
+      return {.mlp = true};
+    case ShardKind::router:
+      return {.router = true};
+    case ShardKind::shared:
+      return {.shared = true};
+    case ShardKind::experts:
+      return {.experts = true};
+    case ShardKind::lm_head:
+      return {.head = true};
+    case ShardKind::layers:
+      return {true, true, true, true, true, false, true};
+  }
+  return {};
+}
+
+// The shard has the routers of its MoE layers.
+constexpr bool routes(ShardKind kind) { return contents(kind).router; }
+// The shard has the attention, or another mixer, of its layers.
+constexpr bool attends(ShardKind kind) { return contents(kind).attention; }
+constexpr bool holds_whole_layers(ShardKind kind) { return contents(kind).several_layers; }
+constexpr bool is_head(ShardKind kind) { return contents(kind).head; }
+constexpr bool is_attention(ShardKind kind) { return attends(kind) && !holds_whole_layers(kind); }
+constexpr bool is_dense(ShardKind kind) { return contents(kind).mlp && !holds_whole_layers(kind); }
+// One MoE layer with its router, or a part of one.
+constexpr bool is_whole_moe(ShardKind kind) {
+  return routes(kind) && contents(kind).experts && !holds_whole_layers(kind);
+}
+constexpr bool is_router(ShardKind kind) { return routes(kind) && !contents(kind).experts; }
+constexpr bool is_expert_group(ShardKind kind) { return contents(kind).experts && !routes(kind); }
+constexpr bool is_shared_expert(ShardKind kind) {
+  return contents(kind).shared && !contents(kind).experts;
 }
 
 struct ShardDecl {

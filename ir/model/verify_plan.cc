@@ -160,7 +160,7 @@ class PlanVerifier {
   void check_experts() {
     std::map<int64_t, std::vector<const ShardDecl*>> holders;
     for (const ShardDecl& shard : plan_.shards)
-      if (shard.kind != ShardKind::router && shard.slice == 0)
+      if (!is_router(shard.kind) && shard.slice == 0)
         for (const int64_t layer : moe_layers_of(plan_.model, shard))
           holders[layer].push_back(&shard);
     const auto layers = std::ssize(plan_.model.layers);

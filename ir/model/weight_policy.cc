@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -144,17 +144,10 @@ bool concerns(const WeightRule& rule, WeightGroup group, int64_t layer) {
 
 int precedence(const WeightRule& rule) { return (rule.layers ? 2 : 0) + (rule.group ? 1 : 0); }
 
-std::optional<int64_t> layer_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 Result<LayerRange> parse_layers(std::string_view text, std::string_view item) {
   const size_t dash = text.find('-');
-  const auto first = layer_number(text.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : layer_number(text.substr(dash + 1));
+  const auto first = parse_whole(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : parse_whole(text.substr(dash + 1));
   if (first && last && *first <= *last) return LayerRange{*first, *last};
   return fail("weights.layers", fmt::format("--weights {}: '{}' is no range of layers", item, text),
               "give one as in experts@0-3=int8, or one layer as in experts@3=int8");
@@ -193,9 +186,8 @@ constexpr std::string_view kAuto = "auto";
 Status parse_auto(std::string_view text, std::string_view item, const WeightForm& four_bits,
                   WeightRule& rule) {
   const std::string_view number = text.substr(std::min(text.size(), kAuto.size() + 1));
-  double bits = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
-  if (error != std::errc() || end != number.data() + number.size() || !(bits >= 1 && bits <= 8))
+  const double bits = parse_number<double>(number).value_or(0);
+  if (!(bits >= 1 && bits <= 8))
     return fail("weights.auto", fmt::format("--weights {}: no number of bits from 1 to 8", item),
                 "give the bits of a weight on average, as in auto:3.5");
   if (rule.group && *rule.group != experts)

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 
@@ -68,15 +68,13 @@ template <class T>
 Result<T> TextCursor::number(std::string_view what) {
   const bool infinity = std::is_same_v<T, double> && token_.is_word("inf");
   if (token_.kind != TokenKind::number && !infinity) return unexpected(what);
-  T value{};
-  const char* end = token_.text.data() + token_.text.size();
-  auto [stop, error] = std::from_chars(token_.text.data(), end, value);
-  if (error != std::errc() || stop != end)
+  const std::optional<T> value = parse_number<T>(token_.text);
+  if (!value)
     return fail_at(token_, "text.number", fmt::format("{} is not {}", shown(token_), what),
                    std::is_same_v<T, double> ? "the number must fit a double"
                                              : "the number must be whole and fit 64 bits");
   take();
-  return value;
+  return *value;
 }
 
 Result<int64_t> TextCursor::integer() { return number<int64_t>("an integer"); }

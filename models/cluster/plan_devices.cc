@@ -17,7 +17,7 @@ DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, size_t
           .bytes = weights + sizes[i].cache_bytes,
           .peak_bytes = sizes[i].peak_activation_bytes,
           .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights),
-          .expert_bytes = shard.kind == ShardKind::moe ? sizes[i].expert_bytes : 0};
+          .expert_bytes = is_whole_moe(shard.kind) ? sizes[i].expert_bytes : 0};
 }
 
 // Appends a whole MoE layer as several units: each expert, and the rest of the shard.
@@ -45,14 +45,14 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardDecl& shard = plan.shards[i];
     DeviceUnit unit = unit_of(plan, sizes, i);
-    if (shard.kind == ShardKind::experts) {
+    if (is_expert_group(shard.kind)) {
       if (shard.first_expert == 0)
         group = 0;
       else if (shard.slice == 0)
         ++group;
       unit.group = group;
     }
-    if (shard.kind == ShardKind::moe && each_expert)
+    if (is_whole_moe(shard.kind) && each_expert)
       split_experts(plan, std::move(unit), units);
     else
       units.push_back(std::move(unit));

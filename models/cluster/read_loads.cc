@@ -2,24 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "ir/base/at.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
 
 constexpr std::string_view kHeader = "layer,expert,load";
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 class LoadReader {
  public:

@@ -9,18 +9,18 @@ namespace {
 
 // The name that --max-shard-mb has for the kind.
 std::string_view flag_name(ShardKind kind) {
-  if (kind == ShardKind::attention) return "attn";
-  if (kind == ShardKind::experts || kind == ShardKind::shared) return "moe";
+  if (is_attention(kind)) return "attn";
+  if (is_expert_group(kind) || is_shared_expert(kind)) return "moe";
   return enum_name(kind);
 }
 
 // What keeps shards of the kind from being cut further, and how to change that; may be empty.
 std::string how_to_cut(const KindReport& kind, const CutOptions& options) {
-  if (kind.kind == ShardKind::moe && options.keep_moe_layers)
+  if (is_whole_moe(kind.kind) && options.keep_moe_layers)
     return "Leave --compat out, so that the experts are cut into groups. ";
-  if (kind.kind == ShardKind::lm_head && options.head_slices > 0)
+  if (is_head(kind.kind) && options.head_slices > 0)
     return "Give more --head-slices, or leave it out. ";
-  if (kind.kind == ShardKind::layers)
+  if (holds_whole_layers(kind.kind))
     return "Give fewer --layers-per-shard, or --layers-per-shard fit. ";
   return {};
 }

@@ -59,7 +59,7 @@ Status fit_to_target(const ModelConfig& model, const Target& target, BuildOption
   if (build.head_slices == 0)
     build.head_slices = parts_within(model.logits(), target.limits.channels);
   build.cache = cache_form(model, build.cache);
-  return build.cache == CacheForm::blend ? choose_pages(target, build) : Status();
+  return updates_cache(build.cache) ? choose_pages(target, build) : Status();
 }
 
 }  // namespace moec

@@ -56,7 +56,7 @@ Status check_joined_layers(const BuildOptions& options) {
         "a layer whose router or experts have shards of their own cannot share a shard",
         "Leave out --layers-per-shard, or the flags that cut the experts: --routing host, "
         "--experts-per-shard and --max-shard-mb.");
-  if (options.layers_per_shard > 0 && options.cache == CacheForm::blend)
+  if (options.layers_per_shard > 0 && updates_cache(options.cache))
     return bad_option(
         "shards of whole layers take their caches as inputs; device states hold one layer only",
         "Use --kv io, or leave --layers-per-shard out.");
@@ -90,7 +90,7 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
                       "Choose f32 or f16.");
   if (options.layout == Layout::plain)
     return bad_option("token tensors need a layout", "Choose channels or rows.");
-  if (options.cache == CacheForm::none && model.keeps_cache())
+  if (!has_cache(options.cache) && model.keeps_cache())
     return bad_option("attention shards need a cache", "Choose append or blend.");
   if (options.head_slices < 1 || options.head_slices > model.logits())
     return bad_option(
@@ -267,9 +267,9 @@ class Planner {
                            -1,
                            config().chunk,
                            config().ahead});
-    if (options_.cache == CacheForm::none) return;
+    if (!has_cache(options_.cache)) return;
     if (model_.attention_of(config()).convolved) bind_history(step);
-    if (options_.cache == CacheForm::blend) {
+    if (updates_cache(options_.cache)) {
       step.inputs.push_back({kWriteMaskPort, SourceKind::kv_write_mask});
       return;
     }

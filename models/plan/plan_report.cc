@@ -40,7 +40,7 @@ class Reporter {
   // A cache that is an input is counted among the activations already.
   int64_t resident(size_t i) const {
     return sizes_[i].weight_bytes + sizes_[i].peak_activation_bytes +
-           (plan_.build.cache == CacheForm::blend ? sizes_[i].cache_bytes : 0);
+           (updates_cache(plan_.build.cache) ? sizes_[i].cache_bytes : 0);
   }
 
   KindReport& kind_of(const ShardDecl& shard) {
@@ -69,7 +69,7 @@ class Reporter {
     report_.trunk_bytes += sizes_[i].weight_bytes - sizes_[i].expert_bytes;
     if (sizes_[i].expert_bytes > 0) add_to_layers(plan_.shards[i], sizes_[i].expert_bytes);
     report_.cache_bytes += sizes_[i].cache_bytes;
-    if (plan_.shards[i].kind == ShardKind::lm_head) report_.head_bytes += sizes_[i].weight_bytes;
+    if (is_head(plan_.shards[i].kind)) report_.head_bytes += sizes_[i].weight_bytes;
   }
 
   void add_to_token(size_t i) {
@@ -132,7 +132,7 @@ PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
 double chance_to_run(const Plan& plan, size_t index) {
   const ShardDecl& shard = plan.shards[index];
   const MoeConfig& moe = plan.model.moe;
-  if (shard.kind != ShardKind::experts) return 1;
+  if (!is_expert_group(shard.kind)) return 1;
   if (plan.schedule[index].skip_from.empty()) return 1;
   return chance_of_any(shard.experts, moe.routing.top_k, moe.experts);
 }

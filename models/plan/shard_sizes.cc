@@ -30,7 +30,6 @@ struct ShardShape {
   bool operator==(const ShardShape&) const = default;
 };
 
-bool attends(ShardKind kind) { return kind == ShardKind::attention || kind == ShardKind::layers; }
 int64_t last_layer(const ShardDecl& shard) { return shard.layer + shard.layers - 1; }
 
 std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& shard) {

@@ -31,7 +31,7 @@ int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
 AttentionInputs declare_inputs(ShardScope& scope) {
   const AttentionConfig& attention = scope.attention();
   const CacheForm form = scope.options().cache;
-  const bool blend = form == CacheForm::blend;
+  const bool blend = updates_cache(form);
   const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
   const int64_t rows = scope.options().context / pages, keys = keys_seen(form, rows, tokens);
   const auto cache_of = [&](int64_t dims) {
@@ -59,7 +59,7 @@ AttentionInputs declare_inputs(ShardScope& scope) {
     b.state(kValueState, v_cache);
     in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
     in.v_cache = b.emit(StateRead{kValueState}, {}, "v_cache");
-  } else if (form == CacheForm::append) {
+  } else if (has_cache(form)) {
     in.k_cache = b.input(kKeyState, k_cache);
     in.v_cache = b.input(kValueState, v_cache);
   }
@@ -195,7 +195,7 @@ std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const Atte
 
 // Writes the blended cache to the device states, or returns the new rows to the runtime.
 void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
-  if (form == CacheForm::blend) {
+  if (updates_cache(form)) {
     b.name_if_unnamed(keys, "k_blended");
     b.name_if_unnamed(values, "v_blended");
     b.emit_all(StateWrite{kKeyState}, {keys});
@@ -226,7 +226,7 @@ void build_attention(ShardScope& scope) {
                      "attended_gated");
   ValueId out = scope.linear(attended, {"o", scope.model().hidden, scope.attention().o_bias}, "o");
   b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
-  if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
+  if (has_cache(op.cache)) keep_rows(b, op.cache, results[1], results[2]);
 }
 
 }  // namespace moec

@@ -49,7 +49,7 @@ class LayersBuilder {
     decl.name = scope_.decl.name;
     decl.kind = kind;
     decl.layer = layer;
-    if (kind == ShardKind::moe) decl.experts = scope_.model().moe.experts;
+    if (is_whole_moe(kind)) decl.experts = scope_.model().moe.experts;
     ShardScope inner(scope_.plan, decl, scope_.tokens, scope_.source, scope_.form);
     build_body(inner);
     return inner.b.finish();

@@ -52,7 +52,7 @@ class Checker {
 };
 
 bool is_moe(const LayerConfig& layer) { return layer.moe; }
-bool is_dense(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
+bool is_dense_layer(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
 bool has_moe_layer(const ModelConfig& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
 }
@@ -267,7 +267,7 @@ void check_moe(Checker& check, const MoeConfig& moe) {
   check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
                 "model.groups",
                 "groups of one expert cannot be scored by the sum of their two best scores");
-  check.require(routing.score != Score::sparsemixer || routing.top_k == 2, "model.top_k",
+  check.require(!picks_two(routing.score) || routing.top_k == 2, "model.top_k",
                 "sparsemixer chooses 2 experts, not {}", routing.top_k);
   check.require(routing.groups == 1 || moe.null_slots == 0, "model.groups",
                 "null slots cannot be combined with {} groups of experts", routing.groups);
@@ -410,7 +410,7 @@ Diagnostics check_model(const ModelConfig& model) {
     check_moe(check, model.moe);
     check_latent(check, model);
   }
-  if (std::any_of(model.layers.begin(), model.layers.end(), is_dense))
+  if (std::any_of(model.layers.begin(), model.layers.end(), is_dense_layer))
     check.require(model.mlp.ff > 0, "model.dense",
                   "there are dense layers, but the config gives no width for them");
   check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",

@@ -74,8 +74,8 @@ class Recorder {
     ShardDecl decl;
     decl.kind = kind;
     decl.layer = layer;
-    decl.experts = kind == ShardKind::moe ? 1 : 0;
-    decl.vocab_size = kind == ShardKind::lm_head ? plan_.model.logits() : 0;
+    decl.experts = is_whole_moe(kind) ? 1 : 0;
+    decl.vocab_size = is_head(kind) ? plan_.model.logits() : 0;
     ShardScope scope(plan_, decl, plan_.build.tokens.front(), source());
     build_body(scope);
   }

@@ -30,7 +30,7 @@ WidthSlice slice_of(const ShardDecl& shard, int64_t width);
 
 // Whether the shard is the first in its layer to add to the residual stream after the attention.
 inline bool is_first_part(const ShardDecl& shard, const BuildOptions& options) {
-  if (shard.kind == ShardKind::experts && options.slices.shared > 0) return false;
+  if (is_expert_group(shard.kind) && options.slices.shared > 0) return false;
   return shard.first_expert == 0 && shard.slice == 0;
 }
 

@@ -1,4 +1,4 @@
-"""The folders of the tree, each above all that it may include, from the table of check_includes.py."""
+"""The folders of the tree, each above all that it may include, from the table arrows.json."""
 
 from pictures import svg
 from pictures.layers import Layout

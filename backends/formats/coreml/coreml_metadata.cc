@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <mlmodel.pb.h>
 
-#include <charconv>
 #include <vector>
+
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -47,11 +48,8 @@ Status read_label(std::string_view line, CoremlMetadata& metadata) {
 }
 
 Result<int64_t> width(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1)
-    return fail_metadata("range does not hold two numbers of tokens");
-  return value;
+  if (const auto value = parse_count(text)) return *value;
+  return fail_metadata("range does not hold two numbers of tokens");
 }
 
 Result<WidthRange> read_range(std::string_view text) {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <mlmodel.pb.h>
 
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -12,6 +11,7 @@
 #include "backends/formats/coreml/function_reader.h"
 #include "backends/formats/coreml/open_package.h"
 #include "backends/formats/coreml/unknown_fields.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -64,11 +64,8 @@ Status check_functions(const mlmodel::Model& model) {
 // N of "CoreMLN"; 0 for any other text.
 int opset_number(std::string_view opset) {
   constexpr std::string_view kPrefix = "CoreML";
-  int number = 0;
   if (!opset.starts_with(kPrefix)) return 0;
-  opset.remove_prefix(kPrefix.size());
-  const auto [end, error] = std::from_chars(opset.data(), opset.data() + opset.size(), number);
-  return error == std::errc() && end == opset.data() + opset.size() ? number : 0;
+  return parse_number<int>(opset.substr(kPrefix.size())).value_or(0);
 }
 
 Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spec) {

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
-#include <charconv>
 #include <filesystem>
 #include <optional>
+
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -47,9 +48,7 @@ Result<Entries> entries_of(const onnx::TensorProto& tensor) {
 Result<uint64_t> number(std::optional<std::string_view> text, uint64_t otherwise,
                         const onnx::TensorProto& tensor) {
   if (!text) return otherwise;
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error == std::errc() && end == text->data() + text->size() && !text->empty()) return value;
+  if (const auto value = parse_number<uint64_t>(*text)) return *value;
   return fail_external(fmt::format("{} is not a number of bytes", shown(*text)), tensor);
 }
 

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
-#include <charconv>
 #include <functional>
+
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -28,16 +29,13 @@ Status each_line(std::string_view text,
 
 Result<std::vector<uint32_t>> read_positions(std::string_view text) {
   std::vector<uint32_t> positions;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    uint32_t position = 0;
-    const auto [next, error] = std::from_chars(at, end, position);
+  while (!text.empty()) {
+    const auto position = take_number<uint32_t>(text);
     const bool ascending = positions.empty() || positions.back() < position;
-    if (error != std::errc() || !ascending || (next != end && *next != ' '))
+    if (!position || !ascending || (!text.empty() && text.front() != ' '))
       return fail_metadata("moec.sources is not a list of ascending positions");
-    positions.push_back(position);
-    at = next == end ? end : next + 1;
+    positions.push_back(*position);
+    if (!text.empty()) text.remove_prefix(1);
   }
   return positions;
 }

@@ -37,7 +37,7 @@ struct ExpertStoreOptions {
   uint64_t memory_bytes =
       0;  // with capacity 0: as many slots as fit, the same number for each layer
   PolicyKind policy = PolicyKind::lru;
-  std::vector<ExpertKey> pinned;  // with PolicyKind::pinned: the most wanted of each layer first
+  std::vector<ExpertId> pinned;  // with PolicyKind::pinned: the most wanted of each layer first
   OnMiss on_miss = OnMiss::load;
   ExpertReads reads = ExpertReads::ahead;  // foresee: with OnMiss::load only
   // Of each layer, the first ones of `pinned`; 0: as many as leave a token's other experts room.

@@ -20,15 +20,15 @@ bool is_of_one_expert(const WeightRecord& weight) {
   return weight.role == WeightRole::expert && weight.digests.size() == kDigestDigits;
 }
 
-bool by_place(const ExpertStretch& a, const ExpertStretch& b) {
+bool by_place(const ByteExtent& a, const ByteExtent& b) {
   return std::pair(a.file, a.begin) < std::pair(b.file, b.begin);
 }
 
 // A gap that is not wider than the alignment of what follows holds no other weight.
-std::vector<ExpertStretch> joined(std::vector<ExpertStretch> stretches) {
+std::vector<ByteExtent> joined(std::vector<ByteExtent> stretches) {
   std::sort(stretches.begin(), stretches.end(), by_place);
-  std::vector<ExpertStretch> joined;
-  for (const ExpertStretch& next : stretches)
+  std::vector<ByteExtent> joined;
+  for (const ByteExtent& next : stretches)
     if (!joined.empty() && joined.back().file == next.file &&
         next.begin < joined.back().end + next.alignment + kLeadBytes)
       joined.back().end = std::max(joined.back().end, next.end);
@@ -39,13 +39,13 @@ std::vector<ExpertStretch> joined(std::vector<ExpertStretch> stretches) {
 
 // Shards run in the order of their files, experts of a shard in that of their bytes.
 bool is_asked_first(const PlacedExpert& a, const PlacedExpert& b) {
-  return a.layer != b.layer ? a.layer < b.layer
-                            : by_place(a.stretches.front(), b.stretches.front());
+  return a.id.layer != b.id.layer ? a.id.layer < b.id.layer
+                                  : by_place(a.stretches.front(), b.stretches.front());
 }
 
 // No byte belongs to two experts.
 Status check_apart(const std::vector<PlacedExpert>& experts, const std::vector<WeightFile>& files) {
-  std::vector<ExpertStretch> all;
+  std::vector<ByteExtent> all;
   for (const PlacedExpert& expert : experts)
     all.insert(all.end(), expert.stretches.begin(), expert.stretches.end());
   std::sort(all.begin(), all.end(), by_place);
@@ -60,7 +60,7 @@ Status check_routers(const Manifest& manifest) {
   bool any = false;
   for (const manifest::Shard& shard : manifest.shards) {
     any = any || shard.routing.has_value();
-    if (shard.kind == ShardKind::moe || (shard.kind == ShardKind::layers && shard.routing))
+    if (is_whole_moe(shard.kind) || (holds_whole_layers(shard.kind) && shard.routing))
       return fail("session.routers",
                   "the shard has a router and its experts: which of them a token chooses is not "
                   "known before it runs",
@@ -73,14 +73,14 @@ Status check_routers(const Manifest& manifest) {
 
 }  // namespace
 
-uint64_t slot_bytes(const ExpertStretch& stretch) {
+uint64_t slot_bytes(const ByteExtent& stretch) {
   constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
   return (stretch.end + kBlock - 1) / kBlock * kBlock - stretch.begin / kBlock * kBlock;
 }
 
 uint64_t slot_bytes(const PlacedExpert& expert) {
   uint64_t bytes = 0;
-  for (const ExpertStretch& stretch : expert.stretches) bytes += slot_bytes(stretch);
+  for (const ByteExtent& stretch : expert.stretches) bytes += slot_bytes(stretch);
   return bytes;
 }
 
@@ -99,8 +99,7 @@ void ExpertPlaces::add_ranges(const manifest::Shard& shard, const WeightRecord& 
                               const std::vector<size_t>& files) {
   const int64_t layer = at(shard.moe_layers, weight.moe_layer);
   PlacedExpert& expert = found_[{layer, weight.first_expert}];
-  expert.layer = layer;
-  expert.expert = weight.first_expert;
+  expert.id = {layer, weight.first_expert};
   for (const WeightRange& range : weight.ranges) {
     const auto begin = static_cast<uint64_t>(range.offset);
     expert.stretches.push_back({at(files, range.data), begin,
@@ -113,7 +112,7 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
   MOEC_TRY(check_routers(manifest));
   ExpertPlaces places;
   for (const manifest::Shard& shard : manifest.shards) {
-    if (shard.kind != ShardKind::experts) continue;
+    if (!is_expert_group(shard.kind)) continue;
     std::vector<size_t> files;
     for (const manifest::FileRef& file : shard.data) files.push_back(places.add_file(file, folder));
     const bool has_own = std::any_of(shard.weights.begin(), shard.weights.end(), is_of_one_expert);
@@ -137,8 +136,8 @@ std::string ExpertPlaces::digest() const {
   std::string text;
   for (const std::string& file : file_digests_) text += file + "\n";
   for (const PlacedExpert& expert : experts_) {
-    text += fmt::format("{} {}", expert.layer, expert.expert);
-    for (const ExpertStretch& stretch : expert.stretches)
+    text += fmt::format("{} {}", expert.id.layer, expert.id.expert);
+    for (const ByteExtent& stretch : expert.stretches)
       text += fmt::format(" {} {} {}", stretch.file, stretch.begin, stretch.end);
     text += '\n';
   }

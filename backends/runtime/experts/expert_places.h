@@ -11,24 +11,25 @@
 
 #include "backends/manifest/manifest.h"
 #include "ir/base/diagnostics.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 
 // Bytes [begin, end) of a file: weights of an expert and the gaps between them.
-struct ExpertStretch {
+struct ByteExtent {
   size_t file = 0;  // index into ExpertPlaces::files()
   uint64_t begin = 0, end = 0;
   uint64_t alignment = 1;  // of `begin`
 };
 
 struct PlacedExpert {
-  int64_t layer = 0, expert = 0;
-  std::vector<ExpertStretch> stretches;  // by file and offset
+  ExpertId id;
+  std::vector<ByteExtent> stretches;  // by file and offset
 };
 
 // What a slot takes that holds the blocks (PayloadFile::kBlockBytes) of these bytes, as they lie in
 // the file, one stretch after the other.
-uint64_t slot_bytes(const ExpertStretch& stretch);
+uint64_t slot_bytes(const ByteExtent& stretch);
 uint64_t slot_bytes(const PlacedExpert& expert);
 
 class ExpertPlaces {
@@ -56,7 +57,7 @@ class ExpertPlaces {
   std::vector<WeightFile> files_;
   std::vector<std::string> file_digests_;
   std::map<std::string, size_t> by_path_, by_digest_;
-  std::map<std::pair<int64_t, int64_t>, PlacedExpert> found_;
+  std::map<ExpertId, PlacedExpert> found_;
   std::vector<PlacedExpert> experts_;
 };
 

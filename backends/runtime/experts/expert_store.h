@@ -52,7 +52,7 @@ class ExpertStore : public WeightPager {
 
   int64_t capacity() const { return capacity_; }  // slots of each layer
   // Whether the expert is in a slot, or being read into one.
-  bool holds(ExpertKey key) const;
+  bool holds(ExpertId key) const;
   uint64_t arena_bytes() const { return arena_.bytes(); }
   // Of the slots that have held an expert; the others take no memory.
   uint64_t used_bytes() const;
@@ -89,7 +89,7 @@ class ExpertStore : public WeightPager {
   Status allot(const Manifest& manifest);
   int64_t room_for_pins() const;
   Status check_pins() const;
-  void pin(const std::vector<ExpertKey>& wanted);
+  void pin(const std::vector<ExpertId>& wanted);
   Status warm_up();
   Status warm_from_state();
   Status warm_from_pack();
@@ -109,7 +109,7 @@ class ExpertStore : public WeightPager {
   bool start_read(Layer& layer, Expert& expert, bool needed);
   void read(Layer& layer, Expert& expert, size_t slot);
   std::optional<size_t> take_slot(Layer& layer, bool needed);
-  std::optional<ExpertKey> leaving(Layer& layer, bool needed);
+  std::optional<ExpertId> leaving(Layer& layer, bool needed);
   std::vector<StretchRead> place(Layer& layer, Expert& expert, size_t slot);
   void note_read(Expert& expert, Status status);
   bool is_reading(const Layer& layer) const;

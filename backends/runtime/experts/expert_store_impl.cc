@@ -16,7 +16,7 @@ bool normalises(const Manifest& manifest) {
   for (const manifest::Shard& shard : manifest.shards)
     if (shard.routing)
       return shard.routing->router.renorm != Renorm::none ||
-             shard.routing->router.score == Score::softmax_selected;
+             normalises_chosen(shard.routing->router.score);
   return false;
 }
 
@@ -62,14 +62,14 @@ Status ExpertStore::place_experts(const Manifest& manifest, const std::string& f
 }
 
 void ExpertStore::add_expert(const PlacedExpert& placed) {
-  if (layers_.empty() || layers_.back().layer != placed.layer)
-    layers_.emplace_back().layer = placed.layer;
+  if (layers_.empty() || layers_.back().layer != placed.id.layer)
+    layers_.emplace_back().layer = placed.id.layer;
   Layer& layer = layers_.back();
   layer.slot_bytes = std::max(layer.slot_bytes, slot_bytes(placed));
   layer.experts.push_back(experts_.size());
   units_.add(placed);
   Expert& expert = experts_.emplace_back();
-  expert.key = {placed.layer, placed.expert};
+  expert.key = placed.id;
   expert.layer = layers_.size() - 1;
 }
 
@@ -89,12 +89,12 @@ Status ExpertStore::check_pins() const {
 }
 
 // From now on the first ones of each layer are pinned.
-void ExpertStore::pin(const std::vector<ExpertKey>& wanted) {
+void ExpertStore::pin(const std::vector<ExpertId>& wanted) {
   const int64_t most = options_.pin_top_k > 0 ? options_.pin_top_k : room_for_pins();
-  std::vector<ExpertKey> all;
+  std::vector<ExpertId> all;
   for (Layer& layer : layers_) {
-    std::vector<ExpertKey> pinned;
-    for (const ExpertKey& key : wanted)
+    std::vector<ExpertId> pinned;
+    for (const ExpertId& key : wanted)
       if (key.layer == layer.layer && std::ssize(pinned) < most) pinned.push_back(key);
     layer.policy->pin(pinned);
     all.insert(all.end(), pinned.begin(), pinned.end());
@@ -135,7 +135,7 @@ uint64_t ExpertStore::used_bytes() const {
   return bytes;
 }
 
-bool ExpertStore::holds(ExpertKey key) const {
+bool ExpertStore::holds(ExpertId key) const {
   const std::lock_guard lock(mutex_);
   return std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
     return layer.layer == key.layer && layer.policy->resident(key);

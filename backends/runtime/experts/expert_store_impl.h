@@ -16,7 +16,7 @@ namespace moec {
 enum class Residence : uint8_t { absent, reading, resident };
 
 struct ExpertStore::Expert {
-  ExpertKey key;
+  ExpertId key;
   size_t layer = 0;  // index into layers_
   Residence is = Residence::absent;
   size_t slot = 0;

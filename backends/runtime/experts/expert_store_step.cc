@@ -200,7 +200,7 @@ std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
 
 // The expert that leaves for another one: of those that the step does not need any more; else,
 // if it cannot go on otherwise, the one that it needs last.
-std::optional<ExpertKey> ExpertStore::leaving(Layer& layer, bool needed) {
+std::optional<ExpertId> ExpertStore::leaving(Layer& layer, bool needed) {
   ExpertPolicy& policy = *layer.policy;
   const auto protect_all = [&](auto stays) {
     policy.begin_step(policy.step());
@@ -229,7 +229,7 @@ std::vector<StretchRead> ExpertStore::place(Layer& layer, Expert& expert, size_t
   std::byte* to = layer.slots + slot * layer.slot_bytes;
   std::vector<StretchRead> reads;
   std::map<size_t, std::vector<HeldPiece>> pieces;  // by unit
-  for (const ExpertStretch& stretch : places_.experts()[index].stretches) {
+  for (const ByteExtent& stretch : places_.experts()[index].stretches) {
     reads.push_back({&files_[stretch.file], stretch.begin, stretch.end, to});
     const size_t unit = *units_.find(stretch.file, stretch.begin, 0);
     pieces[unit].push_back({stretch.begin, stretch.end - stretch.begin,

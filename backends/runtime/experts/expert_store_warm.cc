@@ -57,8 +57,7 @@ Status ExpertStore::warm_from_pack() {
   if (table.digest != places_.digest())
     return of_other_experts("session.prepacked", table.model, options_.prepacked);
   for (const PlacedExpert& placed : places_.experts())
-    if (const auto* expert = pack.find({placed.layer, placed.expert});
-        expert && expert->bytes != slot_bytes(placed))
+    if (const auto* expert = pack.find(placed.id); expert && expert->bytes != slot_bytes(placed))
       return unfit_start("session.prepacked", "the file has experts of other sizes",
                          options_.prepacked);
   std::map<int64_t, int64_t> taken;
@@ -71,7 +70,7 @@ Status ExpertStore::warm_from_pack() {
 
 Result<std::vector<ExpertStore::Expert*>> ExpertStore::find_experts(
     const std::vector<ResidentExpert>& residents, const std::string& file) {
-  std::map<ExpertKey, Expert*> by_key;
+  std::map<ExpertId, Expert*> by_key;
   for (Expert& expert : experts_) by_key[expert.key] = &expert;
   std::vector<Expert*> found;
   for (const ResidentExpert& resident : residents) {

@@ -3,7 +3,7 @@
 namespace moec {
 
 void ExpertUnits::add(const PlacedExpert& expert) {
-  for (const ExpertStretch& stretch : expert.stretches) {
+  for (const ByteExtent& stretch : expert.stretches) {
     if (units_.empty() || units_.back().expert != experts_ || units_.back().file != stretch.file)
       units_.push_back({experts_, stretch.file});
     stretches_[{stretch.file, stretch.begin}] = {stretch.end, units_.size() - 1};

@@ -127,7 +127,7 @@ class TableReader {
 
   uint64_t end_;
   int64_t layer_ = 0;
-  std::set<ExpertKey> seen_;
+  std::set<ExpertId> seen_;
   PrepackedTable table_;
 };
 
@@ -194,7 +194,7 @@ PrepackedFile::PrepackedFile(PayloadFile file, PrepackedTable table)
   for (size_t i = 0; i < table_.resident.size(); ++i) index_[table_.resident[i].key] = i;
 }
 
-const PrepackedExpert* PrepackedFile::find(ExpertKey key) const {
+const PrepackedExpert* PrepackedFile::find(ExpertId key) const {
   const auto found = index_.find(key);
   return found == index_.end() ? nullptr : &table_.resident[found->second];
 }

@@ -30,7 +30,7 @@ namespace moec {
 inline constexpr uint64_t kPrepackedPage = 65536;
 
 struct PrepackedExpert {
-  ExpertKey key;
+  ExpertId key;
   bool pinned = false;
   uint64_t offset = 0, bytes = 0;
   std::string digest;  // of its bytes in the file
@@ -60,7 +60,7 @@ class PrepackedFile {
   const PrepackedTable& table() const { return table_; }
   const PayloadFile& file() const { return file_; }
   // Null if the expert is not there.
-  const PrepackedExpert* find(ExpertKey key) const;
+  const PrepackedExpert* find(ExpertId key) const;
   // Checks the bytes of an expert that were read. Error prepacked.damaged.
   Status check(const PrepackedExpert& expert, const std::byte* bytes) const;
 
@@ -69,7 +69,7 @@ class PrepackedFile {
 
   PayloadFile file_;
   PrepackedTable table_;
-  std::map<ExpertKey, size_t> index_;  // into the table
+  std::map<ExpertId, size_t> index_;  // into the table
 };
 
 }  // namespace moec

@@ -40,7 +40,7 @@ class Packer {
     expert.offset = out_.bytes();
     expert.bytes = slot_bytes(placed);
     digest_ = Digest();
-    for (const ExpertStretch& stretch : placed.stretches) MOEC_TRY(write(stretch));
+    for (const ByteExtent& stretch : placed.stretches) MOEC_TRY(write(stretch));
     expert.digest = digest_.hex();
     return {};
   }
@@ -51,7 +51,7 @@ class Packer {
   }
 
  private:
-  Status write(const ExpertStretch& stretch) {
+  Status write(const ByteExtent& stretch) {
     constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
     const uint64_t begin = stretch.begin / kBlock * kBlock;
     const uint64_t end = begin + slot_bytes(stretch);
@@ -63,7 +63,7 @@ class Packer {
   }
 
   // Bytes of the blocks that are not the expert's become zero.
-  Status write_piece(const ExpertStretch& stretch, uint64_t from, uint64_t bytes) {
+  Status write_piece(const ByteExtent& stretch, uint64_t from, uint64_t bytes) {
     std::fill_n(buffer_.begin(), bytes, std::byte{0});
     const uint64_t begin = std::max(from, stretch.begin), end = std::min(from + bytes, stretch.end);
     MOEC_TRY(files_[stretch.file].read(begin, buffer_.data() + (begin - from), end - begin));
@@ -79,12 +79,11 @@ class Packer {
   Digest digest_;
 };
 
-using PlacesByKey = std::map<ExpertKey, const PlacedExpert*>;
+using PlacesByKey = std::map<ExpertId, const PlacedExpert*>;
 
 PlacesByKey by_key(const ExpertPlaces& places) {
   PlacesByKey placed;
-  for (const PlacedExpert& expert : places.experts())
-    placed[{expert.layer, expert.expert}] = &expert;
+  for (const PlacedExpert& expert : places.experts()) placed[expert.id] = &expert;
   return placed;
 }
 
@@ -92,7 +91,7 @@ PlacesByKey by_key(const ExpertPlaces& places) {
 std::vector<PrepackedExpert> choose_resident(const PrepackChoice& choice,
                                              const PlacesByKey& placed) {
   std::map<int64_t, std::vector<PrepackedExpert>> layers;
-  for (const ExpertKey& key : choice.wanted) {
+  for (const ExpertId& key : choice.wanted) {
     auto& layer = layers[key.layer];
     if (std::ssize(layer) >= choice.capacity || !placed.contains(key)) continue;
     layer.push_back({.key = key, .pinned = std::ssize(layer) < choice.pin_top_k});

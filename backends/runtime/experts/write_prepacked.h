@@ -11,9 +11,9 @@
 namespace moec {
 
 struct PrepackChoice {
-  int64_t capacity = 0;           // experts of each layer, at most
-  int64_t pin_top_k = 0;          // of these, how many are pinned
-  std::vector<ExpertKey> wanted;  // of each layer the most wanted first
+  int64_t capacity = 0;          // experts of each layer, at most
+  int64_t pin_top_k = 0;         // of these, how many are pinned
+  std::vector<ExpertId> wanted;  // of each layer the most wanted first
 };
 
 // The file has its name only when it is complete and on the disk. Returns its table. Errors: those

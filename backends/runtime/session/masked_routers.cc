@@ -27,7 +27,7 @@ std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_vi
   const auto prefix = label.substr(0, label.size() - std::string_view(kRoutingWeights).size());
   for (const int64_t layer : shard.moe_layers) {
     const std::string scope =
-        shard.kind == ShardKind::layers ? fmt::format("L{:02}", layer) : std::string();
+        holds_whole_layers(shard.kind) ? fmt::format("L{:02}", layer) : std::string();
     if (prefix == scope || (!scope.empty() && (prefix == scope + "." || prefix == scope + "_")))
       return layer;
   }

@@ -20,18 +20,29 @@ tl::unexpected<Diagnostics> unfit_router(const std::string& cause) {
 
 }  // namespace
 
+// The order of the scores is that of the logits, and nothing is added to the scores.
+static bool chooses_by_logits(Score score) {
+  switch (score) {
+    case Score::softmax:
+    case Score::softmax_selected:
+    case Score::sigmoid_selected:
+      return true;
+    case Score::sigmoid:
+    case Score::sparsemixer:
+      break;
+  }
+  return false;
+}
+
 Status check_cache_bias(const Manifest& manifest) {
-  if (manifest.build.cache == CacheForm::none)
+  if (!has_cache(manifest.build.cache))
     return unfit_router("all tokens go through the model at once");
   for (const manifest::Shard& shard : manifest.shards) {
     if (!shard.routing) continue;
     const Router& router = shard.routing->router;
-    const bool by_logits = router.score == Score::softmax ||
-                           router.score == Score::softmax_selected ||
-                           router.score == Score::sigmoid_selected;
-    if (!by_logits || router.groups > 1)
+    if (!chooses_by_logits(router.score) || router.groups > 1)
       return unfit_router("the routers choose by groups or by scores");
-    if (shard.kind == ShardKind::layers)
+    if (holds_whole_layers(shard.kind))
       return unfit_router("routers and attention are in one shard");
   }
   return {};
@@ -62,7 +73,7 @@ Status Session::Impl::open_preference() {
   if (!mask.layers.empty() || !baked.layers.empty())
     return unfit_router("a mask leaves tokens a part of the experts");
   MOEC_TRY(check_cache_bias(manifest));
-  routing.preference = {*options.cache_bias, [this](ExpertKey key) { return experts->holds(key); }};
+  routing.preference = {*options.cache_bias, [this](ExpertId key) { return experts->holds(key); }};
   routing.preferred.bias = *options.cache_bias;
   return {};
 }

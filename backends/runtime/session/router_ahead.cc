@@ -5,7 +5,7 @@ namespace {
 
 bool is_router(const Manifest& manifest, const manifest::Step& step) {
   const manifest::Shard* shard = manifest.find_shard(step.shard);
-  return shard && shard->kind == ShardKind::router;
+  return shard && is_router(shard->kind);
 }
 
 const InputBinding* find_input(const manifest::Step& step, const std::string& port) {

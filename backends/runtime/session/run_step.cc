@@ -39,7 +39,7 @@ Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size
                            {.precision = options.precision,
                             .memory_limit = limit,
                             .ceilings = masks() && shard.routing,
-                            .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr,
+                            .pager = is_expert_group(shard.kind) ? experts.get() : nullptr,
                             .watched = watched_in(shard)});
   });
 }
@@ -170,8 +170,7 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executable& 
 
 // Tells the store which experts of a layer the tokens chose, before the first of them runs.
 Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk) {
-  if (!experts || shard.kind != ShardKind::experts || chunk.layer_of_experts == shard.layer)
-    return {};
+  if (!experts || !is_expert_group(shard.kind) || chunk.layer_of_experts == shard.layer) return {};
   chunk.layer_of_experts = shard.layer;
   for (const InputBinding& binding : manifest.schedule[step].inputs)
     if (binding.port == kRoutingWeights)
@@ -271,7 +270,7 @@ Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
   const manifest::Shard& shard = *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
   const bool routes = shard.routing.has_value();
   if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
-  if (impl_->routing.top_k.threshold && shard.kind == ShardKind::router)
+  if (impl_->routing.top_k.threshold && is_router(shard.kind))
     return impl_->route_by_confidence(step, chunk, probe);
   return impl_->run_shard(step, chunk, probe);
 }

@@ -58,7 +58,7 @@ struct SessionOptions {
 // Routers of a session prefer the experts that are resident.
 struct ResidentPreference {
   CacheBias bias;
-  std::function<bool(ExpertKey)> resident;
+  std::function<bool(ExpertId)> resident;
 };
 
 // What became of that.

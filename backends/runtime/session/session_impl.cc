@@ -213,8 +213,8 @@ Status Session::set_mask(const ExpertSets& mask) {
   return impl_->set_mask(mask, "the mask");
 }
 
-static Status check_pinned(const std::vector<ExpertKey>& pinned, const ExpertGrid& grid) {
-  for (const ExpertKey& key : pinned)
+static Status check_pinned(const std::vector<ExpertId>& pinned, const ExpertGrid& grid) {
+  for (const ExpertId& key : pinned)
     if (!std::binary_search(grid.layers.begin(), grid.layers.end(), key.layer) ||
         key.expert >= grid.experts)
       return fail("session.profile",
@@ -255,7 +255,7 @@ static Status check_room(int64_t tokens, const Manifest& manifest) {
 int64_t Session::chunk_size(int64_t remaining) const {
   const manifest::Build& build = impl_->manifest.build;
   if (impl_->routing.preference) return 1;
-  return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
+  return !has_cache(build.cache) ? remaining : std::min(remaining, build.tokens.back());
 }
 
 Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t position) {

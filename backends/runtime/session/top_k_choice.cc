@@ -77,7 +77,7 @@ class PolicyChooser {
       return fail("policy.confidence", "the export has one form of top-k, and no other to choose",
                   "export with --top-k 1,2 or more forms");
     for (const manifest::Shard& shard : manifest_.shards)
-      if (routes(shard.kind) && shard.routing && shard.kind != ShardKind::router)
+      if (routes(shard.kind) && shard.routing && !is_router(shard.kind))
         return fail("policy.confidence",
                     "what a router is sure of is known before its experts run only where routers "
                     "are shards of their own",

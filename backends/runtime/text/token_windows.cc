@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "backends/files/digest.h"
 #include "ir/base/json.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -18,22 +18,22 @@ Result<std::vector<int64_t>> read_ids(const TextSource& source) {
   const std::string& path = source.tokens_file;
   MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
   std::vector<int64_t> ids;
-  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
-    if (is_between_ids(*at)) {
-      ++at;
+  for (std::string_view rest = text; !rest.empty();) {
+    if (is_between_ids(rest.front())) {
+      rest.remove_prefix(1);
       continue;
     }
-    int64_t id = 0;
-    const auto [stop, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || (stop != end && !is_between_ids(*stop)))
+    const char* const at = rest.data();
+    const char* const end = at + rest.size();
+    const auto id = take_number<int64_t>(rest);
+    if (!id || (!rest.empty() && !is_between_ids(rest.front())))
       return fail(
           source.command + ".tokens",
           fmt::format("\"{}\" is not a token id",
                       printable(std::string_view(at, std::find_if(at, end, is_between_ids)), 40)),
           "give token ids, separated by spaces, lines or commas",
           {.file = path, .offset = static_cast<uint64_t>(at - text.data())});
-    ids.push_back(id);
-    at = stop;
+    ids.push_back(*id);
   }
   return ids;
 }
@@ -53,8 +53,7 @@ Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind 
 
 int64_t longest_window(const Manifest& manifest) {
   const manifest::Build& build = manifest.build;
-  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
-                                        : build.context;
+  return !has_cache(build.cache) ? std::min(build.context, build.tokens.back()) : build.context;
 }
 
 Status check_takes_text(const TextSource& source, TokenizerKind tokenizer) {

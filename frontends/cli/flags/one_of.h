@@ -13,9 +13,10 @@ namespace moec {
 // Accepts one of the names. For another word it lists them, with the nearest one.
 CLI::Validator one_of(std::vector<std::string> names);
 
-// The names of an enum that has enum_names().
+// Accepts the names of an enum that has enum_names(). `auto`, because CLI::Validator is incomplete
+// here.
 template <class E>
-CLI::Validator one_of_enum() {
+auto one_of_enum() {
   const auto names = enum_names(E{});
   return one_of({names.begin(), names.end()});
 }

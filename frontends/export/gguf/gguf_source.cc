@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/formats/gguf/block_name.h"
 #include "backends/weights/encode/encode_blocks.h"
 #include "frontends/sources/gguf/gguf_config.h"
 #include "frontends/sources/gguf/gguf_weights.h"
@@ -47,7 +48,7 @@ GgufSource::GgufSource(Gguf file, ModelConfig model, Diagnostics warnings)
   }
   for (int64_t layer = 0; layer < layers; ++layer)
     for (const std::string_view name : {kGgufLatentKeys, kGgufLatentValues})
-      places_[fmt::format("blk.{}.{}", layer, name)] = {WeightGroup::attn, layer};
+      places_[block_name(layer, name)] = {WeightGroup::attn, layer};
 }
 
 Result<std::vector<GgufEntry>> GgufSource::entries(bool tokenizer) const {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "backends/formats/gguf/block_name.h"
 #include "frontends/export/gguf/model_keys.h"
 #include "ir/base/invariant.h"
 #include "models/shards/expert_views.h"
@@ -166,8 +167,8 @@ class TensorLister {
     const WeightView both =
         then(stored("kv_b", needed.layer, needed.dims), ReshapeStep{{heads, keys + values, rank}});
     const auto add_part = [&](std::string_view name, Dims dims, WeightView view) {
-      tensors_.push_back({fmt::format("blk.{}.{}", needed.layer, name), WeightGroup::attn,
-                          needed.layer, std::move(dims), std::move(view)});
+      tensors_.push_back({block_name(needed.layer, name), WeightGroup::attn, needed.layer,
+                          std::move(dims), std::move(view)});
     };
     add_part(kGgufLatentKeys, {heads, rank, keys},
              then(then(both, SliceStep{1, 0, keys}), PermuteStep{{0, 2, 1}}));

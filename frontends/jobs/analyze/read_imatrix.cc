@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backends/formats/gguf/block_name.h"
 #include "backends/weights/views/weight_reader.h"
 #include "frontends/sources/gguf/gguf.h"
 #include "frontends/sources/gguf/open_gguf.h"
@@ -29,7 +30,7 @@ class ImatrixReader {
     LayerProfile profile;
     profile.layer = number;
     for (const char* matrix : kExpertMatrices) {
-      const std::string name = fmt::format("blk.{}.{}.weight.counts", number, matrix);
+      const std::string name = block_name(number, std::string(matrix) + ".weight.counts");
       const GgufTensor* tensor = find(name);
       if (!tensor) continue;
       MOEC_ASSIGN(std::vector<int64_t> counts, counts_of(*tensor));
@@ -38,13 +39,12 @@ class ImatrixReader {
       profile.selections = std::move(counts);
     }
     if (profile.selections.empty())
-      return error(fmt::format("blk.{}.ffn_down_exps.weight.counts", number), "is missing");
+      return error(block_name(number, "ffn_down_exps.weight.counts"), "is missing");
     profile.tokens = tokens_of(profile.selections);
     if (profile.tokens == 0)
-      return error(fmt::format("blk.{}.ffn_down_exps.weight.counts", number),
-                   "has no counts above 0");
+      return error(block_name(number, "ffn_down_exps.weight.counts"), "has no counts above 0");
     if (*std::max_element(profile.selections.begin(), profile.selections.end()) > profile.tokens)
-      return error(fmt::format("blk.{}", number),
+      return error(block_name(number, "ffn_down_exps.weight.counts"),
                    fmt::format("has an expert with more counts than tokens that choose {}",
                                model_.grid.top_k));
     return profile;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/formats/gguf/block_name.h"
 #include "backends/formats/gguf/gguf_layout.h"
 #include "ir/base/at.h"
 
@@ -34,7 +35,7 @@ void add_matrix(std::vector<ImatrixTensor>& tensors, const LayerProfile& layer,
                 const std::string& matrix, const std::vector<std::vector<float>>& rows) {
   size_t columns = 0;
   for (const std::vector<float>& row : rows) columns = std::max(columns, row.size());
-  const std::string name = fmt::format("blk.{}.{}.weight", layer.layer, matrix);
+  const std::string name = block_name(layer.layer, matrix + ".weight");
   const auto experts = std::ssize(rows);
   tensors.push_back({{name + ".counts", BlockType::f32, {experts, 1}}, counts_of(layer)});
   tensors.push_back({{name + ".in_sum2", BlockType::f32, {experts, static_cast<int64_t>(columns)}},

@@ -64,7 +64,7 @@ Shard with_noise(const TappedShard& tapped, const std::string& role, CodedExpert
 }
 
 bool has_experts(const ShardDecl& decl) {
-  return decl.kind == ShardKind::moe || decl.kind == ShardKind::experts;
+  return is_whole_moe(decl.kind) || is_expert_group(decl.kind);
 }
 
 // How many roles the matrices of an expert have; 0 where the plan has none.

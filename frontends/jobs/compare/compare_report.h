@@ -9,6 +9,7 @@
 #include "backends/runtime/session/capacity_drops.h"
 #include "frontends/measure/compare_metrics.h"
 #include "ir/base/diagnostics.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 
@@ -27,7 +28,7 @@ struct ComparedRouter {
 
 // An expert of the compared export on the inputs of the reference's shard.
 struct ComparedExpert {
-  int64_t layer = 0, expert = 0;
+  ExpertId id;
   uint64_t tokens = 0;  // that chose it in the reference; with none, `output` says nothing
   Comparison output;
 };

@@ -44,7 +44,7 @@ ordered_json to_json(const PredictionComparison& found, bool bytes) {
 // An expert that no token chose has no figures.
 ordered_json to_json(const ComparedExpert& expert) {
   ordered_json json = {
-      {"layer", expert.layer}, {"expert", expert.expert}, {"tokens", expert.tokens}};
+      {"layer", expert.id.layer}, {"expert", expert.id.expert}, {"tokens", expert.tokens}};
   if (expert.tokens == 0) return json;
   json["sqnr_db"] = expert.output.sqnr_db;
   json["cosine"] = expert.output.cosine;

@@ -1,40 +1,21 @@
 #include "frontends/jobs/compare/expert_errors.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "backends/runtime/session/step_inputs.h"
+#include "frontends/measure/value_labels.h"
 
 namespace moec {
 namespace {
 
-std::optional<int64_t> take_number(std::string_view& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return number;
-}
-
-// "experts.3.out" of a shard's only MoE layer, or "L05.experts.3.out" (passes/unroll_experts.cc).
-std::optional<ExpertOutputs::Key> expert_of(const manifest::Shard& shard, std::string_view label) {
-  if (!label.ends_with(".out") || shard.moe_layers.empty()) return std::nullopt;
-  std::optional<int64_t> layer = shard.moe_layers.front();
-  if (shard.kind == ShardKind::layers) {
-    if (!label.starts_with('L')) return std::nullopt;
-    label.remove_prefix(1);
-    layer = take_number(label);
-    if (!layer || !label.starts_with('.')) return std::nullopt;
-    label.remove_prefix(1);
-  }
-  constexpr std::string_view kPrefix = "experts.";
-  if (!label.starts_with(kPrefix)) return std::nullopt;
-  label.remove_prefix(kPrefix.size());
-  const std::optional<int64_t> expert = take_number(label);
-  if (!expert || label != ".out") return std::nullopt;
-  return std::pair(*layer, *expert);
+// An expert's output, which is multiplied by its routing weight.
+std::optional<ExpertId> expert_of(const manifest::Shard& shard, std::string_view label) {
+  const auto inside = layer_label(shard, label);
+  const auto expert = inside ? expert_label(inside->name) : std::nullopt;
+  if (!expert || expert->name != "out") return std::nullopt;
+  return ExpertId{inside->layer, expert->expert};
 }
 
 bool all_zero(std::span<const float> row) {
@@ -64,8 +45,7 @@ void ExpertErrors::add(const ExpertOutputs& compared, const ExpertOutputs& refer
 
 std::vector<ComparedExpert> ExpertErrors::result() const {
   std::vector<ComparedExpert> experts;
-  for (const auto& [key, sum] : experts_)
-    experts.push_back({key.first, key.second, sum.tokens, sum.values.result()});
+  for (const auto& [key, sum] : experts_) experts.push_back({key, sum.tokens, sum.values.result()});
   return experts;
 }
 

@@ -15,16 +15,14 @@ namespace moec {
 // own, not one of a bank. They are multiplied by their routing weights and have no bias.
 class ExpertOutputs {
  public:
-  using Key = std::pair<int64_t, int64_t>;  // layer, expert
-
   // Adds what a step computes for `count` tokens. It refers to this object.
   StepProbe probe(int64_t count);
 
-  const std::map<Key, Rows>& outputs() const { return outputs_; }
+  const std::map<ExpertId, Rows>& outputs() const { return outputs_; }
   void clear() { outputs_.clear(); }
 
  private:
-  std::map<Key, Rows> outputs_;
+  std::map<ExpertId, Rows> outputs_;
 };
 
 class ExpertErrors {
@@ -41,7 +39,7 @@ class ExpertErrors {
     Comparer values;
   };
 
-  std::map<ExpertOutputs::Key, Sum> experts_;
+  std::map<ExpertId, Sum> experts_;
 };
 
 }  // namespace moec

@@ -22,7 +22,7 @@ class AwareRun {
         point_(point),
         cache_(*parse_enum<PolicyKind>(enum_name(point.policy)), {.slots = point.slots}) {
     session_.prefer_resident(
-        {{point.bias, options.keep_top}, [this](ExpertKey key) { return cache_.resident(key); }});
+        {{point.bias, options.keep_top}, [this](ExpertId key) { return cache_.resident(key); }});
     session_.observe_routing([this](int64_t layer, int64_t, const Rows& weights) {
       if (const Status used = use(layer, weights); !used && failure_) failure_ = used;
     });
@@ -62,7 +62,7 @@ class AwareRun {
   CacheRoutingPoint& point_;
   ExpertCache cache_;
   CacheCounts counts_;
-  std::set<ExpertKey> seen_;
+  std::set<ExpertId> seen_;
   int64_t step_ = 0;
   Status failure_;
 };

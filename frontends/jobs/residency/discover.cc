@@ -41,7 +41,7 @@ double taken_by(const LayerProfile& layer, const LayerProfile& order, int64_t mo
   ExpertProfile one;
   one.layers = {order};
   int64_t taken = 0;
-  for (const ExpertKey& key : most_chosen(one, most)) taken += at(layer.selections, key.expert);
+  for (const ExpertId& key : most_chosen(one, most)) taken += at(layer.selections, key.expert);
   const int64_t all = sum_of_selections(layer);
   return all == 0 ? 1 : static_cast<double>(taken) / static_cast<double>(all);
 }

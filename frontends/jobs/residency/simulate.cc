@@ -42,7 +42,7 @@ Result<int64_t> expert_bytes_of(const std::string& folder) {
   MOEC_ASSIGN(const Manifest manifest, read_manifest(folder));
   int64_t bytes = 0, experts = 0;
   for (const manifest::Shard& shard : manifest.shards) {
-    if (shard.kind == ShardKind::layers || shard.experts == 0) continue;
+    if (holds_whole_layers(shard.kind) || shard.experts == 0) continue;
     bytes += expert_bytes_in(shard);
     experts += shard.slice == 0 ? shard.experts : 0;
   }
@@ -118,7 +118,7 @@ class TraceSimulator {
       MOEC_ASSIGN(point.counts, simulate_belady(steps_, of));
       return point;
     }
-    std::vector<ExpertKey> pinned;
+    std::vector<ExpertId> pinned;
     if (policy == SimulatedPolicy::pinned) {
       const int64_t wanted = cache.pin_top_k > 0 ? cache.pin_top_k : slots / 2;
       pinned = most_chosen(profile_, std::min(wanted, slots - result_.largest_step));

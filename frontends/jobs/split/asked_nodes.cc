@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "backends/output/folder_lock.h"
 #include "frontends/jobs/split/split_folder.h"
 #include "ir/base/json_fields.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -79,15 +79,14 @@ Status check_name(const std::string& name) {
 }
 
 // "4-7"; layers whose last one is before the first stand for a text of another form.
-LayerSpan span_of(const std::string& text) {
+LayerSpan span_of(std::string_view text) {
+  const auto first = take_number<int64_t>(text);
+  if (!first || !text.starts_with('-')) return {};
+  const auto last = parse_number<int64_t>(text.substr(1));
+  if (!last || *last > kMostLayers) return {};
   LayerSpan span;
-  int64_t last = -1;
-  const char* const end = text.data() + text.size();
-  const auto [dash, error] = std::from_chars(text.data(), end, span.first);
-  if (error != std::errc() || dash == end || *dash != '-') return {};
-  const auto [behind, second] = std::from_chars(dash + 1, end, last);
-  if (second != std::errc() || behind != end || last > kMostLayers) return {};
-  span.end = last + 1;
+  span.first = *first;
+  span.end = *last + 1;
   return span;
 }
 

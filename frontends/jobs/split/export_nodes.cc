@@ -79,7 +79,7 @@ class NodeMaker {
   // Whether the node has the shard's layers; none of them, or all.
   Result<bool> has_layers(const manifest::Shard& shard) const {
     const auto [first, end] = wanted_.layers;
-    if (shard.kind == ShardKind::lm_head) return end == whole_.model.layers;
+    if (is_head(shard.kind)) return end == whole_.model.layers;
     const int64_t last = shard.layer + shard.layers - 1;
     const bool begins = first <= shard.layer && shard.layer < end;
     if (begins == (first <= last && last < end)) return begins;
@@ -201,7 +201,7 @@ class NodeMaker {
     manifest::for_each_file(manifest(),
                             [&](const manifest::FileRef& file, const std::string& name) {
                               const manifest::Shard* shard = manifest().find_shard(name);
-                              const bool experts = shard && shard->kind == ShardKind::experts;
+                              const bool experts = shard && is_expert_group(shard->kind);
                               (experts ? made_.of_experts : made_.trunk).push_back(file);
                             });
   }

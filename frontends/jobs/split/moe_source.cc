@@ -1,10 +1,10 @@
 #include "frontends/jobs/split/moe_source.h"
+#include "backends/formats/gguf/block_name.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 
 #include "backends/files/digest.h"
@@ -77,7 +77,7 @@ class CutTensorFinder {
  private:
   Status visit(size_t index) {
     const GgufTensor& tensor = gguf_.tensors[index];
-    const auto name = layer_tensor_name(tensor.name);
+    const auto name = parse_block_name(tensor.name);
     const TensorPart part = name ? part_of(name->name) : TensorPart::trunk;
     if (part == TensorPart::trunk) return {};
     if (part == TensorPart::unknown)
@@ -118,17 +118,6 @@ class CutTensorFinder {
 };
 
 }  // namespace
-
-std::optional<LayerTensorName> layer_tensor_name(std::string_view tensor) {
-  constexpr std::string_view kBlock = "blk.";
-  if (!tensor.starts_with(kBlock)) return std::nullopt;
-  LayerTensorName found;
-  const char* const last = tensor.data() + tensor.size();
-  const auto [end, error] = std::from_chars(tensor.data() + kBlock.size(), last, found.layer);
-  if (error != std::errc() || end == last || *end != '.' || found.layer < 0) return std::nullopt;
-  found.name = tensor.substr(static_cast<size_t>(end - tensor.data()) + 1);
-  return found;
-}
 
 Result<std::vector<CutTensor>> find_cut_tensors(const Gguf& gguf, int64_t experts) {
   return CutTensorFinder(gguf, experts).run();
@@ -211,9 +200,23 @@ std::string digest_of(const Gguf& gguf) {
 
 }  // namespace
 
+// The weight of an expert depends on the logits of experts that were not chosen.
+static bool shares_mass(Score score) {
+  switch (score) {
+    case Score::softmax:
+    case Score::sparsemixer:
+      return true;
+    case Score::sigmoid:
+    case Score::softmax_selected:
+    case Score::sigmoid_selected:
+      break;
+  }
+  return false;
+}
+
 KeptRouting kept_routing(const Router& router) {
-  const bool shares = router.score == Score::softmax || router.score == Score::sparsemixer;
-  return shares && router.renorm == Renorm::none ? KeptRouting::inflated : KeptRouting::masked;
+  return shares_mass(router.score) && router.renorm == Renorm::none ? KeptRouting::inflated
+                                                                    : KeptRouting::masked;
 }
 
 bool is_split_key(std::string_view key) {

@@ -29,13 +29,6 @@ struct CutTensor {
   size_t axis = 0;  // of GgufTensor::dims, that counts experts; those before it are 1
 };
 
-// N of "blk.N.…", and what follows it; nothing for other names.
-struct LayerTensorName {
-  int64_t layer = 0;
-  std::string_view name;
-};
-std::optional<LayerTensorName> layer_tensor_name(std::string_view tensor);
-
 // All of them, in the order of Gguf::tensors. A tensor that merely has the same size, such as a
 // shared expert's, is none. Errors:
 //   split.no_experts      there are none, or each expert is a tensor of its own

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "backends/formats/gguf/block_name.h"
 #include "backends/weights/views/scale_blocks.h"
 #include "frontends/jobs/split/asked_nodes.h"
 #include "ir/base/json.h"
@@ -266,7 +267,7 @@ class ExpertsFile {
 
   Result<float> factor_of(const GgufTensor& tensor, int64_t layer) const {
     const auto share = shares_.find(layer);
-    const std::string down = fmt::format("blk.{}.ffn_down_exps.", layer);
+    const std::string down = block_name(layer, "ffn_down_exps.");
     if (share == shares_.end() || (tensor.name != down + "weight" && tensor.name != down + "bias"))
       return 1.0f;
     if (can_scale(tensor.type)) return static_cast<float>(share->second);

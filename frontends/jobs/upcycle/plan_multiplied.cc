@@ -29,7 +29,7 @@ Status check_router(const ModelConfig& model, const std::string& source) {
   if (model.moe.router_hidden > 0) return unsupported_router(source, "the router is an MLP");
   if (model.moe.null_slots > 0)
     return unsupported_router(source, "a token may choose slots that are no experts");
-  if (model.moe.routing.score == Score::sparsemixer)
+  if (picks_two(model.moe.routing.score))
     return unsupported_router(source, "the second pick depends on the first one");
   return {};
 }

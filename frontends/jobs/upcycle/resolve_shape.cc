@@ -10,13 +10,13 @@ namespace {
 
 constexpr int64_t kUsualGroups = 8, kUsualPicks = 2;
 
-bool is_dense(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
+bool is_dense_layer(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
 
 Result<std::vector<bool>> chosen_layers(const std::vector<int64_t>& asked,
                                         const ModelConfig& dense) {
   std::vector<bool> chosen(dense.layers.size());
   if (asked.empty())
-    std::transform(dense.layers.begin(), dense.layers.end(), chosen.begin(), is_dense);
+    std::transform(dense.layers.begin(), dense.layers.end(), chosen.begin(), is_dense_layer);
   for (const int64_t layer : asked) {
     if (layer < 0 || layer >= std::ssize(dense.layers))
       return fail("upcycle.layers",

@@ -15,7 +15,7 @@ bool picks_all(const UpcycleTerms& terms) { return terms.top_k == terms.experts;
 
 // Whether the picked weights sum to one for every token.
 bool sums_to_one(const UpcycleTerms& terms) {
-  return terms.normalised || (picks_all(terms) && terms.score != Score::sigmoid);
+  return terms.normalised || (picks_all(terms) && !is_sigmoid(terms.score));
 }
 
 bool is_power_of_two(double value) {
@@ -92,7 +92,7 @@ double group_scale(const UpcycleTerms& terms) {
   const auto group = static_cast<double>(terms.granularity);
   if (sums_to_one(terms)) return group;
   const auto experts = static_cast<double>(terms.experts), picks = static_cast<double>(terms.top_k);
-  return terms.score == Score::sigmoid ? 2 * group / picks : experts * group / picks;
+  return is_sigmoid(terms.score) ? 2 * group / picks : experts * group / picks;
 }
 
 PartFactors part_factors(const UpcycleTerms& terms) {
@@ -117,13 +117,14 @@ ExactClass exactness(const UpcycleTerms& terms) {
 }
 
 double DuplicationTerms::down_factor() const {
-  const bool shares = routing.renorm != Renorm::none || routing.score == Score::softmax ||
-                      routing.score == Score::softmax_selected;
+  const bool shares = routing.renorm != Renorm::none || !is_sigmoid(routing.score);
   return shares || !picks_all_copies() ? 1 : 1 / static_cast<double>(multiply);
 }
 
 double DuplicationTerms::choice_factor() const {
-  return routing.score == Score::softmax ? 1 / static_cast<double>(multiply) : 1;
+  return scores_all_logits(routing.score) && !is_sigmoid(routing.score)
+             ? 1 / static_cast<double>(multiply)
+             : 1;
 }
 
 ExactClass exactness(const DuplicationTerms& terms) {

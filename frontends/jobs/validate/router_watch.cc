@@ -18,7 +18,7 @@ StepProbe RouterWatch::probe(const manifest::Shard& shard) {
 }
 
 static std::string name_of(const manifest::Shard& shard, int64_t layer, std::string_view value) {
-  return fmt::format("{}{}", shard.kind == ShardKind::layers ? fmt::format("L{:02}.", layer) : "",
+  return fmt::format("{}{}", holds_whole_layers(shard.kind) ? fmt::format("L{:02}.", layer) : "",
                      value);
 }
 

@@ -30,7 +30,7 @@ struct Watched {
 
 // Whether shards of this kind may each hold a part of a layer's feed-forward sum.
 bool is_feed_forward_part(ShardKind kind) {
-  return kind == ShardKind::mlp || kind == ShardKind::shared || kind == ShardKind::experts;
+  return is_dense(kind) || is_shared_expert(kind) || is_expert_group(kind);
 }
 
 std::string golden_name(const Manifest& manifest, size_t index) {
@@ -187,7 +187,7 @@ Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
   const manifest::Shard& shard = *watched.shard;
   if (shard.routing)
     MOEC_TRY(router.compare({golden_, step.name, begin, chunk.count}, shard, watched.router));
-  if (shard.kind != ShardKind::attention && shard.kind != ShardKind::layers) return {};
+  if (!is_attention(shard.kind) && !holds_whole_layers(shard.kind)) return {};
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
     if (const auto rows = chunk.new_rows.find(layer); rows != chunk.new_rows.end())
       MOEC_TRY(compare_cache(watched, layer, rows->second, chunk));
@@ -219,9 +219,9 @@ Status Validator::compare_history(Watched& watched, int64_t layer, const Rows& r
 
 Result<Rows> Validator::golden_rows(const Watched& watched, const GoldenStep& step) const {
   const manifest::Shard& shard = *watched.shard;
-  if (shard.kind == ShardKind::router)
+  if (is_router(shard.kind))
     return golden_.routing_weights(step.name, shard.layer, shard.routing->experts);
-  if (shard.kind != ShardKind::lm_head)
+  if (!is_head(shard.kind))
     return golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, watched.golden));
   MOEC_ASSIGN(const Rows logits, golden_.rows(step.name + "." + watched.golden));
   return take_columns(logits, shard.vocab_begin, shard.vocab_size);

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 
 #include "embedded/embedded_gguf.h"
 #include "ir/base/invariant.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -19,10 +19,7 @@ constexpr std::string_view kFormat = "moec-gguf/1";
 constexpr std::string_view kCommon = "common.json";
 
 bool is_literal(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return text == "true" || text == "false" ||
-         (error == std::errc() && end == text.data() + text.size());
+  return text == "true" || text == "false" || parse_number<double>(text).has_value();
 }
 
 GgufExpression parse_expression(std::string_view text) {
@@ -46,17 +43,10 @@ std::vector<GgufExpression> parse_alternatives(std::string_view text) {
   }
 }
 
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 Status read_names(JsonFields& fields, GgufConcept& item) {
   MOEC_ASSIGN(const JsonFields names, fields.object("names"));
   for (const JsonMember& member : names.members()) {
-    const auto number = whole_number(member.key);
+    const auto number = parse_number<int64_t>(member.key);
     if (!number) return fields.bad("names", "has a key that is no number");
     item.names[*number] = member.value;
   }
@@ -142,7 +132,7 @@ std::vector<std::string> split_at(std::string_view text, std::string_view sign) 
 }
 
 GgufTerms parse_terms(std::string_view text, std::string_view sign) {
-  if (const auto number = whole_number(text)) return {number, {}};
+  if (const auto number = parse_number<int64_t>(text)) return {number, {}};
   return {{}, split_at(text, sign)};
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "backends/formats/gguf/block_name.h"
 #include "frontends/sources/gguf/gguf_rope.h"
 #include "models/families/family_vocabulary.h"
 
@@ -92,7 +93,7 @@ Result<std::string> named(const GgufModel& model, const GgufConcept& item, const
 bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
   return std::any_of(
       model.file.tensors.begin(), model.file.tensors.end(), [&](const GgufTensor& found) {
-        return found.name.starts_with("blk.") && found.name.ends_with("." + std::string(tensor));
+        return parse_block_name(found.name) && found.name.ends_with("." + std::string(tensor));
       });
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "backends/formats/gguf/block_name.h"
 #include "frontends/sources/gguf/gguf_weights.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "models/shards/needed_tensors.h"
@@ -146,15 +147,14 @@ class TensorDeriver {
   // [H · (nope + v), rank] of k_b [H, rank, nope] and v_b [H, v, rank].
   std::optional<WeightView> latent_matrix(const NeededRole& needed) {
     const LatentConfig& latent = *model_.attention.latent;
-    const std::string layer = fmt::format("blk.{}.", needed.layer);
-    auto keys = decoded(needed.role, layer + std::string(kGgufLatentKeys));
-    auto values = decoded(needed.role, layer + std::string(kGgufLatentValues));
+    auto keys = decoded(needed.role, block_name(needed.layer, kGgufLatentKeys));
+    auto values = decoded(needed.role, block_name(needed.layer, kGgufLatentValues));
     if (!keys || !values) return std::nullopt;
     const int64_t heads = needed.dims.at(0) / (latent.key_dims + latent.value_dims);
     const Dims of_keys = {heads, latent.kv_rank, latent.key_dims};
     const Dims of_values = {heads, latent.value_dims, latent.kv_rank};
     if (view_type(*keys)->dims != of_keys || view_type(*values)->dims != of_values) {
-      find("gguf.tensor_dims", layer + std::string(kGgufLatentKeys),
+      find("gguf.tensor_dims", block_name(needed.layer, kGgufLatentKeys),
            fmt::format("the matrices of keys and values must be {} and {}", to_string(of_keys),
                        to_string(of_values)));
       return std::nullopt;

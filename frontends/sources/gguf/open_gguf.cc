@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <string_view>
 
+#include "backends/formats/gguf/block_name.h"
 #include "frontends/sources/gguf/gguf.h"
 #include "frontends/sources/gguf/gguf_config.h"
 #include "frontends/sources/gguf/gguf_tensors.h"
@@ -33,25 +33,15 @@ Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tenso
   return floats;
 }
 
-// N of a tensor "blk.N.…"; nothing for others.
-std::optional<int64_t> layer_of(std::string_view tensor) {
-  constexpr std::string_view kBlock = "blk.";
-  if (!tensor.starts_with(kBlock)) return std::nullopt;
-  tensor.remove_prefix(kBlock.size());
-  int64_t layer = 0;
-  const auto [end, error] = std::from_chars(tensor.data(), tensor.data() + tensor.size(), layer);
-  return error == std::errc() ? std::optional(layer) : std::nullopt;
-}
-
 // Layers that are stored behind those of the decoder and guess further tokens. The key may state
 // any number of them, so the patterns are of those that have tensors.
 Result<std::set<std::string>> patterns_behind(const GgufModel& model, int64_t layers) {
   MOEC_ASSIGN(const auto more, model.file.values.find<uint32_t>(model.key("nextn_predict_layers")));
   std::set<std::string> patterns;
   for (const GgufTensor& tensor : model.file.tensors)
-    if (const auto layer = layer_of(tensor.name);
-        layer && *layer >= layers && *layer - layers < int64_t{more.value_or(0)})
-      patterns.insert(fmt::format("blk.{}.*", *layer));
+    if (const auto block = parse_block_name(tensor.name);
+        block && block->layer >= layers && block->layer - layers < int64_t{more.value_or(0)})
+      patterns.insert(block_name(block->layer, "*"));
   return patterns;
 }
 

@@ -105,10 +105,10 @@ Router read_routing(ConfigReader& reader) {
   routing.score = read_name<Score>(reader, "score", reader.name("score"), "hf.config.unknown_score",
                                    "scoring function");
   routing.top_k = reader.integer("top_k");
-  bool renorm = reader.boolean("renorm", true) && routing.score != Score::softmax_selected;
+  bool renorm = reader.boolean("renorm", true) && !normalises_chosen(routing.score);
   routing.renorm = renorm ? axes.moe.renorm : Renorm::none;
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
-  if (routing.score == Score::sparsemixer) routing.eps = reader.number("mixer_eps", 0);
+  if (picks_two(routing.score)) routing.eps = reader.number("mixer_eps", 0);
   routing.scale = reader.number("routed_scale", 1);
   const bool grouped = in_groups(reader);
   routing.groups = group_count(reader, "groups", grouped);

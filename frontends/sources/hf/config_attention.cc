@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "frontends/sources/hf/config_rope.h"
+#include "ir/base/parse_number.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/rope.h"
 
@@ -93,10 +93,8 @@ class GeometryReader {
 
  private:
   void check_member(const JsonMember& member) {
-    int64_t layer = -1;
-    const char* end = member.key.data() + member.key.size();
-    const auto [parsed, error] = std::from_chars(member.key.data(), end, layer);
-    if (error != std::errc() || parsed != end || layer < 0 || layer >= reader_.integer("layers"))
+    const auto layer = parse_whole(member.key);
+    if (!layer || *layer >= reader_.integer("layers"))
       return refuse(member, "is no layer of the model");
     if (member.value.object() == nullptr) return refuse(member, "must be an object");
     for (const JsonMember& field : *member.value.object())

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -13,10 +14,8 @@ constexpr size_t kMostLabels = 4096;
 
 // The id that a key spells, where it is one of the first `count`.
 std::optional<size_t> parse_id(std::string_view key, size_t count) {
-  size_t id = 0;
-  auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-  if (error != std::errc() || end != key.data() + key.size() || id >= count) return std::nullopt;
-  return id;
+  const auto id = parse_number<size_t>(key);
+  return id && *id < count ? id : std::nullopt;
 }
 
 bool has_twice(std::vector<std::string> labels) {

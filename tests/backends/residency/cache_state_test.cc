@@ -59,9 +59,9 @@ TEST(CacheState, FewerSlotsTakeTheLatestUsed) {
       {{{0, 1}, 3, 9, 3}, {{0, 2}, 1, 9, 4}, {{0, 3}, 1, 9, 5}, {{2, 7}, 1, 9, 1}}};
   const std::vector<ResidentExpert> latest = latest_used(state, 2);
   ASSERT_EQ(latest.size(), 3u);
-  EXPECT_EQ(latest[0].key, (ExpertKey{0, 3}));
-  EXPECT_EQ(latest[1].key, (ExpertKey{0, 2}));
-  EXPECT_EQ(latest[2].key, (ExpertKey{2, 7}));
+  EXPECT_EQ(latest[0].key, (ExpertId{0, 3}));
+  EXPECT_EQ(latest[1].key, (ExpertId{0, 2}));
+  EXPECT_EQ(latest[2].key, (ExpertId{2, 7}));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::vector<TraceRow> random_rows(uint64_t seed, const TraceShape& shape) {
 }
 
 int64_t policy_loads(const std::vector<CacheStep>& steps, PolicyKind kind, CacheSlots slots) {
-  const std::vector<ExpertKey> pinned = {{0, 0}, {1, 0}};
+  const std::vector<ExpertId> pinned = {{0, 0}, {1, 0}};
   return simulate_policy(steps, kind, slots, pinned).value().loads;
 }
 

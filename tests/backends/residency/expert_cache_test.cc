@@ -15,7 +15,7 @@ TEST(ExpertCache, ProtectsAllExpertsOfAStepBeforeTheFirstLoad) {
   EXPECT_EQ(use(cache, 0, 0, {4, 5}),
             (std::vector<ExpertLoad>{{{0, 4}, std::nullopt}, {{0, 5}, std::nullopt}}));
   // 4 is the oldest, but the step needs it: 5 leaves.
-  EXPECT_EQ(use(cache, 1, 0, {1, 4}), (std::vector<ExpertLoad>{{{0, 1}, ExpertKey{0, 5}}}));
+  EXPECT_EQ(use(cache, 1, 0, {1, 4}), (std::vector<ExpertLoad>{{{0, 1}, ExpertId{0, 5}}}));
   EXPECT_EQ(use(cache, 2, 0, {1, 4}), std::vector<ExpertLoad>{});
 }
 
@@ -25,7 +25,7 @@ TEST(ExpertCache, SlotsAreOfEachLayerOrOfAll) {
   EXPECT_EQ(use(layers, 0, 1, {3}).front().evicted, std::nullopt);
   ExpertCache pool(PolicyKind::lru, {.slots = 1, .pool = true});
   use(pool, 0, 0, {3});
-  EXPECT_EQ(use(pool, 0, 1, {3}).front().evicted, (ExpertKey{0, 3}));
+  EXPECT_EQ(use(pool, 0, 1, {3}).front().evicted, (ExpertId{0, 3}));
   EXPECT_FALSE(pool.resident({0, 3}));
   EXPECT_TRUE(pool.resident({1, 3}));
 }
@@ -33,7 +33,7 @@ TEST(ExpertCache, SlotsAreOfEachLayerOrOfAll) {
 TEST(ExpertCache, StepsThatDoNotFitAreErrors) {
   ExpertCache cache(PolicyKind::lru, {.slots = 2});
   expect_error(cache.use(0, 5, std::vector<int64_t>{1, 2, 3}), "residency.slots", "layer 5");
-  const std::vector<ExpertKey> all{{0, 1}, {0, 2}};
+  const std::vector<ExpertId> all{{0, 1}, {0, 2}};
   ExpertCache pinned(PolicyKind::pinned, {.slots = 2}, all);
   use(pinned, 0, 0, {1, 2});
   expect_error(pinned.use(1, 0, std::vector<int64_t>{3}), "residency.slots", "pin fewer");

@@ -10,14 +10,14 @@ namespace {
 
 // Uses one expert of layer 0 in a step of its own, in a cache of `slots`. Returns who left.
 std::optional<int64_t> use_one(ExpertPolicy& policy, int64_t step, int64_t expert, int64_t slots) {
-  const ExpertKey key{0, expert};
+  const ExpertId key{0, expert};
   policy.begin_step(step);
   policy.protect(key);
   if (policy.resident(key)) {
     policy.hit(key);
     return std::nullopt;
   }
-  std::optional<ExpertKey> left;
+  std::optional<ExpertId> left;
   if (policy.size() >= slots) left = policy.evict();
   policy.insert(key);
   return left ? std::optional(left->expert) : std::nullopt;
@@ -89,7 +89,7 @@ TEST(ExpertPolicy, LcpOfOldExpertsDoesNotUnderflow) {
 }
 
 TEST(ExpertPolicy, PinnedExpertsNeverLeave) {
-  const std::vector<ExpertKey> pinned{{0, 1}, {0, 9}};
+  const std::vector<ExpertId> pinned{{0, 1}, {0, 9}};
   auto policy = make_policy(PolicyKind::pinned, pinned);
   EXPECT_EQ(leaves_at_the_end(*policy, {1, 2, 3, 4}, 3), 2);
   EXPECT_EQ(use_one(*policy, 10, 5, 3), 3);
@@ -104,7 +104,7 @@ TEST(ExpertPolicy, ExpertsOfTheStepStay) {
   EXPECT_EQ(policy->evict(), std::nullopt);
   policy->begin_step(1);
   policy->protect({0, 1});  // the older one
-  EXPECT_EQ(policy->evict(), (ExpertKey{0, 2}));
+  EXPECT_EQ(policy->evict(), (ExpertId{0, 2}));
   EXPECT_EQ(policy->evict(), std::nullopt);
 }
 
@@ -115,12 +115,12 @@ TEST(ExpertPolicy, OnePoolHasExpertsOfAllLayers) {
   policy->begin_step(0);
   policy->insert({1, 1});
   policy->begin_step(1);
-  EXPECT_EQ(policy->evict(), (ExpertKey{0, 1}));
+  EXPECT_EQ(policy->evict(), (ExpertId{0, 1}));
   EXPECT_TRUE(policy->resident({1, 1}));
 }
 
 TEST(ExpertPolicy, WhatIsPinnedCanChange) {
-  const std::vector<ExpertKey> first{{0, 1}}, second{{0, 2}};
+  const std::vector<ExpertId> first{{0, 1}}, second{{0, 2}};
   auto policy = make_policy(PolicyKind::pinned, first);
   for (const int64_t expert : {1, 2, 3}) {
     policy->begin_step(expert);
@@ -128,8 +128,8 @@ TEST(ExpertPolicy, WhatIsPinnedCanChange) {
   }
   policy->begin_step(4);
   policy->pin(second);
-  EXPECT_EQ(policy->evict(), (ExpertKey{0, 1}));
-  EXPECT_EQ(policy->evict(), (ExpertKey{0, 3}));
+  EXPECT_EQ(policy->evict(), (ExpertId{0, 1}));
+  EXPECT_EQ(policy->evict(), (ExpertId{0, 3}));
   EXPECT_EQ(policy->evict(), std::nullopt);
 }
 

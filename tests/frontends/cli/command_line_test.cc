@@ -37,8 +37,8 @@ TEST(CommandLine, ListsAreTakenWithCommasAndWithBlanks) {
 }
 
 TEST(CommandLine, HelpShowsBothFormsOfLists) {
-  EXPECT_THAT(run_command({"plan", "--help"}).out, HasSubstr("1,64 or 1 64"));
-  EXPECT_THAT(run_command({"run", "--help"}).out, HasSubstr("1,2,3 or 1 2 3"));
+  EXPECT_THAT(run_command({"plan", "--help-all"}).out, HasSubstr("1,64 or 1 64"));
+  EXPECT_THAT(run_command({"run", "--help-all"}).out, HasSubstr("1,2,3 or 1 2 3"));
 }
 
 // A comma-separated list is one argument; the word behind it is the next one.
@@ -152,8 +152,43 @@ TEST(CommandLine, UsageErrorsHaveCodes) {
            {{"plan", "x", "--context", "many"}, "error[cli.value]: "},
            {{"plan", "x", "--resident-budget", "1GB", "--working-set", "2GB"},
             "error[cli.conflict]: "},
-           {{}, "error[cli.missing]: A subcommand is required"}})
+           {{"family"}, "error[cli.missing]: A subcommand is required"}})
     EXPECT_THAT(run_command(words).err, HasSubstr(code));
+}
+
+TEST(Help, ListsCommandsByTask) {
+  const Outcome outcome = run_command({});
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  EXPECT_EQ(outcome.out, run_command({"--help"}).out);
+  size_t at = 0;
+  for (const char* task :
+       {"\nLook:\n", "\nCompile:\n", "\nProve:\n", "\nRun:\n", "\nPlace:\n", "\nLearn:\n"}) {
+    at = outcome.out.find(task, at);
+    ASSERT_NE(at, std::string::npos) << task;
+  }
+}
+
+TEST(Help, ShowsAtMostTenOptions) {
+  for (const char* command : {"export", "plan", "run", "analyze", "upcycle"}) {
+    const std::string help = run_command({command, "--help"}).out;
+    size_t options = 0;
+    for (size_t at = 0; (at = help.find("\n  -", at)) != std::string::npos; ++at) ++options;
+    EXPECT_GE(options, 5u) << command;
+    EXPECT_LE(options, 10u) << command;
+    EXPECT_THAT(help, HasSubstr(std::string(" more: moec ") + command + " --help-all"));
+  }
+}
+
+TEST(Help, GroupsEveryOption) {
+  for (const char* command :
+       {"inspect", "plan",  "place",    "calibrate", "analyze", "export", "split",
+        "upcycle", "check", "confirm",  "validate",  "compare", "probe",  "run",
+        "serve",   "trace", "simulate", "discover",  "prepack", "opt"}) {
+    const Outcome all = run_command({command, "--help-all"});
+    EXPECT_EQ(all.exit_code, kExitFine) << command;
+    EXPECT_THAT(all.out, HasSubstr("\nOutput:\n")) << command;
+    EXPECT_THAT(all.out, Not(HasSubstr("\nOther:\n"))) << command;
+  }
 }
 
 // A program that reads reports as JSON must be able to read usage errors, too.

@@ -56,8 +56,8 @@ void change_the_domain(SteppedStore& store) {
   store.token({0, 1});
 }
 
-const std::vector<ExpertKey> kFirstDomain = {{0, 0}, {0, 1}, {1, 0}, {1, 1},
-                                             {2, 0}, {2, 1}, {3, 0}, {3, 1}};
+const std::vector<ExpertId> kFirstDomain = {{0, 0}, {0, 1}, {1, 0}, {1, 1},
+                                            {2, 0}, {2, 1}, {3, 0}, {3, 1}};
 
 TEST(DomainChange, IsToldOnce) {
   std::vector<DomainChange> told;
@@ -73,7 +73,7 @@ TEST(DomainChange, IsToldOnce) {
 }
 
 TEST(DomainChange, PinsWhatTokensChooseNow) {
-  const auto pinned_hits = [](std::vector<ExpertKey> pinned, bool changes) {
+  const auto pinned_hits = [](std::vector<ExpertId> pinned, bool changes) {
     SteppedStore store({.capacity = 4,
                         .policy = PolicyKind::pinned,
                         .pinned = std::move(pinned),

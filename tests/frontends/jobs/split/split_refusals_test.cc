@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "backends/formats/gguf/block_name.h"
 #include "backends/output/folder_lock.h"
 #include "frontends/jobs/split/split_folder.h"
 #include "frontends/jobs/split/split_report.h"
@@ -137,7 +138,7 @@ TEST(SplitRefusals, Llama4IsKnownByItsNumberOfExperts) {
   model.arch = "llama4";
   model.experts = 128;
   for (GgufTensorInfo& tensor : model.tensors)
-    if (const auto name = layer_tensor_name(tensor.name))
+    if (const auto name = parse_block_name(tensor.name))
       if (name->layer > 0 && name->name.find("shexp") == std::string::npos)
         for (int64_t& size : tensor.dims) size = size == 8 ? 128 : size;
   SplitOptions options{.source = model.write(), .out = no_folder("out"), .groups = 2};

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "backends/formats/gguf/block_name.h"
 #include "backends/weights/views/scale_blocks.h"
 #include "frontends/jobs/split/split_folder.h"
 #include "frontends/jobs/split/split_model.h"
@@ -94,7 +95,7 @@ TEST(Split, CutsEachLayerByItsOwnSet) {
       "ffn_gate_inp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight",
       "ffn_down_exps.bias",  "exp_probs_b.bias",     "ffn_up_exps.scale"};
   for (const GgufTensor& tensor : whole.tensors) {
-    const auto name = layer_tensor_name(tensor.name);
+    const auto name = parse_block_name(tensor.name);
     const std::string bytes = bytes_of(whole, tensor.name);
     const bool is_cut = name && cut.contains(std::string(name->name));
     const std::vector<int64_t> kept =

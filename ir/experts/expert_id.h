@@ -1,0 +1,15 @@
+// The name of a routed expert.
+#pragma once
+
+#include <cstdint>
+
+namespace moec {
+
+// An expert of an MoE layer, both numbered as in the model. Ordered by layer, then by expert.
+struct ExpertId {
+  int64_t layer = 0;
+  int64_t expert = 0;
+  auto operator<=>(const ExpertId&) const = default;
+};
+
+}  // namespace moec
