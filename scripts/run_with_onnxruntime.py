@@ -257,6 +257,9 @@ class Tokenizer:
         import tokenizers  # not needed for token ids
 
         self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        # A trainer may have saved these in the file; transformers applies neither.
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
         self.stream = tokenizers.decoders.DecodeStream(skip_special_tokens=False)
 
     def encode(self, text):

@@ -18,8 +18,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import jinja2.sandbox
-import tokenizers
+from text_files import ChatTemplate, TemplateError, open_tokenizer
 
 MOST_BODY = 4 << 20
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what the bytes of a part of a character decode to
@@ -40,37 +39,14 @@ class Texts:
         path = folder / "tokenizer.json"
         if not path.is_file():
             sys.exit(f"{path}: there is no tokenizer; export the model again from a checkpoint that has one")
-        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        config = folder / "tokenizer_config.json"
-        self.config = json.loads(config.read_text()) if config.is_file() else {}
-        self.template = self.chat_template(folder)
-
-    def chat_template(self, folder):
-        path = folder / "chat_template.jinja"
-        source = path.read_text() if path.is_file() else self.config.get("chat_template")
-        if not isinstance(source, str):
-            return None
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        environment.globals["raise_exception"] = self.refuse
-        return environment.from_string(source)
-
-    @staticmethod
-    def refuse(message):
-        raise BadRequest("serve.chat", f"the chat template says: {message}")
-
-    def special(self, name):
-        """The text of a special token of tokenizer_config.json."""
-        token = self.config.get(name) or ""
-        return token["content"] if isinstance(token, dict) else token
+        self.tokenizer = open_tokenizer(path)
+        self.template = ChatTemplate(folder)
 
     def of_messages(self, messages):
-        if self.template is None:
-            raise BadRequest("serve.chat", "the export has no chat template")
-        names = {name: self.special(name) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
         try:
-            text = self.template.render(messages=messages, add_generation_prompt=True, **names)
-        except (jinja2.TemplateError, TypeError) as error:
-            raise BadRequest("serve.chat", f"the chat template does not take the messages: {error}") from error
+            text = self.template.render(messages)
+        except TemplateError as error:
+            raise BadRequest("serve.chat", str(error)) from error
         return self.tokenizer.encode(text, add_special_tokens=False).ids  # the template has them
 
     def of_text(self, text):

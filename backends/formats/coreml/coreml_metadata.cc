@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backends/emit/metadata_keys.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {
@@ -63,23 +64,22 @@ Result<WidthRange> read_range(std::string_view text) {
 }  // namespace
 
 Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& stored, const std::string& function) {
-  const std::string key = function.empty() ? "moec." : "moec." + function + ".";
   auto text = [&](std::string_view what) -> std::string_view {
-    const auto found = stored.userdefined().find(key + std::string(what));
+    const auto found = stored.userdefined().find(metadata_key(what, function));
     return found == stored.userdefined().end() ? std::string_view() : found->second;
   };
   CoremlMetadata metadata;
-  metadata.shard = text("shard");
-  for (std::string_view line : lines_of(text("layouts"))) MOEC_TRY(read_layout(line, metadata));
-  for (std::string_view line : lines_of(text("names"))) MOEC_TRY(read_label(line, metadata));
-  for (std::string_view line : lines_of(text("constants"))) metadata.constants.emplace(line);
-  for (std::string_view line : lines_of(text("negations"))) metadata.negations.emplace(line);
-  if (!text("weights").empty()) {
-    metadata.owners = parse_weight_owners(text("weights"));
+  metadata.shard = text(kShardEntry);
+  for (std::string_view line : lines_of(text(kLayoutsEntry))) MOEC_TRY(read_layout(line, metadata));
+  for (std::string_view line : lines_of(text(kNamesEntry))) MOEC_TRY(read_label(line, metadata));
+  for (std::string_view line : lines_of(text(kConstantsEntry))) metadata.constants.emplace(line);
+  for (std::string_view line : lines_of(text(kNegationsEntry))) metadata.negations.emplace(line);
+  if (!text(kWeightsEntry).empty()) {
+    metadata.owners = parse_weight_owners(text(kWeightsEntry));
     if (!metadata.owners) return fail_metadata("weights is not a list of weights and owners");
   }
-  if (!text("range").empty()) {
-    MOEC_ASSIGN(metadata.range, read_range(text("range")));
+  if (!text(kRangeEntry).empty()) {
+    MOEC_ASSIGN(metadata.range, read_range(text(kRangeEntry)));
   }
   return metadata;
 }

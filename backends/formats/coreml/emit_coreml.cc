@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/emit/message_bytes.h"
+#include "backends/emit/metadata_keys.h"
 #include "backends/emit/write_weights.h"
 #include "backends/files/output_file.h"
 #include "backends/formats/coreml/model_writer.h"
@@ -116,7 +117,7 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
     if (coreml.packaging == WidthPackaging::range) {
       const auto [least, largest] = std::minmax_element(widths.begin(), widths.end(), by_tokens);
       auto& metadata = *package.model.mutable_description()->mutable_metadata();
-      (*metadata.mutable_userdefined())["moec.range"] =
+      (*metadata.mutable_userdefined())[metadata_key(kRangeEntry)] =
           fmt::format("{} {}", least->tokens, largest->tokens);
     }
     MOEC_TRY(check_size(package, options.limits.graph_bytes));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "backends/emit/metadata_keys.h"
 #include "backends/formats/coreml/blob_file.h"
 #include "backends/formats/coreml/function_names.h"
 #include "backends/formats/coreml/mil_values.h"
@@ -333,13 +334,13 @@ Status FunctionReader::check_metadata() const {
                 "export the model again");
   };
   for (const auto& [name, layout] : metadata_.layouts)
-    if (!laid_out_.contains(name)) return absent("layouts", name);
+    if (!laid_out_.contains(name)) return absent(kLayoutsEntry, name);
   for (const auto& [name, label] : metadata_.labels)
-    if (!names_.all.contains(name)) return absent("names", name);
+    if (!names_.all.contains(name)) return absent(kNamesEntry, name);
   for (const std::string& name : metadata_.constants)
-    if (!names_.consts.contains(name)) return absent("constants", name);
+    if (!names_.consts.contains(name)) return absent(kConstantsEntry, name);
   for (const std::string& name : metadata_.negations)
-    if (!names_.all.contains(name)) return absent("negations", name);
+    if (!names_.all.contains(name)) return absent(kNegationsEntry, name);
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "backends/emit/metadata_keys.h"
 #include "backends/emit/shard_facts.h"
 #include "backends/formats/coreml/mil_names.h"
 #include "backends/formats/coreml/mil_ops.h"
@@ -309,22 +310,22 @@ void add_line(std::string& lines, std::string_view first, std::string_view secon
 // express: layouts, names that MIL does not allow, and which consts and products stand for other
 // ops.
 std::map<std::string, std::string> FunctionWriter::metadata() const {
-  std::map<std::string, std::string> entries{{"shard", shard_.name}};
+  std::map<std::string, std::string> entries{{kShardEntry, shard_.name}};
   for (const State& state : shard_.states)
     if (state.type.layout != Layout::plain)
-      add_line(entries["layouts"], layout_name(state.type.layout), state.name);
+      add_line(entries[kLayoutsEntry], layout_name(state.type.layout), state.name);
   for (uint32_t i = 0; i < shard_.values.size(); ++i) {
     const ValueId value{i};
     const std::string& name = names_.value(value);
     const Layout layout = shard_.type(value).layout;
     if (layout != Layout::plain && states_layout(shard_, value))
-      add_line(entries["layouts"], layout_name(layout), name);
+      add_line(entries[kLayoutsEntry], layout_name(layout), name);
     if (const std::string label = shard_.label(value); label != name)
-      add_line(entries["names"], label, name);
+      add_line(entries[kNamesEntry], label, name);
     const auto* constant = shard_.producer_as<Constant>(value);
-    if (constant && lies_in_blob(*constant)) entries["constants"] += name + "\n";
+    if (constant && lies_in_blob(*constant)) entries[kConstantsEntry] += name + "\n";
     const auto* unary = shard_.producer_as<Unary>(value);
-    if (unary && unary->fn == UnaryFn::neg) entries["negations"] += name + "\n";
+    if (unary && unary->fn == UnaryFn::neg) entries[kNegationsEntry] += name + "\n";
   }
   return entries;
 }
@@ -357,7 +358,7 @@ void write_function(const MilFunction& function, const DataLayout& layout, int s
   metadata = writer.metadata();
   if (function.moe_layers)
     if (std::string owners = writer.owners(*function.moe_layers); !owners.empty())
-      metadata["weights"] = std::move(owners);
+      metadata[kWeightsEntry] = std::move(owners);
 }
 
 }  // namespace moec

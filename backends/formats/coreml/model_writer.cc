@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/emit/metadata_keys.h"
 #include "backends/emit/shard_facts.h"
 #include "backends/formats/coreml/mil_names.h"
 #include "backends/formats/coreml/token_range.h"
@@ -83,9 +84,8 @@ void write_model(std::span<const MilFunction> functions, const DataLayout& layou
     std::map<std::string, std::string> entries;
     write_function(function, layout, spec_version,
                    (*model.mutable_mlprogram()->mutable_functions())[function.name], entries);
-    const std::string key = several ? "moec." + function.name : "moec";
     for (const auto& [name, lines] : entries)
-      (*metadata.mutable_userdefined())[key + "." + name] = lines;
+      (*metadata.mutable_userdefined())[metadata_key(name, several ? function.name : "")] = lines;
     if (!several) {
       describe_ports(function, description);
       continue;

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "backends/emit/metadata_keys.h"
 #include "backends/emit/op_tables.h"
 #include "backends/emit/shard_facts.h"
 #include "backends/formats/onnx/initializers.h"
@@ -325,12 +326,13 @@ void write_model(const Shard& shard, const DataLayout& layout, const std::string
     contrib.set_domain(kMicrosoftDomain);
     contrib.set_version(1);
   }
-  add_metadata(model, "moec.shard", shard.name);
-  add_metadata(model, "moec.family", texts.family);
-  add_metadata(model, "moec.sources", writer.sources());
-  add_metadata(model, "moec.layouts", writer.layouts());
-  add_metadata(model, "moec.names", writer.value_names());
-  if (texts.moe_layers) add_metadata(model, "moec.weights", writer.owners(*texts.moe_layers));
+  add_metadata(model, metadata_key(kShardEntry), shard.name);
+  add_metadata(model, metadata_key(kFamilyEntry), texts.family);
+  add_metadata(model, metadata_key(kSourcesEntry), writer.sources());
+  add_metadata(model, metadata_key(kLayoutsEntry), writer.layouts());
+  add_metadata(model, metadata_key(kNamesEntry), writer.value_names());
+  if (texts.moe_layers)
+    add_metadata(model, metadata_key(kWeightsEntry), writer.owners(*texts.moe_layers));
 }
 
 void set_checksum(const std::string& sha1, std::span<onnx::ModelProto> models) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "backends/emit/metadata_keys.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {
@@ -67,11 +68,11 @@ Status read_owners(std::string_view text, OnnxMetadata& metadata) {
 Result<OnnxMetadata> read_metadata(const onnx::ModelProto& model) {
   OnnxMetadata metadata;
   for (const auto& entry : model.metadata_props()) {
-    if (entry.key() == "moec.shard") metadata.shard = entry.value();
-    if (entry.key() == "moec.layouts") MOEC_TRY(read_layouts(entry.value(), metadata));
-    if (entry.key() == "moec.names") MOEC_TRY(read_labels(entry.value(), metadata));
-    if (entry.key() == "moec.weights") MOEC_TRY(read_owners(entry.value(), metadata));
-    if (entry.key() == "moec.sources") {
+    if (entry.key() == metadata_key(kShardEntry)) metadata.shard = entry.value();
+    if (entry.key() == metadata_key(kLayoutsEntry)) MOEC_TRY(read_layouts(entry.value(), metadata));
+    if (entry.key() == metadata_key(kNamesEntry)) MOEC_TRY(read_labels(entry.value(), metadata));
+    if (entry.key() == metadata_key(kWeightsEntry)) MOEC_TRY(read_owners(entry.value(), metadata));
+    if (entry.key() == metadata_key(kSourcesEntry)) {
       MOEC_ASSIGN(metadata.sources, read_positions(entry.value()));
     }
   }

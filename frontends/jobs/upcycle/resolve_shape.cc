@@ -22,7 +22,7 @@ Result<std::vector<bool>> chosen_layers(const std::vector<int64_t>& asked,
       return fail("upcycle.layers",
                   fmt::format("there is no layer {}: the model has {}", layer, dense.layers.size()),
                   fmt::format("give layers from 0 to {}, or all", dense.layers.size() - 1));
-    if (!is_dense(at(dense.layers, layer)))
+    if (!is_dense_layer(at(dense.layers, layer)))
       return fail("upcycle.layers", fmt::format("layer {} has no dense feed-forward part", layer),
                   "leave it out of --layers");
     chosen[static_cast<size_t>(layer)] = true;
