@@ -97,10 +97,9 @@ std::string describe_layers(const Plan& plan) {
 }
 
 std::string describe_experts(const PlannedSource& planned, const ShardCut& cut) {
-  return fmt::format(
-      "{}{} ({})", describe_groups(planned.measured.report.groups),
-      cut.slices > 1 ? fmt::format(", each in {} slices", cut.slices) : "",
-      is_whole_moe(cut.kind) ? "with the router" : "router in a shard of its own");
+  return fmt::format("{}{} ({})", describe_groups(planned.measured.report.groups),
+                     cut.slices > 1 ? fmt::format(", each in {} slices", cut.slices) : "",
+                     is_whole_moe(cut.kind) ? "with the router" : "router in a shard of its own");
 }
 
 // What was cut, and into what.

@@ -1,5 +1,4 @@
 #include "frontends/jobs/split/moe_source.h"
-#include "backends/formats/gguf/block_name.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +7,7 @@
 #include <set>
 
 #include "backends/files/digest.h"
+#include "backends/formats/gguf/block_name.h"
 #include "frontends/sources/gguf/gguf_model.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "frontends/sources/hf/config.h"
