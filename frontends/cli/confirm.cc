@@ -17,7 +17,6 @@
 #include "frontends/cli/print/print_measured.h"
 #include "frontends/jobs/check/list_contexts.h"
 #include "frontends/jobs/check/measured.h"
-#include "frontends/jobs/check/measured_json.h"
 #include "ir/base/invariant.h"
 
 namespace moec {

@@ -1,5 +1,6 @@
 // moec export: compiles a checkpoint into a folder of static shards.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,12 +10,75 @@
 #include "frontends/cli/flags/export_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
-#include "frontends/cli/print/print_export.h"
 #include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/export/export_json.h"
 #include "frontends/export/export_model.h"
+#include "ir/base/byte_text.h"
 
 namespace moec {
+
 namespace {
+
+// An export without graphs: files of weights, the report beside them.
+void print_files(const std::string& out, const ExportSummary& summary, double seconds) {
+  const std::vector<manifest::FileRef>& files = summary.manifest.side_files;
+  print_out("exported {} as {} {} file{} to {}: {}, {:.1f} s ({}/s)\n",
+            summary.manifest.model.family, files.size() - 1,
+            enum_name(summary.manifest.build.format), files.size() == 2 ? "" : "s", out,
+            binary_bytes(static_cast<double>(summary.file_bytes)), seconds,
+            binary_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
+  if (summary.parts_kept > 0)
+    print_out("{} files were kept from an earlier run\n", summary.parts_kept);
+  print_out("next: moec inspect {}/{}\n", out, files.front().path);
+}
+
+void print_top_k(const Manifest& manifest) {
+  if (manifest.top_k) {
+    print_out("forms of top-k: {}\n", describe_forms(manifest));
+    for (const manifest::TopKForm& form : manifest.top_k->forms)
+      print_out("  {:<14} {} of weights and {} macs a token\n", form.name,
+                binary_bytes(static_cast<double>(form.bytes_active)), form.macs_active);
+    if (!is_own(*manifest.top_k, manifest.top_k->forms.front()))
+      print_out("INEXACT: no form is the checkpoint's own, top-k {}\n", manifest.top_k->own);
+  }
+  if (manifest.capacity)
+    print_out("INEXACT: experts of capacity {} drop tokens in steps of several\n",
+              manifest.capacity->factor);
+}
+
+void print_summary(const std::string& out, const ExportSummary& summary, double seconds) {
+  const Manifest& manifest = summary.manifest;
+  print_out("exported {} as {} shards to {}: {} of weights in {} of files, {:.1f} s ({}/s)\n",
+            manifest.model.family, manifest.shards.size(), out,
+            binary_bytes(static_cast<double>(summary.weight_bytes)),
+            binary_bytes(static_cast<double>(summary.file_bytes)), seconds,
+            binary_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
+  if (summary.parts_kept > 0)
+    print_out("{} tables and shards were kept from an earlier run\n", summary.parts_kept);
+  if (manifest.build.seeded) print_out("the weights are seeded noise (--seeded-weights)\n");
+  if (manifest.model.left_out_layers > 0)
+    print_out("a trial: the last {} layers are left out (--layers)\n",
+              manifest.model.left_out_layers);
+  print_top_k(manifest);
+  if (manifest.build.routing == "full_softmax")
+    print_out("routing form {} is INEXACT: every expert gets a weight, none is skipped\n",
+              manifest.build.routing);
+  print_out("next: moec check {}\n", out);
+}
+
+void print_export(const FinishedExport& finished, bool quiet) {
+  const auto& [out, targets, summaries, seconds] = finished;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    print_notes(summaries[i].notes);
+    if (quiet) continue;
+    const bool has_graphs = summaries[i].manifest.has_graphs();
+    (has_graphs ? print_summary : print_files)(targets[i].output.folder, summaries[i], seconds);
+  }
+  if (!quiet && targets.size() > 1)
+    print_out("{} of the checkpoint were read for {} targets\n",
+              binary_bytes(static_cast<double>(bytes_read(summaries))), targets.size());
+}
 
 int run_export(const ExportFlags& flags) {
   const auto start = std::chrono::steady_clock::now();

@@ -8,7 +8,6 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/jobs/opt/opt_json.h"
 #include "frontends/jobs/opt/optimise.h"
 #include "ir/text/text.h"
 

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/formats/read_shard.h"
+#include "backends/runtime/text/prompt.h"
+#include "backends/runtime/text/tag_text.h"
 #include "backends/runtime/text/write_text.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/engine_flags.h"
@@ -17,18 +19,23 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
-#include "frontends/cli/print/print_spans.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/run/expert_report.h"
-#include "frontends/jobs/run/label_text.h"
-#include "frontends/jobs/run/memory_report.h"
-#include "frontends/jobs/run/routing_report.h"
-#include "frontends/jobs/run/run_json.h"
+#include "frontends/jobs/run/run_report.h"
 #include "ir/base/output_apart.h"
 #include "ir/graph/port_names.h"
 
 namespace moec {
+
 namespace {
+
+// One line for each span: where it begins and ends, its score, its label, and its text if the
+// prompt was text.
+void print_spans(const Prompt& prompt, const TaggedText& tagged) {
+  for (const TextSpan& span : tagged.spans)
+    print_out("{:>6} {:>6}  {:.3f}  {}{}\n", span.begin, span.end, span.score, span.label,
+              prompt.text ? "  " + text_of_span(*prompt.text, span) : "");
+}
 
 struct RunFlags {
   std::string folder;

@@ -1,10 +1,15 @@
 #include "frontends/jobs/check/check_json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
+#include "backends/targets/explain_rule.h"
+#include "ir/base/json_output.h"
 #include "ir/base/report_json.h"
 
 namespace moec {
+
 namespace {
 
 using nlohmann::ordered_json;
@@ -149,6 +154,88 @@ ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries) {
                     {"source", forms.source}});
   }
   return report_json(true, {{"weights", list}});
+}
+
+namespace {
+
+ordered_json to_json(const PlacedOp& op) {
+  ordered_json json = {{"name", op.file_name}, {"op", op.op}, {"unit", op.unit}};
+  if (!op.rule.empty()) json["rule"] = op.rule;
+  return json;
+}
+
+}  // namespace
+
+std::string expected_placement(const CheckReport& report) {
+  auto graphs = ordered_json::array();
+  for (const CheckedShard& shard : report.shards)
+    for (const CheckedWidth& width : shard.widths) {
+      auto ops = ordered_json::array();
+      for (const PlacedOp& op : width.placement.ops) ops.push_back(to_json(op));
+      const manifest::Width& of = report.manifest.find_shard(shard.name)->widths[width.index];
+      graphs.push_back({{"shard", shard.name},
+                        {"tokens", width.tokens},
+                        {"digest", of.file.digest},
+                        {"ops", std::move(ops)}});
+      if (of.top_k) graphs.back()["function"] = of.function;
+    }
+  const ordered_json json = {{"format", "moec-expected-placement"},
+                             {"version", 1},
+                             {"target", report.target.name},
+                             {"unit", report.target.unit},
+                             {"graphs", std::move(graphs)}};
+  return json_text(json, 1) + "\n";
+}
+
+namespace {
+
+ordered_json text_of(std::string text) { return {{"text", std::move(text)}}; }
+
+// SARIF's levels are none, note, warning and error.
+ordered_json to_descriptor(const TargetRule& rule) {
+  return {{"id", rule.id},
+          {"shortDescription", text_of(rule.reason)},
+          {"help", text_of(describe_rule(rule))},
+          {"defaultConfiguration", {{"level", severity_name(rule.severity)}}},
+          {"properties", {{"confidence", rule.confidence}, {"source", rule.source}}}};
+}
+
+ordered_json logical_locations(const RuleFinding& found) {
+  auto list = ordered_json::array();
+  list.push_back({{"name", found.shard}, {"fullyQualifiedName", found.shard}, {"kind", "module"}});
+  if (!found.op.empty())
+    list.push_back({{"name", found.op},
+                    {"fullyQualifiedName", found.shard + "/" + found.op},
+                    {"kind", "function"}});
+  return list;
+}
+
+ordered_json to_result(const RuleFinding& found, size_t rule_index) {
+  const std::string message = found.ops > 1 ? fmt::format("{} ops, of which {} is the first: {}",
+                                                          found.ops, found.op, found.what)
+                                            : found.what;
+  auto locations = ordered_json::array();
+  locations.push_back({{"physicalLocation", {{"artifactLocation", {{"uri", found.file}}}}},
+                       {"logicalLocations", logical_locations(found)}});
+  return {{"ruleId", found.rule->id},
+          {"ruleIndex", rule_index},
+          {"level", severity_name(found.rule->severity)},
+          {"message", text_of(message)},
+          {"locations", std::move(locations)}};
+}
+
+}  // namespace
+
+std::string to_sarif(const CheckReport& report) {
+  auto rules = ordered_json::array(), results = ordered_json::array();
+  for (const TargetRule& rule : report.target.rules) rules.push_back(to_descriptor(rule));
+  for (const RuleFinding& found : report.rules)
+    results.push_back(
+        to_result(found, static_cast<size_t>(found.rule - report.target.rules.data())));
+  const ordered_json driver = {{"name", "moec"}, {"version", MOEC_VERSION}, {"rules", rules}};
+  ordered_json run = {{"tool", {{"driver", driver}}}, {"results", results}};
+  const ordered_json log = {{"version", "2.1.0"}, {"runs", ordered_json::array({std::move(run)})}};
+  return json_text(log, 1) + "\n";
 }
 
 }  // namespace moec

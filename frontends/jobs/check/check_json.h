@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "backends/targets/explain_rule.h"
@@ -21,5 +22,14 @@ nlohmann::ordered_json rules_json(const std::vector<ExplainedRule>& rules);
 
 // What explain_weight_forms() found.
 nlohmann::ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries);
+
+// The file's text: for each graph its shard, width and digest, and for each op that computes its
+// name in the package, its kind, its predicted unit, and the rule if that is not the target's unit.
+std::string expected_placement(const CheckReport& report);
+
+// A log of one run. Its rules are all rules of the target, with help text. Its results are the rule
+// findings of the report; each has the shard's file as artifact, and shard and op as logical
+// location.
+std::string to_sarif(const CheckReport& report);
 
 }  // namespace moec

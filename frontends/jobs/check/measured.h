@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,5 +72,9 @@ struct PlacementComparison {
 // those that moec adds to a file: const, constexpr, identity, Expand and DequantizeLinear. Errors:
 // measured.other_export (a digest differs), measured.unknown_shard, measured.unknown_op.
 Result<PlacementComparison> compare_placement(const CheckReport& report, const Measured& measured);
+
+// The machine, the ops that were measured elsewhere than predicted, and the score of each rule.
+nlohmann::ordered_json measured_json(const PlacementComparison& comparison,
+                                     const Measured& measured);
 
 }  // namespace moec

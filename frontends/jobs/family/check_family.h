@@ -2,6 +2,7 @@
 // for.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "frontends/sources/hf/config.h"
@@ -25,5 +26,9 @@ struct FamilyReport {
 // in the report; errors are those of reading the files.
 Result<FamilyReport> check_family(const Family& family, const std::string& config,
                                   const std::string& checkpoint, TensorsEqual& same);
+
+// Axes, concepts, keys and roles. The diagnostics are the errors of the config, or what is wrong
+// with the tensors of the checkpoint.
+nlohmann::ordered_json family_json(const FamilyReport& report);
 
 }  // namespace moec

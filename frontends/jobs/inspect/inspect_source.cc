@@ -4,17 +4,24 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "backends/formats/format.h"
+#include "backends/manifest/from_shard.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "frontends/sources/open_source.h"
+#include "ir/analysis/cost.h"
+#include "ir/base/report_json.h"
+#include "ir/text/text.h"
+#include "models/shards/count_parameters.h"
 
 namespace moec {
+
 namespace {
 
 tl::unexpected<Diagnostics> no_shard_file(const std::string& path) {
@@ -46,6 +53,72 @@ Result<Inspected> inspect_source(const InspectOptions& options) {
   if (is_file) return no_shard_file(source);
   if (fs::exists(fs::path(source) / kManifestJson, error)) return inspected(read_manifest(source));
   return inspected(open_source(source, options.family_file, equal_tensors));
+}
+
+using nlohmann::ordered_json;
+
+static ordered_json ports_json(const Shard& shard, bool inputs) {
+  auto list = ordered_json::array();
+  for (const manifest::Port& port : ports_of(shard, inputs))
+    list.push_back({{"name", port.name}, {"type", to_string(port.type())}});
+  return list;
+}
+
+int64_t count_moe_layers(const ModelConfig& config) {
+  int64_t count = 0;
+  for (const LayerConfig& layer : config.layers) count += layer.moe;
+  return count;
+}
+
+ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
+  const ModelConfig& config = checkpoint.config;
+  const ParameterCounts counts = count_parameters(config, checkpoint.weights);
+  ordered_json json = {{"kind", "checkpoint"},
+                       {"family", config.family},
+                       {"task", enum_name(config.head.task)},
+                       {"layers", config.layers.size()},
+                       {"moe_layers", count_moe_layers(config)},
+                       {"hidden", config.hidden},
+                       {"vocab", config.vocab},
+                       {"max_positions", config.max_positions},
+                       {"heads", config.attention.heads},
+                       {"kv_heads", config.attention.kv_heads},
+                       {"head_dim", config.attention.head_dim},
+                       {"experts", config.moe.experts},
+                       {"top_k", config.moe.routing.top_k},
+                       {"expert_ff", config.moe.expert_ff},
+                       {"expert_latent", config.moe.latent},
+                       {"shared_ff", config.moe.shared_ff},
+                       {"dense_ff", config.mlp.ff},
+                       {"tied_head", config.head.tied},
+                       {"parameters", counts.parameters},
+                       {"active_parameters", counts.active},
+                       {"bytes_by_dtype", counts.bytes_by_dtype},
+                       {"files", checkpoint.weights.files.size()}};
+  for (const AttentionConfig& other : config.more_attention)
+    json["more_attention"].push_back(
+        {{"heads", other.heads}, {"kv_heads", other.kv_heads}, {"head_dim", other.head_dim}});
+  if (with_tensors)
+    for (const auto& [name, range] : checkpoint.weights.tensors)
+      json["tensors"][name] = to_string(range.type);
+  return report_json(true, json, checkpoint.warnings);
+}
+
+Result<ordered_json> described_export_json(const Manifest& manifest) {
+  MOEC_ASSIGN(const std::string text, to_json(manifest));
+  ordered_json json = {{"kind", "export"}};
+  json.update(ordered_json::parse(text));
+  return report_json(true, json);
+}
+
+ordered_json shard_json(const Shard& shard) {
+  return report_json(true, {{"kind", "shard"},
+                            {"name", shard.name},
+                            {"ops", shard.ops.size()},
+                            {"weight_bytes", weight_bytes(shard)},
+                            {"inputs", ports_json(shard, true)},
+                            {"outputs", ports_json(shard, false)},
+                            {"ir", print(shard)}});
 }
 
 }  // namespace moec

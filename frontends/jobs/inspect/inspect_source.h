@@ -1,6 +1,7 @@
 // Says what a path holds: a checkpoint, an exported folder or a shard file.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -8,6 +9,7 @@
 #include "backends/manifest/manifest.h"
 #include "frontends/sources/hf/checkpoint.h"
 #include "ir/graph/loaded_shard.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 
@@ -23,5 +25,18 @@ using Inspected = std::variant<Checkpoint, Manifest, LoadedShard>;
 // folder a checkpoint. Errors: inspect.kind for a file of another ending; those of the format's
 // reader, of read_manifest() and of open_source().
 Result<Inspected> inspect_source(const InspectOptions& options);
+
+// The kind "checkpoint", with its sizes and parameters. `with_tensors` also lists each tensor with
+// its type.
+nlohmann::ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors);
+
+// The kind "export", with the fields of manifest.json. Errors: those of to_json(Manifest).
+Result<nlohmann::ordered_json> described_export_json(const Manifest& manifest);
+
+// The kind "shard", with its ports, its counts and its IR as text.
+nlohmann::ordered_json shard_json(const Shard& shard);
+
+// The layers of a model that have experts.
+int64_t count_moe_layers(const ModelConfig& config);
 
 }  // namespace moec

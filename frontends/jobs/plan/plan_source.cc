@@ -1,5 +1,6 @@
 #include "frontends/jobs/plan/plan_source.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "backends/formats/format.h"
@@ -9,12 +10,15 @@
 #include "frontends/compile/ane_book_form.h"
 #include "frontends/compile/auto_bits.h"
 #include "frontends/compile/compile_shard.h"
+#include "frontends/compile/cuts_json.h"
 #include "frontends/compile/describe_export.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/name_file.h"
+#include "ir/base/report_json.h"
 #include "models/plan/check_budgets.h"
 #include "models/published/published.h"
 #include "models/shards/needed_tensors.h"
+#include "models/tensors/rope.h"
 
 namespace moec {
 
@@ -74,6 +78,114 @@ Result<std::vector<PublishedSize>> published_sizes() {
     sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config)});
   }
   return sizes;
+}
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json to_json(const ResidentSet& set) {
+  return {{"budget_bytes", set.budget_bytes}, {"base_bytes", set.base_bytes},
+          {"slot_bytes", set.slot_bytes},     {"layers", set.layers},
+          {"experts", set.experts},           {"capacity", resident_capacity(set)}};
+}
+
+ordered_json to_json(const TokenCost& cost) { return {{"bytes", cost.bytes}, {"macs", cost.macs}}; }
+
+ordered_json kinds_json(const PlanReport& report) {
+  auto list = ordered_json::array();
+  for (const KindReport& kind : report.kinds)
+    list.push_back({{"kind", enum_name(kind.kind)},
+                    {"shards", kind.shards},
+                    {"largest_bytes", kind.largest_bytes},
+                    {"total_bytes", kind.total_bytes},
+                    {"budget_bytes", kind.budget_bytes},
+                    {"within_budget", kind.within_budget()},
+                    {"peak_activation_bytes", kind.peak_activation_bytes},
+                    {"resident_bytes", kind.resident_bytes}});
+  return list;
+}
+
+ordered_json memory_json(const PlanReport& report) {
+  return {{"trunk_bytes", report.trunk_bytes},         {"expert_bytes", report.expert_total_bytes},
+          {"embedding_bytes", report.embedding_bytes}, {"rope_bytes", report.rope_bytes},
+          {"head_bytes", report.head_bytes},           {"kv_cache_bytes", report.cache_bytes},
+          {"total_bytes", report.total_bytes()}};
+}
+
+ordered_json devices_json(const DevicePlan& plan) {
+  auto list = ordered_json::array();
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const DeviceLoad& load = plan.loads[d];
+    auto shards = ordered_json::array();
+    for (const size_t unit : load.units) shards.push_back(plan.units[unit].name);
+    list.push_back({{"name", plan.devices[d].name},
+                    {"bytes", plan.devices[d].bytes},
+                    {"used_bytes", load.bytes},
+                    {"peak_activation_bytes", load.peak_bytes},
+                    {"token_bytes", load.token_bytes},
+                    {"shards", shards}});
+  }
+  return list;
+}
+
+ordered_json replicas_json(const ReplicaPlan& plan) {
+  auto layers = ordered_json::array();
+  for (const LayerReplicas& layer : plan.layers)
+    layers.push_back({{"layer", layer.layer},
+                      {"group_of_slot", layer.balance.expert_of},
+                      {"imbalance", layer.imbalance}});
+  return {{"groups", plan.groups},
+          {"replicas", plan.replicas},
+          {"worst_imbalance", plan.worst_imbalance()},
+          {"layers", layers}};
+}
+
+}  // namespace
+
+ordered_json plan_json(const PlannedSource& planned) {
+  const PlanReport& report = planned.measured.report;
+  const BuildOptions& build = planned.made.plan.build;
+  ordered_json json = {{"source", planned.source},
+                       {"family", planned.made.plan.model.family},
+                       {"parameters", report.parameters},
+                       {"target", planned.target},
+                       {"dtype", dtype_name(build.dtype)},
+                       {"weights", to_string(build.weights)},
+                       {"stored_as", enum_name(planned.made.plan.model.stored.coding)},
+                       {"tokens", build.tokens},
+                       {"context", build.context},
+                       {"shards", kinds_json(report)},
+                       {"cuts", cuts_json(planned.made.cuts)},
+                       {"layers_per_shard", build.layers_per_shard},
+                       {"expert_groups", report.groups},
+                       {"expert_slices", build.slices.expert},
+                       {"shared_slices", build.slices.shared},
+                       {"mlp_slices", build.slices.mlp},
+                       {"expert_bytes", report.expert_bytes},
+                       {"token",
+                        {{"dense_static", to_json(report.dense)},
+                         {"host_routed", to_json(report.host_routed)},
+                         {"ideal_sparse", to_json(report.sparse)}}},
+                       {"memory", memory_json(report)}};
+  for (const RopeConfig& rope : planned.made.plan.model.rotations())
+    if (rope.scaling == RopeScaling::longrope)
+      json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
+  if (planned.resident) json["resident"] = to_json(*planned.resident);
+  const std::optional<DevicePlan>& devices = planned.measured.devices;
+  if (devices) json["devices"] = devices_json(*devices);
+  if (devices && devices->replicas) json["replicas"] = replicas_json(*devices->replicas);
+  Diagnostics all = planned.notes;
+  all.insert(all.end(), planned.findings.begin(), planned.findings.end());
+  return report_json(!has_error(all), json, all);
+}
+
+ordered_json published_json(const std::vector<PublishedSize>& models) {
+  auto list = ordered_json::array();
+  for (const PublishedSize& model : models)
+    list.push_back(
+        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", model.parameters}});
+  return report_json(true, {{"models", list}});
 }
 
 }  // namespace moec

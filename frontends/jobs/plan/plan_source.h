@@ -2,6 +2,7 @@
 // cost.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,5 +54,11 @@ struct PublishedSize {
 // The models that plan_source() knows by name. Parameters are counted in each config, as
 // plan_source() counts them: published figures are rounded, or missing.
 Result<std::vector<PublishedSize>> published_sizes();
+
+// Shards, cuts, the cost of a token, memory and devices. Not "ok" where a shard exceeds its budget.
+nlohmann::ordered_json plan_json(const PlannedSource& planned);
+
+// The models that can be planned by name.
+nlohmann::ordered_json published_json(const std::vector<PublishedSize>& models);
 
 }  // namespace moec

@@ -1,5 +1,3 @@
-#include "frontends/jobs/split/export_nodes.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/jobs/split/asked_nodes.h"
+#include "frontends/jobs/split/split_export.h"
 #include "ir/experts/expert_runs.h"
 #include "ir/graph/port_names.h"
 

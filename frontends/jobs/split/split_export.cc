@@ -4,23 +4,43 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
 #include "backends/files/sync_tree.h"
 #include "backends/manifest/expert_grid.h"
+#include "backends/manifest/file_names.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
-#include "frontends/jobs/split/export_split_json.h"
 #include "frontends/jobs/split/moe_source.h"
 #include "frontends/jobs/split/split_folder.h"
+#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
 #include "ir/model/model_experts.h"
 
 namespace moec {
+
+uint64_t ExportSplit::trunk_bytes() const {
+  std::map<std::string, int64_t> files;
+  for (const ExportNode& node : nodes)
+    for (const manifest::FileRef& file : node.trunk) files[file.path] = file.bytes;
+  uint64_t bytes = 0;
+  for (const auto& [path, size] : files) bytes += static_cast<uint64_t>(size);
+  return bytes;
+}
+
+uint64_t ExportSplit::unique_bytes() const {
+  uint64_t bytes = trunk_bytes();
+  for (const ExportNode& node : nodes) bytes += node.expert_bytes() + node.manifest_bytes;
+  return bytes;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -185,6 +205,61 @@ Result<ExportSplit> split_export(const SplitOptions& options) {
              "the file system has no hard links between the two folders: each node has copies",
              options.out);
   return split;
+}
+
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json files_json(const ExportNode& node) {
+  ordered_json files = ordered_json::array();
+  for (const auto* list : {&node.trunk, &node.of_experts})
+    for (const manifest::FileRef& file : *list)
+      files.push_back(
+          {{"path", node.name + "/" + file.path}, {"bytes", file.bytes}, {"xxh3", file.digest}});
+  for (const std::string_view name : {kManifestJson, kManifestBin})
+    files.push_back({{"path", fmt::format("{}/{}", node.name, name)}});
+  return files;
+}
+
+ordered_json node_json(const ExportNode& node) {
+  const manifest::Node& place = *node.manifest.node;
+  return {{"name", node.name},
+          {"stage", place.stage},
+          {"layers", fmt::format("{}-{}", place.first_layer, node.manifest.end_layer() - 1)},
+          {"experts", to_string(node.experts)},
+          {"expert_bytes", node.expert_bytes()},
+          {"manifest_bytes", node.manifest_bytes},
+          {"bytes", node.bytes()},
+          {"files", files_json(node)}};
+}
+
+ordered_json split_fields(const ExportSplit& split) {
+  ordered_json nodes = ordered_json::array();
+  for (const ExportNode& node : split.nodes) nodes.push_back(node_json(node));
+  return {{"family", split.family},
+          {"experts", split.experts},
+          {"trunk_bytes", split.trunk_bytes()},
+          {"unique_bytes", split.unique_bytes()},
+          {"nodes", nodes}};
+}
+
+}  // namespace
+
+ordered_json split_json(const ExportSplit& split, double seconds) {
+  ordered_json fields = {{"source", split.source},
+                         {"out", split.out},
+                         {"dry_run", split.dry_run},
+                         {"seconds", seconds}};
+  if (!split.dry_run) fields["linked"] = split.linked;
+  fields.update(split_fields(split));
+  return report_json(true, fields, split.notes);
+}
+
+std::string export_index_text(const ExportSplit& split, bool finished) {
+  ordered_json index = {{"format", "moec.split"}, {"version", 1}, {"finished", finished}};
+  index.update(split_fields(split));
+  return json_text(index) + "\n";
 }
 
 }  // namespace moec

@@ -11,7 +11,7 @@
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
 #include "frontends/jobs/split/split_folder.h"
-#include "frontends/jobs/split/split_json.h"
+#include "frontends/jobs/split/split_report.h"
 #include "frontends/sources/gguf/open_gguf.h"
 
 namespace moec {

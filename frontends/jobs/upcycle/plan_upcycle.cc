@@ -6,7 +6,6 @@
 #include <set>
 
 #include "frontends/jobs/upcycle/dense_models.h"
-#include "frontends/jobs/upcycle/fit_arch.h"
 #include "frontends/jobs/upcycle/plan_experts.h"
 #include "frontends/jobs/upcycle/provenance.h"
 #include "frontends/jobs/upcycle/target_config.h"

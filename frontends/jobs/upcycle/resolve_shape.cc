@@ -1,9 +1,9 @@
-#include "frontends/jobs/upcycle/resolve_shape.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "frontends/jobs/upcycle/plan_experts.h"
 
 namespace moec {
 namespace {

@@ -1,10 +1,9 @@
-#include "frontends/jobs/upcycle/upcycle_json.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "frontends/jobs/upcycle/provenance.h"
+#include "frontends/jobs/upcycle/upcycle_model.h"
 #include "ir/base/report_json.h"
 
 namespace moec {

@@ -1,5 +1,3 @@
-#include "frontends/jobs/upcycle/verify_upcycle.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,6 +9,7 @@
 #include "backends/runtime/text/token_windows.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/jobs/upcycle/upcycle_model.h"
 #include "frontends/measure/logit_divergence.h"
 #include "frontends/measure/window_plan.h"
 #include "frontends/measure/window_run.h"

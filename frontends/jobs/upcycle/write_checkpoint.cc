@@ -1,11 +1,10 @@
-#include "frontends/jobs/upcycle/write_checkpoint.h"
-
 #include <map>
 
 #include "backends/files/output_file.h"
 #include "backends/formats/safetensors/safetensors_file.h"
 #include "backends/output/carried_files.h"
 #include "frontends/jobs/upcycle/piece_writer.h"
+#include "frontends/jobs/upcycle/upcycle_model.h"
 #include "frontends/sources/hf/checkpoint.h"
 
 namespace moec {

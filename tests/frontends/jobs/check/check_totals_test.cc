@@ -1,6 +1,6 @@
-#include "frontends/jobs/check/check_totals.h"
-
 #include <gtest/gtest.h>
+
+#include "frontends/jobs/check/check_folder.h"
 
 namespace moec {
 namespace {

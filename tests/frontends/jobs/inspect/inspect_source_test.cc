@@ -7,7 +7,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "frontends/jobs/inspect/inspect_json.h"
 #include "frontends/jobs/inspect/path_kind.h"
 #include "tests/frontends/cli/golden_case.h"
 

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/targets/find_target.h"
-#include "frontends/jobs/opt/opt_json.h"
 #include "tests/frontends/cli/command.h"
 
 namespace moec {

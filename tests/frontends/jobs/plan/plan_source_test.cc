@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/targets/find_target.h"
-#include "frontends/jobs/plan/plan_json.h"
 
 namespace moec {
 namespace {

@@ -8,8 +8,7 @@
 #include <sstream>
 
 #include "backends/formats/read_shard.h"
-#include "frontends/jobs/run/label_text.h"
-#include "frontends/jobs/run/run_json.h"
+#include "frontends/jobs/run/run_report.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {

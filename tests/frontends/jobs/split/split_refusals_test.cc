@@ -7,7 +7,7 @@
 #include "backends/formats/gguf/block_name.h"
 #include "backends/output/folder_lock.h"
 #include "frontends/jobs/split/split_folder.h"
-#include "frontends/jobs/split/split_json.h"
+#include "frontends/jobs/split/split_report.h"
 #include "tests/frontends/jobs/split/split_cases.h"
 
 namespace moec {
