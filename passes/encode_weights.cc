@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ir/graph/rewriter.h"
-#include "ir/graph/stored_codes.h"
+#include "ir/graph/weight_form.h"
 #include "passes/passes.h"
 
 namespace moec {

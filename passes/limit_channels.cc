@@ -1,12 +1,38 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+
 #include "ir/graph/rewriter.h"
+#include "ir/target/target.h"
 #include "passes/expert_math.h"
 #include "passes/passes.h"
-#include "passes/unsplittable.h"
+#include "passes/rewrite_each.h"
 
 namespace moec {
+
 namespace {
+
+// The error of passes that cannot bring a size within a limit of the target.
+
+// A size above a limit of the target.
+struct ExcessSize {
+  std::string_view what;  // has the size: the value itself, or an op on it
+  int64_t size = 0;
+  std::string_view unit;  // what is counted: "channels"
+  int64_t limit = 0;
+};
+
+// Error limit.unsplittable; `next_step` says how the model can be built with a smaller size.
+tl::unexpected<Diagnostics> unsplittable(const Shard& shard, ValueId value,
+                                         const ExcessSize& excess, const Target& target,
+                                         std::string next_step) {
+  return fail("limit.unsplittable",
+              fmt::format("{} has {} {}, target {} takes {}, and it cannot be split", excess.what,
+                          excess.size, excess.unit, target.name, excess.limit),
+              std::move(next_step), {.shard = shard.name, .op = shard.label(value)});
+}
 
 // A run of channels: one part of a value.
 struct Run {
@@ -195,6 +221,65 @@ Result<Shard> limit_channels(const Shard& shard, PassContext& context) {
   const Target& target = context.options.target;
   if (target.limits.channels == 0) return shard;
   return ChannelSplitter(shard, target).rewrite();
+}
+
+namespace {
+
+// Checks the last two axes of an input or a computed value. Weights are exempt: those of
+// convolutions have their sizes on the first axes, and limit_channels splits them.
+Status check(const Shard& shard, ValueId value, std::string_view what, const Target& target) {
+  const Dims& dims = shard.type(value).dims;
+  for (int64_t axis = std::max<int64_t>(0, dims.rank() - 2); axis < dims.rank(); ++axis) {
+    if (dims.at(axis) <= target.limits.extent) continue;
+    const std::string unit = fmt::format("elements along axis {}", axis);
+    return unsplittable(shard, value, {what, dims.at(axis), unit, target.limits.extent}, target,
+                        "fewer tokens (--tokens), a shorter context (--context), a cache in pages "
+                        "(--kv state), or --attention per_head");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Shard> limit_extents(const Shard& shard, PassContext& context) {
+  const Target& target = context.options.target;
+  if (target.limits.extent == 0) return shard;
+  for (ValueId input : shard.inputs) MOEC_TRY(check(shard, input, "an input", target));
+  for (const Op& op : shard.ops) {
+    if (std::holds_alternative<Weight>(op.data)) continue;
+    for (ValueId result : op.results) MOEC_TRY(check(shard, result, mnemonic(op.data), target));
+  }
+  return shard;
+}
+
+namespace {
+
+// Joins neighbouring parts into `count` parts. The groups differ by at most one part.
+std::vector<ValueId> join_groups(Builder& b, const std::vector<ValueId>& parts, size_t count,
+                                 int64_t axis) {
+  std::vector<ValueId> joined;
+  for (size_t i = 0, begin = 0; i < count; ++i) {
+    const size_t end = parts.size() * (i + 1) / count;
+    joined.push_back(end - begin == 1 ? parts[begin]
+                                      : b.concat({&parts[begin], &parts[end]}, axis));
+    begin = end;
+  }
+  return joined;
+}
+
+}  // namespace
+
+Result<Shard> limit_fan_in(const Shard& shard, PassContext& context) {
+  if (context.options.target.limits.fan_in == 0) return shard;
+  // Joins of a single part would not reduce their number, and the loop below would not end.
+  const auto most = std::max<size_t>(2, static_cast<size_t>(context.options.target.limits.fan_in));
+  auto lower = [&](Builder& b, const Concat& concat, const std::vector<ValueId>& operands) {
+    std::vector<ValueId> parts = operands;
+    while (parts.size() > most)
+      parts = join_groups(b, parts, (parts.size() + most - 1) / most, concat.axis);
+    return std::vector<ValueId>{b.concat(std::move(parts), concat.axis)};
+  };
+  return rewrite_each<Concat>(shard, shard.form, no_scope, lower);
 }
 
 }  // namespace moec

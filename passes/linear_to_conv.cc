@@ -3,6 +3,7 @@
 #include "passes/token_layout.h"
 
 namespace moec {
+
 namespace {
 
 // W · x as a convolution with a kernel of 1×1 over the tokens: the Neural Engine runs convolutions
@@ -22,6 +23,24 @@ std::vector<ValueId> to_conv(Builder& b, const Linear&, const std::vector<ValueI
 
 Result<Shard> linear_to_conv(const Shard& shard, PassContext&) {
   return rewrite_each<Linear>(shard, Form::static_ops, no_scope, to_conv);
+}
+
+namespace {
+
+// x · Wᵀ over rows. The transpose of a weight becomes a step of its view (fold_weight_views).
+std::vector<ValueId> to_matmul(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
+  const Layout layout = b.type(operands[0]).layout;
+  ValueId x = to_layout(b, operands[0], Layout::rows);
+  ValueId y = b.matmul(x, b.transpose(operands[1], {1, 0}));
+  if (operands.size() == 3)
+    y = b.add(y, b.reshape(operands[2], channel_vector_dims(Layout::rows, channels_of(b.type(y)))));
+  return {to_layout(b, y, layout)};
+}
+
+}  // namespace
+
+Result<Shard> linear_to_matmul(const Shard& shard, PassContext&) {
+  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, to_matmul);
 }
 
 }  // namespace moec

@@ -6,7 +6,6 @@
 #include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
 #include "passes/halves.h"
-#include "passes/logit_halves.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
 #include "passes/token_layout.h"

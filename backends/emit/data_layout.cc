@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "ir/base/invariant.h"
-#include "ir/graph/stored_codes.h"
+#include "ir/graph/weight_form.h"
 
 namespace moec {
 

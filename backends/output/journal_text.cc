@@ -11,7 +11,7 @@
 #include "backends/files/folder.h"
 #include "backends/manifest/file_names.h"
 #include "ir/base/json_fields.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -5,7 +5,7 @@
 #include "backends/reference/norm.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
-#include "ir/graph/attention_operands.h"
+#include "ir/graph/composite_operands.h"
 
 namespace moec {
 namespace {

@@ -63,7 +63,7 @@ void ExpertPolicy::protect(ExpertId key) { protected_.insert(key); }
 void ExpertPolicy::hit(ExpertId key) {
   const auto found = experts_.find(key);
   MOEC_CHECK(found != experts_.end(), "only a resident expert can be hit");
-  if (const auto rank = rank_of(found->second)) leaving_.erase(*rank);
+  if (const auto rank = rank_of(found->second)) victims_.erase(*rank);
   note_use(found->second);
 }
 
@@ -76,16 +76,16 @@ void ExpertPolicy::note_use(ResidentExpert expert) {
   ++expert.count;
   expert.last_step = step_;
   expert.last_use = ++uses_;
-  if (const auto rank = rank_of(expert)) leaving_.insert(*rank);
+  if (const auto rank = rank_of(expert)) victims_.insert(*rank);
   protect(expert.key);
   experts_[expert.key] = expert;
 }
 
 std::optional<ExpertId> ExpertPolicy::evict() {
-  for (auto rank = leaving_.begin(); rank != leaving_.end(); ++rank) {
+  for (auto rank = victims_.begin(); rank != victims_.end(); ++rank) {
     const ExpertId key = std::get<ExpertId>(*rank);
     if (protected_.contains(key)) continue;
-    leaving_.erase(rank);
+    victims_.erase(rank);
     experts_.erase(key);
     return key;
   }
@@ -95,9 +95,9 @@ std::optional<ExpertId> ExpertPolicy::evict() {
 void ExpertPolicy::pin(std::span<const ExpertId>) {}
 
 void ExpertPolicy::rank_again() {
-  leaving_.clear();
+  victims_.clear();
   for (const auto& [key, expert] : experts_)
-    if (const auto rank = rank_of(expert)) leaving_.insert(*rank);
+    if (const auto rank = rank_of(expert)) victims_.insert(*rank);
 }
 
 std::optional<ExpertPolicy::Rank> ExpertPolicy::rank_of(const ResidentExpert& expert) const {
@@ -117,7 +117,7 @@ void ExpertPolicy::restore(std::span<const ResidentExpert> experts, int64_t step
   step_ = step;
   for (const ResidentExpert& expert : experts) {
     experts_[expert.key] = expert;
-    if (const auto rank = rank_of(expert)) leaving_.insert(*rank);
+    if (const auto rank = rank_of(expert)) victims_.insert(*rank);
     uses_ = std::max(uses_, expert.last_use);
   }
 }

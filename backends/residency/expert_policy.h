@@ -93,7 +93,7 @@ class ExpertPolicy {
   void note_use(ResidentExpert expert);
 
   std::map<ExpertId, ResidentExpert> experts_;
-  std::set<Rank> leaving_;  // the experts that may leave, the first one first
+  std::set<Rank> victims_;  // the experts that may leave, the first one first
   std::set<ExpertId> protected_;
   int64_t step_ = 0;
   int64_t uses_ = 0;

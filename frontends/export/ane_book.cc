@@ -12,7 +12,7 @@
 #include "frontends/sources/hf/checkpoint.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/json.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

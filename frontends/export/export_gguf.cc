@@ -14,16 +14,16 @@
 #include "backends/output/files_in_place.h"
 #include "frontends/compile/describe_export.h"
 #include "frontends/compile/weight_values.h"
-#include "frontends/export/default_jobs.h"
 #include "frontends/export/export_inputs.h"
 #include "frontends/export/gguf/plan_gguf_model.h"
 #include "frontends/export/open_folder.h"
+#include "frontends/export/parallel_targets.h"
 #include "frontends/export/plan_memory.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "frontends/sources/open_source.h"
-#include "ir/base/json_output.h"
 #include "ir/base/name_file.h"
 #include "ir/base/refusals.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -1,14 +1,144 @@
 #include "frontends/export/export_model.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "backends/formats/format.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/output/folder_lock.h"
+#include "backends/output/out_folder.h"
 #include "frontends/export/export_gguf.h"
-#include "frontends/export/target_exports.h"
+#include "frontends/export/export_options.h"
+#include "frontends/export/export_phases.h"
+#include "frontends/export/export_summary.h"
 
 namespace moec {
 
 namespace {
+
+// The exports of all targets of one command, which go through their phases (export_phases.h)
+// together: every target ends a phase before any target enters the next one.
+
+class TargetExports {
+ public:
+  // Plans every target, locks every folder, then opens the journals. `targets` must outlive the
+  // exports; the contract on them is that of export_targets() (export_model.h).
+  static Result<TargetExports> open(std::span<const ExportOptions> targets);
+
+  // Writes every folder. A failure ends with a note about what is kept in each folder.
+  Result<std::vector<ExportSummary>> run() &&;
+
+ private:
+  TargetExports(std::vector<OpenExport> exports, std::optional<FolderLock> common,
+                const ProgressCallback& progress);
+
+  std::vector<std::shared_ptr<const OpenFolder>> folders_;  // locked until the end of run()
+  std::vector<OpenExport> exports_;
+  std::optional<FolderLock> common_;  // of the folder above those of several targets
+  const ProgressCallback& progress_;
+};
+
+Result<std::vector<PlannedExport>> plan_targets(std::span<const ExportOptions> targets) {
+  std::set<std::string> fine;
+  std::vector<PlannedExport> exports;
+  for (const ExportOptions& options : targets) {
+    MOEC_ASSIGN(PlannedExport planned, plan_export(options, targets.size(), fine));
+    exports.push_back(std::move(planned));
+  }
+  return exports;
+}
+
+// Takes each export to its next phase by `step`, in the order of the targets.
+template <class Next, class Phase, class Step>
+Result<std::vector<Next>> advance_each(std::vector<Phase> exports, Step step) {
+  std::vector<Next> advanced;
+  for (Phase& one : exports) {
+    MOEC_ASSIGN(Next next, step(std::move(one)));
+    advanced.push_back(std::move(next));
+  }
+  return advanced;
+}
+
+// The user named the folder above those of the targets: nothing below it is a link.
+Status check_no_link(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(std::filesystem::symlink_status(folder, error))) return {};
+  return fail("export.out_not_folder", "the folder of a target is a link, which is not followed",
+              "remove the link, or choose another --out", {.file = folder});
+}
+
+// Locks the parent folder of several targets in the same way as the folder of a single target, so
+// that an export for one target into the parent and one for several exclude each other. The parent
+// must not hold an export for one target: its files would lie among the folders of the others.
+Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptions> targets) {
+  if (targets.size() < 2) return std::nullopt;
+  const std::string folder =
+      std::filesystem::path(targets.front().output.folder).parent_path().string();
+  MOEC_TRY(create_folder(folder));
+  for (const ExportOptions& target : targets) MOEC_TRY(check_no_link(target.output.folder));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(folder));
+  if (holds_export(folder))
+    return fail("export.out_not_empty", "the output folder holds an export for one target",
+                "choose another --out for several targets", {.file = folder});
+  return lock;
+}
+
+Result<std::vector<ExportedParts>> export_parts(const std::vector<PreparedExport>& exports,
+                                                const ProgressCallback& progress) {
+  uint64_t payload = 0;
+  for (const PreparedExport& prepared : exports) payload += prepared.payload_bytes();
+  const PayloadCallback advance = [&](uint64_t bytes, const std::string& part) {
+    if (progress) progress(bytes, payload, part);
+  };
+  advance(0, {});
+  std::vector<ExportJob> jobs;
+  for (const PreparedExport& prepared : exports) jobs.push_back(prepared.job(advance));
+  for (const ExportJob& job : jobs)
+    jobs.front().workers = std::min(jobs.front().workers, job.workers);
+  return export_parts(jobs);
+}
+
+Result<std::vector<ExportSummary>> write_folders(std::vector<OpenExport> exports,
+                                                 const ProgressCallback& progress) {
+  MOEC_ASSIGN(auto prepared,
+              advance_each<PreparedExport>(
+                  std::move(exports), [](OpenExport&& open) { return std::move(open).prepare(); }));
+  MOEC_ASSIGN(std::vector<ExportedParts> parts, export_parts(prepared, progress));
+  auto next = parts.begin();
+  MOEC_ASSIGN(auto finished,
+              advance_each<WrittenExport>(std::move(prepared), [&](PreparedExport&& written) {
+                return std::move(written).finish(std::move(*next++));
+              }));
+  return remove_journals(std::move(finished));
+}
+
+TargetExports::TargetExports(std::vector<OpenExport> exports, std::optional<FolderLock> common,
+                             const ProgressCallback& progress)
+    : exports_(std::move(exports)), common_(std::move(common)), progress_(progress) {
+  for (const OpenExport& open : exports_) folders_.push_back(open.folder());
+}
+
+Result<TargetExports> TargetExports::open(std::span<const ExportOptions> targets) {
+  MOEC_ASSIGN(std::vector<PlannedExport> planned, plan_targets(targets));
+  MOEC_ASSIGN(std::optional<FolderLock> common, lock_common_folder(targets));
+  MOEC_ASSIGN(auto locked, advance_each<LockedExport>(std::move(planned), &LockedExport::lock));
+  if (targets.size() == 1) MOEC_TRY(check_not_common(targets.front().output.folder));
+  MOEC_ASSIGN(std::vector<OpenExport> exports, open_exports(std::move(locked)));
+  return TargetExports(std::move(exports), std::move(common), targets.front().callbacks.progress);
+}
+
+Result<std::vector<ExportSummary>> TargetExports::run() && {
+  auto summaries = write_folders(std::move(exports_), progress_);
+  if (!summaries)
+    for (const auto& folder : folders_) folder->note_unfinished(summaries.error());
+  return summaries;
+}
 
 bool has_graphs(const ExportOptions& options) {
   return format_of(options.compile.passes.target.format).shape == FormatShape::graphs;

@@ -4,18 +4,43 @@
 
 #include "backends/files/sync_tree.h"
 #include "backends/formats/format.h"
+#include "backends/manifest/file_names.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
 #include "backends/output/files_in_place.h"
+#include "backends/output/out_folder.h"
 #include "backends/runtime/text/text_windows.h"
+#include "frontends/compile/compile_shard.h"
 #include "frontends/export/ane_book.h"
-#include "frontends/export/export_files.h"
+#include "frontends/export/export_options.h"
 #include "frontends/export/report.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/process_memory.h"
+#include "ir/model/plan.h"
 
 namespace moec {
+
 namespace {
+
+// The names of all files that an export may write in its folder.
+
+// Manifest, report, tables, the files of every shard, and those of kCarriedFiles that the
+// checkpoint has.
+OutFiles files_to_write(const ExportOptions& options, const Plan& plan, const OutNames& names) {
+  OutFiles files = {std::string(kManifestJson), std::string(kManifestBin), kReportFile};
+  for (std::string& name : names.top_level())
+    if (name != names.rope || plan.model.attention.rope.style != RopeStyle::none)
+      files.insert(std::move(name));
+  for (std::string& name : carried_names(source_folder(options.source.path)))
+    files.insert(std::move(name));
+  const Format& format = format_of(options.compile.passes.target.format);
+  const FormatOptions choices{{}, options.compile.coreml};
+  for (size_t i = 0; i < plan.shards.size(); ++i)
+    for (std::string& name :
+         format.file_names(names.stem_prefix + plan.shards[i].stem, graph_keys(plan, i), choices))
+      files.insert(std::move(name));
+  return files;
+}
 
 size_t count_parts(const Plan& plan) {
   const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;

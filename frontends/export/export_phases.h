@@ -7,7 +7,7 @@
 //   WrittenExport  all parts, the report and the manifest are in place; the journal remains
 //
 // Each step consumes the phase before it, so that steps in a wrong order do not compile. The order
-// of the steps of several targets is that of TargetExports (target_exports.h). An export refers to
+// of the steps of several targets is that of TargetExports (export_model.cc). An export refers to
 // its ExportOptions, which must outlive it.
 #pragma once
 
@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "frontends/export/export_job.h"
-#include "frontends/export/export_parts.h"
 #include "frontends/export/export_plan.h"
 #include "frontends/export/export_summary.h"
+#include "frontends/export/export_tables.h"
 #include "frontends/export/open_folder.h"
 
 namespace moec {

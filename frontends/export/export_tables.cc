@@ -13,6 +13,7 @@
 #include "models/tensors/seeded_weights.h"
 
 namespace moec {
+
 namespace {
 
 // Writes a table, and adds the tensors that it is made of to `emitted`.
@@ -145,6 +146,15 @@ Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> job
       MOEC_ASSIGN(tables[target].rope, export_rope(jobs[target], tables[target].notes));
     }
   return tables;
+}
+
+Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs) {
+  MOEC_ASSIGN(std::vector<ExportedTables> tables, export_tables(jobs));
+  MOEC_ASSIGN(std::vector<std::vector<ExportedShard>> shards, export_shards(jobs));
+  std::vector<ExportedParts> parts;
+  for (size_t target = 0; target < jobs.size(); ++target)
+    parts.push_back({std::move(tables[target]), std::move(shards[target])});
+  return parts;
 }
 
 }  // namespace moec

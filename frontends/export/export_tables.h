@@ -9,6 +9,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "frontends/export/export_job.h"
+#include "frontends/export/export_shards.h"
 
 namespace moec {
 
@@ -24,5 +25,17 @@ struct ExportedTables {
 // over the checkpoint. The result is parallel to `jobs`. Errors: those of writing and of the
 // reader and of weight_values.h, export.interrupted, emit.folder_gone.
 Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> jobs);
+
+// All parts of an export: its tables and its shards.
+
+// The parts of one target.
+struct ExportedParts {
+  ExportedTables tables;
+  std::vector<ExportedShard> shards;  // in plan order
+};
+
+// Writes the parts of every target, or takes them over from an earlier run. The result is parallel
+// to `jobs`. Errors: those of export_tables() and export_shards().
+Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs);
 
 }  // namespace moec

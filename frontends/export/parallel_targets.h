@@ -2,6 +2,8 @@
 // read.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -17,5 +19,11 @@ namespace moec {
 void run_targets_in_parallel(std::span<const ExportJob> jobs,
                              std::vector<std::vector<WeightView>> views,
                              const std::function<void(size_t target, const ExportJob& job)>& work);
+
+// How many shards an export compiles at the same time if the user does not say.
+
+// At least 1, at most 4: as many as the memory of the export, shared by `targets` targets, gives
+// enough room for reading at the disk's speed. `plan_bytes` and `job_bytes` as for export_reader().
+int default_jobs(uint64_t memory_bytes, size_t targets, uint64_t plan_bytes, uint64_t job_bytes);
 
 }  // namespace moec

@@ -9,7 +9,7 @@
 #include "backends/output/out_folder.h"
 #include "backends/weights/calibration/load_variation.h"
 #include "frontends/compile/cuts_json.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -2,13 +2,29 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "backends/reference/reference.h"
 #include "frontends/measure/analysis_text.h"
-#include "frontends/measure/imatrix_sums.h"
 
 namespace moec {
+
+// Sums of squares of what the matrices of experts are applied to, as importance matrices hold them.
+
+// Sums over the tokens of each expert, [experts][columns].
+struct ImatrixSums {
+  std::vector<std::vector<float>> input;  // of the gate and up matrices
+  std::vector<std::vector<float>> inner;  // of the down matrix
+
+  explicit ImatrixSums(int64_t experts)
+      : input(static_cast<size_t>(experts)), inner(static_cast<size_t>(experts)) {}
+};
+
+// Adds the squares of a row of values to the sums of its columns, which begin empty.
+void add_squares(std::vector<float>& sums, std::span<const float> row);
 
 // A token, numbered through all windows, chose an expert.
 struct ExpertChoice {

@@ -13,7 +13,7 @@ namespace moec {
 namespace {
 
 // The output of a step that is passed by is what it would add its experts to.
-void pass_by(const manifest::Step& step, Chunk& chunk) {
+void skip_experts(const manifest::Step& step, Chunk& chunk) {
   const std::string* from = nullptr;
   for (const InputBinding& binding : step.inputs)
     if (binding.port == step.skip_from) from = &binding.edge;
@@ -40,7 +40,7 @@ class RoutedRunner {
       const manifest::Shard& shard = *manifest_.find_shard(step.shard);
       if (steps_ == RoutedSteps::trunk && is_head(shard.kind)) continue;
       if (steps_ == RoutedSteps::trunk && is_expert_step(manifest_, step)) {
-        pass_by(step, chunk);
+        skip_experts(step, chunk);
         continue;
       }
       const int64_t skipped = session_.skipped_steps();

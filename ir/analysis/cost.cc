@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/graph/attention_operands.h"
+#include "ir/graph/composite_operands.h"
 
 namespace moec {
 namespace {

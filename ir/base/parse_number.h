@@ -5,7 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 
@@ -43,6 +47,39 @@ inline std::optional<int64_t> parse_whole(std::string_view text) {
 inline std::optional<int64_t> parse_count(std::string_view text) {
   const auto value = parse_whole(text);
   return value != 0 ? value : std::nullopt;
+}
+
+// Amounts of memory as people write them.
+
+// Bytes of "17179869184", "16GiB" or "25.8 GB": a finite number above 0 with a decimal unit (kB,
+// MB, GB, TB), a binary unit (KiB, MiB, GiB, TiB) or none. Nothing if the text has another form, or
+// if the amount is below 1 byte or above 10^18 bytes.
+std::optional<int64_t> parse_bytes(std::string_view text);
+
+// Numbers, ranges of them and lists of parts in the texts of flags.
+
+struct NumberRange {
+  int64_t first = 0, last = 0;  // both included
+};
+
+// Without the spaces around it.
+std::string_view trim_spaces(std::string_view text);
+
+// "3" or "0-7", of numbers from 0 on that ascend.
+std::optional<NumberRange> parse_range(std::string_view text);
+
+// "0-7,9" of ascending numbers.
+std::string ranges_text(const std::vector<int64_t>& numbers);
+
+// Calls visit(part) for each part of the text between separators, up to the first error.
+template <class Visit>
+Status for_each_part(std::string_view text, std::string_view separators, Visit visit) {
+  for (;;) {
+    const size_t end = text.find_first_of(separators);
+    MOEC_TRY(visit(text.substr(0, end)));
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace moec

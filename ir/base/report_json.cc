@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "ir/base/json_output.h"
-
 namespace moec {
 
 using nlohmann::ordered_json;
@@ -80,6 +78,15 @@ ordered_json failure_json(const Diagnostics& diagnostics) {
 
 std::string failure_json_text(const Diagnostics& diagnostics) {
   return json_text(failure_json(diagnostics)) + "\n";
+}
+
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  // By default, dump() throws at text that is not UTF-8.
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string json_string(std::string_view text) {
+  return json_text(nlohmann::ordered_json(std::string(text)), -1);
 }
 
 }  // namespace moec

@@ -38,4 +38,13 @@ nlohmann::ordered_json failure_json(const Diagnostics& diagnostics);
 // The same as text, with a final newline.
 std::string failure_json_text(const Diagnostics& diagnostics);
 
+// Writes JSON for the tools that read the output of moec.
+
+// The text of a value, without a final newline; `indent` -1 gives a single line. Paths, tensor
+// names and arguments may contain any bytes, but JSON is UTF-8: invalid bytes become U+FFFD.
+std::string json_text(const nlohmann::ordered_json& value, int indent = 2);
+
+// A string with its quotes and escapes, for files that are written by hand.
+std::string json_string(std::string_view text);
+
 }  // namespace moec

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "ir/base/number_ranges.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "ir/base/json_fields.h"
-#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "ir/base/number_ranges.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {

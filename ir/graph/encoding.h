@@ -28,7 +28,7 @@ struct AffineEncoding {
   int64_t bits = 8;
   Dims block;               // divides each axis of the weight but the last
   bool zero_point = false;  // else zero = 0
-  // The codes and scales are those that the weight's view decodes (ir/graph/stored_codes.h), not
+  // The codes and scales are those that the weight's view decodes (ir/graph/weight_form.h), not
   // chosen for its values. Such a weight has no zeros.
   bool copied = false;
   bool operator==(const AffineEncoding&) const = default;

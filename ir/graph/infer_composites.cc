@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ir/graph/attention_operands.h"
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/infer_op.h"
 
 namespace moec::inference {

@@ -1,5 +1,5 @@
 #include "ir/graph/infer_op.h"
-#include "ir/graph/permutation.h"
+#include "ir/graph/type.h"
 
 namespace moec::inference {
 // ---- Along one axis ----------------------------------------------------------------------------

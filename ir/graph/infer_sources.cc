@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "ir/graph/infer_op.h"
-#include "ir/graph/stored_codes.h"
+#include "ir/graph/weight_form.h"
 
 namespace moec::inference {
 // ---- Sources -----------------------------------------------------------------------------------

@@ -15,11 +15,26 @@
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/encoding.h"
-#include "ir/graph/form.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
 
 namespace moec {
+
+// The form of a shard states which ops it may hold. Each pass declares the form that it takes and
+// the one that it returns, so the order of passes can be checked: model → lowered → static →
+// placed.
+//   model    as a shard builder wrote it, with composites
+//   lowered  without composites; projections are still `linear`
+//   static   only conv, matmul, elementwise, reduce, softmax, top-k, weights and shape ops remain
+//   placed   static, and every op has been accepted by the target's rules
+
+enum class Form : uint8_t { model, lowered, static_ops, placed };
+
+constexpr auto enum_names(Form) {
+  return name_table<Form>({"model", "lowered", "static", "placed"});
+}
+constexpr std::string_view form_name(Form form) { return enum_name(form); }
+constexpr std::optional<Form> parse_form(std::string_view name) { return parse_enum<Form>(name); }
 
 // ---- Attribute enums ---------------------------------------------------------------------------
 // Each has its text names, enum_names(E): see ir/base/enum_table.h.
@@ -203,7 +218,7 @@ constexpr auto enum_names(ReduceFn) {
   template <class Self, class F> \
   static void each_field(Self&, F&&) {}
 
-// Grouped-query attention between the projections. ir/graph/attention_operands.h names the
+// Grouped-query attention between the projections. ir/graph/composite_operands.h names the
 // operands.
 //   operands: q [T, heads*head_dim], k [T, kv_heads*head_dim], v [T, kv_heads*v_dim] as token
 //             tensors; v_dim may be any;

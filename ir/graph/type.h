@@ -1,6 +1,7 @@
 // Value types: an element type, a layout, and up to five fixed positive sizes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/base/at.h"
 #include "ir/base/enum_table.h"
 
 namespace moec {
@@ -91,5 +93,20 @@ int64_t tokens_of(const Type& type);
 Dims channel_vector_dims(Layout layout, int64_t channels);
 // Whether sizes can have this layout: rank 2 for rows, [1, C, T, 1] or [1, C, 1, T] for the others.
 bool fits_layout(const Dims& dims, Layout layout);
+
+// Lists of axes, as `transpose` and the view step `permute` hold them.
+
+// Whether the list is 0, 1, 2, …
+inline bool is_identity(const std::vector<int64_t>& axes) {
+  for (int64_t i = 0; i < std::ssize(axes); ++i)
+    if (at(axes, i) != i) return false;
+  return true;
+}
+
+// Whether the list holds each of the axes 0 … rank - 1 once.
+inline bool is_permutation(std::vector<int64_t> axes, int64_t rank) {
+  std::sort(axes.begin(), axes.end());
+  return std::ssize(axes) == rank && is_identity(axes);
+}
 
 }  // namespace moec

@@ -13,7 +13,7 @@
 //   int4-lut:tensor  one table for the whole weight
 //   q8_0, q4_0, mxfp4   blocks of 32 inputs of a row with their scale beside them, as GGUF files
 //                    have them (ir/graph/block_type.h)
-//   copy             the codes and scales of a checkpoint that has them (ir/graph/stored_codes.h);
+//   copy             the codes and scales of a checkpoint that has them (ir/graph/weight_form.h);
 //                    weights that it stores as numbers stay float
 #pragma once
 
@@ -31,6 +31,23 @@
 #include "ir/graph/type.h"
 
 namespace moec {
+
+// Codes that a checkpoint stores: what `--weights copy` passes through.
+
+// value = code × scale.
+struct StoredCodes {
+  WeightView codes;         // f32: integers from -8 to 7, with the sizes of the weight
+  WeightView scales;        // f32: one for each block
+  AffineEncoding encoding;  // copied
+};
+
+// The codes and scales that a view decodes, where they are integers of 4 bits with a scale for each
+// block, and all further steps move whole blocks: slices, permutations, reshapes that only add or
+// remove sizes of 1, joins, and a cast to the element type of the view. Nothing for other views.
+std::optional<StoredCodes> stored_codes(const WeightView& view);
+
+// Whether the view decodes codes or numbers of 8 bits of any kind.
+bool decodes_stored(const WeightView& view);
 
 struct FloatForm {
   std::optional<DType> dtype;  // that the shards must have; none: any

@@ -5,7 +5,7 @@
 
 #include "ir/base/at.h"
 #include "ir/base/splitmix64.h"
-#include "ir/graph/permutation.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 namespace {

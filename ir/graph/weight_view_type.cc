@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ir/graph/ops.h"
-#include "ir/graph/permutation.h"
+#include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
 
 namespace moec {

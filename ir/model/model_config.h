@@ -94,7 +94,7 @@ struct LatentConfig {
   bool operator==(const LatentConfig&) const = default;
 };
 
-// Attention whose projections are mixed over time (models/shards/convolved_attention.h): so many
+// Attention whose projections are mixed over time (models/shards/build_attention.cc): so many
 // tokens, the last one included, that each convolution sees.
 struct ConvolvedConfig {
   int64_t channel_taps = 0;  // of the one over each channel
@@ -105,7 +105,7 @@ struct ConvolvedConfig {
 };
 
 // What mixes the tokens of a layer. All but attention take them one after another, and keep a state
-// of fixed size in the place of a cache (models/shards/recurrent_mixer.h).
+// of fixed size in the place of a cache (models/shards/decaying_mixer.h).
 //   short_conv   a gated convolution over each channel
 //   gated_delta  a convolution, then a matrix for each head that decays and is corrected by each
 //                token (the gated delta rule)
@@ -174,11 +174,11 @@ constexpr auto enum_names(GateUpOrder) {
 
 struct MoeConfig {
   int64_t experts = 0, expert_ff = 0;
-  int64_t latent = 0;        // what routed experts read and write (models/shards/expert_latent.h)
+  int64_t latent = 0;        // what routed experts read and write (models/shards/expert_views.h)
   Router routing;            // score, top_k, renorm, scale, groups
   bool router_bias = false;  // of the router's linear map
   int64_t router_hidden =
-      0;  // width of the router's MLP (models/shards/router_mlp.h); 0: a linear map
+      0;  // width of the router's MLP (models/shards/router_views.h); 0: a linear map
   // A linear map of the residual stream by a norm of its own: its rms times a vector times
   // hidden^-1/2. The routing weights are multiplied by a number of each expert.
   bool router_normed = false;

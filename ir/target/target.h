@@ -3,18 +3,41 @@
 // ir/target/target_rules.h finds the rules that a shard breaks.
 #pragma once
 
+#include <bitset>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
-#include "ir/graph/op_set.h"
+#include "ir/graph/ops.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_form.h"
 #include "ir/model/plan.h"
 
 namespace moec {
+
+// Sets of ops, named as in the text form.
+
+class OpSet {
+ public:
+  // The op of a mnemonic ("add"), or all ops of a kind ("binary"); nothing for other names.
+  static std::optional<OpSet> named(std::string_view name);
+
+  OpSet& operator|=(const OpSet& other) { return bits_ |= other.bits_, *this; }
+  bool contains(const OpData& data) const { return bits_[position(data)]; }
+  bool empty() const { return bits_.none(); }
+  bool operator==(const OpSet&) const = default;
+
+  // The number of an op's mnemonic, below kPositions.
+  static size_t position(const OpData& data);
+  static constexpr size_t kFunctions = 16;  // enough for the functions of each kind
+  static constexpr size_t kPositions = kOpKinds * kFunctions;
+
+ private:
+  std::bitset<kPositions> bits_;
+};
 
 enum class ProjectionForm : uint8_t { conv, matmul };
 constexpr auto enum_names(ProjectionForm) { return name_table<ProjectionForm>({"conv", "matmul"}); }

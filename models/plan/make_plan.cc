@@ -1,15 +1,61 @@
 #include "models/plan/make_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "ir/target/target.h"
+#include "ir/target/weight_support.h"
+#include "models/plan/cut_shards.h"
 #include "models/plan/first_layers.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/plan_model.h"
-#include "models/plan/resolve_build.h"
 
 namespace moec {
+
+namespace {
+
+// Completes the build options that depend on the model.
+
+// The cache of each layer grows with the context, and so do masks. Longer contexts are a choice of
+// the user's.
+static constexpr int64_t kDefaultContext = 2048;
+
+// `kv` is the value of --kv, empty without the flag. Error export.flags: the flag is given, and the
+// model keeps no cache.
+Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
+  if (kv.empty() || model.keeps_cache()) return {};
+  return fail("export.flags",
+              fmt::format("--kv {}: {} keeps no cache, because it reads a text as a whole", kv,
+                          model.family),
+              "Leave --kv out.");
+}
+
+// The same for --mla and models without latent attention.
+Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
+  if (mla.empty() || model.attention.latent) return {};
+  return fail("export.flags",
+              fmt::format("--mla {}: {} has no latent attention", mla, model.family),
+              "Leave --mla out.");
+}
+
+// Sets the context where it is 0 (the model's positions, at most 2048), the form and pages of the
+// cache, the slices of the head and the groups of experts. Returns the reasons for the cuts.
+// Errors: those of check_weight_policy(), check_copied_codes(), fit_to_target() and cut_shards().
+Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
+                                            const CutOptions& cuts, BuildOptions& build) {
+  if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
+  MOEC_TRY(check_weight_policy(build.weights, std::ssize(model.layers), build.dtype));
+  MOEC_TRY(check_copied_codes(target, build.weights, model.stored));
+  MOEC_TRY(fit_to_target(model, target, build));
+  return cut_shards(model, cuts, build);
+}
+
+}  // namespace
 
 // Which weights are codes is seen from the tensors of a checkpoint. Tensors that a config alone
 // declares lie in a file without a path.

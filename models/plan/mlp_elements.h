@@ -32,7 +32,7 @@ struct MoeElements {
 // All 0 for a model without such layers.
 MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build);
 // What a router has beyond the weights that the builders give it: in f16, unless it is wide, the
-// pass lower_router adds a projection (passes/logit_halves.h).
+// pass lower_router adds a projection (passes/halves.h).
 int64_t added_router_elements(const ModelConfig& model, const BuildOptions& build);
 
 // Of a dense layer.

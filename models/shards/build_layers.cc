@@ -4,8 +4,8 @@
 
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
+#include "ir/graph/builder.h"
 #include "ir/graph/port_names.h"
-#include "ir/graph/splice.h"
 #include "models/shards/layer_ports.h"
 #include "models/shards/shard_scope.h"
 

@@ -1,4 +1,4 @@
-// What the mixers share that correct their state by the delta rule (recurrent_mixer.h): keys of
+// What the mixers share that correct their state by the delta rule (decaying_mixer.h): keys of
 // length 1, the correction of a step of several tokens, and the norm of each head.
 #pragma once
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/formats/coreml/open_package.h"
+#include "backends/formats/coreml/package.h"
 #include "ir/base/invariant.h"
 #include "tests/fuzz/scratch_folder.h"
 

@@ -8,11 +8,10 @@
 
 #include "backends/emit/metadata_keys.h"
 #include "backends/formats/coreml/blob_file.h"
-#include "backends/formats/coreml/function_names.h"
 #include "backends/formats/coreml/mil_values.h"
+#include "backends/formats/coreml/ports.h"
 #include "backends/formats/coreml/read_mil_codes.h"
 #include "backends/formats/coreml/read_mil_ops.h"
-#include "backends/formats/coreml/source_reader.h"
 #include "ir/graph/infer.h"
 #include "ir/verify/verify.h"
 

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "backends/files/digest.h"
 #include "backends/files/sync_tree.h"
+#include "ir/base/json.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
+
 namespace {
 
 // A UUID that is made from the path, so that the same export gives the same bytes. coremltools
@@ -97,6 +101,93 @@ Status Package::publish() {
   MOEC_TRY(replace());
   leaf_.clear();
   return sync_folder(parent_.path());
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kLargestManifest = 1 << 20;
+constexpr std::string_view kModelItem = "com.apple.CoreML/model.mlmodel";
+constexpr std::string_view kWeightsItem = "com.apple.CoreML/weights";
+
+tl::unexpected<Diagnostics> wrong_package(std::string cause, const std::string& manifest) {
+  return fail("coreml.package", std::move(cause), "export the model again", {.file = manifest});
+}
+
+Result<JsonValue> read_manifest(const std::string& path) {
+  const auto text = read_text_file(path, kLargestManifest);
+  if (!text || text->empty())
+    return wrong_package("a package has a file Manifest.json of at most 1 MiB", path);
+  Result<JsonValue> json = parse_json(*text, {.file = path});
+  if (!json) return wrong_package("Manifest.json is not JSON: " + json.error().front().cause, path);
+  return json;
+}
+
+const std::string* text_in(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = object.find(key);
+  return value ? value->string() : nullptr;
+}
+
+Status check_item(const std::string& folder, const JsonValue& item, const std::string& manifest) {
+  for (std::string_view key : {"path", "name", "author", "description"})
+    if (!text_in(item, key))
+      return wrong_package(fmt::format("an item has no text \"{}\"", key), manifest);
+  const std::string& path = *text_in(item, "path");
+  if (path != kModelItem && path != kWeightsItem)
+    return wrong_package("an item that is neither the model nor its weights: " + printable(path),
+                         manifest);
+  std::error_code error;
+  const fs::path place = fs::path(folder) / "Data" / path;
+  const bool there =
+      path == kModelItem ? fs::is_regular_file(place, error) : fs::is_directory(place, error);
+  return there ? Status() : wrong_package(fmt::format("{} is not in the package", path), manifest);
+}
+
+Status check_package(const std::string& folder) {
+  const std::string path = (fs::path(folder) / "Manifest.json").string();
+  MOEC_ASSIGN(const JsonValue manifest, read_manifest(path));
+  const std::string* version = text_in(manifest, "fileFormatVersion");
+  if (!version || *version != "1.0.0")
+    return wrong_package("fileFormatVersion must be \"1.0.0\"", path);
+  const JsonValue* items = manifest.find("itemInfoEntries");
+  if (!items || !items->object()) return wrong_package("itemInfoEntries must be an object", path);
+  for (const JsonMember& item : *items->object()) MOEC_TRY(check_item(folder, item.value, path));
+  const std::string* root = text_in(manifest, "rootModelIdentifier");
+  const JsonValue* model = root ? items->find(*root) : nullptr;
+  if (!model || *text_in(*model, "path") != kModelItem)
+    return wrong_package("rootModelIdentifier does not name the item of the model", path);
+  bool has_weights_item = false;
+  for (const JsonMember& item : *items->object())
+    has_weights_item |= *text_in(item.value, "path") == kWeightsItem;
+  std::error_code error;
+  if (!has_weights_item && fs::exists(fs::path(folder) / "Data" / kWeightsItem, error))
+    return wrong_package("the weights are in the package, but no item names them", path);
+  return {};
+}
+
+// The package that contains a model.mlmodel, or nothing.
+std::string package_of(const fs::path& model) {
+  const fs::path data = model.parent_path().parent_path();
+  const bool inside = (data.filename() / model.parent_path().filename() / model.filename()) ==
+                      fs::path("Data") / kModelItem;
+  return inside ? (data.parent_path().empty() ? "." : data.parent_path().string()) : "";
+}
+
+}  // namespace
+
+Result<std::string> find_model(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    MOEC_TRY(check_package(path));
+    return (fs::path(path) / "Data" / kModelItem).string();
+  }
+  if (!fs::is_regular_file(path, error))
+    return fail("coreml.open", fmt::format("{} does not exist", path),
+                "give the path of a .mlpackage or of the model.mlmodel in it", {.file = path});
+  if (const std::string package = package_of(path); !package.empty())
+    MOEC_TRY(check_package(package));
+  return path;
 }
 
 }  // namespace moec

@@ -54,4 +54,11 @@ class Package {
   std::string leaf_;  // its name there; empty when published or moved from
 };
 
+// The folders and files of a .mlpackage.
+
+// Where the model of a package lies: FOLDER/Data/com.apple.CoreML/model.mlmodel, as Manifest.json
+// says. `path` is the package's folder, or the model in it, or a model that stands alone. Errors:
+// coreml.open, coreml.package (a manifest that does not fit the folder).
+Result<std::string> find_model(const std::string& path);
+
 }  // namespace moec

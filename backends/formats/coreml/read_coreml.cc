@@ -2,20 +2,56 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <mlmodel.pb.h>
 
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "backends/formats/coreml/function_reader.h"
-#include "backends/formats/coreml/open_package.h"
-#include "backends/formats/coreml/unknown_fields.h"
+#include "backends/formats/coreml/package.h"
 #include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
+
 namespace {
+
+// Finds parts of the format that mlmodel.proto leaves out, so that they are refused and not
+// ignored.
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+std::string find_in(const Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const auto& unknown = reflection.GetUnknownFields(message);
+  if (!unknown.empty())
+    return fmt::format("field {} of {}", unknown.field(0).number(),
+                       message.GetDescriptor()->name());
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (field->full_name() == "moec.mlmodel.Program.attributes") continue;
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      std::string found =
+          find_in(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
+                                       : reflection.GetMessage(message, field));
+      if (!found.empty()) return found;
+    }
+  }
+  return {};
+}
+
+// "field 21 of ArrayFeatureType" for one field of the model that mlmodel.proto does not have; empty
+// when there is none. The program's own attributes, which say how it was made, are skipped.
+std::string unknown_field(const mlmodel::Model& model) { return find_in(model); }
 
 namespace fs = std::filesystem;
 

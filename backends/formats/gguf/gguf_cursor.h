@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "backends/formats/gguf/gguf_format.h"
 #include "ir/base/diagnostics.h"
 #include "ir/base/regular_file.h"
-#include "ir/graph/gguf_format.h"
 
 namespace moec {
 

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "backends/formats/gguf/gguf_format.h"
 #include "ir/base/diagnostics.h"
-#include "ir/graph/gguf_format.h"
 
 namespace moec {
 

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/formats/gguf/gguf_format.h"
 #include "ir/base/diagnostics.h"
-#include "ir/graph/gguf_format.h"
 
 namespace moec {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

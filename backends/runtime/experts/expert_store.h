@@ -20,7 +20,6 @@
 #include "backends/runtime/experts/expert_loader.h"
 #include "backends/runtime/experts/expert_options.h"
 #include "backends/runtime/experts/expert_places.h"
-#include "backends/runtime/experts/expert_units.h"
 #include "backends/runtime/experts/prepacked_file.h"
 #include "backends/runtime/experts/slot_arena.h"
 #include "backends/weights/views/weight_pager.h"
@@ -103,13 +102,13 @@ class ExpertStore : public WeightPager {
   double choose(Layer& layer, const Rows& weights);
   void count(Layer& layer);
   void watch(const Layer& layer, int64_t tokens, int64_t hits);
-  Status meet_misses(Layer& layer, Rows& weights);
+  Status resolve_misses(Layer& layer, Rows& weights);
   void skip(Layer& layer, const std::vector<size_t>& skipped, Rows& weights);
   void read_ahead(Layer& layer);
   bool start_read(Layer& layer, Expert& expert, bool needed);
   void read(Layer& layer, Expert& expert, size_t slot);
   std::optional<size_t> take_slot(Layer& layer, bool needed);
-  std::optional<ExpertId> leaving(Layer& layer, bool needed);
+  std::optional<ExpertId> victim(Layer& layer, bool needed);
   std::vector<StretchRead> place(Layer& layer, Expert& expert, size_t slot);
   void note_read(Expert& expert, Status status);
   bool is_reading(const Layer& layer) const;

@@ -48,7 +48,7 @@ Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
   const int64_t hits = counts_.hits;
   count(*slots);
   watch(*slots, weights.count(), counts_.hits - hits);
-  MOEC_TRY(meet_misses(*slots, weights));
+  MOEC_TRY(resolve_misses(*slots, weights));
   if (options_.reads != ExpertReads::serial) read_ahead(*slots);
   return {};
 }
@@ -117,7 +117,7 @@ void ExpertStore::watch(const Layer& layer, int64_t tokens, int64_t hits) {
 }
 
 // What OnMiss says of missing experts for which no slot is free.
-Status ExpertStore::meet_misses(Layer& layer, Rows& weights) {
+Status ExpertStore::resolve_misses(Layer& layer, Rows& weights) {
   if (options_.on_miss == OnMiss::load) return {};
   auto free = std::ssize(layer.free);
   std::vector<size_t> skipped;
@@ -188,7 +188,7 @@ std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
     layer.free.pop_back();
     return slot;
   }
-  const auto key = leaving(layer, needed);
+  const auto key = victim(layer, needed);
   if (!key) return std::nullopt;
   for (const size_t i : layer.experts)
     if (experts_[i].key == *key) {
@@ -200,7 +200,7 @@ std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
 
 // The expert that leaves for another one: of those that the step does not need any more; else,
 // if it cannot go on otherwise, the one that it needs last.
-std::optional<ExpertId> ExpertStore::leaving(Layer& layer, bool needed) {
+std::optional<ExpertId> ExpertStore::victim(Layer& layer, bool needed) {
   ExpertPolicy& policy = *layer.policy;
   const auto protect_all = [&](auto stays) {
     policy.begin_step(policy.step());

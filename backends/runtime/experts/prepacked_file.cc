@@ -12,8 +12,8 @@
 #include "backends/files/digest.h"
 #include "ir/base/at.h"
 #include "ir/base/json_fields.h"
-#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -21,7 +21,7 @@ const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::s
   MOEC_CHECK(false, "the manifest was checked, yet port {} is absent", name);
 }
 
-Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, LentCaches& lent) {
+Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, BorrowedCaches& lent) {
   const bool in_pages = port.dims[0] > 1;
   return in_pages ? cache_tensor(port, cache) : lent.lend(port, cache);
 }
@@ -78,7 +78,7 @@ double Session::Impl::masked_value() const {
 }
 
 Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
-                                    const Chunk& chunk, LentCaches& lent) {
+                                    const Chunk& chunk, BorrowedCaches& lent) {
   switch (binding.source) {
     case SourceKind::edge:
       return pack_rows(port, chunk.edges.at(binding.edge));
@@ -243,7 +243,7 @@ Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
                                                Chunk& chunk, const StepProbe& probe) {
   const std::vector<manifest::Port>& inputs = shard.widths[graph_of(shard, chunk)].inputs;
   NamedTensors by_port;
-  LentCaches lent(by_port);
+  BorrowedCaches lent(by_port);
   for (const InputBinding& binding : step.inputs) {
     const manifest::Port& port = find_port(inputs, binding.port);
     MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk, lent));

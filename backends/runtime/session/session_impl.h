@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/runtime/session/lent_caches.h"
+#include "backends/runtime/session/borrowed_caches.h"
 #include "backends/runtime/session/router_ahead.h"
 #include "backends/runtime/session/session.h"
 #include "backends/weights/views/weight_reader.h"
@@ -67,7 +67,7 @@ struct Session::Impl {
   Result<Rows> rope_rows(const Chunk& chunk, const InputBinding& binding);
   double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk,
-                       LentCaches& lent);
+                       BorrowedCaches& lent);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
   Status put_states(const manifest::Shard& shard, Executable& executable) const;

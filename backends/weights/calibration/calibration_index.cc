@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/base/json_fields.h"
-#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {

@@ -1,4 +1,4 @@
-// Codes and scales of a checkpoint, written as they are (ir/graph/stored_codes.h).
+// Codes and scales of a checkpoint, written as they are (ir/graph/weight_form.h).
 #pragma once
 
 #include "backends/weights/encode/code_writer.h"

@@ -9,7 +9,7 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include "backends/weights/views/payload_bits.h"
+#include "backends/weights/views/pack_bits.h"
 
 #define MOEC_AVX2 __attribute__((target("avx2,f16c")))
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/weights/views/convert_kernels.h"
-#include "backends/weights/views/payload_bits.h"
+#include "backends/weights/views/pack_bits.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/scalar.h"
 

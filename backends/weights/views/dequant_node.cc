@@ -1,9 +1,265 @@
 // The node that subtracts an offset from the elements of each block and multiplies them by a scale.
-#include "backends/weights/views/block_node.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <vector>
+
 #include "backends/weights/views/convert.h"
+#include "backends/weights/views/view_node.h"
+#include "ir/base/at.h"
 
 namespace moec {
+
 namespace {
+
+// A node whose elements have parameters block by block: a scale, an offset, a table. This is what
+// such nodes share: how blocks move when the node is sliced, permuted or reshaped, and how the
+// parameters of a region are read.
+
+class BlockNode : public ViewNode {
+ public:
+  // Element i of axis a belongs to block (i + phase[a]) / block[a]. The first axes of each
+  // parameter count the blocks; one more axis may hold what a block has several of.
+  struct Blocks {
+    Dims block, phase;
+  };
+
+  BlockNode(NodePtr child, std::vector<NodePtr> parameters, Blocks blocks);
+
+  Status read(const Region& region, const Destination& to, ReadContext& context) const override;
+  uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override;
+  bool reorders() const override { return child_->reorders(); }
+  NodePtr slice(const SliceStep& step) const override;
+  NodePtr permute(const PermuteStep& step) const override;
+  // Axes along which each element is a block of its own may be split and joined. An axis with
+  // blocks of several elements must stay as it is; only axes of size 1 may be added or dropped
+  // beside it.
+  NodePtr reshape(const Dims& dims) const override;
+
+ protected:
+  // Elements of the region that lie side by side along the last axis and belong to one block or,
+  // where blocks have one element along that axis, to a block each.
+  struct Run {
+    float* values = nullptr;
+    int64_t count = 0;
+    int64_t block = 0;      // of the first element, counted in the region's blocks
+    bool one_block = true;  // else element i belongs to block `block` + i
+  };
+  // Replaces the values of the run by the node's; `parameters` hold those of the region's blocks.
+  virtual Status apply(const Run& run, const std::vector<const float*>& parameters,
+                       StreamReport& report) const = 0;
+  // The same kind of node over other inputs.
+  virtual NodePtr with(NodePtr child, std::vector<NodePtr> parameters, Blocks blocks) const = 0;
+
+  // How many values each block has of a parameter.
+  int64_t per_block(size_t parameter) const;
+
+ private:
+  uint64_t blocks_in(const ViewNode& parameter) const;
+  std::optional<size_t> blocked_axis(const AxisGroup& group) const;
+  int64_t block_index(size_t axis, int64_t index) const;
+  Region blocks_of(const Region& region) const;
+  Region region_of(const Region& blocks, const ViewNode& parameter) const;
+  Status apply_rows(const Region& region, const Region& blocks,
+                    const std::vector<const float*>& parameters, float* values,
+                    StreamReport& report) const;
+  Status apply_row(const Region& region, int64_t block, const std::vector<const float*>& parameters,
+                   float* values, StreamReport& report) const;
+
+  NodePtr child_;
+  std::vector<NodePtr> parameters_;
+  Blocks blocks_;
+};
+
+// The bytes of an element before it is decoded; 0 if it needs no decoding.
+uint64_t raw_bytes(const ViewNode& node) {
+  return node.type().dtype == DType::f32 ? 0 : node.width();
+}
+
+uint64_t read_bytes(const ViewNode& node, uint64_t elements, const ReaderOptions& options) {
+  return elements * raw_bytes(node) + node.scratch_bytes(elements, options);
+}
+
+Status read_floats(const ViewNode& node, const Region& region, float* to, ReadContext& context) {
+  if (node.type().dtype == DType::f32)
+    return node.read_packed(region, reinterpret_cast<std::byte*>(to), context);
+  const auto count = static_cast<size_t>(elements_of(region));
+  auto raw = context.scratch.take(count * node.width());
+  MOEC_TRY(node.read_packed(region, raw.data(), context));
+  decode(node.type().dtype, raw.data(), count, to);
+  return {};
+}
+
+int64_t product(const Dims& dims, size_t begin, size_t end) {
+  int64_t result = 1;
+  for (size_t axis = begin; axis < end; ++axis) result *= dims[axis];
+  return result;
+}
+
+BlockNode::BlockNode(NodePtr child, std::vector<NodePtr> parameters, Blocks blocks)
+    : ViewNode({DType::f32, child->type().dims}),
+      child_(std::move(child)),
+      parameters_(std::move(parameters)),
+      blocks_(std::move(blocks)) {}
+
+Status BlockNode::read(const Region& region, const Destination& to, ReadContext& context) const {
+  const auto count = static_cast<size_t>(elements_of(region));
+  auto values = context.scratch.take(count * sizeof(float));
+  MOEC_TRY(read_floats(*child_, region, values.floats(), context));
+  const Region blocks = blocks_of(region);
+  std::list<Scratch::Buffer> buffers;
+  std::vector<const float*> parameters;
+  for (const NodePtr& parameter : parameters_) {
+    const Region held = region_of(blocks, *parameter);
+    buffers.emplace_back(context.scratch, static_cast<size_t>(elements_of(held)) * sizeof(float));
+    MOEC_TRY(read_floats(*parameter, held, buffers.back().floats(), context));
+    parameters.push_back(buffers.back().floats());
+  }
+  MOEC_TRY(apply_rows(region, blocks, parameters, values.floats(), context.report));
+  copy_strided(values.data(), to.data, scatter_walk(region, sizeof(float), to), sizeof(float));
+  return {};
+}
+
+uint64_t BlockNode::scratch_bytes(uint64_t elements, const ReaderOptions& options) const {
+  uint64_t held = elements * sizeof(float), reading = read_bytes(*child_, elements, options);
+  for (const NodePtr& parameter : parameters_) {
+    const auto all = static_cast<uint64_t>(parameter->type().elements());
+    const uint64_t count = std::min(elements * (all / blocks_in(*parameter)), all);
+    held += count * sizeof(float);
+    reading = std::max(reading, read_bytes(*parameter, count, options));
+  }
+  return held + reading;
+}
+
+NodePtr BlockNode::slice(const SliceStep& step) const {
+  const auto axis = static_cast<size_t>(step.axis);
+  const int64_t begin = blocks_.phase[axis] + step.begin, last = begin + step.size - 1;
+  const int64_t extent = blocks_.block[axis], first_block = begin / extent;
+  Blocks blocks = blocks_;
+  blocks.phase[axis] = begin % extent;
+  std::vector<NodePtr> parameters;
+  for (const NodePtr& parameter : parameters_)
+    parameters.push_back(
+        parameter->slice({step.axis, first_block, last / extent - first_block + 1}));
+  return with(child_->slice(step), std::move(parameters), std::move(blocks));
+}
+
+NodePtr BlockNode::permute(const PermuteStep& step) const {
+  Blocks blocks;
+  for (int64_t axis : step.axes) {
+    blocks.block.push_back(at(blocks_.block, axis));
+    blocks.phase.push_back(at(blocks_.phase, axis));
+  }
+  std::vector<NodePtr> parameters;
+  for (const NodePtr& parameter : parameters_) {
+    PermuteStep all = step;
+    for (int64_t axis = std::ssize(step.axes); axis < parameter->type().rank(); ++axis)
+      all.axes.push_back(axis);
+    parameters.push_back(parameter->permute(all));
+  }
+  return with(child_->permute(step), std::move(parameters), std::move(blocks));
+}
+
+NodePtr BlockNode::reshape(const Dims& dims) const {
+  Blocks blocks{Dims(dims.size(), 1), Dims(dims.size(), 0)};
+  Dims counts = dims;
+  for (const AxisGroup& group : axis_groups(type().dims, dims)) {
+    const std::optional<size_t> blocked = blocked_axis(group);
+    if (!blocked) continue;
+    const int64_t size = type().dims[*blocked];
+    size_t axis = group.new_begin;
+    while (axis < group.new_end && dims[axis] != size) ++axis;
+    if (axis == group.new_end || product(type().dims, group.old_begin, group.old_end) != size)
+      return nullptr;
+    blocks.block[axis] = blocks_.block[*blocked];
+    blocks.phase[axis] = blocks_.phase[*blocked];
+    counts[axis] = block_index(*blocked, size - 1) + 1;
+  }
+  std::vector<NodePtr> parameters;
+  for (const NodePtr& parameter : parameters_) {
+    Dims held = counts;
+    const Dims& old = parameter->type().dims;
+    held.insert(held.end(), old.begin() + type().rank(), old.end());
+    parameters.push_back(reshape_node(parameter, held));
+  }
+  return with(reshape_node(child_, dims), std::move(parameters), std::move(blocks));
+}
+
+int64_t BlockNode::per_block(size_t parameter) const {
+  const Dims& dims = parameters_[parameter]->type().dims;
+  return product(dims, type().dims.size(), dims.size());
+}
+
+uint64_t BlockNode::blocks_in(const ViewNode& parameter) const {
+  return static_cast<uint64_t>(product(parameter.type().dims, 0, type().dims.size()));
+}
+
+// The axis of the group along which several elements share a block; nothing if there is none.
+std::optional<size_t> BlockNode::blocked_axis(const AxisGroup& group) const {
+  for (size_t axis = group.old_begin; axis < group.old_end; ++axis)
+    if (blocks_.block[axis] > 1 && type().dims[axis] > 1) return axis;
+  return std::nullopt;
+}
+
+int64_t BlockNode::block_index(size_t axis, int64_t index) const {
+  return (blocks_.phase[axis] + index) / blocks_.block[axis];
+}
+
+Region BlockNode::blocks_of(const Region& region) const {
+  Region blocks = region;
+  for (size_t axis = 0; axis < blocks_.block.size(); ++axis) {
+    const int64_t first = block_index(axis, region.begin[axis]);
+    blocks.begin[axis] = first;
+    blocks.size[axis] = block_index(axis, region.begin[axis] + region.size[axis] - 1) - first + 1;
+  }
+  return blocks;
+}
+
+// The part of a parameter that these blocks have.
+Region BlockNode::region_of(const Region& blocks, const ViewNode& parameter) const {
+  Region region = blocks;
+  for (int64_t axis = type().rank(); axis < parameter.type().rank(); ++axis) {
+    region.begin.push_back(0);
+    region.size.push_back(parameter.type().dims.at(axis));
+  }
+  return region;
+}
+
+Status BlockNode::apply_rows(const Region& region, const Region& blocks,
+                             const std::vector<const float*>& parameters, float* values,
+                             StreamReport& report) const {
+  const Dims steps = row_major_steps(blocks.size, 1);
+  const size_t rank = region.size.size(), last = rank == 0 ? 0 : rank - 1;
+  const int64_t row = rank == 0 ? 1 : region.size[last];
+  Dims at(rank, 0);
+  for (int64_t done = 0, count = elements_of(region); done < count; done += row) {
+    int64_t block = 0;
+    for (size_t axis = 0; axis < last; ++axis)
+      block +=
+          (block_index(axis, region.begin[axis] + at[axis]) - blocks.begin[axis]) * steps[axis];
+    MOEC_TRY(apply_row(region, block, parameters, values + done, report));
+    for (size_t axis = last; axis-- > 0 && ++at[axis] == region.size[axis];) at[axis] = 0;
+  }
+  return {};
+}
+
+Status BlockNode::apply_row(const Region& region, int64_t block,
+                            const std::vector<const float*>& parameters, float* values,
+                            StreamReport& report) const {
+  if (region.size.empty()) return apply({values, 1, block, true}, parameters, report);
+  const size_t last = region.size.size() - 1;
+  const int64_t extent = blocks_.block[last], row = region.size[last];
+  if (extent == 1) return apply({values, row, block, false}, parameters, report);
+  int64_t offset = (blocks_.phase[last] + region.begin[last]) % extent;
+  for (int64_t i = 0; i < row; offset = 0, ++block) {
+    const int64_t run = std::min(row - i, extent - offset);
+    MOEC_TRY(apply({values + i, run, block, true}, parameters, report));
+    i += run;
+  }
+  return {};
+}
 
 class DequantNode : public BlockNode {
  public:
@@ -38,6 +294,43 @@ NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& b
   if (offset) parameters.push_back(std::move(offset));
   return std::make_shared<DequantNode>(std::move(child), std::move(parameters),
                                        BlockNode::Blocks{block, Dims(block.size(), 0)});
+}
+
+// The node that looks its elements up in the table of their block.
+
+namespace {
+
+class LutNode : public BlockNode {
+ public:
+  using BlockNode::BlockNode;
+
+ protected:
+  Status apply(const Run& run, const std::vector<const float*>& parameters,
+               StreamReport&) const override {
+    const int64_t entries = per_block(0);
+    const float* table = parameters[0] + run.block * entries;
+    for (int64_t i = 0; i < run.count; ++i) {
+      float& value = run.values[i];
+      if (!(value >= 0 && value < static_cast<float>(entries)))
+        return fail("weights.bad_index",
+                    fmt::format("index {} is outside a table of {} entries", value, entries),
+                    "the codes and the tables do not belong together: fetch the file again");
+      value = table[static_cast<int64_t>(value)];
+      if (!run.one_block) table += entries;
+    }
+    return {};
+  }
+
+  NodePtr with(NodePtr child, std::vector<NodePtr> parameters, Blocks blocks) const override {
+    return std::make_shared<LutNode>(std::move(child), std::move(parameters), std::move(blocks));
+  }
+};
+
+}  // namespace
+
+NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block) {
+  return std::make_shared<LutNode>(std::move(child), std::vector<NodePtr>{std::move(table)},
+                                   BlockNode::Blocks{block, Dims(block.size(), 0)});
 }
 
 }  // namespace moec

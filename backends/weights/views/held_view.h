@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "backends/weights/views/held_bytes.h"
+#include "backends/weights/views/weight_pager.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/weight_table.h"
 

@@ -3,8 +3,11 @@
 // onnxruntime's MatMulNBits have this order.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 namespace moec {
@@ -20,5 +23,39 @@ void pack_bits(std::span<const uint8_t> codes, int bits, std::byte* to);
 
 // The inverse, for codes.size() codes.
 void unpack_bits(const std::byte* from, int bits, std::span<uint8_t> codes);
+
+// Loads and stores elements as they lie in files: little-endian and unaligned.
+
+static_assert(std::endian::native == std::endian::little, "payload is read without swapping bytes");
+
+template <class T>
+T load(const std::byte* from, size_t index) {
+  T value;
+  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(std::byte* to, size_t index, T value) {
+  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
+}
+
+template <class T, class Convert>
+void decode_each(const std::byte* from, size_t count, float* to, Convert convert) {
+  for (size_t i = 0; i < count; ++i) to[i] = convert(load<T>(from, i));
+}
+
+// Counts the elements whose bits without the sign are at least `least`.
+template <class T>
+uint64_t count_from(const std::byte* values, size_t count, T least) {
+  constexpr T magnitude = static_cast<T>(static_cast<T>(~T{0}) >> 1);
+  uint64_t found = 0;
+  for (size_t i = 0; i < count; ++i)
+    found += static_cast<T>(load<T>(values, i) & magnitude) >= least ? 1 : 0;
+  return found;
+}
+
+// The value of each bit pattern of f8_e4m3.
+const std::array<float, 256>& f8_e4m3_table();
 
 }  // namespace moec

@@ -12,7 +12,7 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kChunk = 2048;  // numbers that are decoded at a time; whole runs
+constexpr int64_t kDecodeChunk = 2048;  // numbers that are decoded at a time; whole runs
 
 // How runs of elements become numbers.
 struct Runs {
@@ -145,9 +145,9 @@ class RunNode : public ViewNode {
   // `count` numbers after the first `skip`, to places `step` bytes apart.
   void decode_row(const std::byte* from, int64_t skip, int64_t count, std::byte* to,
                   int64_t step) const {
-    std::array<float, kChunk> numbers;
+    std::array<float, kDecodeChunk> numbers;
     for (; count > 0; skip = 0) {
-      const int64_t taken = std::min(kChunk - skip, count);
+      const int64_t taken = std::min(kDecodeChunk - skip, count);
       const int64_t elements = elements_for(skip + taken);
       runs_.decode(from, elements, numbers.data());
       place(numbers.data() + skip, taken, to, step);

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ir/graph/type.h"
+#include "ir/graph/weight_view.h"
 
 namespace moec {
 
@@ -48,5 +50,23 @@ auto for_each_offset(const Walk& walk, size_t count, Visit&& visit) {
 // The distances between neighbours along each axis of a row-major tensor; along the last it is
 // `unit`.
 Dims row_major_steps(const Dims& dims, int64_t unit);
+
+// Index steps as arithmetic: element [i0, i1, …] of a view is element offset + Σ i·stride of a flat
+// source. Slices, permutes and most reshapes of such a view have this form, too.
+
+struct AffineMap {
+  int64_t offset = 0;
+  Dims dims, strides;  // of equal length; the strides of axes of size 1 are ignored
+  bool operator==(const AffineMap&) const = default;
+};
+
+AffineMap whole(const Dims& dims);  // row-major, from 0
+AffineMap sliced(AffineMap map, const SliceStep& step);
+AffineMap permuted(const AffineMap& map, const PermuteStep& step);
+// Nothing if the elements along a new axis do not lie at equal distances.
+std::optional<AffineMap> reshaped(const AffineMap& map, const Dims& dims);
+
+// Whether the view is one stretch of the source, in order and without gaps.
+bool is_contiguous(const AffineMap& map);
 
 }  // namespace moec

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "backends/weights/views/payload_bits.h"
+#include "backends/weights/views/pack_bits.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {

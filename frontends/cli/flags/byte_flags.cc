@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "ir/base/parse_bytes.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {

@@ -1,4 +1,4 @@
-// Values of flags that are amounts of memory (ir/base/parse_bytes.h).
+// Values of flags that are amounts of memory (ir/base/parse_number.h).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "ir/base/parse_bytes.h"
+#include "ir/base/parse_number.h"
 #include "ir/graph/ops.h"
 
 namespace moec {

@@ -1,20 +1,92 @@
 #include "frontends/cli/flags/shard_flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
 
-#include "frontends/cli/flags/budgets.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "ir/base/parse_bytes.h"
+#include "ir/base/at.h"
+#include "ir/base/nearest.h"
 #include "ir/base/parse_number.h"
+#include "ir/target/target.h"
 #include "ir/target/weight_support.h"
+#include "models/plan/cut_shards.h"
+#include "models/plan/target_budgets.h"
 
 namespace moec {
+
 namespace {
+
+// --max-shard-mb: the budgets of shards by kind.
+
+constexpr double kMega = 1e6;
+constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
+                                                    "router", "lm_head", "layers"};
+
+// A group of experts and a shared expert are parts of an MoE layer, so the budget of that layer
+// limits them, too.
+std::vector<ShardKind> kinds_named(std::string_view name) {
+  if (name == "attn") return {ShardKind::attention};
+  if (name == "moe") return {ShardKind::moe, ShardKind::shared, ShardKind::experts};
+  return {*parse_enum<ShardKind>(name)};
+}
+
+Result<Budget> parse_budget(const std::string& text) {
+  const auto megabytes = parse_positive(text);
+  if (!megabytes || *megabytes > 1e9 || *megabytes * kMega < 1)
+    return fail("plan.budget_value",
+                fmt::format("--max-shard-mb: \"{}\" is not a number of MB", text),
+                "give a number of at least 0.000001, for example --max-shard-mb moe=200,attn=1000");
+  return Budget{std::llround(*megabytes * kMega)};
+}
+
+Status check_kind(const std::string& name, std::set<std::string>& seen) {
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
+    return fail("plan.budget_kind",
+                fmt::format("--max-shard-mb: there is no kind of shard \"{}\"{}", name,
+                            did_you_mean(name, kNames)),
+                fmt::format("the kinds are {}", fmt::join(kNames, ", ")));
+  if (!seen.insert(name).second)
+    return fail("plan.budget_kind", fmt::format("kind {} has two budgets", name),
+                "give each kind once");
+  return {};
+}
+
+// The budgets of the target's rules (models/plan/target_budgets.h), replaced by those in `words`,
+// in MB of 10^6 bytes:
+//   200                 for each kind of shard
+//   moe=200,attn=1000   for some kinds: attn, moe (also groups of experts and
+//                       shared experts), mlp, router, lm_head,
+//                       layers (shards of whole layers)
+//   none                no budget for any kind
+// Errors: plan.budget_kind (an unknown kind, or one given twice), plan.budget_value (not a number
+// above 0).
+Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Target& target) {
+  if (words.size() == 1 && words[0] == "none") return Budgets{};
+  Budgets budgets = target_budgets(target);
+  std::set<std::string> seen;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const std::string name = equals == std::string::npos ? "" : word.substr(0, equals);
+    MOEC_ASSIGN(const Budget budget,
+                parse_budget(equals == std::string::npos ? word : word.substr(equals + 1)));
+    if (equals == std::string::npos && words.size() == 1) {
+      budgets.fill(budget);
+      return budgets;
+    }
+    MOEC_TRY(check_kind(name, seen));
+    for (const ShardKind kind : kinds_named(name)) at(budgets, kind) = budget;
+  }
+  return budgets;
+}
 
 Status check_flags(const ShardFlags& flags, const Target& target) {
   if (flags.dtype == "bf16" && target.format != ShardFormat::gguf)

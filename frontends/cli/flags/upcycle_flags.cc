@@ -7,7 +7,6 @@
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "ir/base/number_ranges.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {

@@ -4,7 +4,7 @@
 
 #include "backends/files/stop_signals.h"
 #include "frontends/cli/print/say.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 

@@ -13,7 +13,7 @@ namespace moec {
 
 // general.architecture and the keys "ARCH.…": those that the concepts of the descriptor come from,
 // those that it writes besides, and those of the rotation. Counts are u32, other numbers f32, flags
-// bool. Whether a reader gets the same model from them is found out by check_said_model().
+// bool. Whether a reader gets the same model from them is found out by check_round_trip().
 // Errors, for what no key can say: gguf.family with the concept or the rotation that is in the way.
 Result<std::vector<GgufEntry>> model_keys(const ModelConfig& model,
                                           const GgufArchitecture& architecture);

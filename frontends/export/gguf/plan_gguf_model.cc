@@ -4,21 +4,167 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "backends/formats/gguf/block_name.h"
+#include "backends/formats/gguf/emit_gguf.h"
+#include "backends/weights/encode/encode_blocks.h"
 #include "backends/weights/views/equal_tensors.h"
-#include "frontends/export/gguf/gguf_source.h"
 #include "frontends/export/gguf/gguf_tokenizer.h"
 #include "frontends/export/gguf/model_keys.h"
 #include "frontends/export/gguf/model_tensors.h"
-#include "frontends/export/gguf/said_model.h"
+#include "frontends/export/gguf/round_trip_check.h"
 #include "frontends/export/gguf/tensor_types.h"
+#include "frontends/sources/gguf/gguf.h"
+#include "frontends/sources/gguf/gguf_config.h"
+#include "frontends/sources/gguf/gguf_weights.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "frontends/sources/open_source.h"
+#include "ir/base/diagnostics.h"
+#include "ir/base/invariant.h"
 #include "ir/base/name_file.h"
+#include "ir/graph/weight_table.h"
+#include "ir/model/model_config.h"
 
 namespace moec {
+
 namespace {
+
+// A model in GGUF files that is written as GGUF files again: its keys and names stay, and its
+// tensors are copied or stored in other types.
+
+struct GgufSourceTensor {
+  GgufTensorInfo info;
+  GgufPayload payload;
+};
+
+class GgufSource {
+ public:
+  GgufSource(Gguf file, ModelConfig model, Diagnostics warnings);
+
+  // Those of the first file but for what the new files say themselves: alignment, parts and the
+  // mixture of types. Without the tokenizer, its keys are left out, and the tokens are numbers.
+  Result<std::vector<GgufEntry>> entries(bool tokenizer) const;
+
+  const std::vector<GgufTensor>& tensors() const { return file_.tensors; }
+  // A tensor as it will be stored. What has no role in the model (factors of rotations and of
+  // tensors, layers that guess further tokens) is copied. Error gguf.no_values.
+  Result<GgufSourceTensor> stored(size_t index, TensorTypes& types) const;
+
+  bool embed_is_head() const { return model_.head.tied; }
+  const ModelConfig& model() const { return model_; }
+  const WeightTable& weights() const { return weights_; }
+  const Diagnostics& warnings() const { return warnings_; }
+
+ private:
+  struct Place {
+    WeightGroup group = WeightGroup::vectors;
+    int64_t layer = -1;
+  };
+
+  GgufPayload copied(const GgufTensor& tensor) const;
+
+  Gguf file_;
+  ModelConfig model_;
+  WeightTable weights_;
+  Diagnostics warnings_;
+  std::map<std::string, Place> places_;  // of tensors that have a role
+};
+
+constexpr std::string_view kTokenizerKeys = "tokenizer.";
+
+bool is_said_anew(std::string_view key) {
+  return key.starts_with("split.") || key == kGgufAlignmentKey || key == "general.file_type";
+}
+
+bool has_other_findings(const Diagnostics& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Diagnostic& finding) {
+    return finding.severity == Severity::error && finding.code != "gguf.no_values";
+  });
+}
+
+// The values of `view` as elements or blocks of the type.
+GgufPayload float_payload(WeightView view, BlockType type) {
+  if (const auto plain = plain_dtype(type))
+    return {GgufCoding::stored, then(std::move(view), CastStep{*plain}), {}};
+  return {GgufCoding::encoded, then(std::move(view), CastStep{DType::f32}), {}};
+}
+
+GgufSource::GgufSource(Gguf file, ModelConfig model, Diagnostics warnings)
+    : file_(std::move(file)),
+      model_(std::move(model)),
+      weights_(gguf_weights(file_)),
+      warnings_(std::move(warnings)) {
+  const auto layers = std::ssize(model_.layers);
+  for (const auto& [role, name] : model_.names.by_role) {
+    const WeightGroup group = group_of_role(role).value_or(WeightGroup::vectors);
+    for (int64_t layer = 0; layer < layers; ++layer)
+      places_[model_.names(role, layer)] = {group,
+                                            name.find("{i}") == std::string::npos ? -1 : layer};
+  }
+  for (int64_t layer = 0; layer < layers; ++layer)
+    for (const std::string_view name : {kGgufLatentKeys, kGgufLatentValues})
+      places_[block_name(layer, name)] = {WeightGroup::attn, layer};
+}
+
+Result<std::vector<GgufEntry>> GgufSource::entries(bool tokenizer) const {
+  const GgufValues& values = file_.values;
+  std::vector<GgufEntry> entries;
+  for (const auto& [key, value] : values.keys())
+    if (!is_said_anew(key) && (tokenizer || !key.starts_with(kTokenizerKeys)))
+      entries.push_back({key, GgufBytesValue{value.type, value.is_array, value.count,
+                                             std::string(values.bytes_of(value))}});
+  if (tokenizer) return entries;
+  MOEC_ASSIGN(const std::string_view architecture,
+              values.get<std::string_view>("general.architecture"));
+  const std::string size = std::string(architecture) + ".vocab_size";
+  if (find_entry(entries, size) == nullptr)
+    entries.push_back({size, static_cast<uint32_t>(model_.vocab)});
+  entries.push_back({"tokenizer.ggml.model", std::string("none")});
+  return entries;
+}
+
+GgufPayload GgufSource::copied(const GgufTensor& tensor) const {
+  const TensorRange* range = weights_.find(tensor.name);
+  MOEC_CHECK(range != nullptr, "{} has no range", tensor.name);
+  return {GgufCoding::stored, tensor_view(tensor.name, range->type), {}};
+}
+
+Result<GgufSourceTensor> GgufSource::stored(size_t index, TensorTypes& types) const {
+  const GgufTensor& tensor = file_.tensors[index];
+  GgufSourceTensor made{{tensor.name, tensor.type, tensor.dims}, {}};
+  const auto place = places_.find(tensor.name);
+  const bool has_role = place != places_.end();
+  TypedTensor typed{tensor.name, std::nullopt, -1, tensor.dims};
+  if (has_role) {
+    typed.group = place->second.group;
+    typed.layer = place->second.layer;
+  }
+  const bool is_kept = !has_role || types.copies(typed);
+  if (!is_kept) made.info.type = types.choose(typed);
+  if (is_kept || made.info.type == tensor.type) {
+    if (tensor.bytes > 0) made.payload = copied(tensor);
+    return made;
+  }
+  MOEC_ASSIGN(WeightView view, gguf_view(file_, tensor));
+  made.payload = float_payload(std::move(view), made.info.type);
+  return made;
+}
+
+// Reads and checks headers, as open_gguf() does, but for tensors whose types are not decoded.
+Result<GgufSource> read_gguf_source(const std::string& path) {
+  MOEC_ASSIGN(Gguf file, read_gguf(path));
+  auto checkpoint = gguf_checkpoint(file, float_reader(file));
+  if (checkpoint)
+    return GgufSource(std::move(file), std::move(checkpoint->config),
+                      std::move(checkpoint->warnings));
+  if (has_other_findings(checkpoint.error())) return fail(std::move(checkpoint.error()));
+  MOEC_ASSIGN(GgufConfigModel said, gguf_model_config(file, float_reader(file)));
+  return GgufSource(std::move(file), std::move(said.model), std::move(said.warnings));
+}
 
 // The bytes of floats, as little-endian machines hold them.
 std::string bytes_of(const std::vector<float>& floats) {
@@ -74,7 +220,7 @@ Result<Contents> contents_of_checkpoint(const GgufRequest& request, GgufPlan& pl
   MOEC_ASSIGN(contents.entries, model_keys(plan.model, *architecture));
   MOEC_ASSIGN(const std::vector<ModelTensor> tensors,
               model_tensors(plan.model, plan.weights, *architecture));
-  MOEC_TRY(check_said_model(plan.model, *architecture, contents.entries, tensors));
+  MOEC_TRY(check_round_trip(plan.model, *architecture, contents.entries, tensors));
   MOEC_TRY(check_copies(request, tensors));
   const bool embed_is_head = plan.model.head.tied && !architecture->writing.needs_head;
   TensorTypes types(request, embed_is_head);

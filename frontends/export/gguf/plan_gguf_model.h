@@ -32,9 +32,10 @@ std::string gguf_base_name(const std::string& source);
 // "copy" keeps the blocks of a checkpoint in MXFP4. A GGUF source keeps its keys and the names of
 // its tensors; with "copy" for all groups each tensor keeps its type and its bytes.
 //
-// Errors: those of open_source(); gguf.family (llama.cpp cannot compute the model: said_model.h),
-// weights.layers, weights.copy (nothing to copy), gguf.no_values (blocks that cannot be decoded are
-// to be stored otherwise), those of the tokenizer (gguf_tokenizer.h) and of plan_gguf_parts().
+// Errors: those of open_source(); gguf.family (llama.cpp cannot compute the model:
+// round_trip_check.h), weights.layers, weights.copy (nothing to copy), gguf.no_values (blocks that
+// cannot be decoded are to be stored otherwise), those of the tokenizer (gguf_tokenizer.h) and of
+// plan_gguf_parts().
 Result<GgufPlan> plan_gguf_model(const GgufRequest& request);
 
 }  // namespace moec

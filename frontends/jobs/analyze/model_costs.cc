@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
@@ -14,11 +15,78 @@
 #include "ir/analysis/cost.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/seconds_since.h"
 #include "models/plan/plan_model.h"
 #include "models/shards/build_shard.h"
 #include "models/shards/count_parameters.h"
 
 namespace moec {
+
+namespace {
+
+std::vector<int64_t> first_tokens(int64_t count, int64_t vocab) {
+  std::vector<int64_t> tokens(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = i % vocab;
+  return tokens;
+}
+
+Result<StepTime> time_width(Session& session, int64_t width, int64_t runs,
+                            const std::function<Status()>& stop) {
+  const std::vector<int64_t> tokens = first_tokens(width, session.manifest().model.vocab);
+  std::vector<double> seconds;
+  for (int64_t run = 0; run <= runs; ++run) {
+    MOEC_TRY(stop());
+    session.reset();
+    const Clock::time_point begin = Clock::now();
+    MOEC_TRY(session.pass(tokens, 0));
+    if (run > 0) seconds.push_back(seconds_since(begin));
+  }
+  return StepTime{width, median(std::move(seconds))};
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Result<std::vector<StepTime>> time_steps(Session& session, int64_t runs,
+                                         const std::function<Status()>& stop) {
+  const std::vector<int64_t>& widths = session.manifest().build.tokens;
+  std::vector<StepTime> times;
+  for (const int64_t width : {widths.front(), widths.back()}) {
+    if (!times.empty() && times.back().tokens == width) break;
+    MOEC_ASSIGN(StepTime time, time_width(session, width, runs, stop));
+    times.push_back(time);
+  }
+  session.reset();
+  return times;
+}
+
+namespace {
+
+constexpr double kDramPicojoules = 1300.0 / 8;  // of a byte
+constexpr double kMacF32 = 3.7 + 0.9, kMacF16 = 1.1 + 0.4;
+constexpr double kPicojoule = 1e-12;
+
+}  // namespace
+
+EnergyPrices horowitz_prices(DType multiplied) {
+  const bool wide = multiplied == DType::f32;
+  return {kDramPicojoules, wide ? kMacF32 : kMacF16,
+          fmt::format("Horowitz, ISSCC 2014, 45 nm: DRAM 1.3 nJ for 64 bits, multiply and add in "
+                      "{}",
+                      wide ? "f32" : "f16")};
+}
+
+double energy_of(int64_t bytes, int64_t macs, const EnergyPrices& prices) {
+  return kPicojoule * (static_cast<double>(bytes) * prices.per_byte +
+                       static_cast<double>(macs) * prices.per_mac);
+}
+
 namespace {
 
 // ---- Of an export ------------------------------------------------------------------------------

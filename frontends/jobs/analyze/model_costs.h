@@ -2,14 +2,54 @@
 // and how long a step of its export takes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "frontends/jobs/analyze/step_times.h"
+#include "backends/runtime/session/session.h"
 #include "frontends/measure/analyze_options.h"
+#include "ir/graph/type.h"
 
 namespace moec {
+
+// How long steps of an export take here, with the engine of its session.
+
+struct StepTime {
+  int64_t tokens = 0;  // of the step: an exported width
+  double seconds = 0;  // the median of the runs
+  bool operator==(const StepTime&) const = default;
+};
+
+// Times the narrowest and the widest exported width; one of them where they are the same. Each
+// runs once before it is timed, so that its shards are loaded where the session's memory holds
+// them. The token ids are 0, 1, … of the vocabulary. Errors: those of Session::pass(), and of
+// `stop`.
+Result<std::vector<StepTime>> time_steps(Session& session, int64_t runs,
+                                         const std::function<Status()>& stop);
+
+// The middle one of the values in order; of an even number the mean of the middle two.
+double median(std::vector<double> values);
+
+// An estimate of the energy of a token: weight bytes read and multiply-adds, each at a price. It
+// leaves out caches, values, and everything that is neither; it compares models, it does not
+// predict a device.
+
+// Prices in picojoules.
+struct EnergyPrices {
+  double per_byte = 0;  // of weights, from DRAM
+  double per_mac = 0;   // a multiply and an add
+  std::string source;
+  bool operator==(const EnergyPrices&) const = default;
+};
+
+// M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, 45 nm at
+// 0.9 V: DRAM 1.3 to 2.6 nJ for 64 bits, of which the lower one is taken (162.5 pJ a byte);
+// multiply and add in f32 3.7 + 0.9 pJ, in f16 1.1 + 0.4 pJ. bf16 is priced as f16.
+EnergyPrices horowitz_prices(DType multiplied);
+
+// In joules.
+double energy_of(int64_t bytes, int64_t macs, const EnergyPrices& prices);
 
 // Of one token: bytes of weights, the embedding's row with them, and multiply-adds.
 struct TokenReads {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "frontends/jobs/analyze/energy.h"
 #include "frontends/jobs/analyze/load_balance.h"
 #include "frontends/jobs/analyze/model_costs.h"
 #include "ir/base/enum_table.h"

@@ -11,7 +11,7 @@
 #include "backends/output/out_folder.h"
 #include "frontends/jobs/analyze/analyze_model.h"
 #include "frontends/sources/open_source.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 #include "ir/model/model_experts.h"
 
 namespace moec {

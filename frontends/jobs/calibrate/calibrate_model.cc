@@ -1,26 +1,113 @@
 #include "frontends/jobs/calibrate/calibrate_model.h"
 
-#include <optional>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "backends/files/digest.h"
+#include "backends/files/output_file.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
 #include "backends/runtime/text/token_windows.h"
+#include "backends/weights/calibration/calibration_index.h"
 #include "backends/weights/calibration/checkpoint_identity.h"
+#include "backends/weights/calibration/sensitivity.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "backends/weights/views/weight_reader.h"
-#include "frontends/jobs/calibrate/calibration_folder.h"
-#include "frontends/jobs/calibrate/calibration_text.h"
+#include "frontends/jobs/calibrate/calibrate_options.h"
 #include "frontends/jobs/calibrate/layer_steps.h"
 #include "frontends/jobs/calibrate/layer_writer.h"
 #include "frontends/jobs/calibrate/measure_sensitivity.h"
+#include "frontends/jobs/calibrate/run_files.h"
 #include "frontends/jobs/calibrate/work_meter.h"
 #include "frontends/measure/window_plan.h"
 #include "frontends/measure/window_run.h"
+#include "frontends/sources/hf/checkpoint.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/name_file.h"
+#include "ir/model/model_config.h"
 
 namespace moec {
+
 namespace {
+
+// The tokens of a calibration.
+
+// Reads the texts or token ids that the options name. Errors: those of read_windows(), as
+// calibrate.….
+// The tokenizer is read only where a text needs it.
+Result<TokenWindows> read_calibration_text(const CalibrateOptions& options,
+                                           const ModelConfig& model) {
+  TextVocabulary vocabulary{TokenizerKind::none, model.vocab};
+  if (options.tokens_file.empty()) {
+    MOEC_ASSIGN(vocabulary.tokenizer, detect_tokenizer(source_folder(options.source)));
+  }
+  return read_windows({"calibrate", options.texts, options.tokens_file, options.source}, vocabulary,
+                      std::min(options.window, model.max_positions));
+}
+
+// The folder of a calibration while it is written: its index, and the state between two layers.
+
+Status check_same(const std::string& folder, const CalibrationIndex& stored,
+                  const CalibrationIndex& index, bool extend) {
+  MOEC_ASSIGN(const bool measured, has_finished_sensitivity(folder));
+  if (stored.finished && (!extend || measured))
+    return fail("calibrate.out_not_empty", "the folder holds a finished calibration",
+                "give --out another folder, or remove this one", {.file = folder});
+  const char* what = stored.checkpoint != index.checkpoint ? "checkpoint"
+                     : stored.text != index.text           ? "text"
+                     : stored.window != index.window       ? "window"
+                                                           : nullptr;
+  if (what == nullptr) return {};
+  return fail("calibrate.differs",
+              fmt::format("the folder holds {} calibration with another {}",
+                          stored.finished ? "a" : "an unfinished", what),
+              "give --out another folder, or remove this one", {.file = folder});
+}
+
+// Takes over the index of the unfinished calibration in the folder, which must be that of `index`:
+// of the same checkpoint, text and window; with `extend` also that of a finished calibration that
+// has no sensitivities. An empty folder changes nothing. Errors: calibrate.out_not_empty,
+// calibrate.differs, calibrate.malformed.
+Status resume_index(const std::string& folder, CalibrationIndex& index, bool extend) {
+  if (!file_exists(folder + "/" + kCalibrationIndex)) {
+    MOEC_ASSIGN(const bool other, holds_files(folder));
+    if (other)
+      return fail("calibrate.out_not_empty", "the folder holds other files",
+                  "give --out another folder", {.file = folder});
+    return write_file({folder, kCalibrationIndex}, index_text(index));
+  }
+  MOEC_ASSIGN(CalibrationIndex stored, read_calibration_index(folder));
+  MOEC_TRY(check_same(folder, stored, index, extend));
+  index = std::move(stored);
+  return {};
+}
+
+// The values between layers of the unfinished calibration in the folder.
+RunFiles calibration_state(const std::string& folder) {
+  return {folder, "state", "remove the folder and start over"};
+}
+
+// Writes the values that steps from `next_step` on take, and then the index, which names them.
+Status write_state(const std::string& folder, size_t next_step, WindowRun& run,
+                   CalibrationIndex& index) {
+  const RunFiles files = calibration_state(folder);
+  WindowRun* runs[] = {&run};
+  const RunState before = std::move(index.state);
+  MOEC_ASSIGN(index.state, files.write(runs, next_step, std::ssize(index.layers)));
+  MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
+  return files.remove(before);
+}
+
+// Writes the finished index and removes the state.
+Status finish_folder(const std::string& folder, CalibrationIndex& index) {
+  const RunState last = std::exchange(index.state, {});
+  index.finished = true;
+  MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
+  return calibration_state(folder).remove(last);
+}
 
 // A checkpoint, planned for a text.
 struct CalibrationJob {

@@ -13,7 +13,7 @@
 #include "frontends/jobs/calibrate/layer_steps.h"
 #include "frontends/jobs/calibrate/run_files.h"
 #include "frontends/jobs/calibrate/tensor_errors.h"
-#include "frontends/measure/logit_divergence.h"
+#include "frontends/measure/metrics.h"
 #include "frontends/measure/window_run.h"
 
 namespace moec {

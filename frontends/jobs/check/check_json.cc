@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/targets/explain_rule.h"
-#include "ir/base/json_output.h"
 #include "ir/base/report_json.h"
 
 namespace moec {

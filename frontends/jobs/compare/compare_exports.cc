@@ -3,16 +3,240 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backends/formats/read_shard.h"
+#include "backends/reference/rows.h"
+#include "backends/runtime/session/session.h"
+#include "backends/runtime/session/step_inputs.h"
 #include "backends/runtime/text/token_windows.h"
+#include "frontends/jobs/compare/compare_report.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
-#include "frontends/jobs/compare/shards_alone.h"
 #include "frontends/measure/routing_record.h"
+#include "frontends/measure/value_labels.h"
 #include "ir/base/at.h"
 
 namespace moec {
+
 namespace {
+
+// Runs the shards of an export on the inputs that the same shards of a reference have.
+
+// How far the outputs of a shard's experts are from the reference's on the same inputs.
+
+// Outputs of experts in one step, by layer and expert, where the graph names them: an expert of its
+// own, not one of a bank. They are multiplied by their routing weights and have no bias.
+class ExpertOutputs {
+ public:
+  // Adds what a step computes for `count` tokens. It refers to this object.
+  StepProbe probe(int64_t count);
+
+  const std::map<ExpertId, Rows>& outputs() const { return outputs_; }
+  void clear() { outputs_.clear(); }
+
+ private:
+  std::map<ExpertId, Rows> outputs_;
+};
+
+class ExpertErrors {
+ public:
+  // Adds the tokens that chose the expert in the reference: those for which its output is not zero
+  // there. Experts that only one of the two names are left out.
+  void add(const ExpertOutputs& compared, const ExpertOutputs& reference);
+  // By layer, then by expert; also experts that no token chose.
+  std::vector<ComparedExpert> result() const;
+
+ private:
+  struct Sum {
+    uint64_t tokens = 0;
+    Comparer values;
+  };
+
+  std::map<ExpertId, Sum> experts_;
+};
+
+class ShardsAlone {
+ public:
+  // Both sessions must outlive it.
+  ShardsAlone(Session& reference, Session& compared);
+
+  // Whether both have the same shards, with the same values between them.
+  bool possible() const { return possible_; }
+
+  // Runs tokens through the reference, and behind each of its steps the same step of the compared
+  // export on the same inputs; gives the logits of the reference. Both sessions must hold the
+  // caches of the tokens before. `probe` sees the values of the reference. Errors: those of
+  // Session.
+  Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe);
+
+  // In schedule order; empty where it is not possible.
+  std::vector<ComparedShard> result() const;
+  std::vector<ComparedExpert> experts() const { return experts_.result(); }
+
+ private:
+  struct Watched {
+    const manifest::Shard* shard = nullptr;
+    ValueComparer output, cache;
+  };
+
+  Status run_step(size_t step, Chunk& reference, Chunk& compared, const StepProbe& probe);
+  void compare_logits(Watched& watched, const Chunk& reference, const Chunk& compared);
+  void compare_cache(Watched& watched, Chunk& reference, Chunk& compared);
+
+  Session& reference_;
+  Session& compared_;
+  bool possible_ = false;
+  std::vector<Watched> watched_;  // by step
+  ExpertErrors experts_;
+};
+
+// An expert's output, which is multiplied by its routing weight.
+std::optional<ExpertId> expert_of(const manifest::Shard& shard, std::string_view label) {
+  const auto inside = layer_label(shard, label);
+  const auto expert = inside ? expert_label(inside->name) : std::nullopt;
+  if (!expert || expert->name != "out") return std::nullopt;
+  return ExpertId{inside->layer, expert->expert};
+}
+
+bool all_zero(std::span<const float> row) {
+  return std::all_of(row.begin(), row.end(), [](float v) { return v == 0; });
+}
+
+StepProbe ExpertOutputs::probe(int64_t count) {
+  return [this, count](const manifest::Shard& shard, std::string_view label, const Tensor& value) {
+    if (const auto key = expert_of(shard, label)) outputs_[*key] = unpack_rows(value, count);
+  };
+}
+
+void ExpertErrors::add(const ExpertOutputs& compared, const ExpertOutputs& reference) {
+  for (const auto& [key, wanted] : reference.outputs()) {
+    const auto found = compared.outputs().find(key);
+    if (found == compared.outputs().end()) continue;
+    Sum& sum = experts_[key];
+    for (int64_t t = 0; t < wanted.count(); ++t) {
+      if (all_zero(wanted.row(t))) continue;
+      sum.values.add(found->second.row(t), wanted.row(t));
+      ++sum.tokens;
+    }
+  }
+}
+
+std::vector<ComparedExpert> ExpertErrors::result() const {
+  std::vector<ComparedExpert> experts;
+  for (const auto& [key, sum] : experts_) experts.push_back({key, sum.tokens, sum.values.result()});
+  return experts;
+}
+
+// Whether they hold the same layers, experts and part of the vocabulary.
+bool same_part(const manifest::Shard& a, const manifest::Shard& b) {
+  return a.kind == b.kind && a.layer == b.layer && a.layers == b.layers && a.slice == b.slice &&
+         a.slices == b.slices && a.first_expert == b.first_expert && a.experts == b.experts &&
+         a.expert_ids == b.expert_ids && a.vocab_begin == b.vocab_begin &&
+         a.vocab_size == b.vocab_size;
+}
+
+bool same_steps(const Manifest& a, const Manifest& b) {
+  if (a.schedule != b.schedule || a.caches.size() != b.caches.size()) return false;
+  for (const manifest::Step& step : a.schedule)
+    if (!same_part(*a.find_shard(step.shard), *b.find_shard(step.shard))) return false;
+  // What a session keeps of a layer must have the same sizes; its element type may differ.
+  for (const manifest::Cache& cache : a.caches) {
+    const manifest::Cache* other = b.find_cache(cache.layer);
+    if (!other) return false;
+    manifest::Cache same = *other;
+    same.dtype = cache.dtype;
+    if (same != cache) return false;
+  }
+  return true;
+}
+
+StepProbe both(const StepProbe& first, StepProbe second) {
+  return [&first, second = std::move(second)](const manifest::Shard& shard, std::string_view label,
+                                              const Tensor& value) {
+    if (first) first(shard, label, value);
+    second(shard, label, value);
+  };
+}
+
+ShardsAlone::ShardsAlone(Session& reference, Session& compared)
+    : reference_(reference), compared_(compared) {
+  possible_ = same_steps(reference.manifest(), compared.manifest());
+  if (!possible_) return;
+  for (const manifest::Step& step : reference.manifest().schedule)
+    watched_.push_back({reference.manifest().find_shard(step.shard), {}, {}});
+}
+
+Result<Rows> ShardsAlone::pass(std::span<const int64_t> tokens, int64_t position,
+                               const StepProbe& probe) {
+  MOEC_ASSIGN(Chunk reference, reference_.begin_chunk(tokens, position));
+  MOEC_ASSIGN(Chunk compared, compared_.begin_chunk(tokens, position));
+  compared.edges = reference.edges;
+  for (size_t step = 0; step < watched_.size(); ++step)
+    MOEC_TRY(run_step(step, reference, compared, probe));
+  return std::move(reference.logits);
+}
+
+// What the step computed is replaced by the reference's, so that no error reaches the next shard.
+Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
+                             const StepProbe& probe) {
+  ExpertOutputs wanted, found;
+  MOEC_TRY(reference_.run_step(step, reference, both(probe, wanted.probe(reference.count))));
+  MOEC_TRY(compared_.run_step(step, compared, found.probe(compared.count)));
+  experts_.add(found, wanted);
+  Watched& watched = watched_[step];
+  bool logits = false;
+  for (const OutputBinding& output : reference_.manifest().schedule[step].outputs) {
+    logits |= output.sink == SinkKind::logits;
+    if (output.sink != SinkKind::edge) continue;
+    const Rows& wanted = reference.edges.at(output.edge);
+    Rows& edge = compared.edges.at(output.edge);
+    watched.output.add(edge.data, wanted.data, wanted.columns);
+    edge = wanted;
+  }
+  if (logits) compare_logits(watched, reference, compared);
+  compare_cache(watched, reference, compared);
+  return {};
+}
+
+void ShardsAlone::compare_logits(Watched& watched, const Chunk& reference, const Chunk& compared) {
+  const auto begin = static_cast<size_t>(watched.shard->vocab_begin);
+  const auto size = static_cast<size_t>(watched.shard->vocab_size);
+  for (int64_t t = 0; t < reference.count; ++t)
+    watched.output.add(compared.logits.row(t).subspan(begin, size),
+                       reference.logits.row(t).subspan(begin, size), watched.shard->vocab_size);
+}
+
+// The new rows of the layers whose caches the step has changed. Keys and values are rows of a head.
+void ShardsAlone::compare_cache(Watched& watched, Chunk& reference, Chunk& compared) {
+  for (const auto& [layer, rows] : reference.new_rows) {
+    const NewRows& other = compared.new_rows.at(layer);
+    const manifest::Cache& cache = *reference_.manifest().find_cache(layer);
+    if (cache.kv_heads > 0) {
+      watched.cache.add(other.k, rows.k, cache.head_dim);
+      watched.cache.add(other.v, rows.v, cache.value_dim);
+    }
+    watched.cache.add(other.history.data, rows.history.data, rows.history.columns);
+    compared_.cache(layer) = reference_.cache(layer);
+  }
+  reference.new_rows.clear();
+  compared.new_rows.clear();
+}
+
+std::vector<ComparedShard> ShardsAlone::result() const {
+  std::vector<ComparedShard> shards;
+  for (const Watched& watched : watched_) {
+    ComparedShard shard{watched.shard->name, watched.output.result(), {}};
+    if (const ValueComparison cache = watched.cache.result(); cache.all.elements > 0)
+      shard.cache = cache;
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
 
 // Runs windows through both exports: first through the compared one alone, as far as its logits,
 // and then side by side, each shard of the compared one on the inputs of the reference's.

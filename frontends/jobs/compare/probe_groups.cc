@@ -4,21 +4,93 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include <vector>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/written_file.h"
+#include "backends/reference/rows.h"
 #include "backends/runtime/text/prompt.h"
 #include "backends/runtime/text/token_windows.h"
 #include "frontends/jobs/compare/compare_documents.h"
 #include "frontends/jobs/compare/read_groups.h"
-#include "frontends/jobs/compare/routing_mass.h"
 #include "frontends/measure/compare_metrics.h"
 #include "ir/base/at.h"
+#include "ir/experts/expert_sets.h"
+#include "ir/experts/probe_table.h"
 
 namespace moec {
+
 namespace {
+
+// How the routers of a model shared out the routing weights of some tokens.
+
+class RoutingMass {
+ public:
+  // One row a token, one column an expert, as RoutingObserver has them. What a token gives its
+  // experts counts 1; a token without an expert does not count.
+  void add(int64_t layer, const Rows& weights);
+
+  bool empty() const { return layers_.empty(); }
+  bool finite() const;
+  // The share that these experts have, over all layers and tokens.
+  double kept(const ExpertSets& experts) const;
+  // Layer by layer of the grid.
+  RoutingShares shares(const ExpertGrid& grid) const;
+
+ private:
+  struct Layer {
+    std::vector<double> sums;  // by expert
+    double tokens = 0;
+  };
+  std::map<int64_t, Layer> layers_;
+};
+
+void RoutingMass::add(int64_t layer, const Rows& weights) {
+  for (int64_t t = 0; t < weights.count(); ++t) {
+    const std::span<const float> row = weights.row(t);
+    const double all = std::accumulate(row.begin(), row.end(), 0.0);
+    if (all == 0) continue;
+    Layer& mass = layers_[layer];
+    mass.sums.resize(row.size());
+    for (size_t e = 0; e < row.size(); ++e) mass.sums[e] += row[e] / all;
+    ++mass.tokens;
+  }
+}
+
+bool RoutingMass::finite() const {
+  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) {
+    const std::vector<double>& sums = layer.second.sums;
+    return std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });
+  });
+}
+
+double RoutingMass::kept(const ExpertSets& experts) const {
+  double sum = 0, tokens = 0;
+  for (const auto& [number, layer] : layers_) {
+    for (int64_t e = 0; e < std::ssize(layer.sums); ++e)
+      if (experts.has(number, e)) sum += at(layer.sums, e);
+    tokens += layer.tokens;
+  }
+  return sum / tokens;
+}
+
+RoutingShares RoutingMass::shares(const ExpertGrid& grid) const {
+  RoutingShares shares;
+  for (const int64_t number : grid.layers) {
+    std::vector<double>& row = shares.emplace_back(static_cast<size_t>(grid.experts), 0);
+    const auto found = layers_.find(number);
+    if (found == layers_.end()) continue;
+    const Layer& layer = found->second;
+    // Slots behind the experts stand for no expert.
+    for (size_t e = 0; e < std::min(row.size(), layer.sums.size()); ++e)
+      row[e] = layer.sums[e] / layer.tokens;
+  }
+  return shares;
+}
 
 constexpr int64_t kPrefill = 32;
 

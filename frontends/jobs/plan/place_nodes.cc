@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ir/base/byte_text.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 #include "ir/model/model_experts.h"
 
 namespace moec {

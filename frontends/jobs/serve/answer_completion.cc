@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "frontends/jobs/serve/answer_completion.h"
-#include "ir/base/json_output.h"
+#include "ir/base/report_json.h"
 
 namespace moec {
 

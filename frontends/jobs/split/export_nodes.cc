@@ -7,7 +7,7 @@
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
-#include "frontends/jobs/split/asked_nodes.h"
+#include "frontends/jobs/split/requested_nodes.h"
 #include "frontends/jobs/split/split_export.h"
 #include "ir/experts/expert_runs.h"
 #include "ir/graph/port_names.h"
@@ -233,7 +233,7 @@ ExpertSets sets_in(const ExpertSets& sets, const LayerSpan& span, const ExpertGr
 
 Result<std::vector<WantedNode>> wanted_nodes(const SplitOptions& options, const Manifest& whole) {
   const ExpertGrid grid = expert_grid(whole);
-  MOEC_ASSIGN(AskedNodes asked, asked_nodes(options, grid));
+  MOEC_ASSIGN(RequestedNodes asked, requested_nodes(options, grid));
   const bool staged = !asked.stages.empty();
   if (!staged) asked.stages = {{0, whole.model.layers}};
   if (asked.stages.back().end != whole.model.layers)

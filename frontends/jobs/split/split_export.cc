@@ -19,7 +19,6 @@
 #include "backends/output/out_folder.h"
 #include "frontends/jobs/split/moe_source.h"
 #include "frontends/jobs/split/split_folder.h"
-#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
 #include "ir/model/model_experts.h"

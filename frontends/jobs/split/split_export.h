@@ -35,7 +35,7 @@ struct ExportNode {
 //                     layers of two stages; or it adds more to its layer than experts
 //   split.no_experts  the export has no experts to choose from
 //   split.stages      the stages do not end with the model's last layer
-//   those of asked_nodes(), check_enough() and check_manifest()
+//   those of requested_nodes(), check_enough() and check_manifest()
 Result<std::vector<ExportNode>> export_nodes(const SplitOptions& options, const Manifest& whole);
 
 struct ExportSplit {

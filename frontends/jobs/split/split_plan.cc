@@ -11,7 +11,7 @@
 
 #include "backends/formats/gguf/block_name.h"
 #include "backends/weights/views/scale_blocks.h"
-#include "frontends/jobs/split/asked_nodes.h"
+#include "frontends/jobs/split/requested_nodes.h"
 #include "ir/base/json.h"
 
 namespace moec {
@@ -25,7 +25,7 @@ std::string words_of(const ExpertGroup& group) { return fmt::format("node {}", g
 
 // ---- What a node must be -----------------------------------------------------------------------
 
-Status refuse_stages(const AskedNodes& asked, const std::string& file) {
+Status refuse_stages(const RequestedNodes& asked, const std::string& file) {
   if (asked.stages.empty()) return {};
   return fail("split.stages",
               fmt::format("the placement has {} stages, and llama.cpp loads no file with a part of "
@@ -129,7 +129,7 @@ Result<SplitNode> node_of(const ExpertGroup& group, const MoeSource& source) {
 }  // namespace
 
 Result<std::vector<SplitNode>> choose_nodes(const SplitOptions& options, const MoeSource& source) {
-  MOEC_ASSIGN(const AskedNodes asked, asked_nodes(options, source.grid));
+  MOEC_ASSIGN(const RequestedNodes asked, requested_nodes(options, source.grid));
   MOEC_TRY(refuse_stages(asked, options.place_file));
   std::vector<SplitNode> nodes;
   for (const ExpertGroup& group : asked.groups) {

@@ -36,7 +36,7 @@ struct SplitNode {
 //   split.counts      the layers of a node have different numbers of experts, or more than 1,024
 //   split.group_sizes a node has different numbers of experts of the router's groups
 //   split.llama4      another number of experts would change what llama.cpp computes
-//   those of asked_nodes()
+//   those of requested_nodes()
 Result<std::vector<SplitNode>> choose_nodes(const SplitOptions& options, const MoeSource& source);
 
 // Bytes of one of the source's files.

@@ -2,12 +2,147 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <utility>
 
-#include "ir/base/json_output.h"
+#include "backends/files/folder.h"
+#include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
+#include "backends/formats/gguf/gguf_file.h"
+#include "backends/weights/views/scale_blocks.h"
+#include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
 
 namespace moec {
+
+namespace {
+
+constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
+
+// Reads the source's files, one of which is open at a time.
+class SourceReader {
+ public:
+  explicit SourceReader(const Gguf& gguf) : gguf_(gguf) {}
+
+  Status read(const SourceBytes& range, std::span<char> bytes) {
+    if (!file_ || open_ != range.file) MOEC_TRY(open(range.file));
+    return file_->read_into(range.offset, bytes);
+  }
+
+  Status check_unchanged() const { return file_ ? file_->check_unchanged() : Status(); }
+
+ private:
+  Status open(uint32_t file) {
+    MOEC_TRY(check_unchanged());
+    const WeightFile& wanted = gguf_.files[file];
+    MOEC_ASSIGN(file_, RegularFile::open(wanted.path));
+    open_ = file;
+    if (file_->size() == wanted.bytes) return {};
+    return fail("split.source_changed",
+                fmt::format("the file has {} bytes, and had {} when it was opened first",
+                            file_->size(), wanted.bytes),
+                "leave the model alone while it is split", {.file = wanted.path});
+  }
+
+  const Gguf& gguf_;
+  std::optional<RegularFile> file_;
+  uint32_t open_ = 0;
+};
+
+class SplitWriter {
+ public:
+  SplitWriter(const SplitOptions& options, const MoeSource& source, const SplitPlan& plan)
+      : options_(options), source_(source), plan_(plan), reader_(source.gguf) {}
+
+  Result<WrittenSplit> run() {
+    for (const NodePlan& node : plan_.nodes) {
+      MOEC_TRY(write(node.node.name, node.experts));
+      MOEC_TRY(share_trunk(node.node.name));
+      MOEC_TRY(write_header(node));
+      MOEC_TRY(sync_folder(options_.out + "/" + node.node.name));
+    }
+    MOEC_TRY(reader_.check_unchanged());
+    return std::move(written_);
+  }
+
+ private:
+  static std::string path_of(const std::string& node, const SplitFile& file) {
+    return fmt::format("{}/{}", node, file.name);
+  }
+
+  // The first node's trunk is written, the others' are names of the same file.
+  Status share_trunk(const std::string& node) {
+    const std::string& first = plan_.nodes.front().node.name;
+    if (node != first) {
+      const std::string from = path_of(first, plan_.trunk), to = path_of(node, plan_.trunk);
+      MOEC_ASSIGN(const bool linked, link_files({options_.out, from}, {options_.out, to}));
+      if (linked) {
+        written_.digests[to] = written_.digests[from];
+        return {};
+      }
+      written_.trunk_linked = false;
+    }
+    return write(node, plan_.trunk);
+  }
+
+  Status write_header(const NodePlan& node) {
+    SplitFile header{node.header.name};
+    MOEC_ASSIGN(header.layout, plan_header(source_, plan_, node));
+    return write(node.node.name, header);
+  }
+
+  Status write(const std::string& node, const SplitFile& file) {
+    const std::string path = path_of(node, file);
+    MOEC_ASSIGN(GgufFile out, GgufFile::create({options_.out, path}, file.layout));
+    for (const SourceBytes& range : file.payload) MOEC_TRY(copy(range, out, path));
+    MOEC_ASSIGN(OutputFile finished, std::move(out).finish());
+    MOEC_TRY(finished.sync());
+    MOEC_TRY(finished.publish());
+    written_.digests[path] = finished.digest();
+    return {};
+  }
+
+  Status copy(SourceBytes range, GgufFile& out, const std::string& path) {
+    const auto block = static_cast<uint64_t>(block_format(range.type).bytes);
+    const uint64_t most = kPieceBytes / block * block;
+    while (range.bytes > 0) {
+      const uint64_t size = std::min(range.bytes, most);
+      buffer_.resize(std::max<size_t>(buffer_.size(), size));
+      const std::span<char> piece(buffer_.data(), size);
+      MOEC_TRY(reader_.read(range, piece));
+      if (range.factor != 1) scale_blocks(range.type, std::as_writable_bytes(piece), range.factor);
+      MOEC_TRY(out.write(std::as_bytes(piece)));
+      range.offset += size;
+      range.bytes -= size;
+      MOEC_TRY(advance(size, path));
+    }
+    return {};
+  }
+
+  Status advance(uint64_t bytes, const std::string& path) {
+    if (options_.progress) options_.progress(bytes, plan_.unique_bytes(), path);
+    if (!options_.stop || !options_.stop()) return {};
+    return fail(kSplitInterrupted, "the split was stopped",
+                "run the same command again: it starts over", {.file = options_.out});
+  }
+
+  const SplitOptions& options_;
+  const MoeSource& source_;
+  const SplitPlan& plan_;
+  SourceReader reader_;
+  std::string buffer_;
+  WrittenSplit written_;
+};
+
+}  // namespace
+
+Result<WrittenSplit> write_split(const SplitOptions& options, const MoeSource& source,
+                                 const SplitPlan& plan) {
+  return SplitWriter(options, source, plan).run();
+}
 
 NodeRouting SplitReport::routing_of(const NodePlan& node) const {
   if (node.node.count == experts) return NodeRouting::whole;

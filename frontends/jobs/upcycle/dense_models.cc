@@ -16,8 +16,8 @@
 #include "frontends/sources/open_source.h"
 #include "ir/base/diagnostics.h"
 #include "ir/base/json.h"
-#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
 #include "ir/graph/weight_table.h"
 #include "models/shards/needed_tensors.h"
 

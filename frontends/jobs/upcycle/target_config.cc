@@ -223,7 +223,7 @@ ordered_json target_config(const TargetArch& arch, const ExpertSizes& sizes, con
 
 namespace {
 
-class Comparison {
+class ConfigComparison {
  public:
   void same(bool equal, std::string what) {
     if (!equal) found_.push_back(std::move(what));
@@ -235,7 +235,7 @@ class Comparison {
 };
 
 void compare_attention(const AttentionConfig& dense, const AttentionConfig& moe,
-                       Comparison& comparison) {
+                       ConfigComparison& comparison) {
   comparison.same(dense.latent == moe.latent,
                   dense.latent ? "latent attention" : "attention without a latent");
   comparison.same(dense.qk_norm == moe.qk_norm,
@@ -256,7 +256,8 @@ void compare_attention(const AttentionConfig& dense, const AttentionConfig& moe,
   comparison.same(rest == dense, "the heads of attention or what follows them");
 }
 
-void compare_layers(const ModelConfig& dense, const ModelConfig& moe, Comparison& comparison) {
+void compare_layers(const ModelConfig& dense, const ModelConfig& moe,
+                    ConfigComparison& comparison) {
   if (dense.layers.size() != moe.layers.size()) return comparison.same(false, "its layers");
   for (size_t i = 0; i < dense.layers.size(); ++i) {
     const LayerConfig &before = dense.layers[i], &after = moe.layers[i];
@@ -271,7 +272,7 @@ void compare_layers(const ModelConfig& dense, const ModelConfig& moe, Comparison
 }  // namespace
 
 std::vector<std::string> misfits(const ModelConfig& dense, const ModelConfig& moe) {
-  Comparison comparison;
+  ConfigComparison comparison;
   comparison.same(dense.hidden == moe.hidden && dense.vocab == moe.vocab &&
                       dense.max_positions == moe.max_positions,
                   "its sizes");

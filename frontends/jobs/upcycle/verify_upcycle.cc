@@ -10,7 +10,7 @@
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/jobs/upcycle/counted_normal.h"
 #include "frontends/jobs/upcycle/upcycle_model.h"
-#include "frontends/measure/logit_divergence.h"
+#include "frontends/measure/metrics.h"
 #include "frontends/measure/window_plan.h"
 #include "frontends/measure/window_run.h"
 #include "frontends/sources/open_source.h"

@@ -1,6 +1,7 @@
 #include "frontends/sources/gguf/open_gguf.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,11 +13,191 @@
 #include "backends/formats/gguf/block_name.h"
 #include "frontends/sources/gguf/gguf.h"
 #include "frontends/sources/gguf/gguf_config.h"
-#include "frontends/sources/gguf/gguf_tensors.h"
+#include "frontends/sources/gguf/gguf_model.h"
+#include "frontends/sources/gguf/gguf_weights.h"
+#include "ir/base/bounded_diagnostics.h"
 #include "ir/base/regular_file.h"
+#include "ir/graph/weight_table.h"
+#include "ir/model/model_config.h"
+#include "models/shards/needed_tensors.h"
+#include "models/tensors/ignored_tensors.h"
 
 namespace moec {
+
 namespace {
+
+// The tensors that a model needs, found in a GGUF file or made of its tensors.
+
+constexpr std::string_view kWeight = ".weight";
+const std::set<std::string_view> kRotatedRoles = {"q", "k", "q_bias", "k_bias"};
+
+Dims without_ones(const Dims& dims) {
+  Dims kept;
+  for (int64_t axis = 0; axis < dims.rank(); ++axis)
+    if (dims.at(axis) != 1) kept.push_back(dims.at(axis));
+  return kept;
+}
+
+// Rows of each head as [half, 2] to rows as [2, half].
+WeightView halves_of_pairs(WeightView view, const Dims& dims, int64_t heads) {
+  const int64_t half = dims.at(0) / heads / 2;
+  Dims pairs = {heads, half, 2};
+  std::vector<int64_t> order = {0, 2, 1};
+  if (dims.rank() == 2) {
+    pairs.push_back(dims.at(1));
+    order.push_back(3);
+  }
+  return then(then(then(std::move(view), ReshapeStep{std::move(pairs)}), PermuteStep{order}),
+              ReshapeStep{dims});
+}
+
+class TensorDeriver {
+ public:
+  TensorDeriver(const GgufModel& gguf, const ModelConfig& model) : gguf_(gguf), model_(model) {
+    table_ = gguf_weights(gguf.file);
+  }
+
+  Result<WeightTable> run() {
+    for (const std::string& role : missing_roles(model_))
+      find("gguf.tensor_role", {},
+           fmt::format("the model needs a tensor for \"{}\", which files of the architecture {} do "
+                       "not have",
+                       role, gguf_.architecture.name));
+    if (findings_.count() == 0)
+      for (const NeededRole& needed : needed_roles(model_)) derive(needed);
+    if (findings_.count() == 0) find_unused();
+    if (findings_.count() > 0) return fail(findings_.take());
+    return std::move(table_);
+  }
+
+ private:
+  void find(std::string code, const std::string& tensor, std::string cause) {
+    findings_.add({Severity::error,
+                   std::move(code),
+                   std::move(cause),
+                   "Convert the model again, or give its Hugging Face checkpoint.",
+                   {.tensor = tensor, .file = gguf_.file.values.file()}});
+  }
+
+  // A tensor that the model has no use for may change what it computes.
+  void find_unused() {
+    for (const auto& [name, range] : table_.tensors)
+      if (!used_.contains(name) && ignoring_pattern(model_, name) == nullptr)
+        find("gguf.tensor_unused", name,
+             fmt::format("models of the family {} have no use for \"{}\"", model_.family, name));
+  }
+
+  void derive(const NeededRole& needed) {
+    const std::string name = model_.names(needed.role, needed.layer);
+    std::optional<WeightView> view = view_of(needed, name);
+    if (!view) return;
+    const auto type = view_type(*view);
+    if (!type || without_ones(type->dims) != without_ones(needed.dims))
+      return find("gguf.tensor_dims", name,
+                  fmt::format("the {} of this model must be {}, found {}", needed.role,
+                              to_string(needed.dims), type ? to_string(type->dims) : "none"));
+    if (gguf_.architecture.rows == GgufRows::pairs && kRotatedRoles.contains(needed.role))
+      view = halves_of_pairs(*std::move(view), needed.dims, heads_of(needed.role));
+    view = then(*std::move(view), ReshapeStep{needed.dims});
+    const bool is_stored =
+        view->steps.empty() && std::holds_alternative<TensorSource>(view->source);
+    if (!is_stored) table_.derived[name] = *std::move(view);
+  }
+
+  int64_t heads_of(std::string_view role) const {
+    return role.starts_with('q') ? model_.attention.heads : model_.attention.kv_heads;
+  }
+
+  std::optional<WeightView> view_of(const NeededRole& needed, const std::string& name) {
+    if (needed.role == "kv_b" && gguf_.find(name) == nullptr) return latent_matrix(needed);
+    return decoded(needed.role, name);
+  }
+
+  std::optional<WeightView> decoded(const std::string& role, const std::string& name) {
+    const GgufTensor* tensor = gguf_.find(name);
+    used_.insert(name);
+    if (tensor == nullptr) {
+      find("gguf.tensor_missing", name,
+           fmt::format("the tensor \"{}\" ({}) is not in the file", name, role));
+      return std::nullopt;
+    }
+    auto view = gguf_view(gguf_.file, *tensor);
+    if (!view) {
+      for (Diagnostic& finding : view.error()) findings_.add(std::move(finding));
+      return std::nullopt;
+    }
+    if (is_float(view_type(*view)->dtype)) return with_factor(*std::move(view), name);
+    find("gguf.tensor_type", name,
+         fmt::format("it holds {}; weights must be floats or blocks", enum_name(tensor->type)));
+    return std::nullopt;
+  }
+
+  // NAME.scale beside NAME.weight: one factor, or one for each expert.
+  std::optional<WeightView> with_factor(WeightView view, const std::string& name) {
+    if (!name.ends_with(kWeight)) return view;
+    const std::string beside = name.substr(0, name.size() - kWeight.size()) + ".scale";
+    const GgufTensor* factor = gguf_.find(beside);
+    if (factor == nullptr) return view;
+    used_.insert(beside);
+    const Dims dims = view_type(view)->dims;
+    const Dims counts = without_ones(factor->dims);
+    const bool by_expert = dims.rank() == 3 && counts.rank() == 1 && counts.at(0) == dims.at(0);
+    auto scale = gguf_view(gguf_.file, *factor);
+    if (!scale || !is_float(view_type(*scale)->dtype) || (!by_expert && counts.rank() > 0)) {
+      find("gguf.tensor_dims", beside,
+           fmt::format("the factors of \"{}\" must be one float, or one for each expert", name));
+      return std::nullopt;
+    }
+    Dims block = dims, shape(std::vector<int64_t>(dims.size(), 1));
+    if (by_expert) {
+      block[0] = 1;
+      shape[0] = dims.at(0);
+    }
+    return then(std::move(view),
+                DequantStep{block, {then(*std::move(scale), ReshapeStep{shape})}, {}});
+  }
+
+  // [H · (nope + v), rank] of k_b [H, rank, nope] and v_b [H, v, rank].
+  std::optional<WeightView> latent_matrix(const NeededRole& needed) {
+    const LatentConfig& latent = *model_.attention.latent;
+    auto keys = decoded(needed.role, block_name(needed.layer, kGgufLatentKeys));
+    auto values = decoded(needed.role, block_name(needed.layer, kGgufLatentValues));
+    if (!keys || !values) return std::nullopt;
+    const int64_t heads = needed.dims.at(0) / (latent.key_dims + latent.value_dims);
+    const Dims of_keys = {heads, latent.kv_rank, latent.key_dims};
+    const Dims of_values = {heads, latent.value_dims, latent.kv_rank};
+    if (view_type(*keys)->dims != of_keys || view_type(*values)->dims != of_values) {
+      find("gguf.tensor_dims", block_name(needed.layer, kGgufLatentKeys),
+           fmt::format("the matrices of keys and values must be {} and {}", to_string(of_keys),
+                       to_string(of_values)));
+      return std::nullopt;
+    }
+    keys = then(*std::move(keys), PermuteStep{{0, 2, 1}});
+    return then(concat_view(1, {*std::move(keys), *std::move(values)}), ReshapeStep{needed.dims});
+  }
+
+  const GgufModel& gguf_;
+  const ModelConfig& model_;
+  WeightTable table_;
+  std::set<std::string, std::less<>> used_;
+  BoundedDiagnostics findings_;
+};
+
+// All tensors of the file, and under WeightTable::derived those that `model` needs in another form:
+// blocks are decoded, rows of rotated pairs are put apart, factors beside a tensor (NAME.scale) are
+// multiplied in, the two parts of the latent's matrix are joined. `model` has passed check_model()
+// and has the names of the architecture.
+//
+// Errors, all findings at once but for the many that follow from one:
+//   gguf.tensor_missing  with its role
+//   gguf.tensor_dims     expected and found
+//   gguf.tensor_type     integers
+//   gguf.tensor_unused   a tensor that neither the model needs nor its names list as ignored
+//   gguf.no_values       blocks that moec does not decode
+//   gguf.tensor_role     the model needs a tensor for which the architecture has no name
+Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model) {
+  return TensorDeriver(gguf, model).run();
+}
 
 constexpr uint64_t kMostFactors = 4096;  // of a rotation
 

@@ -40,9 +40,9 @@ Outcome export_seeded(const Breaking& breaking, const std::string& out, Words mo
   return run_command(words);
 }
 
-class BrokenRule : public testing::TestWithParam<Breaking> {};
+class RefusedByRule : public testing::TestWithParam<Breaking> {};
 
-TEST_P(BrokenRule, IsNamedByTheCheck) {
+TEST_P(RefusedByRule, IsNamedByTheCheck) {
   const std::string out = fresh_folder("out");
   expect_fine(export_seeded(GetParam(), out));
   const std::string code = std::string("error[target.") + GetParam().rule + "]";
@@ -54,7 +54,7 @@ TEST_P(BrokenRule, IsNamedByTheCheck) {
 const json kLong = {{"max_position_embeddings", 70000}, {"sliding_window", nullptr}};
 
 INSTANTIATE_TEST_SUITE_P(
-    ByRule, BrokenRule,
+    ByRule, RefusedByRule,
     testing::Values(Breaking{"S2.h13", "mixtral_a", kLong, {"--context", "20000"}},
                     Breaking{"S2.h16", "mixtral_a", kLong, {"--context", "70000"}, "m4"},
                     Breaking{"S3", "mixtral_a", {{"vocab_size", 70000}}, {"--form", "conv"}},

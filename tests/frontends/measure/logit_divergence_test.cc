@@ -1,10 +1,10 @@
-#include "frontends/measure/logit_divergence.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include "frontends/measure/metrics.h"
 
 namespace moec {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/graph/splice.h"
+#include "ir/graph/builder.h"
 #include "models/shards/needed_tensors.h"
 #include "passes/pass_options.h"
 #include "tests/models/sample_model.h"

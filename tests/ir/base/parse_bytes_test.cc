@@ -1,6 +1,6 @@
-#include "ir/base/parse_bytes.h"
-
 #include <gtest/gtest.h>
+
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {

@@ -1,7 +1,6 @@
-#include "ir/graph/splice.h"
-
 #include <gtest/gtest.h>
 
+#include "ir/graph/builder.h"
 #include "ir/verify/verify.h"
 #include "tests/ir/parsed_shard.h"
 

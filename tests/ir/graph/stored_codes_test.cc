@@ -1,7 +1,6 @@
-#include "ir/graph/stored_codes.h"
-
 #include <gtest/gtest.h>
 
+#include "ir/graph/weight_form.h"
 #include "ir/text/text.h"
 
 namespace moec {

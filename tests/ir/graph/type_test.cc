@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/graph/form.h"
+#include "ir/graph/ops.h"
 #include "ir/text/text.h"
 
 namespace moec {

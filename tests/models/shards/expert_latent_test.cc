@@ -1,12 +1,11 @@
 // Experts that read and write a latent: which values the maps around it take, and that its bias is
 // added once a layer. tests/models/shards/golden_values_test.cc compares the values.
-#include "models/shards/expert_latent.h"
-
 #include <gmock/gmock.h>
 
 #include "ir/verify/verify.h"
 #include "models/plan/plan_model.h"
 #include "models/shards/build_shard.h"
+#include "models/shards/expert_views.h"
 #include "models/shards/needed_tensors.h"
 #include "tests/models/sample_model.h"
 #include "tests/models/shards/shard_text.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "backends/weights/views/match_views.h"
 #include "backends/weights/views/shared_views.h"
 #include "tests/backends/weights/views/testing.h"
 

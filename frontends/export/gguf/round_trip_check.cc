@@ -1,0 +1,215 @@
+#include "frontends/export/gguf/round_trip_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "backends/formats/gguf/gguf_layout.h"
+#include "frontends/export/gguf/model_keys.h"
+#include "frontends/sources/gguf/gguf.h"
+#include "frontends/sources/gguf/open_gguf.h"
+#include "models/tensors/rope.h"
+
+namespace moec {
+namespace {
+
+// Of numbers that went through f32, and of frequencies that were made of such.
+constexpr double kRounding = 1e-6;
+
+bool near(double a, double b) {
+  return std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+}
+
+// Collects the first difference.
+class ModelDifference {
+ public:
+  ModelDifference(const ModelConfig& wanted, const ModelConfig& said)
+      : wanted_(wanted), said_(said) {}
+
+  // "what: in the file a, in the model b"; empty where the models are one.
+  std::string run() {
+    compare_sizes();
+    compare_attention();
+    compare_rope();
+    compare_experts();
+    compare_layers();
+    return difference_;
+  }
+
+ private:
+  template <class T>
+  void take(std::string_view what, const T& wanted, const T& said) {
+    if (difference_.empty() && !(wanted == said))
+      difference_ = fmt::format("computes with {} {}, this model has {}", what, said, wanted);
+  }
+  template <class E>
+  void take_name(std::string_view what, E wanted, E said) {
+    take(what, enum_name(wanted), enum_name(said));
+  }
+  void take_number(std::string_view what, double wanted, double said) {
+    if (!near(wanted, said)) take(what, wanted, said);
+  }
+
+  void compare_sizes() {
+    take("hidden", wanted_.hidden, said_.hidden);
+    take("vocab", wanted_.vocab, said_.vocab);
+    take("layers", wanted_.layers.size(), said_.layers.size());
+    take("max_positions", wanted_.max_positions, said_.max_positions);
+    take_number("norm_eps", wanted_.norm.eps, said_.norm.eps);
+    take_name("the norm", wanted_.norm.kind, said_.norm.kind);
+    take_number("embedding_scale", wanted_.stream.embedding_scale, said_.stream.embedding_scale);
+    take_number("residual_scale", wanted_.stream.residual_scale, said_.stream.residual_scale);
+    take_name("the residual", wanted_.stream.residual, said_.stream.residual);
+    take_name("the task", wanted_.head.task, said_.head.task);
+    take("post norms", wanted_.stream.post_norms, said_.stream.post_norms);
+    take("layer_scale", wanted_.stream.layer_scale, said_.stream.layer_scale);
+    take_number("logits_softcap", wanted_.head.softcap, said_.head.softcap);
+    take_number("logits_divisor", wanted_.head.divisor, said_.head.divisor);
+    take("head_bias", wanted_.head.bias, said_.head.bias);
+    const bool has_dense = std::any_of(wanted_.layers.begin(), wanted_.layers.end(),
+                                       [](const LayerConfig& layer) { return !layer.moe; });
+    if (has_dense) take("dense_ff", wanted_.mlp.ff, said_.mlp.ff);
+    take("mlp_bias", wanted_.mlp.bias, said_.mlp.bias);
+    take_name("activation", wanted_.mlp.gating.activation, said_.mlp.gating.activation);
+    take_number("swiglu_limit", wanted_.mlp.gating.limit, said_.mlp.gating.limit);
+    take_number("swiglu_alpha", wanted_.mlp.gating.alpha, said_.mlp.gating.alpha);
+  }
+
+  void compare_attention() {
+    const AttentionConfig& wanted = wanted_.attention;
+    const AttentionConfig& said = said_.attention;
+    take("kinds of attention", std::ssize(wanted_.more_attention) + 1,
+         std::ssize(said_.more_attention) + 1);
+    take_name("the projections", wanted.projections, said.projections);
+    take("heads", wanted.heads, said.heads);
+    take("kv_heads", wanted.kv_heads, said.kv_heads);
+    take("head_dim", wanted.head_dim, said.head_dim);
+    take("value_dims", wanted.value_dim, said.value_dim);
+    take("qkv_bias", wanted.qkv_bias, said.qkv_bias);
+    take("o_bias", wanted.o_bias, said.o_bias);
+    take("sinks", wanted.sinks, said.sinks);
+    take_name("qk_norm", wanted.qk_norm, said.qk_norm);
+    take_number("clip_qkv", wanted.clip_qkv.value_or(0), said.clip_qkv.value_or(0));
+    take_number("attention_scale", wanted.scale, said.scale);
+    take("latent attention", wanted.latent.has_value(), said.latent.has_value());
+    if (wanted.latent && said.latent) compare_latent(*wanted.latent, *said.latent);
+    const QueryTemperature own = wanted.temperature.value_or(QueryTemperature{});
+    const QueryTemperature other = said.temperature.value_or(QueryTemperature{});
+    take_number("temperature_scale", own.scale, other.scale);
+    take_number("temperature_step", own.step, other.step);
+  }
+
+  void compare_latent(const LatentConfig& wanted, const LatentConfig& said) {
+    take("q_rank", wanted.q_rank, said.q_rank);
+    take("kv_rank", wanted.kv_rank, said.kv_rank);
+    take("key_dims", wanted.key_dims, said.key_dims);
+    take("value_dims", wanted.value_dims, said.value_dims);
+    take_number("latent_norm_eps", wanted.norm_eps, said.norm_eps);
+  }
+
+  // What is computed, not how it is said: factors may stand for a formula. llama.cpp rounds the
+  // range of YaRN in any case.
+  void compare_rope() {
+    const RopeConfig& wanted = wanted_.attention.rope;
+    RopeConfig said = said_.attention.rope;
+    said.yarn.truncate = true;
+    take_name("the rotation", wanted.style, said.style);
+    take("rotary_dims", wanted.dims, said.dims);
+    take_number("rope_theta", wanted.theta, said.theta);
+    if (!difference_.empty()) return;
+    take_number("the amplitude of the rotation", rope_amplitude(wanted), rope_amplitude(said));
+    take_number("the scale of the rotation's scores", rope_score_scale(wanted),
+                rope_score_scale(said));
+    const std::vector<double> own = inverse_frequencies(wanted), other = inverse_frequencies(said);
+    for (size_t i = 0; i < own.size(); ++i)
+      take_number(fmt::format("the frequency {} of the rotation", i), own[i], other[i]);
+    if (!difference_.empty() && !wanted.yarn.truncate)
+      difference_ = "rounds the range of YaRN (truncate), this model does not";
+  }
+
+  void compare_experts() {
+    const MoeConfig& wanted = wanted_.moe;
+    const MoeConfig& said = said_.moe;
+    take("experts", wanted.experts, said.experts);
+    take("expert_ff", wanted.expert_ff, said.expert_ff);
+    take("expert_latent", wanted.latent, said.latent);
+    take("null_slots", wanted.null_slots, said.null_slots);
+    take("router_hidden", wanted.router_hidden, said.router_hidden);
+    take("router_bias", wanted.router_bias, said.router_bias);
+    take("choice_bias", wanted.choice_bias, said.choice_bias);
+    take("expert_biases", wanted.expert_biases, said.expert_biases);
+    take_name("routed_weight", wanted.weight_on, said.weight_on);
+    take("shared_ff", wanted.shared_ff, said.shared_ff);
+    take("a gate of the shared expert:", wanted.shared_gated, said.shared_gated);
+    compare_routing(wanted.routing, said.routing);
+  }
+
+  void compare_routing(const Router& wanted, const Router& said) {
+    take_name("score", wanted.score, said.score);
+    take("top_k", wanted.top_k, said.top_k);
+    take("renorm", wanted.renorm != Renorm::none, said.renorm != Renorm::none);
+    take_number("routed_scale", wanted.scale, said.scale);
+    take("groups", wanted.groups, said.groups);
+    if (wanted.groups <= 1) return;
+    take("groups_kept", wanted.groups_kept, said.groups_kept);
+    take_name("group_score", wanted.group_score, said.group_score);
+  }
+
+  void compare_layers() {
+    if (!difference_.empty()) return;
+    for (size_t i = 0; i < wanted_.layers.size(); ++i) {
+      const LayerConfig& wanted = wanted_.layers[i];
+      const LayerConfig& said = said_.layers[i];
+      const auto of_layer = [&](const char* what) {
+        return fmt::format("{} of layer {}", what, i);
+      };
+      take(of_layer("experts"), wanted.moe, said.moe);
+      take(of_layer("the window"), wanted.window, said.window);
+      take(of_layer("the chunk"), wanted.chunk, said.chunk);
+      take(of_layer("the rotation"), wanted.rotated, said.rotated);
+      take(of_layer("later keys"), wanted.ahead, said.ahead);
+    }
+  }
+
+  const ModelConfig& wanted_;
+  const ModelConfig& said_;
+  std::string difference_;
+};
+
+Result<Gguf> header_of(const std::vector<GgufEntry>& entries,
+                       const std::vector<ModelTensor>& tensors) {
+  std::vector<GgufTensorInfo> infos;
+  for (const ModelTensor& tensor : tensors)
+    infos.push_back({tensor.name, BlockType::f32, tensor.dims});
+  MOEC_ASSIGN(const GgufLayout layout, plan_gguf(entries, std::move(infos)));
+  MOEC_ASSIGN(GgufHeader header, parse_gguf(layout.header, layout.file_bytes, "the GGUF file"));
+  return Gguf{
+      {{"the GGUF file", layout.file_bytes}}, std::move(header.values), std::move(header.tensors)};
+}
+
+}  // namespace
+
+Status check_round_trip(const ModelConfig& model, const GgufArchitecture& architecture,
+                        const std::vector<GgufEntry>& entries,
+                        const std::vector<ModelTensor>& tensors) {
+  MOEC_ASSIGN(const Gguf file, header_of(entries, tensors));
+  const ReadFloats floats = [&](const GgufTensor& asked) -> Result<std::vector<float>> {
+    for (const ModelTensor& tensor : tensors)
+      if (tensor.name == asked.name) return tensor.floats;
+    return std::vector<float>();
+  };
+  const auto refuse = [&](const Diagnostics& findings) {
+    return not_in_gguf(architecture, "has no place for this model: " + findings.front().cause);
+  };
+  const auto said = gguf_model_config(file, floats);
+  if (!said) return refuse(said.error());
+  const std::string difference = ModelDifference(model, said->model).run();
+  if (!difference.empty()) return not_in_gguf(architecture, difference);
+  const auto whole = gguf_checkpoint(file, floats);
+  return whole ? Status() : refuse(whole.error());
+}
+
+}  // namespace moec
