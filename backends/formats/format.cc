@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kOnnxSuffixes = {".onnx", ".data"};
 constexpr std::array<std::string_view, 1> kOnnxGraphs = {".onnx"};
-constexpr std::array kOnnxOptionList = {FormatOption::data_checksum, FormatOption::accuracy_level};
 
 std::vector<std::string> names_for_onnx(const std::string& stem, std::span<const GraphKey> keys,
                                         const FormatOptions&) {
@@ -46,8 +45,6 @@ Result<LoadedShard> read_from_onnx(const std::string& path, const GraphSelection
 
 constexpr std::array<std::string_view, 1> kCoremlSuffixes = {".mlpackage"};
 constexpr std::array<std::string_view, 2> kCoremlGraphs = {".mlpackage", ".mlmodel"};
-constexpr std::array kCoremlOptionList = {FormatOption::width_packaging, FormatOption::spec_version,
-                                          FormatOption::ane_book};
 
 std::vector<std::string> names_for_coreml(const std::string& stem, std::span<const GraphKey> keys,
                                           const FormatOptions& options) {
@@ -71,7 +68,6 @@ Result<LoadedShard> read_from_coreml(const std::string& path, const GraphSelecti
 // ---- GGUF --------------------------------------------------------------------------------------
 
 constexpr std::array<std::string_view, 1> kGgufSuffixes = {".gguf"};
-constexpr std::array kGgufOptionList = {FormatOption::max_file_bytes, FormatOption::tokenizer};
 
 // ---- The table ---------------------------------------------------------------------------------
 
@@ -80,7 +76,6 @@ const std::array kFormats = {
            .about = "an .onnx file",
            .suffixes = kOnnxSuffixes,
            .graph_suffixes = kOnnxGraphs,
-           .options = kOnnxOptionList,
            .file_names = names_for_onnx,
            .emit = emit_as_onnx,
            .weight_views = views_for_onnx,
@@ -93,7 +88,6 @@ const std::array kFormats = {
            .suffixes = kCoremlSuffixes,
            .graph_suffixes = kCoremlGraphs,
            .graph_is_folder = true,
-           .options = kCoremlOptionList,
            .limits = kCoremlLimits,
            .file_names = names_for_coreml,
            .emit = emit_as_coreml,
@@ -103,16 +97,11 @@ const std::array kFormats = {
     Format{.id = ShardFormat::gguf,
            .about = "a .gguf file",
            .shape = FormatShape::weights_only,
-           .suffixes = kGgufSuffixes,
-           .options = kGgufOptionList},
+           .suffixes = kGgufSuffixes},
 };
 static_assert(kFormats.size() == enum_count<ShardFormat>, "one row for each format");
 
 }  // namespace
-
-bool Format::has(FormatOption option) const {
-  return std::find(options.begin(), options.end(), option) != options.end();
-}
 
 std::span<const Format> all_formats() { return kFormats; }
 

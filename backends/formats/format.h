@@ -22,24 +22,6 @@ namespace moec {
 // error format.weights_only.
 enum class FormatShape : uint8_t { graphs, weights_only };
 
-// Choices of an export that only some formats have.
-//   width_packaging   CoremlOptions::packaging
-//   spec_version      CoremlOptions::spec_version
-//   data_checksum     OnnxOptions::checksum
-//   accuracy_level    OnnxOptions::accuracy_level
-//   max_file_bytes    GgufOptions::max_file_bytes
-//   tokenizer         GgufOptions::tokenizer
-//   ane_book          the file names and the side files of the ane-book
-enum class FormatOption : uint8_t {
-  width_packaging,
-  spec_version,
-  data_checksum,
-  accuracy_level,
-  max_file_bytes,
-  tokenizer,
-  ane_book
-};
-
 // The options of all formats; each emitter reads its own.
 struct FormatOptions {
   OnnxOptions onnx;
@@ -64,7 +46,6 @@ struct Format {
   std::span<const std::string_view> graph_suffixes;
   bool graph_is_folder = false;  // a graph is a package, a folder of several files
 
-  std::span<const FormatOption> options;
   FileLimits limits;
 
   // The functions below are null with shape weights_only: such an export has no shards. Its files
@@ -91,8 +72,6 @@ struct Format {
   // The name that each op has in a file of the format, by op; empty for ops without one. Null:
   // files of the format do not name ops apart from their values.
   IdMap<OpId, std::string> (*op_names)(const Shard& shard) = nullptr;
-
-  bool has(FormatOption option) const;
 };
 
 std::span<const Format> all_formats();

@@ -7,18 +7,25 @@
 
 #include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/flags/export_flags.h"
+#include "frontends/cli/flags/option_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/export_json.h"
 #include "frontends/export/export_model.h"
+#include "frontends/export/options/resolve_options.h"
 #include "ir/base/byte_text.h"
 
 namespace moec {
 
 namespace {
+
+struct ExportFlags {
+  std::string source, out;
+  bool force = false, quiet = false, json = false;
+  GivenOptions given;
+};
 
 // An export without graphs: files of weights, the report beside them.
 void print_files(const std::string& out, const ExportSummary& summary, double seconds) {
@@ -84,7 +91,11 @@ int run_export(const ExportFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   if (const Status source = require_checkpoint(flags.source); !source)
     return report_failure(source.error(), flags.json);
-  auto targets = export_options(flags);
+  ExportOptions base;
+  base.source.path = flags.source;
+  base.output.folder = flags.out;
+  base.output.force = flags.force;
+  auto targets = resolve_options(flags.given, base);
   if (!targets) return report_failure(targets.error(), flags.json);
   const StopSignals signals;
   Progress progress("export", flags.quiet || flags.json);
@@ -112,7 +123,20 @@ void add_export_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "export", "Compile a checkpoint into a folder of static shards with a manifest");
   auto flags = std::make_shared<ExportFlags>();
-  add_export_flags(*command, *flags);
+  command
+      ->add_option("CHECKPOINT", flags->source,
+                   "Checkpoint folder with config.json and .safetensors files")
+      ->required();
+  command
+      ->add_option("-o,--out", flags->out,
+                   "Folder to write: empty, missing, or an interrupted export of the same inputs "
+                   "and options, which is then resumed")
+      ->required();
+  add_option_flags(*command, OptionUsers::exporting, flags->given);
+  command->add_flag("--force", flags->force,
+                    "Start over, and replace what an earlier export left in --out");
+  command->add_flag("-q,--quiet", flags->quiet, "Print only errors and warnings");
+  command->add_flag("--json", flags->json, "Print the summary as JSON");
   command->footer("Example: moec export models/tinymoe --out out/tinymoe --tokens 1,16");
   command->callback([flags, &exit_code] { exit_code = run_export(*flags); });
 }

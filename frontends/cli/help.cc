@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kColumns = 80;  // of the text
 constexpr size_t kNames = 30;    // of them for the names of options
 constexpr const char* kOther = "Other";
+constexpr const char* kUngrouped = "Options";  // as CLI11 names it
 
 struct CommandRow {
   std::string_view name, task;
@@ -65,51 +66,39 @@ struct GroupRow {
 };
 
 // COMMAND:--option goes before --option, for names that mean something else in that command. Every
-// entry names an option.
+// entry names an option. The options of export have their groups in their rows (option_row.h).
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
-     "--family-file --layers --seeded-weights --text --prompt --prompts "
-     "--prompt-file --prompt-tokens --window --golden --from-imatrix --profile --config "
-     "--checkpoint --function --list --thresholds --baseline --place --groups "
-     "--expert-list --against --export --prefill --adapter --from-moe analyze:--tokens "
-     "calibrate:--tokens compare:--tokens discover:--tokens probe:--tokens simulate:--tokens "
-     "trace:--tokens upcycle:--tokens"},
+     "--family-file --text --prompt --prompts --prompt-file --prompt-tokens --window "
+     "--golden --from-imatrix --profile --config --checkpoint --function --list "
+     "--thresholds --baseline --place --groups --expert-list --against --export --prefill "
+     "--adapter --from-moe analyze:--tokens calibrate:--tokens compare:--tokens "
+     "discover:--tokens probe:--tokens simulate:--tokens trace:--tokens upcycle:--tokens"},
     {"Output",
-     "--out --force --dry-run --digest --onnx-checksum --name --compat --max-file-size "
-     "--tokenizer --format --plot --sarif --record --write --tensors --imatrix "
-     "--coactivation --expected --context-binaries --measured --log-gates --log-layers "
-     "--memory-report --json --quiet --redact --table --timing --ops --digests --state"},
-    {"Target", "--target --chip --widths --multi-function --spec-version"},
-    {"Form",
-     "--tokens --context --dtype --layout --kv --mla --routing --experts --attention "
-     "--form --sum --bank-channel-limit --passes --list-passes"},
-    {"Weights",
-     "--weights --calibration --calibration-inputs --accuracy-level --fold-overflow "
-     "--allow-overflow --allow-nonfinite --sensitivity"},
-    {"Shards",
-     "--max-shard-mb --allow-over-budget --experts-per-shard --expert-groups "
-     "--layers-per-shard --head-slices --expert-align"},
+     "--out --force --dry-run --name --format --plot --sarif --record --write --tensors "
+     "--imatrix --coactivation --expected --context-binaries --measured --log-gates "
+     "--log-layers --memory-report --json --quiet --redact --table --timing --ops "
+     "--digests --state"},
+    {"Target", "--target --chip"},
+    {"Form", "--dtype --passes --list-passes"},
+    {"Weights", "--sensitivity"},
+    {"Shards", "--max-shard-mb --allow-over-budget"},
     {"Experts",
-     "--expert-mask --top-k --top-k-policy --battery --category --confidence --pin-top-k "
-     "--expert-memory --capacity --policy --on-miss --expert-reads --prepacked "
-     "--cache-bias --keep-top --pool --step-tokens --expert-bytes --allow-uncovered --recall "
-     "--score"},
-    {"Devices",
-     "--device --trunk --loads --replicas --nodes --node-memory --stages "
-     "--resident-budget --working-set"},
+     "--expert-mask --top-k --battery --category --confidence --pin-top-k --expert-memory "
+     "--capacity --policy --on-miss --expert-reads --prepacked --cache-bias --keep-top "
+     "--pool --step-tokens --expert-bytes --allow-uncovered --recall --score"},
+    {"Devices", "--replicas --nodes --node-memory --stages --resident-budget --working-set"},
     {"Model",
      "--granularity --shared-width --arch --init --router --scale --unnormalised --noise "
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
      "--max-tokens --stop-token --ignore-eos --temperature --sample-top-k --seed "
      "--precision --engine --engine-cache --repeats --energy-per-byte --energy-per-mac "
-     "run:--device serve:--device validate:--device --no-run --python --script --host --port "
-     "--sequences --waiting --connections "
-     "--max-body"},
+     "run:--device serve:--device validate:--device --no-run --python --script --host "
+     "--port --sequences --waiting --connections --max-body"},
     {"Limits",
-     "--memory --group-memory --jobs --max-kl --min-top1 --min-coverage --max-error "
-     "--verify --allow-disputed --explain"},
-    {"Debugging", "--skip-pass --dump-after --dump-dir --bisect"},
+     "--memory --group-memory --max-kl --min-top1 --min-coverage --max-error --verify "
+     "--allow-disputed --explain"},
     {"Help", "--help --help-all"},
 });
 
@@ -139,6 +128,7 @@ class GroupIndex {
   }
 
   std::string group_of(const CLI::App& command, const CLI::Option& option) {
+    if (option.get_group() != kUngrouped) return option.get_group();  // by its row
     const std::string name = "--" + option.get_single_name();
     for (const std::string& entry : {command.get_name() + ":" + name, name})
       if (const auto found = groups_.find(entry); found != groups_.end()) {

@@ -4,10 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/flags/pass_flags.h"
+#include "frontends/cli/flags/option_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/options/resolve_options.h"
 #include "frontends/jobs/opt/optimise.h"
 #include "ir/text/text.h"
 
@@ -17,7 +18,7 @@ namespace {
 struct OptFlags {
   std::string file, passes;
   bool list = false, timing = false, json = false;
-  PassFlags pass_flags;
+  GivenOptions given;
 };
 
 void list_passes(bool json) {
@@ -28,14 +29,13 @@ void list_passes(bool json) {
 }
 
 Result<Optimised> optimise_file(const OptFlags& flags) {
-  MOEC_ASSIGN(const PassOptions options, pass_options(flags.pass_flags));
+  MOEC_ASSIGN(const ExportOptions options, resolve_for_one(flags.given));
   MOEC_TRY(require_ir(flags.file));
   MOEC_ASSIGN(const OptInput input,
-              read_opt_input(flags.file, options, [&](const std::string& findings) {
+              read_opt_input(flags.file, options.compile.passes, [&](const std::string& findings) {
                 if (!flags.json) say("{}", findings);
               }));
-  MOEC_ASSIGN(const RunOptions run, run_options(flags.pass_flags));
-  return optimise(input, flags.passes, run);
+  return optimise(input, flags.passes, options.compile.run);
 }
 
 void print_optimised(const Optimised& optimised, bool timing) {
@@ -71,7 +71,7 @@ void add_opt_command(CLI::App& app, int& exit_code) {
                     "Print the time of each pass and the number of ops before and after it");
   command->add_flag("--json", flags->json,
                     "Print the result as JSON, with the times and numbers of ops of the passes");
-  add_pass_flags(*command, flags->pass_flags);
+  add_option_flags(*command, OptionUsers::passes, flags->given);
   command->footer(
       "Example: moec opt tests/passes/unroll_experts.ir --passes unroll_experts,lower_gated_mlp");
   command->callback([flags, &exit_code] {

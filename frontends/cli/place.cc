@@ -5,13 +5,13 @@
 
 #include "backends/files/output_file.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/plan/place_nodes.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
@@ -92,7 +92,7 @@ void add_place_command(CLI::App& app, int& exit_code) {
       "Choose which experts each node of a cluster holds, by how a text used them and by the "
       "nodes' memory");
   auto flags = std::make_shared<PlaceFlags>();
-  add_plan_flags(*command, flags->plan);
+  add_plan_flags(*command, OptionUsers::planning, flags->plan);
   command->get_option("SOURCE")->required();
   command->add_option("--profile", flags->options.profile,
                       "What moec analyze wrote: profile.json, or its folder");

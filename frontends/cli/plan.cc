@@ -8,12 +8,11 @@
 #include <optional>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/flags/byte_flags.h"
-#include "frontends/cli/flags/device_flags.h"
 #include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/plan/plan_source.h"
 #include "ir/base/byte_text.h"
 #include "models/cluster/plan_devices.h"
@@ -192,7 +191,6 @@ struct MemoryFlags {
 struct PlanCommandFlags {
   PlanFlags plan;
   MemoryFlags memory;
-  DeviceFlags devices;
   bool list = false, json = false;
 };
 
@@ -210,7 +208,6 @@ Result<std::optional<int64_t>> resident_budget(const MemoryFlags& flags) {
 // What is read of flags comes before what is read of SOURCE.
 Result<PlannedSource> plan_named(const PlanCommandFlags& flags) {
   MOEC_ASSIGN(PlanSourceOptions options, plan_options(flags.plan));
-  MOEC_ASSIGN(options.devices, device_options(flags.devices));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
   MOEC_TRY(require_model(flags.plan.source));
   return plan_source(std::move(options));
@@ -270,8 +267,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "token. No weights are needed");
   auto flags = std::make_shared<PlanCommandFlags>();
   command->add_flag("--list", flags->list, "List the published models that SOURCE may name");
-  add_plan_flags(*command, flags->plan);
-  add_device_flags(*command, flags->devices);
+  add_plan_flags(*command, OptionUsers::device, flags->plan);
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   command->footer(

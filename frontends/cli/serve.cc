@@ -6,7 +6,6 @@
 #include "backends/files/stop_signals.h"
 #include "backends/formats/read_shard.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
@@ -14,6 +13,7 @@
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/run/expert_report.h"
 #include "frontends/jobs/serve/serve_model.h"
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/formats/format.h"
-
 namespace moec {
 namespace {
 
@@ -19,7 +17,7 @@ tl::unexpected<Diagnostics> refuse(const std::string& what, const std::string& i
 
 // What the options of an export decide.
 Status check_form(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
-  if (!format_of(build.format).has(FormatOption::ane_book))
+  if (build.format != ShardFormat::coreml)
     return refuse("formats other than Core ML", "--target ane");
   if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
   if (build.layout != Layout::channels)

@@ -34,7 +34,7 @@ struct ChoiceOptions {
 
 // How the model is cut into shards and compiled for one target.
 struct CompileOptions {
-  BuildOptions build;   // from build_options(); resolve_build() fills in what depends on the model
+  BuildOptions build;   // resolve_build() fills in what depends on the model
   std::string kv, mla;  // values of --kv and --mla; empty: not given
   CutOptions cuts;
   DeviceOptions devices;  // devices that the manifest assigns shards to; may be empty

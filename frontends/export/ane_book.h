@@ -14,7 +14,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/output/out_folder.h"
-#include "frontends/export/export_options.h"
+#include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
 #include "models/plan/cut_options.h"
 

@@ -2,8 +2,8 @@
 // export that is resumed keeps those that are complete.
 #pragma once
 
-#include "frontends/export/export_options.h"
 #include "frontends/export/export_summary.h"
+#include "frontends/export/options/export_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/output/journal_text.h"
-#include "frontends/export/export_options.h"
+#include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
 
 namespace moec {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "frontends/export/export_options.h"
 #include "frontends/export/export_summary.h"
+#include "frontends/export/options/export_options.h"
 
 namespace moec {
 

@@ -14,9 +14,9 @@
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
 #include "frontends/export/export_gguf.h"
-#include "frontends/export/export_options.h"
 #include "frontends/export/export_phases.h"
 #include "frontends/export/export_summary.h"
+#include "frontends/export/options/export_options.h"
 
 namespace moec {
 

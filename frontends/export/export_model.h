@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "frontends/export/export_options.h"
 #include "frontends/export/export_summary.h"
+#include "frontends/export/options/export_options.h"
 
 namespace moec {
 

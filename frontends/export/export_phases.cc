@@ -12,7 +12,7 @@
 #include "backends/runtime/text/text_windows.h"
 #include "frontends/compile/compile_shard.h"
 #include "frontends/export/ane_book.h"
-#include "frontends/export/export_options.h"
+#include "frontends/export/options/export_options.h"
 #include "frontends/export/report.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/process_memory.h"

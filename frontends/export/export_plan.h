@@ -11,7 +11,7 @@
 #include "backends/weights/calibration/calibration_stats.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/views/weight_reader.h"
-#include "frontends/export/export_options.h"
+#include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
 #include "models/plan/cut_options.h"
 

@@ -12,7 +12,7 @@
 #include "backends/output/folder_lock.h"
 #include "backends/output/journal.h"
 #include "backends/output/out_folder.h"
-#include "frontends/export/export_options.h"
+#include "frontends/export/options/export_options.h"
 
 namespace moec {
 

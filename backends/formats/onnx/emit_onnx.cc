@@ -53,7 +53,7 @@ Result<DataLayout> lay_out(std::span<const ShardWidth> widths, const ExpertLayou
 }
 
 Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader& weights,
-                         const EmitOptions& options, int accuracy_level,
+                         const EmitOptions& options, const OnnxOptions& onnx,
                          std::span<const std::string> paths) {
   Prepared prepared;
   MOEC_ASSIGN(prepared.layout, lay_out(widths, options.experts));
@@ -62,7 +62,7 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
   for (size_t i = 0; i < widths.size(); ++i) {
     onnx::ModelProto& model = prepared.models.emplace_back();
     write_model(*widths[i].shard, prepared.layout, location,
-                {MOEC_VERSION, options.family, options.experts.layers, accuracy_level}, model);
+                {MOEC_VERSION, options.family, options.experts.layers, onnx}, model);
     MOEC_TRY(check_size(model, paths[i], options.limits.graph_bytes));
   }
   return prepared;
@@ -112,7 +112,7 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
   const std::vector<GraphKey> keys = keys_of(widths);
   const std::vector<std::string> names = onnx_file_names(options.stem, keys);
-  MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, onnx.accuracy_level, names));
+  MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, onnx, names));
 
   EmitReport report;
   std::optional<OutputFile> data;

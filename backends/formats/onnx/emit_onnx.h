@@ -21,6 +21,7 @@
 
 #include "backends/emit/data_layout.h"
 #include "backends/emit/emit.h"
+#include "backends/formats/onnx/onnx_options.h"
 
 namespace moec {
 
@@ -29,13 +30,6 @@ namespace moec {
 inline constexpr uint64_t kOnnxDataAlignment = 64 * 1024;
 // Scales and zeros are small, and are read rather than mapped.
 inline constexpr DataFormat kOnnxData{.alignment = kOnnxDataAlignment, .parameters = 64};
-
-struct OnnxOptions {
-  bool checksum = false;  // write the data file's SHA-1 into the graphs
-  // In which type onnxruntime multiplies with 4-bit codes: 0, as the activations are; 1 f32; 2 f16;
-  // 3 bf16; 4 int8, several times as fast and with an error of some 0.5 % of a product.
-  int accuracy_level = 0;
-};
 
 // The paths, relative to the folder, that emit_onnx writes for these graphs; the data file last.
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const GraphKey> keys);

@@ -36,9 +36,9 @@ concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite
 class GraphWriter {
  public:
   GraphWriter(const Shard& shard, const DataLayout& layout, const std::string& location,
-              int accuracy_level, onnx::GraphProto& graph)
+              const OnnxOptions& options, onnx::GraphProto& graph)
       : shard_(shard),
-        accuracy_level_(accuracy_level),
+        options_(options),
         names_(shard),
         graph_(graph),
         weights_(shard, layout, location, names_, graph) {}
@@ -99,7 +99,7 @@ class GraphWriter {
     node.set_op_type(std::string(type));
   }
   const Shard& shard_;
-  int accuracy_level_;
+  const OnnxOptions& options_;
   GraphNames names_;
   onnx::GraphProto& graph_;
   WeightTensors weights_;
@@ -148,7 +148,8 @@ void GraphWriter::write_nbits(OpId id, ValueId weight) {
   const Op& op = shard_.ops[id];
   onnx::NodeProto& node = add_node(id);
   node.add_input(names_.tensor(op.operands[0]));
-  weights_.fill_nbits(weight, accuracy_level_, node);
+  weights_.fill_nbits(weight, node);
+  set_int(node, "accuracy_level", options_.accuracy_level);
   add_results(op, node);
 }
 
@@ -319,7 +320,7 @@ void write_model(const Shard& shard, const DataLayout& layout, const std::string
   opset.set_domain("");
   opset.set_version(kOnnxOpset);
   model.set_doc_string(describe_file(shard, texts.family));
-  GraphWriter writer(shard, layout, location, texts.accuracy_level, *model.mutable_graph());
+  GraphWriter writer(shard, layout, location, texts.options, *model.mutable_graph());
   writer.write();
   if (uses_microsoft_ops(model.graph())) {
     auto& contrib = *model.add_opset_import();

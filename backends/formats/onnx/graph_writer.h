@@ -31,6 +31,7 @@
 #include "backends/emit/expert_order.h"
 #include "backends/emit/moe_layers.h"
 #include "backends/formats/onnx/graph_names.h"
+#include "backends/formats/onnx/onnx_options.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/shard.h"
 
@@ -40,12 +41,12 @@ class ModelProto;
 
 namespace moec {
 
-// What the model states besides the graph.
+// What the model states in addition to the graph.
 struct ModelTexts {
   std::string tool_version;
   std::string family;                          // may be empty
   const std::optional<MoeLayers>& moe_layers;  // without them no owners are stated
-  int accuracy_level = 0;                      // of MatMulNBits (OnnxOptions)
+  const OnnxOptions& options;
 };
 
 // Fails when the shard cannot be an ONNX graph: emit.form, emit.state, emit.dtype, emit.encoding,

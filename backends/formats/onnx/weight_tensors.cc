@@ -68,9 +68,8 @@ onnx::NodeProto& WeightTensors::add_dequantize(ValueId weight, const std::string
   return add_cast(values, onnx::TensorProto::FLOAT16, name);
 }
 
-void WeightTensors::fill_nbits(ValueId weight, int accuracy_level, onnx::NodeProto& node) {
-  moec::fill_nbits(std::get<AffineEncoding>(encoding(weight)), shard_.type(weight), accuracy_level,
-                   node);
+void WeightTensors::fill_nbits(ValueId weight, onnx::NodeProto& node) {
+  moec::fill_nbits(std::get<AffineEncoding>(encoding(weight)), shard_.type(weight), node);
   node.add_input(names_.tensor(weight));
   add_parameters(weight, onnx::TensorProto::UINT8, node);
 }

@@ -34,7 +34,7 @@ class WeightTensors {
   // name and no output yet.
   onnx::NodeProto& add_dequantize(ValueId weight, const std::string& name);
   // Makes the node, which has its first input, a MatMulNBits with the weight.
-  void fill_nbits(ValueId weight, int accuracy_level, onnx::NodeProto& node);
+  void fill_nbits(ValueId weight, onnx::NodeProto& node);
 
  private:
   const Encoding& encoding(ValueId weight) const;

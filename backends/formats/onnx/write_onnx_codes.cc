@@ -133,15 +133,13 @@ ValueId nbits_weight(const Shard& shard, const Op& matmul) {
   return turned_nbits(shard, matmul.operands[1]);
 }
 
-void fill_nbits(const AffineEncoding& affine, const Type& weight, int accuracy_level,
-                onnx::NodeProto& node) {
+void fill_nbits(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node) {
   node.set_domain(kMicrosoftDomain);
   node.set_op_type("MatMulNBits");
   set_int(node, "K", weight.dims.at(1));
   set_int(node, "N", weight.dims.at(0));
   set_int(node, "bits", affine.bits);
   set_int(node, "block_size", affine.block.at(1));
-  set_int(node, "accuracy_level", accuracy_level);
 }
 
 void fill_dequantize(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node) {

@@ -46,9 +46,8 @@ ValueId nbits_weight(const Shard& shard, const Op& matmul);
 // The op is the transpose or the reshape in between.
 bool is_inside_nbits(const Shard& shard, const Op& op);
 
-// Sets the type and the attributes of a MatMulNBits.
-void fill_nbits(const AffineEncoding& affine, const Type& weight, int accuracy_level,
-                onnx::NodeProto& node);
+// Sets the type and the attributes of a MatMulNBits, except for accuracy_level.
+void fill_nbits(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node);
 // The same for a DequantizeLinear.
 void fill_dequantize(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node);
 

@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/inspect/path_kind.h"
 
 namespace moec {

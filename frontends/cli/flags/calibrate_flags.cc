@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/export/options/option_bytes.h"
 
 namespace moec {
 

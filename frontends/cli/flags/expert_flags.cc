@@ -6,9 +6,9 @@
 
 #include "backends/residency/pinned_experts.h"
 #include "backends/runtime/experts/prepacked_file.h"
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
+#include "frontends/export/options/option_bytes.h"
 #include "ir/base/output_apart.h"
 #include "ir/experts/expert_profile.h"
 

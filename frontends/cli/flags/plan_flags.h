@@ -3,25 +3,20 @@
 
 #include <string>
 
-#include "frontends/cli/flags/export_flags.h"
-#include "frontends/cli/flags/pass_flags.h"
-#include "frontends/cli/flags/shard_flags.h"
+#include "frontends/cli/flags/option_flags.h"
 #include "frontends/jobs/plan/plan_source.h"
 
 namespace moec {
 
 struct PlanFlags {
-  std::string source, family_file, calibration;
-  ShardFlags shards;
-  CoremlFlags coreml;
-  PassFlags passes;
+  std::string source, calibration;
+  GivenOptions given;
 };
 
-// SOURCE is not required.
-void add_plan_flags(CLI::App& command, PlanFlags& flags);
+// SOURCE is not required. `users` says which of the two commands.
+void add_plan_flags(CLI::App& command, OptionUsers users, PlanFlags& flags);
 
-// Without devices and memory. Reads no file of the model. Errors: those of pass_options(),
-// choose_projection(), run_options(), build_options() and cut_options().
+// Without memory. Reads no file of the model. Errors: those of resolve_for_one().
 Result<PlanSourceOptions> plan_options(const PlanFlags& flags);
 
 }  // namespace moec

@@ -2,15 +2,15 @@
 
 #include <CLI/CLI.hpp>
 
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/one_of.h"
+#include "frontends/export/options/option_bytes.h"
 
 namespace moec {
 
 void add_mask_flag(CLI::App& command, std::string& mask) {
   command.add_option("--expert-mask", mask,
-                     "The experts that tokens can choose, L0:0-7;L1:1,3,5, or @FILE with such "
-                     "text (default: all; layers without an item have all)");
+                     "Experts that tokens can choose, L0:0-7;L1:1,3,5, or @FILE with such text "
+                     "(default: all; layers without an item have all)");
 }
 
 void add_form_flags(CLI::App& command, TopKRequest& request) {

@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
+#include "frontends/export/options/option_bytes.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {

@@ -48,22 +48,6 @@ TEST(Format, SuffixesAreThoseOfAllFormats) {
   EXPECT_THAT(shard_suffixes(), UnorderedElementsAre(".onnx", ".data", ".mlpackage", ".gguf"));
 }
 
-TEST(Format, OptionsBelongToOneFormat) {
-  const Format& onnx = format_of(ShardFormat::onnx);
-  const Format& coreml = format_of(ShardFormat::coreml);
-  EXPECT_TRUE(onnx.has(FormatOption::data_checksum));
-  EXPECT_FALSE(coreml.has(FormatOption::data_checksum));
-  for (const FormatOption option : {FormatOption::max_file_bytes, FormatOption::tokenizer}) {
-    EXPECT_FALSE(onnx.has(option) || coreml.has(option));
-    EXPECT_TRUE(format_of(ShardFormat::gguf).has(option));
-  }
-  for (const FormatOption option :
-       {FormatOption::width_packaging, FormatOption::spec_version, FormatOption::ane_book}) {
-    EXPECT_FALSE(onnx.has(option));
-    EXPECT_TRUE(coreml.has(option));
-  }
-}
-
 TEST(Format, WeightsOnlyFilesHaveNoGraphToRead) {
   EXPECT_TRUE(require_graphs(format_of(ShardFormat::onnx), "a.onnx"));
   const Status refused = require_graphs(format_of(ShardFormat::gguf), "a.gguf");

@@ -24,7 +24,7 @@ inline ExportOptions export_options_of(const std::string& source, const std::str
   options.compile.build.cache =
       options.compile.passes.target.has_state ? CacheForm::blend : CacheForm::append;
   options.compile.build.head_slices = 0;
-  if (format_of(options.compile.passes.target.format).has(FormatOption::width_packaging))
+  if (options.compile.passes.target.format == ShardFormat::coreml)
     options.compile.coreml.packaging = WidthPackaging::functions;
   options.resources.jobs = jobs;
   return options;

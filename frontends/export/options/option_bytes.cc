@@ -1,4 +1,4 @@
-#include "frontends/cli/flags/byte_flags.h"
+#include "frontends/export/options/option_bytes.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/formats/gguf/gguf_options.h"
-#include "backends/formats/onnx/emit_onnx.h"
+#include "backends/formats/onnx/onnx_options.h"
 #include "frontends/compile/compile_options.h"
 
 namespace moec {

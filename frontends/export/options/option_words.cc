@@ -1,0 +1,138 @@
+#include "frontends/export/options/option_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "ir/base/at.h"
+#include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
+#include "models/plan/target_budgets.h"
+
+namespace moec {
+namespace {
+
+// --max-shard-mb: the budgets of shards by kind.
+
+constexpr double kMega = 1e6;
+constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
+                                                    "router", "lm_head", "layers"};
+
+// A group of experts and a shared expert are parts of an MoE layer, so the budget of that layer
+// limits them, too.
+std::vector<ShardKind> kinds_named(std::string_view name) {
+  if (name == "attn") return {ShardKind::attention};
+  if (name == "moe") return {ShardKind::moe, ShardKind::shared, ShardKind::experts};
+  return {*parse_enum<ShardKind>(name)};
+}
+
+Result<Budget> parse_budget(const std::string& text) {
+  const auto megabytes = parse_positive(text);
+  if (!megabytes || *megabytes > 1e9 || *megabytes * kMega < 1)
+    return fail("plan.budget_value",
+                fmt::format("--max-shard-mb: \"{}\" is not a number of MB", text),
+                "give a number of at least 0.000001, for example --max-shard-mb moe=200,attn=1000");
+  return Budget{std::llround(*megabytes * kMega)};
+}
+
+Status check_kind(const std::string& name, std::set<std::string>& seen) {
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
+    return fail("plan.budget_kind",
+                fmt::format("--max-shard-mb: there is no kind of shard \"{}\"{}", name,
+                            did_you_mean(name, kNames)),
+                fmt::format("the kinds are {}", fmt::join(kNames, ", ")));
+  if (!seen.insert(name).second)
+    return fail("plan.budget_kind", fmt::format("kind {} has two budgets", name),
+                "give each kind once");
+  return {};
+}
+
+tl::unexpected<Diagnostics> bad_device(const std::string& word, std::string cause) {
+  return fail("plan.device_value", fmt::format("--device {}: {}", word, std::move(cause)),
+              "give NAME=MEMORY or NAME=MEMORY,BANDWIDTH, for example gpu0=24GB,936GB");
+}
+
+Result<Device> parse_device(const std::string& word) {
+  const size_t equals = word.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    return bad_device(word, "it lacks a name or a '='");
+  Device device;
+  device.name = word.substr(0, equals);
+  const std::string_view rest = std::string_view(word).substr(equals + 1);
+  const size_t comma = rest.find(',');
+  const auto bytes = parse_bytes(rest.substr(0, comma));
+  if (!bytes) return bad_device(word, "the memory is not a number of bytes above 0");
+  device.bytes = *bytes;
+  if (comma == std::string_view::npos) return device;
+  const auto bandwidth = parse_bytes(rest.substr(comma + 1));
+  if (!bandwidth)
+    return bad_device(word, "the bandwidth is not a number of bytes per second above 0");
+  device.bandwidth = static_cast<double>(*bandwidth);
+  return device;
+}
+
+}  // namespace
+
+Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Target& target) {
+  if (words.size() == 1 && words[0] == "none") return Budgets{};
+  Budgets budgets = target_budgets(target);
+  std::set<std::string> seen;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const std::string name = equals == std::string::npos ? "" : word.substr(0, equals);
+    MOEC_ASSIGN(const Budget budget,
+                parse_budget(equals == std::string::npos ? word : word.substr(equals + 1)));
+    if (equals == std::string::npos && words.size() == 1) {
+      budgets.fill(budget);
+      return budgets;
+    }
+    MOEC_TRY(check_kind(name, seen));
+    for (const ShardKind kind : kinds_named(name)) at(budgets, kind) = budget;
+  }
+  return budgets;
+}
+
+Status parse_layers_per_shard(const std::string& text, CutOptions& cuts) {
+  cuts.fit_layers = text == "fit";
+  if (text.empty() || cuts.fit_layers) return {};
+  const auto count = parse_count(text);
+  if (!count)
+    return fail("plan.layers_per_shard",
+                fmt::format("--layers-per-shard {}: not a number of layers", text),
+                "give a number of at least 1, or fit");
+  cuts.layers_per_shard = *count;
+  return {};
+}
+
+Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words) {
+  std::vector<Device> devices;
+  for (const std::string& word : words) {
+    MOEC_ASSIGN(Device device, parse_device(word));
+    if (std::any_of(devices.begin(), devices.end(),
+                    [&](const Device& other) { return other.name == device.name; }))
+      return fail("plan.device_twice", fmt::format("two devices are named \"{}\"", device.name),
+                  "give each device a different name");
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+// K, M and G stand for KiB, MiB and GiB, as in the names of such alignments.
+Result<uint64_t> parse_alignment(std::string text) {
+  constexpr uint64_t kLeast = 64, kMost = uint64_t{1} << 30;
+  const std::string given = text;
+  if (!text.empty() && std::string_view("KMG").find(text.back()) != std::string_view::npos)
+    text += "iB";
+  const auto bytes = static_cast<uint64_t>(parse_bytes(text).value_or(0));
+  if (std::has_single_bit(bytes) && bytes >= kLeast && bytes <= kMost) return bytes;
+  return fail("export.flags",
+              fmt::format("--expert-align {}: not a power of two from 64 to 1G", given),
+              "give one, as 64K");
+}
+
+}  // namespace moec
