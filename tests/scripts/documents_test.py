@@ -30,7 +30,8 @@ def test_every_family_is_listed(page):
 
 def test_every_flag_of_the_readme_exists():
     scripts = [ROOT / "scripts" / name for name in ("make_golden.py", "run_with_onnxruntime.py")]
-    files = [*sorted((ROOT / "frontends/cli").rglob("*.cc")), *scripts]
+    rooms = [ROOT / "frontends/cli", ROOT / "frontends/export/options"]
+    files = [*(file for room in rooms for file in sorted(room.rglob("*.cc"))), *scripts]
     sources = "".join(file.read_text(encoding="utf-8") for file in files)
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     others = {"--build", "--preset", "--local-dir", "--help", "--vendors"}  # of cmake, hf, all commands and test.sh
