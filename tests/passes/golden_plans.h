@@ -11,12 +11,22 @@
 
 namespace moec {
 
-inline Plan golden_plan(const std::string& name, const BuildOptions& options) {
+// Keeps the last one: tests plan a checkpoint in many forms.
+inline const Checkpoint& golden_checkpoint(const std::string& name) {
+  static std::string kept;
+  static Checkpoint checkpoint;
+  if (name == kept) return checkpoint;
   const std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
-  auto checkpoint = open_checkpoint(source_dir() + folder, equal_tensors);
-  EXPECT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
-  if (!checkpoint) return {};
-  auto plan = plan_model(checkpoint->config, checkpoint->weights, options);
+  auto opened = open_checkpoint(source_dir() + folder, equal_tensors);
+  EXPECT_TRUE(opened.has_value()) << render(opened.error());
+  checkpoint = opened ? std::move(*opened) : Checkpoint{};
+  kept = opened ? name : "";
+  return checkpoint;
+}
+
+inline Plan golden_plan(const std::string& name, const BuildOptions& options) {
+  const Checkpoint& checkpoint = golden_checkpoint(name);
+  auto plan = plan_model(checkpoint.config, checkpoint.weights, options);
   EXPECT_TRUE(plan.has_value()) << render(plan.error());
   return plan ? std::move(*plan) : Plan{};
 }

@@ -18,8 +18,9 @@ struct Owned {
   WeightShare share;
 };
 
-std::vector<Owned> owned_weights(const Shard& shard, int64_t experts, WeightRole role) {
-  const IdMap<OpId, OpRole> roles = find_experts(shard, experts);
+using Roles = IdMap<OpId, OpRole>;
+
+std::vector<Owned> owned_weights(const Shard& shard, const Roles& roles, WeightRole role) {
   std::vector<Owned> owned;
   for (OpId id : op_ids(shard))
     if (std::holds_alternative<Weight>(shard.ops[id].data) && roles[id].share.role == role)
@@ -29,9 +30,10 @@ std::vector<Owned> owned_weights(const Shard& shard, int64_t experts, WeightRole
 
 // Each expert of [first, first + count) has its `parts` weights, alone or as blocks of a bank's,
 // and the names that the passes gave agree.
-void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t count, int parts) {
+void expect_whole(const Shard& shard, const Roles& roles, int64_t experts, int64_t first,
+                  int64_t count, int parts) {
   std::vector<int> weights(static_cast<size_t>(experts), 0);
-  for (const Owned& owned : owned_weights(shard, experts, WeightRole::expert)) {
+  for (const Owned& owned : owned_weights(shard, roles, WeightRole::expert)) {
     for (int64_t e = owned.share.first; e < owned.share.first + owned.share.count; ++e)
       ++weights.at(static_cast<size_t>(e));
     ASSERT_TRUE(owned.name.starts_with("experts.")) << owned.name;
@@ -42,7 +44,7 @@ void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t co
   }
   for (int64_t e = 0; e < experts; ++e)
     EXPECT_EQ(weights[static_cast<size_t>(e)], first <= e && e < first + count ? parts : 0) << e;
-  for (const Owned& owned : owned_weights(shard, experts, WeightRole::plain))
+  for (const Owned& owned : owned_weights(shard, roles, WeightRole::plain))
     EXPECT_FALSE(owned.name.starts_with("experts.")) << owned.name;
 }
 
@@ -73,11 +75,12 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   const Shard shard = run_default(golden_shard(plan, index, tokens), passes);
   const MoeConfig& moe = plan.model.moe;
   const auto matrices = static_cast<int>(plan.model.mlp.gating.matrices());
-  expect_whole(shard, moe.experts, decl.first_expert, decl.experts,
+  const Roles roles = find_experts(shard, moe.experts);
+  expect_whole(shard, roles, moe.experts, decl.first_expert, decl.experts,
                (moe.expert_biases ? 2 : 1) * matrices);
   const bool routes = (decl.kind == ShardKind::moe || decl.kind == ShardKind::router) &&
                       moe.null_slots == 0;  // else the router's rows are not those of the experts
-  const auto routing = owned_weights(shard, moe.experts, WeightRole::routing);
+  const auto routing = owned_weights(shard, roles, WeightRole::routing);
   // Below f32 the choice bias has two halves; full_softmax chooses no expert, so none is left
   // there.
   const bool biased = moe.choice_bias && is_exact(passes.routing);
@@ -219,7 +222,7 @@ TEST(FindExpertsOf, FindsAWideExpertThatIsCutIntoParts) {
   const PassOptions passes{.target = {.limits = {.channels = 16}}};
   const Shard shard = run_default(moe_shard(sizes, Layout::channels, top_two), passes);
   std::vector<int> weights(4, 0);
-  for (const Owned& owned : owned_weights(shard, 4, WeightRole::expert)) {
+  for (const Owned& owned : owned_weights(shard, find_experts(shard, 4), WeightRole::expert)) {
     EXPECT_EQ(owned.share.count, 1);
     ++weights.at(static_cast<size_t>(owned.share.first));
   }
@@ -260,7 +263,7 @@ TEST(FindExpertsOf, TheMapsAroundALatentBelongToNoExpert) {
         if (const ShardDecl& decl = plan->shards[i]; decl.experts > 0) {
           SCOPED_TRACE(decl.name + ", " + to_string(passes));
           const Shard shard = run_default(golden_shard(*plan, i, 3), passes);
-          expect_whole(shard, 4, decl.first_expert, decl.experts, 3);
+          expect_whole(shard, find_experts(shard, 4), 4, decl.first_expert, decl.experts, 3);
         }
     }
 }
@@ -273,14 +276,14 @@ TEST(FindExpertsOf, DoesNotFindAnExpertThatIsNotAdded) {
     if (Op& op = shard.ops[id]; mnemonic(op.data) == "add")
       if (shard.producer_as<Conv>(op.operands[1]) && shard.producer_as<Binary>(op.operands[0]))
         op.operands[1] = op.operands[0];
-  for (const Owned& owned : owned_weights(shard, 3, WeightRole::expert))
+  for (const Owned& owned : owned_weights(shard, find_experts(shard, 3), WeightRole::expert))
     EXPECT_NE(owned.share.first, 2) << owned.name;
 }
 
 TEST(FindExpertsOf, FindsNoneInADenseShard) {
   const Shard shard = run_default(moe_shard({}, Layout::channels, {.top_k = 1}));
-  EXPECT_TRUE(owned_weights(shard, 0, WeightRole::expert).empty());
-  EXPECT_TRUE(owned_weights(shard, 0, WeightRole::routing).empty());
+  EXPECT_TRUE(owned_weights(shard, find_experts(shard, 0), WeightRole::expert).empty());
+  EXPECT_TRUE(owned_weights(shard, find_experts(shard, 0), WeightRole::routing).empty());
 }
 
 }  // namespace
