@@ -8,6 +8,13 @@ namespace moec {
 
 // ---- model → model: composites become general ops ----------------------------------------------
 
+// For targets whose own sigmoid loses relative accuracy below 0 (Target::expand_sigmoid), in f32:
+//   %y = sigmoid %x  ──▶  %y = reciprocal (exp (neg %x) + 1)
+// Mixers need it: they divide what a silu gives by its length, so that an error of 1e-2 in values
+// of 1e-4 becomes one of 1e-2 in the result. Sigmoids of routers and MLPs are still composites here
+// and keep the op: their small values are added to larger ones.
+Result<Shard> expand_sigmoid(const Shard& shard, PassContext& context);
+
 // Routing weights as tensor math, in the form PassOptions::routing (host is lowered as rank: where
 // the router runs is decided when shards are built).
 //

@@ -14,6 +14,7 @@ constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::s
 
 constexpr Pass kPasses[] = {
     {"limit_capacity", limit_capacity, kModel, kModel, "tokens beyond an expert's share dropped"},
+    {"expand_sigmoid", expand_sigmoid, kModel, kModel, "sigmoids of mixers by exp and reciprocal"},
     {"lower_router", lower_router, kModel, kModel, "routers as elementwise ops and reductions"},
     {"mask_experts", mask_experts, kModel, kModel, "experts kept from being chosen"},
     {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
@@ -91,6 +92,8 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   for (std::string_view name : {
            // Before the routers are lowered, of which it is told k and the number of experts.
            when(options.capacity > 0, "limit_capacity"),
+           // Before routers and MLPs are lowered, whose sigmoids keep the op.
+           when(options.target.expand_sigmoid, "expand_sigmoid"),
            std::string_view("lower_router"),
            // Right after the routers are lowered: other passes may merge the values that it limits.
            when(!options.kept_experts.empty(), "mask_experts"),

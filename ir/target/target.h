@@ -205,6 +205,8 @@ struct Target {
   std::vector<TargetRule> rules;
   std::vector<TargetWeightForms> weights;  // float is always taken; the first entry decides
   WeightForm four_bits;                    // of experts with --weights 4bit; float: none
+  // Whether the target's own sigmoid in f32 loses relative accuracy below 0 (passes/passes.h).
+  bool expand_sigmoid = false;
   // Axes of the activations that matmuls with codes in blocks take: 2, [T, C], or 3, [1, T, C].
   int64_t coded_matmul_rank = 2;
 };

@@ -1,5 +1,7 @@
 #include "models/shards/decaying_mixer.h"
 
+#include <cmath>
+
 #include "ir/base/invariant.h"
 #include "ir/graph/port_names.h"
 #include "models/shards/token_convolution.h"
@@ -67,6 +69,20 @@ void build_recurrent(ShardScope& scope) {
   if (mixed.new_state.valid()) b.output(kNewRecurrentState, mixed.new_state);
 }
 
+ValueId softplus(Builder& b, ValueId x) {
+  const int terms = b.type(x).dtype == DType::f32 ? 8 : 4;
+  const auto scalar = [&](double value) { return b.scalar_like(x, value); };
+  ValueId e = b.unary(UnaryFn::exp, b.unary(UnaryFn::neg, b.unary(UnaryFn::abs, x)));
+  // 2s as e / (1 + e/2): the factor is near 1, so that a small e keeps its digits.
+  ValueId factor = b.unary(UnaryFn::reciprocal, b.add(b.mul(e, scalar(0.5)), scalar(1)));
+  ValueId twice = b.mul(e, factor), square = b.mul(twice, twice);
+  const auto coefficient = [](int k) { return std::pow(0.25, k) / (2 * k + 1); };
+  ValueId series = scalar(coefficient(terms - 1));
+  for (int k = terms - 2; k >= 0; --k)
+    series = b.add(b.mul(square, series), scalar(coefficient(k)));
+  return b.add(b.binary(BinaryFn::max, x, scalar(0)), b.mul(twice, series), "softplus");
+}
+
 DecayingMixer::DecayingMixer(ShardScope& scope, ValueId normed, const EarlierTokens& earlier)
     : scope_(scope),
       b_(scope.b),
@@ -79,12 +95,6 @@ DecayingMixer::DecayingMixer(ShardScope& scope, ValueId normed, const EarlierTok
 
 ValueId DecayingMixer::silu(ValueId x, const std::string& name) {
   return b_.mul(x, b_.unary(UnaryFn::sigmoid, x), name);
-}
-
-ValueId DecayingMixer::softplus(ValueId x) {
-  ValueId small = exp(b_.unary(UnaryFn::neg, b_.unary(UnaryFn::abs, x)));
-  ValueId log = b_.unary(UnaryFn::log, b_.add(small, scalar(x, 1)));
-  return b_.add(b_.binary(BinaryFn::max, x, scalar(x, 0)), log, "softplus");
 }
 
 ValueId DecayingMixer::mapped(WeightView matrix, const std::string& name) {

@@ -71,6 +71,12 @@ struct MixedTokens {
   ValueId new_state;    // where there is one
 };
 
+// log(1 + e^x), without overflow or cancellation: max(x, 0) + log(1 + e) with e = exp(−|x|). The
+// sum 1 + e rounds a small e away, so log(1 + e) is 2 artanh(s) with s = e / (2 + e) ≤ 1/3, by its
+// series 2 s Σ s^2k / (2k + 1): 4 terms in f16, 8 in f32. Largest relative error over x in
+// [−9, 20]: 2e-3 in f16, 4e-7 in f32. Below −9.7, e is subnormal in f16: 5e-3 to −12, 4e-2 to −14.
+ValueId softplus(Builder& b, ValueId x);
+
 // The element type of the recurrence: f32, unless the target takes no casts to it.
 DType recurrence_type(const BuildOptions& options);
 
@@ -100,9 +106,6 @@ class DecayingMixer {
   ValueId scalar(ValueId like, double value) { return b_.scalar_like(like, value); }
   ValueId exp(ValueId x, const std::string& name = {}) { return b_.unary(UnaryFn::exp, x, name); }
   ValueId silu(ValueId x, const std::string& name);
-  // log(1 + e^x), without an overflow.
-  ValueId softplus(ValueId x);
-
   // `matrix` times the normed input.
   ValueId mapped(WeightView matrix, const std::string& name);
   // What the convolution makes of the tokens, after its silu. `fresh` is what enters it. Its

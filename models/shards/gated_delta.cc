@@ -69,7 +69,7 @@ class GatedDelta : DeltaMixer {
     ValueId is_fed = fed();
     ValueId b = heads_of(per_head("mixer_b", 0), shared_, 1, "b");
     ValueId a = heads_of(per_head("mixer_a", 1), shared_, 1, "a");
-    ValueId step = b_.mul(softplus(b_.add(a, head_vector("mixer_decay_bias"))), is_fed);
+    ValueId step = b_.mul(softplus(b_, b_.add(a, head_vector("mixer_decay_bias"))), is_fed);
     return decays(b_.mul(b_.unary(UnaryFn::sigmoid, b), is_fed, "rate"), log_decay(step));
   }
 

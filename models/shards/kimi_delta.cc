@@ -96,7 +96,7 @@ class KimiDelta : DeltaMixer {
       x = b_.mul(b_.unary(UnaryFn::sigmoid, b_.mul(x, speed())),
                  scalar(x, *config_.least_log_decay));
     else
-      x = b_.mul(softplus(x), b_.unary(UnaryFn::neg, speed()));
+      x = b_.mul(softplus(b_, x), b_.unary(UnaryFn::neg, speed()));
     return b_.mul(x, is_fed, "log_decay");
   }
 

@@ -55,7 +55,7 @@ class StateSpace : DecayingMixer {
   Decay decays_of_tokens() {
     ValueId dt = part_of_in(value_channels() + config_.channels, config_.value_heads, "dt");
     ValueId step = b_.add(heads_of(dt, shared_, 1, "dt_heads"), head_vector("mixer_decay_bias"));
-    ValueId rate = b_.mul(softplus(step), fed(), "rate");
+    ValueId rate = b_.mul(softplus(b_, step), fed(), "rate");
     return decays(rate, log_decay(rate));
   }
 

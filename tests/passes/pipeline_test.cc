@@ -339,6 +339,7 @@ TEST(PassOptionText, RoundTrips) {
       .target = {.projection = ProjectionForm::matmul,
                  .sum = SumForm::tree,
                  .has_state = true,
+                 .expand_sigmoid = true,
                  .coded_matmul_rank = 3}};
   const std::string text = to_string(options);
   PassOptions read_back;
@@ -350,6 +351,7 @@ TEST(PassOptionText, RoundTrips) {
   EXPECT_EQ(read_back.bank_channel_limit, 77);
   EXPECT_EQ(read_back.weights, options.weights);
   EXPECT_TRUE(read_back.target.has_state);
+  EXPECT_TRUE(read_back.target.expand_sigmoid);
   EXPECT_EQ(read_back.target.coded_matmul_rank, 3);
 }
 
