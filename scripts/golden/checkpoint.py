@@ -32,13 +32,29 @@ def kept_wide(name, family):
     return biases_choice(name) or name.endswith("gate.wg.weight") or family in TAGGERS and name.endswith("sinks")
 
 
+def uniform(noise):
+    """Uniform numbers in (0, 1) from normal ones."""
+    return torch.special.ndtr(noise)
+
+
+def recurrent(name, noise):
+    """The ranges that published mixers begin with: time steps from 1e-3 to 0.1, evenly in their logarithm, as the
+    inverse softplus; decays from 1 to 16. None for other tensors."""
+    if name.endswith("dt_bias"):
+        steps = 1e-3 * 100 ** uniform(noise)
+        return steps + torch.log(-torch.expm1(-steps))
+    return torch.log(1 + 15 * uniform(noise)) if name.endswith("A_log") else None
+
+
 def spread(name, noise, config):
     """Scales and shifts normal noise so that routers decide clearly and every weight changes the output."""
+    if (values := recurrent(name, noise)) is not None:
+        return values
     if name.endswith(("e_score_correction_bias", "expert_bias", "sinks")):
         return 0.2 * noise
     if name.endswith("bias"):
         return 0.3 * noise
-    if config.model_type in PLUS_ONE and "norm" in name and "linear_attn" not in name or name.endswith("A_log"):
+    if config.model_type in PLUS_ONE and "norm" in name and "linear_attn" not in name:
         return 0.3 * noise
     if "norm" in name or name.endswith(("states_scale", "residual_scale", "router.scale", "per_expert_scale",
                                         "layer_scalar")):
