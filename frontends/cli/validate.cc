@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,26 +29,29 @@ std::string percent(uint64_t part, uint64_t whole) {
 }
 
 void print_row(const std::string& name, const Comparison& c, bool passed) {
-  print_out("{:<14} {:.9f}  {:9.2e}  {:7.1f}  {:9.2e} @{:<6} {:>8} {:9.2e}  {}\n", name, c.cosine,
-            c.relative_l2, c.sqnr_db, c.max_abs, c.max_index, c.nonfinite, c.headroom,
-            passed ? "ok" : "BELOW");
+  print_out("{:<14} {:.9f}  {:9.2e}  {:9.2e}  {:7.1f}  {:9.2e} @{:<6} {:>8} {:9.2e}  {}\n", name,
+            c.cosine, c.relative_l2, c.worst_row, c.sqnr_db, c.max_abs, c.max_index, c.nonfinite,
+            c.headroom, passed ? "ok" : "BELOW");
 }
 
 // One line for each number of bits that shards have, the most first.
 void print_thresholds(const ValidationReport& report) {
   std::map<int64_t, Thresholds, std::greater<>> by_bits;
   for (const ShardReport& shard : report.shards) by_bits[shard.thresholds.bits] = shard.thresholds;
-  for (const auto& [bits, thresholds] : by_bits)
-    print_out("thresholds of {:>2} bits: cosine >= {}, relative L2 <= {}\n", bits,
-              thresholds.cosine, thresholds.relative_l2);
+  for (const auto& [bits, thresholds] : by_bits) {
+    print_out("thresholds of {:>2} bits: cosine >= {}, relative L2 <= {}", bits, thresholds.cosine,
+              thresholds.relative_l2);
+    if (std::isfinite(thresholds.worst_row)) print_out(", of each row <= {}", thresholds.worst_row);
+    print_out("\n");
+  }
 }
 
 // A table of the shards alone, one of the routers, one of the shards chained, and the verdict.
 void print_validation(const ValidationReport& report) {
   print_out("each shard alone on golden inputs\n");
   print_thresholds(report);
-  print_out("{:<14} {:<11}  {:<9}  {:<7}  {:<17} {:>8} {:<9}\n", "shard", "cosine", "rel L2",
-            "SQNR dB", "max error", "NaN/Inf", "headroom");
+  print_out("{:<14} {:<11}  {:<9}  {:<9}  {:<7}  {:<17} {:>8} {:<9}\n", "shard", "cosine", "rel L2",
+            "worst row", "SQNR dB", "max error", "NaN/Inf", "headroom");
   for (const ShardReport& shard : report.shards) {
     print_row(shard.shard, shard.alone, shard.passed);
     if (shard.cache) print_row("  new K, V", *shard.cache, shard.passed);

@@ -11,6 +11,7 @@ namespace moec {
 
 void Comparer::add(std::span<const float> x, std::span<const float> y) {
   MOEC_CHECK(x.size() == y.size(), "compared {} elements with {}", x.size(), y.size());
+  const double difference_before = difference_, norm_before = yy_;
   for (size_t i = 0; i < x.size(); ++i, ++elements_) {
     if (!std::isfinite(x[i])) {
       ++nonfinite_;
@@ -27,10 +28,21 @@ void Comparer::add(std::span<const float> x, std::span<const float> y) {
       max_index_ = elements_;
     }
   }
+  if (yy_ > norm_before)
+    worst_row_ =
+        std::max(worst_row_, std::sqrt((difference_ - difference_before) / (yy_ - norm_before)));
+}
+
+void Comparer::add_rows(std::span<const float> x, std::span<const float> y, int64_t width) {
+  const auto row = static_cast<size_t>(width);
+  MOEC_CHECK(row > 0 && x.size() % row == 0, "{} elements are not rows of {}", x.size(), row);
+  for (size_t begin = 0; begin < x.size(); begin += row)
+    add(x.subspan(begin, row), y.subspan(begin, row));
 }
 
 Comparison Comparer::result() const {
   Comparison c;
+  c.worst_row = worst_row_;
   c.elements = elements_;
   c.nonfinite = nonfinite_;
   c.max_abs = max_abs_;

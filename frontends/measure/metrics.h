@@ -12,6 +12,7 @@ struct Comparison {
   uint64_t elements = 0;
   double cosine = 1;       // x·y / (|x| |y|); 1 when both are zero, 0 when one is
   double relative_l2 = 0;  // |x - y| / |y|
+  double worst_row = 0;    // largest relative L2 of one row; rows that are zero in y are left out
   double sqnr_db = 0;      // 20 log10(|y| / |x - y|); infinite when equal
   double max_abs = 0;      // largest |x_i - y_i| …
   uint64_t max_index = 0;  // … and where, counted over all rows added
@@ -23,12 +24,15 @@ struct Comparison {
 // sums.
 class Comparer {
  public:
+  // Adds one row.
   void add(std::span<const float> x, std::span<const float> y);
+  // Adds rows of `width` elements each.
+  void add_rows(std::span<const float> x, std::span<const float> y, int64_t width);
   Comparison result() const;
 
  private:
   uint64_t elements_ = 0, nonfinite_ = 0, max_index_ = 0;
-  double xy_ = 0, xx_ = 0, yy_ = 0, difference_ = 0, max_abs_ = 0, max_x_ = 0;
+  double xy_ = 0, xx_ = 0, yy_ = 0, difference_ = 0, max_abs_ = 0, max_x_ = 0, worst_row_ = 0;
 };
 
 // Agreement of a router with its golden, over tokens.

@@ -27,6 +27,10 @@ Result<Thresholds> read_thresholds(JsonFields& fields) {
   MOEC_TRY(read_fraction(fields, "cosine", row.cosine));
   MOEC_TRY(fields.number("relative_l2", row.relative_l2));
   if (!(row.relative_l2 >= 0)) return fields.bad("relative_l2", "is at least 0");
+  if (fields.has("worst_row")) {
+    MOEC_TRY(fields.number("worst_row", row.worst_row));
+    if (!(row.worst_row >= 0)) return fields.bad("worst_row", "is at least 0");
+  }
   MOEC_TRY(read_fraction(fields, "expert_agreement", row.expert_agreement));
   MOEC_TRY(read_fraction(fields, "top1", row.top1));
   MOEC_TRY(fields.boolean("greedy", row.greedy));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ inline constexpr std::array<int64_t, 8> kThresholdBits = {32, 16, 8, 6, 4, 3, 2,
 struct Thresholds {
   int64_t bits = 32;                   // one of kThresholdBits
   double cosine = 1, relative_l2 = 0;  // of a shard's output and cache rows, on golden inputs
-  double expert_agreement = 1;         // fraction of tokens whose chosen experts are the golden's
+  double worst_row = std::numeric_limits<double>::infinity();  // the relative L2 of each row
+  double expert_agreement = 1;  // fraction of tokens whose chosen experts are the golden's
   double top1 = 1;     // of the model: fraction of tokens with the golden's likeliest next token
   bool greedy = true;  // of the model: whether its greedy text must be the golden's
   bool operator==(const Thresholds&) const = default;

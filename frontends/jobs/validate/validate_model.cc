@@ -203,8 +203,9 @@ Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& 
     const std::span rows(keys ? new_rows.k : new_rows.v);
     const size_t of_head = rows.size() / static_cast<size_t>(description.kv_heads);
     for (int64_t head = 0; head < description.kv_heads; ++head)
-      watched.cache.add(rows.subspan(static_cast<size_t>(head) * of_head, of_head),
-                        golden.rows(head, chunk.position, chunk.count));
+      watched.cache.add_rows(rows.subspan(static_cast<size_t>(head) * of_head, of_head),
+                             golden.rows(head, chunk.position, chunk.count),
+                             static_cast<int64_t>(of_head) / chunk.count);
   }
   return new_rows.history.data.empty() ? Status()
                                        : compare_history(watched, layer, new_rows.history, chunk);
@@ -213,7 +214,8 @@ Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& 
 Status Validator::compare_history(Watched& watched, int64_t layer, const Rows& rows,
                                   const Chunk& chunk) {
   MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.history", layer)));
-  watched.cache.add(rows.data, take_rows(golden, chunk.position, chunk.count).data);
+  watched.cache.add_rows(rows.data, take_rows(golden, chunk.position, chunk.count).data,
+                         rows.columns);
   return {};
 }
 
@@ -234,8 +236,8 @@ Status Validator::compare_output(Watched& watched, const GoldenStep& step, int64
   Comparer& comparer = substitute ? watched.alone : watched.chained;
   const manifest::Shard& shard = *watched.shard;
   if (watched.edge.empty()) {
-    comparer.add(take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size).data,
-                 take_rows(all, begin, chunk.count).data);
+    comparer.add_rows(take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size).data,
+                      take_rows(all, begin, chunk.count).data, shard.vocab_size);
     return {};
   }
   compare_edge(watched.edge, all, begin, comparer, chunk, substitute);
@@ -250,7 +252,7 @@ void Validator::compare_edge(const std::string& name, const Rows& all, int64_t b
                              Comparer& comparer, Chunk& chunk, bool substitute) {
   Rows golden = take_rows(all, begin, chunk.count);
   Rows& edge = chunk.edges.at(name);
-  comparer.add(edge.data, golden.data);
+  comparer.add_rows(edge.data, golden.data, edge.columns);
   if (substitute) edge = std::move(golden);
 }
 
@@ -279,7 +281,7 @@ bool Validator::passes(const ShardReport& shard) {
   const Thresholds& thresholds = shard.thresholds;
   auto close = [&](const Comparison& c) {
     return c.nonfinite == 0 && c.cosine >= thresholds.cosine &&
-           c.relative_l2 <= thresholds.relative_l2;
+           c.relative_l2 <= thresholds.relative_l2 && c.worst_row <= thresholds.worst_row;
   };
   if (!close(shard.alone) || (shard.cache && !close(*shard.cache))) return false;
   if (!shard.router) return true;

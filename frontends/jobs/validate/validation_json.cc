@@ -12,15 +12,16 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json to_json(const Comparison& c) {
-  return {{"cosine", c.cosine},     {"relative_l2", c.relative_l2}, {"sqnr_db", c.sqnr_db},
-          {"max_abs", c.max_abs},   {"max_index", c.max_index},     {"nonfinite", c.nonfinite},
-          {"headroom", c.headroom}, {"elements", c.elements}};
+  return {{"cosine", c.cosine},       {"relative_l2", c.relative_l2}, {"worst_row", c.worst_row},
+          {"sqnr_db", c.sqnr_db},     {"max_abs", c.max_abs},         {"max_index", c.max_index},
+          {"nonfinite", c.nonfinite}, {"headroom", c.headroom},       {"elements", c.elements}};
 }
 
 ordered_json to_json(const Thresholds& thresholds) {
   return {{"bits", thresholds.bits},
           {"cosine", thresholds.cosine},
-          {"relative_l2", thresholds.relative_l2}};
+          {"relative_l2", thresholds.relative_l2},
+          {"worst_row", thresholds.worst_row}};
 }
 
 ordered_json to_json(const ShardReport& shard) {
@@ -52,10 +53,11 @@ Diagnostics shortfalls(const ValidationReport& report) {
   for (const ShardReport& shard : report.shards)
     if (!shard.passed)
       add("validate.shard",
-          fmt::format("alone on golden inputs: cosine {:.9f}, relative L2 {:.2e}, {} NaN or "
-                      "infinite; at least {} and at most {} are required",
-                      shard.alone.cosine, shard.alone.relative_l2, shard.alone.nonfinite,
-                      shard.thresholds.cosine, shard.thresholds.relative_l2),
+          fmt::format("alone on golden inputs: cosine {:.9f} (at least {}), relative L2 {:.2e} "
+                      "(at most {}), of the worst row {:.2e} (at most {}), {} NaN or infinite",
+                      shard.alone.cosine, shard.thresholds.cosine, shard.alone.relative_l2,
+                      shard.thresholds.relative_l2, shard.alone.worst_row,
+                      shard.thresholds.worst_row, shard.alone.nonfinite),
           shard.shard);
   if (!report.passed && found.empty())
     add("validate.text",

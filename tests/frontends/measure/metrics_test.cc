@@ -32,6 +32,15 @@ TEST(Comparer, AccumulatesOverRowsAndFindsTheLargestError) {
   EXPECT_NEAR(c.headroom, 4 / 65504.0, 1e-12);
 }
 
+TEST(Comparer, FindsTheWorstRow) {
+  Comparer comparer;
+  const std::vector<float> x = {3, 4, 0, 1.5F, 1, 1}, y = {3, 4, 0, 1, 0, 0};
+  comparer.add_rows(x, y, 2);
+  EXPECT_NEAR(comparer.result().worst_row, 0.5, 1e-15);
+  comparer.add(std::vector<float>{30}, std::vector<float>{10});
+  EXPECT_NEAR(comparer.result().worst_row, 2, 1e-15);
+}
+
 TEST(Comparer, ScaleErrorThatCosineHidesShowsInRelativeL2) {
   Comparer comparer;
   comparer.add(std::vector<float>{2, 4}, std::vector<float>{1, 2});

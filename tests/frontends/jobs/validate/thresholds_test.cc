@@ -31,8 +31,8 @@ json validated(const std::string& golden_case, const std::string& out, Words mor
 
 TEST(Thresholds, FewerBitsAllowMore) {
   const ThresholdTable& table = ThresholdTable::builtin();
-  EXPECT_EQ(table.of_bits(32), (Thresholds{32, 0.999999, 1e-4, 1, 1, true}));
-  EXPECT_EQ(table.of_bits(16), (Thresholds{16, 0.9999, 0.02, 0, 0, false}));
+  EXPECT_EQ(table.of_bits(32), (Thresholds{32, 0.999999, 1e-4, 1e-4, 1, 1, true}));
+  EXPECT_EQ(table.of_bits(16), (Thresholds{16, 0.9999, 0.02, 0.01, 0, 0, false}));
   for (size_t i = 1; i < kThresholdBits.size(); ++i) {
     const Thresholds &more = table.of_bits(kThresholdBits[i - 1]),
                      &fewer = table.of_bits(kThresholdBits[i]);
@@ -55,6 +55,11 @@ TEST(Thresholds, OfAFileThatIsWrong) {
   table = builtin_file();
   table["thresholds"][2]["cosine"] = 1.5;
   EXPECT_EQ(code_of_table(table), "thresholds.bad_value");
+  table = builtin_file();
+  table["thresholds"][1]["worst_row"] = -1;
+  EXPECT_EQ(code_of_table(table), "thresholds.bad_value");
+  table["thresholds"][1].erase("worst_row");
+  EXPECT_EQ(code_of_table(table), "");
   table["thresholds"][2].erase("cosine");
   EXPECT_EQ(code_of_table(table), "thresholds.missing_field");
   table["thresholds"][2]["cosin"] = 1;
@@ -85,6 +90,19 @@ TEST(Thresholds, AreThoseOfTheBitsInTheFiles) {
             "thresholds.missing_field");
 }
 
+// The limits of all rows together allow what one row does not.
+TEST(Thresholds, LimitTheWorstRow) {
+  const std::string out = fresh_folder("out"), file = fresh_folder("mine") + "/mine.json";
+  expect_fine(export_case("olmoe_a", out));
+  json table = builtin_file();
+  table["thresholds"][0]["worst_row"] = 0;
+  write_file(file, table.dump());
+  const json missed = validated("olmoe_a", out, {"--thresholds", file}, kExitFellShort);
+  EXPECT_EQ(missed["shards"][0]["passed"], false);
+  EXPECT_GT(missed["shards"][0]["alone"]["worst_row"], missed["shards"][0]["alone"]["relative_l2"]);
+  EXPECT_THAT(std::string(missed["diagnostics"][0]["cause"]), HasSubstr("worst row"));
+}
+
 // A float export has no codes, whatever else is halved.
 TEST(Thresholds, OfFloats) {
   const std::string out = fresh_folder("out");
@@ -93,7 +111,8 @@ TEST(Thresholds, OfFloats) {
   EXPECT_EQ(validated("olmoe_a", out, {"--precision", "f16"})["thresholds"]["bits"], 16);
   const Outcome text = validate_case("olmoe_a", out);
   EXPECT_THAT(text.out,
-              HasSubstr("thresholds of 32 bits: cosine >= 0.999999, relative L2 <= 0.0001"));
+              HasSubstr("thresholds of 32 bits: cosine >= 0.999999, relative L2 <= 0.0001, "
+                        "of each row <= 0.0001"));
 }
 
 }  // namespace
