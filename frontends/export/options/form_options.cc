@@ -33,7 +33,7 @@ const OptionRow kFormRows[] = {
     {.name = "--tokens",
      .scope = kFormOfPlanGraph,
      .value = {.kind = OptionKind::wholes, .initial = "1"},
-     .help = "Token widths: one graph per width, e.g. 1,64 or 1 64 for decode and prefill",
+     .help = "Token widths, e.g. 1,64 or 1 64: one graph per width, for decode and prefill",
      .set =
          [](W words, Options& options) {
            std::vector<int64_t>& tokens = options.compile.build.tokens;

@@ -127,7 +127,7 @@ TEST(Plan, RefusesWhatTheAneBookLacks) {
     return plan(checkpoint_of(model), std::move(more)).err;
   };
   EXPECT_THAT(refusal("mixtral_a", {}),
-              AllOf(HasSubstr("compat.ane_book"), HasSubstr("--target ane")));
+              AllOf(HasSubstr("export.flags"), HasSubstr("--target ane")));
   EXPECT_THAT(refusal("qwen2_moe_b", {"--target", "ane"}),
               AllOf(HasSubstr("compat.ane_book"), HasSubstr("dense layers")));
   EXPECT_THAT(refusal("mixtral_a", {"--target", "ane", "--tokens", "1,16"}),
