@@ -34,7 +34,7 @@ NOT_REPRESENTABLE = {
     "exaone_moe_a": f"exaone_moe: {NO_ARCH}",
     "exaone_moe_b": f"exaone_moe: {NO_ARCH}",
     "gpt_oss_b": "gpt-oss: attention has biases",
-    "gpt_oss_d": "gpt-oss: the range of yarn is rounded: truncate is true",
+    "gpt_oss_d": "gpt-oss: the range of yarn has beta_fast 32, beta_slow 1 and whole dims",
     "hunyuan_v1_moe_b": "hunyuan-moe: there is no bias of attn_output",
     "hy_v3_a": f"hy_v3: {NO_ARCH}",
     "hy_v3_b": f"hy_v3: {NO_ARCH}",

@@ -237,12 +237,12 @@ def frequencies(c):
     return rotary, [c.rope["rope_theta"] ** (-2 * i / rotary) for i in range(rotary // 2)]
 
 
-def yarn_ramp(c, truncate):
+def yarn_ramp(c, fast=32, slow=1, truncate=True):
     """How far each pair is on the way from its own frequency to the scaled one."""
     rope, (rotary, angles) = c.rope, frequencies(c)
     low, high = (rotary * math.log(rope["original_max_position_embeddings"] / (2 * math.pi * turns))
                  / (2 * math.log(rope["rope_theta"]))
-                 for turns in (rope.get("beta_fast", 32), rope.get("beta_slow", 1)))
+                 for turns in (fast, slow))
     if truncate:
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, rotary - 1)
@@ -256,8 +256,8 @@ def scaling_limits(c, family):
     yield grows, "rotations do not depend on the length of the text"
     if kind == "yarn":
         yield c.rope.get("attention_factor") is not None, "the attention factor of yarn follows from its factor"
-        exact = not c.rope.get("truncate", True) and yarn_ramp(c, False) != yarn_ramp(c, True)
-        yield exact, "the range of yarn is rounded: truncate is true"
+        own = yarn_ramp(c, c.rope.get("beta_fast", 32), c.rope.get("beta_slow", 1), c.rope.get("truncate", True))
+        yield own != yarn_ramp(c), "the range of yarn has beta_fast 32, beta_slow 1 and whole dims"
 
 
 def scaling_keys(c):
@@ -269,8 +269,6 @@ def scaling_keys(c):
     return {
         "rope.scaling.type": "yarn", "rope.scaling.factor": float(rope["factor"]),
         "rope.scaling.original_context_length": rope["original_max_position_embeddings"],
-        "rope.scaling.yarn_beta_fast": float(rope.get("beta_fast", 32)),
-        "rope.scaling.yarn_beta_slow": float(rope.get("beta_slow", 1)),
     }
 
 

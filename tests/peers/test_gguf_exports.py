@@ -71,6 +71,16 @@ def test_parts_hold_the_same_weights(case, gguf_export):
     assert_same_weights(gguf_export(case, parts=3), gguf_export(case))
 
 
+@pytest.mark.parametrize("case", ["glm4_moe_a", "deepseek_v3_a"])
+def test_layers_behind_the_decoder_are_left_out(case, gguf_export, gguf_checkpoint, export, tmp_path):
+    model = read_model(gguf_checkpoint(case))
+    layers = model.keys[f"{model.arch}.block_count"]
+    model.keys |= {f"{model.arch}.block_count": layers + 1, f"{model.arch}.nextn_predict_layers": 1}
+    model.tensors |= {name.replace("blk.0.", f"blk.{layers}."): values for name, values in model.tensors.items()}
+    [file] = write_model(model, tmp_path / "more.gguf")
+    assert_same_weights(export(file, *TARGET), gguf_export(case))
+
+
 @pytest.mark.parametrize("stored", STORED)
 def test_weights_are_what_the_gguf_package_decodes(stored, gguf_export, gguf_checkpoint, export, tmp_path):
     [file] = write_gguf(gguf_checkpoint("tinymoe"), tmp_path / "stored.gguf", stored)

@@ -2,6 +2,7 @@
 gguf_models.py writes without moec, byte for byte."""
 
 import json
+import shutil
 import subprocess
 
 import gguf
@@ -15,6 +16,7 @@ from exports import files_of
 from gguf_cases import NOT_REPRESENTABLE, REPRESENTABLE, VARIANTS, all_tokens
 from gguf_models import read_model, write_gguf, write_model
 from goldens import REPO
+from run_with_onnxruntime import Runner
 from test_gguf_exports import assert_same_weights
 from test_gguf_goldens import agree
 
@@ -84,6 +86,43 @@ def test_what_llama_cpp_cannot_compute_is_refused(case, golden, tmp_path):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     found = [finding["code"] for finding in json.loads(done.stdout)["diagnostics"] if finding["severity"] == "error"]
     assert found == ["gguf.family"]
+    assert not out.exists()
+
+
+def with_yarn(checkpoint, folder, **own):
+    """The checkpoint with YaRN as `own` says, in a new folder."""
+    shutil.copytree(checkpoint, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_parameters"] = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
+                                 "original_max_position_embeddings": 64, **own}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+RANGES = [{"beta_fast": 1.0, "beta_slow": 1.0}, {"beta_fast": 1.0, "beta_slow": 1.0, "attention_factor": 1.4}, {"truncate": False}]
+
+
+@pytest.mark.parametrize("own", RANGES, ids=str)
+@pytest.mark.parametrize("case", ["mixtral_b", "granitemoe_a"])
+def test_other_ranges_of_yarn_become_divisors(case, own, golden, export, tmp_path, worst):
+    """Of architectures that read rope_freqs: no key says these ranges."""
+    folder = with_yarn(golden(case).checkpoint, tmp_path / "own", **own)
+    tokens = all_tokens(golden(case))
+    written = the_file(export(folder, *F32))
+    assert "rope_freqs.weight" in {tensor.name for tensor in gguf.GGUFReader(written).tensors}
+    wanted = Runner(export(folder, "--tokens", len(tokens)), threads=1).feed(tokens)
+    agree(llama_cpp.logits(written, tokens), wanted, worst["llama.cpp, moec's GGUF"])
+    usual = the_file(export(with_yarn(golden(case).checkpoint, tmp_path / "usual"), *F32))
+    assert np.abs(llama_cpp.logits(usual, tokens) - wanted).max() > 1e-3 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("own", RANGES[:1] + RANGES[2:], ids=str)
+@pytest.mark.parametrize("case", ["tinymoe", "qwen3_a"])
+def test_other_ranges_of_yarn_are_refused(case, own, gguf_checkpoint, tmp_path):
+    out, folder = tmp_path / "out", with_yarn(gguf_checkpoint(case), tmp_path / "own", **own)
+    done = subprocess.run([find_binary(), "export", folder, *F32, "--out", out, "--json"], capture_output=True, text=True)
+    [found] = json.loads(done.stdout)["diagnostics"]
+    assert found["code"] == "gguf.family" and "beta_fast 32" in found["cause"]
     assert not out.exists()
 
 

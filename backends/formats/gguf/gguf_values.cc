@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "ir/base/at.h"
 #include "ir/base/json.h"
@@ -71,13 +72,16 @@ std::vector<T> GgufValues::decode(const GgufValue& value) const {
   return elements;
 }
 
-std::string_view GgufValues::bytes_of(const GgufValue& value) const {
-  const char* const begin = held_->header.data() + value.offset;
-  if (value.type != GgufType::string) return {begin, value.count * at(kGgufTypeBytes, value.type)};
-  const char* end = begin;
-  std::string_view text;
-  for (uint64_t i = 0; i < value.count; ++i) decode_next(end, text);
-  return {begin, static_cast<size_t>(end - begin)};
+std::optional<double> GgufValues::as_number(const GgufValue& value) const {
+  if (value.is_array) return std::nullopt;
+  std::optional<double> number;
+  const auto take = [&]<class T>(T) {
+    if (value.type == gguf_type_of<T>()) number = static_cast<double>(decode<T>(value).front());
+  };
+  const auto take_each = [&](auto... types) { (take(types), ...); };
+  std::apply(take_each, std::tuple<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, uint64_t,
+                                   int64_t, float, double, bool>());
+  return number;
 }
 
 template <class T>

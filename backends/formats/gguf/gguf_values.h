@@ -57,8 +57,8 @@ class GgufValues {
   Result<std::vector<T>> get_array(std::string_view key) const;
   template <class T>
   Result<std::optional<std::vector<T>>> find_array(std::string_view key) const;
-  // The bytes of a value of this file, of an array those of its elements.
-  std::string_view bytes_of(const GgufValue& value) const;
+  // A number or a truth value (0, 1) of any type; nothing if it is a string or an array.
+  std::optional<double> as_number(const GgufValue& value) const;
 
   // The bytes of one of keys(), as they follow its type in the file: of an array its elements.
   // Valid as a view of a string is.

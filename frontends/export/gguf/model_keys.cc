@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "frontends/export/gguf/model_concepts.h"
+#include "frontends/sources/gguf/model_concepts.h"
 #include "models/families/family.h"
 #include "models/tensors/rope.h"
 
@@ -15,6 +15,14 @@ namespace moec {
 namespace {
 
 using Keys = std::map<std::string, GgufItem>;  // without "ARCH."
+
+// Whether the frequencies are those of YaRN with the range that llama.cpp computes: no key of a
+// file says another (gguf_rope.h).
+bool has_usual_range(const RopeConfig& rope) {
+  RopeConfig usual = rope;
+  usual.yarn = YarnRange();
+  return inverse_frequencies(rope) == inverse_frequencies(usual);
+}
 
 class KeyWriter {
  public:
@@ -36,13 +44,8 @@ class KeyWriter {
 
   Status check_limits() const {
     for (const auto& [name, item] : architecture_.concepts) MOEC_TRY(check_fixed(name, item));
-    for (const auto& [name, terms] : architecture_.writing.equal) {
-      double product = static_cast<double>(terms.number.value_or(1));
-      for (const std::string& factor : terms.concepts) product *= number(factor);
-      if (number(name) != product)
-        return not_in_gguf(architecture_, fmt::format("computes with {} {}, this model has {}",
-                                                      name, product, number(name)));
-    }
+    const std::string broken = broken_product(model_, architecture_);
+    if (!broken.empty()) return not_in_gguf(architecture_, broken);
     for (const GgufExclusion& exclusion : architecture_.writing.exclusions)
       if (number(exclusion.concept_name) > 0 &&
           std::count(exclusion.layers.begin(), exclusion.layers.end(), std::ssize(model_.layers)))
@@ -168,24 +171,37 @@ class KeyWriter {
                                                     enum_name(rope.scaling)));
     set_number("rope.freq_base", rope.theta);
     set_whole("rope.dimension_count", rope.dims);
+    if (needs_table(rope)) return write_amplitude(rope, 1);
     if (rope.scaling != RopeScaling::linear && rope.scaling != RopeScaling::yarn) return {};
     keys_["rope.scaling.type"] = std::string(enum_name(rope.scaling));
     set_number("rope.scaling.factor", rope.factor);
-    if (rope.scaling == RopeScaling::yarn) write_yarn(rope);
+    return rope.scaling == RopeScaling::yarn ? write_yarn(rope) : Status();
+  }
+
+  // The frequencies of the table scale nothing further, so that the amplitude stands alone.
+  bool needs_table(const RopeConfig& rope) const {
+    return !rope_divisors(rope, architecture_).empty();
+  }
+
+  Status write_yarn(const RopeConfig& rope) {
+    if (!has_usual_range(rope))
+      return not_in_gguf(
+          architecture_,
+          fmt::format("computes YaRN with beta_fast 32, beta_slow 1 and truncate true, this model "
+                      "has {}, {} and {}",
+                      rope.yarn.fast, rope.yarn.slow, rope.yarn.truncate));
+    set_whole("rope.scaling.original_context_length", std::llround(rope.original_max_positions));
+    if (!model_.attention.latent)
+      return write_amplitude(rope, 1 + 0.1 * std::log(std::max(rope.factor, 1.0)));
+    set_number("rope.scaling.yarn_log_multiplier", 0.1 * rope.mscale_all_dim.value_or(0));
     return {};
   }
 
-  void write_yarn(const RopeConfig& rope) {
-    set_whole("rope.scaling.original_context_length", std::llround(rope.original_max_positions));
-    set_number("rope.scaling.yarn_beta_fast", rope.yarn.fast);
-    set_number("rope.scaling.yarn_beta_slow", rope.yarn.slow);
-    if (model_.attention.latent) {
-      set_number("rope.scaling.yarn_log_multiplier", 0.1 * rope.mscale_all_dim.value_or(0));
-      return;
-    }
-    const double usual = 1 + 0.1 * std::log(std::max(rope.factor, 1.0));
+  // The amplitude of cos and sin, as a multiple of what llama.cpp computes without the key.
+  Status write_amplitude(const RopeConfig& rope, double usual) {
     if (rope_amplitude(rope) != usual)
       set_number("rope.scaling.attn_factor", rope_amplitude(rope) / usual);
+    return {};
   }
 
   const ModelConfig& model_;
@@ -206,9 +222,14 @@ Result<std::vector<GgufEntry>> model_keys(const ModelConfig& model,
   return entries;
 }
 
-std::vector<float> rope_divisors(const RopeConfig& rope) {
+std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture& architecture) {
   std::vector<float> divisors;
-  if (rope.scaling != RopeScaling::llama3) return divisors;
+  const std::vector<RopeScaling>& known = architecture.writing.scalings;
+  const bool has_tables = std::count(known.begin(), known.end(), RopeScaling::llama3) > 0;
+  const bool said_by_keys = rope.scaling == RopeScaling::none ||
+                            rope.scaling == RopeScaling::linear ||
+                            (rope.scaling == RopeScaling::yarn && has_usual_range(rope));
+  if (!has_tables || said_by_keys) return divisors;
   RopeConfig plain = rope;
   plain.scaling = RopeScaling::none;
   const std::vector<double> own = inverse_frequencies(plain), scaled = inverse_frequencies(rope);

@@ -18,9 +18,10 @@ namespace moec {
 Result<std::vector<GgufEntry>> model_keys(const ModelConfig& model,
                                           const GgufArchitecture& architecture);
 
-// The divisors of the rotation's frequencies that belong into the tensor rope_freqs.weight; empty
-// where the keys say it all.
-std::vector<float> rope_divisors(const RopeConfig& rope);
+// The divisors of the rotation's frequencies for the tensor rope_freqs.weight: of Llama 3's
+// scaling, and of YaRN with a range that no key says. Empty if the keys say it all, and if the
+// architecture reads no such tensor.
+std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture& architecture);
 
 // Error gguf.family: "llama.cpp's ARCH …"; the model cannot be said in GGUF.
 tl::unexpected<Diagnostics> not_in_gguf(const GgufArchitecture& architecture, std::string cause);

@@ -67,7 +67,8 @@ class TensorLister {
       return not_in_gguf(architecture_,
                          fmt::format("has no tensor for the {} of this model", role));
     for (const NeededRole& needed : needed_roles(named_)) add(needed);
-    if (std::vector<float> divisors = rope_divisors(model().attention.rope); !divisors.empty()) {
+    std::vector<float> divisors = rope_divisors(model().attention.rope, architecture_);
+    if (!divisors.empty()) {
       ModelTensor tensor;
       tensor.name = kGgufRopeFactors;
       tensor.dims = {std::ssize(divisors)};

@@ -116,7 +116,7 @@ Result<std::vector<GgufEntry>> GgufSource::entries(bool tokenizer) const {
   for (const auto& [key, value] : values.keys())
     if (!is_said_anew(key) && (tokenizer || !key.starts_with(kTokenizerKeys)))
       entries.push_back({key, GgufBytesValue{value.type, value.is_array, value.count,
-                                             std::string(values.bytes_of(value))}});
+                                             std::string(values.bytes(value))}});
   if (tokenizer) return entries;
   MOEC_ASSIGN(const std::string_view architecture,
               values.get<std::string_view>("general.architecture"));

@@ -110,8 +110,8 @@ class ModelDifference {
     take_number("latent_norm_eps", wanted.norm_eps, said.norm_eps);
   }
 
-  // What is computed, not how it is said: factors may stand for a formula. llama.cpp rounds the
-  // range of YaRN in any case.
+  // Compares what is computed: factors may stand for a formula. llama.cpp rounds the range of YaRN
+  // for every family.
   void compare_rope() {
     const RopeConfig& wanted = wanted_.attention.rope;
     RopeConfig said = said_.attention.rope;
@@ -126,8 +126,6 @@ class ModelDifference {
     const std::vector<double> own = inverse_frequencies(wanted), other = inverse_frequencies(said);
     for (size_t i = 0; i < own.size(); ++i)
       take_number(fmt::format("the frequency {} of the rotation", i), own[i], other[i]);
-    if (!difference_.empty() && !wanted.yarn.truncate)
-      difference_ = "rounds the range of YaRN (truncate), this model does not";
   }
 
   void compare_experts() {

@@ -88,6 +88,42 @@ Result<GgufConcept> read_concept(const JsonReport& report, const JsonMember& mem
   return item;
 }
 
+Status read_only(JsonFields& fields, std::vector<double>& only) {
+  if (!fields.has("only")) return {};
+  MOEC_ASSIGN(const JsonValue* value, fields.value("only"));
+  const JsonValue::Array none;
+  for (const JsonValue& item : value->array() ? *value->array() : none) {
+    const bool* flag = item.boolean();
+    const auto number = item.number();
+    if (!flag && !number) return fields.bad("only", "has numbers and truth values");
+    only.push_back(flag ? *flag : *number);
+  }
+  return only.empty() ? fields.bad("only", "is a list of values") : Status();
+}
+
+Result<GgufKeyRule> read_rule(const JsonReport& report, const JsonMember& member) {
+  GgufKeyRule rule;
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, member.value, "keys." + member.key));
+  MOEC_TRY(read_only(fields, rule.only));
+  MOEC_TRY(read_text(fields, "same_as", rule.same_as));
+  if (fields.has("unread")) MOEC_TRY(fields.number("unread", rule.unread.emplace()));
+  MOEC_TRY(read_text(fields, "harmless", rule.harmless));
+  MOEC_TRY(fields.finish());
+  const int answers =
+      !rule.only.empty() + !rule.same_as.empty() + rule.unread.has_value() + !rule.harmless.empty();
+  if (answers != 1) return fields.bad("only", "is one of only, same_as, unread and harmless");
+  return rule;
+}
+
+Status read_rules(const JsonReport& report, JsonFields& fields, GgufArchitecture& architecture) {
+  if (!fields.has("keys")) return {};
+  MOEC_ASSIGN(const JsonFields rules, fields.object("keys"));
+  for (const JsonMember& member : rules.members()) {
+    MOEC_ASSIGN(architecture.keys[member.key], read_rule(report, member));
+  }
+  return {};
+}
+
 Status read_family(JsonFields& fields, GgufArchitecture& architecture) {
   GgufFamily family;
   MOEC_TRY(fields.text("family", family.family));
@@ -114,6 +150,7 @@ Status read_entries(const JsonReport& report, JsonFields& fields, GgufArchitectu
   for (const JsonMember& member : concepts.members()) {
     MOEC_ASSIGN(architecture.concepts[member.key], read_concept(report, member));
   }
+  MOEC_TRY(read_rules(report, fields, architecture));
   if (!fields.has("tensors")) return {};
   MOEC_ASSIGN(JsonFields tensors, fields.object("tensors"));
   for (const JsonMember& member : tensors.members())

@@ -77,6 +77,14 @@ struct GgufWriting {
   std::map<std::string, GgufTerms, std::less<>> equal;
 };
 
+// What a key of the architecture may say that no concept comes from. One of these is set.
+struct GgufKeyRule {
+  std::vector<double> only;      // the values that are computed; true is 1
+  std::string same_as;           // the key, without "ARCH.", that must have the same value
+  std::optional<double> unread;  // what llama.cpp computes with, whatever the key says
+  std::string harmless;          // why the model is the same with any value
+};
+
 struct GgufArchitecture {
   std::string name;
   std::vector<GgufFamily> families;  // the first that fits
@@ -85,6 +93,7 @@ struct GgufArchitecture {
   bool rotates_heads = false;
   bool yarn_rounds = true;  // YaRN's range of frequencies is rounded to whole dims
   std::map<std::string, GgufConcept, std::less<>> concepts;
+  std::map<std::string, GgufKeyRule, std::less<>> keys;     // without "ARCH."
   std::map<std::string, std::string, std::less<>> tensors;  // role → template
   GgufWriting writing;
 };

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backends/formats/gguf/block_name.h"
+#include "frontends/sources/gguf/gguf_keys.h"
 #include "frontends/sources/gguf/gguf_rope.h"
 #include "models/families/family_vocabulary.h"
 
@@ -131,6 +132,7 @@ class ConfigWriter {
   explicit ConfigWriter(const GgufModel& model) : model_(model) {}
 
   Result<GgufConfig> run(const ReadFloats& read) {
+    MOEC_ASSIGN(warnings_, check_keys(model_));
     entries_["model_type"] = fmt::format("\"{}\"", model_.family.model_type);
     MOEC_ASSIGN(const std::string vocabulary, vocabulary_size(model_));
     MOEC_TRY(set_concept("vocab", vocabulary));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -14,6 +16,15 @@
 namespace moec {
 namespace {
 
+constexpr std::string_view kLogMultiplier = "rope.scaling.yarn_log_multiplier";
+constexpr std::string_view kAttentionFactor = "rope.scaling.attn_factor";
+constexpr std::array<std::string_view, 7> kRopeKeys = {
+    "rope.freq_base",    "rope.dimension_count", "rope.scale_linear",
+    "rope.scaling.type", "rope.scaling.factor",  "rope.scaling.original_context_length",
+    kAttentionFactor};
+
+bool is_latent(const GgufModel& model) { return model.family.axes.attention == AttentionKind::mla; }
+
 class RopeWriter {
  public:
   RopeWriter(const GgufModel& model, const ReadFloats& read)
@@ -24,9 +35,13 @@ class RopeWriter {
     MOEC_ASSIGN(const float base, number("rope.freq_base", 10000));
     set("rope_theta", base);
     MOEC_ASSIGN(const std::string type, scaling_type());
-    if (type == "linear") MOEC_TRY(take_linear());
-    if (type == "yarn") MOEC_TRY(take_yarn());
-    if (type != "yarn") MOEC_TRY(take_factors(type == "longrope"));
+    if (is_latent(model_)) MOEC_TRY(check_latent(type));
+    if (type == "yarn") {
+      MOEC_TRY(take_yarn());
+    } else {
+      MOEC_TRY(type == "linear" ? take_linear() : Status());
+      MOEC_TRY(take_factors(type == "longrope"));
+    }
     std::vector<std::string> members;
     for (const auto& [key, value] : members_)
       members.push_back(fmt::format("\"{}\": {}", key, value));
@@ -54,17 +69,31 @@ class RopeWriter {
                 {.file = values_.file()});
   }
 
-  // The dims of a head, where all of them rotate.
-  Status check_dims() {
-    if (!model_.architecture.rotates_heads) return {};
+  Result<uint32_t> head_dims() {
     MOEC_ASSIGN(const auto hidden, values_.get<uint32_t>(model_.key("embedding_length")));
     MOEC_ASSIGN(const auto heads, values_.get<uint32_t>(model_.key("attention.head_count")));
-    MOEC_ASSIGN(const uint32_t dims,
-                integer("attention.key_length", heads == 0 ? 0 : hidden / heads));
+    return integer("attention.key_length", heads == 0 ? 0 : hidden / heads);
+  }
+
+  Status check_dims() {
+    if (!model_.architecture.rotates_heads) return {};
+    MOEC_ASSIGN(const uint32_t dims, head_dims());
     MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", dims));
     if (rotated == dims) return {};
     return refuse(fmt::format("{} is {}; in this architecture all {} dims of a head rotate",
                               model_.key("rope.dimension_count"), rotated, dims));
+  }
+
+  // llama.cpp scales latent attention otherwise than its families do, unless the type is YaRN and
+  // the amplitude is 1.
+  Status check_latent(const std::string& type) {
+    MOEC_ASSIGN(const float by, factor());
+    if (type == "linear" && by != 1)
+      return refuse("the rotation of latent attention is scaled linearly");
+    MOEC_ASSIGN(const float amplitude, number(kAttentionFactor, 1));
+    if (amplitude == 1) return {};
+    return refuse(fmt::format("{} is {}; with latent attention only 1 is computed",
+                              model_.key(kAttentionFactor), amplitude));
   }
 
   // Files from before rope.scaling.type state a factor alone.
@@ -100,21 +129,18 @@ class RopeWriter {
     MOEC_ASSIGN(const float by, factor());
     MOEC_ASSIGN(const uint32_t context, integer("context_length", 0));
     MOEC_ASSIGN(const uint32_t original, integer("rope.scaling.original_context_length", context));
-    MOEC_ASSIGN(const float fast, number("rope.scaling.yarn_beta_fast", 32));
-    MOEC_ASSIGN(const float slow, number("rope.scaling.yarn_beta_slow", 1));
     set("factor", by);
     set("original_max_position_embeddings", original);
-    set("beta_fast", fast);
-    set("beta_slow", slow);
+    set("beta_fast", 32);
+    set("beta_slow", 1);
     if (!model_.architecture.yarn_rounds) members_["truncate"] = "false";
-    return model_.family.axes.attention == AttentionKind::mla ? take_latent_yarn()
-                                                              : take_attention_factor(by);
+    return is_latent(model_) ? take_latent_yarn() : take_attention_factor(by);
   }
 
   // llama.cpp multiplies the scores by (1 + multiplier · ln factor)² and leaves cos and sin as they
   // are: in configs, mscale = mscale_all_dim = 10 · multiplier.
   Status take_latent_yarn() {
-    MOEC_ASSIGN(const float multiplier, number("rope.scaling.yarn_log_multiplier", 0));
+    MOEC_ASSIGN(const float multiplier, number(kLogMultiplier, 0));
     if (multiplier == 0) {
       set("attention_factor", 1);
       return {};
@@ -127,7 +153,7 @@ class RopeWriter {
 
   // What cos and sin are multiplied by besides 1 + 0.1 · ln factor.
   Status take_attention_factor(float by) {
-    MOEC_ASSIGN(const float more, number("rope.scaling.attn_factor", 1));
+    MOEC_ASSIGN(const float more, number(kAttentionFactor, 1));
     if (more != 1) set("attention_factor", double{more} * (1 + 0.1 * std::log(double{by})));
     return {};
   }
@@ -137,20 +163,44 @@ class RopeWriter {
     return fmt::format("[{}]", fmt::join(factors, ", "));
   }
 
+  // The divisors of the frequencies that tensors give, and the amplitude.
   Status take_factors(bool needed) {
     const GgufTensor* both = model_.find(kGgufRopeFactors);
     const GgufTensor* brief = both ? both : model_.find("rope_factors_short.weight");
     const GgufTensor* wide = both ? both : model_.find("rope_factors_long.weight");
-    if (brief == nullptr || wide == nullptr)
-      return needed ? Status(refuse("the factors of the rotation, rope_factors_short.weight and "
-                                    "rope_factors_long.weight, are not there"))
-                    : Status();
-    if (members_["rope_type"] != "\"default\"")
-      return refuse("the rotation is scaled by a factor, and by those of a tensor as well");
+    MOEC_ASSIGN(const float amplitude, number(kAttentionFactor, 1));
+    if (brief != nullptr && wide != nullptr) {
+      if (members_["rope_type"] != "\"default\"")
+        return refuse("the rotation is scaled by a factor, and by those of a tensor as well");
+      MOEC_ASSIGN(members_["short_factor"], factors_of(*brief));
+      MOEC_ASSIGN(members_["long_factor"], factors_of(*wide));
+    } else if (needed) {
+      return refuse(
+          "the factors of the rotation, rope_factors_short.weight and "
+          "rope_factors_long.weight, are not there");
+    } else if (amplitude == 1) {
+      return {};
+    } else {
+      MOEC_TRY(take_equal_factors());
+    }
+    return take_amplitude(amplitude);
+  }
+
+  // One divisor for all frequencies, since the families have no other word for the amplitude.
+  Status take_equal_factors() {
+    MOEC_ASSIGN(const float by,
+                members_["rope_type"] == "\"linear\"" ? factor() : Result<float>(1.0F));
+    MOEC_ASSIGN(const uint32_t dims, head_dims());
+    MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", dims));
+    members_.erase("factor");
+    const std::vector<float> factors(rotated / 2, by);
+    members_["short_factor"] = members_["long_factor"] =
+        fmt::format("[{}]", fmt::join(factors, ", "));
+    return {};
+  }
+
+  Status take_amplitude(float amplitude) {
     set_type(kFrequencyDivisors);
-    MOEC_ASSIGN(members_["short_factor"], factors_of(*brief));
-    MOEC_ASSIGN(members_["long_factor"], factors_of(*wide));
-    MOEC_ASSIGN(const float amplitude, number("rope.scaling.attn_factor", 1));
     set("short_mscale", amplitude);
     set("long_mscale", amplitude);
     MOEC_ASSIGN(const uint32_t context, integer("context_length", 0));
@@ -166,6 +216,11 @@ class RopeWriter {
 };
 
 }  // namespace
+
+bool reads_rope_key(const GgufModel& model, std::string_view name) {
+  if (name == kLogMultiplier) return is_latent(model);
+  return std::find(kRopeKeys.begin(), kRopeKeys.end(), name) != kRopeKeys.end();
+}
 
 Result<std::string> rope_text(const GgufModel& model, const ReadFloats& read) {
   return RopeWriter(model, read).run();

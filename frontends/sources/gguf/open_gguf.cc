@@ -15,6 +15,7 @@
 #include "frontends/sources/gguf/gguf_config.h"
 #include "frontends/sources/gguf/gguf_model.h"
 #include "frontends/sources/gguf/gguf_weights.h"
+#include "frontends/sources/gguf/model_concepts.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "ir/base/regular_file.h"
 #include "ir/graph/weight_table.h"
@@ -260,6 +261,13 @@ Result<GgufConfigModel> gguf_model_config(const Gguf& file, const ReadFloats& re
   Diagnostics warnings = std::move(said.warnings);
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   MOEC_TRY(rename_tensors(model, config.model));
+  const std::string broken = broken_product(config.model, model.architecture);
+  if (!broken.empty())
+    return fail(
+        "gguf.family",
+        fmt::format("llama.cpp's architecture {} {}, so that its family {} is another model",
+                    model.architecture.name, broken, model.family.model_type),
+        "give the Hugging Face checkpoint of the model", {.file = file.values.file()});
   return GgufConfigModel{std::move(config.model), std::move(warnings)};
 }
 

@@ -1,5 +1,7 @@
 #include "backends/formats/gguf/gguf_values.h"
 
+#include <map>
+
 #include "tests/frontends/sources/gguf/gguf_bytes.h"
 #include "tests/models/expect_error.h"
 
@@ -38,6 +40,23 @@ TEST(GgufValues, EachTypeIsReadBack) {
   EXPECT_EQ(values.get<uint64_t>("u64"), ~uint64_t{0});
   EXPECT_EQ(values.get<int64_t>("i64"), INT64_MIN);
   EXPECT_EQ(values.get<double>("f64"), 0.1);
+  const auto number = [&](std::string_view key) {
+    return values.as_number(values.keys().find(key)->second);
+  };
+  for (const auto& [key, wanted] : std::map<std::string, double>{{"u8", 200},
+                                                                 {"i8", -100},
+                                                                 {"u16", 6e4},
+                                                                 {"i16", -3e4},
+                                                                 {"u32", 4e9},
+                                                                 {"i32", -2e9},
+                                                                 {"f32", 1e-6F},
+                                                                 {"yes", 1},
+                                                                 {"no", 0},
+                                                                 {"f64", 0.1},
+                                                                 {"i64", -0x1p63},
+                                                                 {"u64", 0x1p64}})
+    EXPECT_EQ(number(key), wanted) << key;
+  EXPECT_EQ(number("string"), std::nullopt);
 }
 
 TEST(GgufValues, Arrays) {

@@ -1,5 +1,6 @@
 #include "frontends/sources/gguf/architecture.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <set>
@@ -64,6 +65,16 @@ TEST(GgufArchitecture, SaysWhatFilesHaveBesides) {
   EXPECT_EQ(writing.exclusions[0].layers, (std::vector<int64_t>{26, 27}));
 }
 
+TEST(GgufArchitecture, SaysWhatOtherKeysMayBe) {
+  const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "keys": {
+      "a": {"only": [true, 2.5]}, "b": {"same_as": "a"}, "c": {"unread": 32},
+      "d": {"harmless": "a note"}})");
+  EXPECT_EQ(loaded.keys.at("a").only, (std::vector<double>{1, 2.5}));
+  EXPECT_EQ(loaded.keys.at("b").same_as, "a");
+  EXPECT_EQ(loaded.keys.at("c").unread, 32);
+  EXPECT_EQ(loaded.keys.at("d").harmless, "a note");
+}
+
 TEST(GgufArchitecture, EachFamilyIsWrittenAsOneArchitecture) {
   for (const char* family : {"mixtral", "llama", "mistral"})
     EXPECT_EQ((*gguf_architecture_of(family))->name, "llama");
@@ -82,6 +93,11 @@ TEST(GgufArchitecture, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "is": 1})")), "gguf_architecture.bad_value");
   EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "names": {"one": 1}})")),
             "gguf_architecture.bad_value");
+  for (const char* rule :
+       {R"({})", R"({"only": []})", R"({"only": ["x"]})", R"({"unread": 1, "harmless": "a note"})"})
+    EXPECT_EQ(code_of(small("", fmt::format(R"(, "keys": {{"a": {}}})", rule))),
+              "gguf_architecture.bad_value")
+        << rule;
   EXPECT_EQ(code_of(small("", R"(, "rows": "triples")")), "gguf_architecture.bad_value");
   EXPECT_EQ(code_of(R"({"format": "moec-gguf/2"})"), "gguf_architecture.bad_value");
 }

@@ -153,6 +153,75 @@ TEST(GgufConfig, RotationsAreScaled) {
               AllOf(HasSubstr(R"("long_factor": [2.5, 2.5])"), HasSubstr(R"("divisors")")));
 }
 
+// The dims of a head are 12, so that 6 frequencies turn.
+TEST(GgufConfig, AnAmplitudeWithoutYarnIsKept) {
+  GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+  f32(bytes, "qwen3moe.rope.scaling.attn_factor", 1.5F);
+  EXPECT_THAT(config_of(bytes),
+              AllOf(HasSubstr(R"("rope_type": "divisors")"), HasSubstr(R"("short_mscale": 1.5)"),
+                    HasSubstr(R"("short_factor": [1, 1, 1, 1, 1, 1])")));
+  f32(bytes, "qwen3moe.rope.scale_linear", 4);
+  EXPECT_THAT(config_of(bytes), AllOf(HasSubstr(R"("long_factor": [4, 4, 4, 4, 4, 4])"),
+                                      Not(HasSubstr(R"("factor")"))));
+}
+
+TEST(GgufConfig, LatentAttentionIsScaledByYarnAlone) {
+  const auto deepseek = [](std::string_view key, float value) {
+    GgufBytes bytes = sample("deepseek2").u32("deepseek2.expert_used_count", 2);
+    bytes.u32("deepseek2.rope.dimension_count", 4)
+        .u32("deepseek2.attention.kv_lora_rank", 8)
+        .u32("deepseek2.attention.key_length_mla", 12)
+        .u32("deepseek2.attention.value_length_mla", 6)
+        .u32("deepseek2.expert_gating_func", 2);
+    f32(bytes, "deepseek2." + std::string(key), value);
+    return config_of(bytes);
+  };
+  EXPECT_THAT(deepseek("rope.scaling.factor", 4), HasSubstr("gguf.rope: "));
+  EXPECT_THAT(deepseek("rope.scaling.factor", 1), HasSubstr(R"("rope_type": "default")"));
+  EXPECT_THAT(deepseek("rope.scaling.attn_factor", 1.5F), HasSubstr("attn_factor is 1.5"));
+}
+
+TEST(GgufConfig, KeysThatTheModelMayDependOnAreRefused) {
+  const auto with = [](std::string_view key, GgufType type, const std::string& value) {
+    return config_of(sample().u32("qwen3moe.expert_used_count", 2).raw_key(key, type, value));
+  };
+  EXPECT_THAT(with("qwen3moe.logit_scale", GgufType::f32, number_bytes(3.0F)),
+              HasSubstr("gguf.unknown_key: the key \"qwen3moe.logit_scale\""));
+  EXPECT_THAT(with("qwen3moe.attention.causal", GgufType::boolean, std::string(1, '\0')),
+              HasSubstr("gguf.value: qwen3moe.attention.causal is 0; only 1 is computed"));
+  EXPECT_THAT(with("qwen3moe.attention.causal", GgufType::string, gguf_string("no")),
+              HasSubstr("attention.causal is string"));
+  EXPECT_THAT(with("qwen3moe.attention.causal", GgufType::boolean, std::string(1, '\1')),
+              Not(HasSubstr("gguf.")));
+  EXPECT_THAT(with("qwen3moe.pooling_type", GgufType::u32, number_bytes<uint32_t>(3)),
+              Not(HasSubstr("gguf.")));
+  EXPECT_THAT(with("general.license", GgufType::string, gguf_string("mine")),
+              Not(HasSubstr("gguf.")));
+}
+
+TEST(GgufConfig, KeysThatLlamaCppDoesNotReadAreWarnedOf) {
+  GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+  bytes.text("qwen3moe.rope.scaling.type", "yarn");
+  f32(bytes, "qwen3moe.rope.scaling.yarn_beta_slow", 1);
+  EXPECT_THAT(config_of(bytes), Not(HasSubstr("gguf.")));
+  f32(bytes, "qwen3moe.rope.scaling.yarn_beta_fast", 8);
+  EXPECT_THAT(config_of(bytes),
+              AllOf(HasSubstr("gguf.unread_key: qwen3moe.rope.scaling.yarn_beta_fast is 8"),
+                    HasSubstr(R"("beta_fast": 32)")));
+}
+
+TEST(GgufConfig, KeysOfWindowsMustAgree) {
+  const auto with = [](float base) {
+    GgufBytes bytes = sample("gpt-oss").u32("gpt-oss.expert_used_count", 2);
+    bytes.u32("gpt-oss.attention.sliding_window", 8);
+    f32(bytes, "gpt-oss.rope.freq_base", 5000);
+    return config_of(f32(bytes, "gpt-oss.rope.freq_base_swa", base));
+  };
+  EXPECT_THAT(with(5000), Not(HasSubstr("gguf.value")));
+  EXPECT_THAT(with(77), HasSubstr("gpt-oss.rope.freq_base_swa is 77, and gpt-oss.rope.freq_base "
+                                  "is 5000"));
+}
+
 TEST(GgufConfig, HasTheTokenThatEndsATextIfItIsNamed) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   EXPECT_THAT(config_of(bytes), Not(HasSubstr("eos")));

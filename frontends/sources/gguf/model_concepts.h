@@ -7,6 +7,7 @@
 #include <string_view>
 #include <variant>
 
+#include "frontends/sources/gguf/architecture.h"
 #include "ir/model/model_config.h"
 
 namespace moec {
@@ -21,5 +22,9 @@ double concept_number(const ConceptValue& value);
 
 // For messages.
 std::string to_string(const ConceptValue& value);
+
+// "computes with NAME VALUE, this model has OTHER" for the first concept that llama.cpp takes to be
+// a product of others (GgufWriting::equal) and that is another number in `model`; else empty.
+std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture);
 
 }  // namespace moec

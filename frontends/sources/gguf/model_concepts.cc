@@ -1,4 +1,4 @@
-#include "frontends/export/gguf/model_concepts.h"
+#include "frontends/sources/gguf/model_concepts.h"
 
 #include <fmt/format.h>
 
@@ -114,6 +114,19 @@ std::string to_string(const ConceptValue& value) {
   if (const auto* name = std::get_if<std::string>(&value)) return *name;
   if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
   return fmt::format("{}", concept_number(value));
+}
+
+std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture) {
+  const auto number = [&](const std::string& name) {
+    return concept_number(concept_value(model, name));
+  };
+  for (const auto& [name, terms] : architecture.writing.equal) {
+    double product = static_cast<double>(terms.number.value_or(1));
+    for (const std::string& factor : terms.concepts) product *= number(factor);
+    if (number(name) != product)
+      return fmt::format("computes with {} {}, this model has {}", name, product, number(name));
+  }
+  return {};
 }
 
 }  // namespace moec

@@ -1,0 +1,121 @@
+"""Each key that the gguf package knows, set in a file of each architecture: moec refuses the key, or computes what
+llama.cpp computes.
+"""
+
+import functools
+import json
+import subprocess
+
+import gguf
+import numpy as np
+import pytest
+
+import llama_cpp
+from conftest import find_binary
+from gguf_cases import REPRESENTABLE, VARIANTS
+from gguf_models import Model, read_model, write_model
+from goldens import REPO
+from run_with_onnxruntime import Runner
+
+MOST = 1e-5  # difference of logits, of the largest
+TOKENS = [3, 17, 5, 60, 2, 9, 11, 42, 7, 1, 33, 20]
+# Values that a model has seldom, with the types of llama.cpp. Keys without one are set to NUMBER.
+NUMBER = 3.0
+VALUES = {
+    "attention.causal": True, "attention.head_count_kv": 2, "attention.key_length_swa": 4,
+    "attention.layer_norm_epsilon": 0.5, "attention.sliding_window": 8192, "attention.temperature_length": 3,
+    "attention.temperature_scale": 0.0, "attention.value_length_swa": 4, "embedding_length_out": 7,
+    "expert_count": 0, "expert_gating_func": 1, "expert_group_count": 0, "expert_group_used_count": 3,
+    "expert_shared_count": 3, "expert_used_count": 0, "expert_weights_norm": True, "expert_weights_scale": 1.7,
+    "leading_dense_block_count": 0, "nextn_predict_layers": 0, "pooling_type": 2, "rope.dimension_count_swa": 4,
+    "rope.dimension_sections": [1, 2, 1, 0], "rope.freq_base_swa": 77.0, "rope.scale_linear": 5.0,
+    "rope.scaling.alpha": 3.0, "rope.scaling.attn_factor": 1.3, "rope.scaling.factor": 3.0,
+    "rope.scaling.finetuned": True, "rope.scaling.original_context_length": 32, "rope.scaling.type": "linear",
+    "rope.scaling.yarn_attn_factor": 3.0, "rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 2.0,
+    "rope.scaling.yarn_ext_factor": 0.5, "rope.scaling.yarn_log_multiplier": 0.3, "tensor_data_layout": "odd",
+}
+
+
+def known_keys():
+    """The keys of architectures, without "ARCH."."""
+    classes = [value for value in vars(gguf.constants.Keys).values() if isinstance(value, type)]
+    named = {value for each in classes for value in vars(each).values() if isinstance(value, str)}
+    prefix = "{arch}."
+    return sorted({name.removeprefix(prefix) for name in named if name.startswith(prefix)} | VALUES.keys())
+
+
+def cases():
+    """Architecture → its first case."""
+    families = {}
+    for case in [*REPRESENTABLE, *sorted(VARIANTS)]:
+        info = json.loads((REPO / "tests/golden" / case / "golden.json").read_text())
+        families.setdefault(info["family"], case)
+    return sorted(families.values())
+
+
+def other_than(value):
+    """A value of the same type, of a key that the model has."""
+    if isinstance(value, bool):
+        return not value
+    return {int: lambda: value + 1, float: lambda: value * 1.5 + 0.25}.get(type(value), lambda: "linear")()
+
+
+@pytest.fixture(scope="module")
+def changed(gguf_checkpoint, tmp_path_factory):
+    """changed(case, **keys) → the file of the case with these keys, and all keys of its model without "ARCH."."""
+    folder = tmp_path_factory.mktemp("keys")
+    models = functools.cache(lambda case: read_model(gguf_checkpoint(case)))
+
+    def write(case, keys):
+        model = models(case)
+        named = {f"{model.arch}.{key}": value for key, value in keys.items()}
+        [file] = write_model(Model(model.arch, model.keys | named, model.tensors), folder / f"{case}.gguf")
+        return file, {key.removeprefix(f"{model.arch}."): value for key, value in model.keys.items()}
+
+    return write
+
+
+def is_refused(file):
+    planned = subprocess.run([find_binary(), "plan", file, "--json"], capture_output=True, text=True)
+    assert planned.returncode in (0, 2), planned.stderr
+    return planned.returncode == 2
+
+
+def assert_same(file, wanted, moec, tmp_path, what):
+    out = tmp_path / "out"
+    moec("export", file, "--out", out, "--tokens", len(TOKENS), "--force", "--quiet")
+    got = Runner(out, threads=1).feed(TOKENS)
+    assert np.abs(got - wanted).max() <= MOST * np.abs(wanted).max(), what
+
+
+@pytest.mark.parametrize("case", cases())
+def test_keys_that_the_model_lacks(case, changed, moec, tmp_path):
+    """All that are taken together, in one file."""
+    _, own = changed(case, {})
+    lacked = [key for key in known_keys() if key not in own]
+    taken = [key for key in lacked if not is_refused(changed(case, {key: VALUES.get(key, NUMBER)})[0])]
+    assert set(taken) <= VALUES.keys()
+    assert len(taken) > 12 and len(lacked) - len(taken) > 40
+    file, _ = changed(case, {key: VALUES[key] for key in taken})
+    assert_same(file, llama_cpp.logits(file, TOKENS), moec, tmp_path, taken)
+
+
+@pytest.mark.parametrize("case", cases())
+def test_keys_that_the_model_has(case, changed, moec, tmp_path):
+    """One at a time. A file that llama.cpp does not load has nothing to be compared with."""
+    _, own = changed(case, {})
+    compared = 0
+    for key, value in own.items():
+        if isinstance(value, list) or not key.startswith(("attention.", "expert", "rope.", "leading", "interleave")) \
+                and not key.endswith("scale"):
+            continue
+        file, _ = changed(case, {key: other_than(value)})
+        if is_refused(file):
+            continue
+        try:
+            wanted = llama_cpp.logits(file, TOKENS)
+        except llama_cpp.LlamaError:
+            continue
+        compared += 1
+        assert_same(file, wanted, moec, tmp_path, key)
+    assert compared >= 2
