@@ -69,7 +69,7 @@ class MatmulBatcher {
 }  // namespace
 
 Result<Shard> batch_coded_matmuls(const Shard& shard, PassContext& context) {
-  if (context.options.target.coded_matmul_rank < 3) return shard;
+  if (context.options.target.engine.coded_matmul_rank < 3) return shard;
   return MatmulBatcher(shard).run();
 }
 

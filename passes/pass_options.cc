@@ -109,11 +109,17 @@ constexpr Option kOptions[] = {
      [](const PassOptions& o) { return std::string(o.target.has_state ? "true" : "false"); },
      [](PassOptions& o, std::string_view v) { return set_bool(o.target.has_state, v); }},
     {"expand_sigmoid",
-     [](const PassOptions& o) { return std::string(o.target.expand_sigmoid ? "true" : "false"); },
-     [](PassOptions& o, std::string_view v) { return set_bool(o.target.expand_sigmoid, v); }},
+     [](const PassOptions& o) {
+       return std::string(o.target.engine.expand_sigmoid ? "true" : "false");
+     },
+     [](PassOptions& o, std::string_view v) {
+       return set_bool(o.target.engine.expand_sigmoid, v);
+     }},
     {"coded_matmul_rank",
-     [](const PassOptions& o) { return std::to_string(o.target.coded_matmul_rank); },
-     [](PassOptions& o, std::string_view v) { return set_limit(o.target.coded_matmul_rank, v); }},
+     [](const PassOptions& o) { return std::to_string(o.target.engine.coded_matmul_rank); },
+     [](PassOptions& o, std::string_view v) {
+       return set_limit(o.target.engine.coded_matmul_rank, v);
+     }},
     {"limits.channels",
      [](const PassOptions& o) { return std::to_string(o.target.limits.channels); },
      [](PassOptions& o, std::string_view v) {

@@ -87,13 +87,13 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   const bool conv = options.target.projection == ProjectionForm::conv;
   const TargetLimits& limits = options.target.limits;
   const bool batches_codes =
-      !options.weights.all_float() && options.target.coded_matmul_rank > 2 && !conv;
+      !options.weights.all_float() && options.target.engine.coded_matmul_rank > 2 && !conv;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
            // Before the routers are lowered, of which it is told k and the number of experts.
            when(options.capacity > 0, "limit_capacity"),
            // Before routers and MLPs are lowered, whose sigmoids keep the op.
-           when(options.target.expand_sigmoid, "expand_sigmoid"),
+           when(options.target.engine.expand_sigmoid, "expand_sigmoid"),
            std::string_view("lower_router"),
            // Right after the routers are lowered: other passes may merge the values that it limits.
            when(!options.kept_experts.empty(), "mask_experts"),

@@ -203,9 +203,9 @@ Result<Target> read_target(JsonFields fields) {
   MOEC_TRY(read_chips(fields, target));
   MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(read_weights(fields, target));
-  MOEC_TRY(read_coded_matmul_rank(fields, target.coded_matmul_rank));
+  MOEC_TRY(read_coded_matmul_rank(fields, target.engine.coded_matmul_rank));
   if (fields.has("expand_sigmoid"))
-    MOEC_TRY(fields.boolean("expand_sigmoid", target.expand_sigmoid));
+    MOEC_TRY(fields.boolean("expand_sigmoid", target.engine.expand_sigmoid));
   MOEC_TRY(fields.finish());
   target.limits = derive_limits(target.rules);
   return target;

@@ -190,6 +190,14 @@ struct ChipFamily {
   std::string about;
 };
 
+// Properties of the engine's implementation of ops, for which passes write graphs otherwise.
+struct TargetEngine {
+  // Whether its own sigmoid in f32 loses relative accuracy below 0 (passes/passes.h).
+  bool expand_sigmoid = false;
+  // Axes of the activations that matmuls with codes in blocks take: 2, [T, C], or 3, [1, T, C].
+  int64_t coded_matmul_rank = 2;
+};
+
 struct Target {
   std::string name;  // "onnx"
   std::string unit;  // where ops run that no rule sends elsewhere: "onnxruntime"
@@ -205,10 +213,7 @@ struct Target {
   std::vector<TargetRule> rules;
   std::vector<TargetWeightForms> weights;  // float is always taken; the first entry decides
   WeightForm four_bits;                    // of experts with --weights 4bit; float: none
-  // Whether the target's own sigmoid in f32 loses relative accuracy below 0 (passes/passes.h).
-  bool expand_sigmoid = false;
-  // Axes of the activations that matmuls with codes in blocks take: 2, [T, C], or 3, [1, T, C].
-  int64_t coded_matmul_rank = 2;
+  TargetEngine engine;
 };
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,

@@ -339,8 +339,7 @@ TEST(PassOptionText, RoundTrips) {
       .target = {.projection = ProjectionForm::matmul,
                  .sum = SumForm::tree,
                  .has_state = true,
-                 .expand_sigmoid = true,
-                 .coded_matmul_rank = 3}};
+                 .engine = {.expand_sigmoid = true, .coded_matmul_rank = 3}}};
   const std::string text = to_string(options);
   PassOptions read_back;
   std::istringstream words(text);
@@ -351,8 +350,8 @@ TEST(PassOptionText, RoundTrips) {
   EXPECT_EQ(read_back.bank_channel_limit, 77);
   EXPECT_EQ(read_back.weights, options.weights);
   EXPECT_TRUE(read_back.target.has_state);
-  EXPECT_TRUE(read_back.target.expand_sigmoid);
-  EXPECT_EQ(read_back.target.coded_matmul_rank, 3);
+  EXPECT_TRUE(read_back.target.engine.expand_sigmoid);
+  EXPECT_EQ(read_back.target.engine.coded_matmul_rank, 3);
 }
 
 TEST(PassOptionText, UnknownNamesAndValuesAreErrors) {

@@ -65,8 +65,8 @@ TEST(LoadTarget, ReadsTheRankOfCodedMatmuls) {
     return target_text_with("\"rules\"",
                             "\"coded_matmul_rank\": " + std::string(rank) + ", \"rules\"");
   };
-  EXPECT_EQ(load_target(kSmall)->coded_matmul_rank, 2);
-  EXPECT_EQ(load_target(of_rank("3"))->coded_matmul_rank, 3);
+  EXPECT_EQ(load_target(kSmall)->engine.coded_matmul_rank, 2);
+  EXPECT_EQ(load_target(of_rank("3"))->engine.coded_matmul_rank, 3);
   EXPECT_THAT(error_of(of_rank("4")).cause, HasSubstr("must be 2 or 3"));
 }
 
