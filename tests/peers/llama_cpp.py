@@ -40,6 +40,11 @@ def tokenize(file, text):
     return answer(file, ["--tokens"], text.encode()).tolist()
 
 
+def ends(file):
+    """The ids of the tokens that end a text."""
+    return answer(file, ["--ends"]).tolist()
+
+
 def answer(file, arguments, given=b""):
     """What this file, run on these arguments, writes as an array."""
     command = [sys.executable, __file__, str(file), *arguments]
@@ -100,12 +105,13 @@ RETURNS = {
     "llama_model_default_params": ModelParams, "llama_context_default_params": ContextParams,
     "llama_model_load_from_file": ctypes.c_void_p, "llama_init_from_model": ctypes.c_void_p,
     "llama_model_get_vocab": ctypes.c_void_p, "llama_vocab_n_tokens": ctypes.c_int32,
-    "llama_tokenize": ctypes.c_int32, "llama_decode": ctypes.c_int32, "llama_get_logits_ith": ctypes.POINTER(ctypes.c_float),
+    "llama_vocab_is_eog": ctypes.c_bool, "llama_tokenize": ctypes.c_int32, "llama_decode": ctypes.c_int32, "llama_get_logits_ith": ctypes.POINTER(ctypes.c_float),
 }
 TAKES = {
     "llama_model_load_from_file": [ctypes.c_char_p, ModelParams],
     "llama_init_from_model": [ctypes.c_void_p, ContextParams],
     "llama_model_get_vocab": [ctypes.c_void_p], "llama_vocab_n_tokens": [ctypes.c_void_p],
+    "llama_vocab_is_eog": [ctypes.c_void_p, ctypes.c_int32],
     "llama_tokenize": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int32),
                        ctypes.c_int32, ctypes.c_bool, ctypes.c_bool],
     "llama_decode": [ctypes.c_void_p, Batch], "llama_get_logits_ith": [ctypes.c_void_p, ctypes.c_int32],
@@ -174,17 +180,28 @@ def compute(file, tokens):
     return np.array(rows, np.float32)
 
 
-def tokens_of(file, text):
-    """Loads the vocabulary alone."""
-    llama = load_library()
+def vocabulary_of(llama, file):
     params = llama.llama_model_default_params()
     params.vocab_only = True
     llama.llama_backend_init()
     model = llama.llama_model_load_from_file(str(file).encode(), params)
     if not model:
         sys.exit(f"{file}: llama.cpp does not load it")
+    return llama.llama_model_get_vocab(model)
+
+
+def ends_of(file):
+    llama = load_library()
+    vocabulary = vocabulary_of(llama, file)
+    ids = range(llama.llama_vocab_n_tokens(vocabulary))
+    return np.array([id for id in ids if llama.llama_vocab_is_eog(vocabulary, id)], np.int32)
+
+
+def tokens_of(file, text):
+    llama = load_library()
+    vocabulary = vocabulary_of(llama, file)
     ids = (ctypes.c_int32 * (len(text) + 16))()
-    count = llama.llama_tokenize(llama.llama_model_get_vocab(model), text, len(text), ids, len(ids), False, False)
+    count = llama.llama_tokenize(vocabulary, text, len(text), ids, len(ids), False, False)
     if count < 0:
         sys.exit(f"llama_tokenize returned {count}")
     return np.array(ids[:count], np.int32)
@@ -193,5 +210,7 @@ def tokens_of(file, text):
 if __name__ == "__main__":
     if sys.argv[2:] == ["--tokens"]:
         np.save(sys.stdout.buffer, tokens_of(sys.argv[1], sys.stdin.buffer.read()))
+    elif sys.argv[2:] == ["--ends"]:
+        np.save(sys.stdout.buffer, ends_of(sys.argv[1]))
     else:
         np.save(sys.stdout.buffer, compute(sys.argv[1], [int(token) for token in sys.argv[2:]]))

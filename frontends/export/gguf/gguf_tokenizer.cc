@@ -1,12 +1,18 @@
 #include "frontends/export/gguf/gguf_tokenizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_set>
 
+#include "frontends/export/gguf/chat_templates.h"
 #include "frontends/export/gguf/pre_tokenizers.h"
+#include "frontends/sources/gguf/gguf_ends.h"
 #include "frontends/sources/hf/checkpoint.h"
+#include "frontends/sources/hf/eos_tokens.h"
 #include "ir/base/json.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
@@ -25,9 +31,10 @@ constexpr std::string_view kByteThatNoTextHas = "\u00ff";  // 0xff in the alphab
 
 class TokenizerReader {
  public:
-  TokenizerReader(std::string folder, const ModelConfig& model)
+  TokenizerReader(std::string folder, const ModelConfig& model, Diagnostics& notes)
       : folder_(std::move(folder)),
         model_(model),
+        notes_(notes),
         tokens_(static_cast<size_t>(model.vocab)),
         kinds_(tokens_.size(), static_cast<int32_t>(TokenKind::unused)) {}
 
@@ -36,12 +43,13 @@ class TokenizerReader {
     MOEC_ASSIGN(const JsonValue said, read_object("tokenizer_config.json"));
     MOEC_ASSIGN(const JsonValue config, read_object("config.json"));
     MOEC_ASSIGN(const JsonValue generation, read_object("generation_config.json"));
-    MOEC_ASSIGN(const std::string chat, chat_template(said));
+    MOEC_ASSIGN(std::vector<GgufEntry> chat, chat_template_keys(folder_, said));
     for (size_t id = 0; id < tokens_.size(); ++id)
       if (tokens_[id].empty()) tokens_[id] = fmt::format("[PAD{}]", id);
     MOEC_TRY(check_unique());
     const auto first = special_id(said, generation, config, "bos_token");
     const auto last = special_id(said, generation, config, "eos_token");
+    MOEC_ASSIGN(const std::vector<int64_t> ends, ends_beside(last ? last : silent_id_));
     const auto padding = special_id(said, generation, config, "pad_token");
     std::vector<GgufEntry> entries = {
         {"tokenizer.ggml.model", std::string("gpt2")},
@@ -55,8 +63,10 @@ class TokenizerReader {
       entries.push_back({"tokenizer.ggml.add_eos_token", true});
     add_id(entries, "bos", first ? first : silent_id_);
     add_id(entries, "eos", last ? last : silent_id_);
+    if (!ends.empty()) add_id(entries, "eot", ends[0]);
+    if (ends.size() > 1) add_id(entries, "eom", ends[1]);
     add_id(entries, "padding", padding);
-    if (!chat.empty()) entries.push_back({"tokenizer.chat_template", chat});
+    std::move(chat.begin(), chat.end(), std::back_inserter(entries));
     return entries;
   }
 
@@ -220,21 +230,37 @@ class TokenizerReader {
           {fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(*id)});
   }
 
+  // The tokens that end a text in the checkpoint and that a reader of the file would not take for
+  // ends by their text. Two have keys; a warning is made of the others.
+  Result<std::vector<int64_t>> ends_beside(std::optional<int64_t> eos) {
+    Diagnostics of_export;  // the export itself warns of ids without a token
+    MOEC_ASSIGN(std::vector<int64_t> ends,
+                read_eos_tokens(path_of("config.json"), model_.vocab, of_export));
+    const std::vector<int64_t> known = ends_by_text(tokens_);
+    std::erase_if(ends, [&](int64_t id) {
+      return id == eos || std::binary_search(known.begin(), known.end(), id);
+    });
+    if (ends.size() > 2)
+      notes_.push_back(
+          {Severity::warning,
+           "gguf.ends",
+           fmt::format("GGUF files have keys for two more tokens that end a text, beside eos; the "
+                       "tokens {} end none in the file",
+                       fmt::join(ends.begin() + 2, ends.end(), ", ")),
+           "give them to the program that runs the file as texts that end an answer",
+           {.file = path_of("generation_config.json")}});
+    return ends;
+  }
+
   // What tokenizer_config.json says, else what the template does.
   static bool adds(const JsonValue& said, std::string_view name, bool in_template) {
     const JsonValue* flag = said.find(name);
     return flag && flag->boolean() ? *flag->boolean() : in_template;
   }
 
-  Result<std::string> chat_template(const JsonValue& said) const {
-    const std::string path = path_of("chat_template.jinja");
-    if (file_exists(path)) return read_text_file(path, kMaxConfigBytes);
-    const JsonValue* text = said.find("chat_template");
-    return text && text->string() ? *text->string() : std::string();
-  }
-
   std::string folder_;
   const ModelConfig& model_;
+  Diagnostics& notes_;
   std::vector<std::string> tokens_;  // by id; empty: none
   std::vector<int32_t> kinds_;
   std::vector<std::string> merges_;
@@ -250,7 +276,7 @@ Result<std::vector<GgufEntry>> tokenizer_keys(const std::string& source, const M
                                               bool wanted, Diagnostics& notes) {
   const std::string folder = source_folder(source);
   const std::string path = folder.empty() ? "tokenizer.json" : folder + "/tokenizer.json";
-  if (wanted && file_exists(path)) return TokenizerReader(folder, model).run();
+  if (wanted && file_exists(path)) return TokenizerReader(folder, model, notes).run();
   if (wanted)
     notes.push_back({Severity::note,
                      "export.no_tokenizer",

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backends/formats/gguf/block_name.h"
+#include "frontends/sources/gguf/gguf_ends.h"
 #include "frontends/sources/gguf/gguf_keys.h"
 #include "frontends/sources/gguf/gguf_rope.h"
 #include "models/families/family_vocabulary.h"
@@ -140,8 +141,8 @@ class ConfigWriter {
     for (const auto& [name, item] : model_.architecture.concepts)
       if (item.unread.empty()) MOEC_TRY(take(name, item));
     MOEC_ASSIGN(entries_["rope_parameters"], rope_text(model_, read));
-    MOEC_ASSIGN(const auto eos, model_.file.values.find<uint32_t>("tokenizer.ggml.eos_token_id"));
-    if (eos) entries_["eos_token_id"] = std::to_string(*eos);
+    MOEC_ASSIGN(const std::vector<int64_t> ends, gguf_ends(model_.file.values));
+    if (!ends.empty()) entries_["eos_token_id"] = fmt::format("[{}]", fmt::join(ends, ", "));
     std::vector<std::string> lines;
     for (const auto& [key, value] : entries_)
       lines.push_back(fmt::format("\"{}\": {}", key, value));

@@ -71,6 +71,45 @@ TEST_F(GgufTokenizer, HasTokensOfEveryKind) {
   EXPECT_EQ(value<std::string>(*entries, "chat_template"), "{{x}}");
 }
 
+TEST_F(GgufTokenizer, HasEveryTokenThatEndsAText) {
+  write_tokenizer(R"(, "added_tokens": [{"id": 4, "content": "<|im_end|>", "special": true}])");
+  write("config.json", R"({"eos_token_id": [5, 4, 7, 6]})");
+  const auto two = keys();
+  ASSERT_TRUE(two) << render(two.error());
+  EXPECT_EQ(value<uint32_t>(*two, "ggml.eos_token_id"), 5u);
+  EXPECT_EQ(value<uint32_t>(*two, "ggml.eot_token_id"), 6u);
+  EXPECT_EQ(value<uint32_t>(*two, "ggml.eom_token_id"), 7u);
+  EXPECT_TRUE(notes_.empty());
+  write("config.json", R"({"eos_token_id": [5, 7, 6, 1, 2]})");
+  EXPECT_TRUE(keys());
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_EQ(notes_[0].code, "gguf.ends");
+  EXPECT_THAT(notes_[0].cause, testing::HasSubstr("the tokens 6, 7 end none"));
+}
+
+TEST_F(GgufTokenizer, HasEveryChatTemplate) {
+  write_tokenizer();
+  write("chat_template.json", R"({"chat_template": "json"})");
+  EXPECT_EQ(value<std::string>(*keys(), "chat_template"), "json");
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "a"},
+                                                       {"name": "tool use", "template": "b"}]})");
+  const auto named = keys();
+  ASSERT_TRUE(named) << render(named.error());
+  EXPECT_EQ(value<std::string>(*named, "chat_template"), "a");
+  EXPECT_EQ(value<std::string>(*named, "chat_template.tool_use"), "b");
+  EXPECT_THAT(value<Texts>(*named, "chat_templates"), ElementsAre("tool_use"));
+  write("chat_template.jinja", "file");
+  fs::create_directories(folder_ / "additional_chat_templates");
+  write("additional_chat_templates/rag.jinja", "c");
+  const auto files = keys();
+  EXPECT_EQ(value<std::string>(*files, "chat_template"), "file");
+  EXPECT_EQ(value<std::string>(*files, "chat_template.rag"), "c");
+  fs::remove(folder_ / "chat_template.jinja");
+  fs::remove_all(folder_ / "additional_chat_templates");
+  write("tokenizer_config.json", R"({"chat_template": {"default": "a"}})");
+  expect_error(keys(), "gguf.chat_template", "neither a text nor a list");
+}
+
 // Readers would take token 11 for a special token that is not named.
 TEST_F(GgufTokenizer, TokensThatAreNotNamedAreOnesThatNoTextHas) {
   write("config.json", "{}");

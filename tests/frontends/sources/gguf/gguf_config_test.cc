@@ -222,11 +222,15 @@ TEST(GgufConfig, KeysOfWindowsMustAgree) {
                                   "is 5000"));
 }
 
-TEST(GgufConfig, HasTheTokenThatEndsATextIfItIsNamed) {
+TEST(GgufConfig, HasTheTokensThatEndAText) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   EXPECT_THAT(config_of(bytes), Not(HasSubstr("eos")));
   bytes.u32("tokenizer.ggml.eos_token_id", 7);
-  EXPECT_THAT(config_of(bytes), HasSubstr(R"("eos_token_id": 7)"));
+  EXPECT_THAT(config_of(bytes), HasSubstr(R"("eos_token_id": [7])"));
+  bytes.u32("tokenizer.ggml.eot_token_id", 5).u32("tokenizer.ggml.eom_token_id", 9);
+  bytes.array("tokenizer.ggml.tokens", GgufType::string, 3,
+              gguf_string("a") + gguf_string("<|im_end|>") + gguf_string("<|user|>"));
+  EXPECT_THAT(config_of(bytes), HasSubstr(R"("eos_token_id": [1, 5, 7, 9])"));
 }
 
 TEST(GgufConfig, UnknownArchitecturesAreNamed) {
