@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backends/formats/format.h"
+#include "frontends/compile/check_owners.h"
 #include "ir/analysis/at_width.h"
 #include "ir/analysis/find_experts.h"
 #include "ir/base/invariant.h"
@@ -131,6 +132,7 @@ class Compiler {
     for (Diagnostic& note : context.notes)
       if (std::find(compiled_.notes.begin(), compiled_.notes.end(), note) == compiled_.notes.end())
         compiled_.notes.push_back(std::move(note));
+    MOEC_TRY(check_owners(plan_, index_, result.shard));
     if (compiled_.passes.empty() && !plan_.build.weights.all_float()) count_bytes(result.shard);
     if (!form || form == &plan_.build.experts.top_k.front())
       compiled_.passes = std::move(result.passes);

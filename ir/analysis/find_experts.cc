@@ -80,21 +80,34 @@ class LayerFinder {
   struct Matrix {
     ValueId weight;
     const Transpose* transpose = nullptr;  // null: as it is
+    size_t leading = 0;                    // axes of length 1 before those of the weight
     // The weight's axis that is this axis of the operand.
     size_t axis_of(size_t axis) const {
+      axis -= leading;
       return transpose ? static_cast<size_t>(transpose->perm[axis]) : axis;
     }
   };
 
   const Op& op(OpId id) const { return shard_.ops[id]; }
-  // The weight that the value is, or of which it is the transpose.
+  // The weight that the value is, or of which it is the transpose, or either with axes of length 1
+  // before its own.
   std::optional<Matrix> matrix_of(ValueId value) const {
-    if (shard_.producer_as<Weight>(value)) return Matrix{value, nullptr};
-    const auto* transpose = shard_.producer_as<Transpose>(value);
-    if (!transpose) return std::nullopt;
-    const ValueId weight = op(shard_.values[value].producer).operands[0];
-    if (!shard_.producer_as<Weight>(weight)) return std::nullopt;
-    return Matrix{weight, transpose};
+    Matrix matrix;
+    if (shard_.producer_as<Reshape>(value)) {
+      const ValueId source = op(shard_.values[value].producer).operands[0];
+      const Dims &from = shard_.type(source).dims, &to = shard_.type(value).dims;
+      if (to.size() < from.size()) return std::nullopt;
+      matrix.leading = to.size() - from.size();
+      if (!std::equal(from.begin(), from.end(),
+                      to.begin() + static_cast<ptrdiff_t>(matrix.leading)))
+        return std::nullopt;
+      value = source;
+    }
+    matrix.transpose = shard_.producer_as<Transpose>(value);
+    if (matrix.transpose) value = op(shard_.values[value].producer).operands[0];
+    if (!shard_.producer_as<Weight>(value)) return std::nullopt;
+    matrix.weight = value;
+    return matrix;
   }
   bool has_all_channels(ValueId value) const {
     const Type& type = shard_.type(value);
@@ -249,9 +262,9 @@ class LayerFinder {
       const std::optional<Matrix> matrix = matrix_of(user.operands[1]);
       if (!matrix || matrix->weight != weight) continue;
       const bool sums = values_[user.operands[0]].channels.any();
+      const size_t rank = shard_.type(user.operands[1]).dims.size();
       if (std::holds_alternative<Conv>(user.data)) axis = matrix->axis_of(sums ? 1 : 0);
-      if (std::holds_alternative<MatMul>(user.data))
-        axis = matrix->axis_of(dims.size() - (sums ? 2 : 1));
+      if (std::holds_alternative<MatMul>(user.data)) axis = matrix->axis_of(rank - (sums ? 2 : 1));
     }
     return axis && dims[*axis] % count == 0 ? axis : std::nullopt;
   }
@@ -276,7 +289,7 @@ class LayerFinder {
         share_router(producer, only_axis(shard_.type(value).dims));
       } else if (is_projection(made)) {
         const Matrix matrix = *matrix_of(made.operands[1]);
-        const size_t rank = shard_.type(matrix.weight).dims.size();
+        const size_t rank = shard_.type(made.operands[1]).dims.size();
         share_router(shard_.values[matrix.weight].producer,
                      matrix.axis_of(std::holds_alternative<Conv>(made.data) ? 0 : rank - 1));
         router_inputs_.push_back(made.operands[0]);

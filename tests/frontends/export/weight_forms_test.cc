@@ -57,6 +57,47 @@ TEST_P(EncodedExport, HoldsWhatThePlanCounts) {
                                           plan["memory"]["expert_bytes"].get<int64_t>());
 }
 
+struct RolesCase {
+  const char* name;
+  Words flags;
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const RolesCase& c, std::ostream* out) { *out << c.name; }
+
+class WeightRoles : public testing::TestWithParam<RolesCase> {};
+
+// By their names, which the passes give them.
+std::string role_by_name(const std::string& name) {
+  if (name.starts_with("experts.")) return "expert";
+  return name.starts_with("router.") ? "routing" : "plain";
+}
+
+TEST_P(WeightRoles, AreThoseOfTheNames) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, with_flags({"--context", "32"}, GetParam().flags)));
+  const json manifest = read_json(out + "/manifest.json");
+  size_t experts = 0;
+  for (const json& shard : manifest.at("shards"))
+    for (const json& weight : shard.at("weights")) {
+      EXPECT_EQ(weight.at("role"), role_by_name(weight.at("name"))) << shard.at("name") << weight;
+      experts += weight.at("role") == "expert";
+    }
+  EXPECT_GT(experts, 0u);
+  expect_fine(run_command({"check", out}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Codes, WeightRoles,
+    testing::Values(RolesCase{"bank", {"--weights", "int4:32", "--experts", "bank"}},
+                    RolesCase{"unrolled", {"--weights", "int4:32"}},
+                    RolesCase{"bytes", {"--weights", "int8:32", "--experts", "bank"}},
+                    RolesCase{"groups",
+                              {"--weights", "experts=int4:32", "--experts", "bank", "--routing",
+                               "host", "--experts-per-shard", "3"}},
+                    RolesCase{"router", {"--weights", "router=int4:32"}}),
+    [](const testing::TestParamInfo<RolesCase>& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(
     Forms, EncodedExport,
     testing::Values(

@@ -1,0 +1,54 @@
+#include "frontends/compile/check_owners.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "ir/analysis/find_experts.h"
+#include "ir/base/bounded_diagnostics.h"
+#include "models/shards/weight_uses.h"
+
+namespace moec {
+namespace {
+
+using Uses = std::map<std::string, WeightUse>;
+
+// Roles "expert_…" and "experts_…": matrices and biases (models/families/family_vocabulary.cc).
+constexpr std::string_view kOfExperts = "expert";
+
+bool is_read_from_experts(const WeightView& view, const Uses& uses) {
+  bool found = false;
+  for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {
+    const auto use = uses.find(tensor.name);
+    found |= use != uses.end() && use->second.role.starts_with(kOfExperts);
+  });
+  return found;
+}
+
+}  // namespace
+
+Status check_owners(const Plan& plan, size_t index, const Shard& placed) {
+  const std::vector<int64_t> layers = moe_layers_of(plan.model, plan.shards[index]);
+  if (layers.empty() || plan.weight_seed) return {};
+  const auto roles = find_experts(placed, plan.model.moe.experts, layers.size());
+  const Uses uses = weight_uses(plan, index);
+  BoundedDiagnostics findings;
+  for (OpId id : op_ids(placed)) {
+    const auto* weight = std::get_if<Weight>(&placed.ops[id].data);
+    if (!weight || !roles[id].live) continue;
+    const bool wanted = is_read_from_experts(weight->view, uses);
+    const WeightRole role = roles[id].share.role;
+    if ((role == WeightRole::expert) == wanted) continue;
+    findings.add({Severity::error,
+                  "compile.owner",
+                  fmt::format("the weight is read from {}, and the graph uses it as {}",
+                              wanted ? "experts" : "tensors of no expert", enum_name(role)),
+                  "report this model and these options: the shard cannot be checked",
+                  {.shard = placed.name, .op = placed.values[placed.ops[id].results[0]].name}});
+  }
+  return findings.count() > 0 ? Status(fail(findings.take())) : Status();
+}
+
+}  // namespace moec
