@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/formats/safetensors/safetensors_layout.h"
+#include "frontends/jobs/upcycle/result_folder.h"
 #include "frontends/jobs/upcycle/upcycle_options.h"
 #include "frontends/jobs/upcycle/upcycle_plan.h"
 #include "ir/base/diagnostics.h"
@@ -41,12 +42,6 @@ Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const Up
 
 // Writes the files of a planned checkpoint into a folder: config.json, the tensors, their index and
 // the files of the tokenizer. Memory does not depend on the sizes of the tensors.
-
-struct WrittenFile {
-  std::string name;
-  uint64_t bytes = 0;
-  std::string digest;  // xxh3-128
-};
 
 // The files of the tensors. Errors: those of plan_safetensors().
 Result<std::vector<SafetensorsPart>> plan_files(const UpcyclePlan& plan, uint64_t max_bytes);

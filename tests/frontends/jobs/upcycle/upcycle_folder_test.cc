@@ -28,7 +28,7 @@ TEST(UpcycleFolder, HoldsACheckpointWithTheTokenizer) {
   const std::string source = with_tokenizer();
   const Upcycled made = upcycle(source, {"--max-shard-mb", "40KiB"});
   ASSERT_EQ(made.outcome.exit_code, 0) << made.outcome.out;
-  std::set<std::string> reported;
+  std::set<std::string> reported = {"moec_upcycle.json"};
   for (const auto& file : made.report["files"]) {
     reported.insert(file["path"]);
     EXPECT_EQ(file["bytes"], fs::file_size(made.folder + "/" + file["path"].get<std::string>()));
@@ -117,17 +117,40 @@ Upcycled again(const std::string& folder, const Words& flags) {
 
 TEST(UpcycleFolder, AnEarlierResultIsReplacedOnlyWhenAsked) {
   const Upcycled first = upcycle(checkpoint_of("mistral_a"), {});
-  write_file(first.folder + "/notes.txt", "mine");
   EXPECT_EQ(again(first.folder, {"--experts", "4"}).code(), "upcycle.out_exists");
-  EXPECT_TRUE(fs::exists(first.folder + "/notes.txt"));
   const Upcycled forced = again(first.folder, {"--experts", "4", "--force"});
   EXPECT_EQ(forced.outcome.exit_code, 0) << forced.outcome.out;
-  EXPECT_EQ(names_in(first.folder), (std::set<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(names_in(first.folder),
+            (std::set<std::string>{"config.json", "moec_upcycle.json", "model.safetensors"}));
   EXPECT_EQ(nlohmann::json::parse(read_file(first.folder + "/config.json"))["num_local_experts"],
             4);
   EXPECT_EQ(names_in(fs::path(first.folder).parent_path().string())
                 .count("." + fs::path(first.folder).filename().string() + ".upcycling"),
             0u);
+}
+
+TEST(UpcycleFolder, WhatTheUserAddedOrChangedStays) {
+  const Upcycled first = upcycle(checkpoint_of("mistral_a"), {});
+  const auto expect_kept = [&](const std::string& name, const std::string& text) {
+    write_file(first.folder + "/" + name, text);
+    const Upcycled forced = again(first.folder, {"--experts", "4", "--force"});
+    EXPECT_EQ(forced.code(), "upcycle.out_foreign") << forced.outcome.out;
+    EXPECT_THAT(forced.outcome.out, testing::HasSubstr(name));
+    EXPECT_TRUE(read_file(first.folder + "/" + name) == text) << name;
+    EXPECT_TRUE(fs::exists(first.folder + "/config.json"));
+  };
+  const std::string weights = read_file(first.folder + "/model.safetensors");
+  const std::string config = read_file(first.folder + "/config.json");
+  expect_kept("notes.txt", "mine");
+  fs::remove(first.folder + "/notes.txt");
+  fs::create_directories(first.folder + "/runs");
+  expect_kept("runs/events", "mine");
+  fs::remove_all(first.folder + "/runs");
+  expect_kept("model.safetensors", weights.substr(1) + "x");
+  write_file(first.folder + "/model.safetensors", weights);
+  expect_kept("config.json", config + " ");
+  write_file(first.folder + "/config.json", config);
+  EXPECT_EQ(again(first.folder, {"--experts", "4", "--force"}).outcome.exit_code, 0);
 }
 
 TEST(UpcycleFolder, WhatAnotherProgramWroteStays) {
@@ -153,7 +176,8 @@ TEST(UpcycleFolder, TheRestOfAKilledRunIsRemoved) {
   fs::create_directories(rest);
   write_file(rest + "/model.safetensors.part", "half");
   EXPECT_EQ(again(folder, {}).outcome.exit_code, 0);
-  EXPECT_EQ(names_in(folder), (std::set<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(names_in(folder),
+            (std::set<std::string>{"config.json", "moec_upcycle.json", "model.safetensors"}));
   EXPECT_FALSE(fs::exists(rest));
 }
 
