@@ -20,6 +20,7 @@
 #include "frontends/jobs/check/check_split.h"
 #include "frontends/jobs/check/measured.h"
 #include "ir/base/byte_text.h"
+#include "ir/base/output_apart.h"
 
 namespace moec {
 
@@ -119,7 +120,8 @@ void print_check(const SplitCheck& split, bool with_ops) {
 }
 
 struct CheckFlags {
-  std::string folder, explain, sarif, measured;
+  std::string folder, explain, measured;
+  UserOutput sarif{.flag = "--sarif"};
   CheckOptions options;
   bool json = false, ops = false, expected = false;
 };
@@ -151,7 +153,7 @@ int explain(const CheckFlags& flags) {
 
 // The files that are written besides the report.
 Status write_files(const CheckFlags& flags, const CheckReport& report) {
-  if (!flags.sarif.empty()) MOEC_TRY(write_user_file(flags.sarif, to_sarif(report)));
+  if (!flags.sarif.path.empty()) MOEC_TRY(write_user_file(flags.sarif.path, to_sarif(report)));
   if (!flags.expected) return {};
   return write_file({flags.folder, std::string(kExpectedPlacement)}, expected_placement(report));
 }
@@ -167,7 +169,7 @@ int report_measured(const CheckFlags& flags, const CheckReport& report) {
 }
 
 int run_check_of_nodes(const CheckFlags& flags) {
-  if (!flags.sarif.empty() || !flags.measured.empty() || flags.expected)
+  if (!flags.sarif.path.empty() || !flags.measured.empty() || flags.expected)
     return report_failure(
         {{Severity::error,
           "check.split",
@@ -186,6 +188,8 @@ int run_check(const CheckFlags& flags) {
   if (is_split_folder(flags.folder)) return run_check_of_nodes(flags);
   if (const Status source = require_export(flags.folder); !source)
     return report_failure(source.error(), flags.json);
+  if (const Status free = check_user_output(flags.sarif, flags.folder); !free)
+    return report_failure(free.error(), flags.json);
   auto report = check_folder(flags.folder, flags.options);
   if (!report) return report_failure(report.error(), flags.json);
   if (Status status = write_files(flags, **report); !status)
@@ -226,8 +230,9 @@ void add_check_command(CLI::App& app, int& exit_code) {
                    "Percentage of each shard's compute ops that must be predicted to run on the "
                    "target's unit, 0 to 100 (default: the target's)")
       ->check(CLI::Range(0, 100));
-  command->add_option("--sarif", flags->sarif,
+  command->add_option("--sarif", flags->sarif.path,
                       "Also write the broken rules to this file, as SARIF 2.1.0");
+  command->add_flag("--force", flags->sarif.force, "Replace the file that --sarif names");
   command->add_option("--measured", flags->measured,
                       "Compare the prediction with measured.json of moec confirm or of "
                       "scripts/confirm_on_mac.py");

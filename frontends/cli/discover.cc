@@ -19,12 +19,12 @@ namespace {
 struct DiscoverFlags {
   AnalyzeFlags run;
   std::string file;
-  bool recall = false;
+  bool force = false, recall = false;
 };
 
 Result<Discovery> discover_named(const DiscoverFlags& flags) {
   MOEC_TRY(require_export(flags.run.options.source));
-  DiscoverOptions options{.file = flags.file, .recall = flags.recall};
+  DiscoverOptions options{.file = flags.file, .force = flags.force, .recall = flags.recall};
   MOEC_ASSIGN(options.run, analyze_options(flags.run));
   const StopSignals signals;
   Progress progress("discover", flags.run.quiet || flags.run.json);
@@ -58,6 +58,7 @@ void add_discover_command(CLI::App& app, int& exit_code) {
   command->add_option("OUT", flags->run.options.source, "An exported folder")->required();
   add_text_run_flags(*command, flags->run);
   command->add_option("-o,--out", flags->file, "The profile to write")->required();
+  command->add_flag("--force", flags->force, "Replace the file that --out names");
   command->add_flag("--recall", flags->recall,
                     "Run the whole model as well, and tell how many of its experts were found");
   command->footer("Example: moec discover out/tinymoe --prompt \"def f(x):\" --out profile.json");

@@ -13,6 +13,7 @@
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/plan/place_nodes.h"
+#include "ir/base/output_apart.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
 
@@ -36,19 +37,13 @@ Result<PlacedNodes> place_named(const PlaceFlags& flags) {
     options.nodes.memory.push_back(bytes);
   }
   MOEC_TRY(require_model(flags.plan.source));
+  MOEC_TRY(check_user_output({flags.out, "--out", flags.force}, flags.plan.source));
   return place_nodes(std::move(options));
 }
 
 Status write_placement(const PlaceFlags& flags, const PlacedNodes& placed) {
   if (flags.out.empty()) return {};
-  if (file_exists(flags.out) && !flags.force)
-    return fail("place.out_exists", "the file is there already",
-                "give --out another name, or replace it with --force", {.file = flags.out});
-  const size_t slash = flags.out.rfind('/');
-  return slash == std::string::npos
-             ? write_file({".", flags.out}, placement_text(placed))
-             : write_file({flags.out.substr(0, slash + 1), flags.out.substr(slash + 1)},
-                          placement_text(placed));
+  return write_user_file(flags.out, placement_text(placed));
 }
 
 int run_place(const PlaceFlags& flags) {

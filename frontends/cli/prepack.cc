@@ -56,6 +56,7 @@ void add_prepack_command(CLI::App& app, int& exit_code) {
                    "Mark so many of each layer as pinned: runs keep them (default: none)")
       ->check(whole_from(1));
   command->add_option("-o,--out", options.file, "The file to write")->required();
+  command->add_flag("--force", options.force, "Replace the file that --out names");
   command->add_flag("--json", flags->json, "Print what was written as JSON");
   command->footer(
       "Example: moec prepack out/tinymoe --profile out/analysis --capacity 8 --out warm.pack");

@@ -44,6 +44,7 @@ struct RunFlags {
   PromptFlags prompt;
   WriteOptions write;
   GateLogOptions gates;
+  bool replace_log = false;
   ExpertFlags experts;
   bool redact = false, json = false, memory_report = false;
   std::vector<std::string> given;  // those that only one of the two tasks takes
@@ -144,7 +145,7 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
   const Diagnostics notes = notes_of(session, options.precision);
   if (!flags.json) print_notes(notes);
-  MOEC_TRY(check_apart_from(flags.folder, flags.gates.file, "--log-gates"));
+  MOEC_TRY(check_user_output({flags.gates.file, "--log-gates", flags.replace_log}, flags.folder));
   MOEC_TRY(with_gate_log(session, flags.gates, [&] {
     return tags ? show_spans(flags, prompt, session, notes)
                 : show_text(flags, prompt, session, notes);
@@ -210,6 +211,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   CLI::Option* gates = command->add_option(
       "--log-gates", flags->gates.file,
       "Write the experts that tokens choose to this file: CSV, or binary for .moetrace and .bin");
+  command->add_flag("--force", flags->replace_log, "Replace the file that --log-gates names");
   command
       ->add_option("--log-layers", flags->gates.layers,
                    "With --log-gates: of these layers only, 0-3,7 (default: all)")

@@ -31,7 +31,8 @@ constexpr int64_t kMostSlots = 65536;  // as many experts as a layer of a trace 
 struct SimulateFlags {
   SimulateOptions options;
   std::vector<std::string> capacities, policies;
-  std::string expert_bytes, plot;
+  std::string expert_bytes;
+  UserOutput plot{.flag = "--plot"};
   AnalyzeFlags run;  // of an export
   std::vector<double> biases;
   int64_t keep_top = 1;
@@ -74,9 +75,10 @@ Result<SimulateOptions> simulate_options(const SimulateFlags& flags) {
 
 Status simulate(const SimulateFlags& flags) {
   MOEC_ASSIGN(const SimulateOptions options, simulate_options(flags));
+  MOEC_TRY(check_user_output(flags.plot, options.trace));
   MOEC_ASSIGN(const Simulation simulation, simulate_trace(options));
-  MOEC_TRY(check_apart_from(options.trace, flags.plot, "--plot"));
-  if (!flags.plot.empty()) MOEC_TRY(write_user_file(flags.plot, simulation_svg(simulation)));
+  if (!flags.plot.path.empty())
+    MOEC_TRY(write_user_file(flags.plot.path, simulation_svg(simulation)));
   if (flags.run.json)
     print_json(simulation_json(simulation));
   else
@@ -195,7 +197,8 @@ void add_simulate_command(CLI::App& app, int& exit_code) {
       ->add_option("--export", flags->options.exported,
                    "An exported folder to take the bytes of an expert from")
       ->excludes(bytes);
-  command->add_option("--plot", flags->plot, "Write the curves of hit rates to this SVG file");
+  command->add_option("--plot", flags->plot.path, "Write the curves of hit rates to this SVG file");
+  command->add_flag("--force", flags->plot.force, "Replace the file that --plot names");
   add_routing_flags(*command, *flags);
   command->footer("Example: moec simulate tinymoe.moetrace --capacity 2,4,8 --plot hits.svg");
   command->callback([flags, command, &exit_code] { exit_code = run_simulate(*command, *flags); });

@@ -18,10 +18,11 @@ namespace {
 struct TraceFlags {
   AnalyzeFlags run;
   std::string file, form;
+  bool force = false;
 };
 
 Result<TraceReport> trace_named(const TraceFlags& flags) {
-  TraceOptions options{.file = flags.file, .form = trace_form_of(flags.file)};
+  TraceOptions options{.file = flags.file, .force = flags.force, .form = trace_form_of(flags.file)};
   MOEC_ASSIGN(options.run, analyze_options(flags.run));
   if (const auto form = parse_enum<TraceForm>(flags.form)) options.form = *form;
   const StopSignals signals;
@@ -56,6 +57,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TraceFlags>();
   add_measured_source_flags(*command, flags->run);
   command->add_option("-o,--out", flags->file, "The file of the trace")->required();
+  command->add_flag("--force", flags->force, "Replace the file that --out names");
   command
       ->add_option("--format", flags->form,
                    "csv or binary (default: binary for .moetrace and .bin, else csv)")

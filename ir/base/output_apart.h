@@ -11,4 +11,16 @@ namespace moec {
 // that is a folder. Either may not exist. Error output.in_source.
 Status check_apart_from(const std::string& source, const std::string& out, const std::string& flag);
 
+// A file that a command writes besides what it prints.
+struct UserOutput {
+  std::string path;
+  std::string flag;    // that names it
+  bool force = false;  // a regular file may be replaced
+};
+
+// Checks that the file may be written: it lies apart from `source`, is not a link, and is new or
+// may be replaced. Devices and pipes are written to. An empty path passes. Errors:
+// output.in_source, output.link, output.exists.
+Status check_user_output(const UserOutput& out, const std::string& source);
+
 }  // namespace moec

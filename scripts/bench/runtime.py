@@ -116,7 +116,7 @@ def prepack(moec, out, capacity, layers):
     """A file of prepacked experts beside the export."""
     file, chosen = out.parent / "warm.pack", out.parent / "profile.json"
     chosen.write_text(json.dumps(profile(layers)))
-    command = [moec, "prepack", out, "--profile", chosen, "--capacity", str(capacity), "--out", file]
+    command = [moec, "prepack", out, "--profile", chosen, "--capacity", str(capacity), "--out", file, "--force"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return file
 

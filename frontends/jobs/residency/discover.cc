@@ -88,7 +88,7 @@ Status add_recall(const DiscoverOptions& options, Session& session, const Analys
 Result<Discovery> discover_experts(const DiscoverOptions& options) {
   MOEC_ASSIGN(Session session, Session::open(options.run.source, read_shard, options.run.session));
   const Manifest& manifest = session.manifest();
-  MOEC_TRY(check_apart_from(options.run.source, options.file, "--out"));
+  MOEC_TRY(check_user_output({options.file, "--out", options.force}, options.run.source));
   const ExpertGrid grid = expert_grid(manifest);
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.run.source));
   MOEC_TRY(check_has_groups(manifest, options.run.source));

@@ -18,6 +18,7 @@ namespace moec {
 struct DiscoverOptions {
   AnalyzeOptions run;   // of an export; other files than the profile are not written
   std::string file;     // of the profile
+  bool force = false;   // replaces the file
   bool recall = false;  // run the whole model as well, and compare
 };
 

@@ -44,7 +44,7 @@ Prepacked told(const PrepackedTable& table, const std::string& file) {
 }  // namespace
 
 Result<Prepacked> prepack_experts(const PrepackOptions& options) {
-  MOEC_TRY(check_apart_from(options.exported, options.file, "--out"));
+  MOEC_TRY(check_user_output({options.file, "--out", options.force}, options.exported));
   MOEC_ASSIGN(const Manifest manifest, read_manifest(options.exported));
   MOEC_ASSIGN(const ExpertProfile profile, summed(options.profiles, expert_grid(manifest)));
   const PrepackChoice choice{options.capacity, options.pin_top_k,

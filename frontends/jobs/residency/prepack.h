@@ -16,6 +16,7 @@ struct PrepackOptions {
   int64_t capacity = 0;               // experts of each layer, at least 1
   int64_t pin_top_k = 0;              // of these, so many are marked as pinned
   std::string file;
+  bool force = false;  // replaces the file
 };
 
 struct Prepacked {

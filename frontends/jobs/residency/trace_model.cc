@@ -39,7 +39,7 @@ int64_t write_rows(const std::vector<LayerMeasurement>& layers, int64_t tokens,
 }  // namespace
 
 Result<TraceReport> trace_model(const TraceOptions& options) {
-  MOEC_TRY(check_apart_from(options.run.source, options.file, "--out"));
+  MOEC_TRY(check_user_output({options.file, "--out", options.force}, options.run.source));
   // Opened first: a file that cannot be written is known before the model runs.
   MOEC_ASSIGN(TraceWriter writer, TraceWriter::open(options.file, options.form));
   MOEC_ASSIGN(const Measurement measured, options.run.exported

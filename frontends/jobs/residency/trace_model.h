@@ -12,6 +12,7 @@ namespace moec {
 struct TraceOptions {
   AnalyzeOptions run;  // what is run; `folder` and the other files are not written
   std::string file;
+  bool force = false;  // replaces the file
   TraceForm form = TraceForm::csv;
 };
 

@@ -63,7 +63,7 @@ TEST(PlaceNodes, TheFileIsKeptUnlessForced) {
   ASSERT_EQ(place_tinymoe(words).exit_code, kExitFine);
   const Outcome again = place_tinymoe(words);
   EXPECT_EQ(again.exit_code, kExitBadInput);
-  EXPECT_THAT(again.err, HasSubstr("[place.out_exists]"));
+  EXPECT_THAT(again.err, HasSubstr("[output.exists]"));
   std::vector<std::string> forced = words;
   forced.emplace_back("--force");
   EXPECT_EQ(place_tinymoe(forced).exit_code, kExitFine);

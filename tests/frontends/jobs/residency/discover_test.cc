@@ -70,7 +70,7 @@ TEST(Discover, ReadsNoExperts) {
   // Groups that are missing are not noticed: nothing of them was opened.
   for (const auto& entry : std::filesystem::directory_iterator(out + "/moe"))
     std::filesystem::remove(entry.path());
-  expect_fine(run_command({"discover", out, "--prompt", kPrompt, "--out", file, "-q"}));
+  expect_fine(run_command({"discover", out, "--prompt", kPrompt, "--out", file, "-q", "--force"}));
 }
 
 TEST(Discover, RefusesWhatItCannotDo) {

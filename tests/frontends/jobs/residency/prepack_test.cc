@@ -146,7 +146,7 @@ TEST(Prepack, RefusesWhatItCannotPack) {
   EXPECT_THAT(error({"--profile", model.out, "--capacity", "4"}), HasSubstr("[profile.file"));
   EXPECT_FALSE(std::filesystem::exists(model.file));
   std::filesystem::create_directory(model.file);
-  EXPECT_THAT(error({"--profile", profile, "--capacity", "4"}), HasSubstr("[prepack.out"));
+  EXPECT_THAT(error({"--profile", profile, "--capacity", "4"}), HasSubstr("[output.exists"));
   EXPECT_THAT(run_command({"prepack", model.out, "--profile", profile, "--capacity", "4", "--out",
                            model.out + "/p"})
                   .err,

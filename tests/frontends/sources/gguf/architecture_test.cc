@@ -18,14 +18,14 @@ constexpr std::string_view kCommon = R"({"format": "moec-gguf/1",
   "concepts": {"layers": "block_count", "activation": {"is": "silu"}},
   "tensors": {"q": "blk.{i}.attn_q.weight", "k": "blk.{i}.attn_k.weight"}, "refused": {}})";
 
-std::string small(std::string_view concepts, std::string_view more = "") {
+std::string small_architecture(std::string_view concepts, std::string_view more = "") {
   return R"({"format": "moec-gguf/1", "arch": "small", "families": [{"family": "mixtral"}],
              "rotates_heads": true, "concepts": {)" +
          std::string(concepts) + "}" + std::string(more) + "}";
 }
 
 GgufArchitecture load(std::string_view concepts, std::string_view more = "") {
-  auto loaded = load_gguf_architecture(small(concepts, more), kCommon, "small.json");
+  auto loaded = load_gguf_architecture(small_architecture(concepts, more), kCommon, "small.json");
   EXPECT_TRUE(loaded) << render(loaded.error());
   return loaded.value_or(GgufArchitecture());
 }
@@ -88,17 +88,19 @@ TEST(GgufArchitecture, RefusesWhatItDoesNotKnow) {
     const auto loaded = load_gguf_architecture(text, kCommon, "small.json");
     return loaded ? "fine" : loaded.error().front().code;
   };
-  EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "colour": 1})")),
+  EXPECT_EQ(code_of(small_architecture(R"("layers": {"key": "a", "colour": 1})")),
             "gguf_architecture.unknown_field");
-  EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "is": 1})")), "gguf_architecture.bad_value");
-  EXPECT_EQ(code_of(small(R"("layers": {"key": "a", "names": {"one": 1}})")),
+  EXPECT_EQ(code_of(small_architecture(R"("layers": {"key": "a", "is": 1})")),
+            "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(small_architecture(R"("layers": {"key": "a", "names": {"one": 1}})")),
             "gguf_architecture.bad_value");
   for (const char* rule :
        {R"({})", R"({"only": []})", R"({"only": ["x"]})", R"({"unread": 1, "harmless": "a note"})"})
-    EXPECT_EQ(code_of(small("", fmt::format(R"(, "keys": {{"a": {}}})", rule))),
+    EXPECT_EQ(code_of(small_architecture("", fmt::format(R"(, "keys": {{"a": {}}})", rule))),
               "gguf_architecture.bad_value")
         << rule;
-  EXPECT_EQ(code_of(small("", R"(, "rows": "triples")")), "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(small_architecture("", R"(, "rows": "triples")")),
+            "gguf_architecture.bad_value");
   EXPECT_EQ(code_of(R"({"format": "moec-gguf/2"})"), "gguf_architecture.bad_value");
 }
 
