@@ -16,6 +16,7 @@
 #include "ir/base/json.h"
 #include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 namespace {
@@ -69,7 +70,8 @@ bool read_cell(std::string_view& line, T& value, bool comma) {
 
 bool in_range(const TraceRow& row) {
   const auto is_id = [](int32_t id) { return id >= 0 && id < kMostTraceIds; };
-  return is_id(row.layer) && is_id(row.expert) && row.token >= 0 && std::isfinite(row.weight);
+  return is_id(row.layer) && is_id(row.expert) && row.expert < kMostExperts && row.token >= 0 &&
+         std::isfinite(row.weight);
 }
 
 bool read_line(std::string_view line, TraceRow& row) {

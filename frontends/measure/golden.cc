@@ -30,6 +30,8 @@ Result<GreedyText> read_greedy(JsonFields fields) {
   GreedyText greedy;
   MOEC_TRY(fields.integers("prompt", greedy.prompt));
   MOEC_TRY(fields.integers("tokens", greedy.tokens));
+  if (greedy.prompt.empty()) return fields.bad("prompt", "needs at least one token");
+  if (greedy.tokens.empty()) return fields.bad("tokens", "needs at least one token");
   return greedy;
 }
 
@@ -96,7 +98,14 @@ Result<Golden> Golden::open(const std::string& folder) {
   for (GoldenStep& step : golden.steps_) {
     MOEC_ASSIGN(Rows tokens, golden.rows(step.name + ".tokens"));
     step.tokens.assign(tokens.data.begin(), tokens.data.end());
+    if (step.tokens.empty() || step.position != golden.positions_)
+      return bad_golden(
+          path, fmt::format("step {} has {} tokens from position {} on, and {} tokens "
+                            "come before it",
+                            step.name, step.tokens.size(), step.position, golden.positions_));
+    golden.positions_ += std::ssize(step.tokens);
   }
+  if (golden.steps_.empty()) return bad_golden(path, "there are no steps");
   return golden;
 }
 
@@ -123,6 +132,9 @@ Result<GoldenCache> Golden::cache(const manifest::Cache& cache, bool keys) const
     if (!range) continue;
     const Dims& sizes = range->type.dims;
     if (sizes.size() != 3 || sizes[0] != cache.kv_heads || sizes[2] != dims) continue;
+    if (sizes[1] < positions_)
+      return bad_golden(folder_, fmt::format("tensor {} has {} positions, the steps have {}",
+                                             tensor, sizes[1], positions_));
     MOEC_ASSIGN(Rows found, rows(tensor));
     return GoldenCache{sizes[1], dims, std::move(found.data)};
   }

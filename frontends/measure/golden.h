@@ -21,7 +21,7 @@ namespace moec {
 // A call of the reference model: `tokens` fed at `position`.
 struct GoldenStep {
   std::string name;
-  int64_t position = 0;
+  int64_t position = 0;  // the number of tokens of the steps before
   std::vector<int64_t> tokens;
 };
 
@@ -68,6 +68,7 @@ class Golden {
  private:
   std::string folder_, config_digest_, top_k_;
   std::vector<GoldenStep> steps_;
+  int64_t positions_ = 0;  // of all steps
   std::optional<GreedyText> greedy_;
   std::shared_ptr<WeightReader> reader_;
 };

@@ -11,13 +11,13 @@
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 namespace {
 
 constexpr std::string_view kFormat = "moec.expert_profile";
 constexpr int64_t kVersion = 1;
-constexpr int64_t kMostExperts = 4096;
 // As many pairs as those of 60 layers of 512 experts.
 constexpr JsonLimits kLimits{.bytes = size_t{128} << 20, .values = size_t{1} << 23};
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/experts/expert_id.h"
+
 namespace moec {
 namespace {
 
@@ -16,7 +18,6 @@ constexpr int64_t kMostDims = 65536;  // of a head
 // (models/published): 94 layers in Qwen3-235B-A22B, 384 experts and top-8 in Kimi-K2, 128 heads in
 // DeepSeek-V3, 8 groups there, 2 shared experts, and 2 taps in ZAYA1.
 constexpr int64_t kMostLayers = 1024;
-constexpr int64_t kMostExperts = 4096;
 constexpr int64_t kMostHeads = 4096;
 constexpr int64_t kMostTaps = 64;
 

@@ -10,7 +10,7 @@ namespace moec {
 namespace {
 
 const std::vector<TraceRow> kRows = {
-    {0, 0, 3, 0.625F}, {0, 0, 7, 0.1F}, {5, 0, 65535, -1e-30F}, {0, 1, 3, 1}};
+    {0, 0, 3, 0.625F}, {0, 0, 7, 0.1F}, {65535, 0, 4095, -1e-30F}, {0, 1, 3, 1}};
 
 std::string trace_bytes(TraceForm form, const std::vector<TraceRow>& rows) {
   const std::string path = testing::TempDir() + "/t." + std::string(enum_name(form));
@@ -48,7 +48,7 @@ TEST(ExpertTrace, RowsAreSortedByTokenFirst) {
 TEST(ExpertTrace, OddTextsAreErrorsWithTheirLine) {
   const std::string head = "layer,token,expert,weight\n";
   for (const char* row : {"0,0,1", "0,0,1,x", "0,0,1,1,", "0,0,1,nan", "-1,0,1,1", "0,-1,1,1",
-                          "0,0,65536,1", "0,99999999999,1,1", " 0,0,1,1"}) {
+                          "0,0,4096,1", "65536,0,1,1", "0,99999999999,1,1", " 0,0,1,1"}) {
     const auto rows = parse_trace(head + "0,0,2,1\n" + row + "\n", "t.csv");
     expect_error(rows, "trace.row", "layer, token, expert");
     EXPECT_EQ(rows.error()[0].place.line, 3u) << row;

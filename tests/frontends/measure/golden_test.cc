@@ -23,7 +23,7 @@ Result<Golden> open(const std::string& text) {
 
 std::string text_with(std::string_view from, std::string_view to) {
   std::string text = R"({"format": "moec-golden/1", "config_digest": "d", "made_with": {},
-    "greedy": {"prompt": [1], "tokens": [2, 3]}, "steps": []})";
+    "greedy": {"prompt": [1], "tokens": [2, 3]}, "steps": [{"name": "prefill", "position": 0}]})";
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
@@ -36,7 +36,8 @@ TEST(Golden, ReadsItsDescription) {
   ASSERT_TRUE(golden->greedy());
   EXPECT_EQ(golden->greedy()->prompt, std::vector<int64_t>{1});
   EXPECT_EQ(golden->greedy()->tokens, (std::vector<int64_t>{2, 3}));
-  EXPECT_TRUE(golden->steps().empty());
+  ASSERT_EQ(golden->steps().size(), 1u);
+  EXPECT_GT(golden->steps()[0].tokens.size(), 1u);
 }
 
 TEST(Golden, MalformedDescriptionsAreRefused) {
@@ -47,8 +48,14 @@ TEST(Golden, MalformedDescriptionsAreRefused) {
   expect_malformed(text_with("golden/1", "golden/2"), "\"format\" must be \"moec-golden/1\"");
   expect_malformed(text_with("\"d\"", "7"), "\"config_digest\" must be a string");
   expect_malformed(text_with("[2, 3]", "[2, 3.5]"), "\"greedy.tokens\" must be a list of integers");
-  expect_malformed(text_with("\"steps\": []", "\"step\": []"), "\"steps\" is missing");
-  expect_malformed(text_with("[]", "[{\"name\": \"a\"}]"), "\"steps[0].position\" is missing");
+  expect_malformed(text_with("\"steps\"", "\"step\""), "\"steps\" is missing");
+  expect_malformed(text_with(", \"position\": 0", ""), "\"steps[0].position\" is missing");
+  expect_malformed(text_with("[1]", "[]"), "\"greedy.prompt\" needs at least one token");
+  expect_malformed(text_with("[2, 3]", "[]"), "\"greedy.tokens\" needs at least one token");
+  expect_malformed(text_with("{\"name\": \"prefill\", \"position\": 0}", ""), "no steps");
+  for (const char* position : {"1", "9223372036854775807"})
+    expect_malformed(text_with("\"position\": 0", std::string("\"position\": ") + position),
+                     "0 tokens come before it");
   expect_malformed(text_with("\"d\"", "\"d\", \"steps\": []"), "occurs twice");
   expect_malformed(text_with("", "") + " x", "");
   expect_malformed(text_with("", "") + '\0', "NUL");
