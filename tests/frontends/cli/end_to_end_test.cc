@@ -25,13 +25,7 @@ TEST_P(GoldenCase, ExportsChecksAndValidates) {
   expect_fine(export_case(GetParam(), out, {"--tokens", "1,16"}));
   expect_fine(run_command({"check", out}));
   expect_fine(validate_case(GetParam(), out));
-  const Outcome half = validate_case(GetParam(), out, {"--precision", "f16", "--json"});
-  // The norm of its last mixer squares 359.8, beyond the range of f16. Exports in f16 have f32
-  // there, and those for targets without f32 divide by the largest magnitude first.
-  if (std::string(GetParam()) == "granitemoehybrid_b")
-    EXPECT_THAT(half.out, HasSubstr("\"shard\": \"L02.attn\",\n      \"passed\": false"));
-  else
-    expect_fine(half);
+  expect_fine(validate_case(GetParam(), out, {"--precision", "f16", "--json"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase, testing::ValuesIn(kGoldenCases),
