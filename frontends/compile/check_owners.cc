@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,11 +19,13 @@ using Uses = std::map<std::string, WeightUse>;
 // Roles "expert_…" and "experts_…": matrices and biases (models/families/family_vocabulary.cc).
 constexpr std::string_view kOfExperts = "expert";
 
-bool is_read_from_experts(const WeightView& view, const Uses& uses) {
-  bool found = false;
+// Nothing for a weight that is read from no tensor, such as the zeros of an expert's other slices.
+std::optional<bool> is_read_from_experts(const WeightView& view, const Uses& uses) {
+  std::optional<bool> found;
   for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {
     const auto use = uses.find(tensor.name);
-    found |= use != uses.end() && use->second.role.starts_with(kOfExperts);
+    const bool of_experts = use != uses.end() && use->second.role.starts_with(kOfExperts);
+    found = found.value_or(false) || of_experts;
   });
   return found;
 }
@@ -38,13 +41,13 @@ Status check_owners(const Plan& plan, size_t index, const Shard& placed) {
   for (OpId id : op_ids(placed)) {
     const auto* weight = std::get_if<Weight>(&placed.ops[id].data);
     if (!weight || !roles[id].live) continue;
-    const bool wanted = is_read_from_experts(weight->view, uses);
+    const std::optional<bool> wanted = is_read_from_experts(weight->view, uses);
     const WeightRole role = roles[id].share.role;
-    if ((role == WeightRole::expert) == wanted) continue;
+    if (!wanted || (role == WeightRole::expert) == *wanted) continue;
     findings.add({Severity::error,
                   "compile.owner",
                   fmt::format("the weight is read from {}, and the graph uses it as {}",
-                              wanted ? "experts" : "tensors of no expert", enum_name(role)),
+                              *wanted ? "experts" : "tensors of no expert", enum_name(role)),
                   "report this model and these options: the shard cannot be checked",
                   {.shard = placed.name, .op = placed.values[placed.ops[id].results[0]].name}});
   }

@@ -95,7 +95,7 @@ class IndexedFolder {
     std::set<std::string> names;
     for (const auto& [tensor, file] : index_.file_of) names.insert(file);
     for (const std::string& name : names) MOEC_TRY(read(name));
-    MOEC_TRY(check_all_found());
+    warn_of_absent_tensors();
     return std::move(weights_);
   }
 
@@ -129,14 +129,19 @@ class IndexedFolder {
     }
   }
 
-  Status check_all_found() const {
-    for (const auto& [tensor, file] : index_.file_of)
-      if (weights_.table.find(tensor) == nullptr && weights_.not_representable.count(tensor) == 0)
-        return fail("index.absent_tensor",
-                    fmt::format("the index says that \"{}\" holds this tensor, it does not", file),
-                    "The files do not belong together: fetch the checkpoint again.",
-                    {.tensor = printable(tensor), .file = path(file)});
-    return {};
+  // What the model needs of them is found missing later on.
+  void warn_of_absent_tensors() {
+    size_t count = 0;
+    Place first;
+    for (const auto& [tensor, file] : index_.file_of) {
+      if (weights_.table.find(tensor) != nullptr || weights_.not_representable.contains(tensor))
+        continue;
+      if (++count == 1) first = {.tensor = printable(tensor), .file = path(file)};
+    }
+    if (count > 0)
+      warn(weights_, "index.absent_tensor",
+           fmt::format("the index names {} tensors that its files lack, this one first", count),
+           std::move(first));
   }
 
   const std::string& folder_;

@@ -33,8 +33,9 @@ struct FolderWeights {
 
 // Reads the headers of all files of a checkpoint. A tensor that occurs in two files is taken from
 // the one that the index names, with the warning index.twice. Tensors that the index does not name
-// are left out, with the warning index.not_listed. Errors: hf.no_weights, file.*, safetensors.*,
-// those of parse_index, index.absent_file, index.absent_tensor.
+// are left out, with the warning index.not_listed; those that the index names and no file has are a
+// warning index.absent_tensor. Errors: hf.no_weights, file.*, safetensors.*, those of parse_index,
+// index.absent_file.
 Result<FolderWeights> read_folder_weights(const std::string& folder);
 
 }  // namespace moec

@@ -14,6 +14,12 @@ void untie(ModelConfig& model, const std::string& head, Diagnostics& notes) {
                    {.tensor = head}});
 }
 
+// The one tensor of both has the other name.
+void take_head_for_embedding(ModelConfig& model, const std::string& head) {
+  model.names.by_role["embed"] = head;
+  std::erase(model.names.ignored, head);
+}
+
 }  // namespace
 
 Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqual& same,
@@ -22,7 +28,11 @@ Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqu
   const std::string head = model.names("lm_head");
   const TensorRange* own = weights.find(head);
   const TensorRange* embedding = weights.find(model.names("embed"));
-  if (!own || !embedding) return {};
+  if (!own) return {};
+  if (!embedding) {
+    take_head_for_embedding(model, head);
+    return {};
+  }
   bool equal = own->type == embedding->type;
   if (equal) {
     MOEC_ASSIGN(equal, same(weights, *own, *embedding));

@@ -15,8 +15,9 @@ using TensorsEqual = Result<bool>(const WeightTable&, const TensorRange&, const 
 // embedding; a head that differs is used, whatever `tie_word_embeddings` says. Does the same:
 // where the names of `model` are resolved and the table has tensors for both roles, compares their
 // types and, if these are the same, their bytes with `same`. If they differ, unties the head, so
-// that its tensor is needed and no longer ignored, and adds the note hf.head.own. Errors: those of
-// `same`.
+// that its tensor is needed and no longer ignored, and adds the note hf.head.own. If the table has
+// the head alone, as safetensors' save_model() leaves it, the head is the embedding, too. Errors:
+// those of `same`.
 Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqual& same,
                       Diagnostics& notes);
 

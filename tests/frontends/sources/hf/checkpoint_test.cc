@@ -230,6 +230,17 @@ TEST(Checkpoint, AStoredHeadThatDiffersFromTheEmbeddingIsUsed) {
   EXPECT_EQ(checkpoint->warnings[0].place.tensor, "lm_head.weight");
 }
 
+// safetensors' save_model() keeps one name of a tensor that has two.
+TEST(Checkpoint, ATiedHeadAloneIsTheEmbedding) {
+  const std::string folder = tied_mixtral("head_alone");
+  change_file(folder + "/model.safetensors", "\"model.embed_tokens.", "\"model.other_tokens.");
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_TRUE(checkpoint->config.head.tied);
+  EXPECT_EQ(checkpoint->config.names("embed"), "lm_head.weight");
+  EXPECT_THAT(checkpoint->config.names.ignored, testing::Not(testing::Contains("lm_head.weight")));
+}
+
 // Copies the bytes of the embedding over those of the head, all of them or all but the last.
 void copy_embedding_to_head(const std::string& folder, size_t left_out = 0) {
   const std::string path = folder + "/model.safetensors";
