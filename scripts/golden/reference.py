@@ -6,6 +6,7 @@ import dataclasses
 import torch
 from safetensors import safe_open
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText, DynamicCache
+from transformers.cache_utils import CacheLayerMixin
 
 from golden.capture import Capture
 from golden.checkpoint import F32, auto_class
@@ -122,11 +123,21 @@ class RecordingCache(DynamicCache):
 
     def __init__(self, config):
         super().__init__(config=config)
-        self.rows = {}
+        self.rows, self.fed = {}, 0  # the tokens of the passes so far
 
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         self.rows.setdefault(layer_idx, []).append((key_states.detach().clone(), value_states.detach().clone()))
         return super().update(key_states, value_states, layer_idx, *args, **kwargs)
+
+    def has_attention(self):
+        return not self.layers or any(isinstance(layer, CacheLayerMixin) for layer in self.layers)
+
+    # transformers 5.23 asks the first layer of attention for lengths, and fails if there is none.
+    def get_seq_length(self, layer_idx=0):
+        return super().get_seq_length(layer_idx) if self.has_attention() else self.fed
+
+    def get_mask_sizes(self, query_length, layer_idx=0):
+        return super().get_mask_sizes(query_length, layer_idx) if self.has_attention() else (self.fed + query_length, 0)
 
     def all_rows(self, layer):
         k, v = (torch.cat(part, dim=-2)[0] for part in zip(*self.rows[layer]))
@@ -218,6 +229,7 @@ def run_steps(model, prompt, decode, begin=lambda label: None):
         positions = torch.arange(len(fed), len(fed) + len(tokens))[None]
         steps.append(run_pass(model, tokens, past_key_values=cache, use_cache=True, position_ids=positions))
         fed += tokens
+        cache.fed = len(fed)
     caches = cache_rows(model, cache, len(fed))
     begin("comparison")
     whole = run_pass(model, fed, use_cache=False)

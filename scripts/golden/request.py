@@ -32,13 +32,15 @@ class Request:
 # ------------------------------------------------------------ checkpoint ----
 
 def family_names():
-    """model_type → family, for every model_type that a family descriptor of moec names."""
+    """model_type → the class of transformers that reads it, for every model_type that a family descriptor of moec names:
+    of text models, and of the larger ones that hold them."""
     names = {}
     for path in sorted(FAMILIES.glob("*.json")):
         descriptor = json.loads(path.read_text())
         if "axes" in descriptor:  # common.json describes no family
             for name in [descriptor["model_type"], *descriptor.get("also", [])]:
                 names[name] = descriptor["model_type"]
+            names |= {each["model_type"]: each["model_type"] for each in descriptor.get("inside", [])}
     return names
 
 
@@ -144,6 +146,7 @@ def request_of(flags):
     """The request that the flags of make_golden.py describe. Raises Refused."""
     config = read_config(flags.checkpoint)
     family = family_names()[config["model_type"]]
+    config = config.get("text_config") or config
     weight_files(flags.checkpoint)
     decode = decode_steps(flags, family, config)
     if flags.prompt_tokens is not None:

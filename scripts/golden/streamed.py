@@ -27,6 +27,8 @@ from golden.request import Refused, weight_files
 TESTED = ("5.23.0",)
 LOADER = "convert_and_load_state_dict_in_model"
 EMBEDDING, HEAD = "embed_tokens", "lm_head"
+EMBEDDINGS = (EMBEDDING, "embeddings")  # the module's names in the families
+OF_TOWERS = re.compile(r"vision(?!_moe)|visual|audio|tower|projector|resampler")
 
 LARGE_BLOCK = 1 << 20  # bytes
 
@@ -44,11 +46,14 @@ def return_freed_memory():
 
 def part_of(name):
     """The part that a tensor of the checkpoint or of the model belongs to: the number of a layer, EMBEDDING, HEAD, or
-    None for what stays in memory, such as the last norm."""
+    None for what stays in memory, such as the last norm and the towers of a larger model."""
+    if OF_TOWERS.search(name):
+        return None
     layer = re.search(r"\blayers\.(\d+)\.", name)
     if layer:
         return int(layer.group(1))
-    return next((part for part in (EMBEDDING, HEAD) if f".{part}." in f".{name}"), None)
+    names = dict.fromkeys(EMBEDDINGS, EMBEDDING) | {HEAD: HEAD}
+    return next((part for own, part in names.items() if f".{own}." in f".{name}"), None)
 
 
 # --------------------------------------------------------------- loading ----
@@ -132,6 +137,11 @@ def placeholder(tensor):
     return torch.nn.Parameter(empty, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else empty
 
 
+def whole_of(model):
+    """The model of transformers: the larger one around a text part."""
+    return getattr(model, "whole", model)
+
+
 class Parts:
     """Loads and drops the weights of a model's parts."""
 
@@ -139,19 +149,24 @@ class Parts:
         self.model, self.checkpoint, self.progress = model, checkpoint, progress
         self.kept, self.stored = kept, StoredTensors(checkpoint)
         self.tensors = collections.defaultdict(dict)  # part → name → (owner, table, key)
-        for name, place in named_tensors(model).items():
+        for name, place in named_tensors(whole_of(model)).items():
             self.tensors[part_of(name)][name] = place
         self.empty = {name: placeholder(table[key]) for part in self.tensors if part is not None
                       for name, (_, table, key) in self.tensors[part].items()}
 
     def modules(self):
         """part → the module whose pass needs it."""
-        base, head = self.model.model, getattr(self.model, HEAD, None)
-        return {EMBEDDING: base.embed_tokens, **dict(enumerate(base.layers)), **({HEAD: head} if head else {})}
+        base, head = self.model.model, self.head()
+        return {EMBEDDING: base.get_input_embeddings(), **dict(enumerate(base.layers)),
+                **({HEAD: head} if head else {})}
+
+    def head(self):
+        return next((module for name, module in self.model.named_modules() if name.split(".")[-1] == HEAD), None)
 
     def tied_head(self):
         """Whether the head is the embedding. A stored head of its own is used, whatever the config says."""
-        return self.model.config.tie_word_embeddings and hasattr(self.model, HEAD) and not self.stored.parts[HEAD]
+        ties = whole_of(self.model).config.tie_word_embeddings
+        return ties and self.head() is not None and not self.stored.parts[HEAD]
 
     def load(self, part, only=""):
         """Materialises a part, or those of its stored tensors whose name contains `only`."""
@@ -159,13 +174,13 @@ class Parts:
         self.load_named(names)
         if part == HEAD and self.tied_head():
             self.load_named(self.stored.parts[EMBEDDING])
-            self.model.lm_head.weight = self.model.model.embed_tokens.weight
+            self.head().weight = self.model.model.get_input_embeddings().weight
         if not only:
             self.check_complete(part)
 
     def load_named(self, names):
         with self.stored.opened(names) as slices:
-            info, _ = self.kept["load"](self.model, slices, self.kept["config"])
+            info, _ = self.kept["load"](whole_of(self.model), slices, self.kept["config"])
         check_loaded(info, self.checkpoint)
         for part in {part_of(name) for name in names}:
             for name, (_, table, key) in self.tensors[part].items():

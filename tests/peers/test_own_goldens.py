@@ -9,6 +9,7 @@ committed goldens. Goldens of checkpoints that are not among the tests' own must
 fail.
 """
 
+import copy
 import json
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from golden import cases, streamed  # noqa: E402
 from golden.checkpoint import write_checkpoint  # noqa: E402
 from golden.own import make_own  # noqa: E402
 from golden.request import Refused, request_of  # noqa: E402
+from golden.state_space_cases import STATE_SPACE  # noqa: E402
 
 TARGETS = {"onnx": "f32", "ane": "f16"}  # target → precision in which its files are validated
 EXPORTED = {  # checkpoints whose sizes no committed case has
@@ -79,6 +81,15 @@ def test_layer_by_layer_gives_what_the_whole_model_gives(case, tmp_path):
     compare_tensors(streamed_values, golden.tensors, "golden.safetensors")
     made = json.loads((tmp_path / "streamed/golden.json").read_text())
     assert all(made[key] == golden.info[key] for key in ("steps", "moe_layers", "config_digest", "weights_sha256"))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_recurrent_layers_need_no_attention(whole, tmp_path):
+    spec = copy.deepcopy(STATE_SPACE["granitemoehybrid_a"])
+    spec["args"]["layer_types"] = ["linear_attention"] * len(spec["args"]["layer_types"])
+    write_checkpoint("recurrent", spec, tmp_path)
+    tensors = make(tmp_path, tmp_path / "golden", [7, 3, 81, 12, 54], "--decode", 2, whole=whole)
+    assert {f"{step}.logits" for step in ("prefill", "decode0", "decode1")} <= tensors.keys()
 
 
 def test_only_one_part_is_in_memory_at_a_time(tmp_path, monkeypatch):
