@@ -167,8 +167,11 @@ Status read_weight_form(JsonFields& fields, TargetWeightForms& entry) {
   return fields.finish();
 }
 
-Status read_coded_matmul_rank(JsonFields& fields, int64_t& rank) {
+Status read_engine(JsonFields& fields, TargetEngine& engine) {
+  if (fields.has("expand_sigmoid"))
+    MOEC_TRY(fields.boolean("expand_sigmoid", engine.expand_sigmoid));
   if (!fields.has("coded_matmul_rank")) return {};
+  int64_t& rank = engine.coded_matmul_rank;
   MOEC_TRY(fields.whole("coded_matmul_rank", rank));
   if (rank != 2 && rank != 3) return fields.bad("coded_matmul_rank", "must be 2 or 3");
   return {};
@@ -203,9 +206,7 @@ Result<Target> read_target(JsonFields fields) {
   MOEC_TRY(read_chips(fields, target));
   MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(read_weights(fields, target));
-  MOEC_TRY(read_coded_matmul_rank(fields, target.engine.coded_matmul_rank));
-  if (fields.has("expand_sigmoid"))
-    MOEC_TRY(fields.boolean("expand_sigmoid", target.engine.expand_sigmoid));
+  MOEC_TRY(read_engine(fields, target.engine));
   MOEC_TRY(fields.finish());
   target.limits = derive_limits(target.rules);
   return target;

@@ -65,7 +65,8 @@ struct Resolved {
   const BuildOptions& build;  // of the plan
 };
 
-// A value as the journal records it.
+// A value as the journal records it: made of any kind of value, so that a row says just the value.
+// NOLINTBEGIN(google-explicit-constructor)
 struct OptionText : std::string {
   OptionText(std::string text) : std::string(std::move(text)) {}
   OptionText(std::string_view text) : std::string(text) {}
@@ -75,6 +76,7 @@ struct OptionText : std::string {
   template <class E>
   requires std::is_enum_v<E> OptionText(E value) : std::string(enum_name(value)) {}
 };
+// NOLINTEND(google-explicit-constructor)
 
 struct OptionRow {
   std::string_view name;  // the long name, preceded by "-x," if there is a short one

@@ -144,9 +144,9 @@ Status derive(const GivenOptions& given, ExportOptions& options) {
   return {};
 }
 
-std::string word_of(const GivenOptions& given, std::string_view name, std::string otherwise) {
+std::string word_of(const GivenOptions& given, std::string_view name, std::string_view otherwise) {
   const auto words = given.find(name);
-  return words == given.end() ? std::move(otherwise) : words->second.front();
+  return words == given.end() ? std::string(otherwise) : words->second.front();
 }
 
 Result<ExportOptions> resolve_for(const GivenOptions& given, const ExportOptions& base,
