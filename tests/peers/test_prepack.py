@@ -42,7 +42,7 @@ def packable(moec, tmp_path_factory):
 
 def prepack_command(packable, file, capacity=EXPERTS):
     return [str(find_binary()), "prepack", str(packable / "out"), "--profile", str(packable / "profile.json"),
-            "--capacity", str(capacity), "--out", str(file)]
+            "--capacity", str(capacity), "--out", str(file), "--force"]
 
 
 def begins_with(packable, file):
