@@ -26,7 +26,7 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kMostSlots = 65536;  // as many experts as a layer of a trace can have
+constexpr int64_t kMostSlots = 65536;  // of a layer; more than kMostExperts all hit
 
 struct SimulateFlags {
   SimulateOptions options;

@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "ir/analysis/find_experts.h"
 #include "ir/base/bounded_diagnostics.h"
-#include "models/shards/weight_uses.h"
 
 namespace moec {
 namespace {
@@ -32,11 +29,10 @@ std::optional<bool> is_read_from_experts(const WeightView& view, const Uses& use
 
 }  // namespace
 
-Status check_owners(const Plan& plan, size_t index, const Shard& placed) {
+Status check_owners(const Plan& plan, size_t index, const Uses& uses, const Shard& placed) {
   const std::vector<int64_t> layers = moe_layers_of(plan.model, plan.shards[index]);
   if (layers.empty() || plan.weight_seed) return {};
   const auto roles = find_experts(placed, plan.model.moe.experts, layers.size());
-  const Uses uses = weight_uses(plan, index);
   BoundedDiagnostics findings;
   for (OpId id : op_ids(placed)) {
     const auto* weight = std::get_if<Weight>(&placed.ops[id].data);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "backends/formats/format.h"
@@ -111,6 +112,8 @@ ShardCost per_token(ShardCost cost, int64_t tokens) {
 
 // Runs the pipeline for one width after the other and collects the reports in `compiled`.
 class Compiler {
+  using Uses = std::map<std::string, WeightUse>;
+
  public:
   Compiler(const Plan& plan, size_t index, const PassOptions& options, const RunOptions& run,
            const ScaleFolds& folds, CompiledShard& compiled)
@@ -119,6 +122,8 @@ class Compiler {
         options_(shard_options(options, plan, index, plan.weight_seed)),
         run_(run),
         folds_(folds),
+        uses_(moe_layers_of(plan.model, plan.shards[index]).empty() ? Uses()
+                                                                    : weight_uses(plan, index)),
         compiled_(compiled) {}
 
   Result<Shard> compile(int64_t tokens, const TopKForm* form) {
@@ -132,7 +137,7 @@ class Compiler {
     for (Diagnostic& note : context.notes)
       if (std::find(compiled_.notes.begin(), compiled_.notes.end(), note) == compiled_.notes.end())
         compiled_.notes.push_back(std::move(note));
-    MOEC_TRY(check_owners(plan_, index_, result.shard));
+    MOEC_TRY(check_owners(plan_, index_, uses_, result.shard));
     if (compiled_.passes.empty() && !plan_.build.weights.all_float()) count_bytes(result.shard);
     if (!form || form == &plan_.build.experts.top_k.front())
       compiled_.passes = std::move(result.passes);
@@ -171,6 +176,7 @@ class Compiler {
   const PassOptions options_;
   const RunOptions& run_;
   const ScaleFolds& folds_;
+  const Uses uses_;  // empty if the shard has no MoE layers
   CompiledShard& compiled_;
 };
 

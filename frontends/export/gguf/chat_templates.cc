@@ -1,5 +1,7 @@
 #include "frontends/export/gguf/chat_templates.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -16,8 +18,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kDefault = "default";
 using Templates = std::map<std::string, std::string, std::less<>>;  // by name
 
-std::string in(const std::string& folder, const std::string& name) {
-  return folder.empty() ? name : folder + "/" + name;
+std::string in(const std::string& folder, const char* name) {
+  return (fs::path(folder) / name).string();
 }
 
 Result<Templates> templates_of_files(const std::string& folder) {
@@ -26,9 +28,13 @@ Result<Templates> templates_of_files(const std::string& folder) {
   if (file_exists(own)) {
     MOEC_ASSIGN(found[std::string(kDefault)], read_text_file(own, kMaxConfigBytes));
   }
+  const std::string more = in(folder, "additional_chat_templates");
   std::error_code error;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(in(folder, "additional_chat_templates"), error)) {
+  const fs::directory_iterator entries(more, error);
+  if (error && error != std::errc::no_such_file_or_directory)
+    return fail("gguf.chat_template", fmt::format("cannot read the folder: {}", error.message()),
+                "make it readable, or remove it", {.file = more});
+  for (const fs::directory_entry& entry : entries) {
     if (entry.path().extension() != ".jinja") continue;
     MOEC_ASSIGN(found[entry.path().stem().string()],
                 read_text_file(entry.path().string(), kMaxConfigBytes));
@@ -90,6 +96,11 @@ Result<std::vector<GgufEntry>> chat_template_keys(const std::string& folder,
       continue;
     }
     names.push_back(key_name(name));
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      return fail("gguf.chat_template",
+                  fmt::format("two templates would have the key \"tokenizer.chat_template.{}\"",
+                              names.back()),
+                  "rename one of them", {.file = folder});
     entries.push_back({"tokenizer.chat_template." + names.back(), text});
   }
   if (!names.empty()) entries.push_back({"tokenizer.chat_templates", std::move(names)});

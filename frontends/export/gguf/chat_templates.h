@@ -14,7 +14,8 @@ namespace moec {
 // of their names "tokenizer.chat_templates". As in transformers, chat_template.jinja and the folder
 // additional_chat_templates come before "chat_template" of tokenizer_config.json, a text or a list
 // of {"name", "template"}; chat_template.json of processors comes last. Empty if there is none.
-// Errors: those of reading a file; json.*; gguf.chat_template, a value of another form.
+// Errors: those of reading a file; json.*; gguf.chat_template, for a value of another form, for an
+// unreadable folder, and for two names that give one key.
 Result<std::vector<GgufEntry>> chat_template_keys(const std::string& folder,
                                                   const JsonValue& tokenizer_config);
 

@@ -230,8 +230,8 @@ class TokenizerReader {
           {fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(*id)});
   }
 
-  // The tokens that end a text in the checkpoint and that a reader of the file would not take for
-  // ends by their text. Two have keys; a warning is made of the others.
+  // The tokens that end a text in the checkpoint, without `eos` and those that llama.cpp knows by
+  // their text. The first two get keys; warns of the others.
   Result<std::vector<int64_t>> ends_beside(std::optional<int64_t> eos) {
     Diagnostics of_export;  // the export itself warns of ids without a token
     MOEC_ASSIGN(std::vector<int64_t> ends,
@@ -244,9 +244,10 @@ class TokenizerReader {
       notes_.push_back(
           {Severity::warning,
            "gguf.ends",
-           fmt::format("GGUF files have keys for two more tokens that end a text, beside eos; the "
-                       "tokens {} end none in the file",
-                       fmt::join(ends.begin() + 2, ends.end(), ", ")),
+           fmt::format(
+               "a GGUF file has keys for three tokens that end a text; the tokens {} of the "
+               "checkpoint end none there",
+               fmt::join(ends.begin() + 2, ends.end(), ", ")),
            "give them to the program that runs the file as texts that end an answer",
            {.file = path_of("generation_config.json")}});
     return ends;

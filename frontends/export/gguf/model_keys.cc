@@ -16,8 +16,8 @@ namespace {
 
 using Keys = std::map<std::string, GgufItem>;  // without "ARCH."
 
-// Whether the frequencies are those of YaRN with the range that llama.cpp computes: no key of a
-// file says another (gguf_rope.h).
+// Whether YaRN with llama.cpp's range gives the same frequencies. llama.cpp reads no key for the
+// range (gguf_rope.h).
 bool has_usual_range(const RopeConfig& rope) {
   RopeConfig usual = rope;
   usual.yarn = YarnRange();
@@ -171,16 +171,14 @@ class KeyWriter {
                                                     enum_name(rope.scaling)));
     set_number("rope.freq_base", rope.theta);
     set_whole("rope.dimension_count", rope.dims);
-    if (needs_table(rope)) return write_amplitude(rope, 1);
+    if (!rope_divisors(rope, architecture_).empty()) {
+      write_amplitude(rope, 1);  // llama.cpp scales divided frequencies no further
+      return {};
+    }
     if (rope.scaling != RopeScaling::linear && rope.scaling != RopeScaling::yarn) return {};
     keys_["rope.scaling.type"] = std::string(enum_name(rope.scaling));
     set_number("rope.scaling.factor", rope.factor);
     return rope.scaling == RopeScaling::yarn ? write_yarn(rope) : Status();
-  }
-
-  // The frequencies of the table scale nothing further, so that the amplitude stands alone.
-  bool needs_table(const RopeConfig& rope) const {
-    return !rope_divisors(rope, architecture_).empty();
   }
 
   Status write_yarn(const RopeConfig& rope) {
@@ -191,17 +189,17 @@ class KeyWriter {
                       "has {}, {} and {}",
                       rope.yarn.fast, rope.yarn.slow, rope.yarn.truncate));
     set_whole("rope.scaling.original_context_length", std::llround(rope.original_max_positions));
-    if (!model_.attention.latent)
-      return write_amplitude(rope, 1 + 0.1 * std::log(std::max(rope.factor, 1.0)));
-    set_number("rope.scaling.yarn_log_multiplier", 0.1 * rope.mscale_all_dim.value_or(0));
+    if (model_.attention.latent)
+      set_number("rope.scaling.yarn_log_multiplier", 0.1 * rope.mscale_all_dim.value_or(0));
+    else
+      write_amplitude(rope, 1 + 0.1 * std::log(std::max(rope.factor, 1.0)));
     return {};
   }
 
   // The amplitude of cos and sin, as a multiple of what llama.cpp computes without the key.
-  Status write_amplitude(const RopeConfig& rope, double usual) {
+  void write_amplitude(const RopeConfig& rope, double usual) {
     if (rope_amplitude(rope) != usual)
       set_number("rope.scaling.attn_factor", rope_amplitude(rope) / usual);
-    return {};
   }
 
   const ModelConfig& model_;
@@ -226,10 +224,9 @@ std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture&
   std::vector<float> divisors;
   const std::vector<RopeScaling>& known = architecture.writing.scalings;
   const bool has_tables = std::count(known.begin(), known.end(), RopeScaling::llama3) > 0;
-  const bool said_by_keys = rope.scaling == RopeScaling::none ||
-                            rope.scaling == RopeScaling::linear ||
-                            (rope.scaling == RopeScaling::yarn && has_usual_range(rope));
-  if (!has_tables || said_by_keys) return divisors;
+  const bool lacks_keys = rope.scaling == RopeScaling::llama3 ||
+                          (rope.scaling == RopeScaling::yarn && !has_usual_range(rope));
+  if (!has_tables || !lacks_keys) return divisors;
   RopeConfig plain = rope;
   plain.scaling = RopeScaling::none;
   const std::vector<double> own = inverse_frequencies(plain), scaled = inverse_frequencies(rope);

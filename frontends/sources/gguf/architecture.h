@@ -77,7 +77,7 @@ struct GgufWriting {
   std::map<std::string, GgufTerms, std::less<>> equal;
 };
 
-// What a key of the architecture may say that no concept comes from. One of these is set.
+// The values that a key may have if no concept is read from it. Exactly one field is set.
 struct GgufKeyRule {
   std::vector<double> only;      // the values that are computed; true is 1
   std::string same_as;           // the key, without "ARCH.", that must have the same value

@@ -57,8 +57,8 @@ std::string key_of(std::string_view kind) {
 
 using Ids = std::map<std::string_view, int64_t>;
 
-// llama.cpp does not take <|end|> for an end beside both ends of gpt-oss, where it closes a part of
-// an answer, nor </s> beside the end of Gemma 4.
+// If both ends of gpt-oss are tokens, llama.cpp does not end a text at <|end|>, which closes a part
+// of an answer there. If the end of Gemma 4 is a token, it does not end one at </s>.
 void remove_parts_of_answers(Ids& found) {
   if (found.contains("<|return|>") && found.contains("<|call|>")) found.erase("<|end|>");
   if (found.contains("<|tool_response>")) found.erase("</s>");

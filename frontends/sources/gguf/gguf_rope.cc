@@ -192,6 +192,8 @@ class RopeWriter {
                 members_["rope_type"] == "\"linear\"" ? factor() : Result<float>(1.0F));
     MOEC_ASSIGN(const uint32_t dims, head_dims());
     MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", dims));
+    if (rotated / 2 > kMostFactors)
+      return refuse(fmt::format("{} dims rotate; at most {} are read", rotated, 2 * kMostFactors));
     members_.erase("factor");
     const std::vector<float> factors(rotated / 2, by);
     members_["short_factor"] = members_["long_factor"] =

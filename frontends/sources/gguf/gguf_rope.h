@@ -1,11 +1,14 @@
 // The rotation that the keys of a GGUF file describe, as the object `rope_parameters` of a config.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "frontends/sources/gguf/gguf_model.h"
 
 namespace moec {
+
+inline constexpr uint64_t kMostFactors = 4096;  // of a rotation
 
 // llama.cpp knows the types none, linear, yarn and longrope, and takes factors of each frequency
 // from the tensors rope_freqs, rope_factors_short and rope_factors_long (Llama 3's scaling is

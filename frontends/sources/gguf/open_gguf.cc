@@ -14,6 +14,7 @@
 #include "frontends/sources/gguf/gguf.h"
 #include "frontends/sources/gguf/gguf_config.h"
 #include "frontends/sources/gguf/gguf_model.h"
+#include "frontends/sources/gguf/gguf_rope.h"
 #include "frontends/sources/gguf/gguf_weights.h"
 #include "frontends/sources/gguf/model_concepts.h"
 #include "ir/base/bounded_diagnostics.h"
@@ -199,8 +200,6 @@ class TensorDeriver {
 Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model) {
   return TensorDeriver(gguf, model).run();
 }
-
-constexpr uint64_t kMostFactors = 4096;  // of a rotation
 
 Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tensor) {
   if (tensor.type != BlockType::f32 || tensor.bytes > kMostFactors * sizeof(float))

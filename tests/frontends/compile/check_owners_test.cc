@@ -13,13 +13,15 @@ namespace {
 struct Placed {
   Plan plan;
   size_t index = 0;
+  std::map<std::string, WeightUse> uses;
   Shard shard;
 };
 
 // The first shard with experts of a golden case.
 Placed placed_experts(const std::string& golden_case) {
-  Placed placed{golden_plan(golden_case, {.tokens = {1}, .context = 16}), 0, {}};
+  Placed placed{golden_plan(golden_case, {.tokens = {1}, .context = 16}), 0, {}, {}};
   while (placed.plan.shards[placed.index].kind != ShardKind::moe) ++placed.index;
+  placed.uses = weight_uses(placed.plan, placed.index);
   PassContext context;
   const Shard model = golden_shard(placed.plan, placed.index, 1);
   auto run = run_pipeline(model, default_pipeline(context.options), context, {});
@@ -40,7 +42,7 @@ Weight& weight_of(Shard& shard, std::string_view name) {
 TEST(CheckOwners, TheGraphAgreesWithTheTensors) {
   for (const char* name : {"tinymoe", "gpt_oss_a", "deepseek_v3_a"}) {
     const Placed placed = placed_experts(name);
-    const Status checked = check_owners(placed.plan, placed.index, placed.shard);
+    const Status checked = check_owners(placed.plan, placed.index, placed.uses, placed.shard);
     EXPECT_TRUE(checked) << render(checked.error());
   }
 }
@@ -50,7 +52,7 @@ TEST(CheckOwners, AWeightOfAnotherTensorIsFound) {
   Weight& norm = weight_of(placed.shard, "ffn_norm.weight");
   Weight& gate = weight_of(placed.shard, "experts.3.gate.weight");
   std::swap(norm.view, gate.view);
-  const Status checked = check_owners(placed.plan, placed.index, placed.shard);
+  const Status checked = check_owners(placed.plan, placed.index, placed.uses, placed.shard);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().size(), 2u);
   expect_error(checked, "compile.owner", "read from experts, and the graph uses it as plain");

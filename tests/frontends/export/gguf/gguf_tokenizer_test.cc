@@ -84,7 +84,7 @@ TEST_F(GgufTokenizer, HasEveryTokenThatEndsAText) {
   EXPECT_TRUE(keys());
   ASSERT_EQ(notes_.size(), 1u);
   EXPECT_EQ(notes_[0].code, "gguf.ends");
-  EXPECT_THAT(notes_[0].cause, testing::HasSubstr("the tokens 6, 7 end none"));
+  EXPECT_THAT(notes_[0].cause, testing::HasSubstr("the tokens 6, 7 of the checkpoint end none"));
 }
 
 TEST_F(GgufTokenizer, HasEveryChatTemplate) {
@@ -106,6 +106,9 @@ TEST_F(GgufTokenizer, HasEveryChatTemplate) {
   EXPECT_EQ(value<std::string>(*files, "chat_template.rag"), "c");
   fs::remove(folder_ / "chat_template.jinja");
   fs::remove_all(folder_ / "additional_chat_templates");
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "tool use", "template": "a"},
+                                                       {"name": "tool_use", "template": "b"}]})");
+  expect_error(keys(), "gguf.chat_template", "two templates");
   write("tokenizer_config.json", R"({"chat_template": {"default": "a"}})");
   expect_error(keys(), "gguf.chat_template", "neither a text nor a list");
 }

@@ -160,6 +160,10 @@ TEST(GgufConfig, AnAmplitudeWithoutYarnIsKept) {
   EXPECT_THAT(config_of(bytes),
               AllOf(HasSubstr(R"("rope_type": "divisors")"), HasSubstr(R"("short_mscale": 1.5)"),
                     HasSubstr(R"("short_factor": [1, 1, 1, 1, 1, 1])")));
+  GgufBytes wide = sample("minimax-m2").u32("minimax-m2.expert_used_count", 2);
+  wide.u32("minimax-m2.expert_gating_func", 2).u32("minimax-m2.rope.dimension_count", 0xffffffff);
+  f32(wide, "minimax-m2.rope.scaling.attn_factor", 1.5F);
+  EXPECT_THAT(config_of(wide), HasSubstr("gguf.rope: 4294967295 dims rotate"));
   f32(bytes, "qwen3moe.rope.scale_linear", 4);
   EXPECT_THAT(config_of(bytes), AllOf(HasSubstr(R"("long_factor": [4, 4, 4, 4, 4, 4])"),
                                       Not(HasSubstr(R"("factor")"))));
