@@ -67,7 +67,7 @@ Result<Description> read_description(const std::string& path) {
 Result<WeightTable> tensor_table(const std::string& path) {
   MOEC_ASSIGN(const SafetensorsHeader header, read_safetensors(path));
   WeightTable table;
-  table.files.push_back({path, header.file_bytes});
+  table.files.push_back({path, header.file_bytes, header.identity});
   for (const SafetensorsEntry& entry : header.tensors) {
     const auto type = ir_type(entry);
     if (!type)

@@ -71,8 +71,7 @@ Result<Checkpoint> open_for_plan(const std::string& source,
 }
 
 Result<std::string> source_config_text(const std::string& source) {
-  return names_gguf(source) ? gguf_config_text(source)
-                            : read_text_file(config_path(source), kMaxConfigBytes);
+  return names_gguf(source) ? gguf_config_text(source) : read_config_text(source);
 }
 
 Result<std::vector<int64_t>> source_eos_tokens(const std::string& source, int64_t vocab,

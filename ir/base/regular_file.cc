@@ -11,6 +11,23 @@
 
 namespace moec {
 
+FileIdentity identity_of(const struct stat& status) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  return {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino),
+          static_cast<uint64_t>(status.st_size),
+          status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec};
+}
+
+std::optional<std::string> change_between(const FileIdentity& then, const FileIdentity& now) {
+  if (now == then) return std::nullopt;
+  if (now.device != then.device || now.inode != then.inode)
+    return "the file was replaced by another while it was in use";
+  if (now.bytes != then.bytes)
+    return fmt::format("the file had {} bytes when it was opened, now it has {}", then.bytes,
+                       now.bytes);
+  return "the file was written to while it was in use";
+}
+
 Result<RegularFile> RegularFile::open(const std::string& path) {
   // O_NONBLOCK: opening a pipe must not wait for its other end.
   return adopt(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -22,7 +39,7 @@ Result<RegularFile> RegularFile::adopt(const std::string& path, int descriptor) 
                 "Check the path and its permissions.", {.file = path});
   struct stat info {};
   bool regular = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
-  RegularFile file(path, descriptor, regular ? static_cast<uint64_t>(info.st_size) : 0);
+  RegularFile file(path, descriptor, regular ? identity_of(info) : FileIdentity());
   if (!regular)
     return fail("file.not_regular", "this is not a regular file",
                 "Give a file, or a link to one; folders, devices and pipes are not read.",
@@ -37,21 +54,22 @@ RegularFile::~RegularFile() {
 RegularFile::RegularFile(RegularFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
+      identity_(other.identity_) {}
 
 RegularFile& RegularFile::operator=(RegularFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 
 Status RegularFile::check_range(uint64_t offset, uint64_t size) const {
-  if (offset <= size_ && size <= size_ - offset) return {};
+  const uint64_t held = this->size();
+  if (offset <= held && size <= held - offset) return {};
   return fail(
       "file.truncated",
-      fmt::format("bytes {} to {} were to be read, the file has {}", offset, offset + size, size_),
-      "The file is incomplete: fetch it again.", {.file = path_, .offset = size_});
+      fmt::format("bytes {} to {} were to be read, the file has {}", offset, offset + size, held),
+      "The file is incomplete: fetch it again.", {.file = path_, .offset = held});
 }
 
 Result<std::string> RegularFile::read(uint64_t offset, uint64_t size) const {
@@ -79,10 +97,17 @@ Status RegularFile::read_into(uint64_t offset, std::span<char> bytes) const {
 
 Status RegularFile::check_unchanged() const {
   struct stat info {};
-  if (::fstat(descriptor_, &info) == 0 && static_cast<uint64_t>(info.st_size) == size_) return {};
-  return fail("file.changed",
-              fmt::format("the file had {} bytes when it was opened, now {}", size_, info.st_size),
-              "Something is writing to it; wait until that is finished.", {.file = path_});
+  const bool known = ::fstat(descriptor_, &info) == 0;
+  const auto change = change_between(identity_, known ? identity_of(info) : FileIdentity());
+  if (!change) return {};
+  return fail("file.changed", *change, "wait until nothing writes to the file, and start again",
+              {.file = path_});
+}
+
+Status check_no_lfs_pointer(std::string_view start, const std::string& path) {
+  if (!start.starts_with("version https://git-lfs.github.com/spec/")) return {};
+  return fail("file.lfs_pointer", "this is a Git LFS pointer, not the file that it stands for",
+              "fetch the file: git lfs pull", {.file = path});
 }
 
 Result<std::string> read_text_file(const std::string& path, uint64_t limit) {
@@ -91,7 +116,9 @@ Result<std::string> read_text_file(const std::string& path, uint64_t limit) {
     return fail("file.too_big",
                 fmt::format("the file has {} bytes, at most {} are read", file.size(), limit), {},
                 {.file = path});
-  return file.read(0, file.size());
+  MOEC_ASSIGN(std::string text, file.read(0, file.size()));
+  MOEC_TRY(check_no_lfs_pointer(text, path));
+  return text;
 }
 
 Result<std::string> read_user_text(const std::string& path, const std::string& code) {

@@ -4,13 +4,32 @@
 // would block forever, and a device may have no end.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ir/base/diagnostics.h"
 
 namespace moec {
+
+// Which file a path names, and which state of it: taken when a file is first read and compared at
+// each later open, so that two versions of a file never end in one result.
+struct FileIdentity {
+  uint64_t device = 0, inode = 0;
+  uint64_t bytes = 0;
+  int64_t written_ns = 0;  // the last write (mtime), since 1970
+  bool operator==(const FileIdentity&) const = default;
+};
+
+// The change of status (ctime) is left out: a hard link or chmod moves it and leaves the content.
+FileIdentity identity_of(const struct stat& status);
+
+// What happened to a file between the two, as the cause of an error; empty if nothing did.
+std::optional<std::string> change_between(const FileIdentity& then, const FileIdentity& now);
 
 class RegularFile {
  public:
@@ -26,7 +45,8 @@ class RegularFile {
   RegularFile& operator=(const RegularFile&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // in bytes, when the file was opened
+  uint64_t size() const { return identity_.bytes; }           // when the file was opened
+  const FileIdentity& identity() const { return identity_; }  // when the file was opened
 
   // Reads `size` bytes from `offset`. The range must lie inside the file, which is checked before
   // anything is allocated. Errors: file.truncated, file.read.
@@ -34,21 +54,26 @@ class RegularFile {
   // The same into the caller's buffer, as many bytes as it has.
   Status read_into(uint64_t offset, std::span<char> bytes) const;
 
-  // Error file.changed when the size differs from the one at opening.
+  // Fails with file.changed if the open file was written to, or has another size than at opening.
   Status check_unchanged() const;
 
  private:
-  RegularFile(std::string path, int descriptor, uint64_t size)
-      : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+  RegularFile(std::string path, int descriptor, const FileIdentity& identity)
+      : path_(std::move(path)), descriptor_(descriptor), identity_(identity) {}
 
   Status check_range(uint64_t offset, uint64_t size) const;
 
   std::string path_;
   int descriptor_ = -1;
-  uint64_t size_ = 0;
+  FileIdentity identity_;
 };
 
-// The whole text of a file of at most `limit` bytes. Errors: those of RegularFile, file.too_big.
+// Refuses what Git LFS leaves in the place of a large file that was not fetched, by its first
+// bytes. Error file.lfs_pointer.
+Status check_no_lfs_pointer(std::string_view start, const std::string& path);
+
+// The whole text of a file of at most `limit` bytes. Errors: those of RegularFile, file.too_big,
+// file.lfs_pointer.
 Result<std::string> read_text_file(const std::string& path, uint64_t limit);
 
 inline constexpr uint64_t kMaxUserTextBytes = 256 << 20;

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/base/regular_file.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
 
@@ -22,6 +24,8 @@ struct TensorRange {
 struct WeightFile {
   std::string path;
   uint64_t bytes = 0;  // size when the headers were read; readers refuse a file of another size
+  // The file when its headers were read; readers refuse another one. Empty: only the size is known.
+  std::optional<FileIdentity> identity;
   bool operator==(const WeightFile&) const = default;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "backends/formats/gguf/gguf_cursor.h"
 #include "backends/formats/gguf/gguf_values.h"
 #include "ir/base/diagnostics.h"
+#include "ir/base/regular_file.h"
 #include "ir/graph/block_type.h"
 #include "ir/graph/type.h"
 
@@ -26,6 +28,7 @@ struct GgufTensor {
 
 struct GgufHeader {
   uint64_t file_bytes = 0;
+  std::optional<FileIdentity> identity;  // of the file; empty for a header in memory
   uint32_t version = 0;
   uint64_t alignment = 0;  // of each tensor's first byte, counted from data_start
   uint64_t data_start = 0;

@@ -63,9 +63,13 @@ Result<SafetensorsHeader> parse_safetensors(std::string_view start, uint64_t fil
 Result<SafetensorsHeader> read_safetensors(const std::string& path) {
   MOEC_ASSIGN(RegularFile file, RegularFile::open(path));
   MOEC_ASSIGN(std::string prefix, file.read(0, std::min(file.size(), kSafetensorsPrefix)));
+  constexpr uint64_t kPointerStart = 64;
+  MOEC_ASSIGN(const std::string first, file.read(0, std::min(file.size(), kPointerStart)));
+  MOEC_TRY(check_no_lfs_pointer(first, path));
   MOEC_ASSIGN(uint64_t length, header_length(prefix, file.size(), path));
   MOEC_ASSIGN(std::string start, file.read(0, kSafetensorsPrefix + length));
   MOEC_ASSIGN(SafetensorsHeader header, parse_safetensors(start, file.size(), path));
+  header.identity = file.identity();
   MOEC_TRY(file.check_unchanged());
   return header;
 }

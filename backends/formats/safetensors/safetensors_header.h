@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/regular_file.h"
 #include "ir/graph/type.h"
 
 namespace moec {
@@ -23,6 +25,7 @@ struct SafetensorsEntry {
 
 struct SafetensorsHeader {
   uint64_t file_bytes = 0;
+  std::optional<FileIdentity> identity;   // of the file; empty for a header in memory
   std::vector<SafetensorsEntry> tensors;  // by begin, then end, then name
   std::map<std::string, std::string, std::less<>> metadata;
 };

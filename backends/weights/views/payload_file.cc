@@ -28,10 +28,6 @@ auto system_failure(std::string code, std::string_view what, const std::string& 
               "check that the file exists and may be read", {.file = path});
 }
 
-bool is_same(const timespec& one, const timespec& other) {
-  return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
-}
-
 // Whether mincore() tells which pages are cached. Linux hides this from users who may not write the
 // file: it answers that all pages are cached. For them pages count as not cached.
 bool may_ask(const struct stat& status, const std::string& path) {
@@ -57,15 +53,13 @@ Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
   if (!S_ISREG(status.st_mode))
     return fail("weights.not_a_file", "a checkpoint file must be a regular file",
                 "give the path of the file itself", {.file = file.path});
-  opened.size_ = static_cast<uint64_t>(status.st_size);
-  opened.written_ = status.st_mtim;
-  opened.changed_ = status.st_ctim;
-  opened.device_ = status.st_dev;
-  opened.inode_ = status.st_ino;
-  if (opened.size_ != file.bytes)
+  opened.identity_ = identity_of(status);
+  if (opened.size() != file.bytes)
     return changed(file.path, fmt::format("the file has {} bytes, its headers were read when it "
                                           "had {}",
-                                          opened.size_, file.bytes));
+                                          opened.size(), file.bytes));
+  const auto change = change_between(file.identity.value_or(opened.identity_), opened.identity_);
+  if (change) return changed(file.path, *change);
   opened.direct_ = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
   opened.pages_ = map_pages(opened.descriptor_, status);
   opened.may_ask_ = may_ask(status, file.path);
@@ -78,11 +72,7 @@ PayloadFile::PayloadFile(PayloadFile&& other) noexcept
       direct_(std::exchange(other.direct_, -1)),
       pages_(std::exchange(other.pages_, nullptr)),
       may_ask_(other.may_ask_),
-      size_(other.size_),
-      written_(other.written_),
-      changed_(other.changed_),
-      device_(other.device_),
-      inode_(other.inode_) {}
+      identity_(other.identity_) {}
 
 PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -90,18 +80,14 @@ PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(direct_, other.direct_);
   std::swap(pages_, other.pages_);
   std::swap(may_ask_, other.may_ask_);
-  std::swap(size_, other.size_);
-  std::swap(written_, other.written_);
-  std::swap(changed_, other.changed_);
-  std::swap(device_, other.device_);
-  std::swap(inode_, other.inode_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 
 PayloadFile::~PayloadFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (direct_ >= 0) ::close(direct_);
-  if (pages_ != nullptr) ::munmap(pages_, size_);
+  if (pages_ != nullptr) ::munmap(pages_, size());
 }
 
 // Asks by path, because a file that was replaced still exists for the open descriptor.
@@ -111,13 +97,8 @@ Status PayloadFile::check_unchanged() const {
     if (errno == ENOENT) return changed(path_, "the file was removed while it was in use");
     return system_failure("weights.read", "cannot examine", path_);
   }
-  if (now.st_dev != device_ || now.st_ino != inode_)
-    return changed(path_, "the file was replaced by another while it was in use");
-  if (static_cast<uint64_t>(now.st_size) != size_)
-    return changed(path_, fmt::format("the file had {} bytes when it was opened, now it has {}",
-                                      size_, now.st_size));
-  if (!is_same(now.st_mtim, written_) || !is_same(now.st_ctim, changed_))
-    return changed(path_, "the file was written to while it was in use");
+  if (const auto change = change_between(identity_, identity_of(now)))
+    return changed(path_, *change);
   if (unreadable_.load(std::memory_order_relaxed))
     return fail("weights.read", "a part of the file cannot be read",
                 "check the disk that the file lies on", {.file = path_});
@@ -130,8 +111,8 @@ Status PayloadFile::read(uint64_t offset, std::byte* to, size_t bytes) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_failure("weights.read", "cannot read", path_);
     if (got == 0)
-      return changed(
-          path_, fmt::format("the file ends at byte {} or before, it had {} bytes", offset, size_));
+      return changed(path_, fmt::format("the file ends at byte {} or before, it had {} bytes",
+                                        offset, size()));
     to += got;
     offset += static_cast<uint64_t>(got);
     bytes -= static_cast<size_t>(got);
@@ -141,7 +122,7 @@ Status PayloadFile::read(uint64_t offset, std::byte* to, size_t bytes) const {
 
 bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
   const uint64_t begin = offset / kBlockBytes * kBlockBytes;
-  const uint64_t end = std::min(offset + bytes, size_);
+  const uint64_t end = std::min(offset + bytes, size());
   std::array<unsigned char, kBounceBytes / kBlockBytes> held{};
   const size_t pages = (end - begin + kBlockBytes - 1) / kBlockBytes;
   if (!may_ask_ || pages_ == nullptr || end <= begin || pages > held.size()) return false;

@@ -6,18 +6,19 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <span>
 #include <string>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/regular_file.h"
 #include "ir/graph/weight_table.h"
 
 namespace moec {
 
 class PayloadFile {
  public:
-  // Opens a regular file of exactly `file.bytes` bytes. Errors: weights.open, weights.not_a_file,
+  // Opens a regular file of exactly `file.bytes` bytes, which is still the one of `file.identity`.
+  // Errors: weights.open, weights.not_a_file,
   // weights.file_changed.
   static Result<PayloadFile> open(const WeightFile& file);
 
@@ -26,7 +27,7 @@ class PayloadFile {
   ~PayloadFile();
 
   // Fails with weights.file_changed if the path no longer names the file that was opened, or if its
-  // size or one of its times of change has changed; with weights.read if a page of the map was
+  // size or its time of writing has changed; with weights.read if a page of the map was
   // unreadable.
   Status check_unchanged() const;
 
@@ -57,7 +58,7 @@ class PayloadFile {
   void note_unreadable() const { unreadable_.store(true, std::memory_order_relaxed); }
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }
+  uint64_t size() const { return identity_.bytes; }
 
  private:
   PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
@@ -78,10 +79,7 @@ class PayloadFile {
   void* pages_ = nullptr;  // the file mapped, also to ask which pages are cached
   bool may_ask_ = false;   // whether the system answers that
   mutable std::atomic<bool> unreadable_ = false;
-  uint64_t size_ = 0;
-  timespec written_{}, changed_{};  // mtime, ctime
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  FileIdentity identity_;
 };
 
 }  // namespace moec

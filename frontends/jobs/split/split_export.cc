@@ -94,7 +94,7 @@ class NodeWriter {
     MOEC_TRY(check_size(file));
     const OutputPath from{options_.source, file.path}, to{options_.out, node + "/" + file.path};
     MOEC_ASSIGN(const bool linked, link_files(from, to));
-    if (!linked) MOEC_TRY(copy(from, to));
+    if (!linked) MOEC_TRY(copy(from, to, file.digest));
     split_.linked &= linked;
     return advance(static_cast<uint64_t>(file.bytes), to.name);
   }
@@ -109,7 +109,7 @@ class NodeWriter {
         "moec check says what else has changed; export the model again", {.file = path});
   }
 
-  Status copy(const OutputPath& from, const OutputPath& to) {
+  Status copy(const OutputPath& from, const OutputPath& to, const std::string& digest) {
     MOEC_ASSIGN(const RegularFile source, RegularFile::open(from.text()));
     MOEC_ASSIGN(OutputFile out, OutputFile::create(to, source.size()));
     buffer_.resize(kCopiedAtOnce);
@@ -122,6 +122,10 @@ class NodeWriter {
     }
     MOEC_TRY(source.check_unchanged());
     MOEC_TRY(out.sync());
+    if (out.digest() != digest)
+      return fail("split.source_changed", "the bytes of the file are not those of its manifest",
+                  "moec check says what else has changed; export the model again",
+                  {.file = from.text()});
     return out.publish();
   }
 

@@ -32,19 +32,26 @@ class SourceReader {
     return file_->read_into(range.offset, bytes);
   }
 
-  Status check_unchanged() const { return file_ ? file_->check_unchanged() : Status(); }
+  // Compares all files with what they were when the headers were read.
+  Status check_unchanged() {
+    for (uint32_t file = 0; file < gguf_.files.size(); ++file) MOEC_TRY(open(file));
+    return {};
+  }
 
  private:
   Status open(uint32_t file) {
-    MOEC_TRY(check_unchanged());
-    const WeightFile& wanted = gguf_.files[file];
-    MOEC_ASSIGN(file_, RegularFile::open(wanted.path));
+    if (file_) MOEC_TRY(check_same(*file_, gguf_.files[open_]));
+    MOEC_ASSIGN(file_, RegularFile::open(gguf_.files[file].path));
     open_ = file;
-    if (file_->size() == wanted.bytes) return {};
-    return fail("split.source_changed",
-                fmt::format("the file has {} bytes, and had {} when it was opened first",
-                            file_->size(), wanted.bytes),
-                "leave the model alone while it is split", {.file = wanted.path});
+    return check_same(*file_, gguf_.files[file]);
+  }
+
+  static Status check_same(const RegularFile& file, const WeightFile& wanted) {
+    const auto change = change_between(wanted.identity.value_or(file.identity()), file.identity());
+    const auto later = change ? Status() : file.check_unchanged();
+    if (!change && later) return {};
+    return fail("split.source_changed", change ? *change : later.error().front().cause,
+                "leave the model alone while it is split, and start again", {.file = wanted.path});
   }
 
   const Gguf& gguf_;

@@ -132,7 +132,7 @@ Result<Adapter> read_adapter(const std::string& folder) {
   const std::string file = folder + "/" + kWeightFile;
   MOEC_ASSIGN(const SafetensorsHeader header, read_safetensors(file));
   Adapter adapter;
-  adapter.weights.files.push_back({file, header.file_bytes});
+  adapter.weights.files.push_back({file, header.file_bytes, header.identity});
   for (const SafetensorsEntry& entry : header.tensors) MOEC_TRY(place_tensor(entry, file, adapter));
   if (adapter.matrices.empty())
     return fail("upcycle.adapter.tensor", "the adapter has no tensors", {}, {.file = file});

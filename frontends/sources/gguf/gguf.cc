@@ -16,7 +16,11 @@ constexpr std::string_view kTensorsKey = "split.tensors.count";
 
 Result<GgufHeader> read_header_of(const std::string& path) {
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
+  constexpr uint64_t kPointerStart = 64;
+  MOEC_ASSIGN(const std::string first, file.read(0, std::min(file.size(), kPointerStart)));
+  MOEC_TRY(check_no_lfs_pointer(first, path));
   MOEC_ASSIGN(GgufHeader header, read_gguf_header(GgufCursor(file)));
+  header.identity = file.identity();
   MOEC_TRY(file.check_unchanged());
   return header;
 }
@@ -77,7 +81,7 @@ class PartsReader {
 
   Status add(const std::string& path, GgufHeader header) {
     const auto file = static_cast<uint32_t>(model_.files.size());
-    model_.files.push_back({path, header.file_bytes});
+    model_.files.push_back({path, header.file_bytes, header.identity});
     for (GgufTensor& tensor : header.tensors) {
       if (!names_.insert(tensor.name).second)
         return fail("gguf.duplicate_tensor", "another file of the model has this tensor as well",

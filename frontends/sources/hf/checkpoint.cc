@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "frontends/sources/hf/absent_files.h"
 #include "frontends/sources/hf/config.h"
 #include "frontends/sources/hf/tensor_check.h"
 #include "ir/base/regular_file.h"
@@ -80,16 +81,22 @@ std::string source_folder(const std::string& source) {
   return std::filesystem::path(config_path(source)).parent_path().string();
 }
 
-Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
+Result<std::string> read_config_text(const std::string& source) {
   const std::string path = config_path(source);
-  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
-  return read_config(text, path, user_family);
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+    return fail(explain_no_config(path));
+  return read_text_file(path, kMaxConfigBytes);
+}
+
+Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
+  MOEC_ASSIGN(const std::string text, read_config_text(source));
+  return read_config(text, config_path(source), user_family);
 }
 
 Result<ExplainedConfig> explain_config_of(const std::string& source, const Family* user_family) {
-  const std::string path = config_path(source);
-  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
-  return explain_config(text, path, user_family);
+  MOEC_ASSIGN(const std::string text, read_config_text(source));
+  return explain_config(text, config_path(source), user_family);
 }
 
 Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same,

@@ -46,8 +46,11 @@ std::string config_path(const std::string& source);
 // file than a .json file: no folder, in which no file can be found.
 std::string source_folder(const std::string& source);
 
-// read_config() and explain_config() of that config.json, which has at most 16 MiB. Errors also
-// file.*.
+// The text of that config.json, which has at most 16 MiB. Errors: those of explain_no_config() and
+// read_text_file().
+Result<std::string> read_config_text(const std::string& source);
+
+// read_config() and explain_config() of that text.
 Result<HfConfig> read_config_of(const std::string& source, const Family* user_family = nullptr);
 Result<ExplainedConfig> explain_config_of(const std::string& source,
                                           const Family* user_family = nullptr);

@@ -81,6 +81,12 @@ Result<std::vector<int64_t>> read_eos_tokens(const std::string& config_path, int
     MOEC_ASSIGN(const auto ids, EosReader(path, vocab, warnings).run(text));
     if (ids) return *ids;
   }
+  warnings.push_back({Severity::note,
+                      "export.no_end",
+                      "neither config.json nor generation_config.json names a token that ends a "
+                      "text: texts end at their limit",
+                      "name the token: moec run --stop-token ID",
+                      {.file = config_path}});
   return std::vector<int64_t>();
 }
 

@@ -11,7 +11,6 @@
 namespace moec {
 namespace {
 
-constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr uint64_t kMaxIndexBytes = 200'000'000;
 constexpr JsonLimits kIndexLimits{.bytes = kMaxIndexBytes, .depth = 8, .values = 10'000'000};
@@ -75,8 +74,9 @@ void add_tensor(FolderWeights& weights, const SafetensorsEntry& entry, uint32_t 
       fmt::format("{}{} has no counterpart here", entry.dtype, to_string(entry.shape));
 }
 
-uint32_t add_file(FolderWeights& weights, const std::string& path, uint64_t bytes) {
-  weights.table.files.push_back({path, bytes});
+uint32_t add_file(FolderWeights& weights, const std::string& path,
+                  const SafetensorsHeader& header) {
+  weights.table.files.push_back({path, header.file_bytes, header.identity});
   return static_cast<uint32_t>(weights.table.files.size() - 1);
 }
 
@@ -108,7 +108,7 @@ class IndexedFolder {
                   fmt::format("the index names \"{}\", which is missing", name),
                   "The checkpoint is incomplete: fetch this file.", {.file = path(name)});
     MOEC_ASSIGN(SafetensorsHeader header, read_safetensors(path(name)));
-    uint32_t file = add_file(weights_, path(name), header.file_bytes);
+    uint32_t file = add_file(weights_, path(name), header);
     for (const SafetensorsEntry& entry : header.tensors) take(entry, name, file);
     return {};
   }
@@ -152,7 +152,7 @@ class IndexedFolder {
 Result<FolderWeights> read_single_file(const std::string& path) {
   MOEC_ASSIGN(SafetensorsHeader header, read_safetensors(path));
   FolderWeights weights;
-  uint32_t file = add_file(weights, path, header.file_bytes);
+  uint32_t file = add_file(weights, path, header);
   for (const SafetensorsEntry& entry : header.tensors) add_tensor(weights, entry, file);
   return weights;
 }
@@ -167,11 +167,7 @@ Result<FolderWeights> read_folder_weights(const std::string& folder) {
   std::string single = fmt::format("{}/{}", folder, kSingleFile);
   if (file_exists(single)) return read_single_file(single);
   std::string index_path = fmt::format("{}/{}", folder, kIndexFile);
-  if (!file_exists(index_path))
-    return fail("hf.no_weights", fmt::format("there is neither {} nor {}", kSingleFile, kIndexFile),
-                "Give the folder of a Hugging Face checkpoint with safetensors files; "
-                "pytorch_model.bin is not read.",
-                {.file = folder});
+  if (!file_exists(index_path)) return fail(explain_no_weights(folder));
   MOEC_ASSIGN(std::string text, read_text_file(index_path, kMaxIndexBytes));
   MOEC_ASSIGN(WeightIndex index, parse_index(text, index_path));
   return IndexedFolder(folder, index).run();

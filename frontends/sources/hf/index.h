@@ -7,12 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "frontends/sources/hf/absent_files.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/weight_table.h"
 
 namespace moec {
-
-inline constexpr const char* kIndexFile = "model.safetensors.index.json";
 
 struct WeightIndex {
   std::map<std::string, std::string, std::less<>> file_of;  // tensor → file name

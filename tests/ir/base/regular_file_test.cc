@@ -77,7 +77,8 @@ TEST(RegularFile, AChangedSizeIsAnError) {
   ASSERT_TRUE(file.has_value());
   EXPECT_TRUE(file->check_unchanged().has_value());
   fs::resize_file(path, 3);
-  expect_error(file->check_unchanged(), "file.changed", "had 5 bytes when it was opened, now 3");
+  expect_error(file->check_unchanged(), "file.changed",
+               "had 5 bytes when it was opened, now it has 3");
   expect_error(file->read(0, 5), "file.read", "became shorter");
 }
 

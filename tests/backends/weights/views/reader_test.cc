@@ -59,6 +59,31 @@ TEST(WeightsReader, ErrorsNameTheFileAndTheNextStep) {
   EXPECT_FALSE(reader.error()[0].next_step.empty());
 }
 
+// The table was made of the file before; its size is the same.
+TEST(WeightsReader, RefusesAFileWrittenSinceItsHeader) {
+  const std::string path = four_floats("written_since.bin");
+  WeightTable table = table_of(path, 16, kFour);
+  table.files[0].identity = RegularFile::open(path)->identity();
+  EXPECT_EQ(open_error(table), "");
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::milliseconds(1));
+  EXPECT_EQ(open_error(table), "weights.file_changed");
+  table.files[0].identity = RegularFile::open(path)->identity();
+  const std::string aside = four_floats("written_aside.bin");
+  fs::last_write_time(aside, fs::last_write_time(path));
+  fs::rename(aside, path);
+  EXPECT_EQ(open_error(table), "weights.file_changed");
+}
+
+TEST(WeightsReader, TakesLinksAndModesForNoChange) {
+  const std::string path = four_floats("linked.bin"), link = temp_path("link.bin");
+  auto reader = WeightReader::open(table_of(path, 16, kFour));
+  ASSERT_TRUE(reader);
+  fs::remove(link);
+  fs::create_hard_link(path, link);
+  ASSERT_EQ(::chmod(path.c_str(), 0400), 0);
+  EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "");
+}
+
 TEST(WeightsReader, DetectsAFileThatChangesAfterOpening) {
   const std::string path = four_floats("changes.bin");
   auto reader = WeightReader::open(table_of(path, 16, kFour));

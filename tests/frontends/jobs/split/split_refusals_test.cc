@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "backends/formats/gguf/block_name.h"
@@ -221,6 +222,26 @@ TEST(SplitRefusals, AStoppedSplitDoesNotLookFinished) {
   options.stop = nullptr;
   EXPECT_EQ(code_of(split_model(options)), "");
   EXPECT_TRUE(read_split_index(options.out)->finished);
+}
+
+// In place, of the same size: only the time tells.
+TEST(SplitRefusals, ASourceThatIsWrittenMeanwhile) {
+  const std::string source = CutModel().write();
+  size_t pieces = 0;
+  SplitOptions options{.source = source, .out = no_folder("counted"), .groups = 2};
+  options.progress = [&](uint64_t, uint64_t, const std::string&) { ++pieces; };
+  ASSERT_TRUE(split_model(options));
+  for (const size_t at : {size_t{1}, pieces / 2, pieces}) {
+    size_t seen = 0;
+    options.out = no_folder("changed");
+    options.progress = [&](uint64_t, uint64_t, const std::string&) {
+      if (++seen != at) return;
+      std::fstream(source, std::ios::in | std::ios::out | std::ios::binary) << 'G';
+      std::filesystem::last_write_time(
+          source, std::filesystem::last_write_time(source) + std::chrono::milliseconds(1));
+    };
+    EXPECT_EQ(code_of(split_model(options)), "split.source_changed") << at << " of " << pieces;
+  }
 }
 
 TEST(SplitRefusals, LockedFoldersAndExports) {

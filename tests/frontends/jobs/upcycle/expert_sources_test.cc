@@ -85,7 +85,7 @@ TEST(SeveralModels, OfAnotherShapeAreRefused) {
   EXPECT_EQ(refused(checkpoint_of("mistral_b")), "upcycle.shape");  // other hidden size
   EXPECT_EQ(refused(checkpoint_of("mixtral_a")), "upcycle.shape");  // experts
   EXPECT_EQ(refused(checkpoint_of("mistral_a"), {"--experts", "3"}), "upcycle.experts");
-  EXPECT_EQ(refused("/nowhere"), "file.open");
+  EXPECT_EQ(refused("/nowhere"), "hf.no_folder");
 }
 
 // ---- Adapters ----------------------------------------------------------------------------------

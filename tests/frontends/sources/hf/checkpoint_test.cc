@@ -185,11 +185,81 @@ TEST(Checkpoint, AbsentWeightFile) {
 }
 
 TEST(Checkpoint, AbsentConfigAndFolder) {
-  expect_error(open_checkpoint(empty_folder("no_config"), equal_tensors), "file.open",
-               "No such file");
-  expect_error(open_checkpoint(golden_folder("no_such_model"), equal_tensors), "file.open",
-               "No such file");
+  expect_error(open_checkpoint(empty_folder("no_config"), equal_tensors), "hf.no_config",
+               "no config.json");
+  expect_error(open_checkpoint(golden_folder("no_such_model"), equal_tensors), "hf.no_folder",
+               "no such file or folder");
 }
+
+// What people give in the place of a checkpoint.
+struct MistakenSource {
+  const char* code;
+  const char* words;  // of the cause or the next step
+  void (*make)(const std::string& folder);
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const MistakenSource& source, std::ostream* out) { *out << source.words; }
+
+constexpr const char* kLfsPointer =
+    "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+
+void add_config(const std::string& folder) {
+  std::filesystem::copy_file(golden_folder("mixtral_b") + "/config.json", folder + "/config.json");
+}
+
+void add_snapshot(const std::string& model) {
+  std::filesystem::create_directories(model + "/snapshots/0a1b");
+  add_config(model + "/snapshots/0a1b");
+}
+
+class MistakenSources : public testing::TestWithParam<MistakenSource> {};
+
+TEST_P(MistakenSources, AreNamed) {
+  const std::string folder = empty_folder("given");
+  GetParam().make(folder);
+  const auto opened = open_checkpoint(folder, equal_tensors);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().front().code, GetParam().code);
+  EXPECT_THAT(render(opened.error()), testing::HasSubstr(GetParam().words));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, MistakenSources,
+    testing::Values(
+        MistakenSource{"hf.no_index", "there are 2 parts",
+                       [](const std::string& folder) {
+                         add_config(folder);
+                         for (const char* part : {"1", "2"})
+                           write_file(folder + "/model-0000" + part + "-of-00002.safetensors", "");
+                       }},
+        MistakenSource{"hf.dangling_link", "leads to ../blobs/0a",
+                       [](const std::string& folder) {
+                         add_config(folder);
+                         std::filesystem::create_symlink("../blobs/0a",
+                                                         folder + "/model.safetensors");
+                       }},
+        MistakenSource{"file.lfs_pointer", "model.safetensors",
+                       [](const std::string& folder) {
+                         add_config(folder);
+                         write_file(folder + "/model.safetensors", kLfsPointer);
+                       }},
+        MistakenSource{
+            "file.lfs_pointer", "config.json",
+            [](const std::string& folder) { write_file(folder + "/config.json", kLfsPointer); }},
+        MistakenSource{"hf.hub_cache", "/snapshots/0a1b", add_snapshot},
+        MistakenSource{"hf.hub_cache", "/models--a--b/snapshots/0a1b",
+                       [](const std::string& folder) { add_snapshot(folder + "/models--a--b"); }},
+        MistakenSource{
+            "hf.hub_cache", "/hub/models--a--b/snapshots/0a1b",
+            [](const std::string& folder) { add_snapshot(folder + "/hub/models--a--b"); }},
+        MistakenSource{
+            "hf.adapter", "base model",
+            [](const std::string& folder) { write_file(folder + "/adapter_config.json", "{}"); }},
+        MistakenSource{"hf.gguf_folder", "m-00001-of-00002.gguf", [](const std::string& folder) {
+                         write_file(folder + "/m-00002-of-00002.gguf", "");
+                         write_file(folder + "/m-00001-of-00002.gguf", "");
+                       }}));
 
 TEST(Checkpoint, UnknownFamily) {
   std::string folder = copy_golden("mixtral_a", "unknown_family");
