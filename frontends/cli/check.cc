@@ -89,11 +89,27 @@ void print_findings(const Diagnostics& findings, bool in_full) {
   if (shown.size() < findings.size()) print_out("--ops lists all {} findings\n", findings.size());
 }
 
+std::string_view verdict(const Diagnostics& findings) {
+  return has_error(findings) ? "FELL SHORT" : "PASSED";
+}
+
+// Of files without graphs, which have no placement.
+void print_held(const HeldWeights& held, const Diagnostics& findings, bool in_full) {
+  print_out("{} files, {} of weights, {} tensors", held.files, bytes_text(held.bytes),
+            held.tensors);
+  if (held.moe_layers > 0)
+    print_out(", {} experts in each of {} layers", held.experts, held.moe_layers);
+  print_out("\n");
+  print_findings(findings, in_full);
+  print_out("{}\n", verdict(findings));
+}
+
 // A table of the shards, the rules that they break with the number of files and ops, and of the
 // findings of each rule the first. `with_ops` lists all of them, and each op that is predicted to
 // run on another unit than the target's, with the rule that says so.
 // The same of each node, and what was found of all together.
 void print_check(const CheckReport& report, bool with_ops) {
+  if (report.held) return print_held(*report.held, report.findings, with_ops);
   print_shards(report);
   if (with_ops) print_ops_elsewhere(report);
   const manifest::Build& build = report.manifest.build;
@@ -107,7 +123,7 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_coverage(report);
   print_rules(report);
   print_findings(report.findings, with_ops);
-  print_out("{}\n", has_error(report.findings) ? "FELL SHORT" : "PASSED");
+  print_out("{}\n", verdict(report.findings));
 }
 
 void print_check(const SplitCheck& split, bool with_ops) {
@@ -207,8 +223,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
       "Check an exported folder: its files, its weights, and on which unit each op is predicted to "
       "run");
   auto flags = std::make_shared<CheckFlags>();
-  command->add_option("OUT", flags->folder,
-                      "An exported folder, or one of moec split with all nodes");
+  command->add_option("OUT", flags->folder, "An exported folder, or the folder of a split");
   command->add_option(
       "--explain", flags->explain,
       "Print the target rule of this id (limit, chips, confidence, source), or what targets say of "

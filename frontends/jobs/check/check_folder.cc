@@ -15,6 +15,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/targets/find_target.h"
 #include "backends/targets/load_target.h"
+#include "frontends/jobs/check/check_gguf.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/byte_text.h"
 #include "ir/experts/probe_table.h"
@@ -271,7 +272,6 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options) {
   auto report = std::make_unique<CheckReport>();
   MOEC_ASSIGN(report->manifest, read_manifest(folder));
-  MOEC_TRY(require_graphs(report->manifest, folder));
   MOEC_ASSIGN(report->target, target_of(report->manifest, options));
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
@@ -280,6 +280,10 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   append(report->findings,
          find_extra_files(report->manifest, folder,
                           {std::string(kExpectedPlacement), std::string(kMeasuredPlacement)}));
+  if (!report->manifest.has_graphs()) {
+    check_gguf_export(*report, folder);
+    return report;
+  }
   Checker checker(folder, *report, options);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();

@@ -5,76 +5,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "backends/manifest/manifest.h"
+#include "frontends/jobs/check/check_report.h"
 #include "ir/base/diagnostics.h"
-#include "ir/target/target.h"
-#include "ir/target/target_rules.h"
 
 namespace moec {
-
-// Where the ops of a shard are predicted to run, and how much of the shard the target's unit
-// covers.
-
-// An op that computes. Weights and constants are not placed.
-struct PlacedOp {
-  std::string name;  // its first result, or "state_write STATE"
-  // Its name in the file: in a Core ML package its output, or "write_state STATE", in an ONNX graph
-  // its node; empty where it has none.
-  std::string file_name;
-  std::string op;    // mnemonic
-  std::string unit;  // predicted
-  std::string rule;  // that predicts it; empty where the op runs on the target's unit
-  int64_t macs = 0;
-  int64_t weight_bytes = 0;  // of its weights, except those that an earlier op reads, too
-};
-
-// One measure: the whole, the part that is predicted to run on the target's unit, and the part that
-// would be, but for a warning about its shard as a whole.
-struct Share {
-  int64_t whole = 0, on_unit = 0, disputed = 0;
-  void add(int64_t amount, bool is_on_unit) {
-    whole += amount;
-    if (is_on_unit) on_unit += amount;
-  }
-  Share& operator+=(const Share& other) {
-    whole += other.whole;
-    on_unit += other.on_unit;
-    disputed += other.disputed;
-    return *this;
-  }
-  void dispute() { disputed += std::exchange(on_unit, 0); }
-  // Of `on_unit`. 100 if the whole is 0: nothing runs elsewhere.
-  double percent() const { return whole == 0 ? 100.0 : percent_of(on_unit); }
-  double percent_disputed() const { return whole == 0 ? 0.0 : percent_of(disputed); }
-  // Whether at least this percentage is on the unit, disputed or not. Exact: percent() rounds.
-  bool reaches(int64_t percentage) const {
-    return (on_unit + disputed) * 100 >= whole * percentage;
-  }
-
- private:
-  double percent_of(int64_t part) const {
-    return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
-  }
-};
-
-struct Coverage {
-  Share ops, macs, weight_bytes;
-  Coverage& operator+=(const Coverage& other);
-  // A warning about the whole shard: nothing of it counts as predicted on the unit.
-  void dispute();
-};
-
-struct PlacementReport {
-  std::vector<PlacedOp> ops;
-  Coverage coverage;
-  int64_t transitions = 0;  // between units, along the order of the ops
-};
 
 PlacementReport report_placement(const Target& target, const Shard& shard);
 
@@ -83,62 +20,12 @@ PlacementReport report_placement(const Target& target, const Shard& shard);
 void name_as_in_file(PlacementReport& report, const Shard& shard,
                      const IdMap<OpId, std::string>& names);
 
-// A rule that a shard's file breaks. A rule of severity error gets a finding for each op; a warning
-// or note gets one for each file, at the first op that breaks it.
-struct RuleFinding {
-  const TargetRule* rule = nullptr;
-  std::string shard, file;
-  std::string op;   // empty: the rule is about the shard as a whole
-  int64_t ops = 0;  // that break it; 0 for a rule about the shard as a whole
-  std::string what;
-};
-
-struct CheckedWidth {
-  int64_t tokens = 0;
-  std::string file;
-  PlacementReport placement;  // predicted
-  size_t index = 0;           // among the widths of the manifest's shard
-};
-
-struct CheckedShard {
-  std::string name;
-  ShardKind kind = ShardKind::attention;
-  std::vector<CheckedWidth> widths;            // that could be read; the narrowest first
-  Coverage coverage;                           // of all widths
-  std::vector<const TargetRule*> disputes;     // warnings about the shard as a whole
-  int64_t ops = 0, weight_bytes = 0;           // of the narrowest file
-  std::vector<manifest::Placement> placement;  // predicted, of the narrowest file
-  int64_t peak_activation_bytes = 0;           // of the widest file
-};
-
-struct CheckReport {
-  Manifest manifest;
-  Target target;
-  std::vector<CheckedShard> shards;
-  std::vector<RuleFinding> rules;  // by shard; they point into `target`
-  Coverage coverage;
-  int64_t min_coverage = 0;  // percent of the compute ops
-  Diagnostics findings;      // errors and warnings; a check falls short when there is an error
-};
-
-inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
-inline constexpr std::string_view kMeasuredPlacement = "measured.json";  // of moec confirm
-
-struct CheckOptions {
-  std::string target;                   // empty: the one that the manifest names
-  std::string chip;                     // empty: rules of all chips hold
-  std::optional<int64_t> min_coverage;  // percent; default: the target's
-  bool allow_over_budget = false;       // a shard above its budget is a warning
-  bool allow_disputed = false;          // a shard that a rule disputes is a warning
-  bool digests = true;                  // read every byte of every file and compare its digest
-};
-
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
 // Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
 // check.coverage, check.disputed, check.cast_overflow, coverage.*
 // (backends/coverage/check_weights.h), target.RULE for each error of a rule, and those of
-// read_probe_table() where the manifest names a table. The report does not move: its rule findings
-// point into it.
+// read_probe_table() if the manifest names a table; of an export as GGUF those of check_gguf.h.
+// The report does not move: its rule findings point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 

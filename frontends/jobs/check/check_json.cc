@@ -91,7 +91,17 @@ ordered_json to_json(const RuleFinding& found) {
 
 }  // namespace
 
+static ordered_json held_json(const HeldWeights& held, const Diagnostics& findings) {
+  const ordered_json weights = {{"files", held.files},
+                                {"tensors", held.tensors},
+                                {"bytes", held.bytes},
+                                {"moe_layers", held.moe_layers},
+                                {"experts", held.experts}};
+  return report_json(!has_error(findings), {{"weights", weights}}, findings);
+}
+
 ordered_json check_json(const CheckReport& report, bool with_ops) {
+  if (report.held) return held_json(*report.held, report.findings);
   auto shards = ordered_json::array();
   for (const CheckedShard& shard : report.shards)
     shards.push_back(to_json(report, shard, with_ops));

@@ -8,6 +8,8 @@
 
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
+#include "frontends/jobs/check/check_folder.h"
+#include "frontends/jobs/check/check_gguf.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
 
@@ -137,16 +139,18 @@ bool is_split_folder(const std::string& folder) {
 }
 
 Result<SplitCheck> check_split(const std::string& folder, const CheckOptions& options) {
+  if (const auto of_gguf = is_gguf_split(folder); of_gguf && *of_gguf)
+    return check_gguf_split(folder, options);
   SplitCheck check;
   if (const Status finished = check_finished(folder); !finished) check.findings = finished.error();
   for (const std::string& path : exports_in(folder)) {
     MOEC_ASSIGN(auto report, check_folder(path, options));
     check.nodes.push_back({path, std::move(report)});
   }
+  if (check.nodes.empty() && has_error(check.findings)) return fail(std::move(check.findings));
   if (check.nodes.empty())
     return fail("check.no_nodes", "no node of the split is an export",
-                "moec check reads splits of exports; nodes of a GGUF model load in llama.cpp",
-                {.file = folder});
+                "run moec split --force again", {.file = folder});
   const Diagnostics together = Together(check.nodes, folder).run();
   check.findings.insert(check.findings.end(), together.begin(), together.end());
   return check;
