@@ -2,6 +2,7 @@
 // builders need. Frontends make it; models/ builds shards from it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -120,7 +121,7 @@ constexpr auto enum_names(MixerKind) {
 
 // The sizes of the layers whose mixer is no attention.
 struct RecurrentConfig {
-  int64_t taps = 0;       // tokens that the convolution sees, the last one included
+  int64_t taps = 0;       // of the convolution, as stored
   int64_t channels = 0;   // that it goes over
   bool bias = false;      // of the convolution
   bool map_bias = false;  // short_conv, ssd: of the maps around it
@@ -129,8 +130,11 @@ struct RecurrentConfig {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   // kimi_delta: the bound that the log decays of a token lie above; none: they have no bound.
   std::optional<double> least_log_decay;
+  // Tokens that the convolution sees, the last one included. A cache has at least one row: with one
+  // tap the token before has the weight 0.
+  int64_t tokens() const { return std::max<int64_t>(taps, 2); }
   // Earlier tokens of which a step needs what enters the convolution.
-  int64_t history() const { return taps - 1; }
+  int64_t history() const { return tokens() - 1; }
   // The state of a layer, empty for short_conv.
   Dims state() const {
     if (key_heads == 0) return {};

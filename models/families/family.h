@@ -35,7 +35,8 @@ struct ConceptRule {
   std::optional<ConceptExpression> expression;
   std::vector<std::string> only;  // of a name: the accepted values; empty: all known ones
   bool refuses_null = false;  // a key that is null is an error, although the concept is optional
-  bool outer = false;         // the keys lie in the config of the larger model (OuterModel)
+  std::optional<ConceptExpression> if_null;  // what a key that is null means, where not the default
+  bool outer = false;  // the keys lie in the config of the larger model (OuterModel)
 };
 
 // A key that must have one of some values. Without it a config has the value `absent`, which need

@@ -114,9 +114,11 @@ void check_concepts(FieldReader& reader, const Family& family, const JsonValue& 
   }
   if (!has_experts) check_dense(reader, family, root);
   for (const auto& [name, rule] : family.concepts) {
-    if (!rule.expression) continue;
-    check_term(reader, family, rule.expression->left, root);
-    if (rule.expression->has_two()) check_term(reader, family, rule.expression->right, root);
+    for (const auto& expression : {rule.expression, rule.if_null}) {
+      if (!expression) continue;
+      check_term(reader, family, expression->left, root);
+      if (expression->has_two()) check_term(reader, family, expression->right, root);
+    }
   }
 }
 
@@ -140,10 +142,15 @@ ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const Js
   if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
   if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
   if (const JsonValue* null = fields.find("null")) {
-    rule.refuses_null = reader.text_of("null", *null) == "refused";
-    if (!rule.refuses_null)
+    const std::string meaning = reader.text_of("null", *null);
+    rule.refuses_null = meaning == "refused";
+    if (!rule.refuses_null && is_number(item)) rule.if_null = parse_expression(meaning);
+    if (!rule.refuses_null && !rule.if_null)
       reader.error("family.unknown_value",
-                   fmt::format("\"null\" in {} can only be \"refused\"", where), *null);
+                   fmt::format("\"null\" in {} can only be \"refused\" or, of a number, an "
+                               "expression",
+                               where),
+                   *null);
   }
   if (const JsonValue* value = fields.find("default")) read_default(reader, item, *value, rule);
   if (rule.keys.empty() && !rule.fallback && !rule.expression)

@@ -54,7 +54,7 @@ constexpr Concept kConcepts[] = {
     {"latent_norm_eps", ConceptType::number, Presence::defaulted},
     {"channel_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
     {"head_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
-    {"mixer_taps", ConceptType::integer, Presence::defaulted, 2, kMostTaps},
+    {"mixer_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
     {"mixer_bias", ConceptType::boolean, Presence::defaulted},
     {"mixer_map_bias", ConceptType::boolean, Presence::defaulted},
     {"mixer_expand", ConceptType::number, Presence::defaulted},

@@ -188,7 +188,7 @@ void check_recurrent(Checker& check, const ModelConfig& model) {
                      "for them, or tokens that see later ones"))
     return;
   const RecurrentConfig& recurrent = *model.recurrent;
-  check.require(recurrent.taps >= 2, "model.mixer", "a convolution over {} tokens", recurrent.taps);
+  check.require(recurrent.taps >= 1, "model.mixer", "a convolution over {} tokens", recurrent.taps);
   check.size("channels of the mixer", recurrent.channels);
   if (recurrent.key_heads == 0) return;
   check.require(recurrent.value_heads % recurrent.key_heads == 0, "model.mixer",

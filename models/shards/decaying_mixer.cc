@@ -24,7 +24,8 @@ MixedTokens short_convolution(ShardScope& scope, ValueId normed, const EarlierTo
   ValueId fresh = b.mul(map(0, "gate_in"), map(2, "mixed"), kNewHistory);
   ValueId all = b.concat({earlier.history, fresh}, static_cast<int64_t>(token_axis(layout)));
   ValueId conv = convolved(scope, laid_out(b, all, convolution_layout(scope)),
-                           {"mixer_conv", channels, 1, config.taps, config.bias});
+                           {"mixer_conv", channels, 1, config.tokens(), config.bias},
+                           taps_of(scope, "mixer_conv", channels));
   ValueId gated = b.mul(map(1, "gate_out"), laid_out(b, conv, layout), "gated");
   const LinearWeights out{"mixer_out", scope.model().hidden, config.map_bias};
   return {scope.linear(gated, out, "mixer_out"), fresh, {}};
@@ -102,16 +103,15 @@ ValueId DecayingMixer::mapped(WeightView matrix, const std::string& name) {
 }
 
 ValueId DecayingMixer::convolution_of(ValueId fresh, const std::string& name) {
-  return convolution_of(fresh, scope_.stored("mixer_conv", {config_.channels, 1, config_.taps}),
-                        name);
+  return convolution_of(fresh, taps_of(scope_, "mixer_conv", config_.channels), name);
 }
 
 ValueId DecayingMixer::convolution_of(ValueId fresh, WeightView taps, const std::string& name) {
   const Layout layout = scope_.options().layout;
   ValueId all = b_.concat({earlier_.history, fresh}, static_cast<int64_t>(token_axis(layout)));
-  ValueId conv =
-      convolved(scope_, laid_out(b_, all, convolution_layout(scope_)),
-                {"mixer_conv", config_.channels, 1, config_.taps, config_.bias}, std::move(taps));
+  ValueId conv = convolved(scope_, laid_out(b_, all, convolution_layout(scope_)),
+                           {"mixer_conv", config_.channels, 1, config_.tokens(), config_.bias},
+                           std::move(taps));
   return silu(conv, name);
 }
 

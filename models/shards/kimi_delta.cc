@@ -53,7 +53,7 @@ class KimiDelta : DeltaMixer {
   // Of the convolution, in one tensor or three.
   WeightView taps() const {
     const auto part = [&](const char* role, int64_t channels) {
-      return scope_.stored(role, {channels, 1, config_.taps});
+      return taps_of(scope_, role, channels);
     };
     if (!scope_.model().names.has("mixer_q_conv")) return part("mixer_conv", config_.channels);
     return concat_view(0,

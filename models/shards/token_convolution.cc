@@ -16,6 +16,15 @@ ValueId laid_out(Builder& b, ValueId x, Layout layout) {
   return b.reshape(b.transpose(x, {1, 0}), dims, layout);
 }
 
+WeightView taps_of(const ShardScope& scope, const std::string& role, int64_t channels) {
+  const RecurrentConfig& config = *scope.model().recurrent;
+  WeightView taps = scope.stored(role, {channels, 1, config.taps});
+  const int64_t added = config.tokens() - config.taps;
+  if (added == 0) return taps;
+  const Type zeros{view_type(taps)->dtype, {channels, 1, added}};
+  return concat_view(2, {splat_view(0, zeros), std::move(taps)});
+}
+
 ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution) {
   const auto& [role, channels, of_group, taps, bias] = convolution;
   return convolved(scope, x, convolution, scope.stored(role, {channels, of_group, taps}));

@@ -13,6 +13,10 @@ Layout convolution_layout(const ShardScope& scope);
 // A token tensor in another layout.
 ValueId laid_out(Builder& b, ValueId x, Layout layout);
 
+// The taps of a role as stored, [channels, 1, RecurrentConfig::taps], with those of weight 0 that
+// RecurrentConfig::tokens() adds in front.
+WeightView taps_of(const ShardScope& scope, const std::string& role, int64_t channels);
+
 // Weights [channels, of_group, taps] of a role and, with `bias`, [channels] of ROLE_bias.
 struct TokenConvolution {
   std::string role;

@@ -175,6 +175,8 @@ class TensorDeriver {
       return std::nullopt;
     }
     keys = then(*std::move(keys), PermuteStep{{0, 2, 1}});
+    if (view_type(*keys)->dtype != view_type(*values)->dtype)
+      for (auto* part : {&keys, &values}) *part = then(*std::move(*part), CastStep{DType::f32});
     return then(concat_view(1, {*std::move(keys), *std::move(values)}), ReshapeStep{needed.dims});
   }
 

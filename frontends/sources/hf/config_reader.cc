@@ -112,6 +112,7 @@ bool ConfigReader::take_alias(const ConceptRule& rule, const std::string& alias,
 // The default holds where there is no key. A null that could as well mean "none" or "false" is
 // refused, as transformers refuses it; where the default is null, false or empty both are the same.
 static bool refuses_null(const ConceptRule& rule) {
+  if (rule.if_null) return false;
   if (rule.refuses_null) return true;
   if (!rule.fallback || rule.fallback->is_null()) return false;
   if (const bool* usual = rule.fallback->boolean()) return *usual;
@@ -128,6 +129,11 @@ std::optional<ConfigReader::Found> ConfigReader::refuse_null(const ConceptRule& 
   return std::nullopt;
 }
 
+// What computes a concept that no key has a value of.
+static const std::optional<ConceptExpression>& computed_by(const ConceptRule& rule, bool is_null) {
+  return is_null && rule.if_null ? rule.if_null : rule.expression;
+}
+
 std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rule,
                                                           const Concept& item) {
   Found found;
@@ -137,8 +143,8 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   if (found.value != nullptr) return found;
   if (is_null && item.presence == Presence::optional && !rule.refuses_null) return found;
   if (is_null && refuses_null(rule)) return refuse_null(rule);
-  if (rule.expression) {
-    found.computed = evaluate(*rule.expression);
+  if (const auto& expression = computed_by(rule, is_null)) {
+    found.computed = evaluate(*expression);
     return found.computed ? std::optional(found) : std::nullopt;
   }
   if (rule.fallback) {

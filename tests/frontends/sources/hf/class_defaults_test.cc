@@ -100,6 +100,19 @@ TEST(ClassDefaults, AreKnownForEachFamily) {
         << family.model_type << ": run scripts/derive_class_defaults.py";
 }
 
+// A class that computes a number where its key is null: what, the table cannot say.
+TEST(ClassDefaults, NullsThatMeanANumber) {
+  for (const Family& family : known_families())
+    for (const auto& [name, rule] : family.concepts)
+      for (const std::string& key : rule.keys) {
+        const JsonValue* entry = entry_of(family, key);
+        const JsonValue* null = entry == nullptr ? nullptr : entry->find("null");
+        if (null == nullptr || !null->number() || *null->number() == 0) continue;
+        ASSERT_TRUE(rule.if_null.has_value()) << family.model_type << " " << key;
+        EXPECT_EQ(in_keys(family, *rule.if_null), "= num_attention_heads");
+      }
+}
+
 TEST(ClassDefaults, AreThoseOfEachDescriptor) {
   for (const Family& family : known_families())
     EXPECT_THAT(differing_defaults(family), IsEmpty()) << family.model_type;

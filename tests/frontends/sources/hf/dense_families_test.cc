@@ -121,8 +121,9 @@ TEST(MistralConfig, AllLayersSlideOrNone) {
   EXPECT_THAT(windows_of("mistral", R"(, "sliding_window": null)"), Each(0));
   expect_family_refused("mistral", dense(R"(, "sliding_window": 0)"), "hf.config.window",
                         "hides every other token");
-  expect_family_refused("mistral", dense(R"(, "layer_types": ["full_attention"])"),
-                        "hf.config.unknown_key", "layer_types");
+  EXPECT_THAT(windows_of("mistral", R"(, "sliding_window": 8, "layer_types": ["full_attention",
+                             "sliding_attention", "full_attention", "sliding_attention"])"),
+              ElementsAre(0, 8, 0, 8));
 }
 
 TEST(QwenConfig, LayersSlideFromANumberOn) {

@@ -44,11 +44,15 @@ TEST_F(EosTokens, AreOneIdOrAList) {
   EXPECT_THAT(ids(), ElementsAre(2));
   write("config.json", R"({"eos_token_id": [7, 2, 7]})");
   EXPECT_THAT(ids(), ElementsAre(2, 7));
-  for (const char* none : {R"({"eos_token_id": null})", R"({"eos_token_id": []})", "{}"}) {
+  write("config.json", R"({"eos_token_id": []})");
+  EXPECT_THAT(ids(), IsEmpty());
+  EXPECT_THAT(warnings_, IsEmpty());
+  for (const char* none : {R"({"eos_token_id": null})", "{}"}) {
     write("config.json", none);
     EXPECT_THAT(ids(), IsEmpty()) << none;
+    EXPECT_EQ(warnings_.back().code, "export.no_end");
+    EXPECT_EQ(warnings_.back().severity, Severity::note);
   }
-  EXPECT_THAT(warnings_, IsEmpty());
 }
 
 // As transformers does when it writes text.

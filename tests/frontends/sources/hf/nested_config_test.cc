@@ -1,4 +1,7 @@
 // Configs whose text model is an object inside of the config of a larger model.
+#include <gmock/gmock.h>
+
+#include "models/families/family.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {
@@ -33,6 +36,20 @@ TEST(NestedConfig, TheTextModelIsRead) {
     EXPECT_EQ(config.model.hidden, 32);
     EXPECT_EQ(config.model.names("embed"), "language_model.model.embed_tokens.weight");
   }
+}
+
+// As transformers, mlx and older versions of transformers write them.
+TEST(NestedConfig, EachOrderOfNestingIsKnown) {
+  for (const Family& family : known_families())
+    for (const Family& nested : family.nested) {
+      const auto& embed = nested.tensors.at("embed");
+      for (const char* order :
+           {"model.language_model.", "language_model.model.", "language_model."})
+        EXPECT_THAT(embed, testing::Contains(order + std::string("embed_tokens.weight")))
+            << nested.outer->model_type;
+      EXPECT_THAT(nested.tensors.at("lm_head"),
+                  testing::IsSupersetOf({"lm_head.weight", "language_model.lm_head.weight"}));
+    }
 }
 
 // The class of the whole model ties by default, that of the text model does not.

@@ -47,9 +47,12 @@ TEST(FamilyConfig, GlmLiteListsItsDenseLayers) {
 
 // The class reads neither: a value for which the release computes something else is refused.
 TEST(FamilyConfig, GlmLiteKeysThatItsClassDoesNotRead) {
-  glm_lite(R"(, "first_k_dense_replace": 1, "partial_rotary_factor": 1.0)");
-  expect_glm_lite_refused(R"(, "first_k_dense_replace": 2)", "hf.config.unsupported_value",
-                          "\"first_k_dense_replace\" is 2");
+  for (const char* first : {"0", "1", "2"}) {
+    const ModelConfig model = glm_lite(
+        fmt::format(R"(, "first_k_dense_replace": {}, "partial_rotary_factor": 1.0)", first));
+    EXPECT_FALSE(model.layers[0].moe);
+    EXPECT_TRUE(model.layers[1].moe);
+  }
   expect_glm_lite_refused(R"(, "partial_rotary_factor": 0.5)", "hf.config.unsupported_value",
                           "\"partial_rotary_factor\" is 0.5");
 }
