@@ -261,14 +261,16 @@ std::vector<EmittedFile> files_of(const EmitReport& emitted) {
   return files;
 }
 
-std::set<std::string> files_of_journal(std::string_view text, const std::string& file) {
+std::map<std::string, std::string, std::less<>> files_of_journal(std::string_view text,
+                                                                 const std::string& file) {
   JournalText journal;
   if (read_lines(text, file, journal) == 0) return {};
-  std::set<std::string> files = std::move(journal.names);
-  files.insert(kJournalFile);
+  std::map<std::string, std::string, std::less<>> files = {{kJournalFile, ""}};
   for (const JournalPart& part : journal.parts)
-    for (EmittedFile& emitted : files_of(part.emitted)) files.insert(std::move(emitted.path));
-  std::erase_if(files, [](const std::string& path) { return !is_below(path); });
+    for (EmittedFile& emitted : files_of(part.emitted))
+      files.insert_or_assign(std::move(emitted.path), std::move(emitted.digest));
+  for (const std::string& name : journal.names) files.emplace(name, "");
+  std::erase_if(files, [](const auto& entry) { return !is_below(entry.first); });
   return files;
 }
 

@@ -65,10 +65,11 @@ Result<JournalText> parse_journal(std::string_view text, const std::string& file
 // A longer journal is refused before it is read.
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 28;
 
-// Paths of the files that the undamaged lines name, whatever the first line is, and of the journal
-// itself. Paths that would lead out of the folder are left out. None where no line is undamaged:
-// the text is no journal.
-std::set<std::string> files_of_journal(std::string_view text, const std::string& file);
+// The files that the undamaged lines name, whatever the first line is, and the journal itself, with
+// the digests of those that are complete. Paths that would lead out of the folder are left out.
+// None if no line is undamaged: the text is no journal.
+std::map<std::string, std::string, std::less<>> files_of_journal(std::string_view text,
+                                                                 const std::string& file);
 
 // The files of a part.
 std::vector<EmittedFile> files_of(const EmitReport& emitted);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/files/digest.h"
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
 #include "backends/files/write_error.h"
@@ -68,12 +69,20 @@ bool is_reserved(const std::string& path) {
 
 // ---- Files that earlier exports list -----------------------------------------------------------
 
-// The paths of all files that a manifest describes, as manifest::FileRef is written: {"path": "…",
-// "bytes": …}. In a text of JSON these characters stand for nothing else. The text is not parsed,
-// because that would take many times its size.
-OutFiles described_files(std::string_view manifest) {
+// What follows `key` up to the next quotation mark; empty where the text does not have it.
+std::string_view value_behind(std::string_view text, std::string_view key) {
+  const size_t at = text.find(key);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + key.size());
+  return text.substr(0, text.find('"'));
+}
+
+// All files that a manifest describes, as manifest::FileRef is written: {"path": "…", "bytes": …,
+// "digest": "…"}. In a text of JSON these characters stand for nothing else. The text is not
+// parsed, because that would take many times its size.
+OwnFiles described_files(std::string_view manifest) {
   constexpr std::string_view kPath = "\"path\": \"", kBytes = "\"bytes\":";
-  OutFiles files;
+  OwnFiles files;
   for (size_t at = manifest.find(kPath); at != std::string_view::npos;
        at = manifest.find(kPath, at)) {
     at += kPath.size();
@@ -82,18 +91,20 @@ OutFiles described_files(std::string_view manifest) {
     const std::string_view path = manifest.substr(at, end - at);
     const bool has_bytes = next != std::string_view::npos && next > end &&
                            manifest.substr(next - 1).starts_with(kBytes);
-    if (has_bytes && is_below(path)) files.emplace(path);
+    const std::string_view rest = manifest.substr(end, manifest.find('}', end) - end);
+    if (has_bytes && is_below(path)) files.emplace(path, value_behind(rest, "\"digest\": \""));
   }
   return files;
 }
 
-OutFiles files_of_manifest(const std::string& folder) {
+OwnFiles files_of_manifest(const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kManifestJson);
   const auto text = read_text_file(path, kMaxManifestBytes);
   for (const char* mark : {"\"schema_version\":", "\"tool\":"})
     if (!text || text->find(mark) == std::string::npos) return {};
-  OutFiles files = described_files(*text);
-  files.insert({std::string(kManifestJson), std::string(kManifestBin)});
+  OwnFiles files = described_files(*text);
+  files.emplace(kManifestJson, "");
+  files.emplace(kManifestBin, "");
   return files;
 }
 
@@ -215,8 +226,37 @@ Result<bool> holds_files(const std::string& folder) {
   return false;
 }
 
-OutFiles files_of_exports(const std::string& folder) {
-  OutFiles files = files_of_manifest(folder);
+OutFiles paths_of(const OwnFiles& own) {
+  OutFiles paths;
+  for (const auto& [path, digest] : own) paths.insert(path);
+  return paths;
+}
+
+Status check_replaceable(const std::string& folder, const OwnFiles& own) {
+  std::map<std::pair<uint64_t, uint64_t>, std::string> known;  // of files with several names
+  for (const auto& [path, digest] : own) {
+    const std::string file = fmt::format("{}/{}", folder, path);
+    std::error_code error;
+    const fs::file_status status = fs::symlink_status(file, error);
+    if (digest.empty() || !fs::exists(status)) continue;
+    std::string found;  // empty: a link, a folder
+    if (fs::is_regular_file(status)) {
+      MOEC_ASSIGN(const RegularFile opened, RegularFile::open(file));
+      std::string& read = known[{opened.identity().device, opened.identity().inode}];
+      if (read.empty()) {
+        MOEC_ASSIGN(read, digest_file(opened));
+      }
+      found = read;
+    }
+    if (found != digest)
+      return fail("output.changed", "the file was changed since moec wrote it",
+                  "move it away, or give --out another folder", {.file = file});
+  }
+  return {};
+}
+
+OwnFiles files_of_exports(const std::string& folder) {
+  OwnFiles files = files_of_manifest(folder);
   const std::string path = fmt::format("{}/{}", folder, kJournalFile);
   const auto text = read_text_file(path, kMaxJournalBytes);
   if (!text) return files;

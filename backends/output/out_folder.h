@@ -2,6 +2,7 @@
 // and the removal of those.
 #pragma once
 
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -29,6 +30,12 @@ struct OutNames {
 // final ones. The journal and the lock file belong to none.
 using OutFiles = std::set<std::string>;
 
+// Files that moec wrote, and the digest that each had then; empty: not known.
+using OwnFiles = std::map<std::string, std::string, std::less<>>;
+
+// The paths alone.
+OutFiles paths_of(const OwnFiles& own);
+
 // Creates the folder, and its parents, unless it exists. Errors: export.out_not_folder,
 // export.no_permission, those of write_error.h.
 Status create_folder(const std::string& folder);
@@ -37,10 +44,15 @@ Status create_folder(const std::string& folder);
 // before its journal: the lock file and the journal's temporary file. Error export.no_permission.
 Result<bool> holds_files(const std::string& folder);
 
+// What --force may remove of `own`: all of it, or nothing. Reads every file whose digest is known.
+// Files that are gone do not count. Error output.changed: a file has other bytes than moec wrote.
+Status check_replaceable(const std::string& folder, const OwnFiles& own);
+
 // The files that earlier exports wrote, as their manifest or their journal in the folder lists
-// them, the manifests included. Whatever version of moec wrote it: what counts as a manifest is a
-// text with a "schema_version" and a "tool". Reads only; files that are none are passed over.
-OutFiles files_of_exports(const std::string& folder);
+// them, the manifests included. The digest of manifest.json is not known: jobs add to it. Whatever
+// version of moec wrote it: what counts as a manifest is a text with a "schema_version" and a
+// "tool". Reads only; files that are none are passed over.
+OwnFiles files_of_exports(const std::string& folder);
 
 // Nothing that is not in `own` stands where one of the files in `writes` goes: no file or link of
 // that name or of the name of a folder above it, no folder of that name, and nothing at all in a

@@ -48,7 +48,9 @@ Status LockedFolder::check_free() const {
 }
 
 Status LockedFolder::claim(OutFiles files) {
-  OutFiles own = files_of_exports(path_);
+  const OwnFiles written = files_of_exports(path_);
+  if (force_) MOEC_TRY(check_replaceable(path_, written));
+  OutFiles own = paths_of(written);
   if (earlier_) own.insert(earlier_->names.begin(), earlier_->names.end());
   names_ = std::move(files);
   MOEC_TRY(check_none_in_the_way(path_, names_, own, shard_suffixes()));

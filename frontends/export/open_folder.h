@@ -42,7 +42,8 @@ class LockedFolder {
   // replaced.
   Status check_free() const;
   // Finds out which files in the folder exports wrote. Others must not be in the way of `files`,
-  // those that this export writes. Error export.foreign_file.
+  // those that this export writes. Errors: export.foreign_file; output.changed with
+  // `force`.
   Status claim(OutFiles files);
   // Opens the journal of an export of so many parts; after claim(). Errors: export.differs, those
   // of Journal.

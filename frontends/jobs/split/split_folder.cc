@@ -21,13 +21,13 @@ tl::unexpected<Diagnostics> not_empty(const std::string& folder, std::string cau
   return fail("split.out_not_empty", std::move(cause), std::move(next), {.file = folder});
 }
 
-Status read_files(JsonFields& node, OutFiles& files) {
+Status read_files(JsonFields& node, OwnFiles& files) {
   return node.each("files", [&](JsonFields& file) -> Status {
     std::string path;
     MOEC_TRY(file.text("path", path));
     if (!is_below(path)) return file.bad("path", "must lead to a place below the folder");
-    files.insert(path);
-    return {};
+    std::string& digest = files[path];
+    return file.has("xxh3") ? file.text("xxh3", digest) : Status();
   });
 }
 
@@ -61,7 +61,7 @@ Result<SplitIndex> read_split_index(const std::string& folder) {
       JsonCodes::by_prefix("split_index", "remove the folder, or give --out another one"));
   MOEC_ASSIGN(const JsonValue value, report.parse({.bytes = kMaxIndexBytes}));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
-  SplitIndex index{.files = {kSplitIndex}};
+  SplitIndex index{.files = {{kSplitIndex, ""}}};
   MOEC_TRY(fields.boolean("finished", index.finished));
   MOEC_TRY(fields.each("nodes", [&](JsonFields& node) { return read_files(node, index.files); }));
   return index;
@@ -73,9 +73,11 @@ Status make_room(const std::string& folder, const OutFiles& writes, bool force) 
   if (earlier.finished && !force)
     return not_empty(folder, "the folder holds a finished split",
                      "give --out another folder, or --force to replace it");
-  MOEC_TRY(check_none_in_the_way(folder, writes, earlier.files, {}));
-  MOEC_TRY(write_removal(folder, earlier.files));
-  return remove_files(folder, earlier.files, {kSplitIndex});
+  if (earlier.finished) MOEC_TRY(check_replaceable(folder, earlier.files));
+  const OutFiles own = paths_of(earlier.files);
+  MOEC_TRY(check_none_in_the_way(folder, writes, own, {}));
+  MOEC_TRY(write_removal(folder, own));
+  return remove_files(folder, own, {kSplitIndex});
 }
 
 }  // namespace moec

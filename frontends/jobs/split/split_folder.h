@@ -15,7 +15,7 @@ inline constexpr const char* kSplitIndex = "split.json";
 
 struct SplitIndex {
   bool finished = false;
-  OutFiles files;  // relative to the folder, the index included
+  OwnFiles files;  // relative to the folder, the index included
 };
 
 // Errors: split_index.syntax, split_index.duplicate_key, split_index.missing_field,
@@ -25,7 +25,8 @@ Result<SplitIndex> read_split_index(const std::string& folder);
 // Makes room in the folder, which is locked: what an earlier split left there is removed where it
 // was not finished, or with `force`; meanwhile its index says that it is not finished. Errors:
 // split.out_not_empty (a finished split without `force`, or files that no split wrote),
-// export.foreign_file, those of read_split_index() and remove_files().
+// output.changed (a finished split with files that were changed), export.foreign_file, those of
+// read_split_index() and remove_files().
 Status make_room(const std::string& folder, const OutFiles& writes, bool force);
 
 }  // namespace moec

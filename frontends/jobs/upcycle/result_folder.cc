@@ -6,10 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "backends/files/digest.h"
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
 #include "backends/files/sync_tree.h"
@@ -47,9 +45,7 @@ tl::unexpected<Diagnostics> foreign(const std::string& folder, std::string cause
               {.file = folder});
 }
 
-using Listed = std::map<std::string, WrittenFile, std::less<>>;  // by path
-
-Result<Listed> read_list(const std::string& folder) {
+Result<OwnFiles> read_list(const std::string& folder) {
   const std::string path = folder + "/" + kUpcycleList;
   if (!file_exists(path))
     return foreign(
@@ -60,12 +56,11 @@ Result<Listed> read_list(const std::string& folder) {
                           JsonCodes::all_as("upcycle.out_foreign", "give --out another folder"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
-  Listed listed = {{kUpcycleList, {}}};
+  OwnFiles listed = {{kUpcycleList, ""}};
   MOEC_TRY(fields.each("files", [&](JsonFields& item) -> Status {
-    WrittenFile file;
-    MOEC_TRY(item.text("path", file.name));
-    MOEC_TRY(item.text("digest", file.digest));
-    listed[file.name] = file;
+    std::string path;
+    MOEC_TRY(item.text("path", path));
+    MOEC_TRY(item.text("digest", listed[path]));
     return item.finish();
   }));
   MOEC_TRY(fields.finish());
@@ -74,7 +69,7 @@ Result<Listed> read_list(const std::string& folder) {
 
 // Every file of the folder is listed, and has the digest that the list gives it.
 Status check_own(const std::string& folder) {
-  MOEC_ASSIGN(const Listed listed, read_list(folder));
+  MOEC_ASSIGN(const OwnFiles listed, read_list(folder));
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; entry != end;
        entry.increment(error)) {
@@ -82,15 +77,10 @@ Status check_own(const std::string& folder) {
     const std::string path = entry->path().lexically_relative(folder).string();
     const fs::file_status status = entry->symlink_status(error);
     if (path == kLockFile || fs::is_directory(status)) continue;
-    const auto known = listed.find(path);
-    if (known == listed.end() || !fs::is_regular_file(status))
+    if (!listed.contains(path) || !fs::is_regular_file(status))
       return foreign(folder, fmt::format("moec upcycle did not write {}", path));
-    if (known->second.digest.empty()) continue;
-    MOEC_ASSIGN(const std::string digest, digest_file(entry->path().string()));
-    if (digest != known->second.digest)
-      return foreign(folder, fmt::format("{} was changed since moec upcycle wrote it", path));
   }
-  return error ? foreign(folder, "the folder cannot be read") : Status();
+  return error ? foreign(folder, "the folder cannot be read") : check_replaceable(folder, listed);
 }
 
 Status check_free(const std::string& folder, bool force) {

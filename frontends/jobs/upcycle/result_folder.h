@@ -28,7 +28,8 @@ class ResultFolder {
   // FolderLock, and
   //   upcycle.out_exists   there is a checkpoint already, and `force` is not set
   //   upcycle.out_foreign  `force` is set, and the folder holds a file that moec upcycle did not
-  //                        write, or that was changed since
+  //                        write
+  //   output.changed       `force` is set, and a file was changed since moec upcycle wrote it
   //   upcycle.no_space     the file system has less room than `bytes`
   static Result<ResultFolder> begin(const std::string& folder, uint64_t bytes, bool force);
 

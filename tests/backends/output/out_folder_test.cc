@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include "backends/files/digest.h"
 #include "backends/manifest/file_names.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/journal_text.h"
 #include "tests/files.h"
+#include "tests/models/expect_error.h"
 
 namespace moec {
 namespace {
@@ -14,6 +16,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 constexpr std::array<std::string_view, 1> kPackages = {".mlpackage"};
 
@@ -125,10 +128,11 @@ TEST_F(OutFolder, RemovalDoesNotFollowLinks) {
 TEST_F(OutFolder, ManifestNamesItsFiles) {
   add("manifest.json",
       R"({"schema_version": 1, "tool": {"name": "moec"}, "parts": [
-          {"path": "attn/L00.data", "bytes": 1, "digest": ""},
+          {"path": "attn/L00.data", "bytes": 1, "digest": "00ff"},
           {"path": "../other", "bytes": 1, "digest": ""}, {"path": "not a file"}]})");
   EXPECT_THAT(files_of_exports(folder_.string()),
-              ElementsAre("attn/L00.data", "manifest.bin", "manifest.json"));
+              ElementsAre(Pair("attn/L00.data", "00ff"), Pair("manifest.bin", ""),
+                          Pair("manifest.json", "")));
 }
 
 TEST_F(OutFolder, ManifestOfAnotherProgramNamesNothing) {
@@ -142,11 +146,24 @@ TEST_F(OutFolder, ManifestOfAnotherProgramNamesNothing) {
 // Whatever its first line is: a folder with a damaged journal can be replaced.
 TEST_F(OutFolder, JournalNamesItsFiles) {
   JournalPart part{"embed.bin", {}};
-  part.emitted.data.push_back({"embed.bin", 1, "", ""});
+  part.emitted.data.push_back({"embed.bin", 1, "00ff", ""});
   add(kJournalFile, "torn\n" + journal_line(std::set<std::string>{"attn/L00.data", "/etc/passwd"}) +
                         journal_line(part));
-  EXPECT_THAT(files_of_exports(folder_.string()),
-              ElementsAre("attn/L00.data", "embed.bin", kJournalFile));
+  EXPECT_THAT(
+      files_of_exports(folder_.string()),
+      ElementsAre(Pair("attn/L00.data", ""), Pair("embed.bin", "00ff"), Pair(kJournalFile, "")));
+}
+
+TEST_F(OutFolder, OnlyUnchangedFilesAreReplaceable) {
+  add("a", "one");
+  const OwnFiles own = {{"a", digest_text("one")}, {"b", ""}, {"gone", "00ff"}};
+  add("b", "whatever");
+  EXPECT_TRUE(check_replaceable(folder_.string(), own));
+  add("a", "two");
+  expect_error(check_replaceable(folder_.string(), own), "output.changed", "was changed");
+  fs::remove(folder_ / "a");
+  fs::create_symlink("b", folder_ / "a");
+  expect_error(check_replaceable(folder_.string(), own), "output.changed", "was changed");
 }
 
 }  // namespace
