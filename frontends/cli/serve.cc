@@ -21,7 +21,8 @@ namespace moec {
 namespace {
 
 struct ServeFlags {
-  std::string folder, name, most_body = "4MiB";
+  std::string folder, name, most_body = "4MiB", api_key_file;
+  double timeout = 30;
   SessionFlags session;
   EngineFlags engine;
   ExpertFlags experts;
@@ -47,8 +48,13 @@ Status serve(const ServeFlags& flags) {
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
   MOEC_ASSIGN(options.engine, open_engine(flags.engine));
   ServeOptions serve = flags.serve;
+  serve.http.waiting = serve.http.connections;
   MOEC_ASSIGN(const int64_t body, bytes_of_mebibyte_flag("--max-body", flags.most_body));
-  serve.most_body = static_cast<uint64_t>(body);
+  serve.http.most_body = static_cast<uint64_t>(body);
+  serve.http.deadline = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout * 1000));
+  if (!flags.api_key_file.empty()) {
+    MOEC_ASSIGN(serve.access.api_key, read_api_key(flags.api_key_file));
+  }
   options.sequences = serve.limits.sequences;
   if (options.experts)
     options.experts->on_change = [](const DomainChange& change) {
@@ -86,8 +92,9 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->check(whole_from(1))
       ->capture_default_str();
   command
-      .add_option("--connections", flags.serve.connections,
-                  "Connections that are answered at a time, a thread each; further ones wait")
+      .add_option("--connections", flags.serve.http.connections,
+                  "Connections that are answered at a time, a thread each; as many more wait, "
+                  "further ones are refused")
       ->check(CLI::Range(int64_t{1}, kMostConnections))
       ->capture_default_str();
   command
@@ -96,6 +103,23 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->check(whole_from(1));
   command.add_option("--max-body", flags.most_body, "The largest request, in MiB or with a unit")
       ->capture_default_str();
+  command
+      .add_option("--timeout", flags.timeout,
+                  "Seconds in which a request must arrive, and some of an answer be taken")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+}
+
+void add_access_flags(CLI::App& command, ServeFlags& flags) {
+  AccessRules& access = flags.serve.access;
+  command.add_option("--api-key-file", flags.api_key_file,
+                     "A file with the key that requests must have (Authorization: Bearer KEY)");
+  command.add_option("--allow-host", access.hosts,
+                     "A name by which clients may call the server, besides localhost and "
+                     "addresses in numbers; may be given several times");
+  command.add_option("--allow-origin", access.origins,
+                     "An origin whose pages may ask from a browser, e.g. http://localhost:3000, or "
+                     "* for all; may be given several times");
 }
 
 }  // namespace
@@ -106,14 +130,16 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ServeFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   command
-      ->add_option("--host", flags->serve.host,
-                   "The address to listen at. Everyone who reaches it can use the model")
+      ->add_option(
+          "--host", flags->serve.host,
+          "The address to listen at. Who reaches it can use the model, unless there is a key")
       ->capture_default_str();
   command->add_option("--port", flags->serve.port, "The port; 0: one that is free")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command->add_option("--name", flags->name, "The model's name (default: that of the folder)");
   add_limit_flags(*command, *flags);
+  add_access_flags(*command, *flags);
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);

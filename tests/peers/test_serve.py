@@ -1,8 +1,11 @@
 """moec serve, asked by the openai client and by clients that do not behave."""
 
+import gzip
 import http.client
 import json
+import pathlib
 import re
+import select
 import shutil
 import socket
 import string
@@ -183,6 +186,138 @@ def test_requests_that_are_too_large_or_nowhere(folder, server):
     assert small.stop() == 0
 
 
+def send(server, data, pause=0.0):
+    """What the server answers to these bytes, sent in pieces with pauses between them."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+        try:
+            for piece in data:
+                client.sendall(piece)
+                time.sleep(pause)
+            client.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the server has closed it: the answer is there
+        answer = b""
+        try:
+            while more := client.recv(1 << 16):
+                answer += more
+        except OSError:
+            pass
+    return answer
+
+
+def status_of(answer):
+    return int(answer.split()[1]) if answer.startswith(b"HTTP/1.1 ") else None
+
+
+def request(body=b"", *headers, path="/v1/completions", method="POST", host="localhost"):
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def peak_mib(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10
+
+
+def in_chunks(size, piece=1 << 16):
+    chunk = b"%x\r\n" % piece + b" " * piece + b"\r\n"
+    return [request(b"", "Transfer-Encoding: chunked"), *[chunk] * (size // piece), b"0\r\n\r\n"]
+
+
+@pytest.mark.parametrize(("data", "status"), [
+    (in_chunks(64 << 20), 413),
+    ([request(gzip.compress(b" " * (64 << 20)), "Content-Encoding: gzip", "Content-Length: 70000")], 415),
+    ([request(b"", "X: " + "a" * (8 << 20))], 431),
+    ([request(b"", *[f"X{i}: a" for i in range(100_000)])], 431),
+    ([request(b"", "Content-Length: 99999999999")], 413),
+    ([b"GET /" + b"a" * (1 << 20)], 431),
+    ([request(b"a=b", "Content-Length: 3", "Content-Type: text/plain")], 415),
+    ([request(b"", "Content-Length: 0", "Content-Type: multipart/form-data; boundary=x")], 415),
+], ids=["chunks", "gzip", "header", "headers", "announced", "line", "form", "parts"])
+def test_requests_beyond_the_limits(folder, data, status):
+    server = Server(folder)
+    before = peak_mib(server)
+    assert status_of(send(server, data)) == status
+    assert peak_mib(server) - before < 40
+    assert server.post(b'{"prompt": "a", "max_tokens": 1}')[0] == 200, "it still answers"
+    assert server.stop() == 0
+
+
+def test_chunks_are_taken(server):
+    body = b'{"prompt": "a", "max_tokens": 2}'
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    assert status_of(send(server, [request(chunks, "Transfer-Encoding: chunked")])) == 200
+
+
+def test_slow_clients_leave_room_for_others(folder):
+    server = Server(folder, "--connections", "4", "--timeout", "1")
+    slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
+    for client in slow:
+        client.sendall(b"POST /v1/comple")
+    time.sleep(0.2)
+    refused = [client for client in slow if select.select([client], [], [], 0)[0]]
+    assert [status_of(client.recv(1 << 16)) for client in refused] == [503] * 4
+    waited = time.monotonic() + 20
+    while time.monotonic() < waited and status_of(send(server, [request(path="/health", method="GET")])) != 200:
+        time.sleep(0.2)
+    assert time.monotonic() < waited, "slow connections hold the server"
+    assert {status_of(client.recv(1 << 16)) for client in slow if client not in refused} == {408}
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(("headers", "status"), [
+    ({"host": "evil.example"}, 403), ({"host": "evil.example:80"}, 403), ({"host": "127.0.0.1:9"}, 200),
+    ({"host": "[::1]:9"}, 200), ({"host": "box.local"}, 200), ({"origin": "http://evil.example"}, 403),
+    ({"origin": "http://page.example"}, 200), ({"key": None}, 401), ({"key": "wrong"}, 401),
+])
+def test_who_may_ask(folder, tmp_path, headers, status):
+    (tmp_path / "key").write_text("secret\n")
+    server = Server(folder, "--api-key-file", tmp_path / "key", "--allow-host", "box.local", "--allow-origin", "http://page.example")
+    lines = ["Connection: close"]
+    if key := headers.get("key", "secret"):
+        lines.append(f"Authorization: Bearer {key}")
+    if origin := headers.get("origin"):
+        lines.append(f"Origin: {origin}")
+    host = headers.get("host", "localhost")
+    answer = send(server, [request(b"", *lines, path="/v1/models", method="GET", host=host)])
+    assert status_of(answer) == status, answer
+    assert (b"Access-Control-Allow-Origin: http://page.example" in answer) == (origin == "http://page.example")
+    asked = send(server, [request(b"", "Origin: http://page.example", method="OPTIONS")])
+    assert status_of(asked) == 204 and b"Access-Control-Allow-Methods" in asked
+    assert status_of(send(server, [request(path="/health", method="GET")])) == 200
+    assert server.stop() == 0
+
+
+def test_ranges_do_not_repeat_an_answer(server):
+    whole = send(server, [request(path="/v1/models", method="GET")])
+    many = "Range: bytes=" + ",".join(["0-50"] * 500)
+    assert len(send(server, [request(b"", many, path="/v1/models", method="GET")])) == len(whole)
+
+
+def test_refused_threads_end_it_with_a_word(folder):
+    command = f"ulimit -v 800000; exec {find_binary()} serve {folder} --port 0 --connections 1024"
+    process = subprocess.Popen(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.terminate()
+    assert process.wait(timeout=20) in (0, 2), process.stderr.read()
+
+
+def test_texts_without_a_seed_differ(server):
+    texts = {server.client.completions.create(model="x", prompt="a", max_tokens=24, temperature=1).choices[0].text
+             for _ in range(4)}
+    assert len(texts) > 1
+    same = {server.client.completions.create(model="x", prompt="a", max_tokens=24, temperature=1, seed=5).choices[0].text
+            for _ in range(2)}
+    assert len(same) == 1
+
+
+def test_one_model_is_named(server):
+    name = server.client.models.list().data[0].id
+    assert server.client.models.retrieve(name).id == name
+    with pytest.raises(openai.NotFoundError):
+        server.client.models.retrieve("other")
+
+
 def test_the_client_raises_what_the_server_says(server):
     with pytest.raises(openai.BadRequestError) as error:
         server.client.completions.create(model="x", prompt="a", logprobs=3)
@@ -193,7 +328,7 @@ def leave(server, max_tokens, stream):
     """Asks for a text and leaves before it is there."""
     body = json.dumps({"prompt": "a", "max_tokens": max_tokens, "stream": stream}).encode()
     with socket.create_connection(("127.0.0.1", server.port)) as leaving:
-        leaving.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        leaving.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         time.sleep(0.05)
 
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 
 #include "backends/runtime/text/prompt.h"
 #include "ir/base/json_fields.h"
@@ -24,12 +25,20 @@ constexpr std::array kOnlyValues = {OnlyValue{"n", 1}, OnlyValue{"best_of", 1},
 // Fields that only null or false leaves without effect.
 constexpr std::array kRefused = {"logprobs",      "top_logprobs",    "echo",        "suffix",
                                  "logit_bias",    "tools",           "tool_choice", "functions",
-                                 "function_call", "response_format", "audio",       "modalities"};
+                                 "function_call", "response_format", "audio",       "modalities",
+                                 "verbosity"};
 // Two names of one number.
 constexpr std::array<std::string_view, 2> kMostTokens = {"max_tokens", "max_completion_tokens"};
 // Fields that do not concern the text.
-constexpr std::array kIgnored = {"model", "user",         "metadata",
-                                 "store", "service_tier", "parallel_tool_calls"};
+constexpr std::array kIgnored = {"model",
+                                 "user",
+                                 "metadata",
+                                 "store",
+                                 "service_tier",
+                                 "parallel_tool_calls",
+                                 "safety_identifier",
+                                 "prompt_cache_key",
+                                 "prompt_cache_retention"};
 
 // Null, false, or empty; tools may also be chosen as "none".
 bool is_off(const JsonMember& member) {
@@ -43,10 +52,26 @@ bool is_off(const JsonMember& member) {
   return value.is_null();
 }
 
-// {"type": "text"}, which is what there is.
-bool is_text_format(const JsonMember& member) {
-  const JsonValue* type = member.value.find("type");
-  return member.key == "response_format" && type && type->string() && *type->string() == "text";
+bool is_text(const JsonValue* value) {
+  return value && value->string() && *value->string() == "text";
+}
+
+// Texts as output, which is what there is: {"type": "text"} or ["text"].
+bool asks_for_text(const JsonMember& member) {
+  if (member.key == "response_format") return is_text(member.value.find("type"));
+  const auto* list = member.value.array();
+  return member.key == "modalities" && list && list->size() == 1 && is_text(&list->front());
+}
+
+// The name of the usual amount of words.
+bool is_usual(const JsonMember& member) {
+  return member.key == "verbosity" && member.value.string() && *member.value.string() == "medium";
+}
+
+// Of a request without one: another for each.
+uint64_t any_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
 }
 
 class Reader {
@@ -54,6 +79,7 @@ class Reader {
   Reader(Endpoint endpoint, const Manifest& manifest, JsonFields& fields)
       : manifest_(manifest), fields_(fields) {
     request_.endpoint = endpoint;
+    request_.generate.sampler.seed = any_seed();
   }
 
   Result<CompletionRequest> read(int64_t most_tokens) {
@@ -99,7 +125,9 @@ class Reader {
                    ? Status()
                    : Status(unsupported(member));
     if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end())
-      return is_off(member) || is_text_format(member) ? Status() : Status(unsupported(member));
+      return is_off(member) || asks_for_text(member) || is_usual(member)
+                 ? Status()
+                 : Status(unsupported(member));
     if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return {};
     if (name == kMostTokens[0] || name == kMostTokens[1]) return {};
     if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return {};
@@ -129,9 +157,9 @@ class Reader {
   }
 
   Status seed() {
-    int64_t seed = 0;
-    MOEC_TRY(fields_.integer("seed", seed));
-    request_.generate.sampler.seed = static_cast<uint64_t>(seed);
+    MOEC_ASSIGN(const JsonValue* value, fields_.value("seed"));
+    if (value->integer() == nullptr) return fields_.bad("seed", "must be an integer");
+    request_.generate.sampler.seed = static_cast<uint64_t>(*value->integer());
     return {};
   }
 
@@ -166,6 +194,8 @@ class Reader {
 
   Status read_prompt() {
     MOEC_ASSIGN(const JsonValue* value, fields_.value("prompt"));
+    if (value->is_null() || (value->string() && value->string()->empty()))
+      return fields_.bad("prompt", "is empty, must be a text or a list of token ids");
     if (const std::string* text = value->string()) return take_text(*text);
     std::vector<int64_t> tokens;
     MOEC_TRY(fields_.integers("prompt", tokens));
@@ -176,6 +206,9 @@ class Reader {
   }
 
   Status take_text(const std::string& text) {
+    if (!check_takes_text(manifest_))
+      return fail("run.no_tokenizer", "the model's tokens are not bytes, so it takes no text",
+                  "send token ids, or talk to scripts/serve_text.py, which has the tokenizer");
     MOEC_ASSIGN(Prompt prompt, prompt_of_text(text, manifest_));
     request_.prompt = std::move(prompt.tokens);
     return {};
@@ -210,7 +243,7 @@ class Reader {
     MOEC_ASSIGN(const JsonValue* content, message.value("content"));
     if (const std::string* words = content->string())
       text += *words;
-    else
+    else if (!content->is_null())  // as clients send back an answer without text
       MOEC_TRY(message.each("content", [&](JsonFields& part) { return add_part(part, text); }));
     text += '\n';
     return {};

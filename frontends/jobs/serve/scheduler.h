@@ -15,6 +15,7 @@
 
 #include "backends/runtime/session/session.h"
 #include "backends/runtime/text/generate.h"
+#include "frontends/jobs/serve/serve_options.h"
 
 namespace moec {
 
@@ -55,11 +56,6 @@ class KeptSequences {
 
   std::vector<Kept> kept_;
   uint64_t clock_ = 0;
-};
-
-struct SchedulerLimits {
-  int64_t sequences = 4;  // texts that are written at a time, and whose caches are kept
-  int64_t waiting = 64;   // texts that wait for one of them
 };
 
 // A text that is being written, as its client sees it. Any thread may use it.

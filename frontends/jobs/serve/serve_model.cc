@@ -1,68 +1,31 @@
 #include "frontends/jobs/serve/serve_model.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <httplib.h>
-#include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
+#include "frontends/jobs/serve/access_rules.h"
 #include "frontends/jobs/serve/answer_completion.h"
+#include "frontends/jobs/serve/limited_server.h"
+#include "ir/base/refusals.h"
 #include "ir/base/report_json.h"
 
 namespace moec {
 
 namespace {
 
-class ConnectionWatch {
- public:
-  // The peer of the connection, as the request says it.
-  ConnectionWatch(const std::string& address, int port);
-  // False also where the connection was not found among the open ones.
-  bool closed() const;
-
- private:
-  int descriptor_ = -1;
-};
-
-// Whether the descriptor is a socket whose peer has this address and port, in numbers.
-bool is_peer(int descriptor, const std::string& address, const std::string& port) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof peer;
-  auto* generic = reinterpret_cast<sockaddr*>(&peer);
-  if (::getpeername(descriptor, generic, &size) != 0) return false;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> service{};
-  return ::getnameinfo(generic, size, host.data(), host.size(), service.data(), service.size(),
-                       NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
-         address == host.data() && port == service.data();
-}
-
-ConnectionWatch::ConnectionWatch(const std::string& address, int port) {
-  constexpr long kMost = 1 << 16;
-  const long limit = std::min(::sysconf(_SC_OPEN_MAX), kMost);
-  for (int descriptor = 0; descriptor < limit && descriptor_ < 0; ++descriptor)
-    if (is_peer(descriptor, address, std::to_string(port))) descriptor_ = descriptor;
-}
-
-// A closed connection reads as its end; one that is open has nothing to read, or the next request.
-bool ConnectionWatch::closed() const {
-  if (descriptor_ < 0) return false;
-  char next = 0;
-  return ::recv(descriptor_, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
 using nlohmann::ordered_json;
 
 constexpr const char* kJson = "application/json";
+constexpr const char* kTexts = "/v1/completions";
+constexpr const char* kChats = "/v1/chat/completions";
 
 int64_t seconds_now() {
   using std::chrono::system_clock;
@@ -87,23 +50,39 @@ void word_refusal(const httplib::Request& request, httplib::Response& response) 
   response.set_content(json_text(error_reply({{Severity::error, code, cause, "", {}}}), -1), kJson);
 }
 
+using HandlerResponse = httplib::Server::HandlerResponse;
+
 class HttpServer {
  public:
   HttpServer(Session session, std::string name, const ServeOptions& options)
-      : name_(std::move(name)), options_(options), scheduler_(std::move(session), options.limits) {
-    set_limits();
+      : name_(std::move(name)),
+        options_(options),
+        scheduler_(std::move(session), options.limits),
+        server_(options.http) {
+    // Another server's port is not to be shared.
+    server_.set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    server_.set_pre_routing_handler(
+        [this](const auto& request, auto& response) { return admit(request, response); });
+    server_.set_error_handler(word_refusal);
     server_.Get("/health", [](const httplib::Request&, httplib::Response& response) {
       response.set_content(R"({"status":"ok"})", kJson);
     });
     server_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& response) {
-      const ordered_json model = {
-          {"id", name_}, {"object", "model"}, {"created", started_}, {"owned_by", "moec"}};
       response.set_content(
-          json_text({{"object", "list"}, {"data", ordered_json::array({model})}}, -1), kJson);
+          json_text({{"object", "list"}, {"data", ordered_json::array({model_json()})}}, -1),
+          kJson);
     });
-    complete_at("/v1/completions", Endpoint::text);
-    complete_at("/v1/chat/completions", Endpoint::chat);
-    server_.set_error_handler(word_refusal);
+    server_.Get("/v1/models/(.+)", [this](const auto& request, auto& response) {
+      if (request.matches[1] == name_)
+        response.set_content(json_text(model_json(), -1), kJson);
+      else
+        response.status = 404;
+    });
+    complete_at(kTexts, Endpoint::text);
+    complete_at(kChats, Endpoint::chat);
   }
 
   Status run() {
@@ -114,49 +93,63 @@ class HttpServer {
       return fail("serve.address",
                   fmt::format("cannot listen at {}:{}", options_.host, options_.port),
                   "choose another --port (0: one that is free), or a --host of this machine");
-    if (options_.listening) options_.listening(port);
     std::atomic<bool> over = false;
-    std::thread watch([&] { watch_for_stop(over); });
-    const bool served = server_.listen_after_bind();
+    ThreadGroup watch;
+    if (!watch.start([&] { watch_for_stop(over); }))
+      return fail("system.resource", "the system refuses a thread",
+                  "raise the limit on threads (ulimit -u), or end other programs");
+    if (options_.listening) options_.listening(port);
+    const Status served = server_.serve();
     over = true;
-    watch.join();
-    if (served) return {};
-    return fail("serve.address", "the server could not accept connections", "start it again");
+    return served;
   }
 
  private:
-  void set_limits() {
-    server_.set_payload_max_length(options_.most_body);
-    server_.set_tcp_nodelay(true);
-    const auto threads =
-        static_cast<size_t>(std::clamp<int64_t>(options_.connections, 1, kMostConnections));
-    server_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
-    // Another server's port is not to be shared.
-    server_.set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-  }
-
   void watch_for_stop(const std::atomic<bool>& over) {
     constexpr std::chrono::milliseconds kPause{100};
     while (!over && !(options_.stop && options_.stop())) std::this_thread::sleep_for(kPause);
     scheduler_.stop();
+    if (over) return;
     std::this_thread::sleep_for(2 * kPause);  // clients are told before their connections end
-    server_.stop();
+    server_.finish();
+  }
+
+  ordered_json model_json() const {
+    return {{"id", name_}, {"object", "model"}, {"created", started_}, {"owned_by", "moec"}};
+  }
+
+  // Asked before a body is read.
+  HandlerResponse admit(const httplib::Request& request, httplib::Response& response) const {
+    const std::optional<Refusal> refusal = refusal_of(request, options_.access);
+    const bool known = request.method != "POST" || request.path == kTexts || request.path == kChats;
+    if (!refusal) allow_origin(request, options_.access, response);
+    if (!refusal && known && request.method != "OPTIONS") return HandlerResponse::Unhandled;
+    LimitedServer::end_connection();  // the body is still to come
+    response.set_header("Connection", "close");
+    if (refusal) {
+      response.status = refusal->status;
+      response.set_content(json_text(error_reply({refusal->error}), -1), kJson);
+    } else {
+      response.status = request.method == "OPTIONS" ? 204 : 404;
+    }
+    return HandlerResponse::Handled;
   }
 
   void complete_at(const char* path, Endpoint endpoint) {
     server_.Post(path,
-                 [this, endpoint](const httplib::Request& request, httplib::Response& response) {
-                   if (const Status done = complete(endpoint, request, response); !done)
-                     reply_error(response, done.error());
+                 [this, endpoint](const httplib::Request& request, httplib::Response& response,
+                                  const httplib::ContentReader& reader) {
+                   Status done = catch_refusals([&]() -> Status {
+                     MOEC_ASSIGN(const std::string body, server_.read_body(request, reader));
+                     return complete(endpoint, body, response);
+                   });
+                   if (!done) reply_error(response, done.error());
                  });
   }
 
-  Status complete(Endpoint endpoint, const httplib::Request& request, httplib::Response& response) {
+  Status complete(Endpoint endpoint, const std::string& body, httplib::Response& response) {
     MOEC_ASSIGN(CompletionRequest wanted,
-                parse_completion(endpoint, request.body, scheduler_.manifest(), most_tokens()));
+                parse_completion(endpoint, body, scheduler_.manifest(), most_tokens()));
     MOEC_ASSIGN(std::shared_ptr<Ticket> ticket, scheduler_.submit(wanted.prompt, wanted.generate));
     const bool stream = wanted.stream;
     auto answer = std::make_shared<Answer>(next_head(endpoint), std::move(wanted),
@@ -164,15 +157,12 @@ class HttpServer {
     if (stream)
       reply_stream(answer, response);
     else
-      return reply_whole(*answer, request, response);
+      return reply_whole(*answer, response);
     return {};
   }
 
-  static Status reply_whole(Answer& answer, const httplib::Request& request,
-                            httplib::Response& response) {
-    const ConnectionWatch watch(request.remote_addr, request.remote_port);
-    MOEC_ASSIGN(const std::optional<std::string> body,
-                answer.whole([&] { return watch.closed(); }));
+  static Status reply_whole(Answer& answer, httplib::Response& response) {
+    MOEC_ASSIGN(const std::optional<std::string> body, answer.whole(LimitedServer::client_left));
     if (body) response.set_content(*body, kJson);
     return {};
   }
@@ -206,7 +196,7 @@ class HttpServer {
   int64_t started_ = seconds_now();
   std::atomic<int64_t> requests_ = 0;
   Scheduler scheduler_;
-  httplib::Server server_;  // last: its requests use the scheduler
+  LimitedServer server_;  // last: its requests use the scheduler
 };
 
 }  // namespace
@@ -215,7 +205,7 @@ Status serve_model(Session session, const std::string& name, const ServeOptions&
   if (session.manifest().tagging)
     return fail("serve.labels", "the model labels tokens, it writes no text",
                 "find its spans with moec run");
-  return HttpServer(std::move(session), name, options).run();
+  return catch_refusals([&] { return HttpServer(std::move(session), name, options).run(); });
 }
 
 }  // namespace moec

@@ -78,6 +78,9 @@ TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
           "annotations": []})");
   ASSERT_TRUE(answer) << render(answer.error());
   EXPECT_EQ(decode_bytes(answer->prompt), "assistant: Hi\nassistant:");
+  const auto without_text = chat(R"({"role": "assistant", "content": null})");
+  ASSERT_TRUE(without_text) << render(without_text.error());
+  EXPECT_EQ(decode_bytes(without_text->prompt), "assistant: \nassistant:");
   EXPECT_THAT(refusal(chat(R"({"role": "user", "content": "Hi", "name": "Ann"})")),
               HasSubstr("serve.unsupported"));
   EXPECT_THAT(refusal(chat(R"({"role": "user", "content": [{"type": "text", "text": "a",
@@ -89,12 +92,14 @@ TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
   for (const char* field :
        {R"("n": 2)", R"("top_p": 0.9)", R"("logprobs": 1)", R"("presence_penalty": 0.5)",
         R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")",
-        R"("suffix": "none")"})
+        R"("suffix": "none")", R"("modalities": ["text", "audio"])", R"("verbosity": "low")"})
     EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
                 HasSubstr("serve.unsupported"))
         << field;
   for (const char* field : {R"("stop": [])", R"("tools": [])", R"("tool_choice": "none")",
-                            R"("response_format": {"type": "text"})", R"("logit_bias": {})"})
+                            R"("response_format": {"type": "text"})", R"("logit_bias": {})",
+                            R"("modalities": ["text"])", R"("verbosity": "medium")",
+                            R"("prompt_cache_key": "a")", R"("safety_identifier": "b")"})
     EXPECT_TRUE(parse_text(std::string(R"({"prompt": "a", )") + field + "}")) << field;
   EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "temprature": 1})")),
               HasSubstr("serve.unknown_field"));
@@ -109,7 +114,8 @@ TEST(CompletionRequest, NamesWhatIsWrong) {
       {"{}", "serve.missing_field"},
       {R"({"prompt": 5})", "serve.bad_value"},
       {R"({"prompt": []})", "serve.bad_value"},
-      {R"({"prompt": ""})", "run.no_prompt"},
+      {R"({"prompt": ""})", "serve.bad_value"},
+      {R"({"prompt": null})", "serve.bad_value"},
       {R"({"prompt": [256]})", "run.token"},
       {R"({"prompt": [-1]})", "run.token"},
       {R"({"prompt": "a", "prompt": "b"})", "serve.duplicate_key"},
