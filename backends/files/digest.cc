@@ -45,6 +45,24 @@ std::string digest_text(std::string_view text) {
   return digest.hex();
 }
 
+// What follows the text that is sealed.
+static std::string seal_of(std::string_view body) {
+  return fmt::format(",\n \"digest\": \"{}\"\n}}\n", digest_text(body));
+}
+
+std::string sealed_text(std::string_view object) {
+  object = object.substr(0, object.rfind('}'));
+  const std::string_view body = object.substr(0, object.find_last_not_of("\n ") + 1);
+  return std::string(body) + seal_of(body);
+}
+
+bool is_sealed(std::string_view text) {
+  const size_t seal = seal_of({}).size();
+  if (text.size() < seal) return false;
+  const std::string_view body = text.substr(0, text.size() - seal);
+  return text.substr(body.size()) == seal_of(body);
+}
+
 static Status feed(const RegularFile& file,
                    const std::function<void(std::span<const std::byte>)>& take) {
   constexpr uint64_t kPieceBytes = 1 << 20;

@@ -32,6 +32,11 @@ std::string digest_text(std::string_view text);
 // Reads the file in pieces of 1 MiB. Fails with "digest.open" or "digest.read".
 Result<std::string> digest_file(const std::string& path);
 
+// A JSON object, as json_text() writes it, with a last member "digest": that of the text before it.
+std::string sealed_text(std::string_view object);
+// Whether the text is one that sealed_text() made.
+bool is_sealed(std::string_view text);
+
 // That of a file that is open. Errors: those of RegularFile.
 Result<std::string> digest_file(const RegularFile& file);
 

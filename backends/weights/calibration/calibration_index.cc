@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/files/digest.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
@@ -11,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kVersion = 2;
+// 2 has no digest of its own text.
+constexpr int64_t kVersion = 3, kOldestVersion = 2;
 constexpr JsonLimits kIndexLimits{.bytes = 256 << 20, .values = 16 << 20};
 constexpr int64_t kMostInputs = 1 << 20;
 
@@ -69,10 +71,12 @@ Status read_layer(JsonFields& fields, CalibrationIndex& index) {
   return fields.finish();
 }
 
-Status read_index(JsonFields& fields, CalibrationIndex& index) {
+Status read_index(JsonFields& fields, std::string_view text, CalibrationIndex& index) {
   int64_t version = 0;
   MOEC_TRY(fields.integer("version", version));
-  if (version != kVersion) return fields.bad("version", fmt::format("must be {}", kVersion));
+  if (version < kOldestVersion || version > kVersion)
+    return fields.bad("version", fmt::format("must be {} to {}", kOldestVersion, kVersion));
+  if (version == kVersion) MOEC_TRY(read_seal(fields, text));
   MOEC_TRY(fields.text("checkpoint", index.checkpoint));
   MOEC_TRY(fields.text("text", index.text));
   MOEC_TRY(fields.positive("window", index.window));
@@ -103,7 +107,7 @@ std::string index_text(const CalibrationIndex& index) {
                      {"finished", index.finished},
                      {"state", run_state_json(index.state)},
                      {"layers", std::move(layers)}};
-  return json_text(json, 1) + "\n";
+  return sealed_text(json_text(json, 1));
 }
 
 Result<CalibrationIndex> read_calibration_index(const std::string& folder) {
@@ -117,7 +121,7 @@ Result<CalibrationIndex> read_calibration_index(const std::string& folder) {
   MOEC_ASSIGN(const JsonValue value, report.parse(kIndexLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   CalibrationIndex index;
-  MOEC_TRY(read_index(fields, index));
+  MOEC_TRY(read_index(fields, text, index));
   return index;
 }
 

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/files/digest.h"
+
 namespace moec {
 namespace {
 
@@ -17,6 +19,12 @@ Status read_edge(JsonFields& fields, RunState& state) {
 }
 
 }  // namespace
+
+Status read_seal(JsonFields& fields, std::string_view text) {
+  std::string digest;
+  MOEC_TRY(fields.text("digest", digest));
+  return is_sealed(text) ? Status() : fields.bad("digest", "is not that of the text before it");
+}
 
 nlohmann::ordered_json run_state_json(const RunState& state) {
   auto edges = nlohmann::ordered_json::array();

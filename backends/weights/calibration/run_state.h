@@ -25,6 +25,10 @@ struct RunState {
   bool operator==(const RunState&) const = default;
 };
 
+// Reads the field "digest" of a file that sealed_text() made. Error bad_value: `text`, that of the
+// file, is another.
+Status read_seal(JsonFields& fields, std::string_view text);
+
 nlohmann::ordered_json run_state_json(const RunState& state);
 // Reads the object `name`. Errors: those of JsonFields.
 Status read_run_state(JsonFields& fields, std::string_view name, RunState& state);

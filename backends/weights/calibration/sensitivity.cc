@@ -16,7 +16,8 @@ namespace {
 
 using SensitivityJson = nlohmann::ordered_json;
 
-constexpr int64_t kSensitivityVersion = 1;
+// 1 has no digest of its own text.
+constexpr int64_t kSensitivityVersion = 2;
 constexpr std::array<const char*, kMeasuredBits.size()> kBitsNames = {"bits2", "bits3", "bits4",
                                                                       "bits6"};
 constexpr const char* kMeasure =
@@ -71,11 +72,12 @@ Status read_layer_sensitivity(JsonFields& fields, Sensitivity& sensitivity) {
   return fields.finish();
 }
 
-Status read_all(JsonFields& fields, Sensitivity& sensitivity) {
+Status read_all(JsonFields& fields, std::string_view text, Sensitivity& sensitivity) {
   int64_t version = 0;
   MOEC_TRY(fields.integer("version", version));
-  if (version != kSensitivityVersion)
-    return fields.bad("version", fmt::format("must be {}", kSensitivityVersion));
+  if (version < 1 || version > kSensitivityVersion)
+    return fields.bad("version", fmt::format("must be 1 to {}", kSensitivityVersion));
+  if (version == kSensitivityVersion) MOEC_TRY(read_seal(fields, text));
   MOEC_TRY(fields.text("calibration", sensitivity.calibration));
   MOEC_TRY(fields.positive("tokens", sensitivity.tokens));
   if (fields.has("state")) MOEC_TRY(read_run_state(fields, "state", sensitivity.state.emplace()));
@@ -110,7 +112,7 @@ std::string sensitivity_text(const Sensitivity& sensitivity) {
                           {"tokens", sensitivity.tokens}};
   if (sensitivity.state) json["state"] = run_state_json(*sensitivity.state);
   json["layers"] = std::move(layers);
-  return json_text(json, 1) + "\n";
+  return sealed_text(json_text(json, 1));
 }
 
 Result<std::optional<Sensitivity>> read_any_sensitivity(const std::string& folder) {
@@ -121,7 +123,7 @@ Result<std::optional<Sensitivity>> read_any_sensitivity(const std::string& folde
   MOEC_ASSIGN(const JsonValue value, report.parse(kSensitivityLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   Sensitivity sensitivity;
-  MOEC_TRY(read_all(fields, sensitivity));
+  MOEC_TRY(read_all(fields, text, sensitivity));
   return std::optional(std::move(sensitivity));
 }
 

@@ -59,17 +59,18 @@ ordered_json analysis_json(const Analysis& analysis, const std::string& folder) 
         {{"name", one.name}, {"documents", one.documents}, {"tokens", one.tokens}});
   for (size_t i = 0; i < analysis.layers.size(); ++i)
     layers.push_back(layer_json(profile, profile.layers[i], analysis.layers[i]));
-  return report_json(true,
-                     {{"out", folder},
-                      {"model", profile.model},
-                      {"source", profile.source},
-                      {"experts", profile.experts},
-                      {"top_k", profile.top_k},
-                      {"window", analysis.window},
-                      {"windows", analysis.windows},
-                      {"categories", std::move(categories)},
-                      {"layers", std::move(layers)}},
-                     analysis.notes);
+  ordered_json fields = ordered_json::object();
+  if (!folder.empty()) fields["out"] = folder;
+  const ordered_json measured = {{"model", profile.model},
+                                 {"source", profile.source},
+                                 {"experts", profile.experts},
+                                 {"top_k", profile.top_k},
+                                 {"window", analysis.window},
+                                 {"windows", analysis.windows},
+                                 {"categories", std::move(categories)},
+                                 {"layers", std::move(layers)}};
+  fields.update(measured);
+  return report_json(true, fields, analysis.notes);
 }
 
 }  // namespace moec

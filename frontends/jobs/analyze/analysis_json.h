@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// Fields that were not measured are absent.
+// Fields that were not measured are absent, as is `folder` if it is empty.
 nlohmann::ordered_json analysis_json(const Analysis& analysis, const std::string& folder);
 
 }  // namespace moec

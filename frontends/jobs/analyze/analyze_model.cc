@@ -9,12 +9,11 @@
 #include <numeric>
 #include <string>
 
-#include "backends/files/output_file.h"
 #include "backends/formats/gguf/block_name.h"
 #include "backends/formats/gguf/gguf_layout.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
-#include "backends/output/out_folder.h"
+#include "backends/output/file_set.h"
 #include "backends/weights/views/weight_reader.h"
 #include "frontends/jobs/analyze/analysis_csv.h"
 #include "frontends/jobs/analyze/analysis_json.h"
@@ -255,13 +254,12 @@ Result<Analysis> analyze_imatrix(const AnalyzeOptions& options) {
   return read_imatrix(options.imatrix, model);
 }
 
-Status write_rankings(const Analysis& analysis, const std::string& folder) {
+void add_rankings(const Analysis& analysis, std::vector<NamedText>& files) {
   for (const LayerProfile& layer : analysis.profile.layers) {
-    if (layer.mass.empty()) return {};
-    MOEC_TRY(
-        write_file({folder, fmt::format("ranking_L{:02}.csv", layer.layer)}, ranking_csv(layer)));
+    if (layer.mass.empty()) return;
+    files.push_back({fmt::format("ranking_L{:02}.csv", layer.layer), ranking_csv(layer)});
   }
-  return write_file({folder, "ranking.csv"}, summed_ranking_csv(analysis.profile));
+  files.push_back({"ranking.csv", summed_ranking_csv(analysis.profile)});
 }
 
 // The name of what was run, as llama-imatrix tells it.
@@ -271,25 +269,22 @@ std::string dataset_of(const AnalysisSource& text) {
   return (text.texts.empty() ? text.tokens : text.texts).front();
 }
 
-Status write_imatrix(const Analysis& analysis, const AnalyzeOptions& options) {
-  MOEC_ASSIGN(const std::string bytes, imatrix_bytes(analysis, dataset_of(options.text)));
-  return write_file({options.folder, kImatrixFile}, bytes);
-}
-
+// analysis.json is the last: it says that the others are there.
 Status write_results(const Analysis& analysis, const AnalyzeOptions& options) {
-  const std::string& folder = options.folder;
-  const std::string report = json_text(analysis_json(analysis, folder)) + "\n";
-  MOEC_TRY(write_file({folder, kExpertProfileFile}, expert_profile_text(analysis.profile)));
-  MOEC_TRY(write_file({folder, "analysis.json"}, report));
-  MOEC_TRY(write_file({folder, "experts.csv"}, experts_csv(analysis)));
-  MOEC_TRY(write_file({folder, "capture.csv"}, capture_csv(analysis)));
-  MOEC_TRY(write_file({folder, "categories.csv"}, categories_csv(analysis)));
-  MOEC_TRY(write_file({folder, "heatmap.svg"}, heat_map_svg(analysis.profile)));
-  MOEC_TRY(write_file({folder, "capture.svg"}, capture_svg(analysis)));
-  MOEC_TRY(write_rankings(analysis, folder));
-  if (options.pairs_file)
-    MOEC_TRY(write_file({folder, "coactivation.csv"}, coactivation_csv(analysis.profile)));
-  return options.imatrix_file ? write_imatrix(analysis, options) : Status();
+  std::vector<NamedText> files = {{kExpertProfileFile, expert_profile_text(analysis.profile)},
+                                  {"experts.csv", experts_csv(analysis)},
+                                  {"capture.csv", capture_csv(analysis)},
+                                  {"categories.csv", categories_csv(analysis)},
+                                  {"heatmap.svg", heat_map_svg(analysis.profile)},
+                                  {"capture.svg", capture_svg(analysis)}};
+  add_rankings(analysis, files);
+  if (options.pairs_file) files.push_back({"coactivation.csv", coactivation_csv(analysis.profile)});
+  if (options.imatrix_file) {
+    MOEC_ASSIGN(std::string bytes, imatrix_bytes(analysis, dataset_of(options.text)));
+    files.push_back({kImatrixFile, std::move(bytes)});
+  }
+  files.push_back({"analysis.json", json_text(analysis_json(analysis, {})) + "\n"});
+  return write_set(options.folder, files);
 }
 
 }  // namespace
@@ -308,7 +303,6 @@ Result<Analysis> analyze_model(const AnalyzeOptions& options) {
                 "analyze the checkpoint, or leave out --imatrix", {.file = options.source});
   MOEC_ASSIGN(Analysis analysis,
               options.imatrix.empty() ? analyze_text(options) : analyze_imatrix(options));
-  MOEC_TRY(create_folder(options.folder));
   MOEC_TRY(write_results(analysis, options));
   return analysis;
 }

@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "backends/files/output_file.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
-#include "backends/output/out_folder.h"
+#include "backends/output/file_set.h"
 #include "frontends/jobs/analyze/analyze_model.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/report_json.h"
@@ -114,10 +113,9 @@ void note_contexts(const ModelCosts& model, const ModelCosts& baseline, Diagnost
 }
 
 Status write_table(const ModelTable& table, const std::string& folder) {
-  MOEC_TRY(create_folder(folder));
-  MOEC_TRY(write_file({folder, "table.csv"}, table_csv(table)));
-  MOEC_TRY(write_file({folder, "table.md"}, table_markdown(table)));
-  return write_file({folder, "table.json"}, json_text(table_json(table)) + "\n");
+  return write_set(folder, {{"table.csv", table_csv(table)},
+                            {"table.md", table_markdown(table)},
+                            {"table.json", json_text(table_json(table)) + "\n"}});
 }
 
 }  // namespace

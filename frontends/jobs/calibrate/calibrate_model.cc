@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/files/digest.h"
+#include "backends/files/folder.h"
 #include "backends/files/output_file.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
@@ -67,12 +68,19 @@ Status check_same(const std::string& folder, const CalibrationIndex& stored,
               "give --out another folder, or remove this one", {.file = folder});
 }
 
+// The values between layers of the unfinished calibration in the folder.
+RunFiles calibration_state(const std::string& folder) {
+  return {folder, "state", "remove the folder and start over"};
+}
+
 // Takes over the index of the unfinished calibration in the folder, which must be that of `index`:
 // of the same checkpoint, text and window; with `extend` also that of a finished calibration that
 // has no sensitivities. An empty folder changes nothing. Errors: calibrate.out_not_empty,
 // calibrate.differs, calibrate.malformed.
 Status resume_index(const std::string& folder, CalibrationIndex& index, bool extend) {
   if (!file_exists(folder + "/" + kCalibrationIndex)) {
+    MOEC_ASSIGN(const Folder opened, Folder::open(folder));
+    MOEC_TRY(opened.remove_file(temporary_of(kCalibrationIndex)));  // of a run that was killed
     MOEC_ASSIGN(const bool other, holds_files(folder));
     if (other)
       return fail("calibrate.out_not_empty", "the folder holds other files",
@@ -80,14 +88,10 @@ Status resume_index(const std::string& folder, CalibrationIndex& index, bool ext
     return write_file({folder, kCalibrationIndex}, index_text(index));
   }
   MOEC_ASSIGN(CalibrationIndex stored, read_calibration_index(folder));
+  MOEC_TRY(calibration_state(folder).keep_only(stored.state));
   MOEC_TRY(check_same(folder, stored, index, extend));
   index = std::move(stored);
   return {};
-}
-
-// The values between layers of the unfinished calibration in the folder.
-RunFiles calibration_state(const std::string& folder) {
-  return {folder, "state", "remove the folder and start over"};
 }
 
 // Writes the values that steps from `next_step` on take, and then the index, which names them.
@@ -95,18 +99,17 @@ Status write_state(const std::string& folder, size_t next_step, WindowRun& run,
                    CalibrationIndex& index) {
   const RunFiles files = calibration_state(folder);
   WindowRun* runs[] = {&run};
-  const RunState before = std::move(index.state);
   MOEC_ASSIGN(index.state, files.write(runs, next_step, std::ssize(index.layers)));
   MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
-  return files.remove(before);
+  return files.keep_only(index.state);
 }
 
 // Writes the finished index and removes the state.
 Status finish_folder(const std::string& folder, CalibrationIndex& index) {
-  const RunState last = std::exchange(index.state, {});
+  index.state = {};
   index.finished = true;
   MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
-  return calibration_state(folder).remove(last);
+  return calibration_state(folder).keep_only({});
 }
 
 // A checkpoint, planned for a text.

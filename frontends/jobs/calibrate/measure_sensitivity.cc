@@ -168,9 +168,9 @@ class SensitivityRun {
 
   // Without a state the measurement is finished.
   Status publish(std::optional<RunState> state) {
-    const auto before = std::exchange(result_.state, std::move(state));
+    result_.state = std::move(state);
     MOEC_TRY(write_file({options_.folder, kSensitivityFile}, sensitivity_text(result_)));
-    return before ? files_.remove(*before) : Status();
+    return files_.keep_only(result_.state.value_or(RunState()));
   }
 
   Status run_step(size_t step) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "backends/files/digest.h"
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
@@ -47,10 +50,24 @@ Status RunFiles::read(const RunState& state, const TokenWindows& text,
   return {};
 }
 
-Status RunFiles::remove(const RunState& state) const {
+// NAME and a number, then ".bin", or its temporary form.
+bool RunFiles::is_of_state(std::string_view file) const {
+  if (!file.starts_with(name)) return false;
+  file.remove_prefix(name.size());
+  const size_t digits = std::min(file.find_first_not_of("0123456789"), file.size());
+  const std::string_view ending = file.substr(digits);
+  return digits > 0 && (ending == ".bin" || ending == temporary_of(".bin"));
+}
+
+Status RunFiles::keep_only(const RunState& state) const {
   MOEC_ASSIGN(const Folder opened, Folder::open(folder));
-  if (state.next_layer == 0 || !opened.has(file_of(state))) return {};
-  return opened.remove_file(file_of(state));
+  MOEC_ASSIGN(const std::vector<FolderEntry> entries, opened.entries());
+  for (const FolderEntry& entry : entries) {
+    const bool kept = state.next_layer > 0 && entry.name == file_of(state);
+    if (!entry.is_folder && !kept && is_of_state(entry.name))
+      MOEC_TRY(opened.remove_file(entry.name));
+  }
+  return {};
 }
 
 }  // namespace moec

@@ -21,11 +21,12 @@ struct RunFiles {
   // Reads them back. Error calibrate.damaged.
   Status read(const RunState& state, const TokenWindows& text,
               std::span<WindowRun* const> runs) const;
-  // Removes the file of a state, where there is one.
-  Status remove(const RunState& state) const;
+  // Removes the files of all other states, of runs that were killed, too.
+  Status keep_only(const RunState& state) const;
 
  private:
   std::string file_of(const RunState& state) const;
+  bool is_of_state(std::string_view file) const;
 };
 
 }  // namespace moec

@@ -265,7 +265,12 @@ TEST(Analyze, CommandPrintsATableOrJson) {
   const Outcome json = run_command(as_json);
   EXPECT_EQ(json.exit_code, 0) << json.err;
   EXPECT_NE(json.out.find("\"capture_mass\""), std::string::npos);
-  EXPECT_EQ(json.out, analysis_output(out + "/analysis.json"));
+  // The file does not name its folder, so that it is the same in each.
+  std::string printed = json.out;
+  const std::string named = "  \"out\": \"" + out + "\",\n";
+  ASSERT_NE(printed.find(named), std::string::npos);
+  printed.erase(printed.find(named), named.size());
+  EXPECT_EQ(printed, analysis_output(out + "/analysis.json"));
 }
 
 std::string analysis_error(const std::vector<std::string>& flags,

@@ -224,6 +224,60 @@ TEST(Calibrate, GoesOnWhereItWasStopped) {
   EXPECT_EQ(bytes_in(stopped), bytes_in(whole));
 }
 
+// What is left by runs that were killed: the first write, and states that no index names.
+TEST(Calibrate, GoesOnWhereItWasKilled) {
+  const std::string whole = fresh_folder("whole"), killed = fresh_folder("killed");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(whole, 300)));
+  std::ofstream(killed + "/calibration.json.part") << "{";
+  CalibrateOptions options = tinymoe_options(killed, 300);
+  int windows = 0;
+  options.stop = [&] { return ++windows == 5; };
+  ASSERT_EQ(code_of(options), kCalibrateInterrupted);
+  for (const char* name : {"state0.bin", "state77.bin", "state1.bin.part"})
+    std::ofstream(killed + "/" + name) << "left";
+  options.stop = nullptr;
+  EXPECT_EQ(code_of(options), "fine");
+  EXPECT_EQ(bytes_in(killed), bytes_in(whole));
+  std::ofstream(killed + "/state3.bin") << "left";
+  EXPECT_EQ(code_of(options), "calibrate.out_not_empty");
+  EXPECT_EQ(bytes_in(killed), bytes_in(whole));
+}
+
+// Each fourteenth byte: the files have some thousands.
+TEST(Calibrate, EachByteOfItsTextsCounts) {
+  const std::string out = fresh_folder("stats");
+  CalibrateOptions options = tinymoe_options(out, 300);
+  options.sensitivity = true;
+  ASSERT_EQ(code_of(options), "fine");
+  const std::string index = bytes_in(out).at("calibration.json");
+  for (size_t at = 0; at < index.size(); at += 14) {
+    std::string damaged = index;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(out + "/calibration.json") << damaged;
+    EXPECT_FALSE(CalibrationStats::open(out)) << at;
+  }
+  std::ofstream(out + "/calibration.json") << index;
+  ASSERT_TRUE(CalibrationStats::open(out));
+  const std::string measured = bytes_in(out).at("sensitivity.json");
+  for (size_t at = 0; at < measured.size(); at += 14) {
+    std::string damaged = measured;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(out + "/sensitivity.json") << damaged;
+    EXPECT_FALSE(read_sensitivity(out)) << at;
+  }
+}
+
+// As earlier versions wrote it.
+TEST(Calibrate, AnIndexWithoutADigestIsRead) {
+  const std::string out = fresh_folder("stats");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
+  std::string index = bytes_in(out).at("calibration.json");
+  index = index.substr(0, index.rfind(",\n \"digest\"")) + "\n}\n";
+  index.replace(index.find("\"version\": 3"), 12, "\"version\": 2");
+  std::ofstream(out + "/calibration.json") << index;
+  EXPECT_TRUE(CalibrationStats::open(out));
+}
+
 TEST(Calibrate, AnotherTextOrCheckpointDoesNotContinueIt) {
   const std::string out = fresh_folder("stats");
   CalibrateOptions options = tinymoe_options(out);
