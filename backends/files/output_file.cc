@@ -17,6 +17,7 @@
 #include "backends/files/sha.h"
 #include "backends/files/write_error.h"
 #include "ir/base/invariant.h"
+#include "ir/base/output_apart.h"
 
 namespace moec {
 namespace {
@@ -75,6 +76,7 @@ Result<OutputFile> OutputFile::create(const OutputPath& path, uint64_t expected_
                                       Observer observer) {
   const SplitPath name = split_path(path.name);
   MOEC_ASSIGN(const Folder root, Folder::create(path.folder));
+  if (!path.mark.empty()) remove_abandoned(path.text(), temporary_of(""));
   MOEC_ASSIGN(Folder folder, root.create_below(name.parent));
   auto impl = std::make_unique<Impl>(std::move(folder), name.leaf, path);
   MOEC_ASSIGN(impl->fd, impl->folder.create_file(impl->temporary));

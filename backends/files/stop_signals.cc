@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM};
+constexpr std::array kSignals = {SIGHUP, SIGINT, SIGTERM};
 
 std::atomic<int> caught_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free,

@@ -1,4 +1,4 @@
-// Turns SIGINT and SIGTERM into a request to stop, for work that can stop cleanly.
+// Turns SIGHUP, SIGINT and SIGTERM into a request to stop, for work that can stop cleanly.
 #pragma once
 
 namespace moec {

@@ -14,6 +14,7 @@
 
 #include "ir/base/invariant.h"
 #include "ir/base/json.h"
+#include "ir/base/output_apart.h"
 #include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 #include "ir/experts/expert_id.h"
@@ -191,6 +192,7 @@ static std::string unfinished_path(const std::string& path) {
 
 Result<TraceWriter> TraceWriter::open(const std::string& path, TraceForm form) {
   const std::string written = unfinished_path(path);
+  if (written != path) remove_abandoned(path, ".unfinished");
   auto file = std::make_unique<File>(
       File{path, written, form, std::ofstream(written, std::ios::binary), 0, {}});
   if (form == TraceForm::csv)

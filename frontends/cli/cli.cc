@@ -82,7 +82,7 @@ int run_cli(int argc, const char* const* argv) {
   CLI::App app{
       "moec compiles a Mixture-of-Experts checkpoint into static graph shards.\n"
       "Exit codes: 0 success, 1 a check or threshold was not met, 2 bad input or usage,\n"
-      "3 internal error, 130 and 143 stopped by SIGINT and SIGTERM.",
+      "3 internal error, 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM.",
       "moec"};
   app.set_version_flag("--version", MOEC_VERSION);
   app.require_subcommand(1);

@@ -95,7 +95,8 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--max-tokens --stop-token --ignore-eos --temperature --sample-top-k --seed "
      "--precision --engine --engine-cache --repeats --energy-per-byte --energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "
-     "--port --sequences --waiting --connections --max-body"},
+     "--port --sequences --waiting --connections --max-body --timeout --api-key-file "
+     "--allow-host --allow-origin"},
     {"Limits",
      "--memory --group-memory --max-kl --min-top1 --min-coverage --max-error --verify "
      "--allow-disputed --explain"},

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
@@ -21,7 +22,9 @@ struct PrepackFlags {
 
 Status prepack(const PrepackFlags& flags) {
   MOEC_TRY(require_export(flags.options.exported));
-  MOEC_ASSIGN(const Prepacked prepacked, prepack_experts(flags.options));
+  PrepackOptions options = flags.options;
+  options.stop = [] { return StopSignals::caught() != 0; };
+  MOEC_ASSIGN(const Prepacked prepacked, prepack_experts(options));
   if (flags.json)
     print_json(prepacked_json(prepacked));
   else
@@ -30,8 +33,9 @@ Status prepack(const PrepackFlags& flags) {
 }
 
 int run_prepack(const PrepackFlags& flags) {
+  const StopSignals signals;
   const Status status = prepack(flags);
-  return status ? kExitFine : report_failure(status.error(), flags.json);
+  return status ? kExitFine : report_stopped(status.error(), kPrepackInterrupted, flags.json);
 }
 
 }  // namespace

@@ -88,9 +88,15 @@ Status JsonFields::boolean(std::string_view name, bool& out) {
   return {};
 }
 
+Status JsonFields::check_range(std::string_view name, int64_t value) const {
+  if (value >= -kMostInteger && value <= kMostInteger) return {};
+  return bad(name, fmt::format("is {}, integers are at most {} away from 0", value, kMostInteger));
+}
+
 Status JsonFields::integer(std::string_view name, int64_t& out) {
   MOEC_ASSIGN(const JsonValue* found, value(name));
   if (found->integer() == nullptr) return bad(name, "must be an integer");
+  MOEC_TRY(check_range(name, *found->integer()));
   out = *found->integer();
   return {};
 }
@@ -130,6 +136,7 @@ Status JsonFields::integers(std::string_view name, std::vector<int64_t>& out) {
   MOEC_ASSIGN(const JsonValue::Array* items, list(name, kWanted));
   for (const JsonValue& item : *items) {
     if (item.integer() == nullptr) return bad(name, fmt::format("must be {}", kWanted));
+    MOEC_TRY(check_range(name, *item.integer()));
     out.push_back(*item.integer());
   }
   return {};

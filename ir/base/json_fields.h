@@ -57,6 +57,9 @@ class JsonReport {
   JsonCodes codes_;
 };
 
+// The greatest integer up to which doubles, as other readers of JSON have them, hold each one: 2⁵³.
+inline constexpr int64_t kMostInteger = int64_t{1} << 53;
+
 // The fields of one object. Refers to the report and the value, which must stay, and to the names
 // that it is asked for, which are literals. All errors name the field; those of the object itself
 // stand behind its end.
@@ -78,6 +81,8 @@ class JsonFields {
   Result<const JsonValue*> value(std::string_view name);
   Status text(std::string_view name, std::string& out);
   Status boolean(std::string_view name, bool& out);
+  // Integers, here and below, are at most kMostInteger away from 0, so that a few of them can be
+  // added without a check.
   Status integer(std::string_view name, int64_t& out);
   // An integer that is not below 0 and fits into T.
   template <std::integral T>
@@ -121,6 +126,7 @@ class JsonFields {
 
   tl::unexpected<Diagnostics> fail_field(const std::string& code, std::string_view name,
                                          std::string_view what, const JsonValue& at) const;
+  Status check_range(std::string_view name, int64_t value) const;
   std::string path_to(std::string_view name) const;
   Result<const JsonValue::Array*> list(std::string_view name, std::string_view wanted);
 

@@ -1,8 +1,12 @@
 #include "ir/base/output_apart.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <cerrno>
 #include <filesystem>
+
+#include "ir/base/parse_number.h"
 
 namespace moec {
 
@@ -36,6 +40,25 @@ Status check_user_output(const UserOutput& out, const std::string& source) {
   if (!fs::is_regular_file(found) || out.force) return {};
   return fail("output.exists", fmt::format("{} {} is there already", out.flag, out.path),
               "name another file, or give --force to replace it", {.file = out.path});
+}
+
+void remove_abandoned(const std::string& path, std::string_view ending) {
+  namespace fs = std::filesystem;
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string start = fs::path(path).filename().string() + ".";
+  std::error_code error;
+  for (fs::directory_iterator entry(parent.empty() ? "." : parent, error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.size() <= start.size() + ending.size() || !name.starts_with(start) ||
+        !name.ends_with(ending))
+      continue;
+    const size_t digits = name.size() - start.size() - ending.size();
+    const auto writer = parse_number<pid_t>(std::string_view(name).substr(start.size(), digits));
+    std::error_code ignored;
+    if (writer && *writer > 0 && ::kill(*writer, 0) != 0 && errno == ESRCH)
+      fs::remove(entry->path(), ignored);
+  }
 }
 
 }  // namespace moec

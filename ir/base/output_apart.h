@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ir/base/diagnostics.h"
 
@@ -22,5 +23,9 @@ struct UserOutput {
 // may be replaced. Devices and pipes are written to. An empty path passes. Errors:
 // output.in_source, output.link, output.exists.
 Status check_user_output(const UserOutput& out, const std::string& source);
+
+// Removes what writers of `path` that were killed have left: PATH.N`ending`, where N is the number
+// of no process. Says nothing of what cannot be removed.
+void remove_abandoned(const std::string& path, std::string_view ending);
 
 }  // namespace moec

@@ -232,7 +232,7 @@ def start_slow_export(out, environment):
     return export
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])
 def test_signal_stops_cleanly(name, whole, failing_disk, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     out = tmp_path / "out"

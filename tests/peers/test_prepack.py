@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import find_binary
+from conftest import find_binary, take_sigint
 
 KILLS = int(os.environ.get("MOEC_KILLS", "10"))
 EXPERTS, LAYERS, FF, HIDDEN = 16, 4, 512, 256
@@ -92,8 +92,25 @@ def test_killed_prepacks_leave_no_file(packable, whole_pack, tmp_path):
                 assert refused.returncode == 2 and "prepacked." in refused.stdout
         subprocess.run(prepack_command(packable, file), check=True, stdout=subprocess.DEVNULL)
         assert file.read_bytes() == whole
+        assert list(folder.iterdir()) == [file], "what the killed one left is gone"
         shutil.rmtree(folder)
     print(f"{killed} prepacks were killed, {halves} left a part of a file behind")
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])
+def test_signals_stop_a_prepack(packable, whole_pack, tmp_path, name):
+    _, seconds = whole_pack
+    command = [*prepack_command(packable, tmp_path / "warm.pack"), "--json"]
+    for _ in range(10):
+        prepack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_sigint)
+        time.sleep(0.5 * seconds)
+        prepack.send_signal(getattr(signal, name))
+        said, _ = prepack.communicate(timeout=30)
+        if prepack.returncode != 0:
+            break  # else it had ended before
+    assert prepack.returncode == 128 + getattr(signal, name)
+    assert json.loads(said)["diagnostics"][0]["code"] == "prepack.interrupted"
+    assert not [left for left in tmp_path.iterdir() if left.name != "warm.pack"]
 
 
 def test_an_older_file_stays_when_a_prepack_is_killed(packable, whole_pack, tmp_path):

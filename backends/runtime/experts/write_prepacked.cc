@@ -24,8 +24,8 @@ uint64_t next_page(uint64_t bytes) {
 // Writes the experts one after the other.
 class Packer {
  public:
-  Packer(const ExpertPlaces& places, OutputFile& out)
-      : places_(places), out_(out), buffer_(kPieceBytes) {}
+  Packer(const ExpertPlaces& places, OutputFile& out, const std::function<bool()>& stop)
+      : places_(places), out_(out), stop_(stop), buffer_(kPieceBytes) {}
 
   Status open_files() {
     for (const WeightFile& file : places_.files()) {
@@ -64,6 +64,9 @@ class Packer {
 
   // Bytes of the blocks that are not the expert's become zero.
   Status write_piece(const ByteExtent& stretch, uint64_t from, uint64_t bytes) {
+    if (stop_ && stop_())
+      return fail(kPrepackInterrupted, "the prepack was stopped",
+                  "run the same command again: it starts over", {.file = out_.path()});
     std::fill_n(buffer_.begin(), bytes, std::byte{0});
     const uint64_t begin = std::max(from, stretch.begin), end = std::min(from + bytes, stretch.end);
     MOEC_TRY(files_[stretch.file].read(begin, buffer_.data() + (begin - from), end - begin));
@@ -74,6 +77,7 @@ class Packer {
 
   const ExpertPlaces& places_;
   OutputFile& out_;
+  const std::function<bool()>& stop_;
   std::vector<PayloadFile> files_;
   std::vector<std::byte> buffer_;
   Digest digest_;
@@ -144,7 +148,7 @@ Result<PrepackedTable> write_prepacked(const Manifest& manifest, const std::stri
                 "give another --profile");
   MOEC_ASSIGN(OutputFile out, create_pack(file, table, placed));
   MOEC_TRY(write_text_to(out, prepacked_head()));
-  Packer packer(places, out);
+  Packer packer(places, out, choice.stop);
   MOEC_TRY(packer.open_files());
   for (PrepackedExpert& expert : table.resident)
     MOEC_TRY(packer.write(*placed.at(expert.key), expert));

@@ -15,8 +15,8 @@ inline constexpr int kExitFine = 0;
 inline constexpr int kExitFellShort = 1;  // a check or a threshold was not met
 inline constexpr int kExitBadInput = 2;   // bad input or usage
                                           // 3: internal error (ir/base/invariant.h)
-// The exit code that shells expect of a process that a signal ended: 130 for SIGINT, 143 for
-// SIGTERM.
+// The exit code that shells expect of a process that a signal ended: 129 for SIGHUP, 130 for
+// SIGINT, 143 for SIGTERM.
 constexpr int exit_code_of(int signal) { return 128 + signal; }
 
 // How many findings of one code are printed as text.

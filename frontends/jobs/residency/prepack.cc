@@ -8,7 +8,6 @@
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/residency/pinned_experts.h"
-#include "backends/runtime/experts/write_prepacked.h"
 #include "ir/base/byte_text.h"
 #include "ir/base/output_apart.h"
 #include "ir/base/report_json.h"
@@ -48,7 +47,7 @@ Result<Prepacked> prepack_experts(const PrepackOptions& options) {
   MOEC_ASSIGN(const Manifest manifest, read_manifest(options.exported));
   MOEC_ASSIGN(const ExpertProfile profile, summed(options.profiles, expert_grid(manifest)));
   const PrepackChoice choice{options.capacity, options.pin_top_k,
-                             most_chosen(profile, profile.experts)};
+                             most_chosen(profile, profile.experts), options.stop};
   MOEC_ASSIGN(const PrepackedTable table,
               write_prepacked(manifest, options.exported, choice, options.file));
   return told(table, options.file);

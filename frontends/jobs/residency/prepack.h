@@ -2,10 +2,12 @@
 // runtime puts them into its slots (backends/runtime/experts/prepacked_file.h).
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "backends/runtime/experts/write_prepacked.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -16,7 +18,8 @@ struct PrepackOptions {
   int64_t capacity = 0;               // experts of each layer, at least 1
   int64_t pin_top_k = 0;              // of these, so many are marked as pinned
   std::string file;
-  bool force = false;  // replaces the file
+  bool force = false;          // replaces the file
+  std::function<bool()> stop;  // PrepackChoice::stop
 };
 
 struct Prepacked {

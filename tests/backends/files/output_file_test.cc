@@ -225,5 +225,17 @@ TEST_F(OutputFileTest, NoSpaceEndsALongWrite) {
   EXPECT_EQ(file->sync().error().front().code, "emit.no_space");
 }
 
+// No process has a number that is above the greatest one that Linux gives.
+TEST_F(OutputFileTest, PartsOfKilledWritersAreRemoved) {
+  const std::string own = "a.bin." + std::to_string(::getppid()) + ".part";
+  for (const std::string& name :
+       {std::string("a.bin.99999999.part"), own, std::string("a.bin.mine.part"),
+        std::string("b.bin.99999999.part")})
+    write_file(path(name), "left");
+  ASSERT_TRUE(write_file(OutputPath::of_file(path("a.bin")), "whole"));
+  EXPECT_THAT(entries(), testing::UnorderedElementsAre("a.bin", own, "a.bin.mine.part",
+                                                       "b.bin.99999999.part"));
+}
+
 }  // namespace
 }  // namespace moec

@@ -13,6 +13,7 @@
 #include "backends/files/digest.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
+#include "ir/base/json_fields.h"
 #include "tests/backends/manifest/sample.h"
 #include "tests/files.h"
 
@@ -88,7 +89,7 @@ TEST(ManifestFile, NumbersAndTextComeBackExactly) {
   Manifest sample = SampleManifest::make();
   sample.golden[0].cosine = 0.1 + 0.2;
   sample.golden[0].relative_l2 = std::numeric_limits<double>::denorm_min();
-  sample.shards[0].weight_bytes = std::numeric_limits<int64_t>::max();
+  sample.shards[0].weight_bytes = kMostInteger;
   sample.masked_value = -std::numeric_limits<double>::max();
   sample.ignored[0].reason = "quote \" backslash \\ tab \t bell \a é 漢 😀";
   Result<Manifest> back = from_json(to_json(sample).value());
