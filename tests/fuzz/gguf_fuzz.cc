@@ -1,6 +1,9 @@
 // Takes any bytes as the start of a GGUF file. An accepted header must be consistent, each of its
 // values must be readable, and each tensor that is a weight must have a view of its sizes. A model
 // that is accepted must have what it needs in the sizes that it needs.
+#include <array>
+#include <random>
+
 #include "frontends/sources/gguf/gguf_weights.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "ir/base/invariant.h"
@@ -65,6 +68,28 @@ void check_tensors(const moec::Gguf& model, const moec::GgufHeader& header) {
 }
 
 }  // namespace
+
+// Gives a key of a header that is read another number, so that mutations get behind the header.
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {
+  std::minstd_rand random(seed);
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const auto header = moec::parse_gguf(bytes, size == 0 ? 0 : size + 4096 * data[size - 1], "fuzz");
+  std::vector<const moec::GgufValue*> numbers;
+  if (header)
+    for (const auto& [key, value] : header->values.keys())
+      if (!value.is_array && value.type != moec::GgufType::string) numbers.push_back(&value);
+  if (numbers.empty() || random() % 4 == 0) return LLVMFuzzerMutate(data, size, max_size);
+  const moec::GgufValue& chosen = *numbers[random() % numbers.size()];
+  const size_t width = header->values.bytes(chosen).size();
+  constexpr std::array<uint8_t, 6> kBytes = {0x00, 0x01, 0x7F, 0x80, 0xFF, 0x3F};
+  for (size_t i = 0; i < width; ++i)
+    data[chosen.offset + i] =
+        random() % 3 == 0 ? static_cast<uint8_t>(random()) : kBytes[random() % kBytes.size()];
+  return size;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
