@@ -57,6 +57,14 @@ def test_templates_render_as_by_transformers(tmp_path, template, text):
     assert render(tmp_path, template, think="yes") == text
 
 
+TABLE = json.loads((pathlib.Path(__file__).parent / "chat_templates.json").read_text())
+
+
+@pytest.mark.parametrize("row", TABLE["templates"], ids=lambda row: row["feature"])
+def test_features_of_published_templates(tmp_path, row):
+    assert render(tmp_path, row["template"], TABLE["messages"]) == row["text"]
+
+
 def test_tools_choose_the_template_for_them(tmp_path):
     named = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "{{ tools | length }} tools"}]
     assert render(tmp_path, named) == "plain"
