@@ -53,7 +53,7 @@ TEST(Golden, MalformedDescriptionsAreRefused) {
   expect_malformed(text_with("[1]", "[]"), "\"greedy.prompt\" needs at least one token");
   expect_malformed(text_with("[2, 3]", "[]"), "\"greedy.tokens\" needs at least one token");
   expect_malformed(text_with("{\"name\": \"prefill\", \"position\": 0}", ""), "no steps");
-  for (const char* position : {"1", "9223372036854775807"})
+  for (const char* position : {"1", "9007199254740992"})
     expect_malformed(text_with("\"position\": 0", std::string("\"position\": ") + position),
                      "0 tokens come before it");
   expect_malformed(text_with("\"d\"", "\"d\", \"steps\": []"), "occurs twice");

@@ -74,7 +74,8 @@ TEST(ExpertProfile, RefusesCountsThatCannotBe) {
   expect_error(parse_expert_profile(
                    profile_text_with("[1.75, 0.30000000000000004, 1e-30]", "[0, 0, 0]"), "p.json"),
                "profile.bad_value", "is 0 for all experts");
-  expect_bad_profile(R"("tokens": 3)", R"("tokens": 9223372036854775807)", "too large");
+  expect_bad_profile(R"("tokens": 3)", R"("tokens": 9007199254740992)", "too large");
+  expect_bad_profile(R"("tokens": 3)", R"("tokens": 9007199254740993)", "away from 0");
 }
 
 TEST(ExpertProfile, RefusesOtherFormatsAndOrders) {
