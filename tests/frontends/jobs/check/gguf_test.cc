@@ -142,7 +142,7 @@ TEST_P(DamagedSplits, AreFound) {
   EXPECT_THAT(split_findings(out), testing::Contains(GetParam().code));
 }
 
-std::function<void(const std::string&)> index_edit(std::string from, std::string to) {
+std::function<void(const std::string&)> index_edit(const std::string& from, const std::string& to) {
   return [from, to](const std::string& out) { replace_text(out + "/split.json", from, to); };
 }
 
