@@ -226,9 +226,7 @@ class GgufSplit {
     const NodeTensors tensors = tensors_of(gguf);
     report.held->moe_layers = std::ssize(tensors.layers);
     for (const GgufTensor* tensor : tensors.experts) {
-      const bool held = std::any_of(tensor->dims.begin(), tensor->dims.end(),
-                                    [&](int64_t size) { return size == node.count; });
-      if (!held)
+      if (tensor->dims.rank() == 0 || tensor->dims.at(0) != node.count)  // the outermost
         return fail("check.gguf_tensors",
                     fmt::format("the tensor has the sizes {}, the node has {} experts in each "
                                 "layer",

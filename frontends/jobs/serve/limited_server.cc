@@ -91,10 +91,17 @@ class ClientStream final : public httplib::Stream {
     return static_cast<ssize_t>(count);
   }
 
+  // Sends all of it, as the library expects; a client that takes nothing for the deadline ends it.
   ssize_t write(const char* from, size_t size) override {
-    if (spent_ || !is_ready(POLLOUT, limits_.deadline)) return spend();
-    const ssize_t count = ::send(socket_, from, size, MSG_NOSIGNAL);
-    return count < 0 ? spend() : count;
+    for (size_t sent = 0; sent < size;) {
+      if (spent_ || !is_ready(POLLOUT, limits_.deadline)) return spend();
+      const ssize_t count = ::send(socket_, from + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count > 0)
+        sent += static_cast<size_t>(count);
+      else if (errno != EAGAIN && errno != EINTR)
+        return spend();
+    }
+    return static_cast<ssize_t>(size);
   }
 
   bool is_readable() const override { return begin_ < end_ || is_ready(POLLIN, limits_.deadline); }
