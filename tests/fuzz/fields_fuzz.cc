@@ -39,8 +39,7 @@ const ExpertGrid kGrid{.layers = {0, 2}, .experts = 4, .top_k = 2};
 void read_split(const std::string& text) {
   scratch().write("split.json", text);
   (void)read_split_index(folder());
-  if (const auto of_gguf = is_gguf_split(folder()); of_gguf && *of_gguf)
-    (void)check_gguf_split(folder(), {});
+  (void)check_gguf_split(folder(), {});
 }
 
 void read_calibration(const std::string& text) {

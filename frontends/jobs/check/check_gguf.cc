@@ -303,18 +303,15 @@ void check_gguf_export(CheckReport& report, const std::string& folder) {
   add_findings(check_model(report, folder), report.findings);
 }
 
-Result<bool> is_gguf_split(const std::string& folder) {
+Result<std::optional<SplitCheck>> check_gguf_split(const std::string& folder,
+                                                   const CheckOptions& options) {
   MOEC_ASSIGN(const SplitIndex index, read_index(folder));
-  return index.of_gguf();
-}
-
-Result<SplitCheck> check_gguf_split(const std::string& folder, const CheckOptions& options) {
-  MOEC_ASSIGN(const SplitIndex index, read_index(folder));
+  if (!index.of_gguf()) return std::optional<SplitCheck>();
   if (!index.finished)
     return fail("check.split_unfinished",
                 fmt::format("{} says that the split was interrupted", kIndexFile), kSplitAgain,
                 {.file = folder});
-  return GgufSplit(index, folder, options).run();
+  return std::optional(GgufSplit(index, folder, options).run());
 }
 
 }  // namespace moec

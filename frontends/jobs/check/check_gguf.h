@@ -3,8 +3,8 @@
 // not apply: the files hold no graphs.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "frontends/jobs/check/check_report.h"
 #include "ir/base/diagnostics.h"
@@ -17,10 +17,8 @@ namespace moec {
 //   check.gguf_tensors  the tensors are not those of report.json
 void check_gguf_export(CheckReport& report, const std::string& folder);
 
-// Whether the folder is a split of a GGUF model: its index lists the files of each node.
-Result<bool> is_gguf_split(const std::string& folder);
-
-// Checks the nodes that split.json lists. Error check.split_unfinished, as check_split(). Findings:
+// Checks the nodes that split.json lists; nothing if they are not of a GGUF model. Error
+// check.split_unfinished, as check_split(). Findings:
 //   those of verify_files()   a file is missing or is not the one that was written
 //   those of read_gguf()
 //   check.gguf_node       the keys of a node's first file name another node, set of experts or
@@ -28,6 +26,7 @@ Result<bool> is_gguf_split(const std::string& folder);
 //   check.gguf_tensors    a tensor of experts has another number of them
 //   check.other_model     the trunks of two nodes differ
 //   check.uncovered       an expert that is on no node
-Result<SplitCheck> check_gguf_split(const std::string& folder, const CheckOptions& options);
+Result<std::optional<SplitCheck>> check_gguf_split(const std::string& folder,
+                                                   const CheckOptions& options);
 
 }  // namespace moec

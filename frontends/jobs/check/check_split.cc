@@ -139,8 +139,8 @@ bool is_split_folder(const std::string& folder) {
 }
 
 Result<SplitCheck> check_split(const std::string& folder, const CheckOptions& options) {
-  if (const auto of_gguf = is_gguf_split(folder); of_gguf && *of_gguf)
-    return check_gguf_split(folder, options);
+  auto of_gguf = check_gguf_split(folder, options);
+  if (of_gguf && *of_gguf) return *std::move(*of_gguf);
   SplitCheck check;
   if (const Status finished = check_finished(folder); !finished) check.findings = finished.error();
   for (const std::string& path : exports_in(folder)) {
