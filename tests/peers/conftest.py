@@ -34,9 +34,10 @@ def find_binary():
     return next((path for path in builds if path.is_file()), builds[0])
 
 
-def take_sigint():
-    """For `preexec_fn`: a shell makes its background jobs ignore SIGINT, and they hand that on."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def take_signals():
+    """For `preexec_fn`: a shell makes its background jobs ignore SIGINT, and nohup SIGHUP, and they hand that on."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

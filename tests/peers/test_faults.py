@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import find_binary, take_sigint
+from conftest import find_binary, take_signals
 from exports import BOTH, MANNERS, check_unfinished, codes_of, export_command, files_of, finish, is_finished, report_of, run
 from goldens import REPO
 
@@ -224,7 +224,7 @@ def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
 def start_slow_export(out, environment):
     """Runs until its journal has the first part."""
     export = subprocess.Popen(export_command(out, MANNERS[0][0], 2), env=environment, text=True,
-                              stdout=subprocess.PIPE, preexec_fn=take_sigint)
+                              stdout=subprocess.PIPE, preexec_fn=take_signals)
     journal = out / "export.journal"
     while not journal.exists() or b'{"part"' not in journal.read_bytes():
         assert export.poll() is None

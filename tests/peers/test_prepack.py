@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import find_binary, take_sigint
+from conftest import find_binary, take_signals
 
 KILLS = int(os.environ.get("MOEC_KILLS", "10"))
 EXPERTS, LAYERS, FF, HIDDEN = 16, 4, 512, 256
@@ -97,18 +97,25 @@ def test_killed_prepacks_leave_no_file(packable, whole_pack, tmp_path):
     print(f"{killed} prepacks were killed, {halves} left a part of a file behind")
 
 
+def stop_prepack(command, folder, number):
+    """Sends the signal while the file is being written: the exit code, and the report."""
+    prepack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_signals)
+    while prepack.poll() is None and not list(folder.glob("*.part")):
+        time.sleep(0.001)
+    prepack.send_signal(number)
+    said, _ = prepack.communicate(timeout=60)
+    return prepack.returncode, said
+
+
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])
-def test_signals_stop_a_prepack(packable, whole_pack, tmp_path, name):
-    _, seconds = whole_pack
+def test_signals_stop_a_prepack(packable, tmp_path, name):
+    number = getattr(signal, name)
     command = [*prepack_command(packable, tmp_path / "warm.pack"), "--json"]
-    for _ in range(10):
-        prepack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_sigint)
-        time.sleep(0.5 * seconds)
-        prepack.send_signal(getattr(signal, name))
-        said, _ = prepack.communicate(timeout=30)
-        if prepack.returncode != 0:
-            break  # else it had ended before
-    assert prepack.returncode == 128 + getattr(signal, name)
+    for _ in range(20):
+        code, said = stop_prepack(command, tmp_path, number)
+        if code != 0:
+            break  # else all was written before the signal came
+    assert code == 128 + number
     assert json.loads(said)["diagnostics"][0]["code"] == "prepack.interrupted"
     assert not [left for left in tmp_path.iterdir() if left.name != "warm.pack"]
 

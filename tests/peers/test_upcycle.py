@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import find_binary, take_sigint
+from conftest import find_binary, take_signals
 from goldens import REPO
 from run_with_onnxruntime import Runner
 from safetensors_files import read_tensors
@@ -111,7 +111,7 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(sparse, tmp_path):
 
 def test_a_stopped_run_removes_what_it_wrote(sparse, tmp_path):
     words = command(sparse, "--out", tmp_path / "out", "--from-moe", "--multiply", 16, "--dtype", "f32")
-    running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=take_sigint)
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=take_signals)
     time.sleep(0.2)
     running.send_signal(signal.SIGINT)
     report = json.loads(running.communicate()[0])
