@@ -7,6 +7,7 @@
 
 #include "backends/files/digest.h"
 #include "backends/weights/calibration/load_variation.h"
+#include "ir/base/json.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -68,7 +69,11 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
       const Stored stored{l, i, offset};
       stats.by_name_[{l, input.name}] = stored;
       for (const CalibratedMatrix& matrix : input.matrices)
-        stats.by_matrix_[{layer.layer, matrix.expert, matrix.role}] = stored;
+        if (!stats.by_matrix_.try_emplace({layer.layer, matrix.expert, matrix.role}, stored).second)
+          return fail("calibrate.malformed",
+                      fmt::format("layer {} has inputs of {} twice", layer.layer,
+                                  printable(matrix.role, 60)),
+                      "run moec calibrate into a new folder", {.file = folder});
       if (input.tokens > 0) offset += triangle_bytes(input);
     }
   }

@@ -341,6 +341,18 @@ TEST(Calibrate, DamagedStatisticsAreFound) {
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.malformed");
 }
 
+TEST(Calibrate, AMatrixHasItsInputsOnce) {
+  const std::string out = fresh_folder("stats");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
+  auto index = read_calibration_index(out);
+  ASSERT_TRUE(index);
+  index->layers.push_back(index->layers.front());
+  std::ofstream(out + "/calibration.json") << index_text(*index);
+  const auto stats = CalibrationStats::open(out);
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().front().code, "calibrate.malformed");
+}
+
 // The digest is right, but the numbers are none that inputs give.
 TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
   const std::string out = fresh_folder("stats");
