@@ -8,7 +8,7 @@ set -eu
 build="
   ca-certificates g++ cmake ninja-build pkg-config
   libfmt-dev libexpected-dev nlohmann-json3-dev libxxhash-dev libssl-dev libeigen3-dev libcli11-dev
-  libcpp-httplib-dev libonnx-dev libprotobuf-dev protobuf-compiler
+  libcpp-httplib-dev libpcre2-dev libutf8proc-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libflatbuffers-dev flatbuffers-compiler
 "
 test="

@@ -1,0 +1,92 @@
+#include "backends/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "backends/tokenizer/unicode.h"
+
+namespace moec {
+namespace {
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
+
+// Where the character before `at` begins.
+size_t previous(std::string_view text, size_t at) {
+  do --at;
+  while (at > 0 && is_continuation(text[at]));
+  return at;
+}
+
+bool ends_with_word(std::string_view text) {
+  if (text.empty()) return false;
+  size_t at = previous(text, text.size());
+  return is_word(next_code_point(text, at));
+}
+
+bool begins_with_word(std::string_view text) {
+  size_t at = 0;
+  return !text.empty() && is_word(next_code_point(text, at));
+}
+
+// Where the white space at the end of text[from, end) begins.
+size_t space_before(std::string_view text, size_t from, size_t end) {
+  while (end > from) {
+    const size_t begin = previous(text, end);
+    size_t at = begin;
+    if (!is_white_space(next_code_point(text, at))) break;
+    end = begin;
+  }
+  return end;
+}
+
+size_t space_behind(std::string_view text, size_t at) {
+  for (size_t next = at; next < text.size(); at = next)
+    if (!is_white_space(next_code_point(text, next))) break;
+  return at;
+}
+
+}  // namespace
+
+void AddedTokenSearch::add(std::string content, AddedToken token) {
+  auto& lengths = lengths_[static_cast<unsigned char>(content.front())];
+  lengths.push_back(content.size());
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  tokens_.insert_or_assign(std::move(content), std::move(token));
+}
+
+const AddedToken* AddedTokenSearch::longest_at(std::string_view text, size_t at,
+                                               size_t& length) const {
+  for (const size_t bytes : lengths_[static_cast<unsigned char>(text[at])]) {
+    if (bytes > text.size() - at) continue;
+    const auto found = tokens_.find(text.substr(at, bytes));
+    if (found == tokens_.end()) continue;
+    length = bytes;
+    return &found->second;
+  }
+  return nullptr;
+}
+
+Status AddedTokenSearch::split(std::string_view text, const Part& part) const {
+  size_t done = 0;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 0;
+    const AddedToken* token = longest_at(text, at, length);
+    if (!token) {
+      ++at;
+      continue;
+    }
+    const size_t begin = at, end = at + length;
+    at = end;
+    if (token->single_word &&
+        (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end))))
+      continue;
+    const size_t from = token->lstrip ? space_before(text, done, begin) : begin;
+    const size_t to = token->rstrip ? space_behind(text, end) : end;
+    if (done < from) MOEC_TRY(part(text.substr(done, from - done), nullptr));
+    MOEC_TRY(part(text.substr(from, to - from), token));
+    done = to;
+  }
+  return done < text.size() ? part(text.substr(done), nullptr) : Status();
+}
+
+}  // namespace moec

@@ -1,0 +1,346 @@
+// Byte-pair encoding: the characters of a word are joined pair by pair, each time the pair that was
+// learnt first, until no pair of neighbours is known.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <queue>
+#include <string>
+#include <unordered_map>
+
+#include "backends/tokenizer/token_model.h"
+#include "backends/tokenizer/unicode.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kMostCached = 1 << 17;  // words
+constexpr size_t kLongestCached = 64;    // bytes
+
+struct Merge {
+  int64_t rank = 0, token = 0;
+};
+
+// The pairs that are joined, by both ids: open addressing, because each character of a new word
+// looks here a few times.
+class MergeTable {
+ public:
+  explicit MergeTable(size_t merges) {
+    int bits = 4;
+    while ((size_t{1} << static_cast<unsigned>(bits)) < 2 * merges) ++bits;
+    shift_ = static_cast<unsigned>(64 - bits);
+    keys_.assign(size_t{1} << static_cast<unsigned>(bits), kNone);
+    merges_.resize(keys_.size());
+  }
+
+  // A pair that is there twice has its last rank, as in tokenizers.
+  void set(int64_t left, int64_t right, Merge merge) {
+    const size_t slot = slot_of(key(left, right));
+    keys_[slot] = key(left, right);
+    merges_[slot] = merge;
+  }
+  const Merge* find(int64_t left, int64_t right) const {
+    const size_t slot = slot_of(key(left, right));
+    return keys_[slot] == kNone ? nullptr : &merges_[slot];
+  }
+
+ private:
+  static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+
+  static uint64_t key(int64_t left, int64_t right) {
+    return (static_cast<uint64_t>(left) << 32U) | static_cast<uint64_t>(right);
+  }
+  // Fibonacci hashing: the product's high bits depend on all bits of the key.
+  size_t slot_of(uint64_t key) const {
+    size_t slot = (key * 0x9e3779b97f4a7c15U) >> shift_;
+    while (keys_[slot] != kNone && keys_[slot] != key) slot = (slot + 1) & (keys_.size() - 1);
+    return slot;
+  }
+
+  unsigned shift_ = 0;
+  std::vector<uint64_t> keys_;
+  std::vector<Merge> merges_;
+};
+
+// The last character of a text, and the first one.
+std::string_view last_character(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U) --at;
+  return text.substr(at);
+}
+std::string_view first_character(std::string_view text) {
+  return text.substr(0, utf8_length(text.front()));
+}
+
+struct Merges {
+  MergeTable pairs;
+  // The tokens of two characters that some merge brings together: the last one of its left half and
+  // the first one of its right half. Between others, a word falls into parts.
+  MergeTable meetings;
+};
+
+struct BpeOptions {
+  std::string unknown;         // the token of characters without one; empty: they are dropped
+  std::string prefix, suffix;  // of characters that continue a word, and that end it
+  bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
+};
+
+// A word while it is joined. Symbols keep their places; a joined one leaves a gap.
+class Word {
+ public:
+  void clear() { symbols_.clear(); }
+  void add(int64_t token) {
+    const int last = static_cast<int>(symbols_.size()) - 1;
+    if (last >= 0) symbols_.back().next = last + 1;
+    symbols_.push_back({token, last, -1});
+  }
+
+  void join(const MergeTable& merges) {
+    for (size_t i = 0; i + 1 < symbols_.size(); ++i) look_at(static_cast<int>(i), merges);
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      Symbol& left = at(best.place);
+      if (left.token != best.left || left.next < 0 || at(left.next).token != best.right) continue;
+      Symbol& right = at(left.next);
+      left.token = best.token;
+      left.next = right.next;
+      right.token = kGone;
+      if (left.next >= 0) at(left.next).previous = best.place;
+      if (left.previous >= 0) look_at(left.previous, merges);
+      look_at(best.place, merges);
+    }
+  }
+
+  void append_to(std::vector<int64_t>& tokens) const {
+    for (const Symbol& symbol : symbols_)
+      if (symbol.token != kGone) tokens.push_back(symbol.token);
+  }
+
+ private:
+  static constexpr int64_t kGone = -1;
+
+  struct Symbol {
+    int64_t token = 0;
+    int previous = -1, next = -1;
+  };
+  struct Candidate {
+    int64_t rank = 0;
+    int place = 0;
+    int64_t left = 0, right = 0, token = 0;
+    // The first rank, and of one pair at two places the left one, is the greatest.
+    bool operator<(const Candidate& other) const {
+      return rank != other.rank ? rank > other.rank : place > other.place;
+    }
+  };
+
+  Symbol& at(int place) { return symbols_[static_cast<size_t>(place)]; }
+  void look_at(int place, const MergeTable& merges) {
+    const Symbol& left = at(place);
+    if (left.next < 0) return;
+    const int64_t right = at(left.next).token;
+    if (const Merge* merge = merges.find(left.token, right))
+      queue_.push({merge->rank, place, left.token, right, merge->token});
+  }
+
+  std::vector<Symbol> symbols_;
+  std::priority_queue<Candidate> queue_;
+};
+
+struct HashText {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+class Bpe : public TokenModel {
+ public:
+  Bpe(Vocabulary vocabulary, Merges merges, BpeOptions options)
+      : TokenModel(std::move(vocabulary)),
+        merges_(std::move(merges)),
+        options_(std::move(options)),
+        unknown_(this->vocabulary().find(options_.unknown)) {
+    for (unsigned byte = 0; byte < 256; ++byte)
+      fallback_[byte] = this->vocabulary().find(fallback_token(static_cast<uint8_t>(byte)));
+    for (unsigned code = 0; code < 128; ++code)
+      ascii_[code] = this->vocabulary().find(std::string(1, static_cast<char>(code)));
+  }
+
+  Status encode(std::string_view word, std::vector<int64_t>& tokens) override {
+    if (options_.ignore_merges)
+      if (const auto id = vocabulary().find(word)) {
+        tokens.push_back(*id);
+        return {};
+      }
+    if (append_cached(word, tokens)) return {};
+    const size_t before = tokens.size();
+    read_characters(word);
+    size_t begin = 0;
+    for (size_t i = 1; i <= characters_.size(); ++i) {
+      if (i < characters_.size() && can_meet(characters_[i - 1].token, characters_[i].token))
+        continue;
+      MOEC_TRY(encode_part(word, begin, i, tokens));
+      begin = i;
+    }
+    keep(word, tokens, before);
+    return {};
+  }
+
+ private:
+  struct Character {
+    size_t offset = 0, length = 0;
+    std::optional<int64_t> token;
+  };
+
+  void read_characters(std::string_view word) {
+    characters_.clear();
+    for (size_t at = 0; at < word.size();) {
+      const size_t length = utf8_length(word[at]);
+      characters_.push_back({at, length, find_character(word, at, length)});
+      at += length;
+    }
+  }
+
+  // What stands for an unknown character may be joined to anything.
+  bool can_meet(std::optional<int64_t> left, std::optional<int64_t> right) const {
+    return !left || !right || has_affixes() || merges_.meetings.find(*left, *right);
+  }
+  bool has_affixes() const { return !options_.prefix.empty() || !options_.suffix.empty(); }
+
+  bool append_cached(std::string_view text, std::vector<int64_t>& tokens) const {
+    if (text.size() > kLongestCached) return false;
+    const auto known = cache_.find(text);
+    if (known == cache_.end()) return false;
+    tokens.insert(tokens.end(), known->second.begin(), known->second.end());
+    return true;
+  }
+
+  // Keeps the tokens from place `before` on as those of the text.
+  void keep(std::string_view text, const std::vector<int64_t>& tokens, size_t before) {
+    if (text.size() > kLongestCached) return;
+    if (cache_.size() >= kMostCached) cache_.clear();
+    cache_.emplace(text, std::vector<int64_t>(tokens.begin() + static_cast<std::ptrdiff_t>(before),
+                                              tokens.end()));
+  }
+
+  // The characters from `first` up to `last` of the word.
+  Status encode_part(std::string_view word, size_t first, size_t last,
+                     std::vector<int64_t>& tokens) {
+    const size_t begin = characters_[first].offset;
+    const size_t end = characters_[last - 1].offset + characters_[last - 1].length;
+    const std::string_view part = word.substr(begin, end - begin);
+    const bool is_whole = part.size() == word.size();
+    if (!is_whole && append_cached(part, tokens)) return {};
+    const size_t before = tokens.size();
+    MOEC_TRY(join(word, first, last));
+    word_.append_to(tokens);
+    if (!is_whole) keep(part, tokens, before);
+    return {};
+  }
+
+  Status join(std::string_view word, size_t first, size_t last) {
+    word_.clear();
+    std::optional<int64_t> unknown;  // seen and not added yet
+    for (size_t i = first; i < last; ++i) {
+      const auto& [offset, length, id] = characters_[i];
+      const std::string_view character = word.substr(offset, length);
+      if (!id && options_.byte_fallback && add_bytes(character)) continue;
+      if (!id && !unknown_ && !options_.unknown.empty()) return fail_unknown(character);
+      if (unknown && (id || !options_.fuse_unknown)) word_.add(*unknown);
+      if (id) word_.add(*id);
+      unknown = id ? std::nullopt : unknown_;
+    }
+    if (unknown) word_.add(*unknown);
+    word_.join(merges_.pairs);
+    return {};
+  }
+
+  std::optional<int64_t> find_character(std::string_view part, size_t at, size_t length) const {
+    const bool continues = at > 0 && !options_.prefix.empty();
+    const bool ends = at + length == part.size() && !options_.suffix.empty();
+    if (length == 1 && !has_affixes()) return ascii_[static_cast<unsigned char>(part[at])];
+    if (!continues && !ends) return vocabulary().find(part.substr(at, length));
+    return vocabulary().find(fmt::format("{}{}{}", continues ? options_.prefix : "",
+                                         part.substr(at, length), ends ? options_.suffix : ""));
+  }
+
+  // Whether each byte has a token.
+  bool add_bytes(std::string_view character) {
+    for (const char c : character)
+      if (!fallback_[static_cast<uint8_t>(c)]) return false;
+    for (const char c : character) word_.add(*fallback_[static_cast<uint8_t>(c)]);
+    return true;
+  }
+
+  Merges merges_;
+  BpeOptions options_;
+  std::optional<int64_t> unknown_;
+  std::array<std::optional<int64_t>, 256> fallback_;  // tokens of bytes
+  std::array<std::optional<int64_t>, 128> ascii_;     // tokens of characters
+  std::unordered_map<std::string, std::vector<int64_t>, HashText, std::equal_to<>> cache_;
+  std::vector<Character> characters_;  // of the word that is encoded
+  Word word_;
+};
+
+// Both halves of a merge: ["a", "b"], or as files of before 2024 have it, "a b".
+std::optional<std::pair<std::string_view, std::string_view>> halves_of(const JsonValue& merge) {
+  if (const auto* pair = merge.array()) {
+    if (pair->size() != 2 || !(*pair)[0].string() || !(*pair)[1].string()) return std::nullopt;
+    return std::pair<std::string_view, std::string_view>(*(*pair)[0].string(),
+                                                         *(*pair)[1].string());
+  }
+  if (!merge.string()) return std::nullopt;
+  const std::string_view text = *merge.string();
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos)
+    return std::nullopt;
+  return std::pair(text.substr(0, space), text.substr(space + 1));
+}
+
+Result<Merges> read_merges(JsonFields& fields, const Vocabulary& vocabulary,
+                           const BpeOptions& options) {
+  MOEC_ASSIGN(const JsonValue* items, fields.value("merges"));
+  if (!items->array()) return fields.bad("merges", "must be a list");
+  const std::string& prefix = options.prefix;
+  const size_t count = items->array()->size();
+  Merges merges{MergeTable(count), MergeTable(count)};
+  int64_t rank = 0;
+  for (const JsonValue& item : *items->array()) {
+    const auto halves = halves_of(item);
+    if (!halves) return fields.bad("merges", fmt::format("has {}, no pair", to_string(item, 60)));
+    const auto& [left, right] = *halves;
+    if (left.empty() || right.empty()) return fields.bad("merges", "has an empty half");
+    const auto joined =
+        fmt::format("{}{}", left, right.starts_with(prefix) ? right.substr(prefix.size()) : right);
+    const auto a = vocabulary.find(left), b = vocabulary.find(right), c = vocabulary.find(joined);
+    if (!a || !b || !c)
+      return fields.bad("merges",
+                        fmt::format("has {}, which the vocabulary lacks", to_string(item, 60)));
+    merges.pairs.set(*a, *b, {rank++, *c});
+    const auto ending = vocabulary.find(last_character(left));
+    const auto beginning = vocabulary.find(first_character(right));
+    if (ending && beginning) merges.meetings.set(*ending, *beginning, {});
+  }
+  return merges;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TokenModel>> read_bpe(JsonFields& fields) {
+  MOEC_ASSIGN(Vocabulary vocabulary, read_vocabulary(fields));
+  BpeOptions options;
+  MOEC_ASSIGN(options.prefix, text_or(fields, "continuing_subword_prefix", ""));
+  MOEC_ASSIGN(options.suffix, text_or(fields, "end_of_word_suffix", ""));
+  MOEC_ASSIGN(options.fuse_unknown, flag(fields, "fuse_unk", false));
+  MOEC_ASSIGN(options.byte_fallback, flag(fields, "byte_fallback", false));
+  MOEC_ASSIGN(options.ignore_merges, flag(fields, "ignore_merges", false));
+  MOEC_ASSIGN(options.unknown, text_or(fields, "unk_token", ""));
+  if (is_given(fields, "dropout")) {
+    double dropout = 0;
+    MOEC_TRY(fields.number("dropout", dropout));
+    if (dropout != 0) return refuse_component(fields, "model", "BPE with dropout");
+  }
+  MOEC_ASSIGN(Merges merges, read_merges(fields, vocabulary, options));
+  MOEC_TRY(fields.finish());
+  return std::make_unique<Bpe>(std::move(vocabulary), std::move(merges), std::move(options));
+}
+
+}  // namespace moec

@@ -1,0 +1,62 @@
+#include "backends/tokenizer/model_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "backends/tokenizer/byte_tokens.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+
+struct ModelTokenizer::Opened {
+  Open open;
+  std::mutex opening;
+  std::optional<Result<Tokenizer>> tokenizer;
+};
+
+ModelTokenizer::ModelTokenizer(Open open, int64_t vocab) : vocab_(vocab) {
+  if (!open) return;
+  opened_ = std::make_shared<Opened>();
+  opened_->open = std::move(open);
+}
+
+ModelTokenizer ModelTokenizer::of_folder(const std::string& folder, int64_t vocab) {
+  const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
+  if (!file_exists(path)) return {Open(), vocab};
+  const auto open = [folder, path]() -> Result<Tokenizer> {
+    MOEC_ASSIGN(const bool bytes, tokens_are_bytes(folder));
+    return bytes ? Tokenizer::bytes() : Tokenizer::open(path);
+  };
+  return {open, vocab};
+}
+
+Result<const Tokenizer*> ModelTokenizer::get() const {
+  if (!opened_) return nullptr;
+  const std::lock_guard lock(opened_->opening);
+  auto& tokenizer = opened_->tokenizer;
+  if (!tokenizer) tokenizer.emplace(opened_->open());
+  if (!*tokenizer) return fail(tokenizer->error());
+  return &**tokenizer;
+}
+
+Result<std::vector<int64_t>> ModelTokenizer::encode(std::string_view text,
+                                                    SpecialTokens special) const {
+  MOEC_ASSIGN(const Tokenizer* tokenizer, get());
+  if (!tokenizer)
+    return fail("tokenizer.missing", "the model has no tokenizer",
+                "give token ids instead of text");
+  MOEC_ASSIGN(std::vector<int64_t> tokens, tokenizer->encode(text, special));
+  for (const int64_t token : tokens)
+    if (token >= vocab_)
+      return fail(
+          "tokenizer.vocabulary",
+          fmt::format("the tokenizer gives token {}, and the model has {} tokens", token, vocab_),
+          "put the model's own tokenizer.json there");
+  return tokens;
+}
+
+}  // namespace moec

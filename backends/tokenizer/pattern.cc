@@ -1,0 +1,133 @@
+#include "backends/tokenizer/pattern.h"
+
+#include <fmt/format.h>
+
+#include "backends/tokenizer/regex_syntax.h"
+#include "backends/tokenizer/unicode.h"
+#include "ir/base/json.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+namespace moec {
+namespace {
+
+// Ruby's ^ and $ stand beside every newline, and a dot is anything but one.
+constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+constexpr size_t kMostStack = 64u << 20;  // bytes that a match may take for what it goes back to
+
+}  // namespace
+
+struct FreePcre2 {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+  void operator()(pcre2_compile_context* context) const { pcre2_compile_context_free(context); }
+  void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
+};
+template <class T>
+using Owner = std::unique_ptr<T, FreePcre2>;
+
+namespace {
+
+std::string message_of(int error) {
+  std::string text(256, '\0');
+  const int length =
+      pcre2_get_error_message(error, reinterpret_cast<PCRE2_UCHAR*>(text.data()), text.size());
+  text.resize(length > 0 ? static_cast<size_t>(length) : 0);
+  return text;
+}
+
+Owner<pcre2_code> compile(std::string_view pattern, int& error) {
+  const Owner<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  PCRE2_SIZE offset = 0;
+  return Owner<pcre2_code>(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
+                                         pattern.size(), kOptions, &error, &offset, context.get()));
+}
+
+bool is_script(std::string_view name) {
+  int error = 0;
+  return compile(fmt::format("\\p{{sc:{}}}", name), error) != nullptr;
+}
+
+void add(std::vector<TextRange>& ranges, size_t begin, size_t end, bool matches) {
+  if (begin != end) ranges.push_back({begin, end, matches});
+}
+
+}  // namespace
+
+struct Pattern::Code {
+  std::string text;  // for messages, and to be found itself if there is no code
+  Owner<pcre2_code> code;
+  Owner<pcre2_match_data> data;
+  Owner<pcre2_match_context> context;
+  Owner<pcre2_jit_stack> stack;
+};
+
+Result<Pattern> Pattern::literal(std::string_view text) {
+  if (text.empty())
+    return fail("tokenizer.pattern", "a pattern is an empty text", "mend the tokenizer.json");
+  auto code = std::make_shared<Code>();
+  code->text = text;
+  return Pattern(std::move(code));
+}
+
+Result<Pattern> Pattern::regex(std::string_view pattern) {
+  MOEC_ASSIGN(const std::string translated, pcre2_pattern(pattern, is_script));
+  auto code = std::make_shared<Code>();
+  code->text = pattern;
+  int error = 0;
+  code->code = compile(translated, error);
+  if (!code->code)
+    return fail("tokenizer.pattern",
+                fmt::format("the pattern \"{}\" is not a regular expression: {}",
+                            printable(pattern), message_of(error)),
+                "mend the tokenizer.json");
+  pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE);  // else it is interpreted
+  code->data.reset(pcre2_match_data_create_from_pattern(code->code.get(), nullptr));
+  code->context.reset(pcre2_match_context_create(nullptr));
+  code->stack.reset(pcre2_jit_stack_create(32u << 10, kMostStack, nullptr));
+  pcre2_jit_stack_assign(code->context.get(), nullptr, code->stack.get());
+  return Pattern(std::move(code));
+}
+
+static void find_text(const std::string& wanted, std::string_view text,
+                      std::vector<TextRange>& ranges) {
+  size_t last = 0;
+  for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, last)) {
+    add(ranges, last, at, false);
+    last = at + wanted.size();
+    add(ranges, at, last, true);
+  }
+  add(ranges, last, text.size(), false);
+}
+
+Status Pattern::find(std::string_view text, std::vector<TextRange>& ranges) const {
+  if (!code_->code) {
+    find_text(code_->text, text, ranges);
+    return {};
+  }
+  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(code_->data.get());
+  size_t last = 0, from = 0;
+  while (from < text.size()) {
+    const int result =
+        pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                    PCRE2_NO_UTF_CHECK, code_->data.get(), code_->context.get());
+    if (result == PCRE2_ERROR_NOMATCH) break;
+    if (result < 0)
+      return fail("tokenizer.pattern_limit",
+                  fmt::format("the pattern \"{}\" takes too much in {} bytes of text: {}",
+                              printable(code_->text), text.size(), message_of(result)),
+                  "give a shorter text, or one with line breaks");
+    add(ranges, last, found[0], false);
+    add(ranges, found[0], found[1], true);
+    last = found[1];
+    // A match of nothing ends a part, and the search goes on behind the next character.
+    from = last > found[0] || last == text.size() ? last : last + utf8_length(text[last]);
+  }
+  add(ranges, last, text.size(), false);
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,19 @@
+// Post-processors of tokenizer.json: the tokens that are put around a text.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/tokenizer/component.h"
+
+namespace moec {
+
+struct SurroundingTokens {
+  std::vector<int64_t> before, behind;
+};
+
+// Reads BertProcessing, ByteLevel, RobertaProcessing, Sequence and, for a single text,
+// TemplateProcessing. Errors: tokenizer.component, tokenizer.malformed.
+Result<SurroundingTokens> read_post_processor(const JsonReport& report, const JsonValue& value);
+
+}  // namespace moec

@@ -1,0 +1,50 @@
+#include "backends/tokenizer/token_model.h"
+
+#include <charconv>
+#include <string>
+
+namespace moec {
+
+Result<std::unique_ptr<TokenModel>> read_token_model(const JsonReport& report,
+                                                     const JsonValue& value) {
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value, "model"));
+  // Files of before 2021 have no type, and are BPE.
+  MOEC_ASSIGN(const std::string type, text_or(fields, "type", "BPE"));
+  if (type == "BPE") return read_bpe(fields);
+  if (type == "Unigram") return read_unigram(fields);
+  if (type == "WordPiece") return read_word_piece(fields);
+  if (type == "WordLevel") return read_word_level(fields);
+  return refuse_component(fields, "model", type);
+}
+
+Result<Vocabulary> read_vocabulary(JsonFields& fields) {
+  MOEC_ASSIGN(const JsonValue* tokens, fields.value("vocab"));
+  if (!tokens->object()) return fields.bad("vocab", "must be an object of ids by token");
+  Vocabulary vocabulary;
+  for (const auto& [token, id] : *tokens->object()) {
+    if (!id.integer())
+      return fields.bad("vocab", fmt::format("has no integer for \"{}\"", printable(token, 60)));
+    MOEC_TRY(vocabulary.add(token, *id.integer()));
+  }
+  return vocabulary;
+}
+
+tl::unexpected<Diagnostics> fail_unknown(std::string_view characters) {
+  return fail("tokenizer.unknown",
+              fmt::format("the tokenizer has no token for \"{}\", and none for unknown characters",
+                          printable(characters, 60)),
+              "leave these characters out");
+}
+
+std::string fallback_token(uint8_t byte) { return fmt::format("<0x{:02X}>", byte); }
+
+std::optional<uint8_t> fallback_byte(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
+  unsigned byte = 0;
+  const char* end = token.data() + 5;
+  const auto [last, error] = std::from_chars(token.data() + 3, end, byte, 16);
+  if (error != std::errc() || last != end) return std::nullopt;
+  return static_cast<uint8_t>(byte);
+}
+
+}  // namespace moec

@@ -1,0 +1,265 @@
+#include "backends/tokenizer/tokenizer.h"
+
+#include <filesystem>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "backends/tokenizer/added_tokens.h"
+#include "backends/tokenizer/byte_alphabet.h"
+#include "backends/tokenizer/decoders.h"
+#include "backends/tokenizer/normalizers.h"
+#include "backends/tokenizer/pre_tokenizers.h"
+#include "backends/tokenizer/special_tokens.h"
+#include "backends/tokenizer/token_model.h"
+#include "backends/tokenizer/unicode.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+
+struct Tokenizer::Parts {
+  std::unique_ptr<TokenModel> model;  // null: the tokens are the bytes of a text
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  SurroundingTokens surrounding;
+  Decoder decoder;
+  AddedTokenSearch in_text, in_normalized;
+  // By id: what a decoder gets, nothing for a special token.
+  std::unordered_map<int64_t, std::optional<std::string>> added;
+  std::unordered_map<std::string, int64_t> added_ids;
+  int64_t size = 0;
+  std::mutex encoding;  // patterns and models keep what they work with
+
+  Status add(AddedToken token);
+  Status encode(std::string_view text, std::vector<int64_t>& tokens) const;
+  Status encode_plain(std::string_view text, bool begins, std::vector<int64_t>& tokens) const;
+  Status encode_words(std::string_view text, bool begins, std::vector<int64_t>& tokens) const;
+};
+
+namespace {
+
+JsonReport report_on(std::string_view json, const std::string& path) {
+  return {json, path, JsonCodes::all_as("tokenizer.malformed", "mend the tokenizer.json")};
+}
+
+Result<AddedToken> read_added(JsonFields& fields) {
+  AddedToken token;
+  MOEC_TRY(fields.whole("id", token.id));
+  MOEC_TRY(fields.text("content", token.content));
+  MOEC_ASSIGN(token.single_word, flag(fields, "single_word", false));
+  MOEC_ASSIGN(token.lstrip, flag(fields, "lstrip", false));
+  MOEC_ASSIGN(token.rstrip, flag(fields, "rstrip", false));
+  MOEC_ASSIGN(token.special, flag(fields, "special", false));
+  MOEC_ASSIGN(token.normalized, flag(fields, "normalized", !token.special));
+  MOEC_TRY(fields.finish());
+  return token;
+}
+
+}  // namespace
+
+// A token of the model has the model's id. tokenizers gives others the ids behind the greatest one,
+// whatever the file says, so a file that says otherwise is refused.
+Status Tokenizer::Parts::add(AddedToken token) {
+  if (token.content.empty()) return {};
+  const auto known = model->vocabulary().find(token.content);
+  const auto again = added_ids.find(token.content);
+  const int64_t id = known ? *known : again != added_ids.end() ? again->second : size;
+  if (id != token.id)
+    return fail("tokenizer.malformed",
+                fmt::format("the added token \"{}\" has the id {}, and tokenizers would give it {}",
+                            printable(token.content, 60), token.id, id),
+                "mend the tokenizer.json");
+  std::string content = token.content;
+  if (token.normalized && normalizer) MOEC_TRY(normalizer(content));
+  size = std::max(size, id + 1);
+  added_ids.insert_or_assign(token.content, id);
+  added.insert_or_assign(id, token.special ? std::nullopt : std::optional(content));
+  if (!content.empty()) (token.normalized ? in_normalized : in_text).add(content, std::move(token));
+  return {};
+}
+
+Status Tokenizer::Parts::encode(std::string_view text, std::vector<int64_t>& tokens) const {
+  const char* begin = text.data();
+  return in_text.split(text, [&](std::string_view part, const AddedToken* token) -> Status {
+    if (!token) return encode_plain(part, part.data() == begin, tokens);
+    tokens.push_back(token->id);
+    return {};
+  });
+}
+
+// A text without tokens that are found before it is normalized.
+Status Tokenizer::Parts::encode_plain(std::string_view text, bool begins,
+                                      std::vector<int64_t>& tokens) const {
+  std::string normalized(text);
+  if (normalizer) MOEC_TRY(normalizer(normalized));
+  if (in_normalized.empty()) return encode_words(normalized, begins, tokens);
+  const char* first = normalized.data();
+  return in_normalized.split(normalized,
+                             [&](std::string_view part, const AddedToken* token) -> Status {
+                               if (!token)
+                                 return encode_words(part, begins && part.data() == first, tokens);
+                               tokens.push_back(token->id);
+                               return {};
+                             });
+}
+
+Status Tokenizer::Parts::encode_words(std::string_view text, bool begins,
+                                      std::vector<int64_t>& tokens) const {
+  Pieces pieces(std::string(text), begins);
+  if (pre_tokenizer) MOEC_TRY(pre_tokenizer(pieces));
+  for (size_t i = 0; i < pieces.size(); ++i) MOEC_TRY(model->encode(pieces[i], tokens));
+  return {};
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& path) {
+  const JsonReport report = report_on(json, path);
+  auto parts = std::make_unique<Parts>();
+  std::vector<AddedToken> added;
+  JsonValue absent;
+  MOEC_ASSIGN(parts->decoder, read_decoder(report, absent));
+  const auto read = [&](const std::string& key, const JsonValue& value) -> Status {
+    if (key == "normalizer") {
+      MOEC_ASSIGN(parts->normalizer, read_normalizer(report, value));
+    } else if (key == "pre_tokenizer") {
+      MOEC_ASSIGN(parts->pre_tokenizer, read_pre_tokenizer(report, value));
+    } else if (key == "post_processor") {
+      MOEC_ASSIGN(parts->surrounding, read_post_processor(report, value));
+    } else if (key == "decoder") {
+      MOEC_ASSIGN(parts->decoder, read_decoder(report, value));
+    } else if (key == "model") {
+      MOEC_ASSIGN(parts->model, read_token_model(report, value));
+    } else if (key == "added_tokens" && value.array()) {
+      for (const JsonValue& item : *value.array()) {
+        MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, item, "added_tokens"));
+        MOEC_ASSIGN(AddedToken token, read_added(fields));
+        added.push_back(std::move(token));
+      }
+    }
+    return {};
+  };
+  MOEC_TRY(report.parse_members(kTokenizerLimits, read));
+  if (!parts->model)
+    return fail("tokenizer.malformed", "the file has no \"model\"", "mend the tokenizer.json",
+                {.file = path});
+  parts->size = std::ssize(parts->model->vocabulary().ids());
+  for (AddedToken& token : added) MOEC_TRY(parts->add(std::move(token)));
+  parts->size = std::max(parts->size, parts->model->vocabulary().size());
+  return Tokenizer(std::move(parts));
+}
+
+Result<Tokenizer> Tokenizer::open(const std::string& path) {
+  if (!file_exists(path))
+    return fail("tokenizer.missing", "the file is missing",
+                "give token ids, --prompt-tokens, or put the model's tokenizer.json there",
+                {.file = path});
+  MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
+  if (file.size() > kMaxTokenizerBytes)
+    return fail("tokenizer.too_long",
+                fmt::format("the file is longer than {} bytes", kMaxTokenizerBytes),
+                "give token ids, --prompt-tokens", {.file = path});
+  MOEC_ASSIGN(const std::string json, file.read(0, file.size()));
+  return parse(json, path);
+}
+
+Tokenizer Tokenizer::bytes() {
+  auto parts = std::make_unique<Parts>();
+  parts->size = 256;
+  return Tokenizer(std::move(parts));
+}
+
+Result<std::vector<int64_t>> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+  std::vector<int64_t> tokens;
+  if (!parts_->model) {
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+    return tokens;
+  }
+  if (const auto at = first_invalid_utf8(text))
+    return fail("tokenizer.utf8", fmt::format("byte {} of the text is not valid UTF-8", *at),
+                "give a text in UTF-8");
+  const std::lock_guard lock(parts_->encoding);
+  const bool adds = special == SpecialTokens::add;
+  if (adds) tokens = parts_->surrounding.before;
+  MOEC_TRY(parts_->encode(text, tokens));
+  const std::vector<int64_t>& behind = parts_->surrounding.behind;
+  if (adds) tokens.insert(tokens.end(), behind.begin(), behind.end());
+  return tokens;
+}
+
+Result<std::string> Tokenizer::decode(std::span<const int64_t> tokens) const {
+  std::string text;
+  if (!parts_->model) {
+    for (const int64_t token : tokens)
+      if (token >= 0 && token < 256) text += static_cast<char>(token);
+    return replace_invalid_utf8(text);
+  }
+  std::vector<std::string> texts;
+  for (const int64_t token : tokens) {
+    const auto added = parts_->added.find(token);
+    if (added != parts_->added.end()) {
+      if (added->second) texts.push_back(*added->second);
+    } else if (const std::string* plain = parts_->model->vocabulary().token(token)) {
+      texts.push_back(*plain);
+    }
+  }
+  MOEC_TRY(parts_->decoder(texts));
+  for (const std::string& part : texts) text += part;
+  return text;
+}
+
+std::optional<std::vector<int64_t>> Tokenizer::byte_counts(std::span<const int64_t> tokens,
+                                                           std::string_view text) const {
+  std::vector<int64_t> counts;
+  for (const int64_t token : tokens) {
+    std::optional<std::string> bytes;
+    if (!parts_->model)
+      bytes = std::string(1, static_cast<char>(token));
+    else if (const std::string* word = parts_->model->vocabulary().token(token))
+      bytes = parts_->added.contains(token) ? *word : bytes_of_characters(*word);
+    if (!bytes || !text.starts_with(*bytes)) return std::nullopt;
+    text.remove_prefix(bytes->size());
+    counts.push_back(std::ssize(*bytes));
+  }
+  if (!text.empty()) return std::nullopt;
+  return counts;
+}
+
+std::optional<int64_t> Tokenizer::find(std::string_view token) const {
+  const auto added = parts_->added_ids.find(std::string(token));
+  if (added != parts_->added_ids.end()) return added->second;
+  if (!parts_->model) return std::nullopt;
+  return parts_->model->vocabulary().find(token);
+}
+
+int64_t Tokenizer::size() const { return parts_->size; }
+
+static constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+Result<std::string> TextDecoder::add(int64_t token) {
+  if (!tokenizer_) return fmt::format("{} ", token);
+  tokens_.push_back(token);
+  const std::span<const int64_t> all(tokens_);
+  MOEC_ASSIGN(const std::string known, tokenizer_->decode(all.first(given_)));
+  MOEC_ASSIGN(const std::string text, tokenizer_->decode(all));
+  if (text.size() <= known.size() || text.ends_with(kReplacement)) return std::string();
+  std::string more = text.substr(known.size());
+  // What the next token adds depends on those of this step, and not on those before it.
+  tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(given_));
+  given_ = tokens_.size();
+  return more;
+}
+
+Result<std::string> TextDecoder::finish() {
+  if (!tokenizer_) return std::string();
+  const std::span<const int64_t> all(tokens_);
+  MOEC_ASSIGN(const std::string known, tokenizer_->decode(all.first(given_)));
+  MOEC_ASSIGN(const std::string text, tokenizer_->decode(all));
+  given_ = tokens_.size();
+  return text.size() > known.size() ? text.substr(known.size()) : std::string();
+}
+
+}  // namespace moec
