@@ -67,37 +67,56 @@ Result<manifest::FileRef> carry_file(const fs::path& source, const std::string& 
   return manifest::describe_file(name, to);
 }
 
-}  // namespace
-
-bool has_tokenizer(const std::string& folder) {
-  constexpr std::array kEncoders = {"tokenizer.json",  "vocab.json",   "vocab.txt",
-                                    "tokenizer.model", "spiece.model", "tiktoken.model"};
-  return std::any_of(kEncoders.begin(), kEncoders.end(), [&](const char* name) {
-    return file_exists((fs::path(folder) / name).string());
-  });
+Result<manifest::FileRef> write_made(const MadeFile& made, const std::string& out, bool sha256) {
+  MOEC_ASSIGN(const std::string text, made.text());
+  MOEC_ASSIGN(OutputFile to, OutputFile::create({out, made.name}, text.size(), sha256));
+  MOEC_TRY(to.write(std::as_bytes(std::span(text))));
+  MOEC_TRY(to.sync());
+  MOEC_TRY(to.publish());
+  return manifest::describe_file(made.name, to);
 }
 
-std::vector<std::string> carried_names(const std::string& source) {
+}  // namespace
+
+bool has_tokenizer(const CarriedSource& source) {
+  constexpr std::array kEncoders = {"tokenizer.json",  "vocab.json",   "vocab.txt",
+                                    "tokenizer.model", "spiece.model", "tiktoken.model"};
+  return !source.made.empty() ||
+         std::any_of(kEncoders.begin(), kEncoders.end(), [&](const char* name) {
+           return file_exists((fs::path(source.folder) / name).string());
+         });
+}
+
+std::vector<std::string> carried_names(const CarriedSource& source) {
   std::vector<std::string> names;
+  for (const MadeFile& file : source.made) names.push_back(file.name);
+  if (!names.empty()) return names;
   for (const char* name : kCarriedFiles) {
     std::error_code error;
     // symlink_status(), so that a dangling link of an incomplete download is an error and not
     // passed over as a missing file.
-    if (fs::exists(fs::symlink_status(fs::path(source) / name, error))) names.emplace_back(name);
+    if (fs::exists(fs::symlink_status(fs::path(source.folder) / name, error)))
+      names.emplace_back(name);
   }
   return names;
 }
 
-Status check_carried_files(const std::string& source) {
-  for (const std::string& name : carried_names(source)) MOEC_TRY(open_carried(source, name));
+Status check_carried_files(const CarriedSource& source) {
+  for (const MadeFile& file : source.made) MOEC_TRY(file.text().map([](const std::string&) {}));
+  if (!source.made.empty()) return {};
+  for (const std::string& name : carried_names(source)) MOEC_TRY(open_carried(source.folder, name));
   return {};
 }
 
-Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
+Result<std::vector<manifest::FileRef>> carry_files(const CarriedSource& source,
                                                    const std::string& out, bool sha256) {
   std::vector<manifest::FileRef> carried;
+  for (const MadeFile& file : source.made) {
+    MOEC_ASSIGN(carried.emplace_back(), write_made(file, out, sha256));
+  }
+  if (!carried.empty()) return carried;
   for (const std::string& name : carried_names(source)) {
-    MOEC_ASSIGN(carried.emplace_back(), carry_file(source, out, name, sha256));
+    MOEC_ASSIGN(carried.emplace_back(), carry_file(source.folder, out, name, sha256));
   }
   return carried;
 }

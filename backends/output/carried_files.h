@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,21 +27,34 @@ inline constexpr std::array kCarriedFiles = {"tokenizer.json",
                                              "chat_template.json",
                                              "generation_config.json"};
 
-// Whether one of the carried files in the folder is enough to encode text.
-bool has_tokenizer(const std::string& folder);
+// A file that no folder has, such as one that stands for the keys of a GGUF file.
+struct MadeFile {
+  std::string name;
+  std::function<Result<std::string>()> text;
+};
 
-// Those of the files that the folder has, in the order above; dangling links are among them.
-std::vector<std::string> carried_names(const std::string& source);
+// Where the files come from.
+struct CarriedSource {
+  std::string folder;          // the checkpoint's
+  std::vector<MadeFile> made;  // if there are any, they take the place of the folder's
+};
 
-// Whether each of them can be copied, as carry_files() would.
-Status check_carried_files(const std::string& source);
+// Whether one of the files is enough to encode text.
+bool has_tokenizer(const CarriedSource& source);
 
-// Copies them from the folder `source` to the folder `out`, byte for byte. A file may be a link
+// The names of those that there are, in the order above; dangling links are among them.
+std::vector<std::string> carried_names(const CarriedSource& source);
+
+// Whether each of them can be copied or made, as carry_files() would.
+Status check_carried_files(const CarriedSource& source);
+
+// Copies them to the folder `out`, byte for byte. A file may be a link
 // inside the folder, or into the store of blobs that the folder of a downloaded model links into:
 // a folder `blobs` beside it, or beside the folder `snapshots` that holds it. Errors:
 // export.carried_link for a link to anywhere else, whose contents may be private; those of
-// RegularFile for a source (a dangling link included), those of OutputFile for a copy.
-Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
+// RegularFile for a source (a dangling link included), those of MadeFile::text, those of OutputFile
+// for a copy.
+Result<std::vector<manifest::FileRef>> carry_files(const CarriedSource& source,
                                                    const std::string& out, bool sha256);
 
 }  // namespace moec

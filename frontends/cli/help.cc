@@ -35,6 +35,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
      "--list --target --tokens --context --weights --max-shard-mb --routing "
      "--resident-budget --json"},
     {"analyze", "Look", "--out --prompts --text --tokens --window --table --baseline --json"},
+    {"tokenize", "Look", "--prompt --prompt-file --prompt-tokens --prompts --json"},
     {"export", "Compile",
      "--out --target --tokens --context --weights --routing --experts-per-shard --memory "
      "--force"},

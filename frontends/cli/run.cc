@@ -69,11 +69,29 @@ Status check_flags(const RunFlags& flags, bool tags) {
   return {};
 }
 
-// Prints a token as soon as it is known.
-void show(const Session& session, int64_t token, TextPrinter& printer) {
-  printer.write(token_text(session.manifest(), token));
-  std::fflush(stdout);
-}
+// Prints tokens as soon as their text is known.
+class TokenPrinter {
+ public:
+  explicit TokenPrinter(const Tokenizer* tokenizer) : decoder_(tokenizer) {}
+
+  Status add(int64_t token) {
+    MOEC_ASSIGN(const std::string text, decoder_.add(token));
+    printer_.write(text);
+    std::fflush(stdout);
+    return {};
+  }
+  Status finish() {
+    MOEC_ASSIGN(const std::string text, decoder_.finish());
+    printer_.write(text);
+    printer_.finish();
+    print_out("\n");
+    return {};
+  }
+
+ private:
+  TextDecoder decoder_;
+  TextPrinter printer_;
+};
 
 void print_times(const Prompt& prompt, const GeneratedText& text, const Session& session) {
   say("[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n", prompt.tokens.size(),
@@ -87,18 +105,21 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
 }
 
 Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
-                 const Diagnostics& notes) {
-  TextPrinter printer;
+                 const ModelTokenizer& model_tokenizer, const Diagnostics& notes) {
+  MOEC_ASSIGN(const Tokenizer* tokenizer, model_tokenizer.get());
+  TokenPrinter printer(tokenizer);
+  Status printed;
   const auto show_token = [&](int64_t token) {
-    if (!flags.json) show(session, token, printer);
+    if (!flags.json && printed) printed = printer.add(token);
   };
   MOEC_ASSIGN(const GeneratedText text, write_text(session, prompt, flags.write, show_token));
   if (flags.json) {
-    print_json(text_json(prompt, text, session, notes));
+    MOEC_ASSIGN(const auto json, text_json(prompt, text, session, tokenizer, notes));
+    print_json(json);
     return {};
   }
-  printer.finish();
-  print_out("\n");
+  MOEC_TRY(printed);
+  MOEC_TRY(printer.finish());
   print_times(prompt, text, session);
   return {};
 }
@@ -142,13 +163,14 @@ Status run(const RunFlags& flags) {
   MOEC_TRY(check_flags(flags, tags));
   if (flags.write.generate.stop_token)
     MOEC_TRY(check_token("--stop-token", *flags.write.generate.stop_token, session.manifest()));
-  MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
+  const ModelTokenizer tokenizer = export_tokenizer(flags.folder, session.manifest());
+  MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest(), tokenizer));
   const Diagnostics notes = notes_of(session, options.precision);
   if (!flags.json) print_notes(notes);
   MOEC_TRY(check_user_output({flags.gates.file, "--log-gates", flags.replace_log}, flags.folder));
   MOEC_TRY(with_gate_log(session, flags.gates, [&] {
     return tags ? show_spans(flags, prompt, session, notes)
-                : show_text(flags, prompt, session, notes);
+                : show_text(flags, prompt, session, tokenizer, notes);
   }));
   if (session.experts()) MOEC_TRY(session.experts()->save_state());
   if (flags.json) return {};

@@ -5,6 +5,7 @@
 
 #include "backends/files/stop_signals.h"
 #include "backends/formats/read_shard.h"
+#include "backends/runtime/text/prompt.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
@@ -68,7 +69,8 @@ Status serve(const ServeFlags& flags) {
   serve.listening = [&](int port) {
     say("serving {} at http://{}:{}/v1\n", model_name(flags), url_host(serve.host), port);
   };
-  MOEC_TRY(serve_model(std::move(session), model_name(flags), serve));
+  const ModelTokenizer tokenizer = export_tokenizer(flags.folder, session.manifest());
+  MOEC_TRY(serve_model(std::move(session), tokenizer, model_name(flags), serve));
   if (!experts) return {};
   say("{}", start_report(*experts));
   return experts->save_state();

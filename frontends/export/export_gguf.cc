@@ -91,7 +91,7 @@ Result<ExportInputs> inputs_of(const GgufExport& job) {
   inputs["option --tokenizer"] = output.gguf.tokenizer ? "the checkpoint's" : "none";
   inputs["option --digest"] = output.sha256 ? "sha256" : "none";
   inputs["name of the files"] = gguf_base_name(options.source.path);
-  for (const std::string& name : carried_names(source_folder(options.source.path))) {
+  for (const std::string& name : carried_names({source_folder(options.source.path), {}})) {
     MOEC_ASSIGN(inputs["file " + name],
                 digest_file(source_folder(options.source.path) + "/" + name));
   }

@@ -26,15 +26,17 @@ namespace {
 
 // Manifest, report, tables, the files of every shard, and those of kCarriedFiles that the
 // checkpoint has.
-OutFiles files_to_write(const ExportOptions& options, const Plan& plan, const OutNames& names) {
+OutFiles files_to_write(const PlannedExport& planned) {
+  const Plan& plan = planned.plan;
+  const OutNames& names = planned.names;
+  const CompileOptions& compile = planned.options.compile;
   OutFiles files = {std::string(kManifestJson), std::string(kManifestBin), kReportFile};
   for (std::string& name : names.top_level())
     if (name != names.rope || plan.model.attention.rope.style != RopeStyle::none)
       files.insert(std::move(name));
-  for (std::string& name : carried_names(source_folder(options.source.path)))
-    files.insert(std::move(name));
-  const Format& format = format_of(options.compile.passes.target.format);
-  const FormatOptions choices{{}, options.compile.coreml};
+  for (std::string& name : carried_names(planned.carried)) files.insert(std::move(name));
+  const Format& format = format_of(compile.passes.target.format);
+  const FormatOptions choices{{}, compile.coreml};
   for (size_t i = 0; i < plan.shards.size(); ++i)
     for (std::string& name :
          format.file_names(names.stem_prefix + plan.shards[i].stem, graph_keys(plan, i), choices))
@@ -70,9 +72,7 @@ Result<LockedExport> LockedExport::lock(PlannedExport planned) {
   return LockedExport(std::move(planned), std::move(folder));
 }
 
-Status LockedExport::claim_files() {
-  return folder_.claim(files_to_write(planned_.options, planned_.plan, planned_.names));
-}
+Status LockedExport::claim_files() { return folder_.claim(files_to_write(planned_)); }
 
 Result<OpenExport> LockedExport::open() && {
   MOEC_ASSIGN(auto folder, std::move(folder_).open(planned_.inputs, count_parts(planned_.plan)));
@@ -97,8 +97,8 @@ Result<PreparedExport> OpenExport::prepare() && {
   const ExportOptions& options = planned_.options;
   const Journal& journal = folder_->journal;
   MOEC_TRY(remove_files(folder_->path, journal.names(), journal.files()));
-  MOEC_ASSIGN(planned_.manifest.carried, carry_files(source_folder(options.source.path),
-                                                     folder_->path, options.output.sha256));
+  MOEC_ASSIGN(planned_.manifest.carried,
+              carry_files(planned_.carried, folder_->path, options.output.sha256));
   return PreparedExport(std::move(planned_), std::move(folder_));
 }
 

@@ -9,7 +9,7 @@
 #include "backends/output/carried_files.h"
 #include "backends/runtime/text/span_tags.h"
 #include "backends/runtime/text/tagger_biases.h"
-#include "backends/runtime/text/tokenizer.h"
+#include "backends/tokenizer/byte_tokens.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/compile/ane_book_form.h"
 #include "frontends/compile/auto_bits.h"
@@ -203,16 +203,31 @@ void note_rotations(const Plan& plan, Diagnostics& notes) {
 
 // A tokenizer is not needed for an export, but without one a text cannot be given to it. An export
 // of noise has no use for one.
-void note_tokenizer(const SourceOptions& source, const std::string& folder, Diagnostics& notes) {
-  if (source.weight_seed || has_tokenizer(folder)) return;
+void note_tokenizer(const SourceOptions& source, const CarriedSource& carried, Diagnostics& notes) {
+  if (source.weight_seed || has_tokenizer(carried)) return;
   notes.push_back({Severity::note,
                    "export.no_tokenizer",
                    "the checkpoint has no tokenizer, so the export carries none: it takes token "
                    "ids, not text",
-                   names_gguf(source.path)
-                       ? "give it token ids; the tokenizer in a GGUF file is not read"
-                       : "to give it text, add tokenizer.json to the checkpoint and export again",
-                   {.file = folder}});
+                   "to give it text, add tokenizer.json to the checkpoint and export again",
+                   {.file = carried.folder}});
+}
+
+// The text files that go with the model. A tokenizer of a GGUF file that moec cannot write is left
+// out with a note.
+Result<CarriedSource> carried_files_of(const SourceOptions& source, Diagnostics& notes) {
+  MOEC_ASSIGN(CarriedSource carried, carried_source(source.path));
+  const Status fine = check_carried_files(carried);
+  if (!fine && carried.made.empty()) return fail(fine.error());
+  if (!fine) {
+    carried.made.clear();
+    for (Diagnostic finding : fine.error()) {
+      finding.severity = Severity::note;
+      notes.push_back(std::move(finding));
+    }
+  }
+  note_tokenizer(source, carried, notes);
+  return carried;
 }
 
 Status check_out_is_not_source(const ExportOptions& options) {
@@ -237,7 +252,6 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
                                 Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   const std::string folder = source_folder(options.source.path);
-  MOEC_TRY(check_carried_files(folder));
   Manifest manifest =
       describe_plan(plan, compile.passes, compile.cuts.budgets, compile.choice.rules);
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
@@ -246,8 +260,8 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
   if (!names_gguf(options.source.path)) {
     MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
   }
-  MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(folder));
-  note_tokenizer(options.source, folder, notes);
+  MOEC_ASSIGN(const bool bytes, tokens_are_bytes(folder));
+  if (bytes) manifest.tokenizer = manifest::TokenizerKind::bytes;
   MOEC_ASSIGN(manifest.model.eos_tokens,
               source_eos_tokens(options.source.path, manifest.model.vocab, notes));
   if (manifest.tagging) MOEC_TRY(complete_tagging(options.source.path, *manifest.tagging));
@@ -327,6 +341,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   note_packaging(options.compile, notes);
   note_rotations(plan, notes);
   if (options.output.ane_book) note_fixed_in_book(plan, notes);
+  MOEC_ASSIGN(CarriedSource carried, carried_files_of(options.source, notes));
   MOEC_ASSIGN(Manifest manifest, begin_manifest(own, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   if (const EncoderMemory& encoder = bytes.encoder; !encoder.in_blocks.empty())
@@ -337,8 +352,9 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
   return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
                        std::move(open.reader), std::move(calibration), bytes.encoder.limit,
-                       open.workers,           std::move(names),       std::move(manifest),
-                       bytes.payload,          std::move(inputs),      std::move(notes)};
+                       open.workers,           std::move(names),       std::move(carried),
+                       std::move(manifest),    bytes.payload,          std::move(inputs),
+                       std::move(notes)};
 }
 
 }  // namespace moec

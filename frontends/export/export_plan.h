@@ -27,6 +27,7 @@ struct PlannedExport {
   EncoderLimit encoder;                                 // of weights that it is used for
   int workers = 1;                                      // jobs, as the memory allows
   OutNames names;
+  CarriedSource carried;
   Manifest manifest;           // as far as it is known before files are written
   uint64_t payload_bytes = 0;  // of weights in all shards
   ExportInputs inputs;

@@ -49,36 +49,36 @@ void halve(AnalysisText& text) {
 }
 
 Result<std::vector<AnalysisDocument>> read_files(const AnalyzeOptions& options,
-                                                 const TextVocabulary& vocabulary) {
+                                                 const ModelTokenizer& tokenizer) {
   std::vector<AnalysisDocument> documents;
   if (const std::string& prompt = options.text.prompt; !prompt.empty()) {
-    MOEC_TRY(check_takes_text({kCommand, {}, "", options.source}, vocabulary.tokenizer));
-    documents.push_back({kOneCategory, encode_bytes(prompt)});
+    MOEC_ASSIGN(std::vector<int64_t> tokens,
+                encode_text({kCommand, {}, "", options.source}, tokenizer, prompt));
+    documents.push_back({kOneCategory, std::move(tokens)});
   }
   for (const std::string& path : options.text.texts) {
     MOEC_ASSIGN(std::vector<int64_t> tokens,
-                read_tokens({kCommand, {path}, "", options.source}, vocabulary));
+                read_tokens({kCommand, {path}, "", options.source}, tokenizer));
     documents.push_back({kOneCategory, std::move(tokens)});
   }
   for (const std::string& path : options.text.tokens) {
     MOEC_ASSIGN(std::vector<int64_t> tokens,
-                read_tokens({kCommand, {}, path, options.source}, vocabulary));
+                read_tokens({kCommand, {}, path, options.source}, tokenizer));
     documents.push_back({kOneCategory, std::move(tokens)});
   }
   return documents;
 }
 
 Result<std::vector<AnalysisDocument>> read_suite(const AnalyzeOptions& options,
-                                                 const TextVocabulary& vocabulary) {
+                                                 const ModelTokenizer& tokenizer) {
   const TextSource source{kCommand, {}, "", options.source};
   MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(options.text.prompts));
   std::vector<AnalysisDocument> documents;
   for (SuitePrompt& prompt : prompts) {
     if (prompt.text) {
-      MOEC_TRY(check_takes_text(source, vocabulary.tokenizer));
-      prompt.tokens = encode_bytes(*prompt.text);
+      MOEC_ASSIGN(prompt.tokens, encode_text(source, tokenizer, *prompt.text));
     }
-    MOEC_TRY(check_vocabulary(prompt.tokens, source, vocabulary.size));
+    MOEC_TRY(check_vocabulary(prompt.tokens, source, tokenizer.vocab()));
     documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
   }
   return documents;
@@ -104,13 +104,13 @@ AnalysisText cut_documents(const std::vector<AnalysisDocument>& documents, int64
 }
 
 Result<AnalysisText> read_analysis_text(const AnalyzeOptions& options,
-                                        const TextVocabulary& vocabulary, int64_t positions) {
+                                        const ModelTokenizer& tokenizer, int64_t positions) {
   if (options.text.window < 1)
     return fail("analyze.window", fmt::format("a window of {} tokens", options.text.window),
                 "give a window of some hundred tokens");
   MOEC_ASSIGN(const std::vector<AnalysisDocument> documents, options.text.prompts.empty()
-                                                                 ? read_files(options, vocabulary)
-                                                                 : read_suite(options, vocabulary));
+                                                                 ? read_files(options, tokenizer)
+                                                                 : read_suite(options, tokenizer));
   if (documents.empty())
     return fail("analyze.empty", "there is no text to analyze with",
                 "give --prompts default, --text FILES or --tokens FILES");

@@ -39,9 +39,9 @@ struct AnalysisDocument {
 AnalysisText cut_documents(const std::vector<AnalysisDocument>& documents, int64_t window);
 
 // Reads the texts, token ids or prompts that the options name, for windows of at most `positions`
-// tokens. Errors: those of read_tokens() and read_windows() as analyze.…, those of
+// tokens. Errors: those of read_tokens(), encode_text() and read_windows() as analyze.…, those of
 // read_prompt_suite().
 Result<AnalysisText> read_analysis_text(const AnalyzeOptions& options,
-                                        const TextVocabulary& vocabulary, int64_t positions);
+                                        const ModelTokenizer& tokenizer, int64_t positions);
 
 }  // namespace moec

@@ -97,11 +97,8 @@ class CheckpointRun {
 };
 
 Result<AnalysisText> text_of(const AnalyzeOptions& options, const ModelConfig& model) {
-  TextVocabulary vocabulary{TokenizerKind::none, model.vocab};
-  if (options.text.tokens.empty()) {
-    MOEC_ASSIGN(vocabulary.tokenizer, detect_tokenizer(source_folder(options.source)));
-  }
-  return read_analysis_text(options, vocabulary, model.max_positions);
+  return read_analysis_text(options, source_tokenizer(options.source, model.vocab),
+                            model.max_positions);
 }
 
 }  // namespace

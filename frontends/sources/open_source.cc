@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "frontends/sources/gguf/gguf.h"
+#include "frontends/sources/gguf/gguf_tokenizer_files.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "frontends/sources/hf/config.h"
 #include "frontends/sources/hf/eos_tokens.h"
@@ -72,6 +74,40 @@ Result<Checkpoint> open_for_plan(const std::string& source,
 
 Result<std::string> source_config_text(const std::string& source) {
   return names_gguf(source) ? gguf_config_text(source) : read_config_text(source);
+}
+
+static Result<Tokenizer> gguf_tokenizer(const GgufValues& values) {
+  MOEC_ASSIGN(const std::string json, gguf_tokenizer_json(values));
+  return Tokenizer::parse(json, values.file());
+}
+
+ModelTokenizer source_tokenizer(const std::string& source, int64_t vocab) {
+  const ModelTokenizer of_folder = ModelTokenizer::of_folder(source_folder(source), vocab);
+  if (!names_gguf(source)) return of_folder;
+  const Result<Gguf> file = read_gguf(source);
+  if (file && !has_gguf_tokenizer(file->values)) return of_folder;
+  const auto open = [file]() -> Result<Tokenizer> {
+    if (!file) return fail(file.error());
+    return gguf_tokenizer(file->values);
+  };
+  return {open, vocab};
+}
+
+Result<CarriedSource> carried_source(const std::string& source) {
+  CarriedSource carried{source_folder(source), {}};
+  if (!names_gguf(source)) return carried;
+  MOEC_ASSIGN(const Gguf file, read_gguf(source));
+  if (!has_gguf_tokenizer(file.values)) return carried;
+  // Read again when they are wanted: the header may be large.
+  const auto make = [source](Result<std::string> (*text)(const GgufValues&)) {
+    return [source, text]() -> Result<std::string> {
+      MOEC_ASSIGN(const Gguf again, read_gguf(source));
+      return text(again.values);
+    };
+  };
+  carried.made = {{"tokenizer.json", make(gguf_tokenizer_json)},
+                  {"tokenizer_config.json", make(gguf_tokenizer_config)}};
+  return carried;
 }
 
 Result<std::vector<int64_t>> source_eos_tokens(const std::string& source, int64_t vocab,

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/output/carried_files.h"
+#include "backends/tokenizer/model_tokenizer.h"
 #include "frontends/sources/hf/checkpoint.h"
 
 namespace moec {
@@ -32,6 +34,14 @@ Result<Checkpoint> open_for_plan(const std::string& source,
 
 // The text of a source's config.json; for a GGUF file, of the config that its keys stand for.
 Result<std::string> source_config_text(const std::string& source);
+
+// The tokenizer of a source: that of the keys of a GGUF file, if it has one, else the
+// tokenizer.json of the folder, if there is one.
+ModelTokenizer source_tokenizer(const std::string& source, int64_t vocab);
+
+// The text files that go with a source's model (carried_files.h): those of its folder, or of a GGUF
+// file with a tokenizer, those that its keys stand for. Errors: those of read_gguf().
+Result<CarriedSource> carried_source(const std::string& source);
 
 // The tokens that end a text: those of read_eos_tokens(), or of a GGUF file's keys.
 Result<std::vector<int64_t>> source_eos_tokens(const std::string& source, int64_t vocab,

@@ -11,6 +11,7 @@ files abort llama.cpp, so `logits()` gives each file a process of its own.
 import ctypes
 import importlib.util
 import io
+import json
 import os
 import subprocess
 import sys
@@ -38,6 +39,14 @@ def logits(file, tokens):
 def tokenize(file, text):
     """The ids of a text's tokens, without a first token and without special ones."""
     return answer(file, ["--tokens"], text.encode()).tolist()
+
+
+def tokenize_all(file, texts):
+    """The ids of each text, with the tokens that the file wants around it; special tokens in a text count as such."""
+    given = "".join(json.dumps(text) + "\n" for text in texts).encode()
+    ids = answer(file, ["--texts"], given)
+    ends = np.flatnonzero(ids < 0)
+    return [ids[begin:end].tolist() for begin, end in zip([0, *(ends[:-1] + 1)], ends)]
 
 
 def ends(file):
@@ -197,19 +206,32 @@ def ends_of(file):
     return np.array([id for id in ids if llama.llama_vocab_is_eog(vocabulary, id)], np.int32)
 
 
-def tokens_of(file, text):
-    llama = load_library()
-    vocabulary = vocabulary_of(llama, file)
-    ids = (ctypes.c_int32 * (len(text) + 16))()
-    count = llama.llama_tokenize(vocabulary, text, len(text), ids, len(ids), False, False)
+def ids_of(llama, vocabulary, text, special):
+    ids = (ctypes.c_int32 * (2 * len(text) + 16))()
+    count = llama.llama_tokenize(vocabulary, text, len(text), ids, len(ids), special, special)
     if count < 0:
         sys.exit(f"llama_tokenize returned {count}")
-    return np.array(ids[:count], np.int32)
+    return ids[:count]
+
+
+def tokens_of(file, text):
+    llama = load_library()
+    return np.array(ids_of(llama, vocabulary_of(llama, file), text, False), np.int32)
+
+
+def tokens_of_lines(file, lines):
+    """Those of texts that are strings of JSON, -1 behind each."""
+    llama = load_library()
+    vocabulary = vocabulary_of(llama, file)
+    texts = [json.loads(line).encode() for line in lines]
+    return np.array([id for text in texts for id in (*ids_of(llama, vocabulary, text, True), -1)], np.int32)
 
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["--tokens"]:
         np.save(sys.stdout.buffer, tokens_of(sys.argv[1], sys.stdin.buffer.read()))
+    elif sys.argv[2:] == ["--texts"]:
+        np.save(sys.stdout.buffer, tokens_of_lines(sys.argv[1], sys.stdin.buffer))
     elif sys.argv[2:] == ["--ends"]:
         np.save(sys.stdout.buffer, ends_of(sys.argv[1]))
     else:

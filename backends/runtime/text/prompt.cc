@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "backends/runtime/text/tokenizer.h"
-
 namespace moec {
+
+ModelTokenizer export_tokenizer(const std::string& folder, const Manifest& manifest) {
+  const int64_t vocab = manifest.model.vocab;
+  if (manifest.tokenizer == manifest::TokenizerKind::bytes) return {Tokenizer::bytes, vocab};
+  return ModelTokenizer::of_folder(folder, vocab);
+}
 
 Status check_token(std::string_view argument, int64_t token, const Manifest& manifest) {
   const int64_t vocab = manifest.model.vocab;
@@ -17,24 +21,31 @@ Status check_token(std::string_view argument, int64_t token, const Manifest& man
 Result<Prompt> prompt_of_tokens(std::string_view argument, std::vector<int64_t> tokens,
                                 const Manifest& manifest) {
   for (const int64_t token : tokens) MOEC_TRY(check_token(argument, token, manifest));
-  return Prompt{std::move(tokens), std::nullopt};
+  return Prompt{std::move(tokens), std::nullopt, std::nullopt};
 }
 
-Status check_takes_text(const Manifest& manifest) {
-  if (manifest.tokenizer != TokenizerKind::none) return {};
-  return fail("run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
-              "give token ids, --prompt-tokens 1,2,3; scripts/run_with_onnxruntime.py and, for "
-              "models that label tokens, scripts/label_text.py encode text with the export's "
-              "tokenizer.json");
+Status check_takes_text(const ModelTokenizer& tokenizer) {
+  if (tokenizer.exists()) return {};
+  return fail("run.no_tokenizer", "the export has no tokenizer, so text cannot be encoded",
+              "give token ids, --prompt-tokens 1,2,3, or export again with the model's "
+              "tokenizer.json beside its config.json");
 }
 
-Result<Prompt> prompt_of_text(std::optional<std::string> text, const Manifest& manifest) {
-  MOEC_TRY(check_takes_text(manifest));
+Result<Prompt> prompt_of_text(std::optional<std::string> text, const Manifest& manifest,
+                              const ModelTokenizer& tokenizer) {
+  MOEC_TRY(check_takes_text(tokenizer));
   const bool is_empty = text.value_or("").empty();
-  if (!text || (is_empty && !manifest.tagging))
+  const bool labels = manifest.tagging.has_value();
+  if (!text || (is_empty && !labels))
     return fail("run.no_prompt", "the prompt is empty",
                 "give --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS");
-  Prompt prompt{encode_bytes(*text), std::nullopt};
+  Prompt prompt;
+  MOEC_ASSIGN(prompt.tokens,
+              tokenizer.encode(*text, labels ? SpecialTokens::leave_out : SpecialTokens::add));
+  if (labels) {
+    MOEC_ASSIGN(const Tokenizer* opened, tokenizer.get());
+    prompt.byte_counts = opened->byte_counts(prompt.tokens, *text);
+  }
   prompt.text = std::move(text);
   return prompt;
 }

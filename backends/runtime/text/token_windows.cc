@@ -38,12 +38,21 @@ Result<std::vector<int64_t>> read_ids(const TextSource& source) {
   return ids;
 }
 
-Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind tokenizer) {
-  MOEC_TRY(check_takes_text(source, tokenizer));
+// Asked before a file is read.
+Status check_takes_text(const TextSource& source, const ModelTokenizer& tokenizer) {
+  if (tokenizer.exists()) return {};
+  return fail(source.command + ".no_tokenizer", "the model has no tokenizer.json",
+              "put it beside the model's config.json, or encode the text elsewhere and give the "
+              "token ids",
+              {.file = source.model});
+}
+
+Result<std::vector<int64_t>> read_texts(const TextSource& source, const ModelTokenizer& tokenizer) {
   std::vector<int64_t> tokens;
   for (const std::string& path : source.texts) {
+    MOEC_TRY(check_takes_text(source, tokenizer));
     MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
-    const std::vector<int64_t> more = encode_bytes(text);
+    MOEC_ASSIGN(const std::vector<int64_t> more, encode_text(source, tokenizer, text));
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
   return tokens;
@@ -56,11 +65,10 @@ int64_t longest_window(const Manifest& manifest) {
   return !has_cache(build.cache) ? std::min(build.context, build.tokens.back()) : build.context;
 }
 
-Status check_takes_text(const TextSource& source, TokenizerKind tokenizer) {
-  if (tokenizer == TokenizerKind::bytes) return {};
-  return fail(source.command + ".no_tokenizer", "the tokens of this model are not bytes",
-              "encode the text elsewhere, and give the token ids with --tokens FILE",
-              {.file = source.model});
+Result<std::vector<int64_t>> encode_text(const TextSource& source, const ModelTokenizer& tokenizer,
+                                         std::string_view text) {
+  MOEC_TRY(check_takes_text(source, tokenizer));
+  return tokenizer.encode(text);
 }
 
 Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source,
@@ -75,25 +83,24 @@ Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& so
 }
 
 Result<std::vector<int64_t>> read_tokens(const TextSource& source,
-                                         const TextVocabulary& vocabulary) {
-  MOEC_ASSIGN(std::vector<int64_t> tokens, source.tokens_file.empty()
-                                               ? read_texts(source, vocabulary.tokenizer)
-                                               : read_ids(source));
+                                         const ModelTokenizer& tokenizer) {
+  MOEC_ASSIGN(std::vector<int64_t> tokens,
+              source.tokens_file.empty() ? read_texts(source, tokenizer) : read_ids(source));
   if (tokens.empty())
     return fail(source.command + ".empty",
                 fmt::format("there is no text to {} with", source.command),
                 "give --text FILES or --tokens FILE with at least a few thousand tokens");
-  MOEC_TRY(check_vocabulary(tokens, source, vocabulary.size));
+  MOEC_TRY(check_vocabulary(tokens, source, tokenizer.vocab()));
   return tokens;
 }
 
-Result<TokenWindows> read_windows(const TextSource& source, const TextVocabulary& vocabulary,
+Result<TokenWindows> read_windows(const TextSource& source, const ModelTokenizer& tokenizer,
                                   int64_t window) {
   if (window < 1)
     return fail(source.command + ".window", fmt::format("a window of {} tokens", window),
                 "give a window of some hundred tokens");
   TokenWindows text;
-  MOEC_ASSIGN(text.tokens, read_tokens(source, vocabulary));
+  MOEC_ASSIGN(text.tokens, read_tokens(source, tokenizer));
   const int64_t count = std::ssize(text.tokens);
   text.window = std::min(window, count);
   text.unused = count % text.window;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/manifest/manifest.h"
-#include "backends/runtime/text/tokenizer.h"
+#include "backends/tokenizer/model_tokenizer.h"
 #include "ir/base/at.h"
 #include "ir/base/diagnostics.h"
 
@@ -32,30 +32,25 @@ int64_t longest_window(const Manifest& manifest);
 // What a command was given to read tokens from.
 struct TextSource {
   std::string command;             // errors have codes of it: "calibrate"
-  std::vector<std::string> texts;  // files, one after the other, for models whose tokens are bytes
+  std::vector<std::string> texts;  // files, one after the other
   std::string tokens_file;         // or token ids, separated by spaces, lines or commas
   std::string model;               // its folder, for messages
 };
 
-struct TextVocabulary {
-  TokenizerKind tokenizer = TokenizerKind::none;
-  int64_t size = 0;
-};
-
-// Reads the texts, or the file of token ids where one is named. Errors, behind the command's name
-// and a dot: text (a file cannot be read), empty (no tokens), no_tokenizer (a text for a model
-// whose tokens are not bytes), tokens (not a token id), vocabulary (a token id that the model does
-// not have).
-Result<std::vector<int64_t>> read_tokens(const TextSource& source,
-                                         const TextVocabulary& vocabulary);
+// Reads the texts, each encoded by itself, or the file of token ids if one is named. Errors, behind
+// the command's name and a dot: text (a file cannot be read), empty (no tokens), no_tokenizer (a
+// text for a model without one), tokens (not a token id), vocabulary (a token id that the model
+// does not have); those of ModelTokenizer::encode().
+Result<std::vector<int64_t>> read_tokens(const TextSource& source, const ModelTokenizer& tokenizer);
+// The tokens of a text that is no file. Errors: no_tokenizer, those of ModelTokenizer::encode().
+Result<std::vector<int64_t>> encode_text(const TextSource& source, const ModelTokenizer& tokenizer,
+                                         std::string_view text);
 // Error vocabulary of read_tokens().
 Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source, int64_t size);
-// Error no_tokenizer of read_tokens(), unless the tokens are bytes.
-Status check_takes_text(const TextSource& source, TokenizerKind tokenizer);
 
-// Reads the texts, or the file of token ids where one is named, and splits them into windows of
+// Reads the texts, or the file of token ids if one is named, and splits them into windows of
 // `window` tokens, at least one. Errors: those of read_tokens(), and window (below 1).
-Result<TokenWindows> read_windows(const TextSource& source, const TextVocabulary& vocabulary,
+Result<TokenWindows> read_windows(const TextSource& source, const ModelTokenizer& tokenizer,
                                   int64_t window);
 
 // The digest of a text in the index of a calibration and in an expert profile.

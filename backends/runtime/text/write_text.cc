@@ -1,10 +1,7 @@
 #include "backends/runtime/text/write_text.h"
 
-#include <fmt/format.h>
-
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/experts/gate_log.h"
-#include "backends/runtime/text/tokenizer.h"
 
 namespace moec {
 
@@ -42,12 +39,6 @@ Result<GeneratedText> write_text(Session& session, const Prompt& prompt,
   GenerateOptions generate = options.generate;
   if (!options.ignore_eos) generate.eos_tokens = session.manifest().model.eos_tokens;
   return generate_text(session, prompt.tokens, generate, on_token);
-}
-
-bool writes_bytes(const Manifest& manifest) { return manifest.tokenizer == TokenizerKind::bytes; }
-
-std::string token_text(const Manifest& manifest, int64_t token) {
-  return writes_bytes(manifest) ? decode_bytes({token}) : fmt::format("{} ", token);
 }
 
 }  // namespace moec

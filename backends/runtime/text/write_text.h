@@ -31,10 +31,4 @@ struct WriteOptions {
 Result<GeneratedText> write_text(Session& session, const Prompt& prompt,
                                  const WriteOptions& options, const TokenCallback& on_token = {});
 
-// Whether the tokens of the model are the bytes of its text.
-bool writes_bytes(const Manifest& manifest);
-
-// A token as text: its byte, or where tokens are not bytes its number and a space.
-std::string token_text(const Manifest& manifest, int64_t token);
-
 }  // namespace moec

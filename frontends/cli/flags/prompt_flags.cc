@@ -39,8 +39,7 @@ Result<std::string> read_text(const std::string& path) {
 }  // namespace
 
 void add_prompt_flags(CLI::App& command, PromptFlags& flags) {
-  CLI::Option* text = command.add_option("-p,--prompt", flags.text,
-                                         "Text to start from; for models whose tokens are bytes");
+  CLI::Option* text = command.add_option("-p,--prompt", flags.text, "Text to start from");
   CLI::Option* file = command.add_option("--prompt-file", flags.file,
                                          "Read that text from a file; - is the standard input");
   command
@@ -53,13 +52,20 @@ void add_prompt_flags(CLI::App& command, PromptFlags& flags) {
   text->excludes(file);
 }
 
+Result<std::optional<std::string>> read_prompt_text(const PromptFlags& flags) {
+  if (flags.file.empty()) return flags.text;
+  return read_text(flags.file).map([](std::string&& text) {
+    return std::optional(std::move(text));
+  });
+}
+
 // Whether the model takes text is asked before the file is read: standard input could block.
-Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest) {
+Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest,
+                           const ModelTokenizer& tokenizer) {
   if (!flags.tokens.empty()) return prompt_of_tokens("--prompt-tokens", flags.tokens, manifest);
-  MOEC_TRY(check_takes_text(manifest));
-  if (flags.file.empty()) return prompt_of_text(flags.text, manifest);
-  MOEC_ASSIGN(std::string text, read_text(flags.file));
-  return prompt_of_text(std::move(text), manifest);
+  MOEC_TRY(check_takes_text(tokenizer));
+  MOEC_ASSIGN(std::optional<std::string> text, read_prompt_text(flags));
+  return prompt_of_text(std::move(text), manifest, tokenizer);
 }
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// The flags that give `moec run` its prompt.
+// The flags that give a command a prompt.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,11 @@ struct PromptFlags {
 
 void add_prompt_flags(CLI::App& command, PromptFlags& flags);
 
+// The text that the flags give, from the file if one is named. Error run.prompt_file.
+Result<std::optional<std::string>> read_prompt_text(const PromptFlags& flags);
+
 // Reads the file if one is named. Errors: run.prompt_file, those of backends/runtime/text/prompt.h.
-Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest);
+Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest,
+                           const ModelTokenizer& tokenizer);
 
 }  // namespace moec

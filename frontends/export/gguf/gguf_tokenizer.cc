@@ -9,8 +9,8 @@
 #include <unordered_set>
 
 #include "frontends/export/gguf/chat_templates.h"
-#include "frontends/export/gguf/pre_tokenizers.h"
 #include "frontends/sources/gguf/gguf_ends.h"
+#include "frontends/sources/gguf/pre_tokenizer_names.h"
 #include "frontends/sources/hf/checkpoint.h"
 #include "frontends/sources/hf/eos_tokens.h"
 #include "ir/base/json.h"

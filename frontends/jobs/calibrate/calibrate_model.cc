@@ -38,14 +38,10 @@ namespace {
 
 // Reads the texts or token ids that the options name. Errors: those of read_windows(), as
 // calibrate.….
-// The tokenizer is read only where a text needs it.
 Result<TokenWindows> read_calibration_text(const CalibrateOptions& options,
                                            const ModelConfig& model) {
-  TextVocabulary vocabulary{TokenizerKind::none, model.vocab};
-  if (options.tokens_file.empty()) {
-    MOEC_ASSIGN(vocabulary.tokenizer, detect_tokenizer(source_folder(options.source)));
-  }
-  return read_windows({"calibrate", options.texts, options.tokens_file, options.source}, vocabulary,
+  return read_windows({"calibrate", options.texts, options.tokens_file, options.source},
+                      source_tokenizer(options.source, model.vocab),
                       std::min(options.window, model.max_positions));
 }
 

@@ -9,16 +9,15 @@ namespace {
 constexpr const char* kCommand = "compare";
 
 Result<std::vector<CompareDocument>> read_suite(const DocumentSource& source,
-                                                const TextVocabulary& vocabulary) {
+                                                const ModelTokenizer& tokenizer) {
   const TextSource text{kCommand, {}, "", source.model};
   MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(source.prompts));
   std::vector<CompareDocument> documents;
   for (SuitePrompt& prompt : prompts) {
     if (prompt.text) {
-      MOEC_TRY(check_takes_text(text, vocabulary.tokenizer));
-      prompt.tokens = encode_bytes(*prompt.text);
+      MOEC_ASSIGN(prompt.tokens, encode_text(text, tokenizer, *prompt.text));
     }
-    MOEC_TRY(check_vocabulary(prompt.tokens, text, vocabulary.size));
+    MOEC_TRY(check_vocabulary(prompt.tokens, text, tokenizer.vocab()));
     documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
   }
   return documents;
@@ -27,11 +26,11 @@ Result<std::vector<CompareDocument>> read_suite(const DocumentSource& source,
 }  // namespace
 
 Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source,
-                                                    const TextVocabulary& vocabulary) {
-  if (!source.prompts.empty()) return read_suite(source, vocabulary);
+                                                    const ModelTokenizer& tokenizer) {
+  if (!source.prompts.empty()) return read_suite(source, tokenizer);
   std::vector<CompareDocument> documents;
   const auto add = [&](const TextSource& text) -> Status {
-    MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(text, vocabulary));
+    MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(text, tokenizer));
     documents.push_back({kTextCategory, std::move(tokens)});
     return {};
   };

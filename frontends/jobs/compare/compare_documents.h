@@ -23,6 +23,6 @@ struct DocumentSource {
 
 // Errors: those of read_tokens() as compare.…, those of read_prompt_suite().
 Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source,
-                                                    const TextVocabulary& vocabulary);
+                                                    const ModelTokenizer& tokenizer);
 
 }  // namespace moec

@@ -14,6 +14,7 @@
 #include "backends/reference/rows.h"
 #include "backends/runtime/session/session.h"
 #include "backends/runtime/session/step_inputs.h"
+#include "backends/runtime/text/prompt.h"
 #include "backends/runtime/text/token_windows.h"
 #include "frontends/jobs/compare/compare_report.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
@@ -349,13 +350,13 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   MOEC_TRY(check_same_checkpoint({options.reference, a}, {options.compared, b}));
   MOEC_ASSIGN(const TokenWindows text,
               read_windows({"compare", options.texts, options.tokens_file, options.reference},
-                           {a.tokenizer, a.model.vocab},
+                           export_tokenizer(options.reference, a),
                            std::min({options.window, longest_window(a), longest_window(b)})));
   CompareReport report;
   report.window = text.window;
   report.windows = text.windows();
   report.unused_tokens = text.unused;
-  report.bytes = a.tokenizer == TokenizerKind::bytes;
+  report.bytes = a.tokenizer == manifest::TokenizerKind::bytes;
   ExportComparer comparer(reference, compared);
   const auto bytes_of = [](int64_t tokens) {
     return static_cast<uint64_t>(tokens) * sizeof(int64_t);

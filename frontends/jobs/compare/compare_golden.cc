@@ -1,7 +1,6 @@
 #include "frontends/jobs/compare/compare_golden.h"
 
 #include "backends/formats/read_shard.h"
-#include "backends/runtime/text/tokenizer.h"
 #include "frontends/measure/routing_record.h"
 #include "ir/base/at.h"
 
@@ -78,7 +77,7 @@ Status GoldenComparer::compare_routing(const GoldenStep& step) {
 void GoldenComparer::fill(CompareReport& report) const {
   report.window = std::ssize(text_);
   report.windows = 1;
-  report.bytes = session_.manifest().tokenizer == TokenizerKind::bytes;
+  report.bytes = session_.manifest().tokenizer == manifest::TokenizerKind::bytes;
   report.predictions = predictions_.result();
   for (const auto& [layer, router] : routers_) report.routers.push_back({layer, router.result()});
 }

@@ -7,6 +7,7 @@
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
+#include "backends/runtime/text/prompt.h"
 #include "frontends/jobs/compare/compare_documents.h"
 #include "frontends/jobs/compare/read_groups.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
@@ -144,7 +145,7 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   MOEC_ASSIGN(
       const std::vector<CompareDocument> documents,
       read_documents({options.prompts, options.texts, options.tokens_file, options.reference},
-                     {manifest.tokenizer, manifest.model.vocab}));
+                     export_tokenizer(options.reference, manifest)));
   GroupReport report{options.reference,
                      options.against.empty() ? options.reference : options.against,
                      std::min(options.window, sessions.longest()),

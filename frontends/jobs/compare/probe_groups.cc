@@ -185,11 +185,11 @@ class Prober {
 
 Result<std::vector<CompareDocument>> documents_of(const ProbeOptions& options,
                                                   const Manifest& manifest) {
-  const TextVocabulary vocabulary{manifest.tokenizer, manifest.model.vocab};
+  const ModelTokenizer tokenizer = export_tokenizer(options.model, manifest);
   if (options.prompt.empty())
     return read_documents({options.prompts, options.texts, options.tokens_file, options.model},
-                          vocabulary);
-  MOEC_ASSIGN(Prompt prompt, prompt_of_text(options.prompt, manifest));
+                          tokenizer);
+  MOEC_ASSIGN(Prompt prompt, prompt_of_text(options.prompt, manifest, tokenizer));
   return std::vector<CompareDocument>{{"prompt", std::move(prompt.tokens)}};
 }
 

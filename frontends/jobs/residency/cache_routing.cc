@@ -8,6 +8,7 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/residency/expert_cache.h"
+#include "backends/runtime/text/prompt.h"
 #include "frontends/measure/pass_text.h"
 #include "ir/base/at.h"
 
@@ -135,7 +136,7 @@ Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options) 
   MOEC_TRY(check_cache_bias(manifest));
   MOEC_TRY(check_cache(options, grid));
   MOEC_ASSIGN(const AnalysisText text,
-              read_analysis_text(options.run, {manifest.tokenizer, manifest.model.vocab},
+              read_analysis_text(options.run, export_tokenizer(options.run.source, manifest),
                                  longest_window(manifest)));
   CacheRouting report{std::ssize(grid.layers),
                       grid.experts,

@@ -10,6 +10,7 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/residency/pinned_experts.h"
+#include "backends/runtime/text/prompt.h"
 #include "frontends/measure/analysis.h"
 #include "frontends/measure/routed_run.h"
 #include "ir/base/at.h"
@@ -93,7 +94,7 @@ Result<Discovery> discover_experts(const DiscoverOptions& options) {
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.run.source));
   MOEC_TRY(check_has_groups(manifest, options.run.source));
   MOEC_ASSIGN(const AnalysisText text,
-              read_analysis_text(options.run, {manifest.tokenizer, manifest.model.vocab},
+              read_analysis_text(options.run, export_tokenizer(options.run.source, manifest),
                                  longest_window(manifest)));
   MOEC_ASSIGN(RoutedRun found, run_routed(session, options.run, text, RoutedSteps::trunk));
   Discovery discovery{.file = options.file,

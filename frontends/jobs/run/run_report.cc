@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backends/runtime/text/tokenizer.h"
 #include "backends/runtime/text/write_text.h"
 #include "frontends/jobs/run/expert_report.h"
+#include "ir/base/at.h"
 #include "ir/base/process_memory.h"
 #include "ir/base/report_json.h"
 
@@ -97,10 +97,13 @@ ordered_json memory_json(const MemoryReport& report) {
 
 }  // namespace
 
-ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Session& session,
-                       const Diagnostics& notes) {
-  ordered_json written;  // null where tokens are not bytes
-  if (writes_bytes(session.manifest())) written = decode_bytes(text.tokens);
+Result<ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
+                               const Session& session, const Tokenizer* tokenizer,
+                               const Diagnostics& notes) {
+  ordered_json written;
+  if (tokenizer) {
+    MOEC_ASSIGN(written, tokenizer->decode(text.tokens));
+  }
   ordered_json json = {{"prompt", prompt.tokens},
                        {"tokens", text.tokens},
                        {"text", written},
@@ -137,11 +140,27 @@ ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool red
   return report_json(true, json, notes);
 }
 
+// Makes what is counted in tokens count in bytes.
+static void count_bytes(const std::vector<int64_t>& byte_counts, TaggedText& tagged) {
+  std::vector<int64_t> ends = {0};  // of the first tokens, by their number
+  for (const int64_t count : byte_counts) ends.push_back(ends.back() + count);
+  const auto bytes_of = [&](int64_t tokens) { return at(ends, tokens); };
+  for (TextSpan& span : tagged.spans) {
+    span.begin = bytes_of(span.begin);
+    span.end = bytes_of(span.end);
+  }
+  tagged.tokens = bytes_of(tagged.tokens);
+}
+
 Result<TaggedText> label_text(Session& session, const Prompt& prompt, bool to_redact) {
   if (to_redact && !prompt.text)
     return fail("run.no_text", "--redact needs a text; the prompt consists of token ids",
                 "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
+  if (prompt.text && !prompt.byte_counts)
+    return fail("run.no_offsets", "the tokenizer changes the text, so spans have no place in it",
+                "label the text with scripts/label_text.py, or give token ids");
   MOEC_ASSIGN(TaggedText tagged, tag_text(session, prompt.tokens));
+  if (prompt.byte_counts) count_bytes(*prompt.byte_counts, tagged);
   if (to_redact) MOEC_TRY(check_judged(*prompt.text, tagged));
   if (prompt.text) widen_to_characters(*prompt.text, tagged.spans);
   return tagged;

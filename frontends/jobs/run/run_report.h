@@ -35,9 +35,11 @@ MemoryReport memory_report(const Session& session);
 // A line for each item and for the peak: MB of 10^6 bytes, and percent of the machine's memory.
 std::string memory_table(const MemoryReport& report);
 
-// The prompt, the tokens, the text (null where tokens are not bytes), what stopped it, and times.
-nlohmann::ordered_json text_json(const Prompt& prompt, const GeneratedText& text,
-                                 const Session& session, const Diagnostics& notes = {});
+// The prompt, the tokens, the text (null if there is no tokenizer), what stopped it, and times.
+// Errors: those of Tokenizer::decode().
+Result<nlohmann::ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
+                                         const Session& session, const Tokenizer* tokenizer,
+                                         const Diagnostics& notes = {});
 
 // An object with `spans`, and with the redacted text if `redacted`, which needs a prompt of text.
 // Bytes that are not UTF-8 become U+FFFD.
@@ -47,9 +49,10 @@ nlohmann::ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged
 // The part of the text that the span covers.
 std::string text_of_span(const std::string& text, const TextSpan& span);
 
-// The spans; those of a text begin and end at boundaries of characters. `to_redact` requires a
-// prompt of text, each byte of which was judged. Errors: those of tag_text(); run.no_text,
-// run.not_judged.
+// The spans; those of a text are in bytes, and begin and end at boundaries of characters.
+// `to_redact` requires a prompt of text, each byte of which was judged. Errors: those of
+// tag_text(); run.no_text, run.not_judged, run.no_offsets (the tokens are not the bytes of the
+// text).
 Result<TaggedText> label_text(Session& session, const Prompt& prompt, bool to_redact);
 
 }  // namespace moec

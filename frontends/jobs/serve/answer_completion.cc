@@ -120,11 +120,11 @@ std::string event(const nlohmann::ordered_json& json) {
 }  // namespace
 
 Answer::Answer(ReplyHead head, CompletionRequest request, std::shared_ptr<Ticket> ticket,
-               const Manifest& manifest)
+               const Tokenizer* tokenizer)
     : head_(std::move(head)),
       request_(std::move(request)),
       ticket_(std::move(ticket)),
-      text_(manifest, request_.stop) {}
+      text_(tokenizer, request_.stop) {}
 
 Answer::~Answer() { ticket_->cancel(); }
 
@@ -134,7 +134,8 @@ Result<Piece> Answer::next_piece() {
   Piece piece;
   for (const int64_t token : news.tokens) {
     if (text_.stopped()) break;
-    piece.text += text_.add(token);
+    MOEC_ASSIGN(const std::string text, text_.add(token));
+    piece.text += text;
     piece.tokens.push_back(token);
   }
   written_ += std::ssize(piece.tokens);
@@ -142,7 +143,10 @@ Result<Piece> Answer::next_piece() {
     piece.finish_reason = "stop";
   else if (news.stopped_by)
     piece.finish_reason = finish_reason(*news.stopped_by);
-  if (!piece.finish_reason.empty()) piece.text += text_.rest();
+  if (!piece.finish_reason.empty()) {
+    MOEC_ASSIGN(const std::string rest, text_.rest());
+    piece.text += rest;
+  }
   return piece;
 }
 

@@ -53,7 +53,7 @@ int http_status(const Diagnostics& errors);
 class Answer {
  public:
   Answer(ReplyHead head, CompletionRequest request, std::shared_ptr<Ticket> ticket,
-         const Manifest& manifest);
+         const Tokenizer* tokenizer);
   // The client is gone, or the answer is given up, before the text is over: the text ends.
   ~Answer();
   Answer(const Answer&) = delete;

@@ -76,8 +76,8 @@ uint64_t any_seed() {
 
 class Reader {
  public:
-  Reader(Endpoint endpoint, const Manifest& manifest, JsonFields& fields)
-      : manifest_(manifest), fields_(fields) {
+  Reader(Endpoint endpoint, const ServedModel& model, JsonFields& fields)
+      : manifest_(model.manifest), tokenizer_(model.tokenizer), fields_(fields) {
     request_.endpoint = endpoint;
     request_.generate.sampler.seed = any_seed();
   }
@@ -180,7 +180,7 @@ class Reader {
       if (text.empty()) return fields_.bad("stop", "must not be empty");
     if (std::ssize(request_.stop) > kMostStops)
       return fields_.bad("stop", fmt::format("must be at most {} texts", kMostStops));
-    return check_takes_text(manifest_);
+    return check_takes_text(tokenizer_);
   }
 
   Status stop_tokens() {
@@ -206,16 +206,16 @@ class Reader {
   }
 
   Status take_text(const std::string& text) {
-    if (!check_takes_text(manifest_))
-      return fail("run.no_tokenizer", "the model's tokens are not bytes, so it takes no text",
-                  "send token ids, or talk to scripts/serve_text.py, which has the tokenizer");
-    MOEC_ASSIGN(Prompt prompt, prompt_of_text(text, manifest_));
+    if (!tokenizer_.exists())
+      return fail("run.no_tokenizer", "the export has no tokenizer, so it takes no text",
+                  "send token ids");
+    MOEC_ASSIGN(Prompt prompt, prompt_of_text(text, manifest_, tokenizer_));
     request_.prompt = std::move(prompt.tokens);
     return {};
   }
 
   Status read_messages() {
-    if (!check_takes_text(manifest_))
+    if (manifest_.tokenizer != manifest::TokenizerKind::bytes)
       return fail("serve.chat", "the model's chat template and tokenizer are not part of moec",
                   "talk to scripts/serve_text.py, which has them, or send token ids to "
                   "/v1/completions");
@@ -261,6 +261,7 @@ class Reader {
   }
 
   const Manifest& manifest_;
+  const ModelTokenizer& tokenizer_;
   JsonFields& fields_;
   CompletionRequest request_;
 };
@@ -268,13 +269,13 @@ class Reader {
 }  // namespace
 
 Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view body,
-                                           const Manifest& manifest, int64_t most_tokens) {
+                                           const ServedModel& model, int64_t most_tokens) {
   const JsonReport report(
       body, "request",
       JsonCodes::by_prefix("serve", "README.md of frontends/jobs/serve lists the fields"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
-  return Reader(endpoint, manifest, fields).read(most_tokens);
+  return Reader(endpoint, model, fields).read(most_tokens);
 }
 
 }  // namespace moec

@@ -8,6 +8,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/runtime/text/generate.h"
+#include "backends/tokenizer/model_tokenizer.h"
 
 namespace moec {
 
@@ -22,16 +23,22 @@ struct CompletionRequest {
   bool with_usage = false;  // of a stream: counts of tokens at its end
 };
 
+struct ServedModel {
+  const Manifest& manifest;
+  const ModelTokenizer& tokenizer;
+};
+
 // Reads the body of a request. A field that would change the result in a way that moec does not
 // compute is an error, not ignored. `most_tokens` is the most that a text may have, and what it has
 // unless the request says how many.
-// The prompt of a text is a string where the model's tokens are bytes, or a list of token ids. The
-// messages of a chat become lines "role: content" and a last "assistant:", which only models whose
-// tokens are bytes can take; others have templates, which scripts/serve_text.py fills in.
+// The prompt of a text is a string, or a list of token ids. The messages of a chat become lines
+// "role: content" and a last "assistant:", which only models whose tokens are bytes can take;
+// others have templates, which scripts/serve_text.py fills in.
 // Errors: serve.syntax, serve.missing_field, serve.unknown_field, serve.bad_value,
 // serve.unsupported (a field that OpenAI has and moec does not compute), serve.chat (the tokens are
-// not bytes); of the prompt run.token, run.no_prompt, run.no_tokenizer, session.context_full.
+// not bytes); of the prompt run.token, run.no_prompt, run.no_tokenizer, session.context_full, those
+// of ModelTokenizer::encode().
 Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view body,
-                                           const Manifest& manifest, int64_t most_tokens);
+                                           const ServedModel& model, int64_t most_tokens);
 
 }  // namespace moec

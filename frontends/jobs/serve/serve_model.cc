@@ -54,9 +54,11 @@ using HandlerResponse = httplib::Server::HandlerResponse;
 
 class HttpServer {
  public:
-  HttpServer(Session session, std::string name, const ServeOptions& options)
+  HttpServer(Session session, ModelTokenizer tokenizer, std::string name,
+             const ServeOptions& options)
       : name_(std::move(name)),
         options_(options),
+        tokenizer_(std::move(tokenizer)),
         scheduler_(std::move(session), options.limits),
         server_(options.http) {
     // Another server's port is not to be shared.
@@ -148,12 +150,14 @@ class HttpServer {
   }
 
   Status complete(Endpoint endpoint, const std::string& body, httplib::Response& response) {
-    MOEC_ASSIGN(CompletionRequest wanted,
-                parse_completion(endpoint, body, scheduler_.manifest(), most_tokens()));
+    MOEC_ASSIGN(
+        CompletionRequest wanted,
+        parse_completion(endpoint, body, {scheduler_.manifest(), tokenizer_}, most_tokens()));
+    MOEC_ASSIGN(const Tokenizer* tokenizer, tokenizer_.get());
     MOEC_ASSIGN(std::shared_ptr<Ticket> ticket, scheduler_.submit(wanted.prompt, wanted.generate));
     const bool stream = wanted.stream;
     auto answer = std::make_shared<Answer>(next_head(endpoint), std::move(wanted),
-                                           std::move(ticket), scheduler_.manifest());
+                                           std::move(ticket), tokenizer);
     if (stream)
       reply_stream(answer, response);
     else
@@ -193,6 +197,7 @@ class HttpServer {
 
   std::string name_;
   ServeOptions options_;
+  ModelTokenizer tokenizer_;
   int64_t started_ = seconds_now();
   std::atomic<int64_t> requests_ = 0;
   Scheduler scheduler_;
@@ -201,11 +206,14 @@ class HttpServer {
 
 }  // namespace
 
-Status serve_model(Session session, const std::string& name, const ServeOptions& options) {
+Status serve_model(Session session, const ModelTokenizer& tokenizer, const std::string& name,
+                   const ServeOptions& options) {
   if (session.manifest().tagging)
     return fail("serve.labels", "the model labels tokens, it writes no text",
                 "find its spans with moec run");
-  return catch_refusals([&] { return HttpServer(std::move(session), name, options).run(); });
+  MOEC_TRY(tokenizer.get().map([](const Tokenizer*) {}));
+  return catch_refusals(
+      [&] { return HttpServer(std::move(session), tokenizer, name, options).run(); });
 }
 
 }  // namespace moec

@@ -3,23 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/runtime/text/write_text.h"
-#include "ir/base/terminal_text.h"
-
 namespace moec {
 
 // The longest end of the text that a stop text begins with.
 size_t TextStream::kept_back() const {
-  size_t most = unfinished_bytes(pending_);
+  size_t most = 0;
   for (const std::string& stop : stops_)
     for (size_t size = std::min(stop.size() - 1, pending_.size()); size > most; --size)
       if (pending_.ends_with(stop.substr(0, size))) most = size;
   return most;
 }
 
-std::string TextStream::add(int64_t token) {
-  if (stopped_) return {};
-  pending_ += token_text(manifest_, token);
+std::string TextStream::take(const std::string& more) {
+  pending_ += more;
   size_t begin = std::string::npos;
   for (const std::string& stop : stops_) begin = std::min(begin, pending_.find(stop));
   stopped_ = begin != std::string::npos;
@@ -30,6 +26,17 @@ std::string TextStream::add(int64_t token) {
   return text;
 }
 
-std::string TextStream::rest() { return std::exchange(pending_, {}); }
+Result<std::string> TextStream::add(int64_t token) {
+  if (stopped_) return std::string();
+  MOEC_ASSIGN(const std::string more, decoder_.add(token));
+  return take(more);
+}
+
+Result<std::string> TextStream::rest() {
+  if (stopped_) return std::string();
+  MOEC_ASSIGN(const std::string more, decoder_.finish());
+  std::string text = take(more);
+  return stopped_ ? text : text + std::exchange(pending_, {});
+}
 
 }  // namespace moec

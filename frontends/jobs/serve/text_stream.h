@@ -5,27 +5,29 @@
 #include <string>
 #include <vector>
 
-#include "backends/manifest/manifest.h"
+#include "backends/tokenizer/tokenizer.h"
 
 namespace moec {
 
 class TextStream {
  public:
-  TextStream(const Manifest& manifest, std::vector<std::string> stops)
-      : manifest_(manifest), stops_(std::move(stops)) {}
+  // The tokenizer must outlive it; null for a model without one (TextDecoder).
+  TextStream(const Tokenizer* tokenizer, std::vector<std::string> stops)
+      : decoder_(tokenizer), stops_(std::move(stops)) {}
 
   // What can be said for certain once `token` is known: what may be the beginning of a stop text,
-  // or of a character, is kept back. Tokens that are no bytes are numbers with a space behind them.
-  std::string add(int64_t token);
-  // What was kept back, when no further token comes.
-  std::string rest();
+  // or of a character, is kept back. Errors: those of TextDecoder::add().
+  Result<std::string> add(int64_t token);
+  // What was kept back, when no further token comes. Errors: those of TextDecoder::finish().
+  Result<std::string> rest();
   // Whether a stop text was met; nothing follows it.
   bool stopped() const { return stopped_; }
 
  private:
   size_t kept_back() const;
+  std::string take(const std::string& more);
 
-  const Manifest& manifest_;
+  TextDecoder decoder_;
   std::vector<std::string> stops_;
   std::string pending_;
   bool stopped_ = false;

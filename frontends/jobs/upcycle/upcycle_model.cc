@@ -118,7 +118,8 @@ Status check_apart(const UpcycleOptions& options) {
     MOEC_TRY(check_apart_from(folder, options.output.folder, "--out"));
   for (const std::string& folder : options.sources.adapters)
     MOEC_TRY(check_apart_from(folder, options.output.folder, "--out"));
-  return check_carried_files(source_folder(options.source));
+  MOEC_ASSIGN(const CarriedSource carried, carried_source(options.source));
+  return check_carried_files(carried);
 }
 
 // What was written is a checkpoint of the architecture, with each tensor in its shape.

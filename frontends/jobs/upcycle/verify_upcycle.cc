@@ -186,12 +186,8 @@ Result<TokenWindows> text_of(const UpcycleOptions& options, const ModelConfig& m
   const int64_t window = std::min(verify.window, model.max_positions);
   if (verify.texts.empty() && verify.tokens_file.empty())
     return bundled_tokens(model.vocab, window);
-  TextVocabulary vocabulary{TokenizerKind::none, model.vocab};
-  if (verify.tokens_file.empty()) {
-    MOEC_ASSIGN(vocabulary.tokenizer, detect_tokenizer(source_folder(options.source)));
-  }
-  return read_windows({"upcycle", verify.texts, verify.tokens_file, options.source}, vocabulary,
-                      window);
+  return read_windows({"upcycle", verify.texts, verify.tokens_file, options.source},
+                      source_tokenizer(options.source, model.vocab), window);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "frontends/jobs/upcycle/piece_writer.h"
 #include "frontends/jobs/upcycle/upcycle_model.h"
 #include "frontends/sources/hf/checkpoint.h"
+#include "frontends/sources/open_source.h"
 
 namespace moec {
 namespace {
@@ -62,8 +63,8 @@ Result<WrittenFile> write_text(const std::string& folder, const std::string& nam
 
 Status carry(const std::string& source, const std::string& folder,
              std::vector<WrittenFile>& written) {
-  MOEC_ASSIGN(const std::vector<manifest::FileRef> carried,
-              carry_files(source_folder(source), folder, false));
+  MOEC_ASSIGN(const CarriedSource files, carried_source(source));
+  MOEC_ASSIGN(const std::vector<manifest::FileRef> carried, carry_files(files, folder, false));
   for (const manifest::FileRef& file : carried)
     written.push_back({file.path, static_cast<uint64_t>(file.bytes), file.digest});
   return {};

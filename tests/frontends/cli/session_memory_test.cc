@@ -5,7 +5,7 @@
 
 #include "backends/formats/read_shard.h"
 #include "backends/runtime/text/generate.h"
-#include "backends/runtime/text/tokenizer.h"
+#include "tests/byte_text.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {

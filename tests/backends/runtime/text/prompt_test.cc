@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "backends/runtime/text/tokenizer.h"
+#include "tests/byte_text.h"
 
 namespace moec {
 namespace {
@@ -14,7 +14,7 @@ using testing::IsEmpty;
 Manifest byte_model() {
   Manifest manifest;
   manifest.model.vocab = 256;
-  manifest.tokenizer = TokenizerKind::bytes;
+  manifest.tokenizer = manifest::TokenizerKind::bytes;
   return manifest;
 }
 
@@ -23,7 +23,7 @@ std::string code_of(const Result<Prompt>& prompt) {
 }
 
 TEST(Prompt, TokensOfATextAreItsBytes) {
-  const auto prompt = prompt_of_text("aé", byte_model());
+  const auto prompt = prompt_of_text("aé", byte_model(), byte_tokenizer());
   ASSERT_TRUE(prompt.has_value());
   EXPECT_THAT(prompt->tokens, ElementsAre(0x61, 0xc3, 0xa9));
   EXPECT_EQ(prompt->text, "aé");
@@ -45,18 +45,25 @@ TEST(Prompt, TokenIdsOutsideTheVocabularyAreErrors) {
 
 TEST(Prompt, AnEmptyTextIsAnErrorUnlessTheModelLabelsTokens) {
   Manifest manifest = byte_model();
-  EXPECT_EQ(code_of(prompt_of_text("", manifest)), "run.no_prompt");
+  EXPECT_EQ(code_of(prompt_of_text("", manifest, byte_tokenizer())), "run.no_prompt");
   manifest.tagging.emplace();
-  const auto prompt = prompt_of_text("", manifest);
+  const auto prompt = prompt_of_text("", manifest, byte_tokenizer());
   ASSERT_TRUE(prompt.has_value());
   EXPECT_THAT(prompt->tokens, IsEmpty());
-  EXPECT_EQ(code_of(prompt_of_text(std::nullopt, manifest)), "run.no_prompt");
+  EXPECT_EQ(code_of(prompt_of_text(std::nullopt, manifest, byte_tokenizer())), "run.no_prompt");
 }
 
-TEST(Prompt, TextNeedsTokensThatAreBytes) {
+TEST(Prompt, TextNeedsATokenizer) {
+  EXPECT_EQ(code_of(prompt_of_text("a", byte_model(), no_tokenizer())), "run.no_tokenizer");
+}
+
+TEST(Prompt, LabelledTextsKnowTheirBytes) {
   Manifest manifest = byte_model();
-  manifest.tokenizer = TokenizerKind::none;
-  EXPECT_EQ(code_of(prompt_of_text("a", manifest)), "run.no_tokenizer");
+  EXPECT_EQ(prompt_of_text("aé", manifest, byte_tokenizer())->byte_counts, std::nullopt);
+  manifest.tagging.emplace();
+  const auto prompt = prompt_of_text("aé", manifest, byte_tokenizer());
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_THAT(prompt->byte_counts, testing::Optional(ElementsAre(1, 1, 1)));
 }
 
 }  // namespace

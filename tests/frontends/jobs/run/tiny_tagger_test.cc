@@ -7,7 +7,7 @@
 #include "backends/formats/read_shard.h"
 #include "backends/runtime/session/session.h"
 #include "backends/runtime/text/tag_text.h"
-#include "backends/runtime/text/tokenizer.h"
+#include "tests/byte_text.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 

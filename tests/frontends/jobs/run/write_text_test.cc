@@ -9,6 +9,7 @@
 
 #include "backends/formats/read_shard.h"
 #include "frontends/jobs/run/run_report.h"
+#include "tests/byte_text.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {
@@ -22,22 +23,17 @@ Session session_of(const std::string& golden_case, const Words& flags = {}) {
 
 TEST(WriteText, ShowsThePromptAndTheText) {
   Session session = session_of("tinymoe");
-  const Prompt prompt = prompt_of_text("def ", session.manifest()).value();
+  const Prompt prompt = prompt_of_text("def ", session.manifest(), byte_tokenizer()).value();
+  const Tokenizer bytes = Tokenizer::bytes();
+  TextDecoder decoder(&bytes);
   std::string shown;
-  const auto text =
-      write_text(session, prompt, {.generate = {.max_tokens = 5}},
-                 [&](int64_t token) { shown += token_text(session.manifest(), token); });
+  const auto text = write_text(session, prompt, {.generate = {.max_tokens = 5}},
+                               [&](int64_t token) { shown += decoder.add(token).value(); });
   ASSERT_TRUE(text.has_value()) << render(text.error());
-  const nlohmann::ordered_json json = text_json(prompt, *text, session);
+  const nlohmann::ordered_json json = text_json(prompt, *text, session, &bytes).value();
   EXPECT_EQ(shown, "def " + json["text"].get<std::string>());
   EXPECT_EQ(json["tokens"].size(), 5u);
   EXPECT_EQ(json["stopped_by"], "max_tokens");
-}
-
-TEST(WriteText, TokensThatAreNoBytesAreNumbers) {
-  Session session = session_of("mixtral_a");
-  EXPECT_FALSE(writes_bytes(session.manifest()));
-  EXPECT_EQ(token_text(session.manifest(), 7), "7 ");
 }
 
 TEST(LabelText, OnlyATextCanBeRedacted) {
@@ -46,7 +42,7 @@ TEST(LabelText, OnlyATextCanBeRedacted) {
       prompt_of_tokens("tokens", {67, 97, 108, 108, 32, 65, 110, 110}, session.manifest()).value();
   EXPECT_TRUE(label_text(session, tokens, false).has_value());
   EXPECT_EQ(label_text(session, tokens, true).error()[0].code, "run.no_text");
-  const Prompt text = prompt_of_text("Call Ann", session.manifest()).value();
+  const Prompt text = prompt_of_text("Call Ann", session.manifest(), byte_tokenizer()).value();
   const auto tagged = label_text(session, text, true);
   ASSERT_TRUE(tagged.has_value()) << render(tagged.error());
   const nlohmann::ordered_json json = spans_json(text, *tagged, true);

@@ -3,13 +3,15 @@
 
 #include <gmock/gmock.h>
 
-#include "backends/runtime/text/tokenizer.h"
+#include "tests/byte_text.h"
 
 namespace moec {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+using manifest::TokenizerKind;
 
 Manifest manifest_of(TokenizerKind tokenizer) {
   Manifest manifest;
@@ -20,9 +22,17 @@ Manifest manifest_of(TokenizerKind tokenizer) {
   return manifest;
 }
 
+Result<CompletionRequest> parse(Endpoint endpoint, const std::string& body,
+                                TokenizerKind kind = TokenizerKind::bytes) {
+  const Manifest manifest = manifest_of(kind);
+  const bool bytes = kind == TokenizerKind::bytes;
+  return parse_completion(endpoint, body, {manifest, bytes ? byte_tokenizer() : no_tokenizer()},
+                          16);
+}
+
 Result<CompletionRequest> parse_text(const std::string& body,
                                      TokenizerKind kind = TokenizerKind::bytes) {
-  return parse_completion(Endpoint::text, body, manifest_of(kind), 16);
+  return parse(Endpoint::text, body, kind);
 }
 
 std::string refusal(const Result<CompletionRequest>& result) {
@@ -55,23 +65,21 @@ TEST(CompletionRequest, TakesTokensWhereTokensAreNoBytes) {
 }
 
 TEST(CompletionRequest, ChatsInLines) {
-  const auto request = parse_completion(Endpoint::chat,
-                                        R"({"messages": [{"role": "system", "content": "Hello!"},
+  const auto request = parse(Endpoint::chat,
+                             R"({"messages": [{"role": "system", "content": "Hello!"},
                        {"role": "user", "content": [{"type": "text", "text": "a"}]}]})",
-                                        manifest_of(TokenizerKind::bytes), 16);
+                             TokenizerKind::bytes);
   ASSERT_FALSE(request) << "33 characters, and no room for a token";
   EXPECT_THAT(refusal(request), HasSubstr("session.context_full"));
-  const auto fits =
-      parse_completion(Endpoint::chat, R"({"messages": [{"role": "user", "content": "Hi"}]})",
-                       manifest_of(TokenizerKind::bytes), 16);
+  const auto fits = parse(Endpoint::chat, R"({"messages": [{"role": "user", "content": "Hi"}]})",
+                          TokenizerKind::bytes);
   ASSERT_TRUE(fits) << render(fits.error());
   EXPECT_EQ(decode_bytes(fits->prompt), "user: Hi\nassistant:");
 }
 
 TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
   const auto chat = [](const std::string& message) {
-    return parse_completion(Endpoint::chat, R"({"messages": [)" + message + "]}",
-                            manifest_of(TokenizerKind::bytes), 16);
+    return parse(Endpoint::chat, R"({"messages": [)" + message + "]}", TokenizerKind::bytes);
   };
   const auto answer = chat(
       R"({"role": "assistant", "content": "Hi", "refusal": null, "tool_calls": null,
@@ -139,11 +147,9 @@ TEST(CompletionRequest, NamesWhatIsWrong) {
               HasSubstr("run.no_tokenizer"));
   EXPECT_THAT(refusal(parse_text(R"({"prompt": [1], "stop": "a"})", TokenizerKind::none)),
               HasSubstr("run.no_tokenizer"));
-  EXPECT_THAT(refusal(parse_completion(Endpoint::chat, R"({"messages": []})",
-                                       manifest_of(TokenizerKind::none), 16)),
+  EXPECT_THAT(refusal(parse(Endpoint::chat, R"({"messages": []})", TokenizerKind::none)),
               HasSubstr("serve.chat"));
-  EXPECT_THAT(refusal(parse_completion(Endpoint::chat, R"({"messages": []})",
-                                       manifest_of(TokenizerKind::bytes), 16)),
+  EXPECT_THAT(refusal(parse(Endpoint::chat, R"({"messages": []})", TokenizerKind::bytes)),
               HasSubstr("serve.bad_value"));
 }
 

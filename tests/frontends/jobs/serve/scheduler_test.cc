@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "backends/runtime/text/tokenizer.h"
+#include "tests/byte_text.h"
 #include "tests/frontends/jobs/serve/served_tinymoe.h"
 
 namespace moec {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/base/json.h"
 
@@ -15,5 +16,18 @@ namespace moec {
 // without merges each byte is a token, however text is cut.
 std::optional<std::string_view> pre_tokenizer_name(const JsonValue& pre_tokenizer,
                                                    std::string_view family, bool has_merges);
+
+// What a name in "tokenizer.ggml.pre" stands for (llama.cpp, llama-vocab.cpp).
+struct NamedPreTokenizer {
+  bool single_digits = false;  // each digit is a piece first
+  // Regular expressions one after the other; empty: that of GPT-2.
+  std::vector<std::string_view> expressions;
+  // What llama.cpp does with it besides: a word that is a token is not cut, and a text begins with
+  // the first token unless the file says otherwise.
+  bool whole_words = false, adds_bos = false;
+};
+
+// Nothing for a name that is not known, or whose expressions tokenizer.json cannot state.
+std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name);
 
 }  // namespace moec

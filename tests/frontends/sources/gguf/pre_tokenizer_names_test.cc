@@ -1,4 +1,4 @@
-#include "frontends/export/gguf/pre_tokenizers.h"
+#include "frontends/sources/gguf/pre_tokenizer_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "frontends/export/gguf/pre_tokenizers.h"
+#include "frontends/sources/gguf/pre_tokenizer_names.h"
 
 #include <algorithm>
 #include <vector>
@@ -41,6 +41,42 @@ const std::vector<KnownPreTokenizer>& known_pre_tokenizers() {
       {"deepseek-v3", {kDeepseekDigits, kDeepseekHan, kDeepseekWords}, ""},
   };
   return known;
+}
+
+constexpr std::string_view kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Names that files have, by the name whose cut they share.
+struct SharedCut {
+  std::string_view like;
+  std::vector<std::string_view> names;
+};
+
+const std::vector<SharedCut>& shared_cuts() {
+  static const std::vector<SharedCut> shared = {
+      {"gpt-2", {"gpt-2", "olmo", "mpt", "jais", "trillion", "granite-docling", "phi-2"}},
+      {"refact",
+       {"refact", "smollm", "starcoder", "command-r", "codeshell", "exaone", "minerva-7b",
+        "mellum2"}},
+      {"qwen2",
+       {"qwen2", "stablelm2", "hunyuan", "solar-open", "deepseek-r1-qwen", "megrez", "grok-2"}},
+      {"llama-bpe",
+       {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"}},
+      {"glm4", {"glm4", "chatglm-bpe", "dbrx", "smaug-bpe"}},
+      {"gpt-4o", {"gpt-4o", "llama4", "minimax-m2"}},
+      {"deepseek-v3", {"deepseek-v3", "hunyuan-dense", "joyai-llm"}},
+      {"tekken", {"tekken"}},
+      {"qwen35", {"qwen35"}},
+  };
+  return shared;
+}
+
+std::string_view shared_name(std::string_view name) {
+  for (const SharedCut& cut : shared_cuts())
+    if (std::find(cut.names.begin(), cut.names.end(), name) != cut.names.end()) return cut.like;
+  return {};
 }
 
 std::string_view text_of(const JsonValue& object, std::string_view key) {
@@ -97,6 +133,23 @@ std::optional<std::string_view> pre_tokenizer_name(const JsonValue& pre_tokenize
   for (const KnownPreTokenizer& known : known_pre_tokenizers())
     if (known.expressions == *expressions && (known.family.empty() || known.family == family))
       return known.name;
+  return std::nullopt;
+}
+
+std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name) {
+  const std::string_view like = shared_name(name);
+  if (like == "gpt-2") return NamedPreTokenizer{};
+  if (like == "refact") return NamedPreTokenizer{.single_digits = true};
+  if (like == "qwen2") return NamedPreTokenizer{.expressions = {kQwen2}};
+  if (like == "qwen35") return NamedPreTokenizer{.expressions = {kQwen35}};
+  if (like == "llama-bpe")
+    return NamedPreTokenizer{.expressions = {kLlama3}, .whole_words = true, .adds_bos = true};
+  if (like == "glm4") return NamedPreTokenizer{.expressions = {kLlama3}};
+  if (like == "gpt-4o") return NamedPreTokenizer{.expressions = {kGpt4o}};
+  if (like == "deepseek-v3")
+    return NamedPreTokenizer{.expressions = {kDeepseekDigits, kDeepseekHan, kDeepseekWords}};
+  if (like == "tekken")
+    return NamedPreTokenizer{.expressions = {kTekken}, .whole_words = true, .adds_bos = true};
   return std::nullopt;
 }
 
