@@ -81,11 +81,13 @@ class Events {
   bool boolean(bool value) { return add(value); }
   bool number_integer(int64_t value) { return add_number(value); }
   bool number_unsigned(uint64_t value) {
-    if (value > static_cast<uint64_t>(INT64_MAX)) return integer_too_big(std::to_string(value));
-    return add_number(static_cast<int64_t>(value));
+    if (value <= static_cast<uint64_t>(INT64_MAX)) return add_number(static_cast<int64_t>(value));
+    return limits_.long_integers ? add_number(static_cast<double>(value))
+                                 : integer_too_big(std::to_string(value));
   }
   bool number_float(double value, const std::string& text) {
-    if (text.find_first_of(".eE") == std::string::npos) return integer_too_big(text);
+    const bool is_integer = text.find_first_of(".eE") == std::string::npos;
+    if (is_integer && !limits_.long_integers) return integer_too_big(text);
     return add_number(value);
   }
   bool string(std::string& value) { return add(std::move(value)); }

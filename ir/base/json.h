@@ -60,6 +60,9 @@ struct JsonLimits {
   size_t bytes = 16 << 20;
   size_t depth = 32;        // nested arrays and objects
   size_t values = 1 << 20;  // of the document; with parse_json_members: of each member
+  // An integer that does not fit into 64 bits is read as a fraction. transformers writes one into
+  // tokenizer_config.json, 10^30 as the greatest length of a text that has none.
+  bool long_integers = false;
 };
 
 // The origin of a text, for diagnostics. Places have a file and an offset, and a line and column
@@ -72,7 +75,7 @@ struct JsonSource {
 
 // Parses one value, which must be the whole text. Errors: json.too_long, json.syntax,
 // json.duplicate_key, json.depth, json.values, json.number (an integer that does not fit into 64
-// bits).
+// bits, unless JsonLimits::long_integers).
 Result<JsonValue> parse_json(std::string_view text, const JsonSource& source,
                              const JsonLimits& limits = {});
 

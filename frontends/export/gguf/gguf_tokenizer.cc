@@ -203,7 +203,7 @@ class TokenizerReader {
     const std::string path = path_of(name);
     if (!file_exists(path)) return JsonValue{JsonValue::Object()};
     MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
-    return parse_json(text, {.file = path});
+    return parse_json(text, {.file = path}, {.long_integers = true});
   }
 
   // By the text of a token in tokenizer_config.json, else by the number that another file gives.

@@ -13,9 +13,17 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
+// A dot that is part of a name is doubled in descriptors, so that it opens no object.
 void add_object_of(std::string_view key, Names& objects) {
-  if (const size_t dot = key.find('.'); dot != std::string_view::npos)
+  const size_t dot = key.find('.');
+  if (dot != std::string_view::npos && !key.substr(dot).starts_with(".."))
     objects.emplace(key.substr(0, dot));
+}
+
+std::string with_doubled_dots(std::string_view name) {
+  std::string doubled;
+  for (const char c : name) doubled += c == '.' ? ".." : std::string(1, c);
+  return doubled;
 }
 
 // The objects of the config that the descriptor names keys of.
@@ -59,7 +67,7 @@ Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
                   fmt::format("the key \"{}\" is one of an object", printable(member.key, 80)),
                   kMendConfig, json_place(text, source, member.value.offset));
     if (!objects.contains(member.key) || member.value.is_null())
-      members.push_back(member);
+      members.push_back({with_doubled_dots(member.key), member.value});
     else if (!add_inner(member, members))
       return fail("hf.config.type",
                   fmt::format("\"{}\" must be an object or a list, found {}", member.key,

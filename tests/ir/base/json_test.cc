@@ -63,6 +63,16 @@ TEST(Json, NulBytesAreErrorsAnywhere) {
   }
 }
 
+TEST(Json, LongIntegersMayBeFractions) {
+  const char* text = "[1000000000000000019884624838656, 18446744073709551615, 7]";
+  const auto value = parse_json(text, {}, {.long_integers = true});
+  ASSERT_TRUE(value) << render(value.error());
+  EXPECT_EQ((*value->array())[0].number(), 1e30);
+  EXPECT_EQ((*value->array())[1].number(), 0x1p64);
+  EXPECT_EQ(*(*value->array())[2].integer(), 7);
+  EXPECT_EQ(parse_json(text, {}).error()[0].code, "json.number");
+}
+
 TEST(Json, NumbersOutOfRangeAreErrors) {
   expect_error(parse("[1e999]"), "json.syntax", "1e999");
   expect_error(parse("[-1e999]"), "json.syntax", "");

@@ -279,6 +279,16 @@ TEST(Config, UnknownKeysThatAreNullAreIgnored) {
   good(plus(kMixtral, "\"quantization_config\": null"));
 }
 
+TEST(Config, KeysOfOtherToolsAreHarmless) {
+  for (const char* key :
+       {R"("transformers.js_config": {"dtype": "q4"})", R"("unsloth_version": "2025.1")",
+        R"("is_llama_config": true)", R"("unk_token_id": 0)", R"("rope_interleaved": false)"})
+    EXPECT_TRUE(read_config(plus(kOlmoe, key), "config.json")) << key;
+  expect_refused(plus(kOlmoe, "\"rope_interleaved\": true"), "hf.config.unsupported_value",
+                 "rope_interleaved");
+  expect_refused(plus(kOlmoe, "\"other.js_config\": 1"), "hf.config.unknown_key", "other");
+}
+
 TEST(Config, AllFindingsAtOnce) {
   std::string text =
       plus(with(kMixtral, "\"vocab_size\": 32000", "\"vocab_size\": 0"), "\"odd\": 1");
