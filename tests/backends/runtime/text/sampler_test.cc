@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -31,6 +32,22 @@ TEST(Sampler, TopKNeverSamplesOtherTokens) {
   const std::array logits = {1.0f, 1.0f, 0.9f, 0.0f};
   Sampler sampler({.temperature = 5, .top_k = 2, .seed = 3});
   for (int i = 0; i < 200; ++i) EXPECT_LT(sampler.next(logits), 2);
+}
+
+// Probabilities 0.5, 0.25, 0.125, 0.125: the first two make up 0.75.
+TEST(Sampler, TopPNeverSamplesBehindItsSum) {
+  const std::array logits = {std::log(4.0f), std::log(2.0f), 0.0f, 0.0f};
+  const auto most = [&](double top_p) {
+    Sampler sampler({.temperature = 1, .top_p = top_p, .seed = 3});
+    int64_t greatest = 0;
+    for (int i = 0; i < 300; ++i) greatest = std::max(greatest, sampler.next(logits));
+    return greatest;
+  };
+  EXPECT_EQ(most(0), 0) << "the likeliest is always there";
+  EXPECT_EQ(most(0.4), 0);
+  EXPECT_EQ(most(0.74), 1);
+  EXPECT_EQ(most(0.8), 2);
+  EXPECT_EQ(most(1), 3);
 }
 
 }  // namespace
