@@ -123,7 +123,8 @@ def run_benchmarks():
     command = [BENCHMARKS, "--benchmark_format=json", "--benchmark_min_time=0.2"]
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     kept = ("cpu_time", "time_unit", "bytes_per_second", "items_per_second", "ops")
-    return {one["name"]: {key: one[key] for key in kept if key in one} for one in report["benchmarks"]}
+    return {one["name"]: {key: one[key] for key in kept if key in one} for one in report["benchmarks"]
+            if not one.get("error_occurred")}  # fmt: skip
 
 
 def git(*words):

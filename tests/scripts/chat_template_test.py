@@ -1,16 +1,16 @@
-"""scripts/text_files.py reads tokenizers and chat templates as transformers does."""
+"""frontends/chat/chat_template.py renders chat templates as transformers does."""
 
 import datetime
+import io
 import json
 import pathlib
 import sys
 
 import pytest
-import tokenizers
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "frontends/chat"))
 
-from text_files import ChatTemplate, TemplateError, open_tokenizer  # noqa: E402
+from chat_template import ChatTemplate, TemplateError, answer, serve  # noqa: E402
 
 USER = [{"role": "user", "content": "Grüße <b>"}]
 
@@ -26,15 +26,6 @@ def render(path, template, messages=USER, **variables):
     return ChatTemplate(folder_with(path, template, bos_token="<s>", eos_token={"content": "</s>"})).render(
         messages, **variables
     )
-
-
-def test_saved_truncation_and_padding_are_not_applied(tmp_path):
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "[PAD]": 1}, unk_token="a"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer.enable_truncation(16)
-    tokenizer.enable_padding(pad_id=1, length=64)
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert open_tokenizer(tmp_path / "tokenizer.json").encode("a " * 44).ids == [0] * 44
 
 
 @pytest.mark.parametrize(
@@ -90,3 +81,30 @@ def test_errors_of_templates_are_raised_by_rendering(tmp_path, template):
     loaded = ChatTemplate(folder_with(tmp_path, template))
     with pytest.raises(TemplateError):
         loaded.render(USER)
+
+
+def test_parts_and_tool_calls_are_as_templates_take_them(tmp_path):
+    template = ChatTemplate(folder_with(tmp_path, "{% for m in messages %}{{ m.content }};{% if m.tool_calls %}"
+                                                  "{{ m.tool_calls[0].function.arguments.x }}{% endif %}{% endfor %}"
+                                                  "{{ tools | length }}{{ deep }}"))
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": 5}'}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+                {"role": "assistant", "content": None, "tool_calls": [call]}]
+    request = {"messages": messages, "tools": [{}], "chat_template_kwargs": {"deep": "yes"}}
+    assert answer(template, request) == "a\nb;None;51yes"
+    for wrong in ({}, {"messages": []}, {"messages": [1]}, {"messages": messages, "chat_template_kwargs": 1}):
+        with pytest.raises(TemplateError):
+            answer(template, wrong)
+
+
+def test_requests_are_answered_one_by_one(tmp_path):
+    folder_with(tmp_path, "{{ messages[0].content }}")
+    bodies = [json.dumps({"messages": [{"role": "user", "content": "é"}]}).encode(), b"{", b"{}"]
+    asked = io.BytesIO(b"".join(b"%d\n" % len(body) + body for body in bodies))
+    answered = io.BytesIO()
+    serve(tmp_path, asked, answered)
+    lines, replies = io.BytesIO(answered.getvalue()), []
+    while size := lines.readline():
+        replies.append(json.loads(lines.read(int(size))))
+    assert replies[0] == {"text": "é"}
+    assert set(replies[1]) == set(replies[2]) == {"error"}

@@ -1,25 +1,18 @@
-"""The files of an export that turn text into tokens: tokenizer.json and chat templates, read as transformers does.
+"""Renders the chat template of a folder as transformers does. moec runs it as a program, which needs the package jinja2:
 
-`open_tokenizer()` needs the package tokenizers, `ChatTemplate` the package jinja2.
+    python3 chat_template.py FOLDER
+
+A request on standard input is the number of its bytes, a line end, and that many bytes: the JSON of a request for
+/v1/chat/completions. The answer has the same form: {"text": …} or {"error": …}. The program ends with its input.
 """
 
 import datetime
 import json
+import pathlib
+import signal
+import sys
 
 SPECIAL_TOKENS = [f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask")]
-
-
-def open_tokenizer(path):
-    """The tokenizer of a tokenizer.json, without the truncation and padding that a trainer saved in it.
-
-    transformers applies neither unless the caller asks for it; the file alone would cut long prompts silently.
-    """
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
 
 
 class TemplateError(ValueError):
@@ -109,3 +102,58 @@ class ChatTemplate:
             raise
         except Exception as error:  # a template is a program, which may raise anything
             raise TemplateError(f"the chat template does not accept the messages: {error}") from error
+
+
+def text_of_parts(content):
+    """The text of a content that is a list of text parts; others are left to the template."""
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        return "\n".join(part.get("text", "") for part in content)
+    return content
+
+
+def with_objects(call):
+    """A tool call whose arguments are an object, as templates take them; clients send its JSON."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        return call | {"function": function | {"arguments": json.loads(function["arguments"] or "{}")}}
+    except ValueError as error:
+        raise TemplateError(f"the arguments of a tool call are no JSON: {error}") from error
+
+
+def message_for_template(message):
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise TemplateError("a message must be an object with a role")
+    message = message | {"content": text_of_parts(message.get("content"))}
+    if isinstance(message.get("tool_calls"), list):
+        message["tool_calls"] = [with_objects(call) for call in message["tool_calls"]]
+    return message
+
+
+def answer(template, request):
+    """The text of a request's messages."""
+    messages, kwargs = request.get("messages"), request.get("chat_template_kwargs") or {}
+    if not isinstance(messages, list) or not messages:
+        raise TemplateError("messages must be a list with at least one message")
+    if not isinstance(kwargs, dict):
+        raise TemplateError("chat_template_kwargs must be an object")
+    given = {name: request[name] for name in ("tools", "documents") if request.get(name)}
+    return template.render([message_for_template(message) for message in messages], **(given | kwargs))
+
+
+def serve(folder, requests, answers):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, which is for the program that asks
+    template = ChatTemplate(pathlib.Path(folder))
+    while size := requests.readline():
+        try:
+            reply = {"text": answer(template, json.loads(requests.read(int(size))))}
+        except (TemplateError, ValueError) as error:
+            reply = {"error": str(error)}
+        body = json.dumps(reply).encode()
+        answers.write(b"%d\n" % len(body) + body)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)
