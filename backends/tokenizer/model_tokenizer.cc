@@ -43,6 +43,16 @@ Result<const Tokenizer*> ModelTokenizer::get() const {
   return &**tokenizer;
 }
 
+ModelTokenizer ModelTokenizer::or_none(Diagnostics& notes) const {
+  const auto opened = get();
+  if (opened) return *this;
+  for (Diagnostic reason : opened.error()) {
+    reason.severity = Severity::note;
+    notes.push_back(std::move(reason));
+  }
+  return {Open(), vocab_};
+}
+
 Result<std::vector<int64_t>> ModelTokenizer::encode(std::string_view text,
                                                     SpecialTokens special) const {
   MOEC_ASSIGN(const Tokenizer* tokenizer, get());

@@ -23,6 +23,9 @@ class ModelTokenizer {
   int64_t vocab() const { return vocab_; }
   // Null if there is none. Errors: those of `open`.
   Result<const Tokenizer*> get() const;
+  // This one, or one that does not exist if this cannot be opened, with the reasons as notes: for
+  // models that are given token ids.
+  ModelTokenizer or_none(Diagnostics& notes) const;
   // The tokens of a text, all of which the model has. Errors: those of get() and
   // Tokenizer::encode(), tokenizer.missing, tokenizer.vocabulary (the tokenizer is of another
   // model).

@@ -16,8 +16,7 @@ constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // \w+|[^\w\s]+ as tokenizers compiles it: with Rust's regex, whose words have joiners in them.
-constexpr std::string_view kWordsAndSigns =
-    R"([\w\p{Join_Control}]+|[^\w\p{Join_Control}\s]+)";
+constexpr std::string_view kWordsAndSigns = R"([\w\p{Join_Control}]+|[^\w\p{Join_Control}\s]+)";
 
 bool is_ascii_punctuation(char32_t code) {
   return (code >= '!' && code <= '/') || (code >= ':' && code <= '@') ||

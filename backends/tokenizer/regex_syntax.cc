@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cctype>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -145,18 +146,26 @@ class Translation {
 
   // \xhh up to 7f, \x{h…} and \uhhhh. Above 7f, \xhh is a byte for Oniguruma and no code point.
   Result<std::string> code_point() {
-    const bool has_braces = peek(1) == 'x' && peek(2) == '{';
-    const size_t begin = at_ + (has_braces ? 3 : 2);
-    size_t end = begin;
-    const size_t most = has_braces ? 8 : peek(1) == 'u' ? 4 : 2;
-    while (end < pattern_.size() && end - begin < most && std::isxdigit(pattern_[end]) != 0) ++end;
-    const std::string_view digits = pattern_.substr(begin, end - begin);
-    if (digits.empty() || (has_braces && (end == pattern_.size() || pattern_[end] != '}')))
-      return refuse("an unknown escape");
-    if (!has_braces && peek(1) == 'x' && digits.size() == 2 && digits[0] >= '8')
+    if (peek(1) == 'u') return code_point_of({2, 4, 0});
+    if (peek(2) == '{') return code_point_of({3, 8, 1});
+    if (peek(2) >= '8' && std::isxdigit(peek(3)) != 0)
       return refuse("a byte that is no code point");
-    at_ = end + (has_braces ? 1 : 0);
-    return fmt::format("\\x{{{}}}", digits);
+    return code_point_of({2, 2, 0});
+  }
+
+  // Where the digits of a code point begin, how many there are at most, and what follows them.
+  struct Digits {
+    size_t begin, most, behind;
+  };
+  Result<std::string> code_point_of(const Digits& at) {
+    const size_t begin = at_ + at.begin;
+    size_t end = begin;
+    while (end < pattern_.size() && end - begin < at.most && std::isxdigit(pattern_[end]) != 0)
+      ++end;
+    if (end == begin || (at.behind > 0 && (end == pattern_.size() || pattern_[end] != '}')))
+      return refuse("an unknown escape");
+    at_ = end + at.behind;
+    return fmt::format("\\x{{{}}}", pattern_.substr(begin, end - begin));
   }
 
   // The items of a class up to its bracket, or to the && in front of a second class.

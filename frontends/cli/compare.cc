@@ -203,12 +203,10 @@ void add_form_flags_of_b(CLI::App& command, CompareOptions& options, CLI::Option
 }
 
 void add_text_flags(CLI::App& command, CompareOptions& options) {
-  CLI::Option* texts = command
-                           .add_option("--text", options.texts,
-                                       "Text files to compare on, one after the other; for models "
-                                       "whose tokens are bytes")
-                           ->delimiter(',')
-                           ->allow_extra_args(false);
+  CLI::Option* texts =
+      command.add_option("--text", options.texts, "Text files to compare on, one after the other")
+          ->delimiter(',')
+          ->allow_extra_args(false);
   command
       .add_option("--tokens", options.tokens_file,
                   "A file of token ids instead of text, separated by spaces, lines or commas")

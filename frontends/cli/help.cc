@@ -49,7 +49,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"compare", "Prove", "--text --tokens --window --max-kl --min-top1 --json"},
     {"confirm", "Prove", "--engine --chip --golden --python"},
     {"run", "Run",
-     "--prompt --prompt-file --prompt-tokens --max-tokens --temperature --seed --memory "
+     "--prompt --prompt-file --prompt-tokens --chat --max-tokens --temperature --seed --memory "
      "--engine --capacity"},
     {"serve", "Run", "--host --port --sequences --max-tokens --memory --engine"},
     {"prepack", "Run", "--profile --capacity --out"},
@@ -93,7 +93,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--granularity --shared-width --arch --init --router --scale --unnormalised --noise "
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
-     "--max-tokens --stop-token --ignore-eos --temperature --sample-top-k --seed "
+     "--chat --max-tokens --stop-token --ignore-eos --temperature --sample-top-k --top-p --seed "
      "--precision --engine --engine-cache --repeats --energy-per-byte --energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "
      "--port --sequences --waiting --connections --max-body --timeout --api-key-file "

@@ -48,8 +48,7 @@ int run_probe(const ProbeFlags& flags) {
 
 void add_document_flags(CLI::App& command, ProbeOptions& options) {
   CLI::Option* prompt =
-      command.add_option("--prompt", options.prompt,
-                         "A text whose group is wanted; for models whose tokens are bytes");
+      command.add_option("--prompt", options.prompt, "A text whose group is wanted");
   command
       .add_option("--prompts", options.prompts,
                   "A suite of prompts to measure the choices on: default, or a file "

@@ -12,6 +12,7 @@
 #include "backends/runtime/text/tag_text.h"
 #include "backends/runtime/text/write_text.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/chat_flags.h"
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
@@ -20,6 +21,7 @@
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/cli/run_chat.h"
 #include "frontends/jobs/run/expert_report.h"
 #include "frontends/jobs/run/run_report.h"
 #include "ir/base/output_apart.h"
@@ -42,6 +44,7 @@ struct RunFlags {
   SessionFlags session;
   EngineFlags engine;
   PromptFlags prompt;
+  ChatFlags chat{.python = default_python()};
   WriteOptions write;
   GateLogOptions gates;
   bool replace_log = false;
@@ -52,7 +55,8 @@ struct RunFlags {
 
 // Flags for models that write text, and flags for models that label tokens.
 constexpr std::array kWritingFlags = {"--max-tokens",  "--stop-token",   "--ignore-eos",
-                                      "--temperature", "--sample-top-k", "--seed"};
+                                      "--temperature", "--sample-top-k", "--top-p",
+                                      "--seed",        "--chat"};
 constexpr std::array kTaggingFlags = {"--redact"};
 
 Status check_flags(const RunFlags& flags, bool tags) {
@@ -163,12 +167,19 @@ Status run(const RunFlags& flags) {
   MOEC_TRY(check_flags(flags, tags));
   if (flags.write.generate.stop_token)
     MOEC_TRY(check_token("--stop-token", *flags.write.generate.stop_token, session.manifest()));
-  const ModelTokenizer tokenizer = export_tokenizer(flags.folder, session.manifest());
-  MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest(), tokenizer));
-  const Diagnostics notes = notes_of(session, options.precision);
+  Diagnostics notes = notes_of(session, options.precision);
+  ModelTokenizer tokenizer = export_tokenizer(flags.folder, session.manifest());
+  if (!flags.prompt.tokens.empty()) tokenizer = tokenizer.or_none(notes);
+  Prompt prompt;
+  if (!flags.chat.wanted) {
+    MOEC_ASSIGN(prompt, read_prompt(flags.prompt, session.manifest(), tokenizer));
+  }
   if (!flags.json) print_notes(notes);
   MOEC_TRY(check_user_output({flags.gates.file, "--log-gates", flags.replace_log}, flags.folder));
   MOEC_TRY(with_gate_log(session, flags.gates, [&] {
+    if (flags.chat.wanted)
+      return run_chat({flags.folder, flags.chat, flags.write, flags.json}, flags.prompt, session,
+                      tokenizer, notes);
     return tags ? show_spans(flags, prompt, session, notes)
                 : show_text(flags, prompt, session, tokenizer, notes);
   }));
@@ -191,6 +202,35 @@ void note_given(const CLI::App& command, const Names& names, RunFlags& flags) {
     if (command.count(name) > 0) flags.given.emplace_back(name);
 }
 
+void add_writing_flags(CLI::App& command, WriteOptions& write) {
+  command.add_option("-n,--max-tokens", write.generate.max_tokens, "The most tokens to write")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command.add_option("--stop-token", write.generate.stop_token,
+                     "Stop also when the model chooses this token id (default: none)");
+  command.add_flag("--ignore-eos", write.ignore_eos,
+                   "Write on behind the end of text, a token that the checkpoint's config names");
+  command
+      .add_option("--temperature", write.generate.sampler.temperature,
+                  "Divide logits by this before sampling; 0 always takes the likeliest token")
+      ->check(finite_from_zero())
+      ->capture_default_str();
+  command
+      .add_option("--sample-top-k", write.generate.sampler.top_k,
+                  "Sample among the k likeliest tokens; 0: among all")
+      ->check(whole_from(0))
+      ->capture_default_str();
+  command
+      .add_option("--top-p", write.generate.sampler.top_p,
+                  "Sample among the fewest likeliest tokens whose probabilities add up to this; 1: "
+                  "among all")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_option("--seed", write.generate.sampler.seed, "Seed of the sampling")
+      ->check(whole_from(0))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, int& exit_code) {
@@ -200,27 +240,11 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   add_prompt_flags(*command, flags->prompt);
-  command
-      ->add_option("-n,--max-tokens", flags->write.generate.max_tokens, "The most tokens to write")
-      ->check(whole_from(1))
-      ->capture_default_str();
-  command->add_option("--stop-token", flags->write.generate.stop_token,
-                      "Stop also when the model chooses this token id (default: none)");
-  command->add_flag("--ignore-eos", flags->write.ignore_eos,
-                    "Write on behind the end of text, a token that the checkpoint's config names");
-  command
-      ->add_option("--temperature", flags->write.generate.sampler.temperature,
-                   "Divide logits by this before sampling; 0 always takes the likeliest token")
-      ->check(finite_from_zero())
-      ->capture_default_str();
-  command
-      ->add_option("--sample-top-k", flags->write.generate.sampler.top_k,
-                   "Sample among the k likeliest tokens; 0: among all")
-      ->check(whole_from(0))
-      ->capture_default_str();
-  command->add_option("--seed", flags->write.generate.sampler.seed, "Seed of the sampling")
-      ->check(whole_from(0))
-      ->capture_default_str();
+  command->add_flag("--chat", flags->chat.wanted,
+                    "Take the prompt as a message to the model, by its chat template; without a "
+                    "prompt, each line of standard input is one");
+  add_python_flag(*command, flags->chat.python);
+  add_writing_flags(*command, flags->write);
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);

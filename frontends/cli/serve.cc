@@ -7,6 +7,7 @@
 #include "backends/formats/read_shard.h"
 #include "backends/runtime/text/prompt.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/chat_flags.h"
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
@@ -22,7 +23,7 @@ namespace moec {
 namespace {
 
 struct ServeFlags {
-  std::string folder, name, most_body = "4MiB", api_key_file;
+  std::string folder, name, most_body = "4MiB", api_key_file, python = default_python();
   double timeout = 30;
   SessionFlags session;
   EngineFlags engine;
@@ -41,6 +42,16 @@ std::string model_name(const ServeFlags& flags) {
 // As it stands in an address: that of version 6 in brackets.
 std::string url_host(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+Result<ServedText> served_text(const ServeFlags& flags, const Manifest& manifest) {
+  Diagnostics notes;
+  ServedText text{export_tokenizer(flags.folder, manifest).or_none(notes), nullptr};
+  print_notes(notes);
+  MOEC_ASSIGN(const bool has_chat, has_chat_template(flags.folder));
+  if (!has_chat) return text;
+  text.chat = std::make_shared<const ChatTemplate>(flags.folder, flags.python);
+  return text;
 }
 
 Status serve(const ServeFlags& flags) {
@@ -69,8 +80,8 @@ Status serve(const ServeFlags& flags) {
   serve.listening = [&](int port) {
     say("serving {} at http://{}:{}/v1\n", model_name(flags), url_host(serve.host), port);
   };
-  const ModelTokenizer tokenizer = export_tokenizer(flags.folder, session.manifest());
-  MOEC_TRY(serve_model(std::move(session), tokenizer, model_name(flags), serve));
+  MOEC_ASSIGN(const ServedText text, served_text(flags, session.manifest()));
+  MOEC_TRY(serve_model(std::move(session), text, model_name(flags), serve));
   if (!experts) return {};
   say("{}", start_report(*experts));
   return experts->save_state();
@@ -140,6 +151,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command->add_option("--name", flags->name, "The model's name (default: that of the folder)");
+  add_python_flag(*command, flags->python);
   add_limit_flags(*command, *flags);
   add_access_flags(*command, *flags);
   add_session_flags(*command, flags->session);

@@ -16,11 +16,11 @@ inline constexpr const char* kAnalyzeInterrupted = "analyze.interrupted";
 
 // One of the four kinds is given.
 struct AnalysisSource {
-  std::vector<std::string> texts;   // files, a document each, for models whose tokens are bytes
+  std::vector<std::string> texts;   // files, a document each
   std::vector<std::string> tokens;  // files of token ids, a document each
   std::string prompts;              // a suite: "default", or a file (prompt_suite.h)
   int64_t window = 256;             // tokens that see one another
-  std::string prompt;               // or a text itself, for models whose tokens are bytes
+  std::string prompt;               // or a text itself
 
   bool given() const {
     return !prompt.empty() || !texts.empty() || !tokens.empty() || !prompts.empty();

@@ -1,7 +1,6 @@
 // Suites of prompts: documents of a few categories, so that shares of experts can be told apart.
 //
-// A suite is a text of lines, each a JSON object with a category and a text, or token ids for
-// models whose tokens are not bytes:
+// A suite is a text of lines, each a JSON object with a category and a text, or token ids:
 //
 //   {"category": "code", "text": "def f(x):\n    return x\n"}
 //   {"category": "code", "tokens": [17, 4, 250]}

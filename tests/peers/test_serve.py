@@ -25,11 +25,11 @@ from goldens import REPO
 
 
 class Server:
-    """moec serve, or another command that serves, on a free port."""
+    """moec serve on a free port."""
 
-    def __init__(self, folder, *flags, command=None):
-        command = command or [find_binary(), "serve"]
-        self.process = subprocess.Popen([*command, folder, "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
+    def __init__(self, folder, *flags, python=sys.executable):
+        command = [find_binary(), "serve", folder, "--port", "0", "--python", python, *flags]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         said = self.process.stderr.readline()
         match = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
         assert match, said + self.process.stderr.read()
@@ -384,68 +384,97 @@ def worded(tmp_path_factory, export):
 
 
 @pytest.fixture(scope="module")
-def front(worded):
-    behind = Server(worded[0])
-    front = Server(worded[0], "--behind", f"http://127.0.0.1:{behind.port}",
-                   command=[sys.executable, REPO / "scripts/serve_text.py"])
-    yield front, behind
-    front.process.terminate()
-    front.process.wait(timeout=30)
-    assert behind.stop() == 0
+def texts(worded):
+    server = Server(worded[0])
+    yield server
+    assert server.stop() == 0
 
 
-def test_the_front_takes_and_gives_text(front, worded):
-    (front, behind), (_, tokenizer) = front, worded
+def test_text_goes_in_and_comes_out(texts, worded):
+    _, tokenizer = worded
     tokens = tokenizer.encode("the path").ids
     assert len(tokens) == 6
-    there = behind.client.completions.create(model="x", prompt=tokens, max_tokens=12)
+    there = texts.client.completions.create(model="x", prompt=tokens, max_tokens=12)
     text = tokenizer.decode(there.choices[0].model_extra["token_ids"])
-    here = front.client.completions.create(model="x", prompt="the path", max_tokens=12)
+    here = texts.client.completions.create(model="x", prompt="the path", max_tokens=12)
     assert here.choices[0].text == text
     assert here.usage.prompt_tokens == 6
-    stream = front.client.completions.create(model="x", prompt="the path", max_tokens=12, stream=True)
+    stream = texts.client.completions.create(model="x", prompt="the path", max_tokens=12, stream=True)
     assert "".join(piece.choices[0].text for piece in stream) == text
+
+
+def test_a_text_is_cut_before_its_stop(texts, worded):
+    _, tokenizer = worded
+    text = texts.client.completions.create(model="x", prompt="the path", max_tokens=12).choices[0].text
     stop = text[4]
-    cut = front.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop)
+    cut = texts.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop)
     assert cut.choices[0].text == text[:text.index(stop)]
     assert cut.choices[0].finish_reason == "stop"
     assert cut.usage.completion_tokens == len(cut.choices[0].model_extra["token_ids"]) < 12
-    pieces = list(front.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop, stream=True,
+    pieces = list(texts.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop, stream=True,
                                                   stream_options={"include_usage": True}))
     assert "".join(piece.choices[0].text for piece in pieces if piece.choices) == cut.choices[0].text
     assert pieces[-1].usage == cut.usage
 
 
-def test_the_front_fills_in_the_chat_template(front):
-    front, _ = front
-    chat = front.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9)
-    same = front.client.completions.create(model="x", prompt="[user] Hi![assistant]", max_tokens=9)
+def test_chats_go_through_the_template(texts):
+    chat = texts.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9)
+    same = texts.client.completions.create(model="x", prompt="[user] Hi![assistant]", max_tokens=9)
     assert chat.choices[0].message.content == same.choices[0].text
-    stream = front.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9,
+    assert chat.usage.prompt_tokens == same.usage.prompt_tokens
+    stream = texts.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9,
                                                   stream=True)
-    assert "".join(piece.choices[0].delta.content for piece in stream) == same.choices[0].text
+    assert "".join(piece.choices[0].delta.content or "" for piece in stream) == same.choices[0].text
 
 
-def test_the_front_names_what_is_wrong(front):
-    front, behind = front
-    assert front.post(b"{")[1]["error"]["code"] == "serve.syntax"
-    assert front.post(b'{"prompt": "a", "n": 2}')[1]["error"]["code"] == "serve.unsupported"
-    assert front.post(b'{"messages": 5}', "/v1/chat/completions")[1]["error"]["code"] == "serve.chat"
-    assert front.post(b'{"prompt": "a", "stop": [""]}')[1]["error"]["code"] == "serve.bad_value"
-    assert behind.post(b'{"prompt": "a"}')[1]["error"]["code"] == "run.no_tokenizer"
+def test_chats_take_tools_and_parts(texts):
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+                {"role": "assistant", "content": "", "tool_calls": [call]},
+                {"role": "tool", "content": "5", "tool_call_id": "1"}]
+    chat = texts.client.chat.completions.create(model="x", messages=messages, tools=[tool], tool_choice="auto", max_tokens=3,
+                                                extra_body={"chat_template_kwargs": {"thinking": False}})
+    same = texts.client.completions.create(model="x", prompt="[user] Hi![assistant] ![tool] 5![assistant]", max_tokens=3)
+    assert chat.choices[0].message.content == same.choices[0].text
 
 
-def test_the_front_says_when_nobody_is_behind_it(worded):
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    front = Server(worded[0], "--behind", f"http://127.0.0.1:{port}", command=[sys.executable, REPO / "scripts/serve_text.py"])
-    try:
-        status, answer = front.post(b'{"prompt": "a"}')
-        assert (status, answer["error"]["code"]) == (502, "serve.behind")
-        with urllib.request.urlopen(f"http://127.0.0.1:{front.port}/health") as reply:
-            pytest.fail(f"status {reply.status}")
-    except urllib.error.HTTPError as error:
-        assert error.code == 502
-    finally:
-        front.process.terminate()
-        front.process.wait(timeout=30)
+def test_texts_and_chats_that_are_wrong_are_named(texts):
+    def code(body, path="/v1/chat/completions"):
+        status, answer = texts.post(json.dumps(body).encode(), path)
+        return status, answer["error"]["code"]
+
+    assert code({"messages": 5}) == (400, "serve.chat")
+    assert code({"messages": []}) == (400, "serve.chat")
+    assert code({"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": 1}) == (400, "serve.chat")
+    assert code({"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}) == (400, "serve.unsupported")
+    assert code({"prompt": "a", "tools": [{}]}, "/v1/completions") == (400, "serve.unsupported")
+    assert code({"prompt": "a", "stop": [""]}, "/v1/completions") == (400, "serve.bad_value")
+
+
+def test_a_missing_engine_of_templates_refuses_chats_alone(worded):
+    server = Server(worded[0], python="/nowhere/python3")
+    status, answer = server.post(b'{"messages": [{"role": "user", "content": "a"}]}', "/v1/chat/completions")
+    assert (status, answer["error"]["code"]) == (500, "chat.python")
+    assert server.post(b'{"prompt": "a", "max_tokens": 1}')[0] == 200
+    assert server.stop() == 0
+
+
+def talk(folder, *words, given=None):
+    command = [find_binary(), "run", folder, "--chat", "--python", sys.executable, "--max-tokens", "5", *words]
+    return subprocess.run(command, capture_output=True, text=True, input=given, timeout=60)
+
+
+def test_a_run_answers_messages(texts, worded):
+    one = talk(worded[0], "--prompt", "Hi")
+    chat = texts.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=5)
+    assert one.stdout == chat.choices[0].message.content + "\n"
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": chat.choices[0].message.content},
+                {"role": "user", "content": "So"}]
+    second = texts.client.chat.completions.create(model="x", messages=messages, max_tokens=5)
+    two = talk(worded[0], given="Hi\nSo\n")
+    assert two.stdout == one.stdout + second.choices[0].message.content + "\n"
+
+
+def test_a_run_without_template_takes_no_message(folder):
+    assert "run.no_chat" in talk(folder, "--prompt", "Hi").stderr

@@ -13,10 +13,8 @@ namespace {
 // Returns the flags that exclude one another.
 std::vector<CLI::Option*> add_text_sources(CLI::App& command, AnalysisSource& text) {
   std::vector<CLI::Option*> sources = {
-      command.add_option("-p,--prompt", text.prompt, "A text; for models whose tokens are bytes"),
-      command
-          .add_option("--text", text.texts,
-                      "Text files, a document each; for models whose tokens are bytes")
+      command.add_option("-p,--prompt", text.prompt, "A text"),
+      command.add_option("--text", text.texts, "Text files, a document each")
           ->delimiter(',')
           ->allow_extra_args(false),
       command

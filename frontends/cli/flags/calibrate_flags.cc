@@ -9,12 +9,11 @@ namespace moec {
 
 void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
   command.add_option("CKPT", flags.source, "A checkpoint folder")->required();
-  CLI::Option* texts = command
-                           .add_option("--text", flags.texts,
-                                       "Text files to calibrate with, one after the other; for "
-                                       "models whose tokens are bytes")
-                           ->delimiter(',')
-                           ->allow_extra_args(false);
+  CLI::Option* texts =
+      command
+          .add_option("--text", flags.texts, "Text files to calibrate with, one after the other")
+          ->delimiter(',')
+          ->allow_extra_args(false);
   command
       .add_option("--tokens", flags.tokens,
                   "A file of token ids instead of text, separated by spaces, lines or commas")

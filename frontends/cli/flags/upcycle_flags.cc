@@ -93,9 +93,7 @@ void add_verify_flags(CLI::App& command, UpcycleFlags& flags) {
   VerifyOptions& verify = flags.options.verify;
   command.add_flag("--verify", verify.run,
                    "Run both models side by side and fail where their logits differ");
-  CLI::Option* texts = command
-                           .add_option("--text", verify.texts,
-                                       "Text files for --verify, for models whose tokens are bytes")
+  CLI::Option* texts = command.add_option("--text", verify.texts, "Text files for --verify")
                            ->delimiter(',')
                            ->allow_extra_args(false);
   command

@@ -15,7 +15,7 @@ inline constexpr const char* kCalibrateInterrupted = "calibrate.interrupted";
 struct CalibrateOptions {
   std::string source;                      // checkpoint folder
   std::optional<std::string> family_file;  // family descriptor to use instead of a built-in one
-  std::vector<std::string> texts;          // files, for models whose tokens are bytes
+  std::vector<std::string> texts;          // files
   std::string tokens_file;                 // or token ids, separated by spaces, lines or commas
   std::string folder;                      // of the statistics
   int64_t window = 256;                    // tokens that attend to one another

@@ -14,7 +14,7 @@ namespace moec {
 
 struct CompareOptions {
   std::string reference, compared;  // exported folders
-  std::vector<std::string> texts;   // files, for models whose tokens are bytes
+  std::vector<std::string> texts;   // files
   std::string tokens_file;          // or token ids
   int64_t window = 256;             // tokens that see one another, at most what both exports take
   SessionOptions session;           // of both; each may take half of its memory

@@ -20,7 +20,7 @@ struct CompareGroupsOptions {
   std::string against;             // another one; empty: none, the groups are of the reference
   std::string groups;              // a JSON file (ir/experts/expert_groups.h); may be empty
   std::string prompts;             // a suite: "default", or a file; empty: texts or tokens
-  std::vector<std::string> texts;  // files, each a document, for models whose tokens are bytes
+  std::vector<std::string> texts;  // files, each a document
   std::string tokens_file;         // or token ids, one document
   int64_t window = 256;            // tokens that see one another, at most what the exports take
   SessionOptions session;

@@ -102,7 +102,8 @@ int http_status(const Diagnostics& errors) {
   if (code == "serve.busy") return 429;
   if (code == "serve.stopping") return 503;
   if (code == "serve.too_large") return 413;
-  constexpr std::array kOfClient = {"serve.", "run.", "session.context_full", "session.token"};
+  constexpr std::array kOfClient = {"serve.", "run.", "session.context_full", "session.token",
+                                    "tokenizer."};
   const auto begins = [&](const char* prefix) { return code.starts_with(prefix); };
   return std::any_of(kOfClient.begin(), kOfClient.end(), begins) ? 400 : 500;
 }

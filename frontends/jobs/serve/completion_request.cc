@@ -20,7 +20,7 @@ struct OnlyValue {
   double value;
 };
 constexpr std::array kOnlyValues = {OnlyValue{"n", 1}, OnlyValue{"best_of", 1},
-                                    OnlyValue{"top_p", 1}, OnlyValue{"presence_penalty", 0},
+                                    OnlyValue{"presence_penalty", 0},
                                     OnlyValue{"frequency_penalty", 0}};
 // Fields that only null or false leaves without effect.
 constexpr std::array kRefused = {"logprobs",      "top_logprobs",    "echo",        "suffix",
@@ -40,6 +40,15 @@ constexpr std::array kIgnored = {"model",
                                  "prompt_cache_key",
                                  "prompt_cache_retention"};
 
+// Fields that the chat template reads.
+constexpr std::array<std::string_view, 3> kOfTemplate = {"tools", "documents",
+                                                         "chat_template_kwargs"};
+
+template <class Names>
+bool is_one_of(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // Null, false, or empty; tools may also be chosen as "none".
 bool is_off(const JsonMember& member) {
   const JsonValue& value = member.value;
@@ -52,8 +61,8 @@ bool is_off(const JsonMember& member) {
   return value.is_null();
 }
 
-bool is_text(const JsonValue* value) {
-  return value && value->string() && *value->string() == "text";
+bool is_text(const JsonValue* value, std::string_view text = "text") {
+  return value && value->string() && *value->string() == text;
 }
 
 // Texts as output, which is what there is: {"type": "text"} or ["text"].
@@ -76,8 +85,12 @@ uint64_t any_seed() {
 
 class Reader {
  public:
-  Reader(Endpoint endpoint, const ServedModel& model, JsonFields& fields)
-      : manifest_(model.manifest), tokenizer_(model.tokenizer), fields_(fields) {
+  Reader(Endpoint endpoint, const ServedModel& model, std::string_view body, JsonFields& fields)
+      : manifest_(model.manifest),
+        tokenizer_(model.tokenizer),
+        chat_(endpoint == Endpoint::chat ? model.chat : nullptr),
+        body_(body),
+        fields_(fields) {
     request_.endpoint = endpoint;
     request_.generate.sampler.seed = any_seed();
   }
@@ -119,20 +132,26 @@ class Reader {
   // Fields that are not the prompt.
   Status take(const JsonMember& member) {
     const std::string& name = member.key;
+    if (is_passed_over(member)) return {};
     for (const OnlyValue& only : kOnlyValues)
       if (name == only.name)
         return member.value.is_null() || member.value.number() == only.value
                    ? Status()
                    : Status(unsupported(member));
-    if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end())
+    if (is_one_of(kRefused, name))
       return is_off(member) || asks_for_text(member) || is_usual(member)
                  ? Status()
                  : Status(unsupported(member));
-    if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return {};
-    if (name == kMostTokens[0] || name == kMostTokens[1]) return {};
-    if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return {};
-    if (member.value.is_null()) return {};
-    return take_option(member);
+    return member.value.is_null() ? Status() : take_option(member);
+  }
+
+  // Whether the field is read elsewhere, or does not concern the text.
+  bool is_passed_over(const JsonMember& member) const {
+    const std::string& name = member.key;
+    if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return true;
+    if (chat_ && is_one_of(kOfTemplate, name)) return true;
+    if (chat_ && name == "tool_choice" && is_text(&member.value, "auto")) return true;
+    return is_one_of(kIgnored, name) || is_one_of(kMostTokens, name);
   }
 
   Status take_option(const JsonMember& member) {
@@ -140,6 +159,7 @@ class Reader {
     GenerateOptions& generate = request_.generate;
     if (name == "temperature") return temperature();
     if (name == "top_k") return fields_.whole(name, generate.sampler.top_k);
+    if (name == "top_p") return top_p();
     if (name == "seed") return seed();
     if (name == "stream") return fields_.boolean(name, request_.stream);
     if (name == "stream_options") return stream_options();
@@ -154,6 +174,13 @@ class Reader {
     MOEC_TRY(fields_.number("temperature", value));
     return value >= 0 && value <= 2 ? Status()
                                     : Status(fields_.bad("temperature", "must be from 0 to 2"));
+  }
+
+  Status top_p() {
+    double& value = request_.generate.sampler.top_p;
+    MOEC_TRY(fields_.number("top_p", value));
+    return value >= 0 && value <= 1 ? Status()
+                                    : Status(fields_.bad("top_p", "must be from 0 to 1"));
   }
 
   Status seed() {
@@ -215,14 +242,23 @@ class Reader {
   }
 
   Status read_messages() {
+    if (chat_) return render_messages();
     if (manifest_.tokenizer != manifest::TokenizerKind::bytes)
-      return fail("serve.chat", "the model's chat template and tokenizer are not part of moec",
-                  "talk to scripts/serve_text.py, which has them, or send token ids to "
-                  "/v1/completions");
+      return fail("serve.chat", "the export has no chat template",
+                  "send a text to /v1/completions, or export again with the model's "
+                  "tokenizer_config.json or chat_template.jinja beside its config.json");
     std::string text;
     MOEC_TRY(fields_.each("messages", [&](JsonFields& message) { return add(message, text); }));
     if (text.empty()) return fields_.bad("messages", "must have at least one message");
     return take_text(text + "assistant:");
+  }
+
+  // The template has the special tokens.
+  Status render_messages() {
+    MOEC_ASSIGN(const std::string text, chat_->render(body_));
+    MOEC_ASSIGN(request_.prompt, tokenizer_.encode(text, SpecialTokens::leave_out));
+    if (request_.prompt.empty()) return fields_.bad("messages", "become an empty text");
+    return {};
   }
 
   // Fields of an answer that is sent back, which are off where they say nothing, are taken.
@@ -262,6 +298,8 @@ class Reader {
 
   const Manifest& manifest_;
   const ModelTokenizer& tokenizer_;
+  const ChatTemplate* chat_;
+  std::string_view body_;
   JsonFields& fields_;
   CompletionRequest request_;
 };
@@ -275,7 +313,7 @@ Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view b
       JsonCodes::by_prefix("serve", "README.md of frontends/jobs/serve lists the fields"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
-  return Reader(endpoint, model, fields).read(most_tokens);
+  return Reader(endpoint, model, body, fields).read(most_tokens);
 }
 
 }  // namespace moec

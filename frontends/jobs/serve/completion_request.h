@@ -9,6 +9,7 @@
 #include "backends/manifest/manifest.h"
 #include "backends/runtime/text/generate.h"
 #include "backends/tokenizer/model_tokenizer.h"
+#include "frontends/chat/chat_template.h"
 
 namespace moec {
 
@@ -26,18 +27,19 @@ struct CompletionRequest {
 struct ServedModel {
   const Manifest& manifest;
   const ModelTokenizer& tokenizer;
+  const ChatTemplate* chat = nullptr;  // null: it has none
 };
 
 // Reads the body of a request. A field that would change the result in a way that moec does not
 // compute is an error, not ignored. `most_tokens` is the most that a text may have, and what it has
 // unless the request says how many.
-// The prompt of a text is a string, or a list of token ids. The messages of a chat become lines
-// "role: content" and a last "assistant:", which only models whose tokens are bytes can take;
-// others have templates, which scripts/serve_text.py fills in.
+// The prompt of a text is a string, or a list of token ids. The messages of a chat become the
+// text of the model's chat template; without one, lines "role: content" and a last "assistant:" for
+// a model whose tokens are bytes.
 // Errors: serve.syntax, serve.missing_field, serve.unknown_field, serve.bad_value,
-// serve.unsupported (a field that OpenAI has and moec does not compute), serve.chat (the tokens are
-// not bytes); of the prompt run.token, run.no_prompt, run.no_tokenizer, session.context_full, those
-// of ModelTokenizer::encode().
+// serve.unsupported (a field that OpenAI has and moec does not compute), serve.chat (there is no
+// template, or it refuses the messages); chat.python; of the prompt run.token, run.no_prompt,
+// run.no_tokenizer, session.context_full, those of ModelTokenizer::encode().
 Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view body,
                                            const ServedModel& model, int64_t most_tokens);
 

@@ -54,11 +54,10 @@ using HandlerResponse = httplib::Server::HandlerResponse;
 
 class HttpServer {
  public:
-  HttpServer(Session session, ModelTokenizer tokenizer, std::string name,
-             const ServeOptions& options)
+  HttpServer(Session session, ServedText text, std::string name, const ServeOptions& options)
       : name_(std::move(name)),
         options_(options),
-        tokenizer_(std::move(tokenizer)),
+        text_(std::move(text)),
         scheduler_(std::move(session), options.limits),
         server_(options.http) {
     // Another server's port is not to be shared.
@@ -152,8 +151,9 @@ class HttpServer {
   Status complete(Endpoint endpoint, const std::string& body, httplib::Response& response) {
     MOEC_ASSIGN(
         CompletionRequest wanted,
-        parse_completion(endpoint, body, {scheduler_.manifest(), tokenizer_}, most_tokens()));
-    MOEC_ASSIGN(const Tokenizer* tokenizer, tokenizer_.get());
+        parse_completion(endpoint, body, {scheduler_.manifest(), text_.tokenizer, text_.chat.get()},
+                         most_tokens()));
+    MOEC_ASSIGN(const Tokenizer* tokenizer, text_.tokenizer.get());
     MOEC_ASSIGN(std::shared_ptr<Ticket> ticket, scheduler_.submit(wanted.prompt, wanted.generate));
     const bool stream = wanted.stream;
     auto answer = std::make_shared<Answer>(next_head(endpoint), std::move(wanted),
@@ -197,7 +197,7 @@ class HttpServer {
 
   std::string name_;
   ServeOptions options_;
-  ModelTokenizer tokenizer_;
+  ServedText text_;
   int64_t started_ = seconds_now();
   std::atomic<int64_t> requests_ = 0;
   Scheduler scheduler_;
@@ -206,14 +206,12 @@ class HttpServer {
 
 }  // namespace
 
-Status serve_model(Session session, const ModelTokenizer& tokenizer, const std::string& name,
+Status serve_model(Session session, const ServedText& text, const std::string& name,
                    const ServeOptions& options) {
   if (session.manifest().tagging)
     return fail("serve.labels", "the model labels tokens, it writes no text",
                 "find its spans with moec run");
-  MOEC_TRY(tokenizer.get().map([](const Tokenizer*) {}));
-  return catch_refusals(
-      [&] { return HttpServer(std::move(session), tokenizer, name, options).run(); });
+  return catch_refusals([&] { return HttpServer(std::move(session), text, name, options).run(); });
 }
 
 }  // namespace moec

@@ -1,19 +1,26 @@
 // Serves an exported model over HTTP, with the completion interfaces of the OpenAI API.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "backends/runtime/session/session.h"
 #include "backends/tokenizer/model_tokenizer.h"
+#include "frontends/chat/chat_template.h"
 #include "frontends/jobs/serve/serve_options.h"
 
 namespace moec {
 
+// The text of a model: its tokenizer, and its chat template if it has one.
+struct ServedText {
+  ModelTokenizer tokenizer;
+  std::shared_ptr<const ChatTemplate> chat;
+};
+
 // Answers until `stop` is true: GET /health, /v1/models and /v1/models/NAME, POST /v1/completions
 // and /v1/chat/completions. `name` is the model's. Errors: serve.labels (the model labels tokens),
-// serve.address (the port is taken, or the address is not one of this machine), system.resource,
-// those of ModelTokenizer::get().
-Status serve_model(Session session, const ModelTokenizer& tokenizer, const std::string& name,
+// serve.address (the port is taken, or the address is not one of this machine), system.resource.
+Status serve_model(Session session, const ServedText& text, const std::string& name,
                    const ServeOptions& options);
 
 }  // namespace moec

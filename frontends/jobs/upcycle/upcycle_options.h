@@ -82,7 +82,7 @@ struct UpcycleOutput {
 // A run of both models on the same tokens.
 struct VerifyOptions {
   bool run = false;
-  std::vector<std::string> texts;  // files, for models whose tokens are bytes
+  std::vector<std::string> texts;  // files
   std::string tokens_file;         // or token ids; without either, bundled ones
   int64_t window = 64;
   double max_error = 1e-5;  // relative; a larger one is a failure

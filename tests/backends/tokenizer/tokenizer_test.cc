@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "backends/tokenizer/model_tokenizer.h"
+
 namespace moec {
 namespace {
 
@@ -111,6 +113,25 @@ TEST(Tokenizer, CountsTheBytesOfTokens) {
   EXPECT_THAT(bytes.byte_counts(std::vector<int64_t>{'a', 'b'}, "ab"),
               testing::Optional(ElementsAre(1, 1)));
   EXPECT_EQ(bytes.byte_counts(std::vector<int64_t>{'a'}, "ab"), std::nullopt);
+}
+
+TEST(ModelTokenizer, ThatCannotBeOpenedIsNone) {
+  const ModelTokenizer broken([] { return Tokenizer::parse("{}", "tokenizer.json"); }, 8);
+  Diagnostics notes;
+  EXPECT_FALSE(broken.or_none(notes).exists());
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].code, "tokenizer.malformed");
+  EXPECT_EQ(notes[0].severity, Severity::note);
+  const ModelTokenizer bytes(Tokenizer::bytes, 256);
+  EXPECT_TRUE(bytes.or_none(notes).exists());
+  EXPECT_EQ(notes.size(), 1U);
+}
+
+TEST(ModelTokenizer, TokensAreThoseOfTheModel) {
+  const ModelTokenizer small(Tokenizer::bytes, 64);
+  EXPECT_THAT(small.encode(" ").value(), ElementsAre(32));
+  EXPECT_EQ(small.encode("a").error().front().code, "tokenizer.vocabulary");
+  EXPECT_EQ(ModelTokenizer({}, 64).encode("a").error().front().code, "tokenizer.missing");
 }
 
 TEST(TextDecoder, GivesWholeCharacters) {

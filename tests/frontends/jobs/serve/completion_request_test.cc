@@ -42,7 +42,7 @@ std::string refusal(const Result<CompletionRequest>& result) {
 TEST(CompletionRequest, TakesTextAndOptions) {
   const auto request = parse_text(
       R"({"model": "x", "prompt": "ab", "max_tokens": 5, "temperature": 0.5, "seed": 7, "top_k": 4,
-          "stop": ["\n"], "stop_token_ids": [9], "stream": true, "n": 1, "top_p": 1.0,
+          "stop": ["\n"], "stop_token_ids": [9], "stream": true, "n": 1, "top_p": 0.5,
           "logprobs": null, "stream_options": {"include_usage": true}})");
   ASSERT_TRUE(request) << render(request.error());
   EXPECT_THAT(request->prompt, ElementsAre('a', 'b'));
@@ -50,6 +50,7 @@ TEST(CompletionRequest, TakesTextAndOptions) {
   EXPECT_EQ(request->generate.sampler.temperature, 0.5);
   EXPECT_EQ(request->generate.sampler.seed, 7u);
   EXPECT_EQ(request->generate.sampler.top_k, 4);
+  EXPECT_EQ(request->generate.sampler.top_p, 0.5);
   EXPECT_THAT(request->generate.eos_tokens, ElementsAre(3, 9));
   EXPECT_THAT(request->stop, ElementsAre("\n"));
   EXPECT_TRUE(request->stream);
@@ -98,9 +99,9 @@ TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
 
 TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
   for (const char* field :
-       {R"("n": 2)", R"("top_p": 0.9)", R"("logprobs": 1)", R"("presence_penalty": 0.5)",
-        R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")",
-        R"("suffix": "none")", R"("modalities": ["text", "audio"])", R"("verbosity": "low")"})
+       {R"("n": 2)", R"("logprobs": 1)", R"("presence_penalty": 0.5)", R"("echo": true)",
+        R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")", R"("suffix": "none")",
+        R"("modalities": ["text", "audio"])", R"("verbosity": "low")"})
     EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
                 HasSubstr("serve.unsupported"))
         << field;

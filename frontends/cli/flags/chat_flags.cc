@@ -1,0 +1,19 @@
+#include "frontends/cli/flags/chat_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+namespace moec {
+
+std::string default_python() {
+  const char* named = std::getenv("MOEC_PYTHON");
+  return named ? named : "python3";
+}
+
+void add_python_flag(CLI::App& command, std::string& python) {
+  command.add_option("--python", python,
+                     "Python with the package jinja2, which renders the model's chat template "
+                     "(default: the environment variable MOEC_PYTHON, else python3)");
+}
+
+}  // namespace moec

@@ -1,0 +1,69 @@
+#include "frontends/jobs/run/conversation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "ir/base/report_json.h"
+
+namespace moec {
+
+using nlohmann::ordered_json;
+
+Conversation::Conversation(Session& session, const Tokenizer& tokenizer, const ChatTemplate& chat,
+                           const WriteOptions& options)
+    : session_(session), tokenizer_(tokenizer), chat_(chat), options_(options) {
+  if (!options_.ignore_eos) options_.generate.eos_tokens = session.manifest().model.eos_tokens;
+}
+
+// What chat templates are rendered from.
+std::string Conversation::request() const {
+  auto messages = ordered_json::array();
+  for (const auto& [role, content] : messages_)
+    messages.push_back({{"role", role}, {"content", content}});
+  return json_text({{"messages", std::move(messages)}}, -1);
+}
+
+// How many of the prompt's tokens the session keeps. The last one is run in any case: its logits
+// are needed.
+size_t Conversation::keep_common(const std::vector<int64_t>& prompt) {
+  const auto [here, there] =
+      std::mismatch(prompt.begin(), prompt.end() - 1, cached_.begin(), cached_.end());
+  const auto common = here - prompt.begin();
+  if (session_.rewind(common)) return static_cast<size_t>(common);
+  session_.reset();
+  return 0;
+}
+
+Result<GeneratedText> Conversation::answer(std::string_view message,
+                                           const std::function<void(const std::string&)>& on_text) {
+  messages_.push_back({"user", std::string(message)});
+  MOEC_ASSIGN(const std::string text, chat_.render(request()));
+  MOEC_ASSIGN(prompt_, tokenizer_.encode(text, SpecialTokens::leave_out));
+  if (prompt_.empty())
+    return fail("run.no_prompt", "the chat template gives an empty text", "give another message");
+  MOEC_TRY(check_prompt_length(prompt_, session_.manifest()));
+  const size_t kept = keep_common(prompt_);
+  TextDecoder decoder(&tokenizer_);
+  std::string said;
+  Status decoded;
+  const auto give = [&](const Result<std::string>& piece) {
+    if (!piece) decoded = fail(piece.error());
+    if (!piece || !decoded) return;
+    said += *piece;
+    on_text(*piece);
+  };
+  const auto rest = std::span(prompt_).subspan(kept);
+  MOEC_ASSIGN(GeneratedText written,
+              generate_text(session_, rest, options_.generate,
+                            [&](int64_t token) { give(decoder.add(token)); }));
+  give(decoder.finish());
+  MOEC_TRY(decoded);
+  messages_.push_back({"assistant", said});
+  cached_ = prompt_;
+  cached_.insert(cached_.end(), written.tokens.begin(), written.tokens.end());
+  cached_.resize(static_cast<size_t>(session_.position()));
+  return written;
+}
+
+}  // namespace moec
