@@ -31,6 +31,7 @@ struct Tokenizer::Parts {
   std::mutex encoding;  // patterns and models keep what they work with
 
   Status add(AddedToken token);
+  std::string bytes_at(std::string_view text, int64_t token) const;
   Status encode(std::string_view text, std::vector<int64_t>& tokens) const;
   Status encode_plain(std::string_view text, bool begins, std::vector<int64_t>& tokens) const;
   Status encode_words(std::string_view text, bool begins, std::vector<int64_t>& tokens) const;
@@ -109,6 +110,18 @@ Status Tokenizer::Parts::encode_words(std::string_view text, bool begins,
   if (pre_tokenizer) MOEC_TRY(pre_tokenizer(pieces));
   for (size_t i = 0; i < pieces.size(); ++i) MOEC_TRY(model->encode(pieces[i], tokens));
   return {};
+}
+
+// The bytes that the text begins with and the token stands for, in the alphabet of bytes or by its
+// text; empty if there are none.
+std::string Tokenizer::Parts::bytes_at(std::string_view text, int64_t token) const {
+  if (!model)
+    return text.starts_with(static_cast<char>(token)) ? std::string(text.substr(0, 1)) : "";
+  const std::string* word = model->vocabulary().token(token);
+  if (!word) return {};
+  const auto bytes = added.contains(token) ? std::nullopt : bytes_of_characters(*word);
+  if (bytes && text.starts_with(*bytes)) return *bytes;
+  return text.starts_with(*word) ? *word : std::string();
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -215,14 +228,10 @@ std::optional<std::vector<int64_t>> Tokenizer::byte_counts(std::span<const int64
                                                            std::string_view text) const {
   std::vector<int64_t> counts;
   for (const int64_t token : tokens) {
-    std::optional<std::string> bytes;
-    if (!parts_->model)
-      bytes = std::string(1, static_cast<char>(token));
-    else if (const std::string* word = parts_->model->vocabulary().token(token))
-      bytes = parts_->added.contains(token) ? *word : bytes_of_characters(*word);
-    if (!bytes || !text.starts_with(*bytes)) return std::nullopt;
-    text.remove_prefix(bytes->size());
-    counts.push_back(std::ssize(*bytes));
+    const std::string bytes = parts_->bytes_at(text, token);
+    if (bytes.empty()) return std::nullopt;
+    text.remove_prefix(bytes.size());
+    counts.push_back(std::ssize(bytes));
   }
   if (!text.empty()) return std::nullopt;
   return counts;

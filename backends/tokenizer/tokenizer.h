@@ -48,8 +48,8 @@ class Tokenizer {
   // UTF-8 becomes U+FFFD.
   Result<std::string> decode(std::span<const int64_t> tokens) const;
 
-  // How many bytes of the text each token stands for, if the text is exactly their bytes: so for
-  // byte-level tokenizers that do not normalize. Nothing otherwise.
+  // How many bytes of the text each token stands for, if the text is exactly theirs, one after the
+  // other: so for tokenizers that do not change a text. Nothing otherwise.
   std::optional<std::vector<int64_t>> byte_counts(std::span<const int64_t> tokens,
                                                   std::string_view text) const;
 

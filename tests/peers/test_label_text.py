@@ -35,14 +35,23 @@ def label(folder, *flags, **how):
 
 
 def test_the_spans_are_those_of_bytes(exports, moec):
-    refused = subprocess.run([find_binary(), "run", exports / "characters", "--prompt", TEXT],
-                             capture_output=True, text=True)
-    assert "run.no_tokenizer" in refused.stderr and "label_text.py" in refused.stderr
     wanted = json.loads(moec("run", exports / "bytes", "--prompt", TEXT, "--redact", "--json"))
     found = json.loads(label(exports / "characters", "--prompt", TEXT, "--redact", "--json").stdout)
     assert len(wanted["spans"]) == 3
     assert found["spans"] == wanted["spans"]
     assert found["redacted"] == wanted["redacted"]
+    own = json.loads(moec("run", exports / "characters", "--prompt", TEXT, "--redact", "--json"))
+    assert own["spans"] == wanted["spans"] and own["redacted"] == wanted["redacted"]
+
+
+def test_a_tokenizer_that_changes_texts_gives_no_spans(exports, tmp_path):
+    shutil.copytree(exports / "characters", tmp_path / "out")
+    file = tmp_path / "out/tokenizer.json"
+    tokenizer = tokenizers.Tokenizer.from_file(str(file))
+    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    tokenizer.save(str(file))
+    refused = subprocess.run([find_binary(), "run", tmp_path / "out", "--prompt", TEXT], capture_output=True, text=True)
+    assert "run.no_offsets" in refused.stderr and "label_text.py" in refused.stderr
 
 
 def test_text_from_the_standard_input(exports):

@@ -113,6 +113,7 @@ TEST(Tokenizer, CountsTheBytesOfTokens) {
   EXPECT_THAT(bytes.byte_counts(std::vector<int64_t>{'a', 'b'}, "ab"),
               testing::Optional(ElementsAre(1, 1)));
   EXPECT_EQ(bytes.byte_counts(std::vector<int64_t>{'a'}, "ab"), std::nullopt);
+  EXPECT_EQ(bytes.byte_counts(std::vector<int64_t>{'b', 'b'}, "ab"), std::nullopt);
 }
 
 TEST(ModelTokenizer, ThatCannotBeOpenedIsNone) {
