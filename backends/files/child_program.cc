@@ -24,11 +24,11 @@ constexpr size_t kMostDigits = 12;
 constexpr size_t kMostBytes = size_t{256} << 20;
 
 tl::unexpected<Diagnostics> ended() {
-  return fail("program.ended", "the program that was started has ended",
-              "what it said on standard error tells why");
+  return fail("program.ended", "the child process has exited",
+              "see its messages on standard error");
 }
 
-// Without a signal if the program has ended: a socket can be told so.
+// A socket instead of a pipe: MSG_NOSIGNAL avoids SIGPIPE if the process has exited.
 bool send_all(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -49,7 +49,7 @@ bool receive_all(int socket, std::span<char> bytes) {
   return true;
 }
 
-// The digits of a message's head, without the line end.
+// The length in front of a message; nullopt if it is malformed.
 std::optional<size_t> receive_size(int socket) {
   std::string digits;
   for (char c = 0; digits.size() <= kMostDigits; digits += c) {

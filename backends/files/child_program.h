@@ -1,4 +1,4 @@
-// A program that answers messages as long as this process runs.
+// A child process that answers requests over its standard streams.
 #pragma once
 
 #include <sys/types.h>
@@ -11,22 +11,21 @@
 
 namespace moec {
 
-// A message, on the program's standard input and output alike, is the number of its bytes in
-// decimal digits, a line end, and the bytes.
+// Framing, in both directions: the length in bytes as decimal digits, a newline, the bytes.
 class ChildProgram {
  public:
-  // Starts a program, which is looked for in PATH if it is a name. Error program.start.
+  // Starts a program; a name without a slash is looked up in PATH. Error: program.start.
   static Result<ChildProgram> start(const std::string& program,
                                     const std::vector<std::string>& arguments);
-  // Ends its input, and waits for it.
+  // Closes the streams and waits for the process.
   ~ChildProgram();
   ChildProgram(ChildProgram&& other) noexcept;
   ChildProgram& operator=(ChildProgram&&) = delete;
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
-  // Sends a message and waits for the answer. Error program.ended: the program has ended, or its
-  // answer is no message of at most 256 MiB.
+  // Sends a request and returns the response. Not thread-safe. Error: program.ended if the process
+  // has exited or the response is malformed or above 256 MiB.
   Result<std::string> ask(std::string_view message);
 
  private:

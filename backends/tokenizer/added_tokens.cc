@@ -9,7 +9,7 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
-// Where the character before `at` begins.
+// The offset of the character before `at`.
 size_t previous(std::string_view text, size_t at) {
   do --at;
   while (at > 0 && is_continuation(text[at]));
@@ -27,7 +27,7 @@ bool begins_with_word(std::string_view text) {
   return !text.empty() && is_word(next_code_point(text, at));
 }
 
-// Where the white space at the end of text[from, end) begins.
+// The offset of the trailing white space of text[from, end).
 size_t space_before(std::string_view text, size_t from, size_t end) {
   while (end > from) {
     const size_t begin = previous(text, end);

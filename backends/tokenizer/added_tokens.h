@@ -1,4 +1,4 @@
-// Tokens that a text may name as a whole, such as <|im_start|>, wherever they stand.
+// Added tokens, such as <|im_start|>: matched in the text as a whole, before the model runs.
 #pragma once
 
 #include <array>
@@ -15,19 +15,19 @@ namespace moec {
 struct AddedToken {
   int64_t id = 0;
   std::string content;
-  bool single_word = false;             // found between other than word characters only
-  bool lstrip = false, rstrip = false;  // takes the white space before or behind it, too
-  bool normalized = true;               // found in the normalized text, by its normalized content
-  bool special = false;                 // left out when tokens become text
+  bool single_word = false;             // matched only between non-word characters
+  bool lstrip = false, rstrip = false;  // also consumes adjacent white space
+  bool normalized = true;               // matched in the normalized text, normalized itself
+  bool special = false;                 // omitted by decoding
 };
 
-// Finds a set of tokens in a text: at each place the longest, from the left.
+// Leftmost-longest search for a set of added tokens.
 class AddedTokenSearch {
  public:
   void add(std::string content, AddedToken token);
   bool empty() const { return tokens_.empty(); }
 
-  // part(text, token) for each part of the text in order; the token is null between tokens.
+  // Calls part(text, token) for each part of the text in order; `token` is null between matches.
   using Part = std::function<Status(std::string_view text, const AddedToken* token)>;
   Status split(std::string_view text, const Part& part) const;
 
@@ -40,7 +40,7 @@ class AddedTokenSearch {
   const AddedToken* longest_at(std::string_view text, size_t at, size_t& length) const;
 
   std::unordered_map<std::string, AddedToken, Hash, std::equal_to<>> tokens_;
-  // By their first byte, how many bytes tokens have; the most first.
+  // Lengths of the tokens in bytes, by first byte; descending.
   std::array<std::vector<size_t>, 256> lengths_;
 };
 

@@ -1,5 +1,5 @@
-// Byte-pair encoding: the characters of a word are joined pair by pair, each time the pair that was
-// learnt first, until no pair of neighbours is known.
+// Byte-pair encoding: merges adjacent symbols of a word, lowest rank first, until no pair has a
+// merge.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -20,8 +20,8 @@ struct Merge {
   int64_t rank = 0, token = 0;
 };
 
-// The pairs that are joined, by both ids: open addressing, because each character of a new word
-// looks here a few times.
+// A hash table of merges, keyed by a pair of ids. Open addressing: every character of an uncached
+// word costs a few lookups.
 class MergeTable {
  public:
   explicit MergeTable(size_t merges) {
@@ -32,7 +32,7 @@ class MergeTable {
     merges_.resize(keys_.size());
   }
 
-  // A pair that is there twice has its last rank, as in tokenizers.
+  // The last rank of a duplicate pair wins, as in tokenizers.
   void set(int64_t left, int64_t right, Merge merge) {
     const size_t slot = slot_of(key(left, right));
     keys_[slot] = key(left, right);
@@ -49,7 +49,7 @@ class MergeTable {
   static uint64_t key(int64_t left, int64_t right) {
     return (static_cast<uint64_t>(left) << 32U) | static_cast<uint64_t>(right);
   }
-  // Fibonacci hashing: the product's high bits depend on all bits of the key.
+  // Fibonacci hashing: the high bits of the product depend on all bits of the key.
   size_t slot_of(uint64_t key) const {
     size_t slot = (key * 0x9e3779b97f4a7c15U) >> shift_;
     while (keys_[slot] != kNone && keys_[slot] != key) slot = (slot + 1) & (keys_.size() - 1);
@@ -61,7 +61,7 @@ class MergeTable {
   std::vector<Merge> merges_;
 };
 
-// The last character of a text, and the first one.
+// The last and the first character of a text.
 std::string_view last_character(std::string_view text) {
   size_t at = text.size() - 1;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U) --at;
@@ -73,18 +73,18 @@ std::string_view first_character(std::string_view text) {
 
 struct Merges {
   MergeTable pairs;
-  // The tokens of two characters that some merge brings together: the last one of its left half and
-  // the first one of its right half. Between others, a word falls into parts.
+  // Pairs of character tokens that some merge makes adjacent: the last character of its left half
+  // and the first of its right half. A word splits at every other pair, so parts can be cached.
   MergeTable meetings;
 };
 
 struct BpeOptions {
-  std::string unknown;         // the token of characters without one; empty: they are dropped
-  std::string prefix, suffix;  // of characters that continue a word, and that end it
+  std::string unknown;         // for characters without a token; empty: drop them
+  std::string prefix, suffix;  // of continuing and of word-final characters
   bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
 };
 
-// A word while it is joined. Symbols keep their places; a joined one leaves a gap.
+// The symbols of a word during merging: a doubly linked list in a vector.
 class Word {
  public:
   void clear() { symbols_.clear(); }
@@ -127,7 +127,7 @@ class Word {
     int64_t rank = 0;
     int place = 0;
     int64_t left = 0, right = 0, token = 0;
-    // The first rank, and of one pair at two places the left one, is the greatest.
+    // std::priority_queue pops the maximum: the lowest rank, then the leftmost place.
     bool operator<(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : place > other.place;
     }
@@ -199,7 +199,7 @@ class Bpe : public TokenModel {
     }
   }
 
-  // What stands for an unknown character may be joined to anything.
+  // A fallback or unknown token may have merges with any neighbour.
   bool can_meet(std::optional<int64_t> left, std::optional<int64_t> right) const {
     return !left || !right || has_affixes() || merges_.meetings.find(*left, *right);
   }
@@ -213,7 +213,7 @@ class Bpe : public TokenModel {
     return true;
   }
 
-  // Keeps the tokens from place `before` on as those of the text.
+  // Caches tokens[before…] as the tokens of the text.
   void keep(std::string_view text, const std::vector<int64_t>& tokens, size_t before) {
     if (text.size() > kLongestCached) return;
     if (cache_.size() >= kMostCached) cache_.clear();
@@ -221,7 +221,7 @@ class Bpe : public TokenModel {
                                               tokens.end()));
   }
 
-  // The characters from `first` up to `last` of the word.
+  // Encodes characters [first, last) of the word.
   Status encode_part(std::string_view word, size_t first, size_t last,
                      std::vector<int64_t>& tokens) {
     const size_t begin = characters_[first].offset;
@@ -238,7 +238,7 @@ class Bpe : public TokenModel {
 
   Status join(std::string_view word, size_t first, size_t last) {
     word_.clear();
-    std::optional<int64_t> unknown;  // seen and not added yet
+    std::optional<int64_t> unknown;  // pending: fuse_unk may extend it
     for (size_t i = first; i < last; ++i) {
       const auto& [offset, length, id] = characters_[i];
       const std::string_view character = word.substr(offset, length);
@@ -262,7 +262,7 @@ class Bpe : public TokenModel {
                                          part.substr(at, length), ends ? options_.suffix : ""));
   }
 
-  // Whether each byte has a token.
+  // Adds byte-fallback tokens; false if a byte has none.
   bool add_bytes(std::string_view character) {
     for (const char c : character)
       if (!fallback_[static_cast<uint8_t>(c)]) return false;
@@ -276,11 +276,11 @@ class Bpe : public TokenModel {
   std::array<std::optional<int64_t>, 256> fallback_;  // tokens of bytes
   std::array<std::optional<int64_t>, 128> ascii_;     // tokens of characters
   std::unordered_map<std::string, std::vector<int64_t>, HashText, std::equal_to<>> cache_;
-  std::vector<Character> characters_;  // of the word that is encoded
+  std::vector<Character> characters_;  // of the current word
   Word word_;
 };
 
-// Both halves of a merge: ["a", "b"], or as files of before 2024 have it, "a b".
+// The halves of a merge: ["a", "b"], or "a b" in files written before 2024.
 std::optional<std::pair<std::string_view, std::string_view>> halves_of(const JsonValue& merge) {
   if (const auto* pair = merge.array()) {
     if (pair->size() != 2 || !(*pair)[0].string() || !(*pair)[1].string()) return std::nullopt;

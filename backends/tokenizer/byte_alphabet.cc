@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-constexpr char32_t kCharacters = 0x144;  // the last one is U+0143
+constexpr char32_t kCharacters = 0x144;  // up to U+0143
 
 struct Alphabet {
   std::array<std::string, 256> characters;

@@ -1,5 +1,4 @@
-// The alphabet of byte-level BPE: a printable character for each byte, so that a vocabulary is
-// text.
+// The alphabet of byte-level BPE: one printable character per byte, so that a vocabulary is text.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +8,11 @@
 
 namespace moec {
 
-// The character of a byte, as UTF-8: printable Latin-1 stands for itself, the others for U+0100 and
-// up in the order of the bytes (GPT-2, bytes_to_unicode).
+// The character of a byte in UTF-8. Printable Latin-1 maps to itself, the other bytes map to U+0100
+// and up in order (GPT-2, bytes_to_unicode).
 std::string_view character_of_byte(uint8_t byte);
 
-// The bytes of a text of this alphabet; nothing if it has another character.
+// Inverse of character_of_byte() for a text; nullopt if a character is outside the alphabet.
 std::optional<std::string> bytes_of_characters(std::string_view text);
 
 }  // namespace moec

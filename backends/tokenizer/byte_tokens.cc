@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kMostBytes = 64u << 10;  // that a list of 256 tokens takes
+constexpr uint64_t kMostBytes = 64u << 10;  // upper bound for a file with 256 tokens
 
 bool ids_are_bytes(const JsonValue& vocabulary) {
   if (!vocabulary.object() || vocabulary.object()->size() != 256) return false;

@@ -1,4 +1,4 @@
-// Models whose tokens are the bytes of their text.
+// Detects models whose tokens are bytes.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace moec {
 
-// Whether the folder's tokenizer.json is a byte-level BPE without merges whose token ids are the
-// byte values. False if the file is missing or longer than such a one. Errors:
-// tokenizer.malformed (not one JSON object), file.*.
+// Returns true if the folder's tokenizer.json is a byte-level BPE without merges whose token ids
+// are the byte values; false if the file is missing or above 64 KiB, the size limit of such files.
+// Errors: tokenizer.malformed (not one JSON object), file.*.
 Result<bool> tokens_are_bytes(const std::string& folder);
 
 }  // namespace moec

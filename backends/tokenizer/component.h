@@ -1,4 +1,4 @@
-// How the components of a tokenizer.json are read: each is an object with a type, or null.
+// Helpers that read the components of a tokenizer.json: objects with a type, or null.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,34 +11,33 @@
 
 namespace moec {
 
-// Error tokenizer.component: the file asks for a component that moec does not have.
+// Returns the error tokenizer.component: the component type is not implemented.
 inline tl::unexpected<Diagnostics> refuse_component(const JsonFields& fields,
                                                     const std::string& kind,
                                                     const std::string& type) {
   return fail("tokenizer.component",
-              fmt::format("the tokenizer has the {} \"{}\", which moec cannot apply", kind,
-                          printable(type, 60)),
-              "give token ids, --prompt-tokens", {.file = fields.report().file()});
+              fmt::format("unsupported {} \"{}\"", kind, printable(type, 60)),
+              "pass token ids, --prompt-tokens", {.file = fields.report().file()});
 }
 
-// Whether the object has a field of that name that is not null.
+// Returns true if the field is present and not null.
 inline bool is_given(JsonFields& fields, std::string_view name) {
   return fields.has(name) && !(*fields.value(name))->is_null();
 }
 
-// The boolean of that name, or what it is if absent or null.
+// The boolean field, or `absent` if it is missing or null.
 inline Result<bool> flag(JsonFields& fields, std::string_view name, bool absent) {
   if (is_given(fields, name)) MOEC_TRY(fields.boolean(name, absent));
   return absent;
 }
 
-// The text of that name, or what it is if absent or null.
+// The string field, or `absent` if it is missing or null.
 inline Result<std::string> text_or(JsonFields& fields, std::string_view name, std::string absent) {
   if (is_given(fields, name)) MOEC_TRY(fields.text(name, absent));
   return absent;
 }
 
-// A list of components, without those that are null. `read` is the reader of one.
+// Reads a list of components with `read`; null entries are skipped.
 template <class Component>
 Result<std::vector<Component>> read_components(JsonFields& fields, std::string_view name,
                                                Result<Component> (*read)(const JsonReport&,

@@ -23,7 +23,7 @@ std::string join(const std::vector<std::string>& tokens) {
   return text;
 }
 
-// A token with another character than those of the alphabet stands for itself.
+// A token with a character outside the alphabet is kept as it is, as in tokenizers.
 Status from_byte_level(std::vector<std::string>& tokens) {
   std::string bytes;
   for (const std::string& token : tokens) bytes += bytes_of_characters(token).value_or(token);
@@ -31,7 +31,7 @@ Status from_byte_level(std::vector<std::string>& tokens) {
   return {};
 }
 
-// Appends bytes as text, or U+FFFD for each of them if they are not valid UTF-8.
+// Appends the bytes as one token; one U+FFFD per byte if they are not valid UTF-8.
 void add_bytes(std::string& bytes, std::vector<std::string>& tokens) {
   if (bytes.empty()) return;
   if (first_invalid_utf8(bytes))
@@ -62,7 +62,7 @@ Status fuse(std::vector<std::string>& tokens) {
   return {};
 }
 
-// Up to `start` and `stop` times a character, from the ends of a text.
+// Removes `content` up to `start` times from the front and `stop` times from the back.
 std::string_view stripped(std::string_view text, std::string_view content, int64_t start,
                           int64_t stop) {
   for (; start > 0 && text.starts_with(content); --start) text.remove_prefix(content.size());
@@ -120,8 +120,8 @@ Result<Decoder> bpe_decoder(JsonFields& fields) {
   };
 }
 
-// What stands between words and their marks in English, which WordPiece's cleanup takes out: the
-// list of transformers' clean_up_tokenization.
+// The cleanup of WordPiece: removes spaces before English punctuation and contractions
+// (clean_up_tokenization of transformers).
 std::string without_gaps(std::string text) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kGaps = {
       {{" .", "."},
@@ -164,7 +164,7 @@ Result<Decoder> sequence_decoder(JsonFields& fields) {
   };
 }
 
-// Fields of ByteLevel that only its pre-tokenizer reads.
+// Reads the fields that only the ByteLevel pre-tokenizer uses.
 Result<Decoder> byte_level_decoder(JsonFields& fields) {
   for (const char* name : {"add_prefix_space", "trim_offsets", "use_regex"})
     MOEC_TRY(flag(fields, name, true));

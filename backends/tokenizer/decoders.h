@@ -1,4 +1,4 @@
-// Decoders of tokenizer.json: how tokens become text again.
+// Decoders of tokenizer.json: convert token strings back to text.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace moec {
 
-// Changes the texts of tokens; those that it leaves are joined.
+// Transforms the token strings in place; the caller concatenates the result.
 using Decoder = std::function<Status(std::vector<std::string>& tokens)>;
 
 // Reads BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip and
-// WordPiece. For null, spaces stand between tokens. Errors: tokenizer.component, tokenizer.pattern,
+// WordPiece. Null joins tokens with spaces. Errors: tokenizer.component, tokenizer.pattern,
 // tokenizer.malformed.
 Result<Decoder> read_decoder(const JsonReport& report, const JsonValue& value);
 

@@ -58,14 +58,13 @@ Result<std::vector<int64_t>> ModelTokenizer::encode(std::string_view text,
   MOEC_ASSIGN(const Tokenizer* tokenizer, get());
   if (!tokenizer)
     return fail("tokenizer.missing", "the model has no tokenizer",
-                "give token ids instead of text");
+                "pass token ids instead of text");
   MOEC_ASSIGN(std::vector<int64_t> tokens, tokenizer->encode(text, special));
   for (const int64_t token : tokens)
     if (token >= vocab_)
-      return fail(
-          "tokenizer.vocabulary",
-          fmt::format("the tokenizer gives token {}, and the model has {} tokens", token, vocab_),
-          "put the model's own tokenizer.json there");
+      return fail("tokenizer.vocabulary",
+                  fmt::format("token id {} is outside the model's vocabulary of {}", token, vocab_),
+                  "use the model's own tokenizer.json");
   return tokens;
 }
 

@@ -1,4 +1,4 @@
-// The tokenizer of a model, which is opened when the first text needs it.
+// A model's tokenizer, opened lazily by the first text.
 #pragma once
 
 #include <functional>
@@ -14,28 +14,28 @@ namespace moec {
 class ModelTokenizer {
  public:
   using Open = std::function<Result<Tokenizer>()>;
-  // `open` is empty for a model without a tokenizer. `vocab` is how many tokens the model has.
+  // `open` is empty for a model without a tokenizer. `vocab`: number of token ids of the model.
   ModelTokenizer(Open open, int64_t vocab);
-  // That of a folder: its tokenizer.json, or none if it has no such file.
+  // Uses the folder's tokenizer.json; exists() is false if the file is missing.
   static ModelTokenizer of_folder(const std::string& folder, int64_t vocab);
 
   bool exists() const { return opened_ != nullptr; }
   int64_t vocab() const { return vocab_; }
-  // Null if there is none. Errors: those of `open`.
+  // The opened tokenizer, or null if there is none. Errors: those of `open`.
   Result<const Tokenizer*> get() const;
-  // This one, or one that does not exist if this cannot be opened, with the reasons as notes: for
-  // models that are given token ids.
+  // Returns *this if it can be opened. Otherwise returns a tokenizer that does not exist and adds
+  // the errors to `notes`: token ids still work.
   ModelTokenizer or_none(Diagnostics& notes) const;
-  // The tokens of a text, all of which the model has. Errors: those of get() and
-  // Tokenizer::encode(), tokenizer.missing, tokenizer.vocabulary (the tokenizer is of another
-  // model).
+  // Encodes a text and checks the ids against `vocab`. Errors: those of get() and
+  // Tokenizer::encode(), tokenizer.missing, tokenizer.vocabulary (an id is outside the model's
+  // vocabulary).
   Result<std::vector<int64_t>> encode(std::string_view text,
                                       SpecialTokens special = SpecialTokens::add) const;
 
  private:
   struct Opened;
 
-  std::shared_ptr<Opened> opened_;  // of all copies
+  std::shared_ptr<Opened> opened_;  // shared by copies
   int64_t vocab_ = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-// A text made of what `append` makes of each code point.
+// Concatenates what `append` writes for each code point.
 template <class Append>
 std::string map_code_points(std::string_view text, Append append) {
   std::string mapped;
@@ -21,7 +21,7 @@ std::string map_code_points(std::string_view text, Append append) {
 
 std::string lower(std::string_view text) { return map_code_points(text, append_lower); }
 
-// Without the code points for which `drop` holds.
+// Removes the code points for which `drop` returns true.
 std::string without(std::string_view text, bool (*drop)(char32_t)) {
   return map_code_points(text, [&](std::string& kept, char32_t code) {
     if (!drop(code)) append_utf8(kept, code);
@@ -32,13 +32,13 @@ std::string_view strip(std::string_view text, bool left, bool right) {
   size_t begin = 0;
   for (size_t at = 0; left && at < text.size(); begin = at)
     if (!is_white_space(next_code_point(text, at))) break;
-  size_t end = begin;  // behind the last character that stays
+  size_t end = begin;  // after the last kept character
   for (size_t at = begin; at < text.size();)
     if (!is_white_space(next_code_point(text, at))) end = at;
   return text.substr(begin, (right ? end : text.size()) - begin);
 }
 
-// The ranges of BERT's tokenizer, which calls these characters Chinese.
+// The ranges of handle_chinese_chars (BERT's tokenizer).
 bool is_ideograph(char32_t code) {
   static constexpr std::array<std::pair<char32_t, char32_t>, 8> kRanges = {{{0x4e00, 0x9fff},
                                                                             {0x3400, 0x4dbf},
@@ -114,7 +114,7 @@ Result<Normalizer> sequence_normalizer(JsonFields& fields) {
   };
 }
 
-// A normalizer without fields.
+// A normalizer without parameters.
 template <class Map>
 Result<Normalizer> plain(JsonFields& fields, Map map) {
   MOEC_TRY(fields.finish());

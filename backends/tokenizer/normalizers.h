@@ -1,4 +1,4 @@
-// Normalizers of tokenizer.json: what a text becomes before it is cut into pieces.
+// Normalizers of tokenizer.json: rewrite a text before pre-tokenization.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace moec {
 
-// Changes a text of valid UTF-8. Error tokenizer.pattern_limit.
+// Rewrites a text of valid UTF-8 in place. Error: tokenizer.pattern_limit.
 using Normalizer = std::function<Status(std::string& text)>;
 
 // Reads BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence,
-// Strip and StripAccents. Empty for null. Errors: tokenizer.component, tokenizer.pattern,
-// tokenizer.malformed.
+// Strip and StripAccents. Returns an empty function for null. Errors: tokenizer.component,
+// tokenizer.pattern, tokenizer.malformed.
 Result<Normalizer> read_normalizer(const JsonReport& report, const JsonValue& value);
 
-// Reads the fields of a Replace, which is a decoder, too; its type has been read. Errors:
+// Reads the fields of a Replace component after its type; decoders share it. Errors:
 // tokenizer.pattern, tokenizer.malformed.
 Result<Normalizer> read_replace_normalizer(JsonFields& fields);
 

@@ -12,9 +12,9 @@
 namespace moec {
 namespace {
 
-// Ruby's ^ and $ stand beside every newline, and a dot is anything but one.
+// Ruby: ^ and $ match at every newline, a dot matches anything but a newline.
 constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-constexpr size_t kMostStack = 64u << 20;  // bytes that a match may take for what it goes back to
+constexpr size_t kMostStack = 64u << 20;  // maximum bytes of a backtracking stack
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void add(std::vector<TextRange>& ranges, size_t begin, size_t end, bool matches)
 }  // namespace
 
 struct Pattern::Code {
-  std::string text;  // for messages, and to be found itself if there is no code
+  std::string text;  // the pattern; matched literally if `code` is null
   Owner<pcre2_code> code;
   Owner<pcre2_match_data> data;
   Owner<pcre2_match_context> context;
@@ -66,8 +66,7 @@ struct Pattern::Code {
 };
 
 Result<Pattern> Pattern::literal(std::string_view text) {
-  if (text.empty())
-    return fail("tokenizer.pattern", "a pattern is an empty text", "mend the tokenizer.json");
+  if (text.empty()) return fail("tokenizer.pattern", "empty pattern", "fix tokenizer.json");
   auto code = std::make_shared<Code>();
   code->text = text;
   return Pattern(std::move(code));
@@ -80,11 +79,11 @@ Result<Pattern> Pattern::regex(std::string_view pattern) {
   int error = 0;
   code->code = compile(translated, error);
   if (!code->code)
-    return fail("tokenizer.pattern",
-                fmt::format("the pattern \"{}\" is not a regular expression: {}",
-                            printable(pattern), message_of(error)),
-                "mend the tokenizer.json");
-  pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE);  // else it is interpreted
+    return fail(
+        "tokenizer.pattern",
+        fmt::format("invalid regular expression \"{}\": {}", printable(pattern), message_of(error)),
+        "fix tokenizer.json");
+  pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE);  // falls back to the interpreter
   code->data.reset(pcre2_match_data_create_from_pattern(code->code.get(), nullptr));
   code->context.reset(pcre2_match_context_create(nullptr));
   code->stack.reset(pcre2_jit_stack_create(32u << 10, kMostStack, nullptr));
@@ -117,13 +116,13 @@ Status Pattern::find(std::string_view text, std::vector<TextRange>& ranges) cons
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)
       return fail("tokenizer.pattern_limit",
-                  fmt::format("the pattern \"{}\" takes too much in {} bytes of text: {}",
+                  fmt::format("\"{}\" exceeds a PCRE2 limit in {} bytes of text: {}",
                               printable(code_->text), text.size(), message_of(result)),
-                  "give a shorter text, or one with line breaks");
+                  "split the text");
     add(ranges, last, found[0], false);
     add(ranges, found[0], found[1], true);
     last = found[1];
-    // A match of nothing ends a part, and the search goes on behind the next character.
+    // An empty match only adds a boundary; advance by one character to terminate.
     from = last > found[0] || last == text.size() ? last : last + utf8_length(text[last]);
   }
   add(ranges, last, text.size(), false);

@@ -1,4 +1,4 @@
-// Patterns of tokenizer files: a text, or a regular expression that PCRE2 compiles to machine code.
+// Patterns of tokenizer.json: a literal, or a regular expression compiled by PCRE2's JIT.
 #pragma once
 
 #include <memory>
@@ -10,22 +10,22 @@
 
 namespace moec {
 
-// A part of a text, in bytes.
+// A byte range of a text.
 struct TextRange {
   size_t begin = 0, end = 0;
-  bool matches = false;  // the pattern
+  bool matches = false;  // false: text between matches
 };
 
 class Pattern {
  public:
-  // A pattern that finds `text` itself, not empty.
+  // Matches `text` literally. Error: tokenizer.pattern if it is empty.
   static Result<Pattern> literal(std::string_view text);
-  // Error tokenizer.pattern: not a regular expression, or none that moec can read.
+  // Error: tokenizer.pattern if the expression is invalid or its syntax is not supported.
   static Result<Pattern> regex(std::string_view pattern);
 
-  // Appends the matches of the text, which is valid UTF-8, and the parts between them, so that the
-  // ranges cover it. Error tokenizer.pattern_limit if the search takes more than the limits of
-  // PCRE2.
+  // Appends the matches and the ranges between them; together they cover `text`, which must be
+  // valid UTF-8. Not thread-safe. Error: tokenizer.pattern_limit if the search exceeds a PCRE2
+  // limit.
   Status find(std::string_view text, std::vector<TextRange>& ranges) const;
 
  private:

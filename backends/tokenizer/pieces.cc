@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-// Joins each part that matches to the one before it, unless that matches, too.
+// Appends each match to the previous range unless that is a match.
 void merge_with_previous(std::vector<TextRange>& parts) {
   size_t kept = 0;
   bool after_match = false;
@@ -21,7 +21,7 @@ void merge_with_previous(std::vector<TextRange>& parts) {
   parts.resize(kept);
 }
 
-// Joins each part that matches to the one behind it, unless that matches, too.
+// Prepends each match to the next range unless that is a match.
 void merge_with_next(std::vector<TextRange>& parts) {
   std::vector<TextRange> merged;
   for (const TextRange& part : parts) {

@@ -1,4 +1,4 @@
-// The text between normalizer and model, cut into pieces: each is one word for the model.
+// A normalized text split into pieces. The model encodes each piece separately.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace moec {
 
-// What becomes of the parts that match: they are pieces of their own, are dropped, join the part
-// before or behind them, or a run of them is one piece. The names of tokenizer.json.
+// Handling of the ranges that match, with the names of tokenizer.json: kept as pieces, dropped,
+// merged into the previous or the next piece, or runs of matches merged into one piece.
 enum class SplitBehavior : uint8_t {
   Isolated,
   Removed,
@@ -25,12 +25,12 @@ constexpr auto enum_names(SplitBehavior) {
       {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"});
 }
 
-// Appends ranges that cover a text.
+// Splits a text: appends ranges that cover it.
 using FindParts = std::function<Status(std::string_view text, std::vector<TextRange>& ranges)>;
 
 class Pieces {
  public:
-  // One piece, all of `text`. `begins` says that nothing stood in front of it.
+  // A single piece, `text`. `begins`: the piece starts the input of the tokenizer.
   Pieces(std::string text, bool begins);
 
   size_t size() const { return ranges_.size(); }
@@ -38,19 +38,19 @@ class Pieces {
     const TextRange& range = ranges_[index];
     return std::string_view(text_).substr(range.begin, range.end - range.begin);
   }
-  // Whether the piece begins the whole text.
+  // Returns true if the piece starts the input of the tokenizer.
   bool begins_text(size_t index) const { return begins_ && ranges_[index].begin == 0; }
 
-  // Cuts each piece into the parts that `find` gives. Errors: those of `find`.
+  // Splits each piece into the ranges of `find`. Errors: those of `find`.
   Status split(const FindParts& find, SplitBehavior behavior, bool invert = false);
-  // Cuts each piece at the characters for which `matches` holds.
+  // Splits each piece at the characters for which `matches` returns true.
   Status split_at(bool (*matches)(char32_t), SplitBehavior behavior);
-  // Replaces each piece by what `write` appends to a text.
+  // Replaces each piece with the text that `write` appends.
   void rewrite(const std::function<void(size_t index, std::string& text)>& write);
 
  private:
   std::string text_;
-  std::vector<TextRange> ranges_;  // none is empty
+  std::vector<TextRange> ranges_;  // never empty ranges
   bool begins_ = false;
 };
 

@@ -11,11 +11,11 @@
 namespace moec {
 namespace {
 
-// The pattern of GPT-2, which ByteLevel has built in.
+// The built-in pattern of ByteLevel (GPT-2).
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// \w+|[^\w\s]+ as tokenizers compiles it: with Rust's regex, whose words have joiners in them.
+// \w+|[^\w\s]+ with the \w of Rust's regex, which tokenizers uses here: it includes joiners.
 constexpr std::string_view kWordsAndSigns = R"([\w\p{Join_Control}]+|[^\w\p{Join_Control}\s]+)";
 
 bool is_ascii_punctuation(char32_t code) {
@@ -39,7 +39,7 @@ PreTokenizer splitter(Pattern pattern, SplitBehavior behavior, bool invert) {
   };
 }
 
-// A pre-tokenizer that cuts at characters.
+// A pre-tokenizer that splits at characters.
 Result<PreTokenizer> cutter(JsonFields& fields, bool (*matches)(char32_t), SplitBehavior behavior) {
   MOEC_TRY(fields.finish());
   return [=](Pieces& pieces) { return pieces.split_at(matches, behavior); };
@@ -55,7 +55,7 @@ void to_byte_alphabet(Pieces& pieces, bool adds_space) {
 Result<PreTokenizer> byte_level_pre_tokenizer(JsonFields& fields) {
   MOEC_ASSIGN(const bool adds_space, flag(fields, "add_prefix_space", true));
   MOEC_ASSIGN(const bool uses_pattern, flag(fields, "use_regex", true));
-  MOEC_TRY(flag(fields, "trim_offsets", true));  // only moves offsets, which moec does not give
+  MOEC_TRY(flag(fields, "trim_offsets", true));  // affects offsets only
   MOEC_TRY(fields.finish());
   if (!uses_pattern)
     return [=](Pieces& pieces) -> Status {
@@ -90,7 +90,7 @@ constexpr auto enum_names(PrependScheme) {
   return name_table<PrependScheme>({"never", "first", "always"});
 }
 
-// `prepend_scheme`, or as older files say it, `add_prefix_space`.
+// Reads `prepend_scheme`, or `add_prefix_space` of older files.
 Result<PrependScheme> read_scheme(JsonFields& fields) {
   auto scheme = PrependScheme::always;
   if (fields.has("prepend_scheme")) MOEC_TRY(fields.choice("prepend_scheme", scheme));
@@ -102,7 +102,7 @@ Result<PrependScheme> read_scheme(JsonFields& fields) {
 }
 
 struct Metaspace {
-  std::string replacement;  // one character, which stands for a space
+  std::string replacement;  // one character, replaces spaces
   PrependScheme scheme = PrependScheme::always;
 
   void write(const Pieces& pieces, size_t index, std::string& text) const {
@@ -121,7 +121,7 @@ struct Metaspace {
 Result<PreTokenizer> metaspace_pre_tokenizer(JsonFields& fields) {
   Metaspace space;
   MOEC_TRY(fields.text("replacement", space.replacement));
-  MOEC_TRY(text_or(fields, "str_rep", ""));  // older files repeat the replacement here
+  MOEC_TRY(text_or(fields, "str_rep", ""));  // redundant, in older files
   MOEC_ASSIGN(space.scheme, read_scheme(fields));
   MOEC_ASSIGN(const bool splits, flag(fields, "split", true));
   MOEC_TRY(fields.finish());

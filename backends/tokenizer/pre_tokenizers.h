@@ -1,4 +1,4 @@
-// Pre-tokenizers of tokenizer.json: how a normalized text is cut into words.
+// Pre-tokenizers of tokenizer.json: split a normalized text into words.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace moec {
 
-// Cuts or rewrites the pieces. Error tokenizer.pattern_limit.
+// Splits or rewrites the pieces. Error: tokenizer.pattern_limit.
 using PreTokenizer = std::function<Status(Pieces& pieces)>;
 
 // Reads BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, Punctuation, Sequence,
-// Split, Whitespace and WhitespaceSplit. Empty for null. Errors: tokenizer.component,
-// tokenizer.pattern, tokenizer.malformed.
+// Split, Whitespace and WhitespaceSplit. Returns an empty function for null. Errors:
+// tokenizer.component, tokenizer.pattern, tokenizer.malformed.
 Result<PreTokenizer> read_pre_tokenizer(const JsonReport& report, const JsonValue& value);
 
 }  // namespace moec

@@ -13,10 +13,10 @@
 namespace moec {
 namespace {
 
-// Property Word of UTS 18, annex C, as Oniguruma has it: without U+200C and U+200D.
+// \w of Oniguruma: property Word of UTS 18, annex C, without U+200C and U+200D.
 constexpr const char* kWordItems = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 
-// Escapes that stand for a class, as the items of one in PCRE2.
+// Class escapes and the equivalent items of a PCRE2 class.
 constexpr std::array<std::pair<char, const char*>, 4> kClasses = {{
     {'s', R"(\p{White_Space})"},
     {'d', R"(\p{Nd})"},
@@ -43,16 +43,16 @@ class Translation {
  private:
   tl::unexpected<Diagnostics> refuse(std::string_view what) const {
     return fail("tokenizer.pattern",
-                fmt::format("the pattern \"{}\" has {} at character {}", printable(pattern_), what,
-                            at_ + 1),
-                "moec cannot read this pattern; report it with the tokenizer.json");
+                fmt::format("unsupported regular expression \"{}\": {} at character {}",
+                            printable(pattern_), what, at_ + 1),
+                "report the pattern");
   }
 
   char peek(size_t ahead = 0) const {
     return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0';
   }
 
-  // An element of a sequence, and where it begins in the result.
+  // Translates one element and records its start for interval().
   Status element() {
     const char c = peek();
     if (c == '{') return interval();
@@ -85,7 +85,7 @@ class Translation {
     return {};
   }
 
-  // {n,m}: one that + follows is a group that repeats.
+  // {n,m}, or {n,m}+, which repeats the interval in Ruby and is possessive in PCRE2.
   Status interval() {
     const size_t end = pattern_.find('}', at_);
     const std::string_view inside =
@@ -96,7 +96,7 @@ class Translation {
     at_ = end + 1;
     if (peek() != '+') return {};
     out_.insert(atom_, "(?:");
-    out_ += ")";
+    out_ += ')';
     return {};
   }
 
@@ -121,7 +121,7 @@ class Translation {
     return {};
   }
 
-  // An escape that means the same within a class and outside.
+  // An escape that is valid inside and outside of classes.
   Result<std::string> common_escape() {
     const char c = peek(1);
     if (c == 'p' || c == 'P') return property();
@@ -144,7 +144,7 @@ class Translation {
     return fmt::format("\\{}{{{}{}}}", letter, is_script_(name) ? "sc:" : "", name);
   }
 
-  // \xhh up to 7f, \x{h…} and \uhhhh. Above 7f, \xhh is a byte for Oniguruma and no code point.
+  // \xhh up to 7f, \x{h…} and \uhhhh. Above 7f, Oniguruma reads \xhh as a raw byte.
   Result<std::string> code_point() {
     if (peek(1) == 'u') return code_point_of({2, 4, 0});
     if (peek(2) == '{') return code_point_of({3, 8, 1});
@@ -153,7 +153,7 @@ class Translation {
     return code_point_of({2, 2, 0});
   }
 
-  // Where the digits of a code point begin, how many there are at most, and what follows them.
+  // The offset of the digits, their maximum number, and the length of the closing brace.
   struct Digits {
     size_t begin, most, behind;
   };
@@ -168,7 +168,7 @@ class Translation {
     return fmt::format("\\x{{{}}}", pattern_.substr(begin, end - begin));
   }
 
-  // The items of a class up to its bracket, or to the && in front of a second class.
+  // The items of a class up to its closing bracket or to &&.
   Result<std::string> class_items() {
     std::string items;
     while (at_ < pattern_.size() && peek() != ']') {
@@ -198,7 +198,7 @@ class Translation {
     return common_escape();
   }
 
-  // [items], [items&&[items]] or [items&&items]: the second is looked for first.
+  // [items], [items&&[items]] or [items&&items]. The second operand becomes a lookahead.
   Status bracket() {
     MOEC_ASSIGN(const std::string first, simple_class());
     if (peek() != '&') {
@@ -219,12 +219,12 @@ class Translation {
     return {};
   }
 
-  // From "[" up to behind "]", or to "&&".
+  // Parses from "[" through "]", or up to "&&".
   Result<std::string> simple_class() {
     ++at_;
     const bool negative = peek() == '^';
     if (negative) ++at_;
-    std::string_view closing;  // a bracket in front is an item
+    std::string_view closing;  // a leading ] is an item
     if (peek() == ']') {
       closing = "\\]";
       ++at_;
@@ -243,8 +243,8 @@ class Translation {
   bool (*is_script_)(std::string_view);
   size_t at_ = 0;
   std::string out_;
-  size_t atom_ = 0;             // where the latest element begins in `out_`
-  std::vector<size_t> groups_;  // where the open groups do
+  size_t atom_ = 0;             // offset of the current element in `out_`
+  std::vector<size_t> groups_;  // offsets of the open groups in `out_`
 };
 
 }  // namespace

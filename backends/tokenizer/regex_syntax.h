@@ -1,4 +1,4 @@
-// Translates a pattern as tokenizer files have it, in the syntax of Oniguruma's Ruby, to PCRE2.
+// Translates regular expressions from Oniguruma's Ruby syntax, used by tokenizer.json, to PCRE2.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace moec {
 
-// What the two read otherwise is spelled out: \s, \w, \h and \b by Unicode's properties, scripts by
-// property Script, an interval in front of + as one that repeats (Ruby has no possessive interval),
-// and a class minus or and another one as a look ahead. `is_script` says whether PCRE2 knows a
-// script of that name.
-// Error tokenizer.pattern for an escape or a class that has no counterpart here.
+// Rewrites constructs that differ: \s, \w, \h and \b become Unicode properties; a script name uses
+// property Script (PCRE2 defaults to Script_Extensions); {n,m}+ becomes a repeated group, because
+// Ruby has no possessive intervals; a class intersection (&&) becomes a lookahead. `is_script`
+// returns true for script names that PCRE2 knows.
+// Error: tokenizer.pattern for an escape or a class without a translation.
 Result<std::string> pcre2_pattern(std::string_view pattern, bool (*is_script)(std::string_view));
 
 }  // namespace moec

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// The ids of a special token that a template names.
+// The ids of a special token of the template.
 Result<std::vector<int64_t>> ids_of(JsonFields& fields, const std::string& name) {
   MOEC_ASSIGN(JsonFields tokens, fields.object("special_tokens"));
   if (!tokens.has(name))
@@ -16,7 +16,7 @@ Result<std::vector<int64_t>> ids_of(JsonFields& fields, const std::string& name)
   return ids;
 }
 
-// One part of a template: {"Sequence": …} is the text, {"SpecialToken": …} a token.
+// Reads one part of a template: {"Sequence": …} (the text) or {"SpecialToken": …}.
 Status read_part(JsonFields& fields, JsonFields& part, SurroundingTokens& tokens, bool& has_text) {
   if (part.has("Sequence")) {
     if (has_text) return fields.bad("single", "has the text twice");
@@ -41,7 +41,7 @@ Result<SurroundingTokens> read_template(JsonFields& fields) {
   return tokens;
 }
 
-// ["[SEP]", 102] behind the text, ["[CLS]", 101] before it.
+// Reads a token and its id: ["[SEP]", 102].
 Status read_pair(JsonFields& fields, std::string_view name, std::vector<int64_t>& tokens) {
   MOEC_ASSIGN(const JsonValue* pair, fields.value(name));
   const auto* items = pair->array();
@@ -71,7 +71,7 @@ Result<SurroundingTokens> read_post_processor(const JsonReport& report, const Js
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value, "post_processor"));
   std::string type;
   MOEC_TRY(fields.text("type", type));
-  if (type == "ByteLevel") return tokens;  // only moves offsets, which moec does not give
+  if (type == "ByteLevel") return tokens;  // affects offsets only
   if (type == "TemplateProcessing") return read_template(fields);
   if (type == "Sequence") return sequence_of_processors(fields);
   if (type != "BertProcessing" && type != "RobertaProcessing")

@@ -1,4 +1,4 @@
-// Post-processors of tokenizer.json: the tokens that are put around a text.
+// Post-processors of tokenizer.json: special tokens added before and after a text.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace moec {
 Result<std::unique_ptr<TokenModel>> read_token_model(const JsonReport& report,
                                                      const JsonValue& value) {
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value, "model"));
-  // Files of before 2021 have no type, and are BPE.
+  // Files written before 2021 have no type; they are BPE.
   MOEC_ASSIGN(const std::string type, text_or(fields, "type", "BPE"));
   if (type == "BPE") return read_bpe(fields);
   if (type == "Unigram") return read_unigram(fields);
@@ -31,9 +31,9 @@ Result<Vocabulary> read_vocabulary(JsonFields& fields) {
 
 tl::unexpected<Diagnostics> fail_unknown(std::string_view characters) {
   return fail("tokenizer.unknown",
-              fmt::format("the tokenizer has no token for \"{}\", and none for unknown characters",
+              fmt::format("no token for \"{}\", and the model has no unknown token",
                           printable(characters, 60)),
-              "leave these characters out");
+              "remove these characters");
 }
 
 std::string fallback_token(uint8_t byte) { return fmt::format("<0x{:02X}>", byte); }

@@ -1,4 +1,4 @@
-// Models of tokenizer.json: how a word becomes tokens.
+// Models of tokenizer.json: encode one word as tokens.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,8 @@ class TokenModel {
   TokenModel(const TokenModel&) = delete;
   TokenModel& operator=(const TokenModel&) = delete;
 
-  // Appends the tokens of a word, which is valid UTF-8 and not empty. Error tokenizer.unknown: it
-  // has a character that no token stands for, and the model has no token for unknown ones. Not for
-  // two threads at once.
+  // Appends the tokens of a word, which must be valid UTF-8 and not empty. Not thread-safe. Error:
+  // tokenizer.unknown if a character has no token and the model has no unknown token.
   virtual Status encode(std::string_view word, std::vector<int64_t>& tokens) = 0;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -33,21 +32,21 @@ class TokenModel {
 Result<std::unique_ptr<TokenModel>> read_token_model(const JsonReport& report,
                                                      const JsonValue& value);
 
-// The models by type; `fields` has had its type read.
+// Readers by type, called after the type was read.
 Result<std::unique_ptr<TokenModel>> read_bpe(JsonFields& fields);
 Result<std::unique_ptr<TokenModel>> read_unigram(JsonFields& fields);
 Result<std::unique_ptr<TokenModel>> read_word_level(JsonFields& fields);
 Result<std::unique_ptr<TokenModel>> read_word_piece(JsonFields& fields);
 
-// The member "vocab", an object of ids by token.
+// Reads the member "vocab": an object that maps tokens to ids.
 Result<Vocabulary> read_vocabulary(JsonFields& fields);
 
-// Error tokenizer.unknown: no token stands for the characters, and none for unknown ones.
+// Returns the error tokenizer.unknown for characters without a token.
 tl::unexpected<Diagnostics> fail_unknown(std::string_view characters);
 
-// The token that stands for a byte if no token stands for its character: "<0x0A>".
+// The byte-fallback token of a byte: "<0x0A>".
 std::string fallback_token(uint8_t byte);
-// The byte that a token stands for in this way.
+// The byte of a byte-fallback token; nullopt for other tokens.
 std::optional<uint8_t> fallback_byte(std::string_view token);
 
 }  // namespace moec

@@ -18,17 +18,17 @@
 namespace moec {
 
 struct Tokenizer::Parts {
-  std::unique_ptr<TokenModel> model;  // null: the tokens are the bytes of a text
+  std::unique_ptr<TokenModel> model;  // null: ids are byte values
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   SurroundingTokens surrounding;
   Decoder decoder;
   AddedTokenSearch in_text, in_normalized;
-  // By id: what a decoder gets, nothing for a special token.
+  // By id: the decoder's input, nullopt for a special token.
   std::unordered_map<int64_t, std::optional<std::string>> added;
   std::unordered_map<std::string, int64_t> added_ids;
   int64_t size = 0;
-  std::mutex encoding;  // patterns and models keep what they work with
+  std::mutex encoding;  // patterns and models have scratch buffers and caches
 
   Status add(AddedToken token);
   std::string bytes_at(std::string_view text, int64_t token) const;
@@ -40,7 +40,7 @@ struct Tokenizer::Parts {
 namespace {
 
 JsonReport report_on(std::string_view json, const std::string& path) {
-  return {json, path, JsonCodes::all_as("tokenizer.malformed", "mend the tokenizer.json")};
+  return {json, path, JsonCodes::all_as("tokenizer.malformed", "fix tokenizer.json")};
 }
 
 Result<AddedToken> read_added(JsonFields& fields) {
@@ -58,8 +58,8 @@ Result<AddedToken> read_added(JsonFields& fields) {
 
 }  // namespace
 
-// A token of the model has the model's id. tokenizers gives others the ids behind the greatest one,
-// whatever the file says, so a file that says otherwise is refused.
+// A token in the model's vocabulary keeps that id. tokenizers numbers other tokens consecutively
+// and ignores the file's id, so a file with a different id is rejected.
 Status Tokenizer::Parts::add(AddedToken token) {
   if (token.content.empty()) return {};
   const auto known = model->vocabulary().find(token.content);
@@ -69,7 +69,7 @@ Status Tokenizer::Parts::add(AddedToken token) {
     return fail("tokenizer.malformed",
                 fmt::format("the added token \"{}\" has the id {}, and tokenizers would give it {}",
                             printable(token.content, 60), token.id, id),
-                "mend the tokenizer.json");
+                "fix tokenizer.json");
   std::string content = token.content;
   if (token.normalized && normalizer) MOEC_TRY(normalizer(content));
   size = std::max(size, id + 1);
@@ -88,7 +88,7 @@ Status Tokenizer::Parts::encode(std::string_view text, std::vector<int64_t>& tok
   });
 }
 
-// A text without tokens that are found before it is normalized.
+// Encodes a text between non-normalized added tokens.
 Status Tokenizer::Parts::encode_plain(std::string_view text, bool begins,
                                       std::vector<int64_t>& tokens) const {
   std::string normalized(text);
@@ -112,8 +112,8 @@ Status Tokenizer::Parts::encode_words(std::string_view text, bool begins,
   return {};
 }
 
-// The bytes that the text begins with and the token stands for, in the alphabet of bytes or by its
-// text; empty if there are none.
+// The prefix of `text` that the token covers: its bytes in the byte alphabet, or its string. Empty
+// if neither is a prefix.
 std::string Tokenizer::Parts::bytes_at(std::string_view text, int64_t token) const {
   if (!model)
     return text.starts_with(static_cast<char>(token)) ? std::string(text.substr(0, 1)) : "";
@@ -157,7 +157,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& pat
   };
   MOEC_TRY(report.parse_members(kTokenizerLimits, read));
   if (!parts->model)
-    return fail("tokenizer.malformed", "the file has no \"model\"", "mend the tokenizer.json",
+    return fail("tokenizer.malformed", "the file has no \"model\"", "fix tokenizer.json",
                 {.file = path});
   parts->size = std::ssize(parts->model->vocabulary().ids());
   for (AddedToken& token : added) MOEC_TRY(parts->add(std::move(token)));
@@ -168,13 +168,13 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& pat
 Result<Tokenizer> Tokenizer::open(const std::string& path) {
   if (!file_exists(path))
     return fail("tokenizer.missing", "the file is missing",
-                "give token ids, --prompt-tokens, or put the model's tokenizer.json there",
+                "copy the model's tokenizer.json there, or pass token ids, --prompt-tokens",
                 {.file = path});
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
   if (file.size() > kMaxTokenizerBytes)
     return fail("tokenizer.too_long",
                 fmt::format("the file is longer than {} bytes", kMaxTokenizerBytes),
-                "give token ids, --prompt-tokens", {.file = path});
+                "pass token ids, --prompt-tokens", {.file = path});
   MOEC_ASSIGN(const std::string json, file.read(0, file.size()));
   return parse(json, path);
 }
@@ -192,8 +192,8 @@ Result<std::vector<int64_t>> Tokenizer::encode(std::string_view text, SpecialTok
     return tokens;
   }
   if (const auto at = first_invalid_utf8(text))
-    return fail("tokenizer.utf8", fmt::format("byte {} of the text is not valid UTF-8", *at),
-                "give a text in UTF-8");
+    return fail("tokenizer.utf8", fmt::format("invalid UTF-8 at byte {} of the text", *at),
+                "pass text in UTF-8");
   const std::lock_guard lock(parts_->encoding);
   const bool adds = special == SpecialTokens::add;
   if (adds) tokens = parts_->surrounding.before;
@@ -256,7 +256,7 @@ Result<std::string> TextDecoder::add(int64_t token) {
   MOEC_ASSIGN(const std::string text, tokenizer_->decode(all));
   if (text.size() <= known.size() || text.ends_with(kReplacement)) return std::string();
   std::string more = text.substr(known.size());
-  // What the next token adds depends on those of this step, and not on those before it.
+  // The next token's text may depend on this step's tokens (a stripped space), not on earlier ones.
   tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(given_));
   given_ = tokens_.size();
   return more;

@@ -31,8 +31,8 @@ bool is_ascii(std::string_view text) {
   return true;
 }
 
-// How many bytes from `at` on could begin one code point, though they do not make up one; at least
-// one. The second byte decides which first bytes are well-formed (Unicode 15, table 3-7).
+// The length of the maximal subpart at `at`, at least 1. Valid ranges of the second byte depend on
+// the lead byte (Unicode 15, table 3-7).
 size_t ill_formed_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
@@ -102,7 +102,7 @@ std::string replace_invalid_utf8(std::string_view text) {
   return valid.append(text);
 }
 
-// Nothing composes across the end of a line, and most lines of most texts are ASCII.
+// A newline never composes, so lines normalize separately; ASCII lines need no work.
 std::string to_normal_form(std::string_view text, NormalForm form) {
   std::string normal;
   normal.reserve(text.size());
@@ -146,8 +146,8 @@ bool is_control_or_other(char32_t code) {
          category == UTF8PROC_CATEGORY_CO;
 }
 
-// U+0130 is the only code point whose full lower case is two, in every context (SpecialCasing.txt
-// of Unicode); utf8proc has the simple one.
+// U+0130 is the only code point with an unconditional lower case of two code points
+// (SpecialCasing.txt); utf8proc has the simple mapping.
 void append_lower(std::string& text, char32_t code) {
   if (code == 0x130)
     text += "i\xcc\x87";

@@ -1,4 +1,4 @@
-// Unigram: of all ways to cut a word into tokens, the one whose sum of scores is the greatest.
+// Unigram: the segmentation of a word with the highest sum of scores (Viterbi).
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -9,9 +9,9 @@
 namespace moec {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the least score (SentencePiece, kUnkPenalty)
+constexpr double kUnknownPenalty = 10;  // below the minimum score (SentencePiece, kUnkPenalty)
 
-// The tokens in order, so that those that begin a text are found byte by byte.
+// Sorted tokens; finds all prefixes of a text by narrowing a range byte by byte.
 class PrefixSearch {
  public:
   explicit PrefixSearch(const Vocabulary& vocabulary) {
@@ -19,7 +19,7 @@ class PrefixSearch {
     std::sort(sorted_.begin(), sorted_.end());
   }
 
-  // found(length, id) for each token that the text begins with, the shortest first.
+  // Calls found(length, id) for each token that is a prefix of `text`, shortest first.
   template <class Found>
   void find(std::string_view text, Found found) const {
     auto first = sorted_.begin(), last = sorted_.end();
@@ -28,7 +28,7 @@ class PrefixSearch {
         return static_cast<unsigned char>(entry.first[length]);
       };
       const auto byte = static_cast<unsigned char>(text[length]);
-      // Of tokens with equal bytes so far, one that ends here stands in front.
+      // A token that ends here sorts first.
       while (first != last && first->first.size() == length) ++first;
       first = std::partition_point(first, last, [&](const auto& e) { return byte_of(e) < byte; });
       last = std::partition_point(first, last, [&](const auto& e) { return byte_of(e) == byte; });
@@ -53,7 +53,7 @@ class Unigram : public TokenModel {
 
   Status encode(std::string_view word, std::vector<int64_t>& tokens) override {
     const std::vector<Arrival> best = best_path(word);
-    std::vector<Part> parts;  // from the last one
+    std::vector<Part> parts;  // in reverse order
     for (size_t end = word.size(); end > 0; end = best[end].from) {
       const Arrival& arrival = best[end];
       const bool joins = !arrival.token && !parts.empty() && !parts.back().token;
@@ -68,7 +68,7 @@ class Unigram : public TokenModel {
   }
 
  private:
-  // The best way to a place in the word: the last token, or none for an unknown character.
+  // The best path to an offset: its last token, nullopt for an unknown character.
   struct Arrival {
     double score = 0;
     size_t from = 0;
@@ -102,7 +102,7 @@ class Unigram : public TokenModel {
     return best;
   }
 
-  // A part that is unknown may still be a token as a whole, or its bytes may have tokens.
+  // Fused unknown characters may be a token; byte fallback is the second choice.
   Status add(std::string_view part, std::optional<int64_t> token, std::vector<int64_t>& tokens) {
     if (!token) token = vocabulary().find(part);
     if (token) {
@@ -138,7 +138,7 @@ struct ScoredVocabulary {
   std::vector<double> scores;
 };
 
-// A list of [token, score]; the place of an entry is its id.
+// Reads a list of [token, score]; an entry's index is its id.
 Result<ScoredVocabulary> read_scores(JsonFields& fields) {
   MOEC_ASSIGN(const JsonValue* entries, fields.value("vocab"));
   if (!entries->array() || entries->array()->empty())

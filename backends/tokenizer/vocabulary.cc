@@ -12,7 +12,7 @@ Status Vocabulary::add(std::string token, int64_t id) {
   const auto malformed = [&](std::string_view what) {
     return fail("tokenizer.malformed",
                 fmt::format("the token \"{}\" {} {}", printable(token, 60), what, id),
-                "mend the tokenizer.json");
+                "fix tokenizer.json");
   };
   if (id < 0 || id > kMostTokens) return malformed("has the impossible id");
   if (id >= size()) tokens_.resize(static_cast<size_t>(id) + 1);

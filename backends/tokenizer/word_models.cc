@@ -1,4 +1,4 @@
-// Models that look whole words up, or the longest beginnings of what is left of one.
+// WordLevel looks up whole words; WordPiece matches the longest prefix repeatedly.
 #include <string>
 
 #include "backends/tokenizer/token_model.h"
@@ -49,7 +49,7 @@ class WordPiece : public TokenModel {
     return count;
   }
 
-  // Whether the word is made of tokens.
+  // Splits the word into tokens; false if that fails.
   bool cut(std::string_view word, std::vector<int64_t>& tokens) const {
     for (size_t begin = 0; begin < word.size();) {
       const size_t end = end_of_longest(word, begin, tokens);
@@ -59,7 +59,7 @@ class WordPiece : public TokenModel {
     return true;
   }
 
-  // Appends the longest token at `begin`, and returns its end; `begin` if there is none.
+  // Appends the longest token at `begin` and returns its end; returns `begin` if none matches.
   size_t end_of_longest(std::string_view word, size_t begin, std::vector<int64_t>& tokens) const {
     std::string candidate = (begin > 0 ? prefix_ : "") + std::string(word.substr(begin));
     for (size_t end = word.size(); end > begin;) {

@@ -18,9 +18,9 @@ constexpr size_t kMostText = size_t{256} << 20;
 constexpr uint64_t kMostConfig = 16u << 20;
 
 tl::unexpected<Diagnostics> python_failed(const std::string& python, const std::string& cause) {
-  return fail("chat.python", fmt::format("the chat template cannot be rendered: {}", cause),
-              fmt::format("install its engine, {} -m pip install jinja2, or name another "
-                          "interpreter by --python",
+  return fail("chat.python", fmt::format("cannot render the chat template: {}", cause),
+              fmt::format("install jinja2, {} -m pip install jinja2, or select another "
+                          "interpreter with --python",
                           python));
 }
 
@@ -60,8 +60,8 @@ Result<std::string> ChatTemplate::render(std::string_view request) const {
   if (const JsonValue* text = reply.find("text"); text && text->string()) return *text->string();
   const JsonValue* error = reply.find("error");
   return fail("serve.chat",
-              error && error->string() ? *error->string() : "the chat template gives no text",
-              "send messages that the model's chat template takes");
+              error && error->string() ? *error->string() : "the chat template returned no text",
+              "send messages that the model's chat template accepts");
 }
 
 Result<bool> has_chat_template(const std::string& folder) {

@@ -1,5 +1,5 @@
-// The chat template of a model. Templates are programs in Jinja, for which Python has the engine
-// that they are written for: chat_template.py, which the program carries, runs beside this process.
+// Renders the chat template of a model. Templates are written for Python's jinja2, so the embedded
+// script chat_template.py renders them in a child process.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,16 @@ namespace moec {
 
 class ChatTemplate {
  public:
-  // That of an exported folder. `python` is the interpreter, by path or by name, which needs the
-  // package jinja2; it is started when the first messages come.
+  // `folder`: an export. `python`: path or name of an interpreter with the package jinja2. The
+  // first render() starts it.
   ChatTemplate(std::string folder, std::string python);
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // The text of a request for /v1/chat/completions: its messages with its tools, documents and
-  // chat_template_kwargs, and the beginning of the assistant's answer. Safe from several threads.
-  // Errors: serve.chat (the template refuses the messages), chat.python (the interpreter cannot be
-  // started, or has ended: it lacks jinja2).
+  // Renders the messages, tools, documents and chat_template_kwargs of a request to
+  // /v1/chat/completions, with the generation prompt. Thread-safe. Errors: serve.chat (the template
+  // rejects the messages), chat.python (the interpreter cannot start, or exited: no jinja2).
   Result<std::string> render(std::string_view request) const;
 
  private:
@@ -31,7 +30,7 @@ class ChatTemplate {
   std::unique_ptr<Running> running_;
 };
 
-// Whether a folder has a chat template: chat_template.jinja, chat_template.json, or
+// Returns true if the folder has a chat template: chat_template.jinja, chat_template.json, or
 // "chat_template" in tokenizer_config.json. Errors: those of reading that file.
 Result<bool> has_chat_template(const std::string& folder);
 

@@ -222,8 +222,8 @@ void add_writing_flags(CLI::App& command, WriteOptions& write) {
       ->capture_default_str();
   command
       .add_option("--top-p", write.generate.sampler.top_p,
-                  "Sample among the fewest likeliest tokens whose probabilities add up to this; 1: "
-                  "among all")
+                  "Sample from the smallest set of likeliest tokens whose probabilities sum to at "
+                  "least this; 1: from all")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command.add_option("--seed", write.generate.sampler.seed, "Seed of the sampling")
@@ -240,9 +240,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   add_prompt_flags(*command, flags->prompt);
-  command->add_flag("--chat", flags->chat.wanted,
-                    "Take the prompt as a message to the model, by its chat template; without a "
-                    "prompt, each line of standard input is one");
+  command->add_flag(
+      "--chat", flags->chat.wanted,
+      "Chat with the model by its chat template: answer the prompt, or one message per "
+      "line of standard input");
   add_python_flag(*command, flags->chat.python);
   add_writing_flags(*command, flags->write);
   add_session_flags(*command, flags->session);

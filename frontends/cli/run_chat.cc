@@ -30,9 +30,8 @@ Result<GeneratedText> show_answer(Conversation& conversation, const std::string&
   return written;
 }
 
-// A prompt stands before each message only if somebody types it.
 Status talk(Conversation& conversation) {
-  say("[a message a line; an empty one, or the end of the input, ends the conversation]\n");
+  say("[one message per line; an empty line ends the conversation]\n");
   std::string line;
   for (;;) {
     say("> ");
@@ -50,13 +49,14 @@ Status run_chat(const ChatRun& run, const PromptFlags& prompt, Session& session,
   MOEC_TRY(check_takes_text(tokenizer));
   MOEC_ASSIGN(const bool has_chat, has_chat_template(run.folder));
   if (!has_chat)
-    return fail("run.no_chat", "the export has no chat template",
-                "leave --chat out, or export again with the model's tokenizer_config.json or "
-                "chat_template.jinja beside its config.json",
-                {.file = run.folder});
+    return fail(
+        "run.no_chat", "the export has no chat template",
+        "remove --chat, or export again with tokenizer_config.json or chat_template.jinja next to "
+        "config.json",
+        {.file = run.folder});
   MOEC_ASSIGN(const std::optional<std::string> message, read_prompt_text(prompt));
   if (!message && run.json)
-    return fail("run.flags", "--json gives one answer", "give --prompt, or leave --json out");
+    return fail("run.flags", "--json needs a prompt", "pass --prompt, or remove --json");
   MOEC_ASSIGN(const Tokenizer* opened, tokenizer.get());
   const ChatTemplate chat(run.folder, run.flags.python);
   Conversation conversation(session, *opened, chat, run.write);

@@ -1,4 +1,4 @@
-// moec run --chat: a conversation on the terminal, or the answer to one message.
+// moec run --chat: answers one message, or holds a conversation on standard input.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ChatFlags {
   std::string python;
 };
 
-// What a run has besides the message.
+// Settings of a chat.
 struct ChatRun {
   const std::string& folder;
   const ChatFlags& flags;
@@ -22,9 +22,8 @@ struct ChatRun {
   bool json = false;
 };
 
-// Answers the prompt that the flags give, or else each line of standard input, which is one
-// message. Errors: run.no_chat (the export has no chat template), run.flags (JSON of a whole
-// conversation), those of Conversation.
+// Answers the prompt of the flags, or each line of standard input if there is none. Errors:
+// run.no_chat (no chat template), run.flags (--json without a prompt), those of Conversation.
 Status run_chat(const ChatRun& run, const PromptFlags& prompt, Session& session,
                 const ModelTokenizer& tokenizer, const Diagnostics& notes);
 

@@ -52,15 +52,16 @@ Status show(const TokenizeFlags& flags) {
 
 void add_tokenize_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "tokenize", "Show the tokens of a text, or the text of tokens, of a model or an export");
+      "tokenize", "Tokenize a text, or decode token ids, with the tokenizer of a model");
   auto flags = std::make_shared<TokenizeFlags>();
   command
       ->add_option("MODEL", flags->source, "A checkpoint folder, a GGUF file or an exported folder")
       ->required();
   add_prompt_flags(*command, flags->prompt);
-  command->add_option("--prompts", flags->prompts,
-                      "Tokens of each prompt of a suite, a line of JSON each; default is the "
-                      "bundled one");
+  command->add_option(
+      "--prompts", flags->prompts,
+      "Tokenize each prompt of a suite, one line of JSON each; default: the bundled "
+      "suite");
   command->add_flag("--json", flags->json, "Print the tokens and their texts as JSON");
   command->footer("Example: moec tokenize models/tinymoe --prompt \"def f(x):\"");
   command->callback([flags, &exit_code] {

@@ -82,7 +82,7 @@ static Result<Tokenizer> gguf_tokenizer(const GgufValues& values) {
 }
 
 ModelTokenizer source_tokenizer(const std::string& source, int64_t vocab) {
-  const ModelTokenizer of_folder = ModelTokenizer::of_folder(source_folder(source), vocab);
+  ModelTokenizer of_folder = ModelTokenizer::of_folder(source_folder(source), vocab);
   if (!names_gguf(source)) return of_folder;
   const Result<Gguf> file = read_gguf(source);
   if (file && !has_gguf_tokenizer(file->values)) return of_folder;

@@ -60,8 +60,8 @@ struct JsonLimits {
   size_t bytes = 16 << 20;
   size_t depth = 32;        // nested arrays and objects
   size_t values = 1 << 20;  // of the document; with parse_json_members: of each member
-  // An integer that does not fit into 64 bits is read as a fraction. transformers writes one into
-  // tokenizer_config.json, 10^30 as the greatest length of a text that has none.
+  // Reads integers beyond 64 bits as fractions. transformers writes model_max_length 10^30 into
+  // tokenizer_config.json if a model has no maximum.
   bool long_integers = false;
 };
 

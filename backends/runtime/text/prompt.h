@@ -1,4 +1,4 @@
-// What a model starts from: token ids, or a text that its tokenizer turns into them.
+// The input of a model: token ids, or a text encoded by its tokenizer.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@ namespace moec {
 
 struct Prompt {
   std::vector<int64_t> tokens;
-  std::optional<std::string> text;  // that the tokens were made of
-  // Of a text whose tokens are labelled: the bytes of it that each token stands for.
+  std::optional<std::string> text;  // the source of the tokens
+  // Bytes of the text per token, if the model labels tokens (Tokenizer::byte_counts).
   std::optional<std::vector<int64_t>> byte_counts;
 };
 
-// The tokenizer of an export: the bytes of a text if the manifest says so, else the export's
-// tokenizer.json, if it has one.
+// The tokenizer of an export: bytes if the manifest declares them, else the export's tokenizer.json
+// if it exists.
 ModelTokenizer export_tokenizer(const std::string& folder, const Manifest& manifest);
 
 // Fails with run.token if the model's vocabulary has no token of this id. `argument` names where
@@ -33,10 +33,9 @@ Result<Prompt> prompt_of_tokens(std::string_view argument, std::vector<int64_t> 
 // Fails with run.no_tokenizer if the model has no tokenizer, so that text cannot be encoded.
 Status check_takes_text(const ModelTokenizer& tokenizer);
 
-// A prompt of the tokens of `text`, with those that the tokenizer puts around a text, unless the
-// model labels tokens. No text at all, or an empty one for a model that writes text, is
-// run.no_prompt; a model that labels tokens takes an empty text and finds nothing in it. Further
-// errors: run.no_tokenizer, those of ModelTokenizer::encode().
+// Encodes `text`, with special tokens unless the model labels tokens. Errors: run.no_prompt (no
+// text, or an empty one for a model that generates text), run.no_tokenizer, those of
+// ModelTokenizer::encode().
 Result<Prompt> prompt_of_text(std::optional<std::string> text, const Manifest& manifest,
                               const ModelTokenizer& tokenizer);
 

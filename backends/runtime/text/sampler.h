@@ -10,8 +10,8 @@ namespace moec {
 struct SamplerOptions {
   double temperature = 0;  // logits are divided by it; 0: always the likeliest token
   int64_t top_k = 0;       // sample among the k likeliest; 0: among all
-  // Of those, among the fewest likeliest whose probabilities at this temperature, made to sum up to
-  // 1, add up to this at least.
+  // Nucleus sampling, after top_k: the smallest set of likeliest tokens whose renormalized
+  // probabilities sum to at least this.
   double top_p = 1;
   uint64_t seed = 0;
 };

@@ -12,8 +12,8 @@ std::string default_python() {
 
 void add_python_flag(CLI::App& command, std::string& python) {
   command.add_option("--python", python,
-                     "Python with the package jinja2, which renders the model's chat template "
-                     "(default: the environment variable MOEC_PYTHON, else python3)");
+                     "Python interpreter with jinja2, for chat templates (default: the environment "
+                     "variable MOEC_PYTHON, else python3)");
 }
 
 }  // namespace moec

@@ -16,7 +16,7 @@ Conversation::Conversation(Session& session, const Tokenizer& tokenizer, const C
   if (!options_.ignore_eos) options_.generate.eos_tokens = session.manifest().model.eos_tokens;
 }
 
-// What chat templates are rendered from.
+// The request that ChatTemplate::render() expects.
 std::string Conversation::request() const {
   auto messages = ordered_json::array();
   for (const auto& [role, content] : messages_)
@@ -24,8 +24,8 @@ std::string Conversation::request() const {
   return json_text({{"messages", std::move(messages)}}, -1);
 }
 
-// How many of the prompt's tokens the session keeps. The last one is run in any case: its logits
-// are needed.
+// Rewinds the session to its common prefix with the prompt and returns the prefix's length. The
+// last token always runs again, because its logits are needed.
 size_t Conversation::keep_common(const std::vector<int64_t>& prompt) {
   const auto [here, there] =
       std::mismatch(prompt.begin(), prompt.end() - 1, cached_.begin(), cached_.end());
@@ -41,7 +41,8 @@ Result<GeneratedText> Conversation::answer(std::string_view message,
   MOEC_ASSIGN(const std::string text, chat_.render(request()));
   MOEC_ASSIGN(prompt_, tokenizer_.encode(text, SpecialTokens::leave_out));
   if (prompt_.empty())
-    return fail("run.no_prompt", "the chat template gives an empty text", "give another message");
+    return fail("run.no_prompt", "the chat template returned an empty text",
+                "send another message");
   MOEC_TRY(check_prompt_length(prompt_, session_.manifest()));
   const size_t kept = keep_common(prompt_);
   TextDecoder decoder(&tokenizer_);

@@ -1,4 +1,4 @@
-// A conversation with an exported model: messages in turn, by the model's chat template.
+// A multi-turn conversation with an exported model, formatted by its chat template.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ namespace moec {
 
 class Conversation {
  public:
-  // All must outlive it.
+  // All arguments must outlive the conversation.
   Conversation(Session& session, const Tokenizer& tokenizer, const ChatTemplate& chat,
                const WriteOptions& options);
 
-  // The model's answer to a user's message; `on_text` gets it piece by piece. What earlier turns
-  // have in the session's caches is not run again. Errors: those of ChatTemplate::render(),
-  // Tokenizer and generate_text(); run.no_prompt (the template gives an empty text).
+  // Generates the answer to a user message and streams it to `on_text`. Reuses the session's cache
+  // of earlier turns. Errors: those of ChatTemplate::render(), Tokenizer and generate_text();
+  // run.no_prompt (the rendered text is empty).
   Result<GeneratedText> answer(std::string_view message,
                                const std::function<void(const std::string&)>& on_text);
 
-  // The tokens of all messages before the latest answer.
+  // The prompt tokens of the latest answer.
   const std::vector<int64_t>& prompt() const { return prompt_; }
 
  private:
@@ -42,7 +42,7 @@ class Conversation {
   WriteOptions options_;
   std::vector<Message> messages_;
   std::vector<int64_t> prompt_;
-  std::vector<int64_t> cached_;  // tokens that the session has
+  std::vector<int64_t> cached_;  // tokens in the session's cache
 };
 
 }  // namespace moec

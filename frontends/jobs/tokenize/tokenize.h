@@ -1,4 +1,4 @@
-// What a model's tokenizer makes of texts.
+// Encodes and decodes texts with the tokenizer of a model.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,21 +10,21 @@
 
 namespace moec {
 
-// The tokens of a text, and the text that they stand for.
+// Tokens and their decoded text.
 struct TokenizedText {
   std::vector<int64_t> tokens;
-  std::string text;                 // without special tokens
-  std::vector<std::string> pieces;  // the text that each token adds, in order
+  std::string text;                 // decoded, without special tokens
+  std::vector<std::string> pieces;  // text added by each token
 };
 
-// `model` is a checkpoint folder, a GGUF file or an exported folder in all of these.
+// `model`: a checkpoint folder, a GGUF file or an export.
 
 // Errors: those of ModelTokenizer::encode() and TextDecoder.
 Result<TokenizedText> tokenize(const std::string& model, std::string_view text);
-// The text of token ids. Errors: tokenizer.missing, those of TextDecoder.
+// Decodes token ids. Errors: tokenizer.missing, those of TextDecoder.
 Result<TokenizedText> detokenize(const std::string& model, std::vector<int64_t> tokens);
 
-// The texts of a suite of prompts (measure/prompt_suite.h), one after the other. Errors: those of
+// Tokenizes each prompt of a suite (measure/prompt_suite.h). Errors: those of
 // read_prompt_suite() and tokenize().
 Result<std::vector<TokenizedText>> tokenize_suite(const std::string& model,
                                                   const std::string& prompts);

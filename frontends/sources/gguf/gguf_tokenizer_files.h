@@ -1,4 +1,4 @@
-// The tokenizer that the keys of a GGUF file describe, as the files of a Hugging Face checkpoint.
+// Converts the tokenizer keys of a GGUF file to the files of a Hugging Face checkpoint.
 #pragma once
 
 #include <string>
@@ -7,17 +7,16 @@
 
 namespace moec {
 
-// Whether the file has a tokenizer: not if "tokenizer.ggml.model" is absent, "none" or "no_vocab".
+// Returns false if "tokenizer.ggml.model" is absent, "none" or "no_vocab".
 bool has_gguf_tokenizer(const GgufValues& values);
 
-// The text of a tokenizer.json. Tokenizers "gpt2" (byte-level BPE) have their merges and the cut
-// that "tokenizer.ggml.pre" names; of "llama" (SentencePiece), whose tokens have scores, each way
-// to make a token of two others is a merge, the highest score first. Errors: gguf.tokenizer
-// (another kind), gguf.pre_tokenizer (no cut is named, or one that moec cannot state),
-// gguf.missing_key, gguf.key_type.
+// Writes a tokenizer.json. "gpt2" (byte-level BPE) uses the stored merges and the pre-tokenizer
+// that "tokenizer.ggml.pre" names. "llama" (SentencePiece) stores scores: every split of a token
+// into two tokens becomes a merge, highest score first. Errors: gguf.tokenizer (another kind),
+// gguf.pre_tokenizer (missing or unknown name), gguf.missing_key, gguf.key_type.
 Result<std::string> gguf_tokenizer_json(const GgufValues& values);
 
-// The text of a tokenizer_config.json: the texts of the special tokens, and the chat template.
+// Writes a tokenizer_config.json: special tokens and the chat template.
 // Errors: gguf.key_type.
 Result<std::string> gguf_tokenizer_config(const GgufValues& values);
 

@@ -12,7 +12,7 @@ while size := sys.stdin.buffer.readline():
     sys.stdout.buffer.write(b"%d\n" % len(text) + text)
     sys.stdout.buffer.flush())";
 
-TEST(ChildProgram, AnswersMessageByMessage) {
+TEST(ChildProgram, AnswersRequests) {
   auto program = ChildProgram::start("python3", {"-c", kEcho});
   ASSERT_TRUE(program) << render(program.error());
   EXPECT_EQ(program->ask("a\nb").value(), "[a\nb]");
@@ -21,7 +21,7 @@ TEST(ChildProgram, AnswersMessageByMessage) {
   EXPECT_EQ(program->ask(large).value(), "[" + large + "]");
 }
 
-TEST(ChildProgram, AnEndIsAnError) {
+TEST(ChildProgram, ReportsExit) {
   auto program = ChildProgram::start("sh", {"-c", "exit 1"});
   ASSERT_TRUE(program);
   EXPECT_EQ(program->ask("a").error().front().code, "program.ended");
@@ -30,7 +30,7 @@ TEST(ChildProgram, AnEndIsAnError) {
   EXPECT_EQ(talker->ask("a").error().front().code, "program.ended");
 }
 
-TEST(ChildProgram, AProgramThatIsNotThereIsNamed) {
+TEST(ChildProgram, NamesMissingPrograms) {
   const auto missing = ChildProgram::start("/nowhere/program", {});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().front().code, "program.start");

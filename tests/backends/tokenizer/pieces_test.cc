@@ -19,7 +19,7 @@ std::string split(std::string_view text, SplitBehavior behavior, bool invert = f
   return all;
 }
 
-TEST(Pieces, DelimitersGoWhereTheBehaviorSays) {
+TEST(Pieces, AppliesSplitBehaviors) {
   EXPECT_EQ(split("the-final--end", SplitBehavior::Isolated), "the|-|final|-|-|end|");
   EXPECT_EQ(split("the-final--end", SplitBehavior::Removed), "the|final|end|");
   EXPECT_EQ(split("the-final--end", SplitBehavior::MergedWithPrevious), "the-|final-|-|end|");
@@ -28,7 +28,7 @@ TEST(Pieces, DelimitersGoWhereTheBehaviorSays) {
   EXPECT_EQ(split("the-final", SplitBehavior::Removed, true), "-|");
 }
 
-TEST(Pieces, RewrittenPiecesMayVanish) {
+TEST(Pieces, DropsEmptyPieces) {
   Pieces pieces("a b", true);
   ASSERT_TRUE(pieces.split_at(is_white_space, SplitBehavior::Isolated));
   pieces.rewrite([&](size_t i, std::string& text) {
@@ -40,7 +40,7 @@ TEST(Pieces, RewrittenPiecesMayVanish) {
   EXPECT_FALSE(pieces.begins_text(1));
 }
 
-TEST(Unicode, IllFormedPartsBecomeOneMarkEach) {
+TEST(Unicode, ReplacesMaximalSubparts) {
   EXPECT_EQ(replace_invalid_utf8("a\xf0\x9f\x98"
                                  "b\xc0\xaf"),
             "a\xef\xbf\xbd"
@@ -49,7 +49,7 @@ TEST(Unicode, IllFormedPartsBecomeOneMarkEach) {
   EXPECT_EQ(first_invalid_utf8("a\xc3\xa9\xff"), 3U);
 }
 
-TEST(Unicode, LowerCaseMayBeTwoCharacters) {
+TEST(Unicode, LowersToTwoCharacters) {
   std::string text;
   for (const char32_t code : {U'İ', U'Σ', U'ẞ'}) append_lower(text, code);
   EXPECT_EQ(text, "i\xcc\x87σß");

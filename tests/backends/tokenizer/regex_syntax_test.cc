@@ -29,26 +29,26 @@ std::string marked(std::string_view pattern, std::string_view text) {
   return all;
 }
 
-TEST(RegexSyntax, ClassesAreProperties) {
+TEST(RegexSyntax, TranslatesClassesToProperties) {
   EXPECT_EQ(pcre2(R"(\s\S)"), R"([\p{White_Space}][^\p{White_Space}])");
   EXPECT_EQ(pcre2(R"([^\s\p{L}])"), R"([^\p{White_Space}\p{L}])");
   EXPECT_EQ(pcre2(R"([\S])"), R"([\P{White_Space}])");
   EXPECT_EQ(pcre2(R"(\p{Han}\P{^Lu})"), R"(\p{sc:Han}\p{Lu})");
 }
 
-TEST(RegexSyntax, IntervalsRepeatBehindPlus) {
+TEST(RegexSyntax, RepeatsIntervalsBeforePlus) {
   EXPECT_EQ(marked(R"(\p{N}{1,3}+)", "a12345"), "a[12345]") << "Ruby has no possessive interval";
   EXPECT_EQ(marked(R"((?:ab){2}+c)", "ababababc"), "[ababababc]");
   EXPECT_EQ(marked(R"(a++a)", "aaa"), "aaa") << "a possessive +";
 }
 
-TEST(RegexSyntax, ClassesIntersect) {
+TEST(RegexSyntax, IntersectsClasses) {
   EXPECT_EQ(marked(R"([\p{L}&&[^a-c]]+)", "abxyzc"), "ab[xyz]c");
   EXPECT_EQ(marked(R"([a-z&&[x-z]])", "ax"), "a[x]");
   EXPECT_EQ(pcre2("[a[b]]"), "tokenizer.pattern");
 }
 
-TEST(RegexSyntax, SpacesAreThoseOfUnicode) {
+TEST(RegexSyntax, MatchesUnicodeSpaces) {
   EXPECT_EQ(marked(R"(\s+)",
                    "a\xe2\x80\x83"
                    "b\xe1\xa0\x8e"
@@ -59,17 +59,17 @@ TEST(RegexSyntax, SpacesAreThoseOfUnicode) {
       << "U+180E is no space";
 }
 
-TEST(RegexSyntax, LineEndsAreEverywhere) { EXPECT_EQ(marked("a$", "a\na"), "[a]\n[a]"); }
+TEST(RegexSyntax, MatchesLineEnds) { EXPECT_EQ(marked("a$", "a\na"), "[a]\n[a]"); }
 
-TEST(RegexSyntax, UnknownEscapesAreErrors) {
+TEST(RegexSyntax, RejectsUnknownEscapes) {
   for (const char* pattern : {R"(\G)", R"(\k<a>)", R"(\xff)", R"(\X)", "[a", R"(\p)", "a{,x}"})
     EXPECT_EQ(pcre2(pattern), "tokenizer.pattern") << pattern;
   EXPECT_EQ(marked("(", "a"), "tokenizer.pattern");
 }
 
-TEST(Pattern, EmptyMatchesPart) { EXPECT_EQ(marked("x*", "axb"), "a[x]b"); }
+TEST(Pattern, SplitsAtEmptyMatches) { EXPECT_EQ(marked("x*", "axb"), "a[x]b"); }
 
-TEST(Pattern, LongRunsFitTheLimits) {
+TEST(Pattern, MatchesLongRuns) {
   const std::string spaces(1 << 20, ' ');
   EXPECT_EQ(marked(R"(\s+(?!\S)|\s+)", spaces), "[" + spaces + "]");
 }

@@ -36,7 +36,7 @@ TEST(Tokenizer, JoinsThePairLearntFirst) {
   EXPECT_THAT(tokens_of(json_of(""), "").value(), IsEmpty());
 }
 
-TEST(Tokenizer, ForgetsCharactersWithoutToken) {
+TEST(Tokenizer, DropsUnknownCharacters) {
   EXPECT_THAT(tokens_of(json_of(""), "axb").value(), ElementsAre(2)) << "as tokenizers does";
   EXPECT_THAT(tokens_of(json_of("", R"(, "unk_token": " ")"), "axb").value(), ElementsAre(0, 3, 1));
   EXPECT_EQ(code_of(json_of("", R"(, "unk_token": "?")"), "axb"), "tokenizer.unknown");
@@ -55,7 +55,7 @@ TEST(Tokenizer, FindsAddedTokensFirst) {
   EXPECT_THAT(tokens_of(json_of(fixed), "<s><s>b").value(), ElementsAre(4, 4, 1));
 }
 
-TEST(Tokenizer, SpecialTokensAroundATextCanBeLeftOut) {
+TEST(Tokenizer, OmitsSpecialTokens) {
   const std::string around = R"("post_processor": {"type": "TemplateProcessing",
       "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
       "pair": [], "special_tokens": {"x": {"id": "x", "ids": [1, 1], "tokens": ["b", "b"]}}})";
@@ -63,7 +63,7 @@ TEST(Tokenizer, SpecialTokensAroundATextCanBeLeftOut) {
   EXPECT_THAT(tokens_of(json_of(around), "a", SpecialTokens::leave_out).value(), ElementsAre(0));
 }
 
-TEST(Tokenizer, NamesWhatItLacks) {
+TEST(Tokenizer, NamesUnsupportedComponents) {
   const auto refused = [](const std::string& members, const std::string& named) {
     const auto tokens = tokens_of(json_of(members), "ab");
     ASSERT_FALSE(tokens) << members;
@@ -78,13 +78,13 @@ TEST(Tokenizer, NamesWhatItLacks) {
   EXPECT_EQ(code_of(json_of("", R"(, "dropout": 0.1)")), "tokenizer.component");
 }
 
-TEST(Tokenizer, FieldsThatAreNotKnownAreErrors) {
+TEST(Tokenizer, RejectsUnknownFields) {
   EXPECT_EQ(code_of(json_of("", R"(, "new_rule": true)")), "tokenizer.malformed");
   EXPECT_EQ(code_of(json_of(R"("normalizer": {"type": "NFC", "new_rule": 1})")),
             "tokenizer.malformed");
 }
 
-TEST(Tokenizer, DamagedFilesAreErrors) {
+TEST(Tokenizer, RejectsDamagedFiles) {
   EXPECT_EQ(code_of("{}"), "tokenizer.malformed");
   EXPECT_EQ(code_of("["), "tokenizer.malformed");
   EXPECT_EQ(code_of(R"({"model": {"vocab": {"a": 0, "b": 0}, "merges": []}})"),
@@ -96,19 +96,19 @@ TEST(Tokenizer, DamagedFilesAreErrors) {
             "tokenizer.malformed");
 }
 
-TEST(Tokenizer, TextMustBeUtf8) {
+TEST(Tokenizer, RejectsInvalidUtf8) {
   EXPECT_EQ(code_of(json_of(""), "a\xff"), "tokenizer.utf8");
   EXPECT_EQ(code_of(json_of(""), "a\xed\xa0\x80"), "tokenizer.utf8") << "a surrogate";
 }
 
-TEST(Tokenizer, BytesAreTokensOfAnyText) {
+TEST(Tokenizer, EncodesAnyBytes) {
   const Tokenizer bytes = Tokenizer::bytes();
   EXPECT_THAT(bytes.encode("a\xff", SpecialTokens::add).value(), ElementsAre(0x61, 0xff));
   EXPECT_EQ(bytes.decode(std::vector<int64_t>{0x61, 0xe2, 0x82, 0xff}).value(),
             "a\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-TEST(Tokenizer, CountsTheBytesOfTokens) {
+TEST(Tokenizer, CountsBytesPerToken) {
   const Tokenizer bytes = Tokenizer::bytes();
   EXPECT_THAT(bytes.byte_counts(std::vector<int64_t>{'a', 'b'}, "ab"),
               testing::Optional(ElementsAre(1, 1)));
@@ -116,7 +116,7 @@ TEST(Tokenizer, CountsTheBytesOfTokens) {
   EXPECT_EQ(bytes.byte_counts(std::vector<int64_t>{'b', 'b'}, "ab"), std::nullopt);
 }
 
-TEST(ModelTokenizer, ThatCannotBeOpenedIsNone) {
+TEST(ModelTokenizer, FallsBackToNone) {
   const ModelTokenizer broken([] { return Tokenizer::parse("{}", "tokenizer.json"); }, 8);
   Diagnostics notes;
   EXPECT_FALSE(broken.or_none(notes).exists());
@@ -128,7 +128,7 @@ TEST(ModelTokenizer, ThatCannotBeOpenedIsNone) {
   EXPECT_EQ(notes.size(), 1U);
 }
 
-TEST(ModelTokenizer, TokensAreThoseOfTheModel) {
+TEST(ModelTokenizer, RejectsIdsOutsideTheVocabulary) {
   const ModelTokenizer small(Tokenizer::bytes, 64);
   EXPECT_THAT(small.encode(" ").value(), ElementsAre(32));
   EXPECT_EQ(small.encode("a").error().front().code, "tokenizer.vocabulary");

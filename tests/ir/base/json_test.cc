@@ -63,7 +63,7 @@ TEST(Json, NulBytesAreErrorsAnywhere) {
   }
 }
 
-TEST(Json, LongIntegersMayBeFractions) {
+TEST(Json, ReadsLongIntegersAsFractions) {
   const char* text = "[1000000000000000019884624838656, 18446744073709551615, 7]";
   const auto value = parse_json(text, {}, {.long_integers = true});
   ASSERT_TRUE(value) << render(value.error());

@@ -53,11 +53,11 @@ TEST(Prompt, AnEmptyTextIsAnErrorUnlessTheModelLabelsTokens) {
   EXPECT_EQ(code_of(prompt_of_text(std::nullopt, manifest, byte_tokenizer())), "run.no_prompt");
 }
 
-TEST(Prompt, TextNeedsATokenizer) {
+TEST(Prompt, RejectsTextWithoutTokenizer) {
   EXPECT_EQ(code_of(prompt_of_text("a", byte_model(), no_tokenizer())), "run.no_tokenizer");
 }
 
-TEST(Prompt, LabelledTextsKnowTheirBytes) {
+TEST(Prompt, CountsBytesOfLabelledTexts) {
   Manifest manifest = byte_model();
   EXPECT_EQ(prompt_of_text("aé", manifest, byte_tokenizer())->byte_counts, std::nullopt);
   manifest.tagging.emplace();

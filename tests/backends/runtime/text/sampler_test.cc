@@ -35,7 +35,7 @@ TEST(Sampler, TopKNeverSamplesOtherTokens) {
 }
 
 // Probabilities 0.5, 0.25, 0.125, 0.125: the first two make up 0.75.
-TEST(Sampler, TopPNeverSamplesBehindItsSum) {
+TEST(Sampler, TopPKeepsTheNucleus) {
   const std::array logits = {std::log(4.0f), std::log(2.0f), 0.0f, 0.0f};
   const auto most = [&](double top_p) {
     Sampler sampler({.temperature = 1, .top_p = top_p, .seed = 3});

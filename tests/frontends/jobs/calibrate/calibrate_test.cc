@@ -341,7 +341,7 @@ TEST(Calibrate, DamagedStatisticsAreFound) {
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.malformed");
 }
 
-TEST(Calibrate, AMatrixHasItsInputsOnce) {
+TEST(Calibrate, RejectsDuplicateInputs) {
   const std::string out = fresh_folder("stats");
   ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
   auto index = read_calibration_index(out);

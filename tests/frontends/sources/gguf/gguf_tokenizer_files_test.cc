@@ -44,7 +44,7 @@ std::vector<int64_t> tokens_of(const GgufValues& values, std::string_view text) 
   return tokenizer->encode(text, SpecialTokens::add).value();
 }
 
-TEST(GgufTokenizerFiles, ByteLevelsHaveTheCutOfTheirName) {
+TEST(GgufTokenizerFiles, AppliesNamedPreTokenizers) {
   EXPECT_THAT(tokens_of(values_of(byte_level("gpt-2")), "aab"), ElementsAre(0, 2));
   EXPECT_THAT(tokens_of(values_of(byte_level("llama-bpe")), "aab"), ElementsAre(3, 0, 2))
       << "begins with the first token unless the file says otherwise";
@@ -54,7 +54,7 @@ TEST(GgufTokenizerFiles, ByteLevelsHaveTheCutOfTheirName) {
             "gguf.pre_tokenizer");
 }
 
-TEST(GgufTokenizerFiles, FilesMayHaveNone) {
+TEST(GgufTokenizerFiles, DetectsMissingTokenizers) {
   EXPECT_TRUE(has_gguf_tokenizer(values_of(byte_level("gpt-2"))));
   EXPECT_FALSE(has_gguf_tokenizer(values_of(GgufBytes().text("tokenizer.ggml.model", "none"))));
   EXPECT_FALSE(has_gguf_tokenizer(values_of(GgufBytes())));
@@ -65,7 +65,7 @@ TEST(GgufTokenizerFiles, FilesMayHaveNone) {
   EXPECT_EQ(gguf_tokenizer_json(other).error().front().code, "gguf.tokenizer");
 }
 
-TEST(GgufTokenizerFiles, SpecialTokensHaveTheirTexts) {
+TEST(GgufTokenizerFiles, WritesSpecialTokens) {
   const auto config = gguf_tokenizer_config(
       values_of(byte_level("gpt-2").text("tokenizer.chat_template", "{{ x }}")));
   ASSERT_TRUE(config);

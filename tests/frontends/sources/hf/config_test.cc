@@ -279,7 +279,7 @@ TEST(Config, UnknownKeysThatAreNullAreIgnored) {
   good(plus(kMixtral, "\"quantization_config\": null"));
 }
 
-TEST(Config, KeysOfOtherToolsAreHarmless) {
+TEST(Config, AcceptsKeysOfOtherTools) {
   for (const char* key :
        {R"("transformers.js_config": {"dtype": "q4"})", R"("unsloth_version": "2025.1")",
         R"("is_llama_config": true)", R"("unk_token_id": 0)", R"("rope_interleaved": false)"})
