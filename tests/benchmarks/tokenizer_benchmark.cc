@@ -1,7 +1,7 @@
 // Encoding and decoding text with a tokenizer, bytes of text a second on one core. Environment
 // variables name the tokenizer.json and the text; without them nothing is measured:
 //
-//   MOEC_TOKENIZER=tokenizer.json MOEC_TEXT=text.txt moec_benchmarks --benchmark_filter=Tokenizer
+//   MOEC_TOKENIZER=tokenizer.json MOEC_TEXT=text.txt moec_benchmarks --benchmark_filter=tokenizer
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -32,16 +32,16 @@ std::optional<Given> given(benchmark::State& state) {
   return std::nullopt;
 }
 
-void TokenizerEncode(benchmark::State& state) {
+void tokenizer_encode(benchmark::State& state) {
   const auto files = given(state);
   if (!files) return;
   for (auto _ : state)
     benchmark::DoNotOptimize(files->tokenizer.encode(files->text, SpecialTokens::leave_out));
   state.SetBytesProcessed(state.iterations() * std::ssize(files->text));
 }
-BENCHMARK(TokenizerEncode)->Unit(benchmark::kMillisecond);
+BENCHMARK(tokenizer_encode)->Unit(benchmark::kMillisecond);
 
-void TokenizerDecode(benchmark::State& state) {
+void tokenizer_decode(benchmark::State& state) {
   const auto files = given(state);
   if (!files) return;
   const auto tokens = files->tokenizer.encode(files->text, SpecialTokens::leave_out);
@@ -49,7 +49,7 @@ void TokenizerDecode(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(files->tokenizer.decode(*tokens));
   state.SetBytesProcessed(state.iterations() * std::ssize(files->text));
 }
-BENCHMARK(TokenizerDecode)->Unit(benchmark::kMillisecond);
+BENCHMARK(tokenizer_decode)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace moec
