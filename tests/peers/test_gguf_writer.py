@@ -256,7 +256,7 @@ def of_bytes(regex):
 
 def expressions():
     """Those of the C++ table, by their names there."""
-    source = (REPO / "frontends/export/gguf/pre_tokenizers.cc").read_text()
+    source = (REPO / "frontends/sources/gguf/pre_tokenizer_names.cc").read_text()
     found = {}
     for name in ("kQwen2", "kLlama3", "kGpt4o", "kDeepseekDigits", "kDeepseekWords"):
         found[name] = source.split(f"std::string_view {name} =")[1].split('R"(', 1)[1].split(')";', 1)[0]
