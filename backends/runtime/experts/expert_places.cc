@@ -84,8 +84,9 @@ uint64_t slot_bytes(const PlacedExpert& expert) {
   return bytes;
 }
 
-size_t ExpertPlaces::add_file(const manifest::FileRef& file, const std::string& folder) {
-  const auto [found, is_new] = by_digest_.emplace(file.digest, files_.size());
+size_t ExpertPlaces::add_file(const std::string& shard, const manifest::FileRef& file,
+                              const std::string& folder) {
+  const auto [found, is_new] = by_digest_.emplace(std::pair(shard, file.digest), files_.size());
   const std::string path = folder + "/" + file.path;
   if (is_new) {
     files_.push_back({path, static_cast<uint64_t>(file.bytes)});
@@ -114,7 +115,8 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
   for (const manifest::Shard& shard : manifest.shards) {
     if (!is_expert_group(shard.kind)) continue;
     std::vector<size_t> files;
-    for (const manifest::FileRef& file : shard.data) files.push_back(places.add_file(file, folder));
+    for (const manifest::FileRef& file : shard.data)
+      files.push_back(places.add_file(shard.name, file, folder));
     const bool has_own = std::any_of(shard.weights.begin(), shard.weights.end(), is_of_one_expert);
     if (!has_own)
       return fail("session.bank", "the experts of the shard share their weights",

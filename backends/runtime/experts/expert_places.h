@@ -39,7 +39,8 @@ class ExpertPlaces {
   // or bytes).
   static Result<ExpertPlaces> find(const Manifest& manifest, const std::string& folder);
 
-  // Files with experts. Copies of one file, which packages of several widths have, are one.
+  // Files with experts. Copies of one file in a shard, which packages of several widths have, are
+  // one; equal files of two shards hold two experts with the same weights.
   const std::vector<WeightFile>& files() const { return files_; }
   // By layer, in the order in which a step asks for them.
   const std::vector<PlacedExpert>& experts() const { return experts_; }
@@ -50,13 +51,15 @@ class ExpertPlaces {
   std::optional<size_t> find_file(const std::string& path) const;
 
  private:
-  size_t add_file(const manifest::FileRef& file, const std::string& folder);
+  size_t add_file(const std::string& shard, const manifest::FileRef& file,
+                  const std::string& folder);
   void add_ranges(const manifest::Shard& shard, const WeightRecord& weight,
                   const std::vector<size_t>& files);
 
   std::vector<WeightFile> files_;
   std::vector<std::string> file_digests_;
-  std::map<std::string, size_t> by_path_, by_digest_;
+  std::map<std::string, size_t> by_path_;
+  std::map<std::pair<std::string, std::string>, size_t> by_digest_;  // of (shard, digest)
   std::map<ExpertId, PlacedExpert> found_;
   std::vector<PlacedExpert> experts_;
 };

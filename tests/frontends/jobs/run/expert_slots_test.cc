@@ -277,6 +277,18 @@ TEST(ExpertStore, NeedsExpertsOfTheirOwn) {
             "session.capacity");
 }
 
+// An upcycled model begins with equal experts, whose shards are equal files.
+TEST(ExpertSlots, HoldTwinExperts) {
+  const std::string folder = fresh_folder("twins"), model = folder + "/model",
+                    out = folder + "/out";
+  expect_fine(run_command({"upcycle", checkpoint_of("mistral_a"), "--out", model, "--experts", "4",
+                           "--top-k", "2", "--init", "copy", "--quiet"}));
+  expect_fine(run_command({"export", model, "--out", out, "--experts-per-shard", "1", "--context",
+                           "32", "--tokens", "1,4", "--quiet"}));
+  Session all = open_session(out, std::nullopt), some = open_session(out, slots(2));
+  EXPECT_EQ(logits_of(all), logits_of(some));
+}
+
 TEST(ExpertPlaces, HaveNoByteTwice) {
   const std::string out = export_to("mixtral_a", {"--experts-per-shard", "2"});
   Manifest manifest = read_manifest(out).value();
