@@ -42,7 +42,7 @@ void print_shards(const CheckReport& report) {
     std::string placement;
     for (const manifest::Placement& unit : shard.placement)
       placement += (placement.empty() ? "" : ", ") + describe(unit);
-    for (const TargetRule* rule : shard.disputes) placement += ", disputed by " + rule->id;
+    for (const TargetRule* rule : shard.doubts) placement += ", undecided by " + rule->id;
     const Coverage& coverage = shard.coverage;
     print_out("{:<14} {:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}\n", shard.name,
               shard.ops, bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
@@ -65,8 +65,8 @@ void print_coverage(const CheckReport& report) {
   print_out(
       "predicted on {}: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
       report.target.unit, ops.percent(), macs.percent(), weight_bytes.percent());
-  print_out("disputed: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
-            ops.percent_disputed(), macs.percent_disputed(), weight_bytes.percent_disputed());
+  print_out("undecided: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
+            ops.percent_undecided(), macs.percent_undecided(), weight_bytes.percent_undecided());
 }
 
 // One line for each broken rule, with the number of files and ops that break it.
@@ -80,7 +80,7 @@ void print_rules(const CheckReport& report) {
 // all.
 void print_findings(const Diagnostics& findings, bool in_full) {
   const auto most = [](std::string_view code) {
-    return code.starts_with("target.") || code == "check.coverage" || code == "check.disputed"
+    return code.starts_with("target.") || code == "check.coverage" || code == "check.undecided"
                ? size_t{1}
                : kShownErrors;
   };
@@ -237,9 +237,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_flag("--allow-over-budget", flags->options.allow_over_budget,
                     "A shard above the budget that it was exported with is a warning instead of "
                     "an error");
-  command->add_flag("--allow-disputed", flags->options.allow_disputed,
-                    "A shard whose placement a warning about the whole shard disputes is a warning "
-                    "instead of an error");
+  // Scripts of older versions give it; undecided shards are no errors any more.
+  command->add_flag("--allow-disputed")->group("");
   command
       ->add_option("--min-coverage", flags->options.min_coverage,
                    "Percentage of each shard's compute ops that must be predicted to run on the "

@@ -81,7 +81,7 @@ class Checker {
     checked.kind = shard.kind;
     for (size_t width = 0; width < shard.widths.size(); ++width)
       if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
-    check_disputes(checked);
+    note_undecided(checked);
     check_coverage(checked);
     check_budget(checked);
     note_overflows(shard);
@@ -150,25 +150,26 @@ class Checker {
          find_shard_breaches(report_.target, body, facts_of(shard, width, body))) {
       add({breach.rule, shard.name, width.file.path, "", 0,
            fmt::format("{}: {}", breach.what, breach.rule->reason)});
-      if (breach.rule->severity == Severity::warning) checked.disputes.push_back(breach.rule);
+      if (breach.rule->severity == Severity::warning) checked.doubts.push_back(breach.rule);
     }
   }
 
-  // A warning about the whole shard disputes what is predicted of its ops one by one.
-  void check_disputes(CheckedShard& checked) {
-    if (checked.disputes.empty()) return;
-    checked.coverage.dispute();
-    for (CheckedWidth& width : checked.widths) width.placement.coverage.dispute();
-    if (checked.coverage.ops.disputed == 0) return;
-    const TargetRule& rule = *checked.disputes.front();
+  // A warning about the whole shard leaves open whether its ops run where the rules about single
+  // ops put them. That is no error: only a measurement can tell.
+  void note_undecided(CheckedShard& checked) {
+    if (checked.doubts.empty()) return;
+    checked.coverage.doubt();
+    for (CheckedWidth& width : checked.widths) width.placement.coverage.doubt();
+    if (checked.coverage.ops.undecided == 0) return;
+    const TargetRule& rule = *checked.doubts.front();
     report_.findings.push_back(
-        {options_.allow_disputed ? Severity::warning : Severity::error,
-         "check.disputed",
-         fmt::format("{} of {} compute ops are predicted to run on {}, but rule {} disputes it: {}",
-                     checked.coverage.ops.disputed, checked.coverage.ops.whole, report_.target.unit,
-                     rule.id, rule.reason),
-         fmt::format("moec check --explain {} shows the sources; measure the export (--measured), "
-                     "or accept what is disputed with --allow-disputed",
+        {Severity::warning,
+         "check.undecided",
+         fmt::format("it is undecided if {} of {} compute ops run on {}, by rule {}: {}",
+                     checked.coverage.ops.undecided, checked.coverage.ops.whole,
+                     report_.target.unit, rule.id, rule.reason),
+         fmt::format("measure the export on a device (--measured); moec check --explain {} "
+                     "shows the sources",
                      rule.id),
          {.shard = checked.name}});
   }
@@ -204,8 +205,9 @@ class Checker {
          "check.coverage",
          fmt::format("{} of {} compute ops ({:.1f} %) are predicted to run on {}, at least {} % "
                      "are required",
-                     ops.on_unit + ops.disputed, ops.whole, ops.percent() + ops.percent_disputed(),
-                     report_.target.unit, report_.min_coverage),
+                     ops.on_unit + ops.undecided, ops.whole,
+                     ops.percent() + ops.percent_undecided(), report_.target.unit,
+                     report_.min_coverage),
          "moec check --ops lists the ops and the rules; --min-coverage sets another limit",
          {.shard = checked.name}});
   }

@@ -22,7 +22,7 @@ void name_as_in_file(PlacementReport& report, const Shard& shard,
 
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
 // Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
-// check.coverage, check.disputed, check.cast_overflow, coverage.*
+// check.coverage, check.undecided, check.cast_overflow, coverage.*
 // (backends/coverage/check_weights.h), target.RULE for each error of a rule, and those of
 // read_probe_table() if the manifest names a table; of an export as GGUF those of check_gguf.h.
 // The report does not move: its rule findings point into it.

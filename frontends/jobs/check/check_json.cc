@@ -19,10 +19,10 @@ ordered_json predicted_json(const Coverage& coverage) {
           {"weight_bytes", coverage.weight_bytes.percent()}};
 }
 
-ordered_json disputed_json(const Coverage& coverage) {
-  return {{"ops", coverage.ops.percent_disputed()},
-          {"macs", coverage.macs.percent_disputed()},
-          {"weight_bytes", coverage.weight_bytes.percent_disputed()}};
+ordered_json undecided_json(const Coverage& coverage) {
+  return {{"ops", coverage.ops.percent_undecided()},
+          {"macs", coverage.macs.percent_undecided()},
+          {"weight_bytes", coverage.weight_bytes.percent_undecided()}};
 }
 
 ordered_json placed_json(const PlacedOp& op) {
@@ -68,16 +68,16 @@ ordered_json to_json(const CheckReport& report, const CheckedShard& shard, bool 
   }
   auto widths = ordered_json::array();
   for (const CheckedWidth& width : shard.widths) widths.push_back(to_json(width, with_ops));
-  auto disputes = ordered_json::array();
-  for (const TargetRule* rule : shard.disputes) disputes.push_back(rule->id);
+  auto doubts = ordered_json::array();
+  for (const TargetRule* rule : shard.doubts) doubts.push_back(rule->id);
   return {{"shard", shard.name},
           {"ops", shard.ops},
           {"weight_bytes", shard.weight_bytes},
           {"byte_limits", byte_limits(report, shard)},
           {"peak_activation_bytes", shard.peak_activation_bytes},
           {"predicted_coverage", predicted_json(shard.coverage)},
-          {"disputed_coverage", disputed_json(shard.coverage)},
-          {"disputed_by", disputes},
+          {"undecided_coverage", undecided_json(shard.coverage)},
+          {"undecided_by", doubts},
           {"predicted_placement", placement},
           {"widths", widths}};
 }
@@ -113,7 +113,7 @@ ordered_json check_json(const CheckReport& report, bool with_ops) {
                        {"expert_mask", report.manifest.build.expert_mask},
                        {"min_coverage", report.min_coverage},
                        {"predicted_coverage", predicted_json(report.coverage)},
-                       {"disputed_coverage", disputed_json(report.coverage)},
+                       {"undecided_coverage", undecided_json(report.coverage)},
                        {"shards", shards},
                        {"rules", rules}};
   if (const auto& node = report.manifest.node)

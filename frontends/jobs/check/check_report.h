@@ -34,9 +34,9 @@ struct PlacedOp {
 };
 
 // One measure: the whole, the part that is predicted to run on the target's unit, and the part that
-// would be, but for a warning about its shard as a whole.
+// would be, but for a warning about its shard as a whole, which leaves it undecided.
 struct Share {
-  int64_t whole = 0, on_unit = 0, disputed = 0;
+  int64_t whole = 0, on_unit = 0, undecided = 0;
   void add(int64_t amount, bool is_on_unit) {
     whole += amount;
     if (is_on_unit) on_unit += amount;
@@ -44,16 +44,16 @@ struct Share {
   Share& operator+=(const Share& other) {
     whole += other.whole;
     on_unit += other.on_unit;
-    disputed += other.disputed;
+    undecided += other.undecided;
     return *this;
   }
-  void dispute() { disputed += std::exchange(on_unit, 0); }
+  void doubt() { undecided += std::exchange(on_unit, 0); }
   // Of `on_unit`. 100 if the whole is 0: nothing runs elsewhere.
   double percent() const { return whole == 0 ? 100.0 : percent_of(on_unit); }
-  double percent_disputed() const { return whole == 0 ? 0.0 : percent_of(disputed); }
-  // Whether at least this percentage is on the unit, disputed or not. Exact: percent() rounds.
+  double percent_undecided() const { return whole == 0 ? 0.0 : percent_of(undecided); }
+  // Whether at least this percentage is on the unit, undecided or not. Exact: percent() rounds.
   bool reaches(int64_t percentage) const {
-    return (on_unit + disputed) * 100 >= whole * percentage;
+    return (on_unit + undecided) * 100 >= whole * percentage;
   }
 
  private:
@@ -66,7 +66,7 @@ struct Coverage {
   Share ops, macs, weight_bytes;
   Coverage& operator+=(const Coverage& other);
   // A warning about the whole shard: nothing of it counts as predicted on the unit.
-  void dispute();
+  void doubt();
 };
 
 struct PlacementReport {
@@ -97,7 +97,7 @@ struct CheckedShard {
   ShardKind kind = ShardKind::attention;
   std::vector<CheckedWidth> widths;            // that could be read; the narrowest first
   Coverage coverage;                           // of all widths
-  std::vector<const TargetRule*> disputes;     // warnings about the shard as a whole
+  std::vector<const TargetRule*> doubts;       // warnings about the shard as a whole
   int64_t ops = 0, weight_bytes = 0;           // of the narrowest file
   std::vector<manifest::Placement> placement;  // predicted, of the narrowest file
   int64_t peak_activation_bytes = 0;           // of the widest file
@@ -128,7 +128,6 @@ struct CheckOptions {
   std::string chip;                     // empty: rules of all chips hold
   std::optional<int64_t> min_coverage;  // percent; default: the target's
   bool allow_over_budget = false;       // a shard above its budget is a warning
-  bool allow_disputed = false;          // a shard that a rule disputes is a warning
   bool digests = true;                  // read every byte of every file and compare its digest
 };
 

@@ -35,8 +35,8 @@ Coverage& Coverage::operator+=(const Coverage& other) {
   return *this;
 }
 
-void Coverage::dispute() {
-  for (Share* share : {&ops, &macs, &weight_bytes}) share->dispute();
+void Coverage::doubt() {
+  for (Share* share : {&ops, &macs, &weight_bytes}) share->doubt();
 }
 
 PlacementReport report_placement(const Target& target, const Shard& shard) {

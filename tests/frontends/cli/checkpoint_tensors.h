@@ -124,7 +124,7 @@ inline void expect_equal_exports(const CheckpointCopy& coded, const CheckpointCo
     Words words = {"export", copy->folder(), "--out", out, "--quiet", "--tokens", "1,8"};
     words.insert(words.end(), flags.begin(), flags.end());
     expect_fine(run_command(words));
-    expect_fine(run_command({"check", out, "--allow-disputed"}));
+    expect_fine(run_command({"check", out}));
     files[copy == &coded ? 0 : 1] = payload_of(out);
   }
   EXPECT_GT(files[0].size(), 7u);

@@ -55,7 +55,7 @@ void expect_golden_forms(const FormCase& form_case, const Words& flags) {
   Words words = {"--tokens", "1,16", "--top-k", form_case.top_k};
   words.insert(words.end(), flags.begin(), flags.end());
   expect_fine(export_case(form_case.checkpoint, out, words));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   for (const GoldenForm& form : form_case.forms)
     expect_fine(run_command(
         {"validate", out, "--golden", golden_of_form(form_case, form), "--top-k", form.form}));

@@ -135,7 +135,7 @@ TEST(WeightValues, APowerOfTwoMovesBetweenUpAndDown) {
       expect_fine(exported);
       EXPECT_THAT(exported.err, AllOf(HasSubstr("tensor " + projection(name) + ": divided by 2^1"),
                                       Not(HasSubstr("cast_overflow"))));
-      expect_fine(run_command({"check", out, "--allow-disputed"}));
+      expect_fine(run_command({"check", out}));
     }
 }
 
@@ -197,7 +197,7 @@ TEST(WeightValues, CheckCountsThoseThatAreNotFinite) {
     copy.overwrite(kUp, kInfinity);
     const std::string out = fresh_folder("out");
     expect_fine(export_copy(copy, out, {"--target", target, "--allow-nonfinite"}));
-    const Outcome checked = run_command({"check", out, "--json", "--allow-disputed"});
+    const Outcome checked = run_command({"check", out, "--json"});
     expect_fine(checked);
     const auto report = nlohmann::json::parse(checked.out);
     std::vector<nlohmann::json> notes;

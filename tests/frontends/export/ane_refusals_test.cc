@@ -75,10 +75,10 @@ TEST(AneFit, CutsLongContextsAndLargeVocabularies) {
   const std::string out = fresh_folder("out");
   const Breaking context{"S2.h13", "mixtral_a", kLong, {"--context", "20000", "--target", "ane"}};
   expect_fine(export_seeded(context, out));
-  expect_fine(run_command({"check", out, "--chip", "m1", "--allow-disputed"}));
+  expect_fine(run_command({"check", out, "--chip", "m1"}));
   const Breaking vocab{"S3", "mixtral_a", {{"vocab_size", 70000}}, {"--target", "ane", "--force"}};
   expect_fine(export_seeded(vocab, out));
-  expect_fine(run_command({"check", out, "--chip", "m1", "--allow-disputed"}));
+  expect_fine(run_command({"check", out, "--chip", "m1"}));
 }
 
 TEST(AneFit, RefusesModelsThatNoCutFits) {

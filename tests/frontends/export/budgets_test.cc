@@ -72,7 +72,7 @@ TEST_P(OverBudgetExport, IsWrittenWhereItIsAllowedAndTheCheckFails) {
       export_case("mixtral_a", out, flags_of(GetParam(), {"--allow-over-budget"}));
   expect_fine(allowed);
   EXPECT_THAT(allowed.err, HasSubstr("warning[plan.over_budget]"));
-  Words check = {"check", out, "--allow-disputed"};
+  Words check = {"check", out};
   if (GetParam().name == std::string("of_the_target"))
     check.insert(check.end(), {"--target", narrow_target()});
   const Outcome checked = run_command(check);

@@ -256,7 +256,7 @@ TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
   const std::string out = fresh_folder("out"), stats = stats_of(text_of_digits(100), true);
   const Words flags = {"--target", "ane", "--weights", "experts=auto:3", "--calibration", stats};
   expect_fine(export_tinymoe(out, flags));
-  expect_fine(run_command({"check", out, "--min-coverage", "0", "--allow-disputed"}));
+  expect_fine(run_command({"check", out, "--min-coverage", "0"}));
   const json report = read_json(out + "/report.json");
   EXPECT_EQ(report.at("weights"), "experts=auto:3");
   ASSERT_EQ(report.at("chosen").size(), 4u * 16 * 3);

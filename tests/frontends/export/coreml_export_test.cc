@@ -26,7 +26,7 @@ class AneGoldenCase : public testing::TestWithParam<const char*> {};
 TEST_P(AneGoldenCase, ExportsChecksAndValidatesInF16) {
   const std::string out = fresh_folder("out");
   expect_fine(export_ane(GetParam(), out, {"--tokens", "1,16"}));
-  expect_fine(run_command({"check", out, "--chip", "m1", "--allow-disputed"}));
+  expect_fine(run_command({"check", out, "--chip", "m1"}));
   expect_fine(validate_case(GetParam(), out, {"--precision", "f16"}));
 }
 
@@ -41,7 +41,7 @@ TEST_P(AneVariant, Validates) {
   Words flags = GetParam().flags;
   flags.insert(flags.end(), {"--tokens", "1,5,32"});
   expect_fine(export_ane("olmoe_a", out, flags));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   expect_fine(validate_case("olmoe_a", out, {"--precision", "f16"}));
 }
 
@@ -70,8 +70,7 @@ TEST(CoremlExport, CachesLongerThanAnAxisAreKeptInPages) {
     expect_fine(export_case(
         golden_case, out, {"--force", "--target", target, "--context", "96", "--tokens", "1,16"}));
     EXPECT_EQ(read_json(out + "/manifest.json").at("build").at("cache_pages"), 2);
-    expect_fine(
-        run_command({"check", out, "--target", target, "--chip", "m1", "--allow-disputed"}));
+    expect_fine(run_command({"check", out, "--target", target, "--chip", "m1"}));
     expect_fine(validate_case(golden_case, out, {"--precision", "f16"}));
   }
   const Outcome io = export_case("qwen3_moe_a", out,
@@ -92,7 +91,7 @@ TEST(CoremlExport, VocabularyIsSlicedToTheLimitOfTheTarget) {
   const json manifest = read_json(out + "/manifest.json");
   const int64_t vocab = manifest.at("model").at("vocab");
   EXPECT_EQ(static_cast<int64_t>(manifest.at("logits").at("slices").size()), (vocab + 63) / 64);
-  expect_fine(run_command({"check", out, "--target", path, "--allow-disputed"}));
+  expect_fine(run_command({"check", out, "--target", path}));
   expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
 }
 
@@ -139,7 +138,7 @@ TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
   EXPECT_EQ(meta["lm_head_shards"][1]["vocab_end"], meta["vocab_size"]);
   for (const json& layer : meta["layers"])
     EXPECT_TRUE(fs::is_directory(out + "/" + layer.at("mlpackage").get<std::string>()));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
   expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--force"}));
 }
@@ -153,7 +152,7 @@ TEST(CoremlExport, AneBookNameIsThePrefixAndTheFamily) {
   EXPECT_EQ(meta.at("embed_bin"), "zaya_embed.bin");
   EXPECT_EQ(meta["layers"][1]["mlpackage"], "zaya_ane/moe/L00.t1.mlpackage");
   EXPECT_EQ(meta.at("lm_head_shards").size(), 2u);
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   expect_fine(
       export_ane("mixtral_a", out,
                  {"--compat", "ane-book", "--name", "zaya", "--head-slices", "3", "--force"}));
@@ -249,7 +248,7 @@ TEST(CoremlExport, SeededWeightsNeedNoCheckpoint) {
     expect_fine(run_command({"export", config, "--out", folder, "--target", "ane",
                              "--seeded-weights", "7", "--quiet"}));
   EXPECT_EQ(all_bytes(out), all_bytes(again));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   const json manifest = read_json(out + "/manifest.json");
   EXPECT_EQ(manifest.at("build").at("seeded"), true);
   const Outcome without = run_command({"export", config, "--out", again, "--force"});

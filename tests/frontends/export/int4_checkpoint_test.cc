@@ -100,7 +100,7 @@ TEST(Int4Checkpoints, AreExportedUnrolled) {
   write_int4_pair(coded, decoded);
   const std::string out = fresh_folder("out");
   expect_fine(run_command({"export", coded.folder(), "--out", out, "--quiet", "--tokens", "1"}));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
 }
 
 // The values of the weights of a shard by their names, as [K, N].

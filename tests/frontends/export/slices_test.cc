@@ -57,7 +57,7 @@ TEST_P(SlicedCase, GivesTheResultsOfTheWhole) {
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
   expect_fine(export_case(GetParam(), out, below_an_expert(GetParam(), {"--tokens", "1,16"})));
   EXPECT_THAT(read_manifest(out)->shards, Contains(Field(&manifest::Shard::slices, Gt(1))));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   expect_fine(validate_case(GetParam(), out));
   expect_fine(export_case(GetParam(), whole, {"--tokens", "1,16"}));
   EXPECT_LT(largest_difference(logits_of(out), logits_of(whole)), 1e-4);
@@ -68,7 +68,7 @@ TEST_P(SlicedCase, GivesTheResultsOfTheWholeInPackages) {
   expect_fine(export_case(GetParam(), out,
                           below_an_expert(GetParam(), {"--target", "ane", "--tokens", "1,16"})));
   EXPECT_THAT(read_manifest(out)->shards, Contains(Field(&manifest::Shard::slices, Gt(1))));
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   expect_fine(validate_case(GetParam(), out, {"--precision", "f16"}));
 }
 

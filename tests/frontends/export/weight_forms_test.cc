@@ -44,7 +44,7 @@ TEST_P(EncodedExport, HoldsWhatThePlanCounts) {
   const Outcome exported =
       run_command(with_flags({"export", source, "-o", out, "--quiet", "--context", "32"}, flags));
   ASSERT_EQ(exported.exit_code, kExitFine) << exported.err;
-  const Outcome checked = run_command({"check", out, "--min-coverage", "0", "--allow-disputed"});
+  const Outcome checked = run_command({"check", out, "--min-coverage", "0"});
   EXPECT_EQ(checked.exit_code, kExitFine) << checked.out << checked.err;
   const json manifest = read_json(out + "/manifest.json");
   const Outcome planned =

@@ -35,7 +35,7 @@ TEST_P(WholeLayers, PassCheckAndValidate) {
     EXPECT_TRUE(shard.states.empty());
   }
   EXPECT_EQ(whole, GetParam().shards);
-  expect_fine(run_command({"check", out, "--allow-disputed"}));
+  expect_fine(run_command({"check", out}));
   expect_fine(validate_case(GetParam().golden_case, out));
 }
 

@@ -84,7 +84,7 @@ class EditedExport {
   }
 
   Outcome check(Words more = {}) const {
-    Words words = {"check", folder_, "--allow-disputed"};  // all of them are small
+    Words words = {"check", folder_};
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words);
   }

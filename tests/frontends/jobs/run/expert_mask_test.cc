@@ -81,7 +81,7 @@ TEST_P(ExpertMask, InASessionGivesTheBitsOfAMaskInTheFiles) {
     const std::vector<float> wanted = some_logits(baked);
     EXPECT_EQ(some_logits(masked), wanted) << name << " " << mask;
     changed += wanted != some_logits(plain);
-    expect_fine(run_command({"check", few, "--allow-disputed"}));
+    expect_fine(run_command({"check", few}));
   }
   EXPECT_GT(changed, GetParam().flags.empty() ? 30U : 12U);
 }
