@@ -14,6 +14,7 @@
 #include "frontends/jobs/analyze/analyze_model.h"
 #include "frontends/jobs/analyze/tabulate_model.h"
 #include "frontends/jobs/analyze/tabulated_json.h"
+#include "frontends/measure/prompt_suite.h"
 
 namespace moec {
 namespace {
@@ -54,6 +55,12 @@ int run_analyze(const AnalyzeFlags& flags) {
   return kExitFine;
 }
 
+// Ends before the command asks for its arguments.
+void print_prompts() {
+  print_out("{}", default_suite_text());
+  throw CLI::Success();
+}
+
 }  // namespace
 
 void add_analyze_command(CLI::App& app, int& exit_code) {
@@ -61,6 +68,8 @@ void add_analyze_command(CLI::App& app, int& exit_code) {
       "analyze", "Measure on a text how a model's routers use its experts, layer by layer");
   auto flags = std::make_shared<AnalyzeFlags>();
   add_analyze_flags(*command, *flags);
+  command->add_flag_callback("--print-prompts", print_prompts,
+                             "Print the prompts of --prompts default, a JSON object each, and end");
   command->footer("Example: moec analyze models/tinymoe --prompts default --out out/analysis");
   command->callback([flags, &exit_code] { exit_code = run_analyze(*flags); });
 }

@@ -1,4 +1,4 @@
-// moec family: checks family descriptors.
+// moec family: shows and checks family descriptors.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -121,11 +121,29 @@ void add_check(CLI::App& family, int& exit_code) {
   });
 }
 
+int run_family_show(const std::string& model_type) {
+  const Result<std::string_view> text = family_text(model_type);
+  if (!text) return report_failure(text.error(), false);
+  print_out("{}", *text);
+  return kExitFine;
+}
+
+void add_show(CLI::App& family, int& exit_code) {
+  CLI::App* command = family.add_subcommand(
+      "show", "Print the built-in descriptor of a model type, to begin your own from");
+  auto model_type = std::make_shared<std::string>();
+  command->add_option("MODEL_TYPE", *model_type, "The \"model_type\" of a config.json: qwen3_moe")
+      ->required();
+  command->footer("Example: moec family show qwen3_moe > my_family.json");
+  command->callback([model_type, &exit_code] { exit_code = run_family_show(*model_type); });
+}
+
 }  // namespace
 
 void add_family_command(CLI::App& app, int& exit_code) {
-  CLI::App* family = app.add_subcommand("family", "Check a family descriptor");
+  CLI::App* family = app.add_subcommand("family", "Show or check a family descriptor");
   family->require_subcommand(1);
+  add_show(*family, exit_code);
   add_check(*family, exit_code);
 }
 

@@ -44,7 +44,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
      "--out --experts --top-k --granularity --init --router --dry-run --verify --force"},
     {"opt", "Compile", "--passes --list-passes --target --timing"},
     {"family", "Compile", ""},
-    {"check", "Prove", "--chip --explain --ops --allow-disputed --sarif --json"},
+    {"check", "Prove", "--chip --explain --ops --sarif --json"},
     {"validate", "Prove", "--golden --precision --thresholds --record --json"},
     {"compare", "Prove", "--text --tokens --window --max-kl --min-top1 --json"},
     {"confirm", "Prove", "--engine --chip --golden --python"},
@@ -70,14 +70,15 @@ struct GroupRow {
 // entry names an option. The options of export have their groups in their rows (option_row.h).
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
-     "--family-file --text --prompt --prompts --prompt-file --prompt-tokens --window "
+     "--family-file --ignore-key --text --prompt --prompts --prompt-file --prompt-tokens --window "
      "--golden --from-imatrix --profile --config --checkpoint --function --list "
      "--thresholds --baseline --place --groups --expert-list --against --export --prefill "
      "--adapter --from-moe analyze:--tokens calibrate:--tokens compare:--tokens "
      "discover:--tokens probe:--tokens simulate:--tokens trace:--tokens upcycle:--tokens"},
     {"Output",
      "--out --force --dry-run --name --format --plot --sarif --record --write --tensors "
-     "--imatrix --coactivation --expected --context-binaries --measured --log-gates "
+     "--imatrix --coactivation --print-prompts --expected --context-binaries --measured "
+     "--log-gates "
      "--log-layers --memory-report --json --quiet --redact --table --timing --ops "
      "--digests --state"},
     {"Target", "--target --chip"},
@@ -100,7 +101,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--allow-host --allow-origin"},
     {"Limits",
      "--memory --group-memory --max-kl --min-top1 --min-coverage --max-error --verify "
-     "--allow-disputed --explain"},
+     "--explain"},
     {"Help", "--help --help-all"},
 });
 

@@ -11,6 +11,7 @@
 #include "backends/manifest/manifest.h"
 #include "backends/manifest/top_k.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
@@ -90,7 +91,6 @@ void print_manifest(const Manifest& manifest) {
 
 struct InspectFlags {
   InspectOptions options;
-  std::string family_file;
   bool tensors = false, json = false;
 };
 
@@ -125,7 +125,6 @@ int run_inspect(const InspectFlags& flags) {
   if (const Status source = require_described(flags.options.source); !source)
     return report_failure(source.error(), flags.json);
   InspectOptions options = flags.options;
-  if (!flags.family_file.empty()) options.family_file = flags.family_file;
   const auto found = inspect_source(options);
   return found ? std::visit(Describe{flags}, *found) : report_failure(found.error(), flags.json);
 }
@@ -140,9 +139,7 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
       ->add_option("SOURCE", flags->options.source,
                    "Checkpoint folder, exported folder, .onnx file or .mlpackage")
       ->required();
-  command->add_option("--family-file", flags->family_file,
-                      "Read the config with this family descriptor instead of a built-in one "
-                      "(models/families/README.md)");
+  add_family_options(*command, flags->options.family);
   command->add_option("--function", flags->options.function,
                       "The function to read, for a .mlpackage that has several");
   command->add_flag("--tensors", flags->tensors,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/formats/coreml/emit_coreml.h"
+#include "frontends/sources/family_options.h"
 #include "ir/experts/top_k_policy.h"
 #include "ir/model/plan.h"
 #include "models/cluster/plan_devices.h"
@@ -18,9 +19,9 @@ namespace moec {
 // The model to export, or the part of it.
 struct SourceOptions {
   std::string path;  // checkpoint folder; with a weight seed also a single config file
-  std::optional<std::string> family_file;  // family descriptor to use instead of a built-in one
-  int64_t layers = 0;                      // export only the first N layers; 0: all
-  std::optional<uint64_t> weight_seed;     // random weights instead of the checkpoint's
+  FamilyOptions family;
+  int64_t layers = 0;                   // export only the first N layers; 0: all
+  std::optional<uint64_t> weight_seed;  // random weights instead of the checkpoint's
 };
 
 // Which experts tokens take, and how many.

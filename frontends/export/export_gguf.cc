@@ -48,7 +48,7 @@ struct GgufExport {
 
 GgufRequest request_of(const ExportOptions& options) {
   const BuildOptions& build = options.compile.build;
-  return {options.source.path, options.source.family_file, build.dtype, build.weights,
+  return {options.source.path, options.source.family, build.dtype, build.weights,
           options.output.gguf};
 }
 
@@ -95,9 +95,11 @@ Result<ExportInputs> inputs_of(const GgufExport& job) {
     MOEC_ASSIGN(inputs["file " + name],
                 digest_file(source_folder(options.source.path) + "/" + name));
   }
-  if (options.source.family_file) {
-    MOEC_ASSIGN(inputs["file of --family-file"], digest_file(*options.source.family_file));
+  if (options.source.family.file) {
+    MOEC_ASSIGN(inputs["file of --family-file"], digest_file(*options.source.family.file));
   }
+  for (const std::string& key : options.source.family.ignored_keys)
+    inputs["option --ignore-key " + key] = "given";
   MOEC_TRY(add_source_files(options.source, job.plan.model, job.plan.weights, inputs));
   return inputs;
 }

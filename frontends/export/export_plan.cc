@@ -38,8 +38,8 @@ namespace moec {
 namespace {
 
 Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
-  return source.weight_seed ? open_config_only(source.path, source.family_file)
-                            : open_source(source.path, source.family_file, equal_tensors);
+  return source.weight_seed ? open_config_only(source.path, source.family)
+                            : open_source(source.path, source.family, equal_tensors);
 }
 
 // The mask of --expert-mask; layers that have all of their experts are left out.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/runtime/session/session.h"
+#include "frontends/sources/family_options.h"
 
 namespace moec {
 
@@ -38,7 +39,7 @@ struct TableOptions {
 struct AnalyzeOptions {
   std::string source;  // a checkpoint folder, a GGUF file or an exported folder
   bool exported = false;
-  std::optional<std::string> family_file;  // of a checkpoint
+  FamilyOptions family;
   AnalysisSource text;
   std::string imatrix;                       // a file to read the counts from, instead of a text
   std::string folder;                        // of the results

@@ -104,8 +104,7 @@ Result<AnalysisText> text_of(const AnalyzeOptions& options, const ModelConfig& m
 }  // namespace
 
 Result<Measurement> measure_checkpoint(const AnalyzeOptions& options, bool sums) {
-  MOEC_ASSIGN(Checkpoint checkpoint,
-              open_source(options.source, options.family_file, equal_tensors));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(options.source, options.family, equal_tensors));
   const ExpertGrid grid = expert_grid(checkpoint.config);
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.source));
   Measurement measured{checkpoint.config.family, {}, "checkpoint", grid.experts, grid.top_k, {}, {},

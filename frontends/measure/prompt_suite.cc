@@ -57,10 +57,11 @@ Result<std::vector<SuitePrompt>> parse_prompt_suite(std::string_view text,
   return prompts;
 }
 
+std::string_view default_suite_text() { return embedded_prompts.front().text; }
+
 Result<std::vector<SuitePrompt>> read_prompt_suite(const std::string& name) {
   if (name == kDefaultSuite)
-    return parse_prompt_suite(embedded_prompts.front().text,
-                              std::string(embedded_prompts.front().name));
+    return parse_prompt_suite(default_suite_text(), std::string(embedded_prompts.front().name));
   MOEC_ASSIGN(const std::string text, read_user_text(name, "analyze.text"));
   return parse_prompt_suite(text, name);
 }

@@ -26,6 +26,9 @@ struct SuitePrompt {
   std::vector<int64_t> tokens;  // where there is no text
 };
 
+// The lines of the bundled suite.
+std::string_view default_suite_text();
+
 // Errors: analyze.prompts, with file and line (no JSON object, no category, neither text nor tokens
 // or both, an empty one), and for a text without a prompt.
 Result<std::vector<SuitePrompt>> parse_prompt_suite(std::string_view text, const std::string& file);

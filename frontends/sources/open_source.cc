@@ -18,19 +18,42 @@ namespace moec {
 Status refuse_gguf(const std::string& source) {
   if (!names_gguf(source)) return {};
   return fail("gguf.family_file",
-              "a family descriptor describes Hugging Face checkpoints, not GGUF files",
-              "Leave --family-file out, or give the Hugging Face checkpoint.", {.file = source});
+              "a family descriptor describes Hugging Face configs, not the keys of GGUF files",
+              "leave out --family-file and --ignore-key, or give the Hugging Face checkpoint",
+              {.file = source});
 }
 
-Result<Checkpoint> open_source(const std::string& source,
-                               const std::optional<std::string>& family_file, TensorsEqual& same) {
-  if (names_gguf(source)) {
-    if (family_file) MOEC_TRY(refuse_gguf(source));
-    return open_gguf(source);
+Result<std::optional<Family>> family_of(const FamilyOptions& options, std::string_view config,
+                                        const std::string& file) {
+  std::optional<Family> family;
+  if (options.file) {
+    MOEC_ASSIGN(family, read_family_file(*options.file));
+  } else if (!options.ignored_keys.empty()) {
+    MOEC_ASSIGN(const std::string type, model_type_of(config, file));
+    MOEC_ASSIGN(const Family* built_in, find_family(type));
+    family = *built_in;
   }
-  if (!family_file) return open_checkpoint(source, same);
-  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
-  return open_checkpoint(source, same, &family);
+  if (family) ignore_keys(options.ignored_keys, *family);
+  return family;
+}
+
+static const Family* address_of(const std::optional<Family>& family) {
+  return family ? &*family : nullptr;
+}
+
+static Result<std::optional<Family>> family_of_source(const FamilyOptions& options,
+                                                      const std::string& source) {
+  if (options.ignored_keys.empty()) return family_of(options, "", source);
+  MOEC_ASSIGN(const std::string config, read_config_text(source));
+  return family_of(options, config, config_path(source));
+}
+
+Result<Checkpoint> open_source(const std::string& source, const FamilyOptions& options,
+                               TensorsEqual& same) {
+  if (options.any()) MOEC_TRY(refuse_gguf(source));
+  if (names_gguf(source)) return open_gguf(source);
+  MOEC_ASSIGN(const std::optional<Family> family, family_of_source(options, source));
+  return open_checkpoint(source, same, address_of(family));
 }
 
 static Checkpoint without_files(ModelConfig config) {
@@ -40,17 +63,15 @@ static Checkpoint without_files(ModelConfig config) {
   return checkpoint;
 }
 
-Result<Checkpoint> open_config_only(const std::string& source,
-                                    const std::optional<std::string>& family_file) {
+Result<Checkpoint> open_config_only(const std::string& source, const FamilyOptions& options) {
+  if (options.any()) MOEC_TRY(refuse_gguf(source));
   if (names_gguf(source)) {
-    if (family_file) MOEC_TRY(refuse_gguf(source));
     MOEC_ASSIGN(const std::string text, gguf_config_text(source));
     MOEC_ASSIGN(HfConfig config, read_config(text, source));
     return without_files(std::move(config.model));
   }
-  if (!family_file) return open_config(source).map(without_files);
-  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
-  return open_config(source, &family).map(without_files);
+  MOEC_ASSIGN(const std::optional<Family> family, family_of_source(options, source));
+  return open_config(source, address_of(family)).map(without_files);
 }
 
 static bool has_weights(const std::string& source) {
@@ -61,14 +82,15 @@ static bool has_weights(const std::string& source) {
   return false;
 }
 
-Result<Checkpoint> open_for_plan(const std::string& source,
-                                 const std::optional<std::string>& family_file,
+Result<Checkpoint> open_for_plan(const std::string& source, const FamilyOptions& options,
                                  TensorsEqual& same) {
   std::error_code error;
-  if (has_weights(source)) return open_source(source, family_file, same);
-  if (std::filesystem::exists(source, error)) return open_config_only(source, family_file);
+  if (has_weights(source)) return open_source(source, options, same);
+  if (std::filesystem::exists(source, error)) return open_config_only(source, options);
   MOEC_ASSIGN(const PublishedModel* model, find_published(source));
-  MOEC_ASSIGN(HfConfig config, read_config(model->config, model->name + "/config.json"));
+  const std::string file = model->name + "/config.json";
+  MOEC_ASSIGN(const std::optional<Family> family, family_of(options, model->config, file));
+  MOEC_ASSIGN(HfConfig config, read_config(model->config, file, address_of(family)));
   return without_files(std::move(config.model));
 }
 

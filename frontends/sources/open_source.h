@@ -1,36 +1,39 @@
 // Opens checkpoints as commands name them: by folder, GGUF file, config file or published name,
-// with an optional family descriptor.
+// with a family descriptor of the user, or keys to ignore.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/output/carried_files.h"
 #include "backends/tokenizer/model_tokenizer.h"
+#include "frontends/sources/family_options.h"
 #include "frontends/sources/hf/checkpoint.h"
 
 namespace moec {
 
-// Error gguf.family_file where the source is a GGUF file, which no family descriptor describes.
+// Error gguf.family_file if the source is a GGUF file, whose keys no family descriptor describes.
 Status refuse_gguf(const std::string& source);
 
-// The checkpoint in a folder, read with the user's family descriptor if there is one, or the model
-// in a GGUF file, for which there can be none (error gguf.family_file). `same` is that of
-// open_checkpoint().
-Result<Checkpoint> open_source(const std::string& source,
-                               const std::optional<std::string>& family_file, TensorsEqual& same);
+// The descriptor that the options ask for; none: the built-in one as it is. `config` is the text of
+// `file`. Errors: those of read_family_file(), model_type_of() and find_family().
+Result<std::optional<Family>> family_of(const FamilyOptions& options, std::string_view config,
+                                        const std::string& file);
+
+// The checkpoint in a folder, or the model in a GGUF file; with options a GGUF file is the error of
+// refuse_gguf(). `same` is that of open_checkpoint().
+Result<Checkpoint> open_source(const std::string& source, const FamilyOptions& options,
+                               TensorsEqual& same);
 
 // Only the config of a folder, a GGUF file or a config file, with a table of the tensors that the
 // model would need (declared_weights, bf16). For plans without a checkpoint.
-Result<Checkpoint> open_config_only(const std::string& source,
-                                    const std::optional<std::string>& family_file);
+Result<Checkpoint> open_config_only(const std::string& source, const FamilyOptions& options);
 
 // The sources of `moec plan`: a checkpoint folder, whose weights are located and checked; a folder
 // without weights or a .json file, as in open_config_only; or the name of a published model
 // (models/published/published.h). Error published.unknown for anything else.
-Result<Checkpoint> open_for_plan(const std::string& source,
-                                 const std::optional<std::string>& family_file, TensorsEqual& same);
+Result<Checkpoint> open_for_plan(const std::string& source, const FamilyOptions& options,
+                                 TensorsEqual& same);
 
 // The text of a source's config.json; for a GGUF file, of the config that its keys stand for.
 Result<std::string> source_config_text(const std::string& source);

@@ -12,24 +12,42 @@
 namespace moec {
 namespace {
 
-std::vector<Family> load_embedded() {
-  std::vector<Family> families;
+struct BuiltIn {
+  std::vector<Family> families;         // sorted by model_type
+  std::vector<std::string_view> texts;  // of each family
+};
+
+BuiltIn load_embedded() {
+  std::map<std::string, std::pair<Family, std::string_view>> by_type;
   for (const EmbeddedFile& file : embedded_families) {
     if (file.name == "common.json") continue;
     Result<Family> family = load_family(file.text, std::string(file.name));
     MOEC_CHECK(family.has_value(), "built-in family: {}", render(family.error()));
-    families.push_back(std::move(*family));
+    const std::string type = family->model_type;
+    by_type.emplace(type, std::pair(std::move(*family), file.text));
   }
-  std::sort(families.begin(), families.end(),
-            [](const Family& a, const Family& b) { return a.model_type < b.model_type; });
+  BuiltIn built_in;
+  for (auto& [type, found] : by_type) {
+    built_in.families.push_back(std::move(found.first));
+    built_in.texts.push_back(found.second);
+  }
+  return built_in;
+}
+
+const BuiltIn& built_in() {
+  static const BuiltIn families = load_embedded();
   return families;
 }
 
 }  // namespace
 
-std::span<const Family> known_families() {
-  static const std::vector<Family> families = load_embedded();
-  return families;
+std::span<const Family> known_families() { return built_in().families; }
+
+Result<std::string_view> family_text(std::string_view model_type) {
+  const std::vector<Family>& families = built_in().families;
+  for (size_t i = 0; i < families.size(); ++i)
+    if (family_for(families[i], model_type) != nullptr) return built_in().texts[i];
+  return fail(find_family(model_type).error());
 }
 
 bool describes(const Family& family, std::string_view model_type) {
@@ -39,9 +57,16 @@ bool describes(const Family& family, std::string_view model_type) {
 
 const Family* family_for(const Family& family, std::string_view model_type) {
   if (describes(family, model_type)) return &family;
+  if (family.outer && family.outer->model_type == model_type) return &family;
   for (const Family& nested : family.nested)
     if (nested.outer->model_type == model_type) return &nested;
   return nullptr;
+}
+
+void ignore_keys(std::span<const std::string> keys, Family& family) {
+  family.rules.ignored.insert(keys.begin(), keys.end());
+  if (family.outer) family.outer->rules.ignored.insert(keys.begin(), keys.end());
+  for (Family& nested : family.nested) ignore_keys(keys, nested);
 }
 
 Result<const Family*> find_family(std::string_view model_type) {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,8 @@ struct MustRule {
 struct KeyRules {
   std::map<std::string, MustRule, std::less<>> must;
   std::map<std::string, std::string, std::less<>> harmless;  // key → why
+  // Keys of one config that the user passes over: no rule and no concept may know them.
+  std::set<std::string, std::less<>> ignored;
 };
 
 // A larger model that holds the model of a family, beside towers for images or sound, which are
@@ -143,13 +146,20 @@ Result<Family> load_family(std::string_view text, const std::string& file = "<fa
 // The families compiled into the binary, sorted by model_type.
 std::span<const Family> known_families();
 
+// The JSON text of the built-in descriptor that describes configs of this model_type. Errors: those
+// of find_family().
+Result<std::string_view> family_text(std::string_view model_type);
+
 // Whether the descriptor is for configs of this model_type. Larger models that hold the family do
 // not count.
 bool describes(const Family& family, std::string_view model_type);
 
-// The family as configs of this model_type have it: itself, or inside of a larger model. Null where
-// it does not describe them.
+// The family as configs of this model_type have it: itself, or inside of a larger model. Null if it
+// does not describe them.
 const Family* family_for(const Family& family, std::string_view model_type);
+
+// Passes over these keys of a config, and of the larger model around it.
+void ignore_keys(std::span<const std::string> keys, Family& family);
 
 // The reason why no descriptor can express a model_type, for those in families/common.json.
 std::optional<std::string> why_unsupported(std::string_view model_type);

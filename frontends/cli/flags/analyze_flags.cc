@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/export/options/option_bytes.h"
@@ -48,9 +49,7 @@ void add_common_flags(CLI::App& command, AnalyzeFlags& flags) {
                      "Of a checkpoint: run the experts of larger layers in groups of this size, in "
                      "MiB or with a unit: 2GB, 512MiB (default: 1GiB)");
   add_session_flags(command, flags.session);
-  command.add_option("--family-file", flags.family_file,
-                     "Read the config with this family descriptor instead of a built-in one "
-                     "(models/families/README.md)");
+  add_family_options(command, flags.options.family);
   add_output_flags(command, flags);
 }
 
@@ -136,7 +135,6 @@ Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags) {
     return fail("analyze.empty", "there is no text to analyze with",
                 "give --prompts default, --prompt TEXT, --text FILES or --tokens FILES");
   }
-  if (!flags.family_file.empty()) options.family_file = flags.family_file;
   MOEC_ASSIGN(options.session, session_options(flags.session));
   if (flags.group_memory.empty()) return options;
   MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--group-memory", flags.group_memory));

@@ -12,7 +12,7 @@ namespace moec {
 struct AnalyzeFlags {
   AnalyzeOptions options;
   SessionFlags session;
-  std::string family_file, group_memory;
+  std::string group_memory;
   bool quiet = false, json = false;
   bool with_table = false;
   TableOptions table;

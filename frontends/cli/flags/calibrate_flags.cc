@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/export/options/option_bytes.h"
 
@@ -31,9 +32,7 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
   command.add_flag("--sensitivity", flags.sensitivity,
                    "Measure besides how much errors of each layer's experts matter, for --weights "
                    "auto:BITS; --out may hold the finished calibration");
-  command.add_option("--family-file", flags.family_file,
-                     "Read the config with this family descriptor instead of a built-in one "
-                     "(models/families/README.md)");
+  add_family_options(command, flags.family);
   command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
@@ -41,7 +40,7 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
 Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags) {
   CalibrateOptions options;
   options.source = flags.source;
-  if (!flags.family_file.empty()) options.family_file = flags.family_file;
+  options.family = flags.family;
   options.texts = flags.texts;
   options.tokens_file = flags.tokens;
   options.folder = flags.out;

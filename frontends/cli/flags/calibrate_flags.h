@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "frontends/jobs/calibrate/calibrate_options.h"
+#include "frontends/sources/family_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
@@ -14,7 +15,8 @@ class App;
 namespace moec {
 
 struct CalibrateFlags {
-  std::string source, out, tokens, family_file, group_memory;
+  FamilyOptions family;
+  std::string source, out, tokens, group_memory;
   std::vector<std::string> texts;
   int64_t window = 256;
   bool sensitivity = false, quiet = false, json = false;

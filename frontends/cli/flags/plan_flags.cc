@@ -23,7 +23,7 @@ Result<PlanSourceOptions> plan_options(const PlanFlags& flags) {
   CompileOptions& compile = resolved.compile;
   PlanSourceOptions options;
   options.source = flags.source;
-  options.family_file = resolved.source.family_file;
+  options.family = resolved.source.family;
   options.calibration = flags.calibration;
   if (resolved.output.ane_book)
     options.ane_book = AneBookForm{compile.build.tokens.size() == 1 ||

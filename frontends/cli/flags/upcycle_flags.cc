@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/export/options/option_bytes.h"
@@ -73,9 +74,7 @@ void add_source_flags(CLI::App& command, UpcycleFlags& flags) {
   command.add_option("--multiply", sources.multiply, "With --from-moe: copies of each expert")
       ->check(whole_from(1))
       ->needs(from_moe);
-  command.add_option("--family-file", flags.family_file,
-                     "Read the config with this family descriptor instead of a built-in one "
-                     "(models/families/README.md)");
+  add_family_options(command, flags.options.family);
 }
 
 void add_output_flags(CLI::App& command, UpcycleFlags& flags) {
@@ -174,7 +173,6 @@ Status set_sources(const UpcycleFlags& flags, UpcycleOptions& options) {
   if (flags.from_moe && options.sources.multiply == 0)
     return fail("cli.missing", "--from-moe needs --multiply",
                 "give --multiply M, the copies of each expert");
-  if (!flags.family_file.empty()) options.family_file = flags.family_file;
   return {};
 }
 

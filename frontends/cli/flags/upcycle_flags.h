@@ -14,7 +14,7 @@ namespace moec {
 
 struct UpcycleFlags {
   UpcycleOptions options;
-  std::string family_file, layers = "all", init, router, scale, dtype, max_shard;
+  std::string layers = "all", init, router, scale, dtype, max_shard;
   bool from_moe = false, unnormalised = false, quiet = false, json = false;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/formats/gguf/gguf_options.h"
+#include "frontends/sources/family_options.h"
 #include "ir/graph/block_type.h"
 #include "ir/model/weight_policy.h"
 
@@ -12,7 +13,7 @@ namespace moec {
 
 struct GgufRequest {
   std::string source;  // a checkpoint folder, or a GGUF file, of a model in parts the first
-  std::optional<std::string> family_file;
+  FamilyOptions family;
   DType dtype = DType::f16;  // of what no rule of `weights` stores otherwise
   WeightPolicy weights;
   GgufOptions options;

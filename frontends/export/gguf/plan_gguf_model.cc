@@ -210,8 +210,7 @@ Status check_copies(const GgufRequest& request, const std::vector<ModelTensor>& 
 }
 
 Result<Contents> contents_of_checkpoint(const GgufRequest& request, GgufPlan& plan) {
-  MOEC_ASSIGN(Checkpoint checkpoint,
-              open_source(request.source, request.family_file, equal_tensors));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(request.source, request.family, equal_tensors));
   plan.model = std::move(checkpoint.config);
   plan.weights = std::move(checkpoint.weights);
   plan.notes = std::move(checkpoint.warnings);
@@ -234,7 +233,7 @@ Result<Contents> contents_of_checkpoint(const GgufRequest& request, GgufPlan& pl
 }
 
 Result<Contents> contents_of_gguf(const GgufRequest& request, GgufPlan& plan) {
-  if (request.family_file) MOEC_TRY(refuse_gguf(request.source));
+  if (request.family.any()) MOEC_TRY(refuse_gguf(request.source));
   MOEC_ASSIGN(GgufSource source, read_gguf_source(request.source));
   Contents contents;
   MOEC_ASSIGN(contents.entries, source.entries(request.options.tokenizer));

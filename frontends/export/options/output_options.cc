@@ -132,8 +132,19 @@ const OptionRow kOutputRows[] = {
      .value = {.kind = OptionKind::text},
      .help = "Read the config with this family descriptor instead of a built-in one "
              "(models/families/README.md)",
-     .set = [](W words, Options& options) { options.source.family_file = words[0]; },
-     .file = [](const Options& options) { return options.source.family_file.value_or(""); }},
+     .set = [](W words, Options& options) { options.source.family.file = words[0]; },
+     .file = [](const Options& options) { return options.source.family.file.value_or(""); }},
+    {.name = "--ignore-key",
+     .scope = kInputOfPlan,
+     .value = {.kind = OptionKind::repeated},
+     .help = "Pass over this key of the config, which the family does not know; repeatable",
+     .set =
+         [](W words, Options& options) {
+           options.source.family.ignored_keys.assign(words.begin(), words.end());
+         },
+     .recorded = [](R r) -> Text {
+       return fmt::format("{}", fmt::join(r.options.source.family.ignored_keys, " "));
+     }},
     {.name = "--digest",
      .scope = kOutput,
      .value = {.kind = OptionKind::text, .choices = "sha256"},

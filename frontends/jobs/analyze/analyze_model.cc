@@ -247,7 +247,7 @@ Result<Analysis> analyze_imatrix(const AnalyzeOptions& options) {
     MOEC_ASSIGN(const Manifest manifest, read_manifest(options.source));
     model = {manifest.model.family, expert_grid(manifest)};
   } else {
-    MOEC_ASSIGN(const Checkpoint checkpoint, open_config_only(options.source, options.family_file));
+    MOEC_ASSIGN(const Checkpoint checkpoint, open_config_only(options.source, options.family));
     model = {checkpoint.config.family, expert_grid(checkpoint.config)};
   }
   MOEC_TRY(check_has_experts(std::ssize(model.grid.layers), options.source));

@@ -200,8 +200,7 @@ Status count_macs(Checkpoint checkpoint, int64_t context, ModelCosts& costs) {
 }
 
 Result<ModelCosts> costs_of_checkpoint(const AnalyzeOptions& options) {
-  MOEC_ASSIGN(Checkpoint checkpoint,
-              open_source(options.source, options.family_file, equal_tensors));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(options.source, options.family, equal_tensors));
   const ParameterCounts counts = count_parameters(checkpoint.config, checkpoint.weights);
   ModelCosts costs{.source = options.source, .model = checkpoint.config.family};
   costs.multiplied = stored_type(counts);

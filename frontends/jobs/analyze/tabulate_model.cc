@@ -21,7 +21,7 @@ Result<bool> has_experts(const AnalyzeOptions& options) {
     MOEC_ASSIGN(const Manifest manifest, read_manifest(options.source));
     return !expert_grid(manifest).layers.empty();
   }
-  MOEC_ASSIGN(const Checkpoint checkpoint, open_config_only(options.source, options.family_file));
+  MOEC_ASSIGN(const Checkpoint checkpoint, open_config_only(options.source, options.family));
   return !expert_grid(checkpoint.config).layers.empty();
 }
 
@@ -84,7 +84,7 @@ AnalyzeOptions baseline_options(const AnalyzeOptions& options) {
   baseline.source = options.table->baseline;
   baseline.exported = options.table->baseline_exported;
   baseline.imatrix.clear();  // is of the model
-  baseline.family_file.reset();
+  baseline.family = {};
   return baseline;
 }
 

@@ -211,8 +211,7 @@ uint64_t bytes_of(const CalibrationIndex& index) {
 }  // namespace
 
 Result<CalibrationReport> calibrate_model(const CalibrateOptions& options) {
-  MOEC_ASSIGN(Checkpoint checkpoint,
-              open_source(options.source, options.family_file, equal_tensors));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(options.source, options.family, equal_tensors));
   MOEC_ASSIGN(const TokenWindows text, read_calibration_text(options, checkpoint.config));
   MOEC_ASSIGN(const Plan plan,
               naming_file(window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),

@@ -7,18 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "frontends/sources/family_options.h"
+
 namespace moec {
 
 // The code of the error that ends a calibration when CalibrateOptions::stop returns true.
 inline constexpr const char* kCalibrateInterrupted = "calibrate.interrupted";
 
 struct CalibrateOptions {
-  std::string source;                      // checkpoint folder
-  std::optional<std::string> family_file;  // family descriptor to use instead of a built-in one
-  std::vector<std::string> texts;          // files
-  std::string tokens_file;                 // or token ids, separated by spaces, lines or commas
-  std::string folder;                      // of the statistics
-  int64_t window = 256;                    // tokens that attend to one another
+  std::string source;  // checkpoint folder
+  FamilyOptions family;
+  std::vector<std::string> texts;  // files
+  std::string tokens_file;         // or token ids, separated by spaces, lines or commas
+  std::string folder;              // of the statistics
+  int64_t window = 256;            // tokens that attend to one another
   // How much memory the weights of a part of a layer and what is summed of its inputs may take;
   // layers beyond it run in groups of experts. At least one expert runs at a time, with its weights
   // in f32. The sums of one input take at most a quarter of these bytes (sum_bytes()), or those of

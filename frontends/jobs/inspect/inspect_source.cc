@@ -49,10 +49,10 @@ Result<Inspected> inspect_source(const InspectOptions& options) {
   const Format* format = format_of_path(source);
   if (format && (format->graph_is_folder || is_file || is_absent))
     return inspected(format->read(source, {.function = options.function}));
-  if (names_gguf(source)) return inspected(open_source(source, options.family_file, equal_tensors));
+  if (names_gguf(source)) return inspected(open_source(source, options.family, equal_tensors));
   if (is_file) return no_shard_file(source);
   if (fs::exists(fs::path(source) / kManifestJson, error)) return inspected(read_manifest(source));
-  return inspected(open_source(source, options.family_file, equal_tensors));
+  return inspected(open_source(source, options.family, equal_tensors));
 }
 
 using nlohmann::ordered_json;

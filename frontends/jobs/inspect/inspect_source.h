@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "backends/manifest/manifest.h"
+#include "frontends/sources/family_options.h"
 #include "frontends/sources/hf/checkpoint.h"
 #include "ir/graph/loaded_shard.h"
 #include "ir/graph/shard.h"
@@ -15,7 +16,7 @@ namespace moec {
 
 struct InspectOptions {
   std::string source;
-  std::optional<std::string> family_file;  // the descriptor to read a checkpoint with
+  FamilyOptions family;
   std::string function;  // of a package that has several; empty: its only or default one
 };
 

@@ -46,7 +46,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
   PlanRequest& request = options.request;
   MOEC_TRY(require_graphs(format_of(options.passes.target.format), source));
-  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family_file, equal_tensors));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family, equal_tensors));
   MOEC_TRY(check_calibration(options, checkpoint.weights));
   MOEC_TRY(choose_forms(options.passes.target, options.calibration, request.build.weights));
   PlannedSource planned;
@@ -74,7 +74,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
 Result<std::vector<PublishedSize>> published_sizes() {
   std::vector<PublishedSize> sizes;
   for (const PublishedModel& model : published_models()) {
-    MOEC_ASSIGN(const Checkpoint opened, open_for_plan(model.name, std::nullopt, equal_tensors));
+    MOEC_ASSIGN(const Checkpoint opened, open_for_plan(model.name, {}, equal_tensors));
     sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config)});
   }
   return sizes;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/sources/family_options.h"
 #include "models/cluster/measure_plan.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/residency.h"
@@ -20,7 +21,7 @@ struct AneBookForm {
 
 struct PlanSourceOptions {
   std::string source;  // a checkpoint folder, a config.json, or the name of a published model
-  std::optional<std::string> family_file;  // the descriptor to read the config with
+  FamilyOptions family;
   std::string calibration;  // the folder by which --weights auto:BITS chooses bits; "": none
   PassOptions passes;
   RunOptions run;

@@ -158,12 +158,11 @@ Status check_plain(const Checkpoint& checkpoint, const std::string& source) {
   return {};
 }
 
-Result<Checkpoint> open_plain(const std::string& source,
-                              const std::optional<std::string>& family_file) {
+Result<Checkpoint> open_plain(const std::string& source, const FamilyOptions& family) {
   if (names_gguf(source))
     return fail("upcycle.source_gguf", "this is a GGUF file, not a Hugging Face checkpoint",
                 "give the folder of the checkpoint", {.file = source});
-  MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family_file, equal_tensors));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family, equal_tensors));
   MOEC_TRY(check_plain(checkpoint, source));
   return checkpoint;
 }
@@ -205,9 +204,9 @@ Status check_same_shape(const ModelConfig& base, const ModelConfig& other,
   return {};
 }
 
-Status add_expert_model(const std::string& folder, const std::optional<std::string>& family_file,
+Status add_expert_model(const std::string& folder, const FamilyOptions& family,
                         DenseModels& models) {
-  MOEC_ASSIGN(Checkpoint checkpoint, open_plain(folder, family_file));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_plain(folder, family));
   MOEC_TRY(check_same_shape(models.dense.model, checkpoint.config, folder));
   FfnSource source{
       std::move(checkpoint.config), fmt::format("{}{}/", kOtherModel, models.parts.size()), {}};
@@ -269,20 +268,19 @@ Status add_adapter(const std::string& folder, const UpcycleOptions& options, Den
 
 Result<DenseModels> open_models(const UpcycleOptions& options) {
   DenseModels models;
-  MOEC_ASSIGN(Checkpoint checkpoint, open_plain(options.source, options.family_file));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_plain(options.source, options.family));
   MOEC_TRY(check_kind(checkpoint.config, options));
-  if (options.family_file) {
-    MOEC_ASSIGN(Family family, read_family_file(*options.family_file));
-    models.user_family = std::make_shared<const Family>(std::move(family));
-  }
-  MOEC_ASSIGN(models.config, read_config_of(options.source, models.user_family.get()));
   MOEC_ASSIGN(models.config_text, source_config_text(options.source));
+  MOEC_ASSIGN(std::optional<Family> family,
+              family_of(options.family, models.config_text, config_path(options.source)));
+  if (family) models.user_family = std::make_shared<const Family>(std::move(*family));
+  MOEC_ASSIGN(models.config, read_config_of(options.source, models.user_family.get()));
   models.config.model = checkpoint.config;
   models.notes = std::move(checkpoint.warnings);
   models.dense.model = std::move(checkpoint.config);
   models.weights = std::move(checkpoint.weights);
   for (const std::string& folder : options.sources.experts)
-    MOEC_TRY(add_expert_model(folder, options.family_file, models));
+    MOEC_TRY(add_expert_model(folder, options.family, models));
   for (const std::string& folder : options.sources.adapters)
     MOEC_TRY(add_adapter(folder, options, models));
   if (models.parts.empty()) models.parts.push_back(models.dense);

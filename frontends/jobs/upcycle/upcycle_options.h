@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/sources/family_options.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/type.h"
 
@@ -89,8 +90,8 @@ struct VerifyOptions {
 };
 
 struct UpcycleOptions {
-  std::string source;                      // checkpoint folder
-  std::optional<std::string> family_file;  // descriptor of the source's family
+  std::string source;  // checkpoint folder
+  FamilyOptions family;
   ExpertShape shape;
   ExpertStart start;
   ExpertSources sources;
@@ -102,9 +103,9 @@ struct UpcycleOptions {
   std::function<void(uint64_t bytes, uint64_t total, const std::string& file)> progress;
 };
 
-// The descriptor of the new model: that of the source where it stays of its family.
-inline std::optional<std::string> result_family(const UpcycleOptions& options) {
-  return options.sources.multiply > 0 ? options.family_file : std::nullopt;
+// How the config of the new model is read: as that of the source if it stays of its family.
+inline FamilyOptions result_family(const UpcycleOptions& options) {
+  return options.sources.multiply > 0 ? options.family : FamilyOptions{};
 }
 
 }  // namespace moec

@@ -56,10 +56,9 @@ struct TokenComparison {
 // One of the two models, run to the end of its layers.
 class ModelRun {
  public:
-  static Result<ModelRun> open(const std::string& source,
-                               const std::optional<std::string>& family_file,
+  static Result<ModelRun> open(const std::string& source, const FamilyOptions& family,
                                const TokenWindows& text) {
-    MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family_file, equal_tensors));
+    MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family, equal_tensors));
     MOEC_ASSIGN(Plan plan, window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                        text.window, kGroupBytes));
     MOEC_ASSIGN(WeightReader weights, WeightReader::open(plan.weights));
@@ -199,7 +198,7 @@ Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const Up
     if (!options.stop || !options.stop()) return {};
     return fail(kUpcycleInterrupted, "the comparison was stopped", {}, {.file = folder});
   };
-  MOEC_ASSIGN(ModelRun dense, ModelRun::open(options.source, options.family_file, text));
+  MOEC_ASSIGN(ModelRun dense, ModelRun::open(options.source, options.family, text));
   MOEC_ASSIGN(ModelRun made, ModelRun::open(folder, result_family(options), text));
   GroupPicks picks(plan.group, text);
   MOEC_TRY(dense.run_layers(go_on, {}));

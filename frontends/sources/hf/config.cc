@@ -253,7 +253,14 @@ ModelConfig read_model(ConfigReader& reader) {
   return model;
 }
 
-Result<std::string> model_type_of(const JsonValue& root, const JsonSource& source) {
+Result<JsonValue> parse_config(std::string_view text, const JsonSource& source) {
+  MOEC_ASSIGN(JsonValue root, parse_json(with_infinities(text), source));
+  if (root.object() != nullptr) return root;
+  return fail("hf.config.not_object", "the config is not a JSON object",
+              "give the config.json of a checkpoint", {.file = source.file});
+}
+
+Result<std::string> type_in(const JsonValue& root, const JsonSource& source) {
   const JsonValue* type = root.find("model_type");
   if (type != nullptr && type->string() != nullptr) return *type->string();
   return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
@@ -307,16 +314,19 @@ Diagnostics check_with_defaults(const HfConfig& config) {
 
 }  // namespace
 
+Result<std::string> model_type_of(std::string_view text, const std::string& file) {
+  const JsonSource source{.file = file};
+  MOEC_ASSIGN(const JsonValue root, parse_config(text, source));
+  return type_in(root, source);
+}
+
 Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
                                        const Family* user_family) {
   JsonSource source{.file = file};
-  MOEC_ASSIGN(JsonValue root, parse_json(with_infinities(text), source));
-  if (root.object() == nullptr)
-    return fail("hf.config.not_object", "the config is not a JSON object",
-                "give the config.json of a checkpoint", {.file = file});
+  MOEC_ASSIGN(const JsonValue root, parse_config(text, source));
   ExplainedConfig explained;
   HfConfig& config = explained.config;
-  MOEC_ASSIGN(const std::string type, model_type_of(root, source));
+  MOEC_ASSIGN(const std::string type, type_in(root, source));
   MOEC_ASSIGN(config.family, choose_family(type, source, user_family));
   MOEC_ASSIGN(const JsonValue* inside, text_config(root, *config.family, text, source));
   MOEC_ASSIGN(const JsonValue opened, with_inner_keys(*inside, *config.family, text, source));

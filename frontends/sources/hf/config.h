@@ -35,6 +35,7 @@ struct ExplainedConfig {
 //   hf.family.mismatch
 //   hf.config.missing_key        with the key's aliases
 //   hf.config.unknown_key        with the nearest known key
+//   hf.config.ignored_key        a key to ignore that the family reads, or that is absent
 //   hf.config.type, hf.config.range
 //   hf.config.conflict           two aliases with different values
 //   hf.config.unsupported_value  a known value that the family does not support
@@ -51,7 +52,11 @@ struct ExplainedConfig {
 Result<HfConfig> read_config(std::string_view text, const std::string& file,
                              const Family* user_family = nullptr);
 
-// The same, but errors are part of the result. Fails only where nothing can be explained: json.*,
+// The model_type of a config. Errors: json.*, hf.config.not_object, hf.config.model_type.
+Result<std::string> model_type_of(std::string_view text, const std::string& file);
+
+// The same as read_config(), but errors are part of the result. Fails only if nothing can be
+// explained: json.*,
 // hf.config.not_object, hf.config.model_type, hf.family.*.
 Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
                                        const Family* user_family = nullptr);

@@ -54,8 +54,9 @@ bool ConfigReader::reports_unknown_key(const Keys& keys, const JsonMember& membe
       fmt::format("the key \"{}\" ({}) is not known to the family {}{}", printable(member.key, 80),
                   to_string(member.value, 60), keys.owner, did_you_mean(member.key, known)),
       &member.value,
-      "It may change the mathematics, so it is not passed over. If it does not, list it under "
-      "\"harmless\" in a family file and give that with --family-file.");
+      fmt::format("it may change the mathematics, so it is not passed over; if it does not, give "
+                  "--ignore-key {}",
+                  printable(member.key, 80)));
   return true;
 }
 
@@ -70,8 +71,31 @@ std::string ConfigReader::use_of(const Keys& keys, const JsonMember& member) {
   return reports_unknown_key(keys, member) ? "unknown" : "";
 }
 
+void ConfigReader::ignore_key(const Keys& keys, const JsonMember& member, const std::string& path) {
+  ignored_.insert(member.key);
+  if (keys.read.count(member.key) > 0 || keys.rules.must.count(member.key) > 0)
+    return error("hf.config.ignored_key",
+                 fmt::format("the family {} reads the key \"{}\", which is to be ignored",
+                             keys.owner, printable(member.key, 80)),
+                 &member.value, "leave out --ignore-key for it");
+  other_keys_.push_back({path + member.key, to_string(member.value, 40), "ignored as asked"});
+}
+
+// A name that matches no key is a typing error, which would otherwise pass unnoticed.
+void ConfigReader::check_ignored_keys() {
+  for (const std::string& key : family_.rules.ignored)
+    if (!ignored_.contains(key))
+      error("hf.config.ignored_key",
+            fmt::format("the config has no key \"{}\", which is to be ignored", printable(key, 80)),
+            nullptr, "correct the name after --ignore-key");
+}
+
 void ConfigReader::check_keys(const JsonValue& object, const Keys& keys, const std::string& path) {
   for (const JsonMember& member : *object.object()) {
+    if (keys.rules.ignored.contains(member.key)) {
+      ignore_key(keys, member, path);
+      continue;
+    }
     const bool read = keys.read.count(member.key) > 0;
     if (member.value.is_null() || (read && reads_concept(member.key))) continue;
     if (std::string use = use_of(keys, member); !use.empty())
@@ -82,11 +106,15 @@ void ConfigReader::check_keys(const JsonValue& object, const Keys& keys, const s
 void ConfigReader::check_other_keys() {
   check_absent_keys(root_, family_.rules);
   if (outer_ != nullptr) check_absent_keys(*outer_, family_.outer->rules);
-  if (outer_ == nullptr) return check_keys(root_, {read_, family_.rules, family_.model_type}, "");
-  const OuterModel& outer = *family_.outer;
-  outer_read_.emplace(outer.key);
-  check_keys(*outer_, {outer_read_, outer.rules, outer.model_type}, "");
-  check_keys(root_, {read_, family_.rules, family_.model_type}, outer.key + ".");
+  std::string path;
+  if (outer_ != nullptr) {
+    const OuterModel& outer = *family_.outer;
+    outer_read_.emplace(outer.key);
+    check_keys(*outer_, {outer_read_, outer.rules, outer.model_type}, "");
+    path = outer.key + ".";
+  }
+  check_keys(root_, {read_, family_.rules, family_.model_type}, path);
+  check_ignored_keys();
 }
 
 }  // namespace moec

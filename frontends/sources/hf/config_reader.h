@@ -117,6 +117,8 @@ class ConfigReader {
     const std::string& owner;  // the model_type, for messages
   };
   void check_keys(const JsonValue& object, const Keys& keys, const std::string& path);
+  void ignore_key(const Keys& keys, const JsonMember& member, const std::string& path);
+  void check_ignored_keys();
   void check_required_value(const Keys& keys, const JsonMember& member);
   void check_absent_keys(const JsonValue& object, const KeyRules& rules);
   void refuse_value(std::string found, const MustRule& rule, const JsonValue* at);
@@ -130,7 +132,7 @@ class ConfigReader {
   const JsonValue& root_;
   const JsonValue* outer_;
   const Family& family_;
-  std::set<std::string, std::less<>> read_, outer_read_;
+  std::set<std::string, std::less<>> read_, outer_read_, ignored_;
   BoundedDiagnostics errors_;
   Diagnostics warnings_;
   std::map<std::string, ConceptReading, std::less<>> concepts_;

@@ -33,7 +33,7 @@ class CalibratedFamilies : public testing::TestWithParam<const char*> {};
 void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   const std::string source = checkpoint_of(name);
   const std::string folder = source_path("tests/golden/" + name);
-  auto checkpoint = open_source(source, std::nullopt, equal_tensors);
+  auto checkpoint = open_source(source, {}, equal_tensors);
   auto golden = Golden::open(folder);
   ASSERT_TRUE(checkpoint && golden);
   const GoldenStep& first = golden->steps().front();
@@ -65,7 +65,7 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
 // What the last layer gives for the text of the golden, in a window that `fill` more tokens fill
 // up.
 Rows last_rows(const std::string& name, int64_t fill) {
-  auto checkpoint = open_source(checkpoint_of(name), std::nullopt, equal_tensors);
+  auto checkpoint = open_source(checkpoint_of(name), {}, equal_tensors);
   auto golden = Golden::open(source_path("tests/golden/" + name));
   if (!checkpoint || !golden) return {};
   std::vector<int64_t> tokens = golden->steps().front().tokens;

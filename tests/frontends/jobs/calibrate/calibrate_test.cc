@@ -103,7 +103,7 @@ bool is_matrix(const NeededRole& needed) {
 class CalibratedCheckpoints : public testing::TestWithParam<const char*> {};
 
 TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
-  auto checkpoint = open_source(checkpoint_of(GetParam()), std::nullopt, equal_tensors);
+  auto checkpoint = open_source(checkpoint_of(GetParam()), {}, equal_tensors);
   ASSERT_TRUE(checkpoint);
   std::string ids;
   for (int64_t i = 0; i < 24; ++i)
@@ -521,7 +521,7 @@ TEST(Calibrate, ADamagedStateOfAMeasurementIsFound) {
 TEST(Calibrate, SensitivitiesAreOfExperts) {
   CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 200);
   options.sensitivity = true;
-  auto checkpoint = open_source(options.source, std::nullopt, equal_tensors);
+  auto checkpoint = open_source(options.source, {}, equal_tensors);
   ASSERT_TRUE(checkpoint);
   checkpoint->config.moe.experts = 0;
   const auto weights = WeightReader::open(checkpoint->weights);
@@ -535,7 +535,7 @@ TEST(Calibrate, SensitivitiesAreOfExperts) {
 
 TEST(Calibrate, ACheckpointIsKnownByItsBytes) {
   auto identity = [](const std::string& folder) {
-    auto checkpoint = open_source(folder, std::nullopt, equal_tensors);
+    auto checkpoint = open_source(folder, {}, equal_tensors);
     EXPECT_TRUE(checkpoint);
     return *checkpoint_identity(*source_config_text(folder), checkpoint->weights);
   };

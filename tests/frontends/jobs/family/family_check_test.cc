@@ -149,6 +149,46 @@ TEST(FamilyCheck, NeedsAConfig) {
   EXPECT_EQ(run_command({"family"}).exit_code, kExitBadInput);
 }
 
+TEST(FamilyShow, PrintsTheBuiltInDescriptor) {
+  const Outcome outcome = run_command({"family", "show", "qwen3_moe"});
+  expect_fine(outcome);
+  EXPECT_EQ(outcome.out, read_file(source_path("models/families/qwen3_moe.json")));
+  EXPECT_EQ(run_command({"family", "show", "qwen3_vl_moe"}).out,
+            read_file(source_path("models/families/qwen3_vl_moe_text.json")));
+  EXPECT_THAT(run_command({"family", "show", "mixtrel"}).err, HasSubstr("did you mean 'mixtral'?"));
+}
+
+// Of each kind: an own key, one of an object in the config, one with a dot in its name, and one of
+// the larger model around it.
+TEST(IgnoreKey, PassesOverUnknownKeys) {
+  const CheckpointCopy copy("qwen3_vl_moe_a", "nested");
+  copy.edit_config([](CheckpointCopy::Json& config) {
+    config["text_config"]["swizzle"] = 3;
+    config["text_config"]["a.b"] = true;
+    config["tower"] = "x";
+  });
+  Words words = {"plan", copy.folder()};
+  EXPECT_THAT(run_command(words).err, HasSubstr("give --ignore-key swizzle"));
+  words.insert(words.end(), {"--ignore-key", "swizzle", "--ignore-key", "a..b"});
+  EXPECT_THAT(run_command(words).err, HasSubstr("give --ignore-key tower"));
+  words.insert(words.end(), {"--ignore-key", "tower"});
+  expect_fine(run_command(words));
+  words[0] = "inspect";
+  expect_fine(run_command(words));
+}
+
+TEST(IgnoreKey, RefusesKeysThatAreReadOrAbsent) {
+  for (const auto& [key, cause] : {std::pair("hidden_size", "reads the key \"hidden_size\""),
+                                   {"rope_parameters", "reads the key \"rope_parameters\""},
+                                   {"attention_bias", "reads the key \"attention_bias\""},
+                                   {"hiden_size", "has no key \"hiden_size\""}}) {
+    const Outcome outcome = run_command({"plan", checkpoint_of("tinymoe"), "--ignore-key", key});
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_THAT(outcome.err, HasSubstr("hf.config.ignored_key"));
+    EXPECT_THAT(outcome.err, HasSubstr(cause));
+  }
+}
+
 TEST(FamilyCheck, GoldenCheckpointsAreAccountedFor) {
   for (const auto& [family, golden] : {std::pair<std::string, std::string>{"qwen3_moe", "tinymoe"},
                                        {"gpt_oss", "gpt_oss_b"},
