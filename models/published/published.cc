@@ -15,6 +15,15 @@ namespace moec {
 namespace {
 
 constexpr std::string_view kIndex = "index.json";
+constexpr size_t kLeastPrefix = 3;  // fewer letters are a typing error rather than a name
+
+// Names of repositories are ASCII.
+std::string lower_case(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
 
 std::string_view text_of(const std::string& file) {
   const auto found = std::find_if(embedded_published.begin(), embedded_published.end(),
@@ -60,11 +69,24 @@ std::span<const PublishedModel> published_models() {
 }
 
 Result<const PublishedModel*> find_published(std::string_view name) {
-  std::vector<std::string_view> names;
+  const std::string wanted = lower_case(name);
+  std::vector<std::string_view> names, longer;
+  const PublishedModel* found = nullptr;
   for (const PublishedModel& model : published_models()) {
-    if (model.name == name) return &model;
+    const std::string checkpoint = lower_case(model.checkpoint);
+    if (wanted == model.name || wanted == checkpoint ||
+        wanted == checkpoint.substr(checkpoint.find('/') + 1))
+      return &model;
     names.push_back(model.name);
+    if (wanted.size() < kLeastPrefix || !model.name.starts_with(wanted)) continue;
+    longer.push_back(model.name);
+    found = &model;
   }
+  if (longer.size() == 1) return found;
+  if (!longer.empty())
+    return fail("published.several",
+                fmt::format("several published models begin with \"{}\"", printable(name)),
+                fmt::format("name one of them: {}", fmt::join(longer, ", ")));
   return fail("published.unknown",
               fmt::format("there is no file, folder or published model \"{}\"{}", printable(name),
                           did_you_mean(name, names)),

@@ -27,7 +27,9 @@ struct PublishedModel {
 // Sorted by name.
 std::span<const PublishedModel> published_models();
 
-// Error published.unknown, with the nearest name.
+// The model with this name or checkpoint ("Qwen/Qwen3-30B-A3B", "Qwen3-30B-A3B"), or the only one
+// whose name begins so; case does not matter. Errors: published.unknown, with the nearest name;
+// published.several, with the names that begin so.
 Result<const PublishedModel*> find_published(std::string_view name);
 
 }  // namespace moec

@@ -64,6 +64,17 @@ void append_element(std::string& list, std::string_view word) {
   if (!word.empty()) list.append(",").append(word);
 }
 
+// "1 2 3", in quotes, is "1,2,3".
+std::string with_commas(std::string_view words) {
+  std::string list;
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    append_element(list, words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return list.substr(list.starts_with(',') ? 1 : 0);
+}
+
 // ---- flags -------------------------------------------------------------------------------------
 
 constexpr std::string_view kNoMoreFlags = "--";
@@ -208,7 +219,8 @@ std::vector<std::string> join_lists(std::span<const char* const> words) {
     const ListFlag* list = list_of(joined.back());
     if (list == nullptr) continue;
     if (joined.back().find('=') == std::string::npos && !words.empty()) {
-      joined.emplace_back(words.front());
+      const std::string_view value = words.front();
+      joined.emplace_back(list->is_element == is_whole ? with_commas(value) : std::string(value));
       words = words.subspan(1);
     }
     for (; !words.empty() && list->is_element(words.front()); words = words.subspan(1))

@@ -9,6 +9,7 @@
 #include "models/plan/plan_model.h"
 #include "models/shards/build_shard.h"
 #include "models/shards/needed_tensors.h"
+#include "tests/models/expect_error.h"
 #include "tests/source_dir.h"
 
 namespace moec {
@@ -49,6 +50,19 @@ TEST(Published, PlansHaveThePublishedNumberOfParameters) {
   }
 }
 
+TEST(Published, IsFoundByRepositoryAndPrefix) {
+  for (const char* name : {"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", "Qwen3-30B-A3B", "QWEN3-30b"}) {
+    const auto model = find_published(name);
+    ASSERT_TRUE(model) << render(model.error());
+    EXPECT_EQ((*model)->checkpoint, "Qwen/Qwen3-30B-A3B") << name;
+  }
+  // A whole name comes before longer ones that begin with it.
+  EXPECT_EQ((*find_published("GLM-4.5"))->name, "glm-4.5");
+  expect_error(find_published("gpt-oss"), "published.several", "\"gpt-oss\"");
+  for (const char* name : {"", "ol", "qwen3-31b", "zai-org/", "30b"})
+    expect_error(find_published(name), "published.unknown", "no file, folder or published model");
+}
+
 TEST(Published, EachFileIsInTheIndex) {
   std::set<std::string> files = {"index.json"}, found;
   for (const PublishedModel& model : published_models()) files.insert(model.name + ".json");
@@ -70,7 +84,7 @@ TEST(Published, RoundedTotalsAgreeToTheirLastDigit) {
 }
 
 TEST(Published, UnknownNameErrorSuggestsTheNearest) {
-  const auto found = find_published("qwen3-30b-a3");
+  const auto found = find_published("qwen3-30b-a3c");
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error()[0].code, "published.unknown");
   EXPECT_THAT(found.error()[0].cause, testing::HasSubstr("qwen3-30b-a3b"));

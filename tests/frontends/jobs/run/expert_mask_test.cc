@@ -206,7 +206,7 @@ TEST(ExpertMaskFlag, IsTextOrAFileAndIsCarriedByTheManifest) {
               HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
   EXPECT_THAT(run_command({"check", out}).out, HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
   const Outcome run =
-      run_command({"run", out, "--prompt-tokens", "1,2", "-n", "2", "--expert-mask", "L0:3,4"});
+      run_command({"run", out, "--prompt-tokens", "1 2", "-n", "2", "--expert-mask", "L0:3,4"});
   EXPECT_EQ(run.exit_code, kExitBadInput);
   EXPECT_THAT(run.err, HasSubstr("[experts.too_few]: --expert-mask: layer 0 has 0 experts"));
 }
