@@ -19,15 +19,15 @@
 namespace moec {
 namespace {
 
-int run_table(const AnalyzeOptions& options, Progress& progress, bool json) {
+int run_table(const AnalyzeOptions& options, Progress& progress, const AnalyzeFlags& flags) {
   const auto tabulated = tabulate_model(options);
   progress.finish();
-  if (!tabulated) return report_stopped(tabulated.error(), kAnalyzeInterrupted, json);
-  if (json) {
+  if (!tabulated) return report_stopped(tabulated.error(), kAnalyzeInterrupted, flags.json);
+  if (flags.json) {
     print_json(tabulated_json(*tabulated, options.folder));
     return kExitFine;
   }
-  print_notes(tabulated->notes);
+  print_notes(tabulated->notes, flags.quiet);
   if (tabulated->analysis) print_out("{}\n", analysis_table(*tabulated->analysis));
   print_out("{}results in {}\n", table_text(tabulated->table), options.folder);
   return kExitFine;
@@ -42,7 +42,7 @@ int run_analyze(const AnalyzeFlags& flags) {
   options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
     progress.advance(bytes, total, part);
   };
-  if (options->table) return run_table(*options, progress, flags.json);
+  if (options->table) return run_table(*options, progress, flags);
   const auto analysis = analyze_model(*options);
   progress.finish();
   if (!analysis) return report_stopped(analysis.error(), kAnalyzeInterrupted, flags.json);
@@ -50,7 +50,7 @@ int run_analyze(const AnalyzeFlags& flags) {
     print_json(analysis_json(*analysis, options->folder));
     return kExitFine;
   }
-  print_notes(analysis->notes);
+  print_notes(analysis->notes, flags.quiet);
   print_out("{}results in {}\n", analysis_table(*analysis), options->folder);
   return kExitFine;
 }

@@ -34,9 +34,9 @@ void print_layer(const CalibratedLayer& layer) {
 }
 
 // How many tokens reached the experts of each layer, and which experts none reached.
-void print_calibration(const FinishedCalibration& finished) {
+void print_calibration(const FinishedCalibration& finished, bool quiet) {
   const CalibrationReport& report = finished.report;
-  print_notes(report.notes);
+  print_notes(report.notes, quiet);
   const std::vector<CalibratedLayer>& layers = report.index.layers;
   if (std::any_of(layers.begin(), layers.end(),
                   [](const CalibratedLayer& layer) { return !tokens_of_experts(layer).empty(); }))
@@ -67,7 +67,7 @@ int run_calibrate(const CalibrateFlags& flags) {
   if (!report) return report_stopped(report.error(), kCalibrateInterrupted, flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const FinishedCalibration finished{flags.out, *report, seconds.count()};
-  flags.json ? print_json(calibration_json(finished)) : print_calibration(finished);
+  flags.json ? print_json(calibration_json(finished)) : print_calibration(finished, flags.quiet);
   return kExitFine;
 }
 

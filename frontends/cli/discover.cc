@@ -44,7 +44,7 @@ int run_discover(const DiscoverFlags& flags) {
     print_json(discovery_json(*discovery));
     return kExitFine;
   }
-  print_notes(discovery->notes);
+  print_notes(discovery->notes, flags.run.quiet);
   print_out("{}profile in {}\n", discovery_table(*discovery), discovery->file);
   return kExitFine;
 }

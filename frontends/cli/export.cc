@@ -77,7 +77,7 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
 void print_export(const FinishedExport& finished, bool quiet) {
   const auto& [out, targets, summaries, seconds] = finished;
   for (size_t i = 0; i < targets.size(); ++i) {
-    print_notes(summaries[i].notes);
+    print_notes(summaries[i].notes, quiet);
     if (quiet) continue;
     const bool has_graphs = summaries[i].manifest.has_graphs();
     (has_graphs ? print_summary : print_files)(targets[i].output.folder, summaries[i], seconds);

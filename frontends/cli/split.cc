@@ -28,8 +28,8 @@ void print_node(const SplitReport& report, const NodePlan& node) {
 }
 
 // A line for each node with its experts and bytes, and the bytes of all.
-void print_split(const SplitReport& report, double seconds) {
-  print_notes(report.notes);
+void print_split(const SplitReport& report, double seconds, bool quiet) {
+  print_notes(report.notes, quiet);
   print_out("{:<16} {:>15} {:<12} {:>16} {:>16}\n", "node", "experts/layer", "routing",
             "experts' bytes", "bytes in all");
   for (const NodePlan& node : report.plan.nodes) print_node(report, node);
@@ -44,8 +44,8 @@ void print_split(const SplitReport& report, double seconds) {
     print_out("{} bytes ({}) in {}, {:.1f} s\n", unique, bytes, report.out, seconds);
 }
 
-void print_split(const ExportSplit& split, double seconds) {
-  print_notes(split.notes);
+void print_split(const ExportSplit& split, double seconds, bool quiet) {
+  print_notes(split.notes, quiet);
   print_out("{:<16} {:>8} {:>16} {:>16}\n", "node", "layers", "experts' bytes", "bytes in all");
   for (const ExportNode& node : split.nodes)
     print_out("{:<16} {:>8} {:>16} {:>16}\n", node.name,
@@ -68,7 +68,7 @@ int show(const Result<Report>& report, std::chrono::steady_clock::time_point sta
   if (!report) return report_stopped(report.error(), kSplitInterrupted, flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   flags.json ? print_json(split_json(*report, seconds.count()))
-             : print_split(*report, seconds.count());
+             : print_split(*report, seconds.count(), flags.quiet);
   return kExitFine;
 }
 

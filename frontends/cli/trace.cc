@@ -43,7 +43,7 @@ int run_trace(const TraceFlags& flags) {
     print_json(trace_json(*report));
     return kExitFine;
   }
-  print_notes(report->notes);
+  print_notes(report->notes, flags.run.quiet);
   print_out("{} tokens in {} layers: {} rows in {} ({})\n", report->tokens, report->layers,
             report->rows, report->file, enum_name(report->form));
   return kExitFine;

@@ -43,8 +43,8 @@ void print_comparison(const UpcycleComparison& comparison, double max_error) {
       100 * comparison.whole_rate(), comparison.choices);
 }
 
-void print_upcycle(const UpcycleReport& report, double seconds) {
-  print_notes(report.plan.notes);
+void print_upcycle(const UpcycleReport& report, double seconds, bool quiet) {
+  print_notes(report.plan.notes, quiet);
   print_model(report);
   const std::string bytes = binary_bytes(static_cast<double>(report.tensor_bytes));
   if (report.dry_run)
@@ -56,11 +56,11 @@ void print_upcycle(const UpcycleReport& report, double seconds) {
   if (report.comparison) print_comparison(*report.comparison, report.max_error);
 }
 
-int show(const UpcycleReport& report, double seconds, bool json) {
-  if (json) {
+int show(const UpcycleReport& report, double seconds, const UpcycleFlags& flags) {
+  if (flags.json) {
     print_json(upcycle_json(report, seconds));
   } else {
-    print_upcycle(report, seconds);
+    print_upcycle(report, seconds, flags.quiet);
     if (!report.passed()) report_failure(shortfalls(report), false);
   }
   return report.passed() ? kExitFine : kExitFellShort;
@@ -82,7 +82,7 @@ int run_upcycle(const UpcycleFlags& flags) {
   progress.finish();
   if (!report) return report_stopped(report.error(), kUpcycleInterrupted, flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return show(*report, seconds.count(), flags.json);
+  return show(*report, seconds.count(), flags);
 }
 
 }  // namespace

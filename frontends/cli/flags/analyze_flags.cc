@@ -40,7 +40,7 @@ void exclude_one_another(const std::vector<CLI::Option*>& options) {
 }
 
 void add_output_flags(CLI::App& command, AnalyzeFlags& flags) {
-  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 

@@ -33,7 +33,7 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
                    "Measure besides how much errors of each layer's experts matter, for --weights "
                    "auto:BITS; --out may hold the finished calibration");
   add_family_options(command, flags.family);
-  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 

@@ -37,7 +37,7 @@ void add_split_flags(CLI::App& command, SplitFlags& flags) {
   command.add_flag("--force", options.force, "Replace an earlier split in the folder");
   command.add_flag("--dry-run", options.dry_run,
                    "Print what would be written, to the byte, and write nothing");
-  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 

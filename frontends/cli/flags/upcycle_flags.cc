@@ -185,7 +185,7 @@ void add_upcycle_flags(CLI::App& command, UpcycleFlags& flags) {
   add_source_flags(command, flags);
   add_output_flags(command, flags);
   add_verify_flags(command, flags);
-  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 

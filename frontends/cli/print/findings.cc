@@ -29,8 +29,11 @@ int report_stopped(const Diagnostics& diagnostics, std::string_view code, bool j
   return stopped ? exit_code_of(StopSignals::caught()) : exit_code;
 }
 
-void print_notes(const Diagnostics& notes) {
-  if (!notes.empty()) say("{}\n", render(first_of_each_code(notes, kShownNotes)));
+void print_notes(const Diagnostics& notes, bool quiet) {
+  Diagnostics shown;
+  for (const Diagnostic& note : notes)
+    if (!quiet || note.severity != Severity::note) shown.push_back(note);
+  if (!shown.empty()) say("{}\n", render(first_of_each_code(shown, kShownNotes)));
 }
 
 }  // namespace moec

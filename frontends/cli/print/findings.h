@@ -35,7 +35,8 @@ int report_failure(const Diagnostics& diagnostics, bool json);
 // The same for work that StopSignals may stop with this code: returns the exit code of the signal
 // where they did.
 int report_stopped(const Diagnostics& diagnostics, std::string_view code, bool json);
-// Prints warnings and notes to stderr: the first of each code, and how many more there are.
-void print_notes(const Diagnostics& notes);
+// Prints warnings and notes to stderr: the first of each code, and how many more there are. `quiet`
+// (-q) leaves out the notes.
+void print_notes(const Diagnostics& notes, bool quiet = false);
 
 }  // namespace moec

@@ -187,6 +187,8 @@ TEST(EndToEnd, RunStopsAtTheEndOfText) {
 TEST(EndToEnd, AMissingTokenizerIsANote) {
   const std::string note = "note[export.no_tokenizer]";
   EXPECT_THAT(export_case("mixtral_a", fresh_folder("none")).err, HasSubstr(note));
+  EXPECT_THAT(export_case("mixtral_a", fresh_folder("quiet"), {"--quiet"}).err,
+              Not(HasSubstr("note[")));
   EXPECT_THAT(export_case("mixtral_a", fresh_folder("noise"), {"--seeded-weights", "1"}).err,
               Not(HasSubstr(note)));
   EXPECT_THAT(export_case("tinymoe", fresh_folder("some")).err, Not(HasSubstr(note)));
@@ -216,7 +218,7 @@ TEST(EndToEnd, AStoredHeadThatDiffersIsUsedDespiteTyingInTheConfig) {
   const CheckpointCopy copy;
   expect_fine(run_command({"export", copy.folder(), "--out", plain, "--quiet"}));
   copy.edit_config([](CheckpointCopy::Json& config) { config["tie_word_embeddings"] = true; });
-  const Outcome exported = run_command({"export", copy.folder(), "--out", tied, "--quiet"});
+  const Outcome exported = run_command({"export", copy.folder(), "--out", tied});
   expect_fine(exported);
   EXPECT_THAT(exported.err, HasSubstr("note[hf.head.own]"));
   for (const char* file : {"/lm_head/00.data", "/lm_head/00.t1.onnx"})

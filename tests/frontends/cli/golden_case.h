@@ -13,7 +13,7 @@ using Words = std::vector<std::string>;
 
 inline Outcome export_case(const std::string& golden_case, const std::string& out,
                            Words more = {}) {
-  Words words = {"export", checkpoint_of(golden_case), "--out", out, "--quiet"};
+  Words words = {"export", checkpoint_of(golden_case), "--out", out};
   words.insert(words.end(), more.begin(), more.end());
   return run_command(words);
 }

@@ -27,7 +27,7 @@ const std::string kLarge("\x89\x47", 2);     // 70144 in bf16, beyond f16
 const std::string kInfinity("\x80\x7f", 2);  // in bf16
 
 Outcome export_copy(const CheckpointCopy& copy, const std::string& out, Words more) {
-  Words words = {"export", copy.folder(), "--out", out, "--quiet"};
+  Words words = {"export", copy.folder(), "--out", out};
   words.insert(words.end(), more.begin(), more.end());
   return run_command(words);
 }

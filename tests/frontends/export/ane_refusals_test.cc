@@ -34,7 +34,7 @@ std::string changed_config(const Breaking& breaking) {
 }
 
 Outcome export_seeded(const Breaking& breaking, const std::string& out, Words more = {}) {
-  Words words = {"export", changed_config(breaking), "--seeded-weights", "1", "-o", out, "--quiet"};
+  Words words = {"export", changed_config(breaking), "--seeded-weights", "1", "-o", out};
   words.insert(words.end(), breaking.flags.begin(), breaking.flags.end());
   words.insert(words.end(), more.begin(), more.end());
   return run_command(words);

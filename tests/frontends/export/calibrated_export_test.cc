@@ -52,7 +52,7 @@ std::string known_stats() {
 }
 
 Outcome export_tinymoe(const std::string& out, const Words& more) {
-  Words words = {"export", checkpoint_of("tinymoe"), "-o", out, "--quiet", "--context", "32"};
+  Words words = {"export", checkpoint_of("tinymoe"), "-o", out, "--context", "32"};
   words.insert(words.end(), more.begin(), more.end());
   return run_command(words);
 }

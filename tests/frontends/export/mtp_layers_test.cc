@@ -20,7 +20,7 @@ class MtpLayers : public testing::TestWithParam<const char*> {
       config["num_hidden_layers"] = 2;
       config["num_nextn_predict_layers"] = mtp;
     });
-    std::vector<std::string> command = {"export", copy_.folder(), "--out", out_, "--quiet"};
+    std::vector<std::string> command = {"export", copy_.folder(), "--out", out_};
     command.insert(command.end(), flags.begin(), flags.end());
     return run_command(command);
   }

@@ -218,7 +218,7 @@ TEST(ModelTable, IsWrittenInThreeForms) {
 // ---- the command -------------------------------------------------------------------------------
 
 Words table_command(const std::string& source, Words more = {}) {
-  Words words = {"analyze", source, "--table", "--out", fresh_folder("tabled"), "--quiet"};
+  Words words = {"analyze", source, "--table", "--out", fresh_folder("tabled")};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
