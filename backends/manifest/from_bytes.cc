@@ -1,6 +1,7 @@
 // FlatBuffer → Manifest, for untrusted bytes. FlatBuffers' verifier proves that every offset stays
-// inside the buffer. This reader also refuses absent fields, numbers that are not finite, unknown
-// enum values, and shared parts, by which a small file could expand to any amount of memory.
+// inside the buffer. This reader also refuses absent fields, numbers that are not finite or too
+// large, unknown enum values, and shared parts, by which a small file could expand to any amount of
+// memory.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "backends/manifest/fields.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/schema.h"
+#include "ir/base/json_fields.h"
 #include "manifest_generated.h"
 
 namespace moec {
@@ -87,7 +89,13 @@ class Reader {
     into = static_cast<T>(from.GetField<Stored>(field.value.offset, 0));
     if constexpr (std::same_as<T, double>)
       if (!std::isfinite(into)) return corrupt("the number is not finite");
+    if constexpr (std::same_as<T, int64_t>) return check_integer(into);
     return true;
+  }
+  // The limit of manifest.json, so that a manifest can be written in both forms.
+  bool check_integer(int64_t number) {
+    if (number >= -kMostInteger && number <= kMostInteger) return true;
+    return corrupt(fmt::format("{}, integers are at most {} away from 0", number, kMostInteger));
   }
   bool read_string(const Table& from, const FieldDef& field, std::string& into) {
     if (field.value.type.enum_def) return read_name(from, field, into);
@@ -104,7 +112,8 @@ class Reader {
     // it.
     into.resize(numbers->size());
     std::copy_n(numbers->Data(), bytes, reinterpret_cast<uint8_t*>(into.data()));
-    return true;
+    return std::all_of(into.begin(), into.end(),
+                       [this](int64_t number) { return check_integer(number); });
   }
   template <class T>
   bool read_part(const Table& from, const FieldDef& field, std::vector<T>& into) {

@@ -98,6 +98,17 @@ TEST(ManifestFile, NumbersAndTextComeBackExactly) {
   EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
 }
 
+TEST(ManifestFile, BinaryIntegersHaveTheLimitOfJson) {
+  Manifest sample = SampleManifest::make();
+  sample.shards[0].weight_bytes = -kMostInteger - 1;
+  EXPECT_THAT(error_of(from_bytes(to_bytes(sample).value())),
+              HasSubstr("shards[0].weight_bytes: -9007199254740993, integers are at most"));
+  sample = SampleManifest::make();
+  sample.model.eos_tokens = {1, kMostInteger + 1};
+  EXPECT_THAT(error_of(from_bytes(to_bytes(sample).value())),
+              HasSubstr("model.eos_tokens: 9007199254740993, integers are at most"));
+}
+
 TEST(ManifestFile, AbsentPartsStayAbsent) {
   Manifest sample = SampleManifest::make();
   sample.rope.reset();
