@@ -244,6 +244,13 @@ std::optional<int64_t> Tokenizer::find(std::string_view token) const {
   return parts_->model->vocabulary().find(token);
 }
 
+std::optional<std::string> Tokenizer::name(int64_t token) const {
+  for (const auto& [name, id] : parts_->added_ids)
+    if (id == token) return name;
+  const std::string* plain = parts_->model ? parts_->model->vocabulary().token(token) : nullptr;
+  return plain ? std::optional(*plain) : std::nullopt;
+}
+
 int64_t Tokenizer::size() const { return parts_->size; }
 
 static constexpr std::string_view kReplacement = "\xef\xbf\xbd";

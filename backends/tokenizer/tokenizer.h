@@ -54,6 +54,8 @@ class Tokenizer {
 
   // The id of a token, added tokens included.
   std::optional<int64_t> find(std::string_view token) const;
+  // The string of a token in the vocabulary, added tokens included: "Ġthe", "<|im_end|>".
+  std::optional<std::string> name(int64_t token) const;
   // The largest id plus one.
   int64_t size() const;
 

@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 
+import numpy as np
 import openai
 import pytest
 import tokenizers
@@ -101,6 +102,36 @@ def test_chats(server):
     assert answer.choices[0].message.role == "assistant"
     stream = server.client.chat.completions.create(model="x", messages=messages, max_tokens=12, stream=True)
     assert "".join(piece.choices[0].delta.content or "" for piece in stream) == same.choices[0].text
+
+
+def test_logprobs_are_those_of_transformers(server, golden):
+    """The first token behind the golden's prompt, whose logits transformers computed."""
+    case = golden("tinymoe")
+    logits = np.float64(case.rows("prefill", "logits")[-1])
+    expected = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+    answer = server.client.completions.create(model="x", prompt=case.steps[0][2], max_tokens=1, logprobs=20)
+    found = answer.choices[0].logprobs
+    order = np.argsort(-expected)[:20]
+    assert found.tokens == [chr(order[0])] and found.text_offset == [0]
+    assert found.token_logprobs == pytest.approx([expected[order[0]]], abs=1e-4)
+    assert sorted(found.top_logprobs[0].values()) == pytest.approx(sorted(expected[order]), abs=1e-4)
+
+
+def test_chats_and_streams_have_logprobs(server):
+    wanted = {"model": "x", "messages": [{"role": "user", "content": "x = 1"}], "max_tokens": 8, "logprobs": True,
+              "top_logprobs": 2}
+    whole = server.client.chat.completions.create(**wanted).choices[0]
+    tokens = whole.logprobs.content
+    assert "".join(token.token for token in tokens) == whole.message.content
+    assert [token.bytes for token in tokens] == [list(token.token.encode()) for token in tokens]
+    for token in tokens:
+        assert token.logprob == token.top_logprobs[0].logprob >= token.top_logprobs[1].logprob
+    pieces = server.client.chat.completions.create(**wanted, stream=True)
+    streamed = [token for piece in pieces if piece.choices and piece.choices[0].logprobs
+                for token in piece.choices[0].logprobs.content]
+    assert streamed == tokens
+    del wanted["logprobs"], wanted["top_logprobs"]
+    assert server.client.chat.completions.create(**wanted).choices[0].logprobs is None
 
 
 def test_stop_texts_are_not_part_of_the_text(server):
@@ -320,7 +351,7 @@ def test_one_model_is_named(server):
 
 def test_the_client_raises_what_the_server_says(server):
     with pytest.raises(openai.BadRequestError) as error:
-        server.client.completions.create(model="x", prompt="a", logprobs=3)
+        server.client.completions.create(model="x", prompt="a", echo=True)
     assert error.value.code == "serve.unsupported"
 
 

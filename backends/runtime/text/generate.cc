@@ -60,7 +60,8 @@ Result<std::optional<int64_t>> TextWriter::step(Session& session) {
 
 // Samples the token behind the last row.
 std::optional<int64_t> TextWriter::take(const Rows& logits) {
-  const int64_t token = sampler_.next(logits.row(logits.count() - 1));
+  const std::span<const float> row = logits.row(logits.count() - 1);
+  const int64_t token = sampler_.next(row);
   if (const auto stopped_by = stops(token, options_)) {
     text_.stopped_by = *stopped_by;
     text_.stopping_token = token;
@@ -68,6 +69,8 @@ std::optional<int64_t> TextWriter::take(const Rows& logits) {
     return std::nullopt;
   }
   text_.tokens.push_back(token);
+  if (options_.top_logprobs)
+    text_.logprobs.push_back(logprobs_of(row, token, *options_.top_logprobs));
   feed_ = {token};
   done_ = std::ssize(text_.tokens) >= most_;
   return token;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/runtime/session/session.h"
+#include "backends/runtime/text/logprobs.h"
 #include "backends/runtime/text/sampler.h"
 #include "ir/base/enum_table.h"
 
@@ -19,6 +20,8 @@ struct GenerateOptions {
   std::optional<int64_t> stop_token;
   std::vector<int64_t> eos_tokens;  // of the manifest
   SamplerOptions sampler;
+  // Keep the log probabilities of each token and of so many likeliest ones.
+  std::optional<int64_t> top_logprobs;
 };
 
 // What stopped a text: max_tokens were written, the stop token or an end of text was sampled, or
@@ -29,7 +32,8 @@ constexpr auto enum_names(StoppedBy) {
 }
 
 struct GeneratedText {
-  std::vector<int64_t> tokens;  // without the prompt
+  std::vector<int64_t> tokens;          // without the prompt
+  std::vector<TokenLogprobs> logprobs;  // of each token; empty unless asked for
   StoppedBy stopped_by = StoppedBy::max_tokens;
   std::optional<int64_t> stopping_token;  // that was sampled and is not part of the text
   double prefill_seconds = 0;             // until the logits behind the prompt were known

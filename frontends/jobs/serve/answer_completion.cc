@@ -26,11 +26,18 @@ std::string object_name(const ReplyHead& head, bool stream) {
   return stream ? "chat.completion.chunk" : "chat.completion";
 }
 
+ordered_json logprobs_json(Endpoint endpoint, const Piece& piece) {
+  if (!piece.logprobs) return nullptr;
+  return endpoint == Endpoint::chat ? chat_logprobs_json(*piece.logprobs)
+                                    : text_logprobs_json(*piece.logprobs);
+}
+
 // `body` is how the endpoint words the text.
-ordered_json choices_json(const Piece& piece, const std::string& key, const ordered_json& body) {
+ordered_json choices_json(const ReplyHead& head, const Piece& piece, const std::string& key,
+                          const ordered_json& body) {
   ordered_json choice = {{"index", 0}};
   choice[key] = body;
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = logprobs_json(head.endpoint, piece);
   choice["finish_reason"] = reason_json(piece);
   choice["token_ids"] = piece.tokens;
   return ordered_json::array({choice});
@@ -58,10 +65,10 @@ std::string finish_reason(StoppedBy stopped_by) {
 ordered_json whole_reply(const ReplyHead& head, const Piece& piece, const Usage& usage) {
   ordered_json json = head_json(head, object_name(head, false));
   if (head.endpoint == Endpoint::text)
-    json["choices"] = choices_json(piece, "text", piece.text);
+    json["choices"] = choices_json(head, piece, "text", piece.text);
   else
     json["choices"] =
-        choices_json(piece, "message", {{"role", "assistant"}, {"content", piece.text}});
+        choices_json(head, piece, "message", {{"role", "assistant"}, {"content", piece.text}});
   json["usage"] = usage_json(usage);
   return json;
 }
@@ -69,13 +76,13 @@ ordered_json whole_reply(const ReplyHead& head, const Piece& piece, const Usage&
 ordered_json stream_reply(const ReplyHead& head, const Piece& piece, bool first) {
   ordered_json json = head_json(head, object_name(head, true));
   if (head.endpoint == Endpoint::text) {
-    json["choices"] = choices_json(piece, "text", piece.text);
+    json["choices"] = choices_json(head, piece, "text", piece.text);
     return json;
   }
   ordered_json delta = ordered_json::object();
   if (first) delta["role"] = "assistant";
   if (!piece.text.empty() || first) delta["content"] = piece.text;
-  json["choices"] = choices_json(piece, "delta", delta);
+  json["choices"] = choices_json(head, piece, "delta", delta);
   return json;
 }
 
@@ -125,7 +132,8 @@ Answer::Answer(ReplyHead head, CompletionRequest request, std::shared_ptr<Ticket
     : head_(std::move(head)),
       request_(std::move(request)),
       ticket_(std::move(ticket)),
-      text_(tokenizer, request_.stop) {}
+      text_(tokenizer, request_.stop),
+      names_(tokenizer, request_.prompt.back()) {}
 
 Answer::~Answer() { ticket_->cancel(); }
 
@@ -133,11 +141,14 @@ Result<Piece> Answer::next_piece() {
   Ticket::News news = ticket_->wait(kMoment);
   if (news.error) return fail(std::move(*news.error));
   Piece piece;
-  for (const int64_t token : news.tokens) {
-    if (text_.stopped()) break;
-    MOEC_ASSIGN(const std::string text, text_.add(token));
+  if (request_.generate.top_logprobs) piece.logprobs.emplace();
+  for (size_t i = 0; i < news.tokens.size() && !text_.stopped(); ++i) {
+    MOEC_ASSIGN(const std::string text, text_.add(news.tokens[i]));
     piece.text += text;
-    piece.tokens.push_back(token);
+    piece.tokens.push_back(news.tokens[i]);
+    if (!piece.logprobs) continue;
+    MOEC_ASSIGN(TextLogprobs logprobs, names_.add(news.logprobs[i]));
+    piece.logprobs->push_back(std::move(logprobs));
   }
   written_ += std::ssize(piece.tokens);
   if (text_.stopped())
@@ -159,6 +170,10 @@ Result<std::optional<std::string>> Answer::whole(const std::function<bool()>& go
     MOEC_ASSIGN(Piece piece, next_piece());
     all.text += piece.text;
     all.tokens.insert(all.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    if (piece.logprobs) {
+      if (!all.logprobs) all.logprobs.emplace();
+      std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*all.logprobs));
+    }
     all.finish_reason = piece.finish_reason;
     if (all.finish_reason.empty() && gone()) return std::nullopt;
   }

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/runtime/text/generate.h"
 #include "frontends/jobs/serve/completion_request.h"
+#include "frontends/jobs/serve/logprobs_json.h"
 #include "frontends/jobs/serve/scheduler.h"
 #include "frontends/jobs/serve/text_stream.h"
 
@@ -31,7 +33,8 @@ struct Usage {
 struct Piece {
   std::string text;
   std::vector<int64_t> tokens;
-  std::string finish_reason;  // "stop", "length"; empty: the text goes on
+  std::optional<std::vector<TextLogprobs>> logprobs;  // of the tokens; none: not asked for
+  std::string finish_reason;                          // "stop", "length"; empty: the text goes on
 };
 
 // "length" where the text was cut by max_tokens or by the context.
@@ -75,6 +78,7 @@ class Answer {
   CompletionRequest request_;
   std::shared_ptr<Ticket> ticket_;
   TextStream text_;
+  LogprobNames names_;
   int64_t written_ = 0;  // tokens
   bool first_ = true;
 };

@@ -13,6 +13,7 @@ namespace moec {
 namespace {
 
 constexpr int64_t kMostStops = 4;
+constexpr int64_t kMostTopLogprobs = 20;
 
 // Fields whose values other than these would change the text.
 struct OnlyValue {
@@ -23,10 +24,9 @@ constexpr std::array kOnlyValues = {OnlyValue{"n", 1}, OnlyValue{"best_of", 1},
                                     OnlyValue{"presence_penalty", 0},
                                     OnlyValue{"frequency_penalty", 0}};
 // Fields that only null or false leaves without effect.
-constexpr std::array kRefused = {"logprobs",      "top_logprobs",    "echo",        "suffix",
-                                 "logit_bias",    "tools",           "tool_choice", "functions",
-                                 "function_call", "response_format", "audio",       "modalities",
-                                 "verbosity"};
+constexpr std::array kRefused = {"echo",        "suffix",     "logit_bias",    "tools",
+                                 "tool_choice", "functions",  "function_call", "response_format",
+                                 "audio",       "modalities", "verbosity"};
 // Two names of one number.
 constexpr std::array<std::string_view, 2> kMostTokens = {"max_tokens", "max_completion_tokens"};
 // Fields that do not concern the text.
@@ -165,6 +165,8 @@ class Reader {
     if (name == "stream_options") return stream_options();
     if (name == "stop") return stop(member);
     if (name == "stop_token_ids") return stop_tokens();
+    if (name == "logprobs") return logprobs();
+    if (name == "top_logprobs") return top_logprobs();
     return fields_.report().fail_at(member.value, fields_.report().codes().unknown_field,
                                     fmt::format("unknown field {}", name));
   }
@@ -208,6 +210,37 @@ class Reader {
     if (std::ssize(request_.stop) > kMostStops)
       return fields_.bad("stop", fmt::format("must be at most {} texts", kMostStops));
     return check_takes_text(tokenizer_);
+  }
+
+  // Of a chat true or false, with the number in top_logprobs; of a text that number.
+  Status logprobs() {
+    if (request_.endpoint == Endpoint::text) return read_top_logprobs("logprobs");
+    bool wanted = false;
+    MOEC_TRY(fields_.boolean("logprobs", wanted));
+    if (wanted && !request_.generate.top_logprobs) request_.generate.top_logprobs = 0;
+    return {};
+  }
+
+  Status top_logprobs() {
+    if (request_.endpoint == Endpoint::text)
+      return fields_.bad("top_logprobs", "is a field of chats; of a text, logprobs is the number");
+    if (!is_true("logprobs")) return fields_.bad("top_logprobs", "needs logprobs: true");
+    return read_top_logprobs("top_logprobs");
+  }
+
+  bool is_true(std::string_view name) const {
+    for (const JsonMember& member : fields_.members())
+      if (member.key == name) return member.value.boolean() && *member.value.boolean();
+    return false;
+  }
+
+  Status read_top_logprobs(std::string_view name) {
+    int64_t count = 0;
+    MOEC_TRY(fields_.whole(name, count));
+    if (count > kMostTopLogprobs)
+      return fields_.bad(name, fmt::format("must be at most {}", kMostTopLogprobs));
+    request_.generate.top_logprobs = std::min(count, manifest_.model.vocab);
+    return {};
   }
 
   Status stop_tokens() {

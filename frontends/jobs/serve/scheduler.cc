@@ -87,6 +87,7 @@ void Ticket::tell(const News& news) {
   {
     const std::lock_guard lock(mutex_);
     news_.tokens.insert(news_.tokens.end(), news.tokens.begin(), news.tokens.end());
+    news_.logprobs.insert(news_.logprobs.end(), news.logprobs.begin(), news.logprobs.end());
     if (news.stopped_by) news_.stopped_by = news.stopped_by;
     if (news.error) news_.error = news.error;
   }
@@ -146,7 +147,7 @@ void Scheduler::run() {
 void Scheduler::drop_cancelled() {
   std::erase_if(waiting_, [](const Job& job) {
     const bool cancelled = job.ticket->cancelled();
-    if (cancelled) job.ticket->tell({{}, StoppedBy::max_tokens, {}});
+    if (cancelled) job.ticket->tell({{}, {}, StoppedBy::max_tokens, {}});
     return cancelled;
   });
 }
@@ -165,7 +166,7 @@ bool Scheduler::admit() {
   }
   if (!stopping_) return true;
   for (std::deque<Job>* jobs : {&active_, &waiting_})
-    for (Job& job : *jobs) job.ticket->tell({{}, {}, stopping().value()});
+    for (Job& job : *jobs) job.ticket->tell({{}, {}, {}, stopping().value()});
   return false;
 }
 
@@ -180,18 +181,19 @@ void Scheduler::start(Job& job, KeptSequences::Taken taken) {
 
 bool Scheduler::step(Job& job) {
   if (job.ticket->cancelled()) {
-    finish(job, {{}, StoppedBy::max_tokens, {}});
+    finish(job, {{}, {}, StoppedBy::max_tokens, {}});
     return false;
   }
   Sequence own = session_.exchange(std::move(job.sequence));
   const auto token = job.writer->step(session_);
   job.sequence = session_.exchange(std::move(own));
   if (!token) {
-    finish(job, {{}, {}, token.error()});
+    finish(job, {{}, {}, {}, token.error()});
     return false;
   }
   Ticket::News news;
   if (*token) news.tokens = {**token};
+  if (*token && job.options.top_logprobs) news.logprobs = {job.writer->text().logprobs.back()};
   if (job.writer->done()) news.stopped_by = job.writer->text().stopped_by;
   if (job.writer->done())
     finish(job, news);

@@ -64,6 +64,7 @@ class Ticket {
   // What has happened since the last look.
   struct News {
     std::vector<int64_t> tokens;
+    std::vector<TokenLogprobs> logprobs;  // of each token, if the request asks for them
     std::optional<StoppedBy> stopped_by;  // the text is done
     std::optional<Diagnostics> error;     // and will not be
     bool over() const { return stopped_by || error; }

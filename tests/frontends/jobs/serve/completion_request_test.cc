@@ -99,7 +99,7 @@ TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
 
 TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
   for (const char* field :
-       {R"("n": 2)", R"("logprobs": 1)", R"("presence_penalty": 0.5)", R"("echo": true)",
+       {R"("n": 2)", R"("best_of": 2)", R"("presence_penalty": 0.5)", R"("echo": true)",
         R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")", R"("suffix": "none")",
         R"("modalities": ["text", "audio"])", R"("verbosity": "low")"})
     EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
@@ -112,6 +112,32 @@ TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
     EXPECT_TRUE(parse_text(std::string(R"({"prompt": "a", )") + field + "}")) << field;
   EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "temprature": 1})")),
               HasSubstr("serve.unknown_field"));
+}
+
+TEST(CompletionRequest, TakesLogprobs) {
+  const auto top = [](Endpoint endpoint, const std::string& fields) {
+    const char* prompt = endpoint == Endpoint::text
+                             ? R"("prompt": "a")"
+                             : R"("messages": [{"role": "user", "content": "a"}])";
+    const auto request = parse(endpoint, "{" + std::string(prompt) + fields + "}");
+    EXPECT_TRUE(request) << refusal(request);
+    return request ? request->generate.top_logprobs : std::nullopt;
+  };
+  EXPECT_EQ(top(Endpoint::text, ""), std::nullopt);
+  EXPECT_EQ(top(Endpoint::text, R"(, "logprobs": 0)"), 0);
+  EXPECT_EQ(top(Endpoint::text, R"(, "logprobs": 5)"), 5);
+  EXPECT_EQ(top(Endpoint::chat, R"(, "logprobs": false)"), std::nullopt);
+  EXPECT_EQ(top(Endpoint::chat, R"(, "logprobs": true)"), 0);
+  EXPECT_EQ(top(Endpoint::chat, R"(, "top_logprobs": 20, "logprobs": true)"), 20);
+  EXPECT_EQ(top(Endpoint::chat, R"(, "logprobs": true, "top_logprobs": 2)"), 2);
+  for (const char* field : {R"("logprobs": true)", R"("logprobs": 21)", R"("logprobs": -1)",
+                            R"("logprobs": 1, "top_logprobs": 1)"})
+    EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
+                HasSubstr("serve.bad_value"))
+        << field;
+  EXPECT_THAT(refusal(parse(Endpoint::chat, R"({"top_logprobs": 2, "messages":
+                                             [{"role": "user", "content": "a"}]})")),
+              HasSubstr("needs logprobs: true"));
 }
 
 TEST(CompletionRequest, NamesWhatIsWrong) {
