@@ -117,6 +117,33 @@ def test_logprobs_are_those_of_transformers(server, golden):
     assert sorted(found.top_logprobs[0].values()) == pytest.approx(sorted(expected[order]), abs=1e-4)
 
 
+def test_lists_of_prompts_have_their_texts(server):
+    prompts = ["def main(", "import ", "x"]
+    answer = server.client.completions.create(model="x", prompt=prompts, max_tokens=12)
+    single = [server.client.completions.create(model="x", prompt=prompt, max_tokens=12) for prompt in prompts]
+    assert [choice.text for choice in answer.choices] == [one.choices[0].text for one in single]
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    assert answer.usage.prompt_tokens == sum(one.usage.prompt_tokens for one in single)
+    assert answer.usage.completion_tokens == 36
+    tokens = server.client.completions.create(model="x", prompt=[list(map(ord, prompt)) for prompt in prompts], max_tokens=12)
+    assert [choice.text for choice in tokens.choices] == [choice.text for choice in answer.choices]
+
+
+def test_several_texts_of_one_prompt(server):
+    wanted = {"model": "x", "messages": [{"role": "user", "content": "x = 1"}], "max_tokens": 10, "temperature": 1, "seed": 5}
+    whole = [choice.message.content for choice in server.client.chat.completions.create(**wanted, n=3).choices]
+    assert len(set(whole)) == 3
+    for i, text in enumerate(whole):
+        one = server.client.chat.completions.create(**{**wanted, "seed": 5 + i})
+        assert one.choices[0].message.content == text
+    streamed, roles = ["", "", ""], [0, 0, 0]
+    for piece in server.client.chat.completions.create(**wanted, n=3, stream=True):
+        choice = piece.choices[0]
+        streamed[choice.index] += choice.delta.content or ""
+        roles[choice.index] += choice.delta.role == "assistant"
+    assert streamed == whole and roles == [1, 1, 1]
+
+
 def test_chats_and_streams_have_logprobs(server):
     wanted = {"model": "x", "messages": [{"role": "user", "content": "x = 1"}], "max_tokens": 8, "logprobs": True,
               "top_logprobs": 2}
@@ -200,7 +227,7 @@ def test_a_server_begins_with_the_experts_of_the_one_before(export, tmp_path):
 
 @pytest.mark.parametrize(("body", "code"), [
     (b"", "serve.syntax"), (b"{", "serve.syntax"), (b"\xff\xfe", "serve.syntax"), (b"[1]", "serve.bad_value"),
-    (b'{"prompt": "a", "n": 3}', "serve.unsupported"), (b'{"prompt": [999]}', "run.token"),
+    (b'{"prompt": "a", "best_of": 3}', "serve.unsupported"), (b'{"prompt": [999]}', "run.token"),
     (b'{"prompt": "' + b"a" * 300 + b'"}', "session.context_full"), (b"[" * 5000, "serve.syntax"),
 ])
 def test_bad_requests_are_refused_by_code(server, body, code):

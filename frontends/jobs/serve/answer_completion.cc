@@ -33,14 +33,14 @@ ordered_json logprobs_json(Endpoint endpoint, const Piece& piece) {
 }
 
 // `body` is how the endpoint words the text.
-ordered_json choices_json(const ReplyHead& head, const Piece& piece, const std::string& key,
-                          const ordered_json& body) {
-  ordered_json choice = {{"index", 0}};
+ordered_json choice_json(const ReplyHead& head, const Piece& piece, const std::string& key,
+                         const ordered_json& body) {
+  ordered_json choice = {{"index", piece.index}};
   choice[key] = body;
   choice["logprobs"] = logprobs_json(head.endpoint, piece);
   choice["finish_reason"] = reason_json(piece);
   choice["token_ids"] = piece.tokens;
-  return ordered_json::array({choice});
+  return choice;
 }
 
 ordered_json usage_json(const Usage& usage) {
@@ -62,13 +62,15 @@ std::string finish_reason(StoppedBy stopped_by) {
   return cut ? "length" : "stop";
 }
 
-ordered_json whole_reply(const ReplyHead& head, const Piece& piece, const Usage& usage) {
+ordered_json whole_reply(const ReplyHead& head, const std::vector<Piece>& pieces,
+                         const Usage& usage) {
   ordered_json json = head_json(head, object_name(head, false));
-  if (head.endpoint == Endpoint::text)
-    json["choices"] = choices_json(head, piece, "text", piece.text);
-  else
-    json["choices"] =
-        choices_json(head, piece, "message", {{"role", "assistant"}, {"content", piece.text}});
+  json["choices"] = ordered_json::array();
+  for (const Piece& piece : pieces)
+    json["choices"].push_back(head.endpoint == Endpoint::text
+                                  ? choice_json(head, piece, "text", piece.text)
+                                  : choice_json(head, piece, "message",
+                                                {{"role", "assistant"}, {"content", piece.text}}));
   json["usage"] = usage_json(usage);
   return json;
 }
@@ -76,13 +78,13 @@ ordered_json whole_reply(const ReplyHead& head, const Piece& piece, const Usage&
 ordered_json stream_reply(const ReplyHead& head, const Piece& piece, bool first) {
   ordered_json json = head_json(head, object_name(head, true));
   if (head.endpoint == Endpoint::text) {
-    json["choices"] = choices_json(head, piece, "text", piece.text);
+    json["choices"] = {choice_json(head, piece, "text", piece.text)};
     return json;
   }
   ordered_json delta = ordered_json::object();
   if (first) delta["role"] = "assistant";
   if (!piece.text.empty() || first) delta["content"] = piece.text;
-  json["choices"] = choices_json(head, piece, "delta", delta);
+  json["choices"] = {choice_json(head, piece, "delta", delta)};
   return json;
 }
 
@@ -127,57 +129,90 @@ std::string event(const nlohmann::ordered_json& json) {
 
 }  // namespace
 
-Answer::Answer(ReplyHead head, CompletionRequest request, std::shared_ptr<Ticket> ticket,
-               const Tokenizer* tokenizer)
-    : head_(std::move(head)),
-      request_(std::move(request)),
+Choice::Choice(int64_t index, const CompletionRequest& request, const std::vector<int64_t>& prompt,
+               std::shared_ptr<Ticket> ticket, const Tokenizer* tokenizer)
+    : index_(index),
+      with_logprobs_(request.generate.top_logprobs.has_value()),
       ticket_(std::move(ticket)),
-      text_(tokenizer, request_.stop),
-      names_(tokenizer, request_.prompt.back()) {}
+      text_(tokenizer, request.stop),
+      names_(tokenizer, prompt.back()) {}
 
-Answer::~Answer() { ticket_->cancel(); }
-
-Result<Piece> Answer::next_piece() {
-  Ticket::News news = ticket_->wait(kMoment);
-  if (news.error) return fail(std::move(*news.error));
-  Piece piece;
-  if (request_.generate.top_logprobs) piece.logprobs.emplace();
+Status Choice::add_tokens(Ticket::News news, Piece& piece) {
+  if (with_logprobs_) piece.logprobs.emplace();
   for (size_t i = 0; i < news.tokens.size() && !text_.stopped(); ++i) {
     MOEC_ASSIGN(const std::string text, text_.add(news.tokens[i]));
     piece.text += text;
     piece.tokens.push_back(news.tokens[i]);
-    if (!piece.logprobs) continue;
+    if (!with_logprobs_) continue;
     MOEC_ASSIGN(TextLogprobs logprobs, names_.add(news.logprobs[i]));
     piece.logprobs->push_back(std::move(logprobs));
   }
   written_ += std::ssize(piece.tokens);
+  return {};
+}
+
+Result<Piece> Choice::next(milliseconds most) {
+  Ticket::News news = ticket_->wait(most);
+  if (news.error) return fail(std::move(*news.error));
+  const std::optional<StoppedBy> stopped_by = news.stopped_by;
+  Piece piece;
+  piece.index = index_;
+  MOEC_TRY(add_tokens(std::move(news), piece));
   if (text_.stopped())
     piece.finish_reason = "stop";
-  else if (news.stopped_by)
-    piece.finish_reason = finish_reason(*news.stopped_by);
-  if (!piece.finish_reason.empty()) {
+  else if (stopped_by)
+    piece.finish_reason = finish_reason(*stopped_by);
+  over_ = !piece.finish_reason.empty();
+  if (over_) {
     MOEC_ASSIGN(const std::string rest, text_.rest());
     piece.text += rest;
   }
   return piece;
 }
 
-Usage Answer::usage() const { return {std::ssize(request_.prompt), ticket_->reused(), written_}; }
+Answer::Answer(ReplyHead head, CompletionRequest request,
+               std::vector<std::shared_ptr<Ticket>> tickets, const Tokenizer* tokenizer)
+    : head_(std::move(head)), request_(std::move(request)), begun_(tickets.size()) {
+  for (size_t i = 0; i < tickets.size(); ++i)
+    choices_.emplace_back(static_cast<int64_t>(i), request_,
+                          request_.prompts[i / static_cast<size_t>(request_.texts)],
+                          std::move(tickets[i]), tokenizer);
+}
+
+Answer::~Answer() {
+  for (Choice& choice : choices_) choice.cancel();
+}
+
+// A prompt counts once, however many texts go on from it.
+Usage Answer::usage() const {
+  Usage usage;
+  for (const auto& prompt : request_.prompts) usage.prompt += std::ssize(prompt);
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    usage.written += choices_[i].written();
+    if (i % static_cast<size_t>(request_.texts) == 0) usage.reused += choices_[i].reused();
+  }
+  return usage;
+}
+
+static void append(Piece piece, Piece& all) {
+  all.index = piece.index;
+  all.text += piece.text;
+  all.tokens.insert(all.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  all.finish_reason = piece.finish_reason;
+  if (!piece.logprobs) return;
+  if (!all.logprobs) all.logprobs.emplace();
+  std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*all.logprobs));
+}
 
 Result<std::optional<std::string>> Answer::whole(const std::function<bool()>& gone) {
-  Piece all;
-  while (all.finish_reason.empty()) {
-    MOEC_ASSIGN(Piece piece, next_piece());
-    all.text += piece.text;
-    all.tokens.insert(all.tokens.end(), piece.tokens.begin(), piece.tokens.end());
-    if (piece.logprobs) {
-      if (!all.logprobs) all.logprobs.emplace();
-      std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*all.logprobs));
+  std::vector<Piece> pieces(choices_.size());
+  for (size_t i = 0; i < choices_.size(); ++i)
+    while (!choices_[i].over()) {
+      MOEC_ASSIGN(Piece piece, choices_[i].next(kMoment));
+      append(std::move(piece), pieces[i]);
+      if (!choices_[i].over() && gone()) return std::nullopt;
     }
-    all.finish_reason = piece.finish_reason;
-    if (all.finish_reason.empty() && gone()) return std::nullopt;
-  }
-  return json_text(whole_reply(head_, all, usage()), -1);
+  return json_text(whole_reply(head_, pieces, usage()), -1);
 }
 
 bool Answer::send_end(const std::function<bool(const std::string&)>& send) {
@@ -186,15 +221,28 @@ bool Answer::send_end(const std::function<bool(const std::string&)>& send) {
   return false;
 }
 
+// Nothing is sent of an empty piece but a look whether the client is there.
+bool Answer::send_piece(const Piece& piece, const std::function<bool(const std::string&)>& send) {
+  if (piece.tokens.empty() && piece.finish_reason.empty()) return send("");
+  const auto index = static_cast<size_t>(piece.index);
+  const bool first = !begun_[index];
+  begun_[index] = true;
+  return send(event(stream_reply(head_, piece, first)));
+}
+
 bool Answer::next_events(const std::function<bool(const std::string&)>& send) {
-  const Result<Piece> piece = next_piece();
-  if (!piece) {
-    send(event(error_reply(piece.error())));
-    return false;
+  for (Choice& choice : choices_) {
+    if (choice.over()) continue;
+    const Result<Piece> piece = choice.next(kMoment / std::ssize(choices_));
+    if (!piece) {
+      send(event(error_reply(piece.error())));
+      return false;
+    }
+    if (!send_piece(*piece, send)) return false;
   }
-  if (piece->tokens.empty() && piece->finish_reason.empty()) return send("");
-  if (!send(event(stream_reply(head_, *piece, std::exchange(first_, false))))) return false;
-  return piece->finish_reason.empty() || send_end(send);
+  const bool more = std::any_of(choices_.begin(), choices_.end(),
+                                [](const Choice& choice) { return !choice.over(); });
+  return more || send_end(send);
 }
 
 }  // namespace moec

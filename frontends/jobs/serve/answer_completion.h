@@ -31,6 +31,7 @@ struct Usage {
 
 // What is said at once of a text: all of it, or the next piece of a stream.
 struct Piece {
+  int64_t index = 0;  // of the text among those of the request
   std::string text;
   std::vector<int64_t> tokens;
   std::optional<std::vector<TextLogprobs>> logprobs;  // of the tokens; none: not asked for
@@ -40,7 +41,8 @@ struct Piece {
 // "length" where the text was cut by max_tokens or by the context.
 std::string finish_reason(StoppedBy stopped_by);
 
-nlohmann::ordered_json whole_reply(const ReplyHead& head, const Piece& piece, const Usage& usage);
+nlohmann::ordered_json whole_reply(const ReplyHead& head, const std::vector<Piece>& pieces,
+                                   const Usage& usage);
 // `first`: of a chat, says whose message begins.
 nlohmann::ordered_json stream_reply(const ReplyHead& head, const Piece& piece, bool first);
 // The last one of a stream, where it was asked for.
@@ -52,35 +54,58 @@ nlohmann::ordered_json error_reply(const Diagnostics& errors);
 // 500 for all else.
 int http_status(const Diagnostics& errors);
 
-// A request whose text is being written.
+// One text of an answer, as it is written.
+class Choice {
+ public:
+  // `request` and `tokenizer` must outlive the object; `prompt` is one of the request's.
+  Choice(int64_t index, const CompletionRequest& request, const std::vector<int64_t>& prompt,
+         std::shared_ptr<Ticket> ticket, const Tokenizer* tokenizer);
+
+  // What is new after at most `most`; the piece is empty if nothing is.
+  Result<Piece> next(std::chrono::milliseconds most);
+  void cancel() { ticket_->cancel(); }
+  bool over() const { return over_; }
+  int64_t written() const { return written_; }  // tokens
+  int64_t reused() const { return ticket_->reused(); }
+
+ private:
+  Status add_tokens(Ticket::News news, Piece& piece);
+
+  int64_t index_;
+  bool with_logprobs_;
+  std::shared_ptr<Ticket> ticket_;
+  TextStream text_;
+  LogprobNames names_;
+  int64_t written_ = 0;
+  bool over_ = false;
+};
+
+// A request whose texts are being written.
 class Answer {
  public:
-  Answer(ReplyHead head, CompletionRequest request, std::shared_ptr<Ticket> ticket,
+  // A ticket for each text: request.texts of the first prompt, then of the next one.
+  Answer(ReplyHead head, CompletionRequest request, std::vector<std::shared_ptr<Ticket>> tickets,
          const Tokenizer* tokenizer);
-  // The client is gone, or the answer is given up, before the text is over: the text ends.
+  // The client is gone, or the answer is given up, before the texts are over: they end.
   ~Answer();
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  // The reply as JSON; nothing where `gone` says that the client has left.
+  // The reply as JSON; nothing if `gone` says that the client has left.
   Result<std::optional<std::string>> whole(const std::function<bool()>& gone);
   // Calls send(text) for each event of the stream, up to the last one, until it says false. Returns
   // whether there is more: call again.
   bool next_events(const std::function<bool(const std::string&)>& send);
 
  private:
-  // Waits a moment; the piece is empty where nothing new came.
-  Result<Piece> next_piece();
   Usage usage() const;
+  bool send_piece(const Piece& piece, const std::function<bool(const std::string&)>& send);
   bool send_end(const std::function<bool(const std::string&)>& send);
 
   ReplyHead head_;
   CompletionRequest request_;
-  std::shared_ptr<Ticket> ticket_;
-  TextStream text_;
-  LogprobNames names_;
-  int64_t written_ = 0;  // tokens
-  bool first_ = true;
+  std::vector<Choice> choices_;
+  std::vector<bool> begun_;  // of each choice: its first piece was sent
 };
 
 }  // namespace moec

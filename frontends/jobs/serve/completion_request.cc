@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kMostStops = 4;
 constexpr int64_t kMostTopLogprobs = 20;
+constexpr int64_t kMostTexts = 16;  // of one request
 
 // Fields whose values other than these would change the text.
 struct OnlyValue {
   std::string_view name;
   double value;
 };
-constexpr std::array kOnlyValues = {OnlyValue{"n", 1}, OnlyValue{"best_of", 1},
-                                    OnlyValue{"presence_penalty", 0},
+constexpr std::array kOnlyValues = {OnlyValue{"best_of", 1}, OnlyValue{"presence_penalty", 0},
                                     OnlyValue{"frequency_penalty", 0}};
 // Fields that only null or false leaves without effect.
 constexpr std::array kRefused = {"echo",        "suffix",     "logit_bias",    "tools",
@@ -100,7 +100,11 @@ class Reader {
     request_.generate.eos_tokens = manifest_.model.eos_tokens;
     for (const JsonMember& member : fields_.members()) MOEC_TRY(take(member));
     MOEC_TRY(request_.endpoint == Endpoint::chat ? read_messages() : read_prompt());
-    MOEC_TRY(check_prompt_length(request_.prompt, manifest_));
+    for (const auto& prompt : request_.prompts) MOEC_TRY(check_prompt_length(prompt, manifest_));
+    if (std::ssize(request_.prompts) * request_.texts > kMostTexts)
+      return fields_.bad(request_.texts > 1 ? "n" : "prompt",
+                         fmt::format("asks for {} texts, a request has at most {}",
+                                     std::ssize(request_.prompts) * request_.texts, kMostTexts));
     return std::move(request_);
   }
 
@@ -161,6 +165,7 @@ class Reader {
     if (name == "top_k") return fields_.whole(name, generate.sampler.top_k);
     if (name == "top_p") return top_p();
     if (name == "seed") return seed();
+    if (name == "n") return texts();
     if (name == "stream") return fields_.boolean(name, request_.stream);
     if (name == "stream_options") return stream_options();
     if (name == "stop") return stop(member);
@@ -190,6 +195,13 @@ class Reader {
     if (value->integer() == nullptr) return fields_.bad("seed", "must be an integer");
     request_.generate.sampler.seed = static_cast<uint64_t>(*value->integer());
     return {};
+  }
+
+  Status texts() {
+    MOEC_TRY(fields_.positive("n", request_.texts));
+    return request_.texts <= kMostTexts
+               ? Status()
+               : Status(fields_.bad("n", fmt::format("must be at most {}", kMostTexts)));
   }
 
   Status stream_options() {
@@ -254,14 +266,25 @@ class Reader {
 
   Status read_prompt() {
     MOEC_ASSIGN(const JsonValue* value, fields_.value("prompt"));
-    if (value->is_null() || (value->string() && value->string()->empty()))
-      return fields_.bad("prompt", "is empty, must be a text or a list of token ids");
-    if (const std::string* text = value->string()) return take_text(*text);
+    const JsonValue::Array* list = value->array();
+    if (list == nullptr || list->empty() || list->front().number()) return read_prompt(*value);
+    for (const JsonValue& one : *list) MOEC_TRY(read_prompt(one));
+    return {};
+  }
+
+  // A text, or a list of token ids.
+  Status read_prompt(const JsonValue& value) {
+    if (const std::string* text = value.string(); text && !text->empty()) return take_text(*text);
     std::vector<int64_t> tokens;
-    MOEC_TRY(fields_.integers("prompt", tokens));
-    if (tokens.empty()) return fields_.bad("prompt", "must have at least one token");
+    if (const JsonValue::Array* list = value.array())
+      for (const JsonValue& one : *list) {
+        if (!one.integer()) return fields_.bad("prompt", "must be a text or a list of token ids");
+        tokens.push_back(*one.integer());
+      }
+    if (tokens.empty())
+      return fields_.bad("prompt", "is empty, must be a text or a list of token ids");
     MOEC_ASSIGN(Prompt prompt, prompt_of_tokens("prompt", std::move(tokens), manifest_));
-    request_.prompt = std::move(prompt.tokens);
+    request_.prompts.push_back(std::move(prompt.tokens));
     return {};
   }
 
@@ -270,7 +293,7 @@ class Reader {
       return fail("run.no_tokenizer", "the export has no tokenizer, so it takes no text",
                   "send token ids");
     MOEC_ASSIGN(Prompt prompt, prompt_of_text(text, manifest_, tokenizer_));
-    request_.prompt = std::move(prompt.tokens);
+    request_.prompts.push_back(std::move(prompt.tokens));
     return {};
   }
 
@@ -289,8 +312,9 @@ class Reader {
   // The template has the special tokens.
   Status render_messages() {
     MOEC_ASSIGN(const std::string text, chat_->render(body_));
-    MOEC_ASSIGN(request_.prompt, tokenizer_.encode(text, SpecialTokens::leave_out));
-    if (request_.prompt.empty()) return fields_.bad("messages", "become an empty text");
+    MOEC_ASSIGN(std::vector<int64_t> prompt, tokenizer_.encode(text, SpecialTokens::leave_out));
+    if (prompt.empty()) return fields_.bad("messages", "become an empty text");
+    request_.prompts.push_back(std::move(prompt));
     return {};
   }
 

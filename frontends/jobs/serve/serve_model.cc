@@ -154,15 +154,33 @@ class HttpServer {
         parse_completion(endpoint, body, {scheduler_.manifest(), text_.tokenizer, text_.chat.get()},
                          most_tokens()));
     MOEC_ASSIGN(const Tokenizer* tokenizer, text_.tokenizer.get());
-    MOEC_ASSIGN(std::shared_ptr<Ticket> ticket, scheduler_.submit(wanted.prompt, wanted.generate));
+    MOEC_ASSIGN(std::vector<std::shared_ptr<Ticket>> tickets, submit(wanted));
     const bool stream = wanted.stream;
     auto answer = std::make_shared<Answer>(next_head(endpoint), std::move(wanted),
-                                           std::move(ticket), tokenizer);
+                                           std::move(tickets), tokenizer);
     if (stream)
       reply_stream(answer, response);
     else
       return reply_whole(*answer, response);
     return {};
+  }
+
+  // One ticket for each text. Each text of a prompt has a seed of its own.
+  Result<std::vector<std::shared_ptr<Ticket>>> submit(const CompletionRequest& wanted) {
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    for (const auto& prompt : wanted.prompts)
+      for (int64_t i = 0; i < wanted.texts; ++i) {
+        GenerateOptions generate = wanted.generate;
+        generate.sampler.seed += static_cast<uint64_t>(i);
+        auto ticket = scheduler_.submit(prompt, generate);
+        if (ticket) {
+          tickets.push_back(std::move(*ticket));
+          continue;
+        }
+        for (const auto& taken : tickets) taken->cancel();
+        return fail(std::move(ticket.error()));
+      }
+    return tickets;
   }
 
   static Status reply_whole(Answer& answer, httplib::Response& response) {

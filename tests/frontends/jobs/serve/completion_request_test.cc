@@ -45,7 +45,7 @@ TEST(CompletionRequest, TakesTextAndOptions) {
           "stop": ["\n"], "stop_token_ids": [9], "stream": true, "n": 1, "top_p": 0.5,
           "logprobs": null, "stream_options": {"include_usage": true}})");
   ASSERT_TRUE(request) << render(request.error());
-  EXPECT_THAT(request->prompt, ElementsAre('a', 'b'));
+  EXPECT_THAT(request->prompts.front(), ElementsAre('a', 'b'));
   EXPECT_EQ(request->generate.max_tokens, 5);
   EXPECT_EQ(request->generate.sampler.temperature, 0.5);
   EXPECT_EQ(request->generate.sampler.seed, 7u);
@@ -60,7 +60,7 @@ TEST(CompletionRequest, TakesTextAndOptions) {
 TEST(CompletionRequest, TakesTokensWhereTokensAreNoBytes) {
   const auto request = parse_text(R"({"prompt": [5, 255]})", TokenizerKind::none);
   ASSERT_TRUE(request) << render(request.error());
-  EXPECT_THAT(request->prompt, ElementsAre(5, 255));
+  EXPECT_THAT(request->prompts.front(), ElementsAre(5, 255));
   EXPECT_EQ(request->generate.max_tokens, 16) << "as many as the server writes";
   EXPECT_FALSE(request->stream);
 }
@@ -75,7 +75,7 @@ TEST(CompletionRequest, ChatsInLines) {
   const auto fits = parse(Endpoint::chat, R"({"messages": [{"role": "user", "content": "Hi"}]})",
                           TokenizerKind::bytes);
   ASSERT_TRUE(fits) << render(fits.error());
-  EXPECT_EQ(decode_bytes(fits->prompt), "user: Hi\nassistant:");
+  EXPECT_EQ(decode_bytes(fits->prompts.front()), "user: Hi\nassistant:");
 }
 
 TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
@@ -86,10 +86,10 @@ TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
       R"({"role": "assistant", "content": "Hi", "refusal": null, "tool_calls": null,
           "annotations": []})");
   ASSERT_TRUE(answer) << render(answer.error());
-  EXPECT_EQ(decode_bytes(answer->prompt), "assistant: Hi\nassistant:");
+  EXPECT_EQ(decode_bytes(answer->prompts.front()), "assistant: Hi\nassistant:");
   const auto without_text = chat(R"({"role": "assistant", "content": null})");
   ASSERT_TRUE(without_text) << render(without_text.error());
-  EXPECT_EQ(decode_bytes(without_text->prompt), "assistant: \nassistant:");
+  EXPECT_EQ(decode_bytes(without_text->prompts.front()), "assistant: \nassistant:");
   EXPECT_THAT(refusal(chat(R"({"role": "user", "content": "Hi", "name": "Ann"})")),
               HasSubstr("serve.unsupported"));
   EXPECT_THAT(refusal(chat(R"({"role": "user", "content": [{"type": "text", "text": "a",
@@ -99,7 +99,7 @@ TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
 
 TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
   for (const char* field :
-       {R"("n": 2)", R"("best_of": 2)", R"("presence_penalty": 0.5)", R"("echo": true)",
+       {R"("best_of": 2)", R"("presence_penalty": 0.5)", R"("echo": true)",
         R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")", R"("suffix": "none")",
         R"("modalities": ["text", "audio"])", R"("verbosity": "low")"})
     EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
@@ -112,6 +112,21 @@ TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
     EXPECT_TRUE(parse_text(std::string(R"({"prompt": "a", )") + field + "}")) << field;
   EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "temprature": 1})")),
               HasSubstr("serve.unknown_field"));
+}
+
+TEST(CompletionRequest, TakesListsOfPrompts) {
+  const auto texts = parse_text(R"({"prompt": ["ab", "c"], "n": 2})");
+  ASSERT_TRUE(texts) << refusal(texts);
+  EXPECT_THAT(texts->prompts, ElementsAre(ElementsAre('a', 'b'), ElementsAre('c')));
+  EXPECT_EQ(texts->texts, 2);
+  const auto tokens = parse_text(R"({"prompt": [[5, 6], [7]]})", TokenizerKind::none);
+  ASSERT_TRUE(tokens) << refusal(tokens);
+  EXPECT_THAT(tokens->prompts, ElementsAre(ElementsAre(5, 6), ElementsAre(7)));
+  for (const char* body :
+       {R"({"prompt": ["a", ""]})", R"({"prompt": [[]]})", R"({"prompt": [["a"]]})",
+        R"({"prompt": ["a", 5]})", R"({"prompt": [5, "a"]})", R"({"prompt": "a", "n": 17})",
+        R"({"prompt": ["a", "b"], "n": 9})", R"({"prompt": "a", "n": 0})"})
+    EXPECT_THAT(refusal(parse_text(body)), HasSubstr("serve.bad_value")) << body;
 }
 
 TEST(CompletionRequest, TakesLogprobs) {
