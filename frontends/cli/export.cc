@@ -9,6 +9,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/option_flags.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
@@ -123,9 +124,8 @@ void add_export_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "export", "Compile a checkpoint into a folder of static shards with a manifest");
   auto flags = std::make_shared<ExportFlags>();
-  command
-      ->add_option("CHECKPOINT", flags->source,
-                   "Checkpoint folder with config.json and .safetensors files")
+  add_source(*command, "CHECKPOINT", flags->source,
+             "Checkpoint folder with config.json and .safetensors files, or a GGUF file")
       ->required();
   command
       ->add_option("-o,--out", flags->out,

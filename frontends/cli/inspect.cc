@@ -13,6 +13,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/inspect/inspect_source.h"
@@ -135,9 +136,8 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "inspect", "Describe a checkpoint or an exported folder, or print the IR of a shard file");
   auto flags = std::make_shared<InspectFlags>();
-  command
-      ->add_option("SOURCE", flags->options.source,
-                   "Checkpoint folder, exported folder, .onnx file or .mlpackage")
+  add_source(*command, "SOURCE", flags->options.source,
+             "Checkpoint folder, exported folder, .onnx file or .mlpackage")
       ->required();
   add_family_options(*command, flags->options.family);
   command->add_option("--function", flags->options.function,

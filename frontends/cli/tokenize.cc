@@ -7,6 +7,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/prompt_flags.h"
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/report_json.h"
@@ -54,8 +55,8 @@ void add_tokenize_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "tokenize", "Tokenize a text, or decode token ids, with the tokenizer of a model");
   auto flags = std::make_shared<TokenizeFlags>();
-  command
-      ->add_option("MODEL", flags->source, "A checkpoint folder, a GGUF file or an exported folder")
+  add_source(*command, "MODEL", flags->source,
+             "A checkpoint folder, a GGUF file or an exported folder")
       ->required();
   add_prompt_flags(*command, flags->prompt);
   command->add_option(

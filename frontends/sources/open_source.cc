@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "frontends/sources/gguf/gguf.h"
@@ -14,6 +15,30 @@
 #include "models/shards/needed_tensors.h"
 
 namespace moec {
+
+// "model" of "model-00002-of-00003.gguf".
+static std::string name_of_model(const std::string& file) {
+  const std::string name = file.substr(0, file.rfind(".gguf"));
+  const size_t of = name.rfind("-of-");
+  const size_t part = of == std::string::npos ? of : name.rfind('-', of - 1);
+  return name.substr(0, part);
+}
+
+std::string source_in_folder(const std::string& source) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(source, error) || fs::exists(fs::path(source) / "config.json", error))
+    return source;
+  std::vector<std::string> files;
+  for (fs::directory_iterator at(source, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".gguf") files.push_back(at->path().filename().string());
+  std::sort(files.begin(), files.end());
+  const bool is_one =
+      !files.empty() && std::all_of(files.begin(), files.end(), [&](const auto& file) {
+        return name_of_model(file) == name_of_model(files.front());
+      });
+  return is_one ? (fs::path(source) / files.front()).string() : source;
+}
 
 Status refuse_gguf(const std::string& source) {
   if (!names_gguf(source)) return {};

@@ -12,6 +12,10 @@
 
 namespace moec {
 
+// The GGUF file in a folder that has no config.json and one model: the only GGUF file, or the first
+// of its parts (NAME-00001-of-N.gguf). Any other source as it is.
+std::string source_in_folder(const std::string& source);
+
 // Error gguf.family_file if the source is a GGUF file, whose keys no family descriptor describes.
 Status refuse_gguf(const std::string& source);
 

@@ -5,6 +5,7 @@
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/inspect/path_kind.h"
 
@@ -92,8 +93,8 @@ Status add_baseline(TableOptions& table) {
 }  // namespace
 
 void add_measured_source_flags(CLI::App& command, AnalyzeFlags& flags) {
-  command
-      .add_option("SOURCE", flags.options.source, "A checkpoint folder, a GGUF file or an export")
+  add_source(command, "SOURCE", flags.options.source,
+             "A checkpoint folder, a GGUF file or an export")
       ->required();
   exclude_one_another(add_text_sources(command, flags.options.text));
   add_common_flags(command, flags);
@@ -107,7 +108,7 @@ void add_text_run_flags(CLI::App& command, AnalyzeFlags& flags) {
 
 void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
   AnalyzeOptions& options = flags.options;
-  command.add_option("SOURCE", options.source, "A checkpoint folder, a GGUF file or an export")
+  add_source(command, "SOURCE", options.source, "A checkpoint folder, a GGUF file or an export")
       ->required();
   command.add_option("-o,--out", options.folder, "Folder for the results")->required();
   std::vector<CLI::Option*> sources = add_text_sources(command, options.text);

@@ -4,12 +4,13 @@
 
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/export/options/option_bytes.h"
 
 namespace moec {
 
 void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
-  command.add_option("CKPT", flags.source, "A checkpoint folder")->required();
+  add_source(command, "CKPT", flags.source, "A checkpoint folder")->required();
   CLI::Option* texts =
       command
           .add_option("--text", flags.texts, "Text files to calibrate with, one after the other")

@@ -2,13 +2,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/export/options/resolve_options.h"
 
 namespace moec {
 
 void add_plan_flags(CLI::App& command, OptionUsers users, PlanFlags& flags) {
-  command.add_option("SOURCE", flags.source,
-                     "Checkpoint folder, config.json, or the name of a published model");
+  add_source(command, "SOURCE", flags.source,
+             "Checkpoint folder, config.json, or the name of a published model");
   command
       .add_option("--calibration", flags.calibration,
                   "Folder of moec calibrate --sensitivity by which --weights auto:BITS chooses "

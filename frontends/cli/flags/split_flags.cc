@@ -3,14 +3,14 @@
 #include <CLI/CLI.hpp>
 
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/source_flag.h"
 
 namespace moec {
 
 void add_split_flags(CLI::App& command, SplitFlags& flags) {
   SplitOptions& options = flags.options;
-  command
-      .add_option("MODEL", options.source,
-                  "A GGUF file, of a model in several files the first; or an exported folder")
+  add_source(command, "MODEL", options.source,
+             "A GGUF file, of a model in several files the first; or an exported folder")
       ->required();
   command.add_option("-o,--out", options.out, "Folder for the nodes, each in a folder of its own");
   CLI::Option* place =
