@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "frontends/sources/gguf/gguf.h"
 #include "frontends/sources/gguf/gguf_tokenizer_files.h"
@@ -16,12 +17,11 @@
 
 namespace moec {
 
-// "model" of "model-00002-of-00003.gguf".
+// "model of 00003" for "model-00002-of-00003.gguf"; a file that is no part is a model by itself.
 static std::string name_of_model(const std::string& file) {
-  const std::string name = file.substr(0, file.rfind(".gguf"));
-  const size_t of = name.rfind("-of-");
-  const size_t part = of == std::string::npos ? of : name.rfind('-', of - 1);
-  return name.substr(0, part);
+  static const std::regex part(R"((.+)-[0-9]{5}-of-([0-9]{5})\.gguf)");
+  std::smatch found;
+  return std::regex_match(file, found, part) ? found[1].str() + " of " + found[2].str() : file;
 }
 
 std::string source_in_folder(const std::string& source) {

@@ -52,7 +52,8 @@ struct MustRule {
 struct KeyRules {
   std::map<std::string, MustRule, std::less<>> must;
   std::map<std::string, std::string, std::less<>> harmless;  // key → why
-  // Keys of one config that the user passes over: no rule and no concept may know them.
+  // Keys that the user passes over in one config, and that nothing may read. They open no object:
+  // its other keys would be lost to readers of the whole.
   std::set<std::string, std::less<>> ignored;
 };
 

@@ -105,7 +105,7 @@ def test_chats(server):
 
 
 def test_logprobs_are_those_of_transformers(server, golden):
-    """The first token behind the golden's prompt, whose logits transformers computed."""
+    """transformers computed the logits of the token after the golden's prompt."""
     case = golden("tinymoe")
     logits = np.float64(case.rows("prefill", "logits")[-1])
     expected = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()

@@ -20,7 +20,7 @@ struct GenerateOptions {
   std::optional<int64_t> stop_token;
   std::vector<int64_t> eos_tokens;  // of the manifest
   SamplerOptions sampler;
-  // Keep the log probabilities of each token and of so many likeliest ones.
+  // If set, keep the log probability of each token and of this number of the likeliest ones.
   std::optional<int64_t> top_logprobs;
 };
 

@@ -154,8 +154,8 @@ class Checker {
     }
   }
 
-  // A warning about the whole shard leaves open whether its ops run where the rules about single
-  // ops put them. That is no error: only a measurement can tell.
+  // A warning about the whole shard leaves the unit of its ops undecided, whatever the rules about
+  // single ops predict. Only a measurement decides, so the finding is a warning.
   void note_undecided(CheckedShard& checked) {
     if (checked.doubts.empty()) return;
     checked.coverage.doubt();

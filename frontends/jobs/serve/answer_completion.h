@@ -61,7 +61,7 @@ class Choice {
   Choice(int64_t index, const CompletionRequest& request, const std::vector<int64_t>& prompt,
          std::shared_ptr<Ticket> ticket, const Tokenizer* tokenizer);
 
-  // What is new after at most `most`; the piece is empty if nothing is.
+  // Waits up to `most` for tokens. The piece is empty if none came.
   Result<Piece> next(std::chrono::milliseconds most);
   void cancel() { ticket_->cancel(); }
   bool over() const { return over_; }

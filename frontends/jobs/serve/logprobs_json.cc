@@ -33,10 +33,14 @@ ordered_json logprob_json(const TextLogprob& token) {
 }  // namespace
 
 Result<TextLogprobs> LogprobNames::add(const TokenLogprobs& token) {
+  std::string known;
+  if (tokenizer_) {
+    MOEC_ASSIGN(known, tokenizer_->decode(std::array{before_}));
+  }
   TextLogprobs found;
-  MOEC_ASSIGN(found.chosen, named(token.chosen));
+  MOEC_ASSIGN(found.chosen, named(token.chosen, known));
   for (const Logprob& one : token.top) {
-    MOEC_ASSIGN(TextLogprob other, named(one));
+    MOEC_ASSIGN(TextLogprob other, named(one, known));
     found.top.push_back(std::move(other));
   }
   found.offset = offset_;
@@ -45,10 +49,9 @@ Result<TextLogprobs> LogprobNames::add(const TokenLogprobs& token) {
   return found;
 }
 
-// Some decoders drop the space before the first token, so the text is the one behind another token.
-Result<TextLogprob> LogprobNames::named(const Logprob& token) const {
+// Decodes the pair: some decoders drop the space before the first token of a text.
+Result<TextLogprob> LogprobNames::named(const Logprob& token, const std::string& known) const {
   if (!tokenizer_) return TextLogprob{token, std::to_string(token.token)};
-  MOEC_ASSIGN(const std::string known, tokenizer_->decode(std::array{before_}));
   MOEC_ASSIGN(const std::string both, tokenizer_->decode(std::array{before_, token.token}));
   std::string text = both.starts_with(known) ? both.substr(known.size()) : std::string();
   if (text.empty()) text = tokenizer_->name(token.token).value_or("");

@@ -33,7 +33,8 @@ class LogprobNames {
   Result<TextLogprobs> add(const TokenLogprobs& token);
 
  private:
-  Result<TextLogprob> named(const Logprob& token) const;
+  // `known` is the text of the token before it.
+  Result<TextLogprob> named(const Logprob& token, const std::string& known) const;
 
   const Tokenizer* tokenizer_;
   int64_t before_;

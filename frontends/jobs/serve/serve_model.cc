@@ -165,7 +165,7 @@ class HttpServer {
     return {};
   }
 
-  // One ticket for each text. Each text of a prompt has a seed of its own.
+  // Submits each text; text i of a prompt has the request's seed plus i.
   Result<std::vector<std::shared_ptr<Ticket>>> submit(const CompletionRequest& wanted) {
     std::vector<std::shared_ptr<Ticket>> tickets;
     for (const auto& prompt : wanted.prompts)

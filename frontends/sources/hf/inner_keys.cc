@@ -34,7 +34,6 @@ Names opened_objects(const Family& family) {
       for (const std::string& key : rule.keys) add_object_of(key, objects);
   for (const auto& [key, accepted] : family.rules.must) add_object_of(key, objects);
   for (const auto& [key, why] : family.rules.harmless) add_object_of(key, objects);
-  for (const std::string& key : family.rules.ignored) add_object_of(key, objects);
   return objects;
 }
 

@@ -180,6 +180,7 @@ TEST(IgnoreKey, PassesOverUnknownKeys) {
 TEST(IgnoreKey, RefusesKeysThatAreReadOrAbsent) {
   for (const auto& [key, cause] : {std::pair("hidden_size", "reads the key \"hidden_size\""),
                                    {"rope_parameters", "reads the key \"rope_parameters\""},
+                                   {"rope_parameters.rope_theta", "has no key"},
                                    {"attention_bias", "reads the key \"attention_bias\""},
                                    {"hiden_size", "has no key \"hiden_size\""}}) {
     const Outcome outcome = run_command({"plan", checkpoint_of("tinymoe"), "--ignore-key", key});
