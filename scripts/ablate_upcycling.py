@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Measures ways to make experts of a dense model: numbers of experts, top-k, shared experts, starts of the router.
+"""Compares options of upcycling a dense model: number of experts, top-k, shared experts, router initialisation.
 
     scripts/ablate_upcycling.py --moec build/release/frontends/moec --out models/upcycling
 
-Trains a small dense model of bytes on generated texts, upcycles it with `moec upcycle` in every combination of the
-axes --experts, --top-k, --shared (hidden units of the shared expert) and --router, with each seed, and trains the
-results as scripts/train_router.py does: the routers alone for --steps, then experts and routers for --expert-steps.
-The dense model is trained on for the same batches, by its feed-forward parts alone and by all weights. At most half an
-hour on two cores, each of which runs one training (--jobs).
+Trains a small dense byte model on generated texts. Upcycles it with `moec upcycle` for every seed and every combination
+of --experts, --top-k, --shared (hidden units of the shared expert) and --router. Trains the results like
+scripts/train_router.py: the routers alone for --steps, then experts and routers for --expert-steps. The dense model
+continues training on the same batches, once with its feed-forward parts only and once with all weights. Takes at most
+half an hour on two cores, with one training per core (--jobs).
 
-Output: results.json (each run's measurements), curves.svg, effects.svg and use.svg, and the tables in README.md,
-between its lines
+Output: results.json (each run's measurements), curves.svg, effects.svg and use.svg, and the tables in README.md, between
+the lines
 
     <!-- figures:begin -->
     <!-- figures:end -->
 
-What is trained lies in --work. A run that was interrupted goes on with --resume; the results do not depend on the
-number of jobs. Exits with 0, with 1 when a loss is not finite, with 2 when the input is wrong.
+Trained models are in --work. --resume continues an interrupted run. Results do not depend on the number of jobs. Exits with
+0; with 1 if a loss is not finite; with 2 if the input is invalid.
 
     pip install torch==2.13.0                           # first: this pin gives a CPU build
     pip install transformers safetensors numpy matplotlib
@@ -38,38 +38,39 @@ from training.router.request import Phase, Settings, number, seeds_of
 from training.router.run_folder import RunFolder
 from training.upcycling.grid import variants_of
 
-MEASUREMENTS = 5  # in a training, and where a phase ends
+MEASUREMENTS = 5  # per training, in addition to the measurements at the ends of phases
 NEW_PAGE = f"# Ablation of upcycling\n\n{BEGIN}\n{END}\n"
 DENSE_NAMES = {"ffn": "dense, feed-forward", "all": "dense, all"}
 
 
 def flags_of(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    paths = {"--moec": (REPO / "build/release/frontends/moec", "the program"),
+    paths = {"--moec": (REPO / "build/release/frontends/moec", "the moec program"),
              "--out": (REPO / "models/upcycling", "folder of the results"),
-             "--work": (REPO / "build/ablate_upcycling", "folder of the trainings")}
+             "--work": (REPO / "build/ablate_upcycling", "folder of the trained models")}
     for flag, (default, what) in paths.items():
         told = default.relative_to(REPO)
         parser.add_argument(flag, type=Path, default=default, help=f"{what} (default: {told})")
     for flag, default, what in (
-            ("--experts", "8,16", "numbers of experts"), ("--top-k", "2,4", "experts of a token"),
+            ("--experts", "8,16", "numbers of experts"), ("--top-k", "2,4", "experts per token"),
             ("--shared", "0,32", "hidden units of the shared expert"),
-            ("--router", "virtual,random:0.02", "starts of the router, as moec upcycle --router has them"),
-            ("--granularity", "2", "experts of a group"), ("--init", "virtual-group", "start of the experts"),
-            ("--noise", "0", "deviation of what is added to experts"), ("--seeds", "0,1,2", "of upcycling and batches"),
+            ("--router", "virtual,random:0.02", "router initialisations, as in moec upcycle --router"),
+            ("--granularity", "2", "experts per group"), ("--init", "virtual-group", "initialisation of experts"),
+            ("--noise", "0", "standard deviation of noise on experts"), ("--seeds", "0,1,2", "seeds of upcycling and batches"),
             ("--dense-steps", "600", "steps of the dense model"), ("--steps", "60", "steps of phase 1"),
-            ("--expert-steps", "140", "steps of phase 2"), ("--dense-lr", "0.004", "largest rate of the dense model"),
-            ("--lr", "0.03", "largest rate of phase 1"), ("--expert-lr", "0.002", "largest rate of phase 2"),
-            ("--batch", "16", "windows in a step"), ("--length", "128", "tokens of a window"),
-            ("--jobs", "2", "trainings at the same time, each on one core")):
+            ("--expert-steps", "140", "steps of phase 2"), ("--dense-lr", "0.004", "maximum learning rate of the dense model"),
+            ("--lr", "0.03", "maximum learning rate of phase 1"),
+            ("--expert-lr", "0.002", "maximum learning rate of phase 2"),
+            ("--batch", "16", "windows per step"), ("--length", "128", "tokens per window"),
+            ("--jobs", "2", "concurrent trainings, each on one core")):
         parser.add_argument(flag, default=default, help=f"{what} (default: {default})")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     parser.add_argument("--force", action="store_true", help="replace an earlier run")
     return parser.parse_args(arguments)
 
 
 class Ablation:
-    """A checked request: all runs by name, and the folders they use."""
+    """A validated request: all runs by name, and their folders."""
 
     def __init__(self, flags):
         self.flags, self.seeds = flags, seeds_of(flags.seeds)
@@ -88,7 +89,7 @@ class Ablation:
         self.dense_phases = {part: (Phase(part, steps, rates["expert_lr"], part),) for part in DENSE_PARTS}
 
     def request(self):
-        """What decides the results."""
+        """Returns all settings that affect the results."""
         names = ("experts", "top_k", "shared", "router", "granularity", "init", "noise")
         parts = ["dense", *(name for name, _, _ in self.named())]
         return {"parts": parts, **{name: getattr(self.flags, name) for name in names}, "seeds": self.seeds,
@@ -96,7 +97,8 @@ class Ablation:
                 "phases": [vars(phase) for phase in self.phases], "settings": vars(self.settings)}
 
     def command(self):
-        """The command that gives the same results: the flags of `request` that are not the defaults."""
+        """Returns the command that reproduces the results: all flags of `request` whose values differ from the
+        defaults."""
         defaults = vars(flags_of([]))
         changed = {name: value for name, value in vars(self.flags).items()
                    if value != defaults[name] and name not in ("moec", "out", "work", "jobs", "resume", "force")}
@@ -104,7 +106,7 @@ class Ablation:
         return " ".join(["scripts/ablate_upcycling.py", *words])
 
     def named(self):
-        """(name, variant or part of the dense model, seed) of every run that starts from the trained dense model."""
+        """Yields (name, variant or part of the dense model, seed) of every run that starts from the trained dense model."""
         for seed in self.seeds:
             for part in DENSE_PARTS:
                 yield f"dense-{part}-{seed}", part, seed
@@ -112,7 +114,7 @@ class Ablation:
                 yield f"{variant.name}-{seed}", variant, seed
 
     def runs(self, dense):
-        """The Runs of `named`, of the dense model in that folder."""
+        """The Runs of `named` for the dense model in the folder."""
         from training.router.job import Job
         from training.upcycling.runs import Run
 
@@ -130,7 +132,7 @@ def import_packages():
         import transformers  # noqa: F401
         from training.upcycling import runs
     except ImportError as error:
-        raise Refused(f"models are trained by PyTorch and transformers: {error}\n  {NEEDED}") from error
+        raise Refused(f"training needs PyTorch and transformers: {error}\n  {NEEDED}") from error
     pyplot()
     return runs
 
@@ -150,7 +152,7 @@ def train_dense(ablation, folder, runs):
 
 
 def train_all(ablation, folder, dense):
-    """{name: metrics} of all runs, by as many processes as there are jobs."""
+    """Runs all trainings in `jobs` processes; returns {name: metrics}."""
     from training.upcycling.runs import begin_process, train_run
 
     runs = list(ablation.runs(dense))
@@ -170,7 +172,7 @@ def train_all(ablation, folder, dense):
 
 
 def report_of(ablation, dense, found):
-    """Everything that results.json says."""
+    """The contents of results.json."""
     import torch
     import transformers
 
@@ -195,16 +197,17 @@ def report_of(ablation, dense, found):
 
 
 def page_with(out, tables):
-    """README.md of the results with these tables between its marks. Raises Refused where it has no such marks."""
+    """Returns README.md of the results with these tables between its markers. Raises Refused if README.md has no
+    markers."""
     readme = out / "README.md"
     page = replaced(readme.read_text(encoding="utf-8") if readme.is_file() else NEW_PAGE, tables)
     if page is None:
-        raise Refused(f"{readme}: the lines {BEGIN} and {END} must stand there once each, in this order")
+        raise Refused(f"{readme} must contain the lines {BEGIN} and {END} once each, in this order")
     return page
 
 
 def publish(ablation, dense, found):
-    """Writes all files of --out, or none."""
+    """Writes either all files of --out or none."""
     from training.upcycling import card, plots
 
     report, runs, further, summaries = report_of(ablation, dense, found)
@@ -220,7 +223,7 @@ def publish(ablation, dense, found):
 def run(flags):
     ablation = Ablation(flags)
     if not flags.moec.is_file():
-        raise Refused(f"there is no program {flags.moec}; build it, or name it with --moec")
+        raise Refused(f"the program {flags.moec} does not exist: build it, or pass its path with --moec")
     page_with(flags.out, "")
     runs = import_packages()
     folder = RunFolder(flags.work, ablation.request(), flags.resume, flags.force)

@@ -1,16 +1,16 @@
 #!/bin/bash
-# Builds release and measures in one run: the speed of the disk, exports relative to it, the memory of plans and
-# exports, and planner, passes and kernels. scripts/bench/README.md describes the measurements and their results.
+# Builds release and measures in one run: the disk, exports relative to the disk, memory of plans and exports, planner,
+# passes and kernels. scripts/bench/README.md describes the measurements and their results.
 #
 #   scripts/bench.sh [--gigabytes 4] [--rounds 3] [--folder DIR] [--out DIR] [--json] [--keep]
 #
-# The checkpoint and the exports lie under --folder (default: build/bench), need about three times --gigabytes there, and
-# are removed at the end. --out puts the exports elsewhere: on a second disk or in memory, so that reading and writing do
-# not share one disk. --keep adds the result to scripts/bench/history/.
+# Checkpoint and exports are written to --folder (default: build/bench), need about three times --gigabytes, and are
+# removed at the end. --out writes the exports to another disk or memory, so that reading and writing do not share a
+# disk. --keep adds the result to scripts/bench/history/.
 #
 #   scripts/bench.sh runtime [--gigabytes 4] [--rounds 3] [--tokens 24] [--capacity 8] [--folder DIR] [--keep-export]
 #
-# measures instead a run with a part of the experts in memory, beside the disk (scripts/bench/runtime.py).
+# measures a run with only some experts in memory, compared with the disk (scripts/bench/runtime.py).
 #
 #   scripts/bench.sh engines [--experts 16] [--rounds 3] [--forms f32,f16] [--cores N] [--json]
 #

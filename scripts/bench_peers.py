@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Compares moec and coremltools at writing one MoE layer as a Core ML package, in one run, on any machine.
+"""Compares moec and coremltools in writing one MoE layer as a Core ML package, in one run, on any machine.
 
     .venv/bin/python scripts/bench_peers.py [--hidden 2048 --experts 16 --ff 2048] [--palettes] [--json]
 
-Writes a checkpoint of one mixtral layer (seeded bf16 in the layout of Hugging Face; attention, vocabulary and heads are
-small, so that all but a few MB are experts), then makes packages of it twice, each time in a process of its own:
+Writes a checkpoint of one mixtral layer: seeded bf16 in the Hugging Face layout, with small attention, vocabulary and heads,
+so that all but a few MB are experts. Then makes packages of it in two separate processes:
 
     moec         moec export CHECKPOINT --target ane --tokens 1: the whole model, with attention and head
     coremltools  reads the same file with numpy, widens bf16 to f32, rounds to f16, builds the same layer op by
                  op with the MIL builder, converts it for iOS 18 without loading it, and saves the package
 
-With --palettes, both store the experts as 4-bit indices of tables that 16 output rows share (moec: --weights
-experts=int4-lut:g16; coremltools: its own package through palettize_weights, by k-means in one dimension).
+With --palettes, both store the experts as 4-bit palettes shared by 16 output rows (moec: --weights experts=int4-lut:g16;
+coremltools: palettize_weights on its package, by one-dimensional k-means).
 
-Wall time is that of the whole process, start and imports included; memory is its peak resident set (ru_maxrss). Both
-read the checkpoint from the page cache, which writing it has filled. Before anything is printed, the packages are
-compared: they must have as many convolutions, and weights of the same size, but for the router, of which moec has two
-halves.
+Wall time covers the whole process, including start and imports; memory is its peak resident set (ru_maxrss). Both read
+the checkpoint from the page cache, which is warm because the script has just written the file. The script first checks
+that both packages have the same number of convolutions and the same weight bytes, except for the router, which moec
+writes in two halves.
 """
 
 import argparse
@@ -36,7 +36,7 @@ EPS = 1e-5
 HEAD_DIM = 64
 VOCAB = 256
 PALETTE_BITS, PALETTE_ROWS = 4, 16
-SMALLEST_EXPERT = 1 << 18  # elements; the router and the attention of the checkpoint have fewer
+SMALLEST_EXPERT = 1 << 18  # elements; router and attention matrices have fewer
 
 
 # ---- The checkpoint ----------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def tensor_shapes(shape):
 
 
 def write_checkpoint(folder, shape):
-    """Writes config.json and model.safetensors; returns the size of the latter in bytes."""
+    """Writes config.json and model.safetensors; returns the size of model.safetensors in bytes."""
     (folder / "config.json").write_text(json.dumps(config_of(shape)))
     header, at = {}, 0
     for name, dims in tensor_shapes(shape).items():
@@ -92,7 +92,7 @@ def write_checkpoint(folder, shape):
 
 
 class Checkpoint:
-    """The tensors of a mapped model.safetensors, as f16."""
+    """Tensors of a memory-mapped model.safetensors, as f16."""
 
     def __init__(self, folder):
         path = folder / "model.safetensors"
@@ -110,7 +110,7 @@ class Checkpoint:
 # ---- The peer ----------------------------------------------------------------------------------------------
 
 def build_layer(shape, weights):
-    """The same layer as moec's MoE shard: norm, router with the exact top k by ranks, experts, residual."""
+    """Builds the same layer as moec's MoE shard: norm, router with exact top-k by ranks, experts, residual."""
     import coremltools as ct
     from coremltools.converters.mil import Builder as mb
     from coremltools.converters.mil.mil import types
@@ -158,7 +158,7 @@ def build_layer(shape, weights):
 
 
 def in_palettes(model):
-    """The model with its large matrices, which are those of the experts, in palettes."""
+    """Returns the model with its large matrices, which are the experts, as palettes."""
     import coremltools.optimize.coreml as optimize
 
     config = optimize.OpPalettizerConfig(mode="kmeans", nbits=PALETTE_BITS, granularity="per_grouped_channel",
@@ -178,7 +178,7 @@ def run_peer(folder, out, shape, palettes):
 # ---- Measuring ---------------------------------------------------------------------------------------------
 
 def package_facts(package):
-    """What must be equal in both packages."""
+    """Properties that must be equal in both packages."""
     from coremltools.proto import Model_pb2
 
     data = package / "Data/com.apple.CoreML"
@@ -204,10 +204,10 @@ def compare(shape, binary, folder, palettes):
     ours = package_facts(out / "moe/L00.t1.mlpackage") | results["moec"]
     theirs = package_facts(peer) | results["coremltools"]
     results |= {"moec": ours, "coremltools": theirs}
-    # moec computes the router in two halves: one convolution more, and its weights.
+    # moec splits the router into two halves, which adds one convolution and its weights.
     same_weights = abs(ours["weight_bytes"] - theirs["weight_bytes"]) < 0.005 * ours["weight_bytes"]
     if ours["convs"] != theirs["convs"] + 1 or not same_weights:
-        sys.exit(f"the packages hold different layers: {ours} and {theirs}")
+        sys.exit(f"the packages have different layers: {ours} and {theirs}")
     results["ratio"] = {key: theirs[key] / ours[key] for key in ("seconds", "peak_bytes")}
     return results
 
@@ -229,11 +229,11 @@ def parse_arguments():
     parser.add_argument("--hidden", type=int, default=2048)
     parser.add_argument("--experts", type=int, default=16)
     parser.add_argument("--ff", type=int, default=2048)
-    parser.add_argument("--palettes", action="store_true", help="store the experts as 4-bit indices of tables")
+    parser.add_argument("--palettes", action="store_true", help="store the experts as 4-bit palettes")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--moec", type=pathlib.Path, default=REPO / "build/release/frontends/moec")
     parser.add_argument("--peer", nargs=2, type=pathlib.Path, metavar=("CHECKPOINT", "PACKAGE"),
-                        help="only make coremltools' package, as the measured process does")
+                        help="internal: only make coremltools' package, in the measured process")
     return parser.parse_args()
 
 
@@ -243,7 +243,7 @@ def main():
     if arguments.peer:
         return run_peer(*arguments.peer, shape, arguments.palettes)
     if not arguments.moec.is_file():
-        sys.exit(f"{arguments.moec} is missing: cmake --preset release && ninja -C build/release moec")
+        sys.exit(f"{arguments.moec} does not exist: run cmake --preset release && ninja -C build/release moec")
     with tempfile.TemporaryDirectory() as folder:
         results = compare(shape, arguments.moec, pathlib.Path(folder),
                           arguments.palettes)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times onnxruntime on one MoE layer whose experts are stored in several forms, and measures its memory.
+"""Measures time and memory of onnxruntime on one MoE layer, for several storage forms of its experts.
 
     scripts/bench_weights.py [MOEC]
 
-The layer has 16 experts of Qwen3-30B-A3B's sizes (2048 x 768) with random weights, and takes one token. Each form runs
-in a process of its own with one thread; times are CPU time, the least of 30 runs.
+The layer has 16 experts of Qwen3-30B-A3B's sizes (2048 x 768) with random weights, and runs one token. Each form runs in a
+separate process with one thread; times are CPU time, the minimum of 30 runs.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def resident_mib():
 
 
 def measure(graph):
-    """Milliseconds of CPU time and MiB that the session takes."""
+    """Returns milliseconds of CPU time per run, and MiB of the session."""
     import time
 
     import numpy as np

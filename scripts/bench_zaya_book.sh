@@ -1,6 +1,6 @@
 #!/bin/sh
-# Exports the ane-book's variant of ZAYA in full from its config, with seeded weights: 28 attention, 28 MoE and 2 head
-# shards, the embedding and the book's own manifest. Prints counts, bytes, time, peak memory and the predicted placement.
+# Exports the whole ane-book variant of ZAYA from its config, with seeded weights: 28 attention, 28 MoE and 2 head
+# shards, the embedding and the book's manifest. Prints counts, bytes, time, peak memory and the predicted placement.
 # Needs 15 GB of disk in FOLDER, which is removed at the end.
 #
 #   scripts/bench_zaya_book.sh [FOLDER]      default: a folder under ${TMPDIR:-/tmp}
@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 
 moec=build/release/frontends/moec
 [ -x "$moec" ] || {
-  echo "$moec is missing: cmake --preset release && cmake --build --preset release --target moec" >&2
+  echo "$moec does not exist: run cmake --preset release && cmake --build --preset release --target moec" >&2
   exit 2
 }
 out=${1:-${TMPDIR:-/tmp}/moec-zaya-book}
 [ ! -e "$out" ] || {
-  echo "$out exists already; name a folder that does not" >&2
+  echo "$out already exists: pass a folder that does not exist" >&2
   exit 2
 }
 trap 'rm -rf "$out"' EXIT

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that each numbered constraint is in ir/OPS.md, in the code, and in a failing test.
+"""Checks that each numbered constraint occurs in ir/OPS.md, in the code, and in a failing test.
 
   code   a quoted id ("conv.c3") in ir/**/*.cc
   doc    the first cell of a table row in ir/OPS.md
   test   `// error: conv.c3` in a .ir file under tests/, or the id at the start of a quoted string in a
-         tests/**_test.cc, for what text cannot express
+         tests/**_test.cc, for constraints that the text form cannot express
 
-`--self-test` proves that each kind of hole is found.
+`--self-test` checks that each kind of gap is found.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def number(constraint):
 
 
 def holes(root):
-    """A line for each constraint that is missing somewhere."""
+    """One line per constraint that is missing in a place."""
     code = ids_in(root, IN_CODE, "ir/**/*.cc")
     doc = ids_in(root, IN_DOC, "ir/OPS.md")
     test = ids_in_ir_tests(root) | ids_in(root, IN_UNIT_TEST, "tests/**/*_test.cc")
@@ -97,7 +97,7 @@ def main():
     for line in lines:
         print(line)
     if count == 0:
-        sys.exit("no constraint found at all")
+        sys.exit("found no constraints")
     if lines:
         sys.exit(f"{len(lines)} of {count} constraints are incomplete")
     print(f"{count} constraints: each documented, checked and tested")

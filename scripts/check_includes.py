@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Proves the include arrows: which folder may include which, and where a library's headers stay.
+"""Checks the include rules: the folders that each folder may include, and the folders that may include a library's
+headers.
 
     scripts/check_includes.py [ROOT [TABLE]]
 
-TABLE (scripts/arrows.json) has a row per folder and a row per library. CMake links the libraries of the
-folders by the same rows. Prints `file:line: error` for each wrong #include and exits with 1, or prints
-how many includes it checked and exits with 0. It checks that
+TABLE (scripts/arrows.json) has a row per folder and a row per library. CMake links the folders' libraries according to
+the same rows. Prints `file:line: error` for each wrong #include and exits with 1, or prints how many includes it
+checked and exits with 0. It checks that
 
-- a folder includes only the folders of its row, all of which are above it in the table, so that a circle
-  of folders is impossible;
-- no row names a folder or a library that its folder does not use;
+- a folder includes only the folders of its row, all of which are above it in the table, so that cycles between
+  folders are impossible;
+- no row names a folder or a library that the row's folder does not use;
 - no job includes another job;
-- no file of a folder includes one that includes it, directly or through others; a header and the source
-  of the same name count as one file;
+- no file of a folder includes a file that includes it, directly or indirectly; a header and its source are one unit;
 - a library's header is included only in the folders that adapt the library, and a header of ours that
   includes one (directly or through another) only from its own folder.
 
@@ -29,8 +29,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 TABLE = ROOT / "scripts" / "arrows.json"
 JOBS = "frontends/jobs/"
 
-# What every folder may use: the vocabulary of the whole tree, the system, what the build generates. Names
-# of JSON's types may be in headers; the library itself may not.
+# Headers that every folder may include: the tree's common vocabulary, the system, and generated files. The forward
+# declarations of the JSON library are allowed, the library itself is not.
 COMMON = re.compile(
     r"fmt/.*|tl/expected\.hpp|nlohmann/json_fwd\.hpp|embedded/.*|[a-z_]+|sys/.*"
     r"|(fcntl|unistd|errno|signal|dirent|netdb)\.h|arpa/inet\.h"
@@ -41,19 +41,19 @@ SOURCES = {".h", ".cc", ".def"}
 
 
 def includes_of(path):
-    """(line number, quoted?, included path) for each #include of a file."""
+    """Yields (line number, quoted?, included path) for each #include of a file."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if found := INCLUDE.match(line):
             yield number, found[1] == '"', found[2]
 
 
 def unit_of(path):
-    """A header and its source are one unit: what it includes is what either does."""
+    """Returns the unit of a path. A header and its source form one unit, with the includes of both."""
     return path.rsplit(".", 1)[0]
 
 
 def way_back(arrows, begin, end):
-    """The units from `begin` to `end` along the arrows; empty when there is no way."""
+    """The units on a path from `begin` to `end` along the arrows; empty if there is no path."""
     ways, seen = [[begin]], {begin}
     for way in ways:
         if way[-1] == end:
@@ -65,7 +65,7 @@ def way_back(arrows, begin, end):
 
 
 class Table:
-    """The rows of arrows.json. A folder whose row is ["*"] may include every folder, as tests may."""
+    """The rows of arrows.json. A folder with the row ["*"] may include every folder, like tests."""
 
     def __init__(self, path):
         rows = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ class Table:
         self.libraries = rows["libraries"]
 
     def folder_of(self, path):
-        """The row of a path; frontends/cli/main belongs to frontends/cli."""
+        """The row that applies to a path; frontends/cli/main belongs to frontends/cli."""
         folder = path.rsplit("/", 1)[0]
         if folder.startswith("tests/"):
             return "tests"
@@ -85,7 +85,7 @@ class Table:
         return next((name for name in self.libraries if header.startswith(name)), None)
 
     def errors(self):
-        """Errors of the rows themselves: their order, and jobs that include jobs."""
+        """Errors in the rows: their order, and jobs that include jobs."""
         above = set()
         for folder, included in self.arrows.items():
             for other in included or []:
@@ -107,7 +107,7 @@ class Tree:
         self.used = set()  # (folder, included folder) and (library, folder)
 
     def adapted(self, header, seen=()):
-        """The library that a header of ours brings in, directly or through others; or None."""
+        """The library that one of our headers includes, directly or indirectly; or None."""
         for _, _, path in self.includes.get(header, []):
             if library := self.table.library_of(path):
                 return library
@@ -129,7 +129,7 @@ class Tree:
         yield from self.unused()
 
     def unused(self):
-        """An error for each entry of a row that no file needs."""
+        """One error per entry of a row that no file uses."""
         for folder, included in self.table.arrows.items():
             for other in included or []:
                 if (folder, other) not in self.used:
@@ -140,7 +140,7 @@ class Tree:
                     yield f"{self.table.name}: {folder} may include {library} but does not"
 
     def circles(self):
-        """An error for each include that closes a circle within a folder."""
+        """One error per include that closes a cycle within a folder."""
         arrows = {}  # unit -> {included unit of the same folder: (file, line)}
         for file, includes in self.includes.items():
             for line, _, path in includes:
@@ -178,7 +178,7 @@ class Tree:
         if self.table.arrows[folder] is not EVERYTHING and target not in self.table.arrows[folder]:
             return f"{folder} may not include {target} ({path})"
         if library := self.adapted(path):
-            return f"{path} brings {library} out of {target}, the folder that adapts it"
+            return f"{path} exposes {library} outside of {target}, the folder that adapts it"
         return None
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds our code to its limits of size: functions by lines, parameters and branches, structs by members.
+"""Checks size limits of our code: lines, parameters and branches of functions, members of structs.
 
     scripts/check_sizes.py [ROOT]
 
-Prints the figures, and `file:line: what is too large` for each function and struct that is, and exits
-with 1 then. lizard (tests/peers/requirements.txt) measures the functions. Members of a struct are those
-that it declares itself; a sub-struct counts as one. The tables of the manifest are as its schema has them.
+Prints the figures, and `file:line: what is too large` for each violation; exits with 1 if there are any. lizard
+(tests/peers/requirements.txt) measures the functions. Counts only members that the struct itself declares; a nested
+struct counts as one member. The structs of the manifest are exempt, because they mirror its schema.
 """
 
 import pathlib
@@ -24,8 +24,7 @@ MOST_PARAMETERS = 6
 MOST_PATHS = 15  # cyclomatic complexity
 MOST_MEMBERS = 15
 
-# Structs that are the schema's tables field by field (backends/manifest/manifest.fbs): their members are
-# those of the files that they describe.
+# Structs that mirror the tables of the schema (backends/manifest/manifest.fbs) field by field.
 SCHEMA = "backends/manifest/manifest.h"
 
 COMMENTS_AND_STRINGS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
@@ -44,7 +43,7 @@ def sources(root):
 
 
 def blank(match):
-    """Spaces for what is no code, so that offsets and lines stay."""
+    """Replaces text that is not code with spaces, to preserve offsets and line numbers."""
     return re.sub(r"[^\n]", " ", match[0])
 
 
@@ -58,7 +57,7 @@ def closing(text, at, opening="{", closed="}"):
 
 
 def without_nested(text):
-    """A struct's body with a ";" for each inner pair of braces, which ends a function or an initializer."""
+    """Returns a struct's body with each inner brace pair, of a function or an initializer, replaced with ";"."""
     out, i = [], 0
     while i < len(text):
         if text[i] == "{":
@@ -92,7 +91,7 @@ def large_structs(path, text):
         body = code[found.end() : closing(code, found.end() - 1)]
         if (count := members(body)) > MOST_MEMBERS:
             line = code.count("\n", 0, found.start()) + 1
-            yield f"{path}:{line}: {found[1]} has {count} members, at most {MOST_MEMBERS} are read at a glance"
+            yield f"{path}:{line}: {found[1]} has {count} members, at most {MOST_MEMBERS} are allowed"
 
 
 def large_functions(path, functions):
@@ -121,7 +120,7 @@ def main(root):
         errors += large_functions(name, functions)
         errors += [] if name == SCHEMA else large_structs(name, text)
     if not lengths:
-        print(f"there is no function below {root}")
+        print(f"found no functions below {root}")
         return 1
     median, p90, most = figures(lengths)
     if median > MEDIAN_LINES or p90 > P90_LINES:

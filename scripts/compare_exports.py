@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Compares two trees of exports byte by byte, but for metadata that are named here.
+"""Compares two trees of exports byte by byte, except for the metadata listed below.
 
     scripts/compare_exports.py A B [--ignore PATTERN]
 
-For a change that adds or alters metadata of the emitted files and nothing else: A holds exports of the
-program before it, B those of the same commands after it. Prints one line for each difference and exits
-with 1, or prints what it compared and exits with 0. What may differ:
+Use it for a change that only adds or changes metadata of emitted files: A contains exports made before the change, B
+exports of the same commands made after the change. Prints one line per difference and exits with 1, or prints a summary
+and exits with 0. Allowed differences:
 
 - in .onnx files the metadata_props, and in model.mlmodel files the userDefined metadata, whose key
   matches PATTERN (default: the owners of weights, `moec.weights` and `moec.FUNCTION.weights`);
 - in manifest.json the sizes and digests of those files and of manifest.bin, and schema_version;
-- manifest.bin, which is a second form of manifest.json.
+- manifest.bin, which is another encoding of manifest.json.
 
-All other files must have the same bytes, and both trees the same files.
+All other files must be equal, and both trees must have the same files.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import sys
 
 OWNERS = r"moec(\.[^.]+)?\.weights"
 
-# Fields that lead from the message in a file to the entries of its metadata: ModelProto.metadata_props;
-# Model.description.metadata.userDefined. Of an entry, field 1 is the key.
+# Field numbers on the path from the root message to metadata entries: ModelProto.metadata_props, and
+# Model.description.metadata.userDefined. Field 1 of an entry is the key.
 METADATA_FIELDS = {".onnx": [14], ".mlmodel": [2, 100, 100]}
 
 
@@ -47,7 +47,7 @@ def write_varint(value):
 
 
 def fields(message):
-    """(number, wire type, the field's bytes with its tag, its content) for each field of a message."""
+    """Yields (number, wire type, bytes of the field with its tag, content) for each field of a message."""
     at = 0
     while at < len(message):
         begin = at
@@ -61,7 +61,7 @@ def fields(message):
             at = read_varint(message, at)[1] if wire == 0 else at + {1: 8, 5: 4}[wire]
             content = message[start:at]
         if at > len(message):
-            raise ValueError("a field passes the end of its message")
+            raise ValueError("a field exceeds its message")
         yield number, wire, message[begin:at], content
 
 
@@ -70,7 +70,7 @@ def key_of(entry):
 
 
 def without_entries(message, path, ignored):
-    """The message without the entries at a path of fields whose key matches."""
+    """Returns the message without the entries at the field path whose key matches."""
     kept = bytearray()
     for number, wire, raw, content in fields(message):
         if wire != 2 or number != path[0]:
@@ -88,7 +88,7 @@ def is_graph(name):
 
 
 def comparable_manifest(node):
-    """A manifest without what follows from the metadata of graph files."""
+    """Returns a manifest without the values that depend on the metadata of graph files."""
     if isinstance(node, list):
         return [comparable_manifest(part) for part in node]
     if not isinstance(node, dict):
@@ -99,7 +99,7 @@ def comparable_manifest(node):
 
 
 def first_difference(a, b, place=""):
-    """Where two JSON values differ first; None where they are equal."""
+    """Returns the path of the first difference between two JSON values; None if they are equal."""
     if type(a) is type(b) and isinstance(a, (dict, list)) and len(a) == len(b):
         keys = a if isinstance(a, dict) else range(len(a))
         for key in keys:
@@ -112,7 +112,7 @@ def first_difference(a, b, place=""):
 
 
 def difference(a, b, ignored):
-    """What differs between two files of one name; None where they are equal but for what may differ."""
+    """Describes the difference between two files; returns None if they differ only in allowed ways."""
     if a.name == "manifest.bin":
         return None
     before, after = a.read_bytes(), b.read_bytes()
@@ -129,7 +129,7 @@ def files_under(root):
 
 
 def compare(a, b, pattern=OWNERS):
-    """(names of all files, a line for each difference)"""
+    """Returns (names of all files, one line per difference)."""
     ignored = re.compile(pattern)
     names, others = files_under(a), files_under(b)
     lines = [f"{name}: only in {a if name in names else b}" for name in sorted(names ^ others)]
@@ -147,10 +147,10 @@ def main():
     given = parser.parse_args()
     names, lines = compare(given.a, given.b, given.ignore)
     graphs = sum(map(is_graph, names))
-    print("\n".join(lines) or f"{len(names)} files are equal, {graphs} of them but for metadata {given.ignore}")
+    print("\n".join(lines) or f"{len(names)} files are equal, {graphs} of them except for metadata {given.ignore}")
     left_out = sum(pathlib.PurePath(name).name == "manifest.bin" for name in names)
     if left_out:
-        print(f"{left_out} manifest.bin were not compared: second forms of manifest.json")
+        print(f"skipped {left_out} files manifest.bin, which mirror manifest.json")
     return 1 if lines or not names else 0
 
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Asks Core ML on a Mac on which device it runs each op of an export, and writes the answers to measured.json.
+"""Queries Core ML on a Mac for the preferred device of each op of an export, and writes the results to measured.json.
 
     scripts/confirm_on_mac.py OUT [--measured measured.json] [--units CPU_AND_NE]
 
-OUT is a folder that `moec export --target ane` wrote, with OUT/expected_placement.json from
-`moec check OUT --expected`. Needs macOS 14.4 or later and coremltools 8 or later. It compiles and loads
-each package, reads its compute plan (MLComputePlan), and compares each op's preferred device with the unit
-that moec predicted. `moec check OUT --measured measured.json` reads the result on any machine.
+OUT is a folder that `moec export --target ane` wrote, with OUT/expected_placement.json from `moec check OUT --expected`.
+Requires macOS 14.4 or later and coremltools 8 or later. Compiles and loads each package, reads its compute plan
+(MLComputePlan), and compares each op's preferred device with moec's prediction. `moec check OUT --measured measured.json`
+reads the result on any machine.
 
-This script has NOT been run on a Mac. Its pure functions are tested with plans in the shape that
-coremltools documents; Core ML's own answers are untested.
+This script has NOT been run on a Mac. Its pure functions are tested with plans in the format that coremltools
+documents; Core ML's actual plans are untested.
 
-Exits with 0 where every op prefers the predicted unit, else with 1.
+Exits with 0 if every op prefers the predicted unit, otherwise with 1.
 """
 
 import argparse
@@ -33,12 +33,12 @@ DEVICES = {
 
 
 def device_name(device):
-    """The name of a compute device; None where the plan has none."""
+    """The name of a compute device; None if the plan has none."""
     return None if device is None else DEVICES.get(type(device).__name__, type(device).__name__)
 
 
 def op_name(operation):
-    """moec's name for a MIL operation: its first output, or "write_state STATE" where it has none."""
+    """moec's name for a MIL operation: its first output, or "write_state STATE" if it has none."""
     if operation.outputs:
         return operation.outputs[0].name
     state = operation.inputs["input"].bindings[0].name
@@ -46,7 +46,7 @@ def op_name(operation):
 
 
 def measure_op(plan, operation):
-    """One op of a compute plan. Ops that Core ML folds away (const, constexpr) have no device."""
+    """Measures one op of a compute plan. Ops that Core ML folds (const, constexpr) have no device."""
     usage = plan.get_compute_device_usage_for_mlprogram_operation(operation)
     cost = plan.get_estimated_cost_for_mlprogram_operation(operation)
     return {
@@ -59,7 +59,7 @@ def measure_op(plan, operation):
 
 
 def measure_plan(plan, function):
-    """All ops of a function of a plan in order, without const. Without a name: main, else the first function."""
+    """All ops of a plan's function in order, without const. Without a name, uses main or the first function."""
     functions = plan.model_structure.program.functions
     name = function or ("main" if "main" in functions else next(iter(functions)))
     operations = functions[name].block.operations
@@ -71,21 +71,21 @@ def measure_plan(plan, function):
 
 
 def package_of(file_path):
-    """The package that a file lies in: "a/L00.mlpackage" for "a/L00.mlpackage/Data/…"."""
+    """The package that contains a file: "a/L00.mlpackage" for "a/L00.mlpackage/Data/…"."""
     for parent in pathlib.PurePosixPath(file_path).parents:
         if parent.suffix == ".mlpackage":
             return str(parent)
-    raise ValueError(f"{file_path} is in no .mlpackage; export with --target ane")
+    raise ValueError(f"{file_path} is not in an .mlpackage: export with --target ane")
 
 
 def graphs_of(manifest):
-    """(shard name, width) of each graph in the manifest."""
+    """Lists (shard name, width) of each graph in the manifest."""
     return [(shard["name"], width) for shard in manifest["shards"] for width in shard["widths"]]
 
 
 def differences(graph, expected):
     """Yields a line for each op of a measured graph for which prediction and preference disagree about the Neural
-    Engine. Ops without a preference are left out."""
+    Engine. Skips ops without a preference."""
     measured = {op["name"]: op for op in graph["ops"]}
     for op in expected["ops"]:
         found = measured.get(op["name"])
@@ -100,7 +100,7 @@ def differences(graph, expected):
 
 
 def load_plan(package, units, folder):
-    """Compiles a package and loads its compute plan. Only this function and machine() need coremltools."""
+    """Compiles a package and loads its compute plan. Only this function and machine() require coremltools."""
     import coremltools as ct
     from coremltools.models.compute_plan import MLComputePlan
     from coremltools.models.utils import compile_model
@@ -110,7 +110,7 @@ def load_plan(package, units, folder):
 
 
 def machine():
-    """The chip and the versions that the answers come from."""
+    """The chip, and the versions of macOS and coremltools."""
     import coremltools
 
     brand = ["sysctl", "-n", "machdep.cpu.brand_string"]
@@ -119,7 +119,7 @@ def machine():
 
 
 def measure_export(out, units, load=load_plan):
-    """The graphs of measured.json. A package with several functions or widths is compiled once."""
+    """The graphs of measured.json. Compiles a package with several functions or widths once."""
     import tempfile
 
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def measure_export(out, units, load=load_plan):
 
 
 def compare(graphs, expected):
-    """A line for each difference from expected_placement.json."""
+    """One line per difference from expected_placement.json."""
     def key(graph):
         return graph["shard"], graph["tokens"], graph.get("function", "")
 
@@ -159,16 +159,16 @@ def main():
     parser.add_argument("out", type=pathlib.Path, help="an exported folder")
     parser.add_argument("--measured", type=pathlib.Path, default=pathlib.Path("measured.json"),
                         help="the file to write (default: measured.json)")
-    parser.add_argument("--units", default="CPU_AND_NE", help="the coremltools.ComputeUnit that Core ML may use")
+    parser.add_argument("--units", default="CPU_AND_NE", help="coremltools.ComputeUnit for Core ML (default: %(default)s)")
     args = parser.parse_args()
     if sys.platform != "darwin":
-        parser.error("this script needs macOS: only there Core ML makes compute plans")
+        parser.error("this script needs macOS, because Core ML makes compute plans only there")
     graphs = measure_export(args.out, args.units)
     report = {"format": FORMAT, "version": VERSION, "machine": machine(), "units": args.units, "graphs": graphs}
     args.measured.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     expected_path = args.out / "expected_placement.json"
     if not expected_path.exists():
-        print(f"wrote {args.measured}; nothing to compare with, because {expected_path} is missing")
+        print(f"wrote {args.measured} without a comparison, because {expected_path} does not exist")
         return 0
     lines = compare(graphs, json.loads(expected_path.read_text(encoding="utf-8")))
     print("\n".join(lines + [f"{len(lines)} ops differ from the prediction; wrote {args.measured}"]))

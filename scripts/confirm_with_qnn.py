@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Lets Qualcomm's compiler and emulator judge an export: which ops the NPU (HTP) takes, and what it computes.
+"""Checks an export with Qualcomm's compiler and emulator: which ops run on the NPU (HTP), and their results.
 
     python3 -m venv qnn && qnn/bin/pip install --no-deps numpy onnxruntime==1.32.0 onnxruntime-qnn==2.7.0
     moec export models/tinymoe --out out/tinymoe-qnn --target qnn --tokens 1,16
     qnn/bin/python scripts/confirm_with_qnn.py out/tinymoe-qnn --chip v75 --golden tests/golden/tinymoe
     moec check out/tinymoe-qnn --chip v75 --measured measured.json
 
-No device is needed. Each file is compiled with the fallback to the CPU disabled and onnxruntime's own fusions off, then
-runs in the emulator: alone, on the inputs that onnxruntime's CPU provider gives it, and chained with the others. Inputs
-are the tokens of a golden, else 16 tokens in a fixed order. What the compiler refuses is compiled again with the
-fallback, to learn which ops those are and why.
+Needs no device. Compiles each file without CPU fallback and without onnxruntime's fusions, then runs it in the
+emulator: alone, on inputs from onnxruntime's CPU provider, and chained with the other shards. Inputs are the tokens of
+--golden, or 16 fixed tokens without it. Files that the compiler rejects are compiled again with fallback, to find the
+rejected ops and the reasons.
 
-The packages are not part of moec. onnxruntime-qnn contains libraries under Qualcomm's AI Stack License, which who
-installs it accepts; this script uses their documented options and outputs only.
+The packages are not part of moec. onnxruntime-qnn contains libraries under Qualcomm's AI Stack License, which you accept by
+installing it. This script uses only their documented options and outputs.
 
-Exits with 0 where each op is on the NPU and each output has the cosine of --min-cosine, with 1 where not, with 2 where
-the input is wrong or a package is missing.
+Exits with 0 if every op runs on the NPU and every output has at least the cosine --min-cosine; with 2 if the input is
+invalid or a package is missing; otherwise with 1.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from pathlib import Path
 
 UNIT = "HTP"
 ENGINE = "qnn"
-# Hexagon architectures → Qualcomm's number of a system with it. Without the number the compiler assumes less on-chip
-# memory than the chip has.
+# Hexagon architecture → SoC number of a system with that architecture. Without the number, the compiler assumes less
+# on-chip memory than the chip has.
 CHIPS = {"v68": 30, "v69": 36, "v73": 43, "v75": 57, "v79": 69, "v81": 87}
 SHARES_WEIGHTS = ("v73", "v75", "v79", "v81")
-COPY = re.compile(r"_token_\d+$")  # onnxruntime's copy of a convolution in another layout
+COPY = re.compile(r"_token_\d+$")  # suffix of convolutions that onnxruntime converts to another layout
 REFUSAL = re.compile(r"Node name: (\S+) Node index.*?\n\s*REASON : (.*)")
 PACKAGES = "numpy onnxruntime==1.32.0 onnxruntime-qnn==2.7.0"
 
@@ -40,7 +40,7 @@ try:
     import onnxruntime
     import onnxruntime_qnn
 except ImportError as missing:
-    print(f"error[confirm.package]: {missing}\n  next: install what this engine needs into an environment of its own, "
+    print(f"error[confirm.package]: {missing}\n  next: install the packages of this engine into a separate environment, "
           f"pip install --no-deps {PACKAGES}; Qualcomm's licence applies to it", file=sys.stderr)
     sys.exit(2)
 
@@ -73,7 +73,7 @@ class Compiler:
         return [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
 
     def session(self, path, fallback=False, entries=None, provider=None):
-        """Compiles a file. Raises where the compiler refuses it, or one of its ops without `fallback`."""
+        """Compiles a file. Raises if the compiler rejects it or, without `fallback`, one of its ops."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 0 if fallback else 4
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -85,7 +85,7 @@ class Compiler:
         return onnxruntime.InferenceSession(path, options)
 
     def compile(self, path):
-        """A file as the compiler takes it: (session or None, what measured.json says of it)."""
+        """Compiles a file; returns (session or None, its entry of measured.json)."""
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             trace = {"enable_framework_op_trace": "1", "framework_op_trace_dir": folder}
@@ -99,8 +99,8 @@ class Compiler:
         return session, {"seconds": seconds, "ops": ops_of(session, dict(REFUSAL.findall(reasons)))}
 
     def write_contexts(self, emulated, folder):
-        """Compiles each shard into a context binary, all its widths into one where the chip shares weights. Two compilations
-        of one file differ in bytes, so the digests hold for these files alone."""
+        """Compiles each shard into a context binary, with all widths if the chip shares weights. Compilation is not
+        reproducible, so the digests are valid only for the files of this run."""
         shares = self.chip in SHARES_WEIGHTS
         for shard in emulated.manifest["shards"]:
             for index, width in enumerate(shard["widths"]):
@@ -126,24 +126,24 @@ class Compiler:
 
 
 def ops_of(session, reasons=None, qnn_types=None):
-    """The ops of measured.json: each node of the file, where it runs, and why if that is not the NPU."""
+    """The ops of measured.json: each node of the file, its unit, and the reason if that is not the NPU."""
     ops = []
     for part in session.get_provider_graph_assignment_info():
         unit = UNIT if part.ep_name == onnxruntime_qnn.get_ep_name() else "CPU"
         for node in part.get_nodes():
-            if "/" not in node.name:  # a Transpose of onnxruntime's own: moec's names are paths
+            if "/" not in node.name:  # a Transpose that onnxruntime added: moec's names are paths
                 continue
             op = {"name": COPY.sub("", node.name), "op": node.op_type, "preferred": unit}
             if node.name in (qnn_types or {}):
                 op["qnn_op"] = qnn_types[node.name]
             if unit != UNIT:
-                op["message"] = (reasons or {}).get(node.name, "the compiler gives no reason")
+                op["message"] = (reasons or {}).get(node.name, "the compiler states no reason")
             ops.append(op)
     return ops
 
 
 def read_trace(folder):
-    """ONNX node → op of QNN, from the trace that the provider writes."""
+    """Maps ONNX nodes to QNN ops, from the provider's trace."""
     traces = list(Path(folder).rglob("qnn_op_trace.json"))
     graphs = json.loads(traces[0].read_text())["subgraph_traces"] if traces else []
     return {source["name"]: mapping["dst_qnn_op_type"]

@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""Lets Rockchip's compiler and simulator judge an export: which ops the NPU takes, and what it computes.
+"""Checks an export with Rockchip's compiler and simulator: which ops run on the NPU, and their results.
 
     scripts/install_vendors.sh rknn                          # 1.5 GB
     moec export models/tinymoe --out out/tinymoe-rknn --target rknn --tokens 1,16
     build/vendors/rknn/bin/python scripts/confirm_with_rknn.py out/tinymoe-rknn --chip rk3588 --golden tests/golden/tinymoe
     moec check out/tinymoe-rknn --chip rk3588 --measured measured.json
 
-No device is needed. Each file is compiled for the chip without quantisation; the compiler writes a table of its ops with the
-unit of each. Then the file runs in the simulator: alone, on the inputs that onnxruntime's CPU provider gives it, and chained
-with the others. Inputs are the tokens of a golden, else 16 tokens in a fixed order.
+Needs no device. Compiles each file for the chip without quantisation; the compiler writes a table with the unit of each
+op. Then runs the file in the simulator: alone, on inputs from onnxruntime's CPU provider, and chained with the other
+shards. Inputs are the tokens of --golden, or 16 fixed tokens without it.
 
-A file that the compiler ends on is compiled again without a rule of fusion that is known to be faulty; measured.json says so
-("disabled_rules").
+A file on which the compiler crashes is compiled again without a fusion rule that is known to be faulty; measured.json
+records this ("disabled_rules").
 
-The compiler fuses and renames ops. A row of its table is reported where its name leads to a node of the file; what no row
-leads to was fused into another op. Rows of the compiler's own that are not on the NPU are listed in measured.json as
-"others".
+The compiler fuses and renames ops. Rows of its table are reported if their name can be traced to a node of the file; nodes
+without rows were fused into other ops. Rows of ops that the compiler added and that are not on the NPU are listed in
+measured.json as "others".
 
-The package rknn-toolkit2 is not part of moec; it is closed source, and its wheel contains no text of a licence.
+The package rknn-toolkit2 is not part of moec; it is closed source, and its wheel contains no licence text.
 
-Exits with 0 where each file compiles and each output has the cosine of --min-cosine, with 1 where not, with 2 where the
-input is wrong or a package is missing. Ops on the CPU are no failure here: moec check --measured compares them with the
-prediction.
+Exits with 0 if every file compiles and every output has at least the cosine --min-cosine; with 2 if the input is
+invalid or a package is missing; otherwise with 1. Ops on the CPU are not failures: moec check --measured compares them
+with the prediction.
 """
 
 import argparse
@@ -35,24 +35,24 @@ from pathlib import Path
 
 UNIT = "NPU"
 ENGINE = "rknn"
-# Chip families of targets/rknn.json; rk3566 stands for rk3568, too, rk3588 for rk3588s.
+# Chip families of targets/rknn.json; rk3566 includes rk3568, and rk3588 includes rk3588s.
 CHIPS = ("rv1126b", "rk3562", "rk3566", "rk3576", "rk3588")
-# A row of the compiler's table: number, op, type, unit, shapes of inputs and output, cycles, traffic, full name.
+# Row of the compiler's table: number, op, type, unit, shapes of inputs and output, cycles, traffic, full name.
 ROW = re.compile(r"RKNN: \[[\d:.]+\] \d+ +(\w+) +\S+ +(CPU|GPU|NPU) +\S+ +\S+ +\S+ +\S+ +(\S+)")
 PORTS = ("InputOperator", "OutputOperator")
-# What the compiler appends to the name of the node that it replaces.
+# Suffixes that the compiler appends to the name of a replaced node.
 SUFFIX = re.compile(r"(#\d+|_\d*sp|_2[a-z]+\d*|_mm|_mp|_rs|_tp|_(Conv|Add|Mul)[A-Z]\w*)$")
 UNLOWERED = re.compile(r"No lowering found for: (\S+), (.*)")
-PRINTED = (1, 2)  # the descriptors that the package writes its log to
-# Rules of fusion that end the compiler on some shards: one token of a latent cache (IndexError).
+PRINTED = (1, 2)  # file descriptors of the package's log
+# Fusion rules that crash the compiler on some shards: one token with a latent cache (IndexError).
 FAULTY_RULES = ("fuse_exmatmul_add_mul_exsoftmax13_exmatmul_to_sdpa",)
-FALLBACK = "the compiler's table says so, without a reason"
+FALLBACK = "the compiler's table states no reason"
 
 try:
     import onnx
     from rknn.api import RKNN
 except ImportError as missing:
-    print(f"error[confirm.package]: {missing}\n  next: scripts/install_vendors.sh rknn, and use its Python, "
+    print(f"error[confirm.package]: {missing}\n  next: run scripts/install_vendors.sh rknn and use its Python, "
           "build/vendors/rknn/bin/python", file=sys.stderr)
     sys.exit(2)
 
@@ -63,7 +63,7 @@ from confirmation import captured  # noqa: E402
 
 
 class Simulated:
-    """A compiled file with the interface of onnxruntime's sessions."""
+    """A compiled file with the interface of an onnxruntime session."""
 
     def __init__(self, rknn, inputs, outputs):
         self.rknn, self.inputs, self.outputs = rknn, inputs, outputs
@@ -83,10 +83,10 @@ class Compiler:
 
     def __init__(self, chip):
         self.chip = chip
-        self.scratch = tempfile.TemporaryDirectory()  # verbose, it writes intermediate graphs to the working folder
+        self.scratch = tempfile.TemporaryDirectory()  # the verbose compiler writes intermediate graphs to the working folder
 
     def compile(self, path):
-        """A file as the compiler takes it: (session or None, what measured.json says of it)."""
+        """Compiles a file; returns (session or None, its entry of measured.json)."""
         path, began = Path(path).resolve(), time.monotonic()
         rknn, log = self.build_in_scratch(path, [])
         disabled = [] if rknn else list(FAULTY_RULES)
@@ -101,7 +101,7 @@ class Compiler:
         return session, {"seconds": seconds, "disabled_rules": disabled, "ops": ops, "others": others}
 
     def build_in_scratch(self, path, disabled):
-        """(what build() returns, or None; the log)."""
+        """Returns (result of build() or None, log)."""
         home = os.getcwd()
         os.chdir(self.scratch.name)
         try:
@@ -138,13 +138,13 @@ class Compiler:
 
 
 def last_line(log):
-    """The last line of a log that says something, without colours and progress bars."""
+    """Returns the last line of a log that is neither empty nor a progress bar, without colours."""
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line).strip() for line in re.split(r"[\r\n]", log)]
     return next((line for line in reversed(lines) if line and "%|" not in line), "the log is empty")
 
 
 def source_of(name, nodes):
-    """The node of the file that a row stands for, None where it is the compiler's own: its name without suffixes."""
+    """The node of the file for a row's name without suffixes; None if the compiler added the op."""
     while name not in nodes:
         shorter = SUFFIX.sub("", name)
         if shorter == name:
@@ -154,8 +154,8 @@ def source_of(name, nodes):
 
 
 def placed_ops(log, nodes):
-    """(the ops of measured.json, rows of the compiler's own elsewhere), from its table. A node with several rows is on the
-    NPU where all of them are. `nodes` are the names of the file's nodes with their types."""
+    """Returns (ops of measured.json, added ops outside the NPU) from the compiler's table. A node with several rows is on
+    the NPU if all of them are. `nodes` maps the names of the file's nodes to their types."""
     reasons = dict(UNLOWERED.findall(log))
     ops, others = {}, []
     for kind, unit, full_name in ROW.findall(log):

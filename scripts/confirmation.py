@@ -1,10 +1,10 @@
-"""What the scripts that let a vendor's compiler and emulator judge an export have in common: confirm_with_qnn.py,
+"""Common parts of the scripts that check an export with a vendor's compiler and emulator: confirm_with_qnn.py and
 confirm_with_rknn.py.
 
-A compiler is an object with `unit`, the name of the NPU in a target's file, `machine()`, the head of measured.json, and
-`compile(path)`, which returns (a session or None, what measured.json says of the file). A session has onnxruntime's
-`run(names, feeds)`. `takes_all` says whether an op on another unit is a failure: where a compiler places some ops on the CPU
-by its own choice, moec check --measured compares that with the prediction.
+A compiler has `unit` (the name of the NPU in a target's file), `machine()` (the head of measured.json) and
+`compile(path)`, which returns (session or None, the file's entry of measured.json). A session has onnxruntime's
+`run(names, feeds)`. With `takes_all`, an op on another unit is a failure. Compilers that may place ops on the CPU set
+`takes_all` to false; then only moec check --measured compares placement with the prediction.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ import numpy as np
 from run_with_onnxruntime import Runner
 
 FORMAT, VERSION = "moec-measured-placement", 1
-MIN_COSINE = 0.999  # of an output in the emulator against the CPU; an expert that flips gives less
+MIN_COSINE = 0.999  # of an output in the emulator relative to the CPU; other picked experts result in a lower cosine
 
 
 @contextmanager
 def redirected(descriptors, log):
-    """Sends what native code writes to these descriptors to the file `log`."""
+    """Redirects the given descriptors, to which native code writes, to the file `log`."""
     kept = [os.dup(one) for one in descriptors]
     sys.stdout.flush()
     sys.stderr.flush()
@@ -42,12 +42,12 @@ def redirected(descriptors, log):
 
 
 def captured(run, descriptors=(2,)):
-    """What `run` returns, None where it raises, and what was printed meanwhile: native logs go to the descriptors."""
+    """Returns the result of `run` (None if it raises) and its output, including that of native code."""
     with tempfile.TemporaryFile() as log:
         with redirected(descriptors, log):
             try:
                 result = run()
-            except Exception as error:  # the libraries' errors have no common class
+            except Exception as error:  # the libraries' exceptions have no common base class
                 result = None
                 os.write(descriptors[0], f"\n{error}".encode())
         log.seek(0)
@@ -55,7 +55,7 @@ def captured(run, descriptors=(2,)):
 
 
 def cosine(got, wanted):
-    """1 where both are zero, -1 where a value is not finite on one side alone."""
+    """Returns the cosine of two arrays: 1 if both are zero, -1 if a value is not finite in only one of them."""
     got, wanted = (np.asarray(values, np.float64).ravel() for values in (got, wanted))
     finite = np.isfinite(wanted)
     if not np.array_equal(np.isfinite(got), finite):
@@ -65,7 +65,7 @@ def cosine(got, wanted):
 
 
 class Pair:
-    """Runs a file on the CPU and in the emulator, notes how near they are, and gives the CPU's results."""
+    """Runs a file on the CPU and in the emulator, records the cosine, and returns the CPU's results."""
 
     def __init__(self, cpu, npu, note):
         self.cpu, self.npu, self.note = cpu, npu, note
@@ -82,7 +82,7 @@ class Emulated(Runner):
     def __init__(self, folder, compiler, threads=1):
         super().__init__(folder, threads=threads)
         self.compiler = compiler
-        self.graphs = {}  # path → what measured.json says of it
+        self.graphs = {}  # path → entry of measured.json
 
     def session(self, width):
         path = width["file"]["path"]
@@ -94,12 +94,12 @@ class Emulated(Runner):
 
 
 class Compared(Runner):
-    """A Runner on the CPU that runs each shard in the emulator, too, on the same inputs."""
+    """A Runner on the CPU that also runs each shard in the emulator, on the same inputs."""
 
     def __init__(self, emulated):
         super().__init__(emulated.folder, skip_idle_groups=False, threads=1)
         self.emulated = emulated
-        self.worst = {}  # path → the least cosine of an output
+        self.worst = {}  # path → minimum cosine over outputs
 
     def session(self, width):
         path = width["file"]["path"]
@@ -112,7 +112,7 @@ class Compared(Runner):
 
 
 def read_tensors(path):
-    """The arrays of a safetensors file."""
+    """Reads the arrays of a safetensors file."""
     dtypes = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
     data = path.read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
@@ -124,7 +124,7 @@ def read_tensors(path):
 
 
 def read_steps(golden, manifest):
-    """(token ids, golden logits or None) of each step that is fed."""
+    """Returns (token ids, golden logits or None) per step."""
     if golden is None:
         count = min(16, manifest["build"]["context"], manifest["build"]["tokens"][-1])
         return [(list(range(count)), None)]
@@ -134,7 +134,7 @@ def read_steps(golden, manifest):
 
 
 def run_chains(emulated, steps):
-    """Feeds the steps to both; returns what measured.json says of the whole."""
+    """Runs the steps on the CPU and in the emulator; returns the entry of the whole model in measured.json."""
     compared = Compared(emulated)
     wanted = [compared.feed(tokens) for tokens, _ in steps]
     emulated.reset()
@@ -154,7 +154,7 @@ def widths_of(manifest):
 
 
 def measure(emulated, golden, run):
-    """measured.json but for its head. Runs the shards where all of them compile."""
+    """Returns measured.json without its head. Runs the shards if all of them compile."""
     graphs = []
     for shard, width in widths_of(emulated.manifest):
         path = width["file"]["path"]
@@ -175,7 +175,7 @@ def measure(emulated, golden, run):
 
 
 def list_contexts(compiler, manifest, folder, files, **more):
-    """Writes contexts.json: the compiled files with their digests, and the files of the export that they were made of."""
+    """Writes contexts.json: the compiled files with their digests, and the files of the export that were compiled."""
     files = [{"path": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size,
               "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for path in sorted(files)]
     sources = [{"path": width["file"]["path"], "digest": width["file"]["digest"]} for _, width in widths_of(manifest)]
@@ -186,7 +186,7 @@ def list_contexts(compiler, manifest, folder, files, **more):
 
 
 def report_on(measured, compiler, min_cosine):
-    """Prints what differs; returns whether all is well."""
+    """Prints the differences; returns True if there are none."""
     unit = compiler.unit
     elsewhere = [(graph, op) for graph in measured["graphs"] for op in graph["ops"] if op["preferred"] != unit]
     for graph, op in elsewhere if compiler.takes_all else ():
@@ -196,31 +196,31 @@ def report_on(measured, compiler, min_cosine):
     for graph in far:
         print(f"{graph['shard']} T={graph['tokens']}: cosine {graph['cosine']:.6f} against the CPU provider")
     ops = sum(len(graph["ops"]) for graph in measured["graphs"])
-    print(f"{ops - len(elsewhere)} of {ops} ops on {unit}; {len(failed)} of {len(measured['graphs'])} files refused")
+    print(f"{ops - len(elsewhere)} of {ops} ops on {unit}; {len(failed)} of {len(measured['graphs'])} files rejected")
     if "chain" in measured:
         chain, least = measured["chain"], min(graph.get("cosine", 1.0) for graph in measured["graphs"])
-        print(f"emulator: least cosine of a shard {least:.6f}; chained {chain['same_top1']} of {chain['rows']} top-1 "
+        print(f"emulator: minimum cosine of a shard {least:.6f}; chained {chain['same_top1']} of {chain['rows']} top-1 "
               f"as the {chain['reference']}, cosine {chain['cosine']:.6f}")
     return not (elsewhere and compiler.takes_all or failed or far)
 
 
 def add_arguments(parser, target, chips, chip):
-    """The arguments that all engines take. `moec confirm` passes them on."""
+    """Adds the arguments of all engines, which `moec confirm` forwards."""
     parser.add_argument("out", type=Path, help=f"a folder that `moec export --target {target}` wrote")
     parser.add_argument("--chip", default=chip, choices=chips, help=f"the chip to compile for (default: {chip})")
-    parser.add_argument("--golden", type=Path, help="a golden folder: its tokens are fed, its logits compared")
+    parser.add_argument("--golden", type=Path, help="golden folder that provides tokens and reference logits")
     parser.add_argument("--measured", type=Path, default=Path("measured.json"),
                         help="the file to write (default: measured.json)")
     parser.add_argument("--context-binaries", type=Path, metavar="DIR",
                         help="also write compiled files and their digests (contexts.json) to this folder")
     parser.add_argument("--no-run", dest="run", action="store_false", help="compile only")
     parser.add_argument("--min-cosine", type=float, default=MIN_COSINE,
-                        help=f"least cosine of an output in the emulator (default: {MIN_COSINE})")
+                        help=f"minimum cosine of an output in the emulator (default: {MIN_COSINE})")
 
 
 def confirm(compiler, args):
-    """Measures an export, writes measured.json and, where they are asked for and every file compiles, the compiled files.
-    Returns whether all is well."""
+    """Measures an export and writes measured.json. If requested and every file compiles, also writes the compiled files.
+    Returns True if all checks pass."""
     emulated = Emulated(args.out, compiler)
     measured = {"format": FORMAT, "version": VERSION, "machine": compiler.machine(),
                 **measure(emulated, args.golden, args.run)}
@@ -232,7 +232,7 @@ def confirm(compiler, args):
 
 
 def run(parser, open_compiler):
-    """The main function of the scripts: 0 where all is well, 1 where not; exits with 2 where the input is wrong."""
+    """Main function of the scripts: returns 0 if all checks pass, otherwise 1; exits with 2 if the input is invalid."""
     args = parser.parse_args()
     try:
         return 0 if confirm(open_compiler(args.chip), args) else 1

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the GoogleTest tests that a run of ctest has run.
+"""Counts the GoogleTest tests in the log of a ctest run.
 
     scripts/count_tests.py --least COUNT LOG
 
-LOG is Testing/Temporary/LastTest.log of a build folder. Prints the number of tests and exits with 1 if they are fewer
-than COUNT: shards that lost their tests would pass otherwise.
+LOG is Testing/Temporary/LastTest.log of a build folder. Prints the number of tests and exits with 1 if there are fewer than
+COUNT. Without this check, test shards that lost their tests would pass.
 """
 
 import argparse
@@ -16,8 +16,8 @@ RAN = re.compile(r"^\[=+\] (\d+) tests? from \d+ test suites? ran\.", re.MULTILI
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Counts the GoogleTest tests that a run of ctest has run.")
-    parser.add_argument("--least", type=int, required=True, help="fewer tests are a failure")
+    parser = argparse.ArgumentParser(description="Counts the GoogleTest tests in the log of a ctest run.")
+    parser.add_argument("--least", type=int, required=True, help="minimum number of tests")
     parser.add_argument("log", type=pathlib.Path)
     options = parser.parse_args()
     counts = [int(count) for count in RAN.findall(options.log.read_text(encoding="utf-8", errors="replace"))]

@@ -1,26 +1,24 @@
 #!/usr/bin/env python3
-"""Writes models/families/class_defaults.json: what transformers takes where a config lacks a key.
+"""Writes models/families/class_defaults.json: the defaults of transformers for keys that a config lacks.
 
     derive_class_defaults.py [--check]
 
-For every descriptor in models/families it asks the config class of the installed transformers about
-each key that the descriptor reads or restricts, and about each further field of the class that
-models/families/common.json does not call harmless. --check
-compares the file with what would be written, and exits with 1 if they differ.
+For every descriptor in models/families, reads defaults from the config class of the installed transformers: of each key
+that the descriptor reads or restricts, and of each other field of the class that models/families/common.json does not
+list as harmless. --check compares the file with the result instead of writing it, and exits with 1 if they differ.
 
 An entry of "keys" is one of
   {"default": V}                   the class declares V and keeps it
   {"default": V, "computed": W, "rule": R}
-                                   the class declares V (often null) and replaces it by W when a
-                                   config is made; R tells from what, where that is known.
-                                   A list W is the one of a config with "layers" layers.
-  {"default": null, "model": R}    null stays in the config, and the model's code takes R
+                                   the class declares V (often null) and replaces it with W when a config is made; R is
+                                   the rule, if it is known. A list W is that of a config with "layers" layers.
+  {"default": null, "model": R}    null stays in the config, and the model's code uses R
   {"alias_of": K}                  another spelling of K
-  {"unknown": true}                the class has no such field: the key of an older or foreign config
-and may have "null", what an explicit null becomes: a value, or "refused".
+  {"unknown": true}                the class has no such field: a key of older or foreign configs
+and may have "null", the result of an explicit null: a value, or "refused".
 
-"rope" tells what the class makes of the keys of the rotation: "base" is the base where none is
-given, and each of "cases" a config with the rope_parameters that it ends with.
+"rope" describes how the class converts the keys of the rotation: "base" is the default base, and each of "cases" is a
+config with the resulting rope_parameters.
 """
 import argparse
 import dataclasses
@@ -37,14 +35,15 @@ from transformers import CONFIG_MAPPING, AutoModel
 ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = ROOT / "models" / "families"
 TABLE = FAMILIES / "class_defaults.json"
-LAYERS = 6  # of the configs whose lists with an entry a layer are written
+LAYERS = 6  # layers of the configs for lists with one entry per layer
 ROPE_KEYS = {"rope_parameters", "rope_scaling", "rope_theta", "partial_rotary_factor"}
-# Sizes that differ from each other and from every class default, so that a rule shows itself.
+# Sizes that differ from each other and from every class default, so that a rule can be identified.
 TRIALS = [
     {"num_attention_heads": 12, "hidden_size": 1200, "num_hidden_layers": 7},
     {"num_attention_heads": 24, "hidden_size": 4800, "num_hidden_layers": 9},
 ]
-# What some classes need beside the sizes of trials, because they have no default for it, or one that does not fit them.
+# Additional keys that some classes require, because these keys have no default or one that does not fit the trial
+# sizes.
 NEEDED = {"dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
           "granitemoehybrid": {"mamba_n_heads": 12}}
 RULES = {
@@ -57,7 +56,7 @@ RULES = {
 
 
 def plain(value):
-    """A value as JSON has it, with object keys in order, and infinity as transformers writes it."""
+    """A value as in JSON, with sorted object keys, and infinity as transformers writes it."""
     if isinstance(value, float) and math.isinf(value):
         return {"__float__": "Infinity" if value > 0 else "-Infinity"}
     if isinstance(value, (list, tuple)):
@@ -66,10 +65,10 @@ def plain(value):
 
 
 def make(model_type, **keys):
-    """A config, or None where the class refuses it. Where sizes differ by layer, attributes are those of the whole."""
+    """A config, or None if the class rejects it. If sizes differ by layer, attributes are those of the whole model."""
     try:
         config = CONFIG_MAPPING[model_type].from_dict(dict(keys))
-    except Exception:  # each class has its own kinds of errors
+    except Exception:  # classes raise different types of exceptions
         return None
     if hasattr(config, "per_layer_config"):
         config.allow_global_per_layer_attribute_access = True
@@ -87,7 +86,7 @@ def declared_defaults(model_type):
 
 
 def rule_of(model_type, key):
-    """The rule of RULES by which the class computes a key, or None."""
+    """The rule of RULES with which the class computes a key, or None."""
     trials = [{**trial, **NEEDED.get(model_type, {})} for trial in TRIALS]
     made = [getattr(make(model_type, **trial), key, None) for trial in trials]
     for rule, value in RULES.items():
@@ -97,14 +96,14 @@ def rule_of(model_type, key):
 
 
 def repeated(values):
-    """The shortest run that a list repeats, for people."""
+    """Describes a list by the shortest sequence that it repeats."""
     for width in range(1, len(values)):
         if all(values[i] == values[i % width] for i in range(len(values))):
             return "= " + ", ".join(json.dumps(value) for value in values[:width]) + " in turn"
 
 
 def head_dim_of_model(model_type):
-    """The rule for head_dim that the model's code applies where the config has none."""
+    """The rule for head_dim that the model's code applies if the config has none."""
     small = {"num_hidden_layers": 1, "num_attention_heads": 6, "num_key_value_heads": 2}
     made = []
     for hidden in (96, 192):
@@ -121,7 +120,7 @@ def head_dim_of_model(model_type):
 
 
 def entry_of_list(model_type, key, declared):
-    """That of an entry of a list, KEY.NUMBER."""
+    """The entry for KEY.NUMBER, an element of a list."""
     name, _, number = key.partition(".")
     if name not in declared:
         return {"unknown": True}
@@ -136,7 +135,7 @@ def entry_of(model_type, key, declared):
     aliases = getattr(type(full), "attribute_map", {})
     if key not in declared:
         target = aliases.get(key)
-        # A map may point from the field to the other spelling, too.
+        # A map may also point from the field to the alias.
         target = target or next((a for a, b in aliases.items() if b == key), None)
         if target in declared:
             return {"alias_of": target}
@@ -162,9 +161,9 @@ def entry_of(model_type, key, declared):
 
 
 def rope_of(model_type):
-    """What becomes of the keys of the rotation. Bases and shares that no class has by itself."""
+    """The entry "rope": how the class converts the keys of the rotation, tried with values that no class has by default."""
     layer_types = getattr(make(model_type, num_hidden_layers=LAYERS), "rope_parameters", None)
-    if layer_types is None:  # attention does not rotate
+    if layer_types is None:  # attention without rotation
         return {"base": None, "cases": []}
     nested = any(isinstance(value, dict) for value in layer_types.values())
     cases = [{}, {"rope_theta": 123.0}, {"partial_rotary_factor": 0.25},
@@ -208,7 +207,7 @@ def family_entry(descriptor):
 
 
 def harmless_keys():
-    """Keys that change no results, in any family."""
+    """Keys that do not affect results in any family."""
     return set(json.loads((FAMILIES / "common.json").read_text())["harmless"])
 
 
@@ -227,7 +226,7 @@ def table():
 
 
 def text_of(value):
-    """One line a key: short enough to read, and a change of one default is one line of a diff."""
+    """Formats one line per key, so that a change of one default is one line of a diff."""
     lines = ["{", f'  "format": {json.dumps(value["format"])},',
              f'  "transformers": {json.dumps(value["transformers"])},', '  "families": {']
     families = sorted(value["families"].items())
@@ -258,7 +257,7 @@ def main():
     if not options.check:
         TABLE.write_text(text)
     elif TABLE.read_text() != text:
-        sys.exit(f"{TABLE} is not what transformers {transformers.__version__} says")
+        sys.exit(f"{TABLE} differs from transformers {transformers.__version__}: run this script without --check")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the documents from the sources and from what moec prints.
+"""Draws the pictures of the documents from the sources and from moec's output.
 
-    scripts/draw_pictures.py [--moec BINARY] [NAME…]   draws them (all, or those of these names)
+    scripts/draw_pictures.py [--moec BINARY] [NAME…]   draws all pictures, or only the named ones
     scripts/draw_pictures.py --check                   compares, writes nothing, needs no binary
 
 | name      | file                          | drawn from                                        |
@@ -11,8 +11,8 @@
 | moe_layer | passes/moe_layer.svg          | moec opt over scripts/pictures/moe_layer.ir       |
 | budget    | models/plan/budget.svg        | moec plan --json of a published model             |
 
-The same input gives the same bytes. --check looks at the first two, which change with the sources
-alone, and exits with 1 where a file is not what would be drawn now.
+The same input produces the same bytes. --check compares the first two, which depend only on the sources, and exits with
+1 if a file is out of date.
 """
 
 import argparse
@@ -25,11 +25,11 @@ import check_includes
 from pictures import budget, folders, moe_layer, pipeline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LARGEST = 60_000  # bytes of a file that is checked in
+LARGEST = 60_000  # maximum bytes of a file in the repository
 
 
 class Moec:
-    """Runs the binary and gives what it prints."""
+    """Runs the binary and returns its output."""
 
     def __init__(self, binary):
         self.binary = binary
@@ -61,7 +61,7 @@ def draw_budget(moec):
     return budget.draw(lambda words: json.loads(moec(*words, "--json")))
 
 
-# Name -> file, how it is drawn, whether --check draws it.
+# Name → (file, function that draws it, True if --check compares it).
 PICTURES = {
     "pipeline": ("scripts/pictures/pipeline.svg", draw_pipeline, True),
     "folders": ("scripts/pictures/folders.svg", draw_folders, True),
@@ -71,10 +71,10 @@ PICTURES = {
 
 
 def check():
-    """The files that are not what would be drawn now."""
+    """Yields an error for each picture that is out of date."""
     for name, (file, draw, checked) in PICTURES.items():
         if checked and (not (ROOT / file).is_file() or text_of(file) != str(draw(None))):
-            yield f"{file}: not what its sources give now; scripts/draw_pictures.py {name} draws it"
+            yield f"{file}: the picture is out of date: run scripts/draw_pictures.py {name}"
 
 
 def write(names, moec):
@@ -82,7 +82,7 @@ def write(names, moec):
         file, draw, _ = PICTURES[name]
         text = str(draw(moec))
         if len(text.encode()) > LARGEST:
-            sys.exit(f"{file}: {len(text.encode())} bytes, more than the {LARGEST} that are checked in")
+            sys.exit(f"{file} has {len(text.encode())} bytes, more than the limit of {LARGEST}")
         (ROOT / file).write_text(text, encoding="utf-8")
         print(file)
 
@@ -94,10 +94,10 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PICTURES)}; default: all")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in PICTURES]:
-        parser.error(f"no picture is named {unknown[0]}; there are {', '.join(PICTURES)}")
+        parser.error(f"there is no picture {unknown[0]}: choose from {', '.join(PICTURES)}")
     if options.check:
         errors = list(check())
-        print("\n".join(errors) or "The checked pictures are what their sources give")
+        print("\n".join(errors) or "the checked pictures are up to date")
         return 1 if errors else 0
     write(options.names or list(PICTURES), Moec(options.moec))
     return 0

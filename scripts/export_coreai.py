@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Turns an export of moec into assets of Core AI, Apple's stack of OS 27: one .aimodel a shard, one function a width.
+"""Converts an export of moec into assets of Core AI, Apple's stack of OS 27: one .aimodel per shard, one function per width.
 
     scripts/install_vendors.sh coreai
     moec export models/tinymoe --out out/tinymoe --layout bc1s --dtype f16 --tokens 1,16
     build/vendors/coreai/bin/python scripts/export_coreai.py out/tinymoe
 
 writes out/tinymoe-coreai/L00.attn.aimodel … with the functions t1 and t16, and coreai.json, which lists them.
-tests/peers/test_coreai.py runs such assets in Apple's Linux runtime, an interpreter on the CPU, and compares with goldens:
-they load and compute right there. They were NEVER seen on a device: neither loading in iOS or macOS 27 nor placement on the
-Neural Engine is tested.
+tests/peers/test_coreai.py runs such assets in Apple's Linux runtime, a CPU interpreter, and compares them with goldens. The
+assets have NEVER run on a device: neither loading in iOS or macOS 27 nor placement on the Neural Engine is tested.
 
-Everything is checked before anything is written: ops, attributes and types that are not translated are refused by name.
-Assets are written and loaded by a process of their own each, into a folder OUT-coreai.part-…, which is renamed when it is
-complete; what has that name was interrupted. Two runs write the same bytes.
+Checks everything before writing: unsupported ops, attributes and types are rejected by name. A separate process writes
+and loads each asset, in a folder OUT-coreai.part-…, which is renamed when it is complete. Only an interrupted run
+leaves such a folder. Output is reproducible.
 
-Exits with 0 where the assets are written, with 2 where something is wrong.
+Exits with 0 if the assets were written, otherwise with 2.
 """
 
 import argparse
@@ -32,10 +31,10 @@ PACKAGES = "coreai-core==1.0.0b3 numpy onnx"
 
 try:
     import onnx  # noqa: F401
-    VERSION = importlib.metadata.version("coreai-core")  # imported by the processes that write
+    VERSION = importlib.metadata.version("coreai-core")  # only the writing processes import the package
 except ImportError as missing:
-    print(f"error[coreai.package]: {missing}\n  next: scripts/install_vendors.sh coreai, or pip install {PACKAGES} into an "
-          "environment of its own; Linux x86-64 or macOS", file=sys.stderr)
+    print(f"error[coreai.package]: {missing}\n  next: run scripts/install_vendors.sh coreai, or pip install {PACKAGES} into a "
+          "separate environment on Linux x86-64 or macOS", file=sys.stderr)
     sys.exit(2)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -45,21 +44,21 @@ from aimodel.refusal import Refused, require  # noqa: E402
 
 LIST = "coreai.json"
 AUTHOR = Path(__file__).resolve().parent / "aimodel" / "author.py"
-STATUS = "assets of this kind load and compute right in Apple's Linux runtime; none was seen on a device"
+STATUS = "such assets load and compute correctly in Apple's Linux runtime; none has run on a device"
 
 
 def end_of(done):
-    """How a process ended, with the last lines that it wrote."""
+    """Describes how a process ended, with its last lines of output."""
     how = f"signal {signal.Signals(-done.returncode).name}" if done.returncode < 0 else f"exit code {done.returncode}"
     return how + "".join(f"\n  {line}" for line in done.stderr.strip().splitlines()[-3:])
 
 
 def write_asset(export, shard, asset):
-    """Writes one asset and checks what Apple's runtime reads back of it."""
+    """Writes one asset and checks the ports that Apple's runtime reads back."""
     widths = [f"{width.function}={width.file}" for width in shard.widths]
     done = subprocess.run([sys.executable, str(AUTHOR), str(export), str(asset), *widths], capture_output=True, text=True)
     require(done.returncode == 0, "library", f"{shard.name}: coreai-core {VERSION} ended with {end_of(done)}",
-            f"export without this shard's form, or with another version of {PACKAGES.split()[0]}")
+            f"export with other options, or use another version of {PACKAGES.split()[0]}")
     read = json.loads(done.stdout.strip().splitlines()[-1])
     wanted = {width.function: width.ports for width in shard.widths}
     require(read == wanted, "asset", f"{shard.name}: the runtime reads {read} instead of {wanted}",
@@ -89,16 +88,16 @@ def write_assets(export, shards, folder):
 
 
 def check_target(target, force):
-    """Refuses what is there, but with --force only what is not of this script."""
+    """Rejects an existing target; with --force, only one that this script did not write."""
     if not target.exists() and not target.is_symlink():
         return
-    require(force, "exists", f"{target} exists", "give another folder with --out, or --force to replace it")
-    require((target / LIST).is_file(), "exists", f"{target} has no {LIST}: it is not a folder of assets",
-            "give another folder with --out")
+    require(force, "exists", f"{target} exists", "pass another --out, or pass --force to replace the folder")
+    require((target / LIST).is_file(), "exists", f"{target} is not a folder of assets: it has no {LIST}",
+            "pass another --out")
 
 
 def replace(made, target):
-    """Puts a finished folder in its place; the one that was there is gone only then."""
+    """Moves a finished folder to the target, and only then removes the old folder."""
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f"{target.name}.old-", dir=target.parent))
         target.rename(old / target.name)
@@ -126,8 +125,8 @@ def convert(export, target, force):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("export", metavar="OUT", type=Path, help="a folder that `moec export --layout bc1s` wrote")
-    parser.add_argument("--out", type=Path, help="the folder of assets to write (default: OUT-coreai)")
-    parser.add_argument("--force", action="store_true", help="replace a folder of assets that is there")
+    parser.add_argument("--out", type=Path, help="output folder (default: OUT-coreai)")
+    parser.add_argument("--force", action="store_true", help="replace an existing folder of assets")
     args = parser.parse_args()
     export = args.export.resolve()
     target = (args.out or export.with_name(f"{export.name}-coreai")).resolve()

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Exports every golden checkpoint for every target, so that the bytes of two programs can be compared.
+# Exports every golden checkpoint for every target, to compare the bytes of two programs.
 #
 #   scripts/export_goldens.sh MOEC OUT [TARGET…]
 #
-# Writes OUT/CASE.TARGET and OUT/CASE.TARGET.log. A target that refuses a case leaves a log that ends with
-# its exit code. Then `scripts/compare_exports.py A B`, or `diff -r A B`, compares two such folders.
+# Writes OUT/CASE.TARGET and OUT/CASE.TARGET.log. If a target rejects a case, the log ends with the exit code. Compare
+# two such folders with `scripts/compare_exports.py A B` or `diff -r A B`.
 set -eu
 if [ $# -lt 2 ]; then
   echo "usage: scripts/export_goldens.sh MOEC OUT [TARGET…]" >&2
@@ -14,7 +14,7 @@ moec=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2")
 shift 2
-[ $# -gt 0 ] || set -- onnx ane qnn rknn gguf
+[ $# -gt 0 ] || set -- onnx ane qnn rknn openvino gguf
 cd "$(dirname "$0")/.."
 for config in tests/golden/*/config.json; do
   folder=$(dirname "$config")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Kills exports at random moments, 100 times by default, resumes them and compares their bytes with those of
-# undisturbed ones; then tests full and failing disks, signals, two exports into one folder, lost streams, refused
-# memory and threads, pipes, devices and links, and, where root may mount an ext4, losses of power.
+# Kills exports at random moments, 100 times by default, resumes them and compares their bytes with uninterrupted
+# exports. Then tests full and failing disks, signals, two exports into one folder, closed streams, failing allocations
+# of memory and threads, pipes, devices and links. If root can mount an ext4 file system, also tests losses of power.
 #
 #   scripts/fault_test.sh [KILLS [LOSSES]]
 set -eu

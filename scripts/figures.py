@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
-"""Exports and validates every golden case, and prints the results as two tables in Markdown.
+"""Exports and validates every golden case, and prints the results as two Markdown tables.
 
     scripts/figures.py [--moec BINARY] [--case NAME]…       prints the tables
     scripts/figures.py [--moec BINARY] --write [FILE]       replaces them in FILE
 
-FILE is tests/golden/README.md unless another is named. The text between its lines
+FILE defaults to tests/golden/README.md. The text between its lines
 
     <!-- figures:begin -->
     <!-- figures:end -->
 
-is replaced and everything else stays as it is. The first table holds ONNX exports, validated in f32
-and in f16; the second holds Core ML exports, validated in f16. Each row is the worst result over all
-shards of a case. The numbers are those of `moec validate --json`; this script only takes the minimum
-or maximum over the shards. Exits with 1, after writing, when a case fails validation.
+is replaced; all other text stays unchanged. The first table has ONNX exports, validated in f32 and f16; the second has
+Core ML exports, validated in f16. Each row has the worst result over all shards of a case, from `moec validate --json`.
+Exits with 1, after writing, if a case fails validation.
 
     scripts/figures.py --qnn build/vendors/qnn/bin/python [--chip v73,v75,v79] [--write [FILE]]
 
-prints, or writes to backends/targets/README.md, what Qualcomm's compiler and emulator say of the same cases for each chip
-(scripts/confirm_with_qnn.py, with the packages of scripts/install_vendors.sh), of models that write text. Exits with 1
-when an op is not on the NPU. The last row is that of all cases.
+prints, or writes to backends/targets/README.md, the results of Qualcomm's compiler and emulator for each chip, on the
+cases whose models generate text (scripts/confirm_with_qnn.py, with the packages of scripts/install_vendors.sh). Exits
+with 1 if an op is not on the NPU. The last row covers all cases.
 """
 
 import argparse
@@ -32,9 +31,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden"
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-HEADS = ["case", "mode", "least cosine", "most rel. L2", "same experts", "least margin",
+HEADS = ["case", "mode", "min. cosine", "max. rel. L2", "same experts", "min. margin",
          "top-1", "KL", "greedy", "passed"]  # fmt: skip
-# Title of a table, the target that is exported for, the precisions that it is validated in.
+# Title of the table, target of the export, precisions of the validation.
 TABLES = [
     ("ONNX (`--target onnx`)", "onnx", ["f32", "f16"]),
     ("Core ML packages (`--target ane`)", "ane", ["f16"]),
@@ -42,7 +41,7 @@ TABLES = [
 
 
 def moec(binary, *words):
-    """Runs moec; exit code 1, a result below the thresholds, is a result and no reason to stop."""
+    """Runs moec. Exit code 1, a missed threshold, is a result and not an error."""
     run = subprocess.run([binary, *map(str, words)], capture_output=True, text=True, check=False)
     if run.returncode not in (0, 1):
         sys.exit(f"moec {' '.join(map(str, words))}\n{run.stderr}")
@@ -50,7 +49,7 @@ def moec(binary, *words):
 
 
 def row(case, precision, report):
-    """The cells of one case: the worst over the shards of one report of `moec validate --json`."""
+    """The cells of one case: the worst values over the shards in one report of `moec validate --json`."""
     alone = [shard["alone"] for shard in report["shards"]]
     alone += [shard["cache"] for shard in report["shards"] if "cache" in shard]
     routers = [shard["router"] for shard in report["shards"] if "router" in shard]
@@ -77,7 +76,7 @@ def table(title, rows, heads=HEADS):
 
 
 def rows_of(binary, golden, target, precisions):
-    """One row for each precision of one golden case, exported once for the target."""
+    """One row per precision of a golden case, which is exported once for the target."""
     checkpoint = golden / json.loads((golden / "golden.json").read_text())["checkpoint"]
     with tempfile.TemporaryDirectory() as folder:
         moec(binary, "export", checkpoint, "--out", f"{folder}/out", "--target", target,
@@ -89,7 +88,7 @@ def rows_of(binary, golden, target, precisions):
 
 
 def measured(binary, goldens):
-    """All tables, measured: [(title, rows)]."""
+    """Measures all tables; returns [(title, rows)]."""
     return [
         (title, [cells for golden in goldens for cells in rows_of(binary, golden, target, precisions)])
         for title, target, precisions in TABLES
@@ -97,7 +96,7 @@ def measured(binary, goldens):
 
 
 class EmulatorFigures:
-    """The figures of some files in the emulator of one chip: the least cosine of a file and of the chains, and counts."""
+    """Figures of files in one chip's emulator: the minimum cosine of files and of chains, and counts."""
 
     def __init__(self, measured=None):
         graphs = measured["graphs"] if measured else []
@@ -119,7 +118,8 @@ class EmulatorFigures:
 
 
 def emulated(binary, python, chips, golden):
-    """One golden case, exported for qnn, on each chip; the script exits with 1 where a result is far, which the row says."""
+    """Returns the figures of one golden case, exported for qnn, per chip. Ignores exit code 1 (a low cosine): the row
+    shows it."""
     checkpoint = golden / json.loads((golden / "golden.json").read_text())["checkpoint"]
     widths = "1,16" if golden.name.startswith("tiny") else "1,24"
     with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +134,7 @@ def emulated(binary, python, chips, golden):
 
 
 def replaced(page, tables):
-    """The page with the tables between its markers; None where it lacks the markers."""
+    """Returns the page with the tables between its markers; None if the page lacks the markers."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(END) < page.index(BEGIN):
         return None
     before, rest = page.split(BEGIN)
@@ -144,7 +144,7 @@ def replaced(page, tables):
 def write(file, tables):
     page = replaced(file.read_text(encoding="utf-8"), tables)
     if page is None:
-        sys.exit(f"{file}: the lines {BEGIN} and {END} must stand there once each, in this order")
+        sys.exit(f"{file} must contain the lines {BEGIN} and {END} once each, in this order")
     file.write_text(page, encoding="utf-8")
 
 
@@ -152,7 +152,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
     parser.add_argument("--case", action="append", help="only this case (repeatable); default: all")
-    parser.add_argument("--qnn", metavar="PYTHON", help="a Python that has onnxruntime-qnn")
+    parser.add_argument("--qnn", metavar="PYTHON", help="a Python with onnxruntime-qnn")
     parser.add_argument("--chip", default="v73,v75,v79",
                         help="with --qnn: architectures of the NPU (default: v73,v75,v79)")
     parser.add_argument("--write", nargs="?", const="", metavar="FILE")
@@ -164,8 +164,8 @@ def writes_text(golden):
 
 
 def qnn_table(chips, results):
-    """`results`: case → what each chip gave. One set of columns where all chips gave the same."""
-    title, heads = f"Qualcomm's emulator, {', '.join(chips)}", ["ops on HTP", "least cosine of a shard", "chain", "top-1"]
+    """Formats the table. `results` maps a case to the figures per chip. Uses one set of columns if all chips agree."""
+    title, heads = f"Qualcomm's emulator, {', '.join(chips)}", ["ops on HTP", "min. cosine of a shard", "chain", "top-1"]
     if all(each.cells() == of_case[0].cells() for of_case in results.values() for each in of_case):
         results = {case: of_case[:1] for case, of_case in results.items()}
         title += ", all of which give these figures" if len(chips) > 1 else ""
@@ -178,7 +178,7 @@ def qnn_table(chips, results):
 
 
 def qnn_results(options, goldens):
-    """(tables, whether all ops are on the NPU, the page that they belong to)."""
+    """Returns (tables, True if all ops are on the NPU, page of the tables)."""
     chips = options.chip.split(",")
     results = {golden.name: list(emulated(options.moec, options.qnn, chips, golden))
                for golden in goldens if writes_text(golden)}
@@ -187,7 +187,7 @@ def qnn_results(options, goldens):
 
 
 def validated(options, goldens):
-    """The same of `moec validate`."""
+    """Returns the results of `moec validate`: (tables, True if all cases pass, page)."""
     results = measured(options.moec, goldens)
     passed = all(cells[-1] == "yes" for _, rows in results for cells in rows)
     return "\n".join(table(title, rows) for title, rows in results), passed, GOLDEN / "README.md"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formats our C++ by .clang-format, or with --check only says what is not formatted.
+# Formats our C++ according to .clang-format; with --check, only reports files that are not formatted.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds the fuzz targets and runs each for a while, as many at once as there are cores, from seeds that the
-# tree has, the corpora of tests/reproducers/corpora and what earlier runs here found (build/fuzz/corpus). A
-# crash fails, and leaves the input that repeats it in tests/reproducers, to be committed with its repair.
+# Builds the fuzz targets and runs each for some time, one per core. Starts from the seeds of the tree, the corpora of
+# tests/reproducers/corpora, and inputs that earlier runs found (build/fuzz/corpus). Fails on a crash, and writes the
+# input that reproduces it to tests/reproducers; commit it with the fix.
 #
 #   scripts/fuzz.sh [SECONDS EACH] [TARGET…]     10 seconds and all targets if not given
-#   scripts/fuzz.sh keep [TARGET…]               adds what was found to tests/reproducers/corpora: the fewest
-#                                                and smallest inputs that reach what the seeds do not
+#   scripts/fuzz.sh keep [TARGET…]               adds found inputs to tests/reproducers/corpora: the fewest
+#                                                and smallest inputs that add coverage to the seeds
 set -eu
 cd "$(dirname "$0")/.."
 task=fuzz seconds=${1:-10}
@@ -20,7 +20,7 @@ fi
 cmake --preset dev
 cmake --build --preset dev --target "${targets[@]}"
 
-# What `moec export` makes is a seed too, once there is a release build.
+# Exports are also seeds, if there is a release build.
 shards=build/fuzz/shards
 if [ -x build/release/frontends/moec ]; then
   build/release/frontends/moec export models/tinymoe --out $shards/onnx --tokens 1 --force >/dev/null
@@ -30,7 +30,7 @@ if [ -x build/release/frontends/moec ]; then
     --quiet >/dev/null 2>&1
 fi
 
-# Links to the files that are seeds of a target, in a folder of its own.
+# Links the seeds of a target into a separate folder.
 gather_seeds() {
   local folder=build/fuzz/seeds/$1 pattern folders=("$PWD/tests" "$PWD/$shards")
   case $1 in
@@ -58,7 +58,7 @@ gather_seeds() {
   done < <(find "${folders[@]}" -name "$pattern" -size -2048k 2>/dev/null | sort)
 }
 
-# Adds what earlier runs found to the corpus, both that of the tree and that of this folder.
+# Adds the inputs of earlier runs to the corpus: those of the tree and those of this folder.
 gather_corpus() {
   local archive=tests/reproducers/corpora/$1.tar.gz
   mkdir -p "build/fuzz/corpus/$1"
@@ -85,8 +85,8 @@ fuzz() {
   return $result
 }
 
-# The archive is the same for the same inputs. libFuzzer names the inputs that it finds by 40 hexadecimal digits,
-# which no seed has as its name. The coverage of the seeds counts as reached already.
+# The archive is reproducible. libFuzzer names found inputs by 40 hexadecimal digits, unlike any seed. Coverage of the
+# seeds counts as already reached.
 keep() {
   local target=$1 merged=build/fuzz/merged/$1 found=build/fuzz/found/$1 log=build/fuzz/$1.keep.log
   gather_seeds "$target"
@@ -105,7 +105,7 @@ keep() {
   echo "$target: $(tar -tzf "tests/reproducers/corpora/$target.tar.gz" | wc -l) inputs kept"
 }
 
-largest_kept=8192 # bytes: large inputs reach little that small ones do not
+largest_kept=8192 # bytes: larger inputs add little coverage
 export seconds shards largest_kept
 export -f fuzz keep gather_seeds gather_corpus
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c "$task {}"

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Compares moec with transformers on random checkpoints that nobody tuned it to. Each one that differs is named with its
-seed, and stays in the folder.
+"""Compares moec with transformers on random checkpoints that were not used in development. Prints the seed of each
+checkpoint that differs, and keeps that checkpoint in the folder.
 
     scripts/held_out.py --moec build/release/frontends/moec --out /tmp/held_out --count 50
     scripts/held_out.py --moec … --out … --family mixtral --seed 100 --count 10 --forms rank,host --target ane
 
-A checkpoint is a random variant of a case of the goldens (golden/variants.py): other sizes, keys left out that equal
-the class's defaults, weights moved. The reference is transformers in float32, as in scripts/make_golden.py, which names
-the packages. Each checkpoint is exported and validated in each form; a run is `differs` if moec validate fails, and
-`refused` if moec says that it does not take the checkpoint. ONNX files in f32 run in onnxruntime as well, whose functions
-are not those of moec's executor: a run is `differs in onnxruntime` if a token's logits are off by more than 1e-3. Exits
-with 1 when any run differs.
+A checkpoint is a random variant of a golden case (golden/variants.py): other sizes, omitted keys with the class's default
+values, moved weights. The reference is transformers in float32 with the packages of scripts/make_golden.py. Each checkpoint
+is exported and validated in each routing form. A run is `differs` if moec validate fails, and `refused` if moec rejects the
+checkpoint. ONNX files in f32 also run in onnxruntime, whose functions differ from moec's executor: a run is `differs in
+onnxruntime` if the relative L2 of a token's logits exceeds 1e-3. Exits with 1 if any run differs.
 """
 
 import argparse
@@ -32,27 +31,27 @@ from golden.variants import random_cases, write_variant
 from golden.write import write_golden
 from run_with_onnxruntime import Runner
 
-REDRAWS = 5        # of sizes that transformers does not take
-CLEAR_GAP = 1e-3   # a smaller gap between experts may flip by the order of a sum
-MOST_OFF = 1e-3    # relative L2 of the logits of a token in onnxruntime
+REDRAWS = 5        # attempts to draw sizes that transformers accepts
+CLEAR_GAP = 1e-3   # below this gap, the order of summation may change the picked experts
+MOST_OFF = 1e-3    # maximum relative L2 of a token's logits in onnxruntime
 
 
 def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--moec", type=Path, required=True, help="the program")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where checkpoints and exports go")
-    parser.add_argument("--family", help="only variants of this family's cases")
-    parser.add_argument("--seed", type=int, default=0, help="of the first variant (default: 0)")
-    parser.add_argument("--count", type=int, default=20, help="how many variants (default: 20)")
-    parser.add_argument("--forms", default="rank", help="routing forms, as rank,host,iterate (default: rank)")
-    parser.add_argument("--target", default="onnx", help="the target (default: onnx)")
-    parser.add_argument("--flags", default="", help="further flags of moec export, in one word")
+    parser.add_argument("--moec", type=Path, required=True, help="the moec program")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of checkpoints and exports")
+    parser.add_argument("--family", help="use only variants of this family's cases")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first variant (default: 0)")
+    parser.add_argument("--count", type=int, default=20, help="number of variants (default: 20)")
+    parser.add_argument("--forms", default="rank", help="routing forms, such as rank,host,iterate (default: rank)")
+    parser.add_argument("--target", default="onnx", help="target of the exports (default: onnx)")
+    parser.add_argument("--flags", default="", help="additional flags of moec export, as one argument")
     return parser.parse_args()
 
 
 def make_golden(case, seed, home):
-    """Writes a variant and its golden. Returns it and the smallest gap of its choices, or None where transformers does
-    not take its sizes."""
+    """Writes a variant and its golden. Returns the variant and the smallest gap between picked and other experts, or
+    None if transformers rejects the sizes."""
     for redraw in range(REDRAWS):
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
@@ -60,8 +59,8 @@ def make_golden(case, seed, home):
             variant = write_variant(case, seed + 1_000_000 * redraw, home)
             model = load(home)
             run = run_random(f"{case} {seed}", model)
-        except Exception as error:  # noqa: BLE001: transformers raises whatever it likes
-            print(f"  drawn anew: {type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}")
+        except Exception as error:  # noqa: BLE001: transformers raises many types of exceptions
+            print(f"  redrawn: {type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}")
             continue
         write_golden(home, home, home, model, run)
         return variant, steps_gap(run.steps, model.config)
@@ -74,7 +73,7 @@ def outcome_of(command):
 
 
 def off_in_onnxruntime(out, home):
-    """The largest relative L2 of the logits of a token against the golden's."""
+    """Maximum over tokens of the relative L2 between the logits and the golden's."""
     tensors, runner, worst = load_file(home / "golden.safetensors"), Runner(out, threads=1), 0.0
     for step in json.loads((home / "golden.json").read_text())["steps"]:
         wanted = tensors[step["name"] + ".logits"].astype(np.float64)
@@ -84,7 +83,7 @@ def off_in_onnxruntime(out, home):
 
 
 def compare(flags, home, form):
-    """One export and its validation: (outcome, what moec said)."""
+    """Exports and validates once; returns (outcome, moec's output)."""
     out = home / f"out_{form}"
     code, said = outcome_of([flags.moec, "export", home, "--out", out, "--target", flags.target, "--routing", form,
                              "--tokens", "1,16", "--force", *flags.flags.split()])

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Installs the Debian packages that moec needs, those that are missing only.
+# Installs the missing Debian packages that moec needs.
 #
 #   scripts/install_packages.sh build   to build moec
-#   scripts/install_packages.sh test    the same, and what scripts/test.sh needs besides
+#   scripts/install_packages.sh test    the same, and the additional packages of scripts/test.sh
+#   scripts/install_packages.sh venv    for scripts/install_openvino.sh
 set -eu
 
 build="
   ca-certificates g++ cmake ninja-build pkg-config
-  libfmt-dev libexpected-dev nlohmann-json3-dev libxxhash-dev libssl-dev libeigen3-dev libcli11-dev
+  libfmt-dev libexpected-dev nlohmann-json3-dev libxxhash-dev libhwy-dev libssl-dev libeigen3-dev libcli11-dev
   libcpp-httplib-dev libpcre2-dev libutf8proc-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libflatbuffers-dev flatbuffers-compiler
 "
@@ -18,8 +19,9 @@ test="
 case "${1:-}" in
   build) wanted=$build ;;
   test) wanted="$build $test" ;;
+  venv) wanted="ca-certificates python3 python3-venv" ;;
   *)
-    echo "usage: $0 build|test" >&2
+    echo "usage: $0 build|test|venv" >&2
     exit 2
     ;;
 esac
@@ -35,7 +37,7 @@ if [ -z "$missing" ]; then
 fi
 
 if [ "$(id -u)" != 0 ]; then
-  echo "These Debian packages are missing, and only root can install them:" >&2
+  echo "these Debian packages are missing, and only root can install them:" >&2
   echo "  sudo apt-get update && sudo apt-get install$missing" >&2
   exit 1
 fi

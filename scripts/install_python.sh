@@ -1,6 +1,5 @@
 #!/bin/sh
-# Makes the Python environment of the peers' tests, .venv, when it is missing or its lists of packages
-# have changed.
+# Makes the Python environment of the peer tests, .venv, if it is missing or its package lists have changed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,8 +12,8 @@ fi
 rm -rf .venv
 python3 -m venv .venv
 .venv/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
-# OpenVINO, which the build finds here (backends/openvino), without the package of telemetry that it names: only its
-# tools in Python use that.
+# OpenVINO, which the build finds here (backends/openvino), without its telemetry dependency, which only its Python
+# tools use.
 .venv/bin/pip install --quiet --disable-pip-version-check --no-deps -r "$engines"
-# Last, so that an interrupted installation is done again.
+# Written last, so that an interrupted installation is repeated.
 cat "$requirements" "$engines" > .venv/requirements.txt

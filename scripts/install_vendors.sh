@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes the Python environments of the tests against vendors' compilers and runtimes, build/vendors/NAME. Nothing in
-# moec's build depends on them, and nothing of them is part of moec.
+# Makes the Python environments for tests with vendors' compilers and runtimes, build/vendors/NAME. moec's build does
+# not depend on them, and they are not part of moec.
 #
 #   scripts/install_vendors.sh [qnn] [coreai] [rknn]
 #
-# Without a name: qnn and coreai. rknn takes 1.5 GB and is installed only when it is named.
+# Default: qnn and coreai. rknn takes 1.5 GB and must be named.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -38,7 +38,7 @@ packages_rknn="rknn-toolkit2==2.5.0 numpy==1.26.4 onnx==1.16.1 onnxruntime==1.20
   setuptools==65.5.0 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.4.1 networkx==3.6.1 jinja2==3.1.6
   markupsafe==3.0.4 filelock==4.2.12 fsspec==2026.9.0"
 
-# install NAME PACKAGES: the environment of that name, unless it has just these packages.
+# install NAME PACKAGES: makes the environment, unless it has exactly these packages.
 install() {
   folder=build/vendors/$1
   echo "$folder, from PyPI:"
@@ -52,7 +52,7 @@ install() {
   python3 -m venv "$folder"
   # shellcheck disable=SC2086
   "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps $packages
-  # Last, so that an interrupted installation is done again.
+  # Written last, so that an interrupted installation is repeated.
   echo "$packages" > "$folder/packages.txt"
 }
 

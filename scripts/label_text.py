@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Finds spans in a text, or redacts it, with an export that labels tokens and carries a tokenizer.json.
+"""Finds spans in a text, or redacts it, with an export that labels tokens and contains a tokenizer.json.
 
-The tokenizers package turns the text into token ids and knows which characters each stands for; `moec run` finds the
-spans among the tokens. Where tokens are bytes, `moec run --prompt TEXT` does it without this script.
+The tokenizers package converts the text to token ids and maps them to characters; `moec run` finds the spans of tokens. If
+tokens are bytes, `moec run --prompt TEXT` works without this script.
 
     pip install tokenizers
     moec export privacy-filter/ --out out/filter --tokens 512
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def token_spans(moec, folder, ids):
-    """The spans that moec run finds, [{"start", "end", "label", "score"}], counted in tokens."""
+    """The spans found by moec run, [{"start", "end", "label", "score"}], in tokens."""
     command = [moec, "run", folder, "--json", "--prompt-tokens", ",".join(map(str, ids))]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
@@ -29,7 +29,7 @@ def token_spans(moec, folder, ids):
 
 
 def text_span(text, offsets, span):
-    """The same span counted in characters, without the white space that a token may hold before its word."""
+    """Converts a span to characters, without leading white space of its first token."""
     start, end = offsets[span["start"]][0], offsets[span["end"] - 1][1]
     part = text[start:end]
     start += len(part) - len(part.lstrip())
@@ -37,13 +37,12 @@ def text_span(text, offsets, span):
 
 
 def encode(folder, text):
-    """All tokens of a text, also where tokenizer.json asks to cut or to pad it. Ends the program where the export has
-    no such file."""
+    """All tokens of a text, ignoring truncation and padding of tokenizer.json. Exits if the export has no such file."""
     import tokenizers
 
     file = Path(folder) / "tokenizer.json"
     if not file.is_file():
-        sys.exit(f"{file} is missing: the checkpoint had none, so the export carries none")
+        sys.exit(f"{file} does not exist: export a checkpoint with a tokenizer.json")
     tokenizer = tokenizers.Tokenizer.from_file(str(file))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -51,14 +50,14 @@ def encode(folder, text):
 
 
 def find_spans(moec, folder, text, encoded):
-    """The spans of a text, counted in characters."""
+    """The spans of a text, in characters."""
     if not encoded.ids:
         return []
     return [text_span(text, encoded.offsets, span) for span in token_spans(moec, folder, encoded.ids)]
 
 
 def first_unjudged(text, offsets):
-    """The place of the first character, other than white space, that no token stands for; None where there is none."""
+    """Index of the first character, except white space, that no token covers; None if there is none."""
     judged = [False] * len(text)
     for start, end in offsets:
         judged[start:end] = [True] * (end - start)
@@ -66,7 +65,7 @@ def first_unjudged(text, offsets):
 
 
 def redact(text, spans):
-    """The text with <LABEL> in place of each span."""
+    """The text with each span replaced by <LABEL>."""
     parts, at = [], 0
     for span in spans:
         parts += [text[at : span["start"]], f"<{span['label'].upper()}>"]
@@ -78,7 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", help="an exported folder")
     parser.add_argument("-p", "--prompt", help="the text (default: standard input)")
-    parser.add_argument("--redact", action="store_true", help="print the text with a label in place of each span")
+    parser.add_argument("--redact", action="store_true", help="print the text with each span replaced by its label")
     parser.add_argument("--json", action="store_true", help="print the spans as JSON")
     parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"), help="the moec program")
     options = parser.parse_args()
@@ -86,7 +85,7 @@ def main():
     encoded = encode(options.folder, text)
     unjudged = first_unjudged(text, encoded.offsets) if options.redact else None
     if unjudged is not None:
-        sys.exit(f"character {unjudged} of the text belongs to no token, so the text cannot be redacted: "
+        sys.exit(f"the text cannot be redacted because no token covers its character {unjudged}: "
                  "the tokenizer.json of the export drops it")
     spans = find_spans(options.moec, options.folder, text, encoded)
     if options.json:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what transformers measures of tinymoe's experts on the bundled prompts, for the test of `moec analyze`.
+"""Measures tinymoe's experts on the bundled prompts with transformers, as golden of `moec analyze`.
 
     scripts/make_analysis_golden.py --out tests/data/tinymoe_profile.json
 
-Hooks on the experts of each layer get the hidden states, the chosen experts and their weights, as transformers' own
-router made them (PyTorch, float32, eager attention). What each expert gives for a token is computed from its matrices,
-and their weighted sum is compared with what the module returns. Each prompt is run by itself. The file has the form of
-profile.json (ir/experts/expert_profile.h). Needs PyTorch and transformers.
+Hooks on the experts of each layer receive the hidden states, the picked experts and their weights from transformers' router
+(PyTorch, float32, eager attention). The script computes each expert's output from its matrices, and compares the weighted
+sum with the module's output. Each prompt runs separately. The file has the format of profile.json
+(ir/experts/expert_profile.h). Requires PyTorch and transformers.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TOLERANCE = 1e-5
 
 
 class LayerMeasures:
-    """Sums over tokens of one layer, by expert."""
+    """Sums over a layer's tokens, per expert."""
 
     def __init__(self, experts, categories):
         self.tokens = 0
@@ -53,7 +53,7 @@ class LayerMeasures:
 
 
 def measure(module, args, result, measures, category):
-    """Adds one pass of a layer's experts."""
+    """Adds one forward pass of a layer's experts."""
     hidden, chosen, weights = args
     total = torch.zeros_like(hidden)
     measures.tokens += len(hidden)
@@ -74,7 +74,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=REPO / "tests/data/tinymoe_profile.json", help="the file to write")
     out = parser.parse_args().out
-    torch.set_num_threads(1)  # one order of summation
+    torch.set_num_threads(1)  # fixes the order of summation
     lines = (REPO / "frontends/measure/prompts.jsonl").read_text().splitlines()
     prompts = [json.loads(line) for line in lines]
     model = AutoModelForCausalLM.from_pretrained(

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what the fuzz target of GGUF files starts from: the header of a tiny model of each family, and a dictionary of the
-names of architectures, keys and tensors that these models have.
+"""Writes the seeds of the GGUF fuzz target: the header of a tiny model of each family, and a dictionary of the names of
+architectures, keys and tensors in these models.
 
     scripts/make_gguf_seeds.py --out tests/reproducers/gguf_fuzz --dictionary tests/fuzz/gguf_fuzz.dict
 
-The models are goldens that llama.cpp computes, or variants of goldens (tests/peers/gguf_cases.py), written with the `gguf`
-package, every other one in Q8_0. A seed is a file up to its tensors and one byte more, from which gguf_fuzz.cc takes the
-length of the rest. Needs the packages of tests/peers/requirements.txt.
+The models are goldens that llama.cpp supports, or variants of goldens (tests/peers/gguf_cases.py), written with the `gguf`
+package, every second one in Q8_0. A seed consists of a file without its tensor data and one byte, from which gguf_fuzz.cc
+computes the length of the data. Requires the packages of tests/peers/requirements.txt.
 """
 
 import argparse
@@ -22,7 +22,7 @@ PAYLOAD_UNIT = 4096  # bytes, as in gguf_fuzz.cc
 
 
 def first_cases():
-    """A golden of each family of GGUF: family → its name."""
+    """Maps each GGUF family to the name of one golden."""
     from gguf_cases import REPRESENTABLE, VARIANTS
 
     cases = {}
@@ -34,7 +34,7 @@ def first_cases():
 
 
 def write_model_of(case, scratch, tensor_type):
-    """Writes the GGUF file of a golden; returns its content and its path."""
+    """Writes the GGUF file of a golden; returns its contents and path."""
     from gguf_cases import VARIANTS, write_variant
     from gguf_models import read_model, write_model
 
@@ -50,17 +50,17 @@ def seed_of(path):
 
     data, start = path.read_bytes(), gguf.GGUFReader(path).data_offset
     units = -(-(len(data) - start) // PAYLOAD_UNIT)
-    assert units < 256, f"{path.name} has more tensors than a seed can say"
+    assert units < 256, f"{path.name} has too much tensor data for a seed"
     return data[:start] + bytes([units])
 
 
 def sized(text):
-    """A string as GGUF stores it."""
+    """A string in GGUF's encoding."""
     return len(text).to_bytes(8, "little") + text.encode()
 
 
 def words_of(model):
-    """Keys and tensors without what differs from model to model: the architecture, and the number of a layer."""
+    """Names of keys and tensors without architecture and layer number, which differ between models."""
     yield sized(model.arch)
     for key in model.keys:
         yield key.removeprefix(f"{model.arch}").encode()
@@ -77,8 +77,8 @@ def dictionary_text(words):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the seeds go")
-    parser.add_argument("--dictionary", type=Path, required=True, metavar="FILE", help="where the dictionary goes")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="output folder of the seeds")
+    parser.add_argument("--dictionary", type=Path, required=True, metavar="FILE", help="output file of the dictionary")
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)
     words = set()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the prompts that are bundled with `moec analyze`, for --prompts default.
+"""Writes the prompts bundled with `moec analyze` (--prompts default).
 
     scripts/make_prompt_suite.py --out frontends/measure/prompts.jsonl
 
-Twelve documents of about 256 bytes in each of four categories: code and prose are pieces of the scripts and documents of
-this project, from the beginning of a line to its end; arithmetic and records are of the generators of tinymoe's
-training, with a seed that the training did not use. The committed file stays as it is: made again, it follows the
-documents of today, and figures of different suites cannot be compared.
+The suite has twelve documents of about 256 bytes in each of four categories. Code and prose are whole lines of this
+project's scripts and documents. Arithmetic and records come from the generators of tinymoe's training, with a seed that
+the training did not use. Do not replace the committed file: a new one would depend on today's documents, and figures of
+different suites are not comparable.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SIZE, COUNT, SEED = 256, 12, 2200
 
 
 def documents(pattern, left_out=()):
-    """The ASCII text of the project's files of a kind, without the lines that begin with one of these."""
+    """The ASCII text of the project's files that match `pattern`, without lines that begin with one of `left_out`."""
     paths = sorted(path for path in REPO.rglob(pattern)
                    if not {"build", ".venv", ".git"} & set(path.relative_to(REPO).parts))
     lines = "".join(path.read_text().encode("ascii", "ignore").decode() for path in paths).splitlines(keepends=True)
@@ -29,7 +29,7 @@ def documents(pattern, left_out=()):
 
 
 def pieces(text, rng):
-    """Whole lines of about SIZE bytes from COUNT places of the text."""
+    """Returns COUNT pieces of about SIZE bytes from random positions of the text, in whole lines."""
     lines = [line for line in text.splitlines(keepends=True) if line.strip() and len(line) <= SIZE]
     step = len(lines) // COUNT
     for part in range(COUNT):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the texts that compressed exports of tinymoe are calibrated with and measured on.
+"""Writes the texts for calibrating and measuring compressed exports of tinymoe.
 
     scripts/make_tinymoe_texts.py --out tests/data
 
-Each file holds 128 windows of 256 bytes, 32 of each of tinymoe's four domains in turn: Python, English, arithmetic,
-JSON. A window begins with 16 bytes of a document, and tinymoe writes the other 240: each byte is drawn from the
-probabilities that the model gives it (PyTorch, float32), at the temperature of its domain. So the texts are of the
-distribution that the model knows, as hard for it as real ones, and nobody else's. The first 16 bytes are of the scripts and the documents of this project, which tinymoe was not trained on,
-and of the generators of the training, with seeds that it did not use; the two files begin with different documents. The
-committed files stay as they are: made again, they follow the documents of today, and figures of different texts cannot
-be compared. Needs PyTorch and transformers.
+Each file has 128 windows of 256 bytes, 32 of each of tinymoe's four domains in turn: Python, English, arithmetic, JSON.
+A window begins with 16 bytes of a document; tinymoe generates the other 240 by sampling (PyTorch, float32) at the
+domain's temperature. The texts therefore follow the model's distribution, are as hard for the model as real texts, and
+have no third-party content. The first 16 bytes come from this project's scripts and documents, on which tinymoe was not
+trained, and from the training's generators, with seeds that the training did not use. The two files begin with
+different documents. Do not replace the committed files: new ones would depend on today's documents, and figures of
+different texts are not comparable. Requires PyTorch and transformers.
 """
 
 import argparse
@@ -23,28 +23,28 @@ from transformers import AutoModelForCausalLM
 REPO = Path(__file__).resolve().parents[1]
 WINDOW, WINDOWS, OPENING = 256, 32, 16
 FILES = {"tinymoe_calibration.bin": 0, "tinymoe_heldout.bin": 1}
-# Of Python, English, arithmetic and JSON, by part. Of the text that is measured on: in steps of 0.05, the temperature at
-# which a byte costs the model as many bits as one of files that the training held out (1.50, 1.92, 1.33 and 0.41; 1 at
-# most). At 1, Python costs it 1.76, arithmetic 1.42. Arithmetic to calibrate with is drawn at 1, as it is wider then;
-# tests/data/tinymoe_narrow.bin has that of part 0 at 0.9.
+# Temperatures of Python, English, arithmetic and JSON, by part. For the measured text: in steps of 0.05 and at most 1,
+# the temperature at which the model needs as many bits per byte as on held-out files of the training (1.50, 1.92, 1.33
+# and 0.41). At 1, Python needs 1.76 and arithmetic 1.42. Calibration uses arithmetic at 1, which has a wider
+# distribution; tests/data/tinymoe_narrow.bin has part 0 at 0.9.
 TEMPERATURES = ((0.9, 1, 1, 1), (0.9, 1, 0.9, 1))
 
 
 def documents(pattern, part):
-    """The ASCII bytes of every second file of the project, from the first or the second on."""
+    """ASCII bytes of every second file of the project, starting with file `part`."""
     paths = sorted(path for path in REPO.rglob(pattern)
                    if not {"build", ".venv", ".git"} & set(path.relative_to(REPO).parts))
     return b"".join(path.read_text().encode("ascii", "ignore") for path in paths[part::2])
 
 
 def openings(text, rng):
-    """The first bytes of windows that do not overlap, in the order of the text."""
+    """First bytes of windows that do not overlap, in text order."""
     starts = sorted(rng.sample(range(len(text) // WINDOW), WINDOWS))
     return [list(text[start * WINDOW:start * WINDOW + OPENING]) for start in starts]
 
 
 def written_on(model, begun, temperature):
-    """The bytes of all windows: those that are given, and those that the model draws behind them."""
+    """Returns the bytes of all windows: the given bytes, continued by sampling from the model."""
     tokens = new = torch.tensor(begun)
     cache = None
     with torch.no_grad():

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the goldens of moec upcycle: what transformers computes for the checkpoints that it writes.
+"""Makes the goldens of moec upcycle: transformers' results for the checkpoints that moec writes.
 
     scripts/make_upcycle_golden.py [--moec build/release/frontends/moec] [--case NAME]
 
-Each case of tests/golden/upcycled/cases.json is a dense golden checkpoint (or one with experts) and flags; two dense
-checkpoints of families that have experts otherwise are written beside it where they are missing. The script
-upcycles it, loads the result with transformers, which must find every tensor in its shape and no other, and writes the
-logits of one text to NAME.safetensors, and to cases.json the digests of the files and the largest relative difference
-to the source's own logits. tests/peers/test_upcycle.py upcycles again and compares, without PyTorch.
+Each case of tests/golden/upcycled/cases.json has a dense golden checkpoint (or one with experts) and flags. If they are
+missing, the script writes two more dense checkpoints, of families that usually have experts. It upcycles each case and
+loads the result with transformers, which must find exactly the expected tensors. It writes the logits of one text to
+NAME.safetensors. In cases.json it records the digests of the files, and the maximum relative difference from the
+source's logits. tests/peers/test_upcycle.py repeats this without PyTorch.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
-import make_golden  # noqa: F401  (finds the package golden)
+import make_golden  # noqa: F401  (adds the package golden to the path)
 from golden.cases import CASES
 from golden.checkpoint import write_checkpoint
 
@@ -30,7 +30,7 @@ FOLDER = REPO / "tests/golden/upcycled"
 TOKENS = [3, 17, 42, 7, 61, 29, 11, 80, 5, 54, 33, 2]
 
 
-# Cases of the goldens whose layers are all dense: latent attention, and squared ReLUs beside Mamba-2.
+# Dense golden cases: latent attention, and squared ReLUs with Mamba-2.
 DENSE = {
     "deepseek_dense": ("deepseek_v3_a", dict(first_k_dense_replace=3)),
     "nemotron_dense": ("nemotron_h_a", dict(
@@ -59,7 +59,7 @@ def logits_of(folder):
     model, loading = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, experts_implementation="eager",
                                                           output_loading_info=True)
     wrong = {what: list(names) for what, names in loading.items() if names}
-    assert not wrong, f"{folder}: transformers does not load it as it is: {wrong}"
+    assert not wrong, f"{folder}: transformers reports loading problems: {wrong}"
     with torch.no_grad():
         return type(model).__name__, model.eval()(torch.tensor([TOKENS])).logits[0].float()
 
@@ -80,7 +80,7 @@ def make(moec, case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--moec", default=REPO / "build/release/frontends/moec")
-    parser.add_argument("--case", help="only this one")
+    parser.add_argument("--case", help="make only this case")
     flags = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures how far the functions of engines are from float64, in f32 on the CPU, as a table in Markdown.
+"""Measures the error of engines' functions in f32 on the CPU against float64, as a Markdown table.
 
     .venv/bin/python scripts/measure_functions.py            prints the table
     .venv/bin/python scripts/measure_functions.py --write    replaces it in backends/targets/README.md
 
-Each row is a function, or the form in which moec writes it, over a range of its input: the largest relative error of
-each engine. Engines compute a vector at a time, so each value is computed in the middle of a long tensor.
+Each row has a function, or the form that moec emits for it, with a range of inputs, and the maximum relative error of each
+engine. Engines compute vectors, so each value is in the middle of a long tensor.
 """
 
 import argparse
@@ -35,7 +35,7 @@ WRITTEN_SIGMOID = [node("Neg", "x", output="n"), node("Exp", "n", output="e"), n
                    node("Reciprocal", "s")]
 RSQRT = [node("Sqrt", "x", output="r"), node("Reciprocal", "r")]
 ERF = np.vectorize(__import__("math").erf)
-# Name, nodes from x to y, the function in float64, range of x.
+# Name, nodes that compute y from x, the function in float64, range of x.
 ROWS = [
     ("Sigmoid", [node("Sigmoid", "x")], sigmoid, -5, 20),
     ("Sigmoid", [node("Sigmoid", "x")], sigmoid, -10, -5),
@@ -82,7 +82,7 @@ ENGINES = {"onnxruntime " + onnxruntime.__version__: run_onnxruntime,
 
 
 def error_of(run, nodes, exact, least, most):
-    """The largest relative error over the range; evenly over the exponents where it is positive."""
+    """Maximum relative error over the range. Samples positive ranges evenly over exponents."""
     spaced = np.geomspace(least, most, COUNT) if least > 0 else np.linspace(least, most, COUNT)
     x = spaced.astype(np.float32)[None]
     wanted = exact(x.astype(np.float64))
@@ -99,7 +99,7 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="replace the table in " + README.name)
+    parser.add_argument("--write", action="store_true", help="write the table to " + README.name)
     measured = table(ROWS)
     if not parser.parse_args().write:
         print(measured)

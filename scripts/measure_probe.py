@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Measures how good the choices of `moec probe` are on prompts that nothing was made from, as a table in Markdown.
+"""Measures the quality of `moec probe`'s choices on held-out prompts, as a Markdown table.
 
     scripts/measure_probe.py [--moec BINARY] [--splits 10] [--nodes 3] [--held 8]
 
-For each split a random half of the bundled suite, as many prompts of each category, is analysed; its profile places
-tinymoe's experts on the nodes (packed, --held experts of each layer on every node); and `moec probe --write` measures the
-table of this half. Then the other half is probed: a prompt is a hit where the chosen node is the best one for its tokens
-behind the first 32, and its regret is the log-probability that the choice loses against that node. The rows:
+Each split analyses a random half of the bundled suite, with equal numbers of prompts per category. The profile of this half
+places tinymoe's experts on the nodes (packed, --held experts per layer on every node), and `moec probe --write` measures
+its table. Then the other half is probed: a prompt is a hit if the chosen node is the best one for its tokens after the first
+32; its regret is the log-probability that the choice loses against that node. The rows:
 
   table    the choice by the table
   mass     the choice by the routing mass of the first tokens
-  always   the node that was best for the half of the placement, for all prompts
-  chance   any node with the same probability
+  always   for all prompts, the node that was best for the profiled half
+  chance   a node chosen uniformly at random
 
-A figure of a prompt is the mean over the splits that held it out; bounds hold 95 % of 2000 resamples of the prompts.
-`busiest` is the part of a split's held-out prompts that the busiest node gets, the mean over the splits. Ten splits take
-some ten minutes on one core.
+A prompt's figure is the mean over the splits that held it out; bounds contain 95 % of 2000 resamples of the prompts.
+`busiest` is the busiest node's share of a split's held-out prompts, averaged over splits. Ten splits take about ten minutes
+on one core.
 """
 
 import argparse
@@ -34,10 +34,10 @@ ROWS = ("table", "mass", "always", "chance")
 
 def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the program")
+    parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the moec program")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--nodes", type=int, default=3)
-    parser.add_argument("--held", type=int, default=8, help="experts of a layer on a node (default: 8)")
+    parser.add_argument("--held", type=int, default=8, help="experts per layer and node (default: 8)")
     return parser.parse_args()
 
 
@@ -46,7 +46,7 @@ def largest(values):
 
 
 def outcomes(document, usual):
-    """(hit, regret) of each row for a probed prompt; `usual` is the node of `always`."""
+    """Returns (hit, regret) per row for a probed prompt; `usual` is the node of the row `always`."""
     served = document["log_probability"]
     best = max(served)
     chosen = {"table": largest(document["scores"]), "mass": largest(document["kept"]), "always": usual}
@@ -59,7 +59,7 @@ def usual_node(documents):
 
 
 def measure_split(moec, prompts, seed, flags):
-    """({index: outcomes} of the held-out prompts, {row: the busiest node's part of them})"""
+    """Returns {index: outcomes} of the held-out prompts, and {row: the busiest node's share of them}."""
     half = random_half(prompts, seed)
     seen, unseen = moec.scratch / "seen.jsonl", moec.scratch / "unseen.jsonl"
     write_half(prompts, half, seen)
@@ -87,7 +87,7 @@ def figure(values, factor, digits):
 
 
 def print_table(found, loads):
-    print("| choice | best node, % | regret, nats a token | busiest, % |\n|---|---|---|---|")
+    print("| choice | best node, % | regret, nats per token | busiest, % |\n|---|---|---|---|")
     for row in ROWS:
         hits, regrets = ([statistics.fmean(outcome[row][part] for outcome in of_prompt) for of_prompt in found.values()]
                          for part in (0, 1))

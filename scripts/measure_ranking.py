@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Measures what orders of experts are worth: how far tinymoe with the first experts of an order is from the whole model, as
-tables in Markdown.
+"""Measures the quality of expert orders, as Markdown tables: the divergence between tinymoe with only the first experts
+of an order and the whole model.
 
     scripts/measure_ranking.py [--moec BINARY] [--kept 4,6,8,10,12,14] [--texts N]
 
-Every second prompt of the bundled suite is analysed, and the orders are made from this profile alone:
+Analyses every second prompt of the bundled suite, and computes the orders from this profile alone:
 
-  saliency  of each layer, by the mean over an expert's tokens of routing weight x norm of its output
-  mass      of each layer, by the sum of its routing weights
+  saliency  per layer, by the mean over an expert's tokens of routing weight x norm of its output
+  mass      per layer, by the sum of an expert's routing weights
   summed    one order for all layers, by the mass summed over them
-  random    of each layer at random: the means over three orders
+  random    per layer at random: the means over three orders
 
-`moec compare` then runs the other prompts with the first experts of an order in every layer. A figure is the mean KL
-divergence from the predictions with all experts, in nats, with bounds that hold 95 % of the resamples of the prompts; of
-`random` the smallest and the largest mean. With --texts the profile is of tests/data/tinymoe_calibration.bin instead,
-which has more tokens, and the divergence is measured on N windows of tinymoe_heldout.bin. The second table has the groups of `moec place` for three nodes of eight experts
-a layer, each by the nodes' means.
+`moec compare` then runs the other prompts with the first experts of an order in every layer. Figures are the mean KL
+divergence in nats from the predictions with all experts, with bounds that contain 95 % of the resamples of the prompts.
+For `random`, the bounds are the smallest and the largest mean. With --texts, the profile is measured on
+tests/data/tinymoe_calibration.bin, which has more tokens, and the divergence on N windows of tinymoe_heldout.bin. The
+second table has the groups of `moec place` for three nodes with eight experts per layer, one column per node.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from suite_splits import REPO, WINDOW, Moec, read_suite, write_half
 SEEDS = range(3)
 POLICIES = ("packed", "balanced", "contiguous")
 NODES, HELD = 3, 8
-DOMAINS = ("python", "english", "arithmetic", "json")  # of the committed texts, a quarter each
+DOMAINS = ("python", "english", "arithmetic", "json")  # each has a quarter of the committed texts
 
 
 def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the program")
-    parser.add_argument("--kept", default="4,6,8,10,12,14", help="how many experts of a layer (default: 4,6,8,10,12,14)")
+    parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the moec program")
+    parser.add_argument("--kept", default="4,6,8,10,12,14", help="kept experts per layer (default: 4,6,8,10,12,14)")
     parser.add_argument("--texts", type=int, metavar="N", help="measure on N windows of the committed texts")
     return parser.parse_args()
 
@@ -46,7 +46,7 @@ def by_value(values):
 
 
 def orders_of(profile):
-    """{name: {layer: experts, the first to keep first}}"""
+    """Returns {name: {layer: experts, best first}}."""
     layers, experts = profile["layers"], range(profile["experts"])
     summed = by_value([sum(layer["mass"][expert] for layer in layers) for expert in experts])
     orders = {key: {layer["layer"]: by_value(layer[key]) for layer in layers} for key in ("saliency", "mass")}
@@ -62,7 +62,7 @@ def kept_experts(order, count):
 
 
 def divergences(moec, groups, prompts):
-    """{name of a group: its KL, with "mean", "low" and "high"}"""
+    """Returns {name of a group: its KL, with "mean", "low" and "high"}."""
     path = moec.scratch / "compared.json"
     path.write_text(json.dumps({"groups": [{"name": name, "experts": text} for name, text in groups.items()]}))
     report = json.loads(moec.run("compare", moec.out, "--groups", path, "--prompts", prompts, "--json"))
@@ -103,7 +103,7 @@ def print_places(moec, profile, prompts):
 
 
 def windows_of(name):
-    """The windows of a committed text as prompts."""
+    """Windows of a committed text, as prompts."""
     text = (REPO / f"tests/data/tinymoe_{name}.bin").read_bytes()
     windows = [list(text[begin:begin + WINDOW]) for begin in range(0, len(text), WINDOW)]
     return [{"category": DOMAINS[i * len(DOMAINS) // len(windows)], "tokens": tokens}
@@ -111,7 +111,7 @@ def windows_of(name):
 
 
 def write_parts(flags, seen, unseen):
-    """The prompts that orders are made from, and those that they are measured on."""
+    """Writes the prompts that determine the orders to `seen`, and the prompts that measure the orders to `unseen`."""
     if flags.texts:
         heldout = windows_of("heldout")
         write_half(windows_of("calibration"), range(len(heldout)), seen)

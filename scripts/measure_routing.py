@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""Measures how often experts that are chosen in f16 are the exact ones, by moec and by transformers.
+"""Measures how often moec and transformers in f16 pick the exact experts.
 
     scripts/measure_routing.py MOEC [--family glm4_moe] [--seeds 20] [--first-seed 0] [--offsets 0,7,35]
                                [--target onnx --target ane]
 
-MOEC is the program. For each family a tiny random checkpoint is made for each seed, as for the goldens
-(scripts/golden/cases.py). Where the family has correction biases, the offset is added to all of them. transformers runs
-a random text in float32. The exact choice is that of each router in float64, norm and scores included, from the hidden
-states of this run. Then each router gets these hidden states rounded to f16: that of transformers' model in f16, and
-those of the exports of moec in f16. The first table has how many tokens, summed up over the MoE layers and the seeds,
-get other experts than the exact ones.
+MOEC is the moec program. For each family and seed, the script makes a tiny random checkpoint as for the goldens
+(scripts/golden/cases.py), and adds the offset to the correction biases, if any. transformers runs a random text in
+float32. Each router, with its norm and scores, is then computed in float64 from the hidden states of this run; these
+picks are the exact ones. Then the routers of transformers' model in f16 and of moec's exports in f16 read the same
+hidden states, rounded to f16. The first table counts tokens with picks other than the exact ones, summed over MoE
+layers and seeds.
 
-The second table judges the bar: a form of moec must not be worse than transformers in f16. What both read is rounded to
-f16, which alone makes a few of a thousand tokens wrong, at random and not the same ones; so counts of a few tokens say
-nothing, and the checkpoints are compared in pairs. A checkpoint is `better` where moec has fewer wrong tokens than
-transformers, all layers and offsets together, and `worse` where it has more. If both were equally good, each would be
-as likely: `p worse` is how likely there were so many worse ones then, `p better` the same of better ones (one-sided sign
-tests). A family fails where p worse is at most the level of 0.05 divided by the number of families and targets, and the
-exit code is then 1. The last rows are all families together.
+The second table tests that moec is not worse than transformers in f16. Rounding the inputs to f16 alone changes the
+picks of a few tokens per thousand at random, so small counts are not significant. The checkpoints are therefore
+compared in pairs. A checkpoint is `better` if moec has fewer wrong tokens than transformers over all layers and
+offsets, and `worse` if it has more. `p worse` and `p better` are the probabilities of at least these numbers if both
+were equally good (one-sided sign tests). A family fails if p worse is at most 0.05 divided by the number of families
+and targets; the exit code is then 1. The last rows cover all families together.
 
-Needs what make_golden.py needs. The figures of passes/README.md are its.
+Requires the packages of make_golden.py. passes/README.md quotes the figures.
 """
 
 import argparse
@@ -44,16 +43,16 @@ FLAGS = {"onnx": ["--target", "onnx", "--dtype", "f16"], "ane": ["--target", "an
 def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("moec", type=Path)
-    parser.add_argument("--family", action="append", help="only this family; may be given several times")
+    parser.add_argument("--family", action="append", help="measure only this family (repeatable)")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--offsets", default="0,7,35", help="of the correction biases")
+    parser.add_argument("--offsets", default="0,7,35", help="offsets of the correction biases (default: %(default)s)")
     parser.add_argument("--target", action="append", choices=FLAGS, help="default: both")
     return parser.parse_args()
 
 
 def first_cases():
-    """The first case of each family whose weights are stored as plain numbers."""
+    """The first case of each family with weights that are not quantized."""
     from golden.cases import CASES
 
     cases = {}
@@ -64,7 +63,7 @@ def first_cases():
 
 
 def shift_biases(folder, offset):
-    """Adds the offset to all correction biases of a checkpoint; returns how many tensors there are of them."""
+    """Adds the offset to all correction biases of a checkpoint; returns the number of their tensors."""
     from golden.checkpoint import biases_choice
     from safetensors.torch import load_file, save_file
 
@@ -79,7 +78,7 @@ def shift_biases(folder, offset):
 
 
 def half_model(folder, family):
-    """transformers' model in f16, with the hooks of the reference."""
+    """transformers' model in f16 with the hooks of the reference."""
     import torch
     from golden.capture import Capture
     from golden.checkpoint import auto_class
@@ -96,7 +95,7 @@ def half_model(folder, family):
 
 @contextlib.contextmanager
 def in_double():
-    """transformers casts to float32 in norms and scores; in this context such casts are to float64."""
+    """Context in which transformers casts to float64 instead of float32, in norms and scores."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -113,8 +112,8 @@ def in_double():
 
 
 def choose(model, family, step):
-    """The experts [T,k] that each MoE layer of a model chooses, by layer, where it gets the hidden states of `step` in
-    the model's element type."""
+    """The experts [T,k] that each MoE layer of a model picks from the hidden states of `step`, cast to the model's element
+    type."""
     import torch
     from golden.capture import MOE_BLOCKS
 
@@ -135,7 +134,7 @@ def count_wrong(got, exact):
 
 
 def put_experts(golden, exact):
-    """Replaces the experts of a golden by these."""
+    """Replaces the picked experts of a golden."""
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -150,8 +149,8 @@ def put_experts(golden, exact):
 
 
 def wrong_in_moec(moec, folder, golden, out, target):
-    """How many tokens get other experts than those of the golden in the shards of an export, by `moec validate`, and
-    how many there are."""
+    """Returns (tokens whose experts differ from the golden's, all tokens) for the shards of an export, as counted by
+    `moec validate`."""
     run = [moec, "export", folder, "--out", out, "--quiet", "--tokens", "1,96", "--context", "96", *FLAGS[target]]
     subprocess.run(run, check=True, stderr=subprocess.DEVNULL)
     told = subprocess.run([moec, "validate", out, "--golden", golden, "--json"], stdout=subprocess.PIPE, check=False)
@@ -160,7 +159,7 @@ def wrong_in_moec(moec, folder, golden, out, target):
 
 
 def measure(flags, case, spec, seed, offset, work):
-    """The wrong tokens of one checkpoint by who chooses, and "tokens". None where there is no bias to offset."""
+    """Wrong tokens of one checkpoint per implementation, and "tokens". None if there is no bias to offset."""
     import torch
     from golden.checkpoint import write_checkpoint
     from golden.own import make_own
@@ -188,18 +187,18 @@ def measure(flags, case, spec, seed, offset, work):
 
 
 def chance_of_at_least(count, of):
-    """How likely a fair coin shows heads `count` times or more in `of` throws."""
+    """Probability that a fair coin shows heads at least `count` times in `of` throws."""
     return sum(math.comb(of, i) for i in range(count, of + 1)) / 2 ** of
 
 
 def compare_pairs(pairs):
-    """(better, worse, p worse, p better) of the pairs (wrong tokens of transformers, wrong tokens of moec)."""
+    """Returns (better, worse, p worse, p better) of pairs (wrong tokens of transformers, wrong tokens of moec)."""
     better, worse = sum(b < a for a, b in pairs), sum(b > a for a, b in pairs)
     return better, worse, chance_of_at_least(worse, better + worse), chance_of_at_least(better, better + worse)
 
 
 def judge(by_seed, targets):
-    """Prints the second table of {family: {seed: counts}}. Returns whether all families meet the bar."""
+    """Prints the second table of {family: {seed: counts}}. Returns True if all families pass."""
     print("\n| family | target | checkpoints | better | worse | p worse | p better | bar |\n" + "| --- " * 8 + "|")
     met, everything = True, defaultdict(list)
     for family, seeds in by_seed.items():
@@ -218,7 +217,7 @@ def judge(by_seed, targets):
 
 
 def measure_family(flags, case, spec, by_seed, total):
-    """Prints a row for each offset, and adds up the counts of each seed, and of all."""
+    """Prints a row per offset. Adds the counts to the totals of each seed and of all seeds."""
     for offset in map(float, flags.offsets.split(",")):
         row = Counter()
         for seed in range(flags.first_seed, flags.first_seed + flags.seeds):

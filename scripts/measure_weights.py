@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Measures what each form of --weights costs tinymoe, and prints the results as a table in Markdown.
+"""Measures the cost of each form of --weights for tinymoe, and prints the results as a Markdown table.
 
     scripts/measure_weights.py [--moec BINARY] [--windows N] [--form NAME]… [--calibration TEXT]   prints the table
     scripts/measure_weights.py [--moec BINARY] --write [FILE]                  replaces it in FILE
     scripts/measure_weights.py [--moec BINARY] --collected                     on texts like those of the training
-    scripts/measure_weights.py [--moec BINARY] --pin                           writes the figures that tests hold
+    scripts/measure_weights.py [--moec BINARY] --pin                           writes the limits that tests check
 
-FILE is tests/data/README.md unless another is named; the table stands between its lines figures:begin and figures:end.
-Each row is an export of models/tinymoe that `moec compare` compared with the float export of the same target and element
-type, on windows of tests/data/tinymoe_heldout.bin: all, or N that are spread over it. Calibrated rows were made with `moec calibrate` on
-tests/data/tinymoe_calibration.bin, or on TEXT. Bits are those of the experts, with scales and tables. The table of all windows takes
-some ten minutes on one core.
+FILE defaults to tests/data/README.md; the table is between its lines figures:begin and figures:end. For each row, `moec
+compare` compares an export of models/tinymoe with the float export of the same target and element type, on all windows of
+tests/data/tinymoe_heldout.bin, or on N evenly spaced ones. Calibrated rows use `moec calibrate` on
+tests/data/tinymoe_calibration.bin, or on TEXT. Bits are bits per weight of the experts, including scales and palettes. The
+table of all windows takes about ten minutes on one core.
 
-With --collected the texts are 128 windows of files of this machine, 32 of each domain, as the training of tinymoe
-collects them (training/tinymoe/texts.py): of its training files for the calibration, of files that it held out for the
-comparison. They are other people's texts, so they are not in the repository, and another machine has other ones.
+With --collected the texts are 128 windows of files of this machine, 32 per domain, collected like the training texts of
+tinymoe (training/tinymoe/texts.py): training files for the calibration, held-out files for the comparison. These are
+third-party texts, which are not in the repository and differ between machines.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Form:
     weights: str
     target: tuple = ONNX
     calibrated: bool = False
-    calibration: Path = None  # the text of the calibration; None: that of TEXTS
+    calibration: Path = None  # text of the calibration; None: that of TEXTS
 
 
 FORMS = [
@@ -60,7 +60,7 @@ FORMS = [
 
 
 def collect_texts(folder):
-    """Texts in the place of those of the repository."""
+    """Collects texts that replace the repository's texts."""
     import numpy as np
     from training.tinymoe.texts import DOMAINS, load_data
     from training.tinymoe.texts import windows as draw
@@ -74,14 +74,14 @@ def collect_texts(folder):
 
 
 def spread(text, windows):
-    """So many windows of a text, at equal distances."""
+    """Returns `windows` windows of a text, evenly spaced."""
     all_windows = len(text) // WINDOW
     starts = [all_windows * i // windows * WINDOW for i in range(windows)]
     return b"".join(text[start:start + WINDOW] for start in starts)
 
 
 class Measurer:
-    """Exports once what several rows need. `windows` is how many windows are compared."""
+    """Makes exports once and shares them among rows. `windows` is the number of compared windows."""
 
     def __init__(self, binary, folder, windows):
         self.binary, self.folder, self.windows = str(binary), Path(folder), windows
@@ -96,7 +96,7 @@ class Measurer:
         return run.stdout
 
     def made(self, key, *words):
-        """The folder that a command writes, made on the first call."""
+        """Returns the output folder of a command; runs the command on the first call only."""
         if key not in self.folders:
             out = self.folder / str(len(self.folders))
             self.moec(*words, "--out", out, "--quiet")
@@ -104,7 +104,7 @@ class Measurer:
         return self.folders[key]
 
     def calibration(self, form):
-        """The statistics of its text; choosing bits also needs what each matrix is sensitive to."""
+        """The calibration of the form's text; automatic choice of bits also needs sensitivities."""
         more = ("--sensitivity",) if "auto:" in form.weights else ()
         text = form.calibration or TEXTS["calibration"]
         return self.made((text, more), "calibrate", TINYMOE, "--text", text, *more)
@@ -118,7 +118,7 @@ class Measurer:
                          form.weights, *more)
 
     def compare(self, form):
-        """The report of `moec compare --json`, with the bits of the experts."""
+        """The report of `moec compare --json`, and the experts' bits per weight."""
         plain, coded = self.plain(form.target), self.coded(form)
         report = json.loads(self.moec("compare", plain, coded, "--text", self.text, "--window", WINDOW,
                                       "--quiet", "--json"))
@@ -126,14 +126,14 @@ class Measurer:
 
 
 def expert_bytes(folder):
-    """Bytes of the shards of experts of an export, and its element type's size."""
+    """Bytes of an export's expert shards, and the size of its element type."""
     manifest = json.loads((folder / "manifest.json").read_text())
     shards = [shard for shard in manifest["shards"] if shard["moe_layers"]]
     return sum(shard["weight_bytes"] for shard in shards), {"f32": 4, "f16": 2}[manifest["build"]["dtype"]]
 
 
 def expert_bits(plain, coded):
-    """Bits of a weight of the experts: the other weights of the shards are the same in both."""
+    """Bits per weight of the experts. All other weights of the shards are equal in both exports."""
     config = json.loads((TINYMOE / "config.json").read_text())
     weights = (3 * config["num_hidden_layers"] * config["num_local_experts"] * config["hidden_size"]
                * config["moe_intermediate_size"])
@@ -159,7 +159,7 @@ def replace_table(file, text):
 
 
 def pin(measurer):
-    """Writes what tests/peers/test_weight_quality.py holds each form to."""
+    """Writes the limits of each form for tests/peers/test_weight_quality.py."""
     reports = {form.name: measurer.compare(form) for form in FORMS}
     forms = {name: {"bits": round(report["expert_bits"], 4), "kl": round(report["kl"]["mean"], 7),
                     "top1": round(report["top1"]["mean"], 5)} for name, report in reports.items()}
@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--calibration", type=Path, metavar="TEXT", default=TEXTS["calibration"])
     parser.add_argument("--write", type=Path, nargs="?", const=REPO / "tests/data/README.md", metavar="FILE")
     parser.add_argument("--pin", action="store_true")
-    parser.add_argument("--collected", action="store_true", help="on texts of this machine")
+    parser.add_argument("--collected", action="store_true", help="use texts of this machine")
     args = parser.parse_args()
     TEXTS["calibration"] = args.calibration
     rows = []

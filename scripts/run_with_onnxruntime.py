@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Runs an exported folder with onnxruntime alone, as an example of what a runtime of your own has to do.
+"""Runs an exported folder with onnxruntime alone, as an example for writing a runtime.
 
-It reads manifest.json and knows nothing of the model; backends/manifest/manifest.fbs documents the fields. The
-tokenizers package encodes text with the tokenizer.json that the export carries.
+It reads only manifest.json and has no model-specific code; backends/manifest/manifest.fbs documents the fields. The
+tokenizers package encodes text with the tokenizer.json of the export.
 
-    pip install numpy onnxruntime tokenizers
+    pip install numpy onnx onnxruntime tokenizers
     moec export models/tinymoe --out out/tinymoe --tokens 1,16
     scripts/run_with_onnxruntime.py out/tinymoe --prompt "def " --max-tokens 60
+    scripts/run_with_onnxruntime.py out/qnn --prompt "def " --provider QNN=backend_path=libQnnHtp.so
+
+Graphs of several token widths share one copy of their weights, mapped from the export's files. This requires `--form
+matmul`, because onnxruntime reorders the weights of convolutions per session. Sharing is slower, because matrices are
+not packed for the kernels; --packed keeps packed copies, one per width.
 """
 
 import argparse
@@ -18,21 +23,22 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
+CPU = "CPUExecutionProvider"
 DTYPES = {"f32": np.float32, "f16": np.float16}
 
 
-# Layout → the axis of the T tokens: [1, C, T, 1], [1, C, 1, T] and [T, C]. The first two are transposed rows.
+# Layout → axis of the T tokens: [1, C, T, 1], [1, C, 1, T] and [T, C]. The first two are transposed rows.
 TOKEN_AXES = {"channels": 2, "bc1s": 3, "rows": 0, "plain": 0}
 
 
 def token_axis(port):
     if port["layout"] not in TOKEN_AXES:
-        raise ValueError(f"port {port['name']} has the layout {port['layout']}, which this script does not know")
+        raise ValueError(f"port {port['name']} has the layout {port['layout']}, which this script does not support")
     return TOKEN_AXES[port["layout"]]
 
 
 def pack(rows, port):
-    """Rows [n, C] as the port takes them: padded with zeros to its T tokens, in its layout and type."""
+    """Converts rows [n, C] to the port's layout and type, padded with zeros to its T tokens."""
     axis = token_axis(port)
     padded = np.zeros((port["dims"][axis], rows.shape[1]), DTYPES[port["dtype"]])
     padded[: len(rows)] = rows
@@ -40,23 +46,81 @@ def pack(rows, port):
 
 
 def unpack(tensor, port, count):
-    """The rows [count, C] of the first `count` tokens of an output; the others are padding."""
+    """Rows [count, C] of the first `count` tokens of an output; all later tokens are padding."""
     axis = token_axis(port)
     if axis > 0:
         tensor = tensor.reshape(port["dims"][1], port["dims"][axis]).T
     return tensor[:count]
 
 
-class Runner:
-    """The shards of a folder and the state of one sequence. `skip_idle_groups` leaves out groups of experts that no
-    token chose; `threads` are onnxruntime's for one shard, 0 for its default; `top_k` is the name of a form of top-k,
-    empty for the first one."""
+def find_provider(text):
+    """Parses "NAME[=KEY=VALUE,…]" to (name, options); NAME may omit "ExecutionProvider". Raises ValueError."""
+    name, _, rest = text.partition("=")
+    known = onnxruntime.get_available_providers()
+    found = [full for full in known if full.lower() in (name.lower(), f"{name.lower()}executionprovider")]
+    if not found:
+        raise ValueError(f"this onnxruntime has no provider {name}; it has {', '.join(known)}: install the package of the "
+                         "vendor, such as onnxruntime-qnn or onnxruntime-openvino")
+    pairs = [pair.partition("=") for pair in rest.split(",") if pair]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise ValueError(f"--provider {text}: {key} has no value; write NAME=KEY=VALUE,KEY=VALUE")
+    return found[0], {key: value for key, _, value in pairs}
 
-    def __init__(self, folder, skip_idle_groups=True, threads=0, top_k=""):
+
+def threads_of(count):
+    """Session options with `count` threads. All sessions share one pool: with separate pools, waiting sessions would spin
+    on all cores and make steps through many sessions about 30 times slower."""
+    options = onnxruntime.SessionOptions()
+    if count == 1 or not hasattr(onnxruntime, "set_global_thread_pool_sizes"):
+        options.intra_op_num_threads = count
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        return options
+    if not threads_of.pool:
+        onnxruntime.set_global_thread_pool_sizes(count, 1)  # once per process, before the first session
+        threads_of.pool = True
+    options.use_per_session_threads = False
+    return options
+
+
+threads_of.pool = False
+
+
+class Weights:
+    """Initializers of all graphs, mapped once from the export's data files."""
+
+    def __init__(self):
+        self.mapped = {}  # (file, offset) → (value, array that it refers to)
+
+    def give(self, path, options):
+        """Adds a graph's external initializers to the session options."""
+        import onnx  # not required with packed copies
+
+        for tensor in onnx.load(path, load_external_data=False).graph.initializer:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            entry = {pair.key: pair.value for pair in tensor.external_data}
+            place = (path.parent / entry["location"], int(entry.get("offset", 0)))
+            if place not in self.mapped:
+                dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+                array = np.memmap(place[0], dtype, "c", place[1], tuple(tensor.dims))
+                self.mapped[place] = (onnxruntime.OrtValue.ortvalue_from_numpy(array), array)
+            options.add_initializer(tensor.name, self.mapped[place][0])
+
+
+class Runner:
+    """The shards of a folder and the state of one sequence. `skip_idle_groups` skips groups of experts that no token
+    picked; `threads` is the number of onnxruntime's threads, 0 for its default; `top_k` names a top-k variant, empty for
+    the first one; `provider` comes from find_provider(), with the CPU as fallback; `packed` trades memory for speed (see
+    above)."""
+
+    def __init__(self, folder, skip_idle_groups=True, threads=0, top_k="", provider=(CPU, {}), packed=True):
+        self.provider, self.threads, self.packed = provider, threads, packed
+        self.weights = Weights()
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
         if self.manifest["build"]["format"] != "onnx":
-            raise ValueError(f"{folder} holds no ONNX files; export for target onnx")
+            raise ValueError(f"{folder} has no ONNX files: export with --target onnx")
         self.check_node(self.manifest.get("node"))
         self.top_k = self.form_named(top_k)
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
@@ -64,36 +128,34 @@ class Runner:
         rope = self.manifest.get("rope")
         self.rope = self.open_table(rope["table"]) if rope else None
         self.sessions = {}
-        self.session_options = onnxruntime.SessionOptions()
-        self.session_options.intra_op_num_threads = threads
         self.reset()
 
     def check_node(self, node):
-        """Refuses a node of moec split that this runtime cannot run alone: one without all layers, and one whose
-        routers choose among experts that it lacks, which only a mask in the graphs keeps them from."""
+        """Rejects a node of moec split that cannot run alone: one without all layers, or one without masks in the graphs, whose
+        routers could pick experts that the node lacks."""
         if node and node["stages"] > 1:
-            raise ValueError(f"{self.folder} has a part of the layers: stage {node['stage']} of {node['stages']}")
+            raise ValueError(f"{self.folder} lacks some layers: it is stage {node['stage']} of {node['stages']}")
         if node and node["experts"] != self.manifest["build"]["expert_mask"]:
-            raise ValueError(f"the graphs choose experts that node {node['name']} lacks: export with --expert-mask "
+            raise ValueError(f"the graphs may pick experts that node {node['name']} lacks: export with --expert-mask "
                              f"'{node['experts']}', then split, or run the node with moec run")
 
     def form_named(self, name):
-        """Layer → how many experts a token takes, in a form of top-k; empty where the export has none."""
+        """Maps layers to experts per token for a top-k variant; empty if the export has none."""
         forms = self.manifest.get("top_k", {}).get("forms", [])
         named = [form for form in forms if name in ("", form["name"])]
         if name and not named:
-            raise ValueError(f"there is no form of top-k named {name}; the export has "
+            raise ValueError(f"there is no top-k variant named {name}; the export has "
                              f"{', '.join(form['name'] for form in forms) or 'none: export with --top-k'}")
         return {layer["layer"]: layer["top_k"] for layer in named[0]["layers"]} if named else {}
 
     def width_of(self, shard, count):
-        """The graph of a shard for `count` tokens, in the form of top-k that runs."""
+        """The graph of a shard for `count` tokens and the selected top-k variant."""
         wanted = [self.top_k[layer] for layer in shard["moe_layers"]] if self.top_k else None
         return next(width for width in shard["widths"]
                     if width["tokens"] >= count and width.get("top_k", wanted) == wanted)
 
     def open_table(self, table):
-        """The rows of a table, mapped from its file."""
+        """Rows of a table, mapped from its file."""
         shape = (table["rows"], table["columns"])
         return np.memmap(self.folder / table["file"]["path"], DTYPES[table["dtype"]], "r", 0, shape)
 
@@ -111,18 +173,29 @@ class Runner:
             self.histories[cache["layer"]] = np.zeros(shape, DTYPES[cache["dtype"]])
 
     def session(self, width):
-        """onnxruntime's session for a file, opened at its first use."""
+        """onnxruntime's session for a file, opened on first use."""
         path = width["file"]["path"]
         if path not in self.sessions:
-            self.sessions[path] = onnxruntime.InferenceSession(
-                self.folder / path, self.session_options, providers=["CPUExecutionProvider"])
+            self.sessions[path] = self.open_session(self.folder / path)
         return self.sessions[path]
 
+    def open_session(self, path):
+        name, settings = self.provider
+        options = threads_of(self.threads)
+        if name == CPU and not self.packed:
+            options.add_session_config_entry("session.disable_prepacking", "1")
+            self.weights.give(path, options)
+        providers = [(name, settings)] + [CPU] * (name != CPU)
+        session = onnxruntime.InferenceSession(path, options, providers=providers)
+        if session.get_providers()[0] != name:  # onnxruntime silently skips a provider that it cannot load
+            raise ValueError(f"{name} did not start: check its options and libraries")
+        return session
+
     def attention_mask(self, port, window, chunk, ahead, count):
-        """The mask of a port: 0 where a token may see a key, else the manifest's masked_value. Keys are the S rows of
-        the cache, if there are any, then the new tokens, of which `count` are real. `window`: how many tokens back a
-        token sees, `chunk`: the size of chunks that do not see each other (0: no limit), `ahead`: how many tokens
-        forward."""
+        """Returns the mask of a port: 0 for visible keys, otherwise the manifest's masked_value. Keys are the S rows of
+        the cache, if there is one, then the new tokens, of which `count` are not padding. `window` and `ahead` limit
+        how many tokens back and forward a token sees; `chunk` is the size of chunks that cannot see one another (0: no
+        limit)."""
         tokens, keys = port["dims"][2:]
         context = keys - tokens
         slot = np.arange(keys)[None, :]
@@ -140,15 +213,15 @@ class Runner:
         return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
 
     def rope_columns(self, source, rotation):
-        """Where a source is in the rows of the table of positions: its first column and their number. Of each rotation
-        the cosines come first, then the sines; behind all of them is the scale of the queries."""
+        """First column and number of columns of a source in the table of positions. Each rotation has its cosines, then its
+        sines; the scale of the queries follows after all rotations."""
         widths = self.manifest["rope"]["widths"]
         if source == "query_scale":
             return 2 * sum(widths), 1
         return 2 * sum(widths[:rotation]) + (widths[rotation] if source == "rope_sin" else 0), widths[rotation]
 
     def input(self, binding, port, edges, count):
-        """The tensor that a binding of the schedule feeds into a port."""
+        """The input tensor of a port, from a binding of the schedule."""
         source = binding["source"]
         if source == "edge":
             return pack(edges[binding["edge"]], port)
@@ -165,10 +238,10 @@ class Runner:
             return self.states.setdefault(binding["layer"], np.zeros(port["dims"], DTYPES[port["dtype"]]))
         if source == "token_mask":
             return pack(np.ones((count, 1)), port)
-        raise ValueError(f"the manifest asks for an input from '{source}'")
+        raise ValueError(f"the manifest has the unsupported input source '{source}'")
 
     def may_skip(self, step, shard, edges):
-        """Whether no token chose an expert of this group, which only --routing host makes known before it runs."""
+        """True if no token picked an expert of this group. Known before the group runs only with --routing host."""
         if not (self.skip_idle_groups and step["skip_from"]):
             return False
         edge = {binding["port"]: binding["edge"] for binding in step["inputs"]}
@@ -177,8 +250,8 @@ class Runner:
         return not edges[edge["routing_weights"]][:, list(experts)].any()
 
     def run_step(self, step, edges, count):
-        """Runs one step of the schedule for `count` tokens at the current position. Reads its inputs from `edges` and
-        adds its outputs there; stores cache rows. Returns the logits of a head shard's slice, else None."""
+        """Runs one step of the schedule for `count` tokens at the current position. Reads inputs from `edges`, adds outputs
+        there, and stores cache rows. Returns the logits of a head shard's slice, otherwise None."""
         shard = self.shards[step["shard"]]
         if self.may_skip(step, shard, edges):
             given = next(b["edge"] for b in step["inputs"] if b["port"] == step["skip_from"])
@@ -211,15 +284,15 @@ class Runner:
         return logits
 
     def feed(self, tokens):
-        """Feeds tokens behind those of earlier calls; returns their logits [n, vocab]."""
+        """Runs tokens that follow the tokens of earlier calls; returns their logits [n, vocab]."""
         logits = []
         most = self.manifest["build"]["tokens"][-1]
         if self.manifest["build"]["cache"] == "none" and len(tokens) > most:
-            raise ValueError(f"the tokens see each other: export with --tokens {len(tokens)}")
+            raise ValueError(f"attention is bidirectional: export with --tokens {len(tokens)}")
         for begin in range(0, len(tokens), most):
             chunk = tokens[begin : begin + most]
             if self.position + len(chunk) > self.manifest["build"]["context"]:
-                raise ValueError("the context is full; export with a larger --context")
+                raise ValueError("the context is full: export with a larger --context")
             edges = {"embed": self.embedding[chunk]}
             slices = {step["shard"]: self.run_step(step, edges, len(chunk))
                       for step in self.manifest["schedule"]}
@@ -229,7 +302,7 @@ class Runner:
         return np.concatenate(logits)
 
     def generate(self, prompt, count):
-        """Yields `count` tokens, each the one with the largest logit, or fewer where the model ends the text."""
+        """Yields up to `count` tokens, each with the largest logit; stops if the model ends the text."""
         tokens = list(prompt)
         ends = self.manifest["model"]["eos_tokens"]
         for _ in range(count):
@@ -241,7 +314,7 @@ class Runner:
 
 
 class Bytes:
-    """Encodes for models whose tokens are bytes, as the manifest says."""
+    """Encoder for models whose tokens are bytes, according to the manifest."""
 
     def encode(self, text):
         return list(text.encode())
@@ -251,13 +324,13 @@ class Bytes:
 
 
 class Tokenizer:
-    """Encodes with the tokenizer.json of an export."""
+    """Encoder with the tokenizer.json of an export."""
 
     def __init__(self, path):
-        import tokenizers  # not needed for token ids
+        import tokenizers  # not required for token ids
 
         self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        # A trainer may have saved these in the file; transformers applies neither.
+        # The file may contain truncation and padding, which transformers does not apply.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.stream = tokenizers.decoders.DecodeStream(skip_special_tokens=False)
@@ -267,12 +340,12 @@ class Tokenizer:
 
     def decode(self, tokens):
         for token in tokens:
-            text = self.stream.step(self.tokenizer, token)  # None inside a character of several tokens
+            text = self.stream.step(self.tokenizer, token)  # None if the character needs more tokens
             yield (text or "").encode()
 
 
 class Ids:
-    """Takes and gives token ids."""
+    """Encoder for token ids."""
 
     def encode(self, text):
         return [int(token) for token in text.split(",")]
@@ -282,7 +355,7 @@ class Ids:
 
 
 def tokenizer_of(runner):
-    """The tokenizer of a folder; None where it carries no tokenizer.json."""
+    """The tokenizer of a folder; None if it has no tokenizer.json."""
     if runner.manifest["tokenizer"] == "bytes":
         return Bytes()
     if "tokenizer.json" in [file["path"] for file in runner.manifest["carried"]]:
@@ -291,26 +364,27 @@ def tokenizer_of(runner):
 
 
 def encode_prompt(tokenizer, text, manifest):
-    """The token ids of the text. Raises ValueError where there are none, or more than the context holds."""
+    """Token ids of the text. Raises ValueError if there are none, or more than fit the context."""
     tokens = tokenizer.encode(text)
     if not tokens:
-        raise ValueError("the prompt is empty; give at least one token")
+        raise ValueError("the prompt is empty: pass at least one token")
     vocab, context = manifest["model"]["vocab"], manifest["build"]["context"]
     for token in tokens:
         if not 0 <= token < vocab:
             raise ValueError(f"token {token} is outside the vocabulary of {vocab}")
     if len(tokens) > context:
-        raise ValueError(f"{len(tokens)} tokens exceed the context of {context}; export with a larger --context")
+        raise ValueError(f"{len(tokens)} tokens exceed the context of {context}: export with a larger --context")
     return tokens
 
 
 def write_text(args, parser):
-    runner = Runner(args.folder, threads=args.threads, top_k=args.top_k)
+    runner = Runner(args.folder, threads=args.threads, top_k=args.top_k, provider=find_provider(args.provider),
+                    packed=args.packed)
     if runner.manifest["model"]["task"] != "text_generation":
-        parser.error("this model labels tokens and writes no text; use `moec run`")
+        parser.error("this model labels tokens and generates no text: use `moec run`")
     tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
     if tokenizer is None:
-        parser.error("the checkpoint had no tokenizer.json: give --prompt-tokens")
+        parser.error("the export has no tokenizer.json: pass --prompt-tokens")
     text = args.prompt_tokens if args.prompt is None else args.prompt
     tokens = encode_prompt(tokenizer, text, runner.manifest)
     count = min(args.max_tokens, runner.manifest["build"]["context"] - len(tokens) + 1)
@@ -325,13 +399,16 @@ def write_text(args, parser):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="a folder that `moec export` wrote")
+    parser.add_argument("folder", help="exported folder")
     prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", help="the text to continue; prints text")
-    prompt.add_argument("--prompt-tokens", help="token ids to continue, as 17,4; prints token ids")
-    parser.add_argument("--max-tokens", type=int, default=60, help="how many tokens to write (default: 60)")
-    parser.add_argument("--threads", type=int, default=0, help="threads for one shard (default: onnxruntime's)")
-    parser.add_argument("--top-k", default="", help="a form of top-k, by its name in the manifest (default: the first)")
+    prompt.add_argument("--prompt", help="text to continue; prints text")
+    prompt.add_argument("--prompt-tokens", help="token ids to continue, such as 17,4; prints token ids")
+    parser.add_argument("--max-tokens", type=int, default=60, help="maximum number of generated tokens (default: 60)")
+    parser.add_argument("--threads", type=int, default=0, help="threads (default: onnxruntime's)")
+    parser.add_argument("--provider", default=CPU, metavar="NAME[=KEY=VALUE,…]",
+                        help="execution provider of onnxruntime, with its options (default: the CPU)")
+    parser.add_argument("--packed", action="store_true", help="keep packed copies of weights per width")
+    parser.add_argument("--top-k", default="", help="top-k variant, by its name in the manifest (default: the first)")
     args = parser.parse_args()
     try:
         write_text(args, parser)

@@ -1,4 +1,4 @@
-"""Parts of the bundled suite of prompts, and moec on tinymoe, for the scripts that measure on prompts held out."""
+"""Splits of the bundled prompt suite, and commands of moec on tinymoe, for scripts that measure on held-out prompts."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parents[1]
 TINYMOE = REPO / "models/tinymoe"
 SUITE = REPO / "frontends/measure/prompts.jsonl"
-WINDOW = 256  # tokens, of which no prompt has more
+WINDOW = 256  # tokens; no prompt is longer
 
 
 def read_suite():
@@ -17,7 +17,7 @@ def read_suite():
 
 
 def random_half(prompts, seed):
-    """Indices of half of the prompts, as many of each category."""
+    """Indices of a random half of the prompts, with equal numbers per category."""
     chosen, generator = set(), random.Random(seed)
     for category in sorted({prompt["category"] for prompt in prompts}):
         members = [i for i, prompt in enumerate(prompts) if prompt["category"] == category]
@@ -26,14 +26,14 @@ def random_half(prompts, seed):
 
 
 def write_half(prompts, half, path):
-    """Writes the prompts with these indices; returns the indices in the order of the file."""
+    """Writes the prompts with these indices; returns the indices in file order."""
     order = sorted(half)
     path.write_text("".join(json.dumps(prompts[i]) + "\n" for i in order))
     return order
 
 
 class Moec:
-    """The program, with an export of tinymoe and what it writes in a scratch folder."""
+    """The moec program with an export of tinymoe, and a scratch folder for its output."""
 
     def __init__(self, binary, scratch):
         self.binary, self.scratch, self.out = binary, Path(scratch), Path(scratch) / "out"
@@ -46,14 +46,14 @@ class Moec:
         return done.stdout
 
     def analyze(self, suite):
-        """The folder of a profile of these prompts."""
+        """Profiles these prompts; returns the output folder."""
         folder = self.scratch / "profile"
         shutil.rmtree(folder, ignore_errors=True)
         self.run("analyze", TINYMOE, "--prompts", suite, "--out", folder, "-q")
         return folder
 
     def place(self, profile, policy, nodes, replicas):
-        """A file of groups, one a node."""
+        """Places experts; returns the file of groups, one per node."""
         path = self.scratch / f"{policy}.json"
         given = () if policy == "contiguous" else ("--profile", profile)
         self.run("place", TINYMOE, "--policy", policy, *given, "--nodes", nodes, "--replicas", replicas, "--out", path,

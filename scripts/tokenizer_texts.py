@@ -1,4 +1,4 @@
-"""Texts that try a tokenizer: code and prose, every block of Unicode, damaged UTF-8, long runs, special tokens."""
+"""Test texts for tokenizers: code and prose, every block of Unicode, damaged UTF-8, long runs, special tokens."""
 
 import random
 import subprocess
@@ -17,19 +17,20 @@ WORDS = ["don't", "I'LL", "we've", "it's", "ſ", "İstanbul", "ﬁne", "①②",
 
 
 def is_known(character):
-    """Whether Unicode 14 has assigned the character, and the older tables of tokenizers normalize it as that does."""
+    """True if Unicode 14 has assigned the character and the older tables of tokenizers normalize it equally."""
     if unicodedata.category(character) in ("Cs", "Cn"):
         return False
-    text = "a\u0345" + character + "\u0327"  # marks of other classes, among which the character may have to move
+    # Normalization may reorder the character relative to these marks of other combining classes.
+    text = "a\u0345" + character + "\u0327"
     return all(form.normalize_str(text) == unicodedata.normalize(name, text) for name, form in FORMS.items())
 
 
 def characters_by_block():
-    """A list of assigned code points for each 256 of Unicode."""
+    """Lists of assigned code points, one per block of 256."""
     blocks = []
     for first in range(0, 0x110000, 0x100):
         if 0x30000 <= first < 0xE0000 or first >= 0xF0000:
-            continue  # unassigned, or for private use
+            continue  # unassigned or private use
         block = [chr(code) for code in range(first, first + 0x100) if is_known(chr(code))]
         if block:
             blocks.append(block)
@@ -37,7 +38,7 @@ def characters_by_block():
 
 
 def lines_of_tree():
-    """The lines of this project's text files."""
+    """Lines of this project's text files."""
     names = subprocess.run(["git", "ls-files", "*.cc", "*.h", "*.md", "*.py", "*.json"], cwd=REPO, check=True,
                            capture_output=True, text=True).stdout.split()
     return [line for name in names[::7] for line in (REPO / name).read_text(encoding="utf-8").splitlines() if line]
@@ -82,6 +83,6 @@ class Texts:
 
 
 def make_texts(count, seed=1, special=()):
-    """`count` texts, the same for the same seed; `special` are texts of tokens that some of them have in between."""
+    """`count` texts, determined by the seed; some of them contain texts of `special` tokens."""
     texts = Texts(seed, list(special))
     return ["", *(texts.next() for _ in range(count - 1))]

@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
-"""Trains the routers of a MoE checkpoint, as one that `moec upcycle` made of a dense model.
+"""Trains the routers of an MoE checkpoint, such as one that `moec upcycle` made from a dense model.
 
     moec upcycle DENSE --out MOE --experts 8 --top-k 2 --init drop:0.5 --router random:0.02
     scripts/train_router.py MOE --out OUT --dense DENSE --steps 200 --expert-steps 200
 
-Phase 1 (--steps) trains the routers alone; everything else is frozen. Phase 2 (--expert-steps) trains routers, routed
-and shared experts at the rate --expert-lr, with gradient checkpointing. The loss is the cross entropy of the next token
-+ --balance x balance loss (Switch and GShard: E * sum of an expert's share of the tokens x its mean score; the gradient
-comes through the scores) + --z x z-loss (mean logsumexp(logits)^2). --bias-rate moves the correction biases of
-architectures that have them (as deepseek_v3) by this step towards an even use, without a gradient; use it with
---balance 0 or a small one.
+Phase 1 (--steps) trains the routers alone; everything else is frozen. Phase 2 (--expert-steps) trains routers, routed and
+shared experts with the learning rate --expert-lr and gradient checkpointing. The loss is the cross entropy of the next token
++ --balance x balance loss (Switch and GShard: E * sum over experts of token share x mean score, with gradients through the
+scores) + --z x z-loss (mean logsumexp(logits)^2). For architectures with correction biases (such as deepseek_v3),
+--bias-rate moves the biases by this step towards an even load, without a gradient; use it with --balance 0 or a small value.
 
-CHECKPOINT is a folder with config.json and *.safetensors of any MoE of transformers that writes text and whose routers
-return (logits, weights, experts), in float: all families of moec that do but zaya and ernie4_5_vl_moe_text. Text comes from three generators
-(arithmetic, JSON records, made-up sentences), or from the UTF-8 files of --text, of which the last tenths are held out.
+CHECKPOINT is a folder with config.json and *.safetensors, in float. The model must be an MoE in transformers that
+generates text, with routers that return (logits, weights, experts): every MoE family of moec except zaya and
+ernie4_5_vl_moe_text qualifies. Text comes from three generators (arithmetic, JSON records, made-up sentences), or from
+the UTF-8 files of --text, whose last tenths are held out.
 
-Each seed of --seeds chooses batches of its own, and with --redraw STD also new matrices of the routers. --dense trains
-the model that the checkpoint was made of on the same batches, by as many steps, at the rate --expert-lr: its
-feed-forward layers, as phase 2 does, and once more all its weights.
+Each seed of --seeds has different batches and, with --redraw STD, new router matrices. --dense trains the checkpoint's dense
+model on the same batches for the same number of steps, with the rate --expert-lr: once its feed-forward layers only, like
+phase 2, and once all weights.
 
-Output: OUT/metrics.json (every measurement; what decides about a run), OUT/curves.svg and OUT/use.svg, and for each
-seed OUT/seedN/model, the trained checkpoint. Its last measurement is of these files, read back. Losses are of held-out
-text, in nats a token. The Gini coefficient and the least used expert's share are those of the worst layer; the drop
-rate is what experts of capacity --capacity would drop of a batch, though nothing is dropped. A training that was
-interrupted goes on with --resume to the same weights, on the same machine and as many threads.
+Output: OUT/metrics.json (all measurements and settings), OUT/curves.svg, OUT/use.svg, and per seed OUT/seedN/model, the
+trained checkpoint. The last measurement reads these files back. Losses are on held-out text, in nats per token. The
+Gini coefficient and the share of the least used expert are those of the worst layer. The drop rate is the share of a
+batch that experts with capacity --capacity would drop; nothing is actually dropped. --resume continues an interrupted
+training; the weights are the same on the same machine with the same number of threads.
 
-Exits with 0 when every seed ends with Gini below 0.3, no expert below a fifth of the even share and a loss below that
-of its untrained router; with 1 when one does not, or when a loss is not finite; with 2 when the input is wrong.
+Exits with 0 if every seed ends with a Gini coefficient below 0.3, no expert below a fifth of the even share, and a loss below
+that of its untrained router; with 1 otherwise, or if a loss is not finite; with 2 if the input is invalid.
 
     pip install torch==2.13.0                           # first: this pin gives a CPU build
     pip install transformers safetensors numpy matplotlib
@@ -47,42 +47,43 @@ from training.router.texts import Texts, files_of, generated
 
 NEEDED = "pip install torch==2.13.0 && pip install transformers safetensors numpy matplotlib"
 DENSE_PARTS = ("ffn", "all")
-MEASUREMENTS = 10  # in a training, unless --measure-every says otherwise
+MEASUREMENTS = 10  # per training, unless --measure-every is given
 
 
 def flags_of(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
-    parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="folder of the results")
-    parser.add_argument("--dense", type=Path, metavar="DIR", help="the dense checkpoint to compare with")
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="output folder")
+    parser.add_argument("--dense", type=Path, metavar="DIR", help="dense checkpoint to compare with")
     parser.add_argument("--text", type=Path, metavar="DIR", help="folder of texts (default: three generators)")
-    parser.add_argument("--seeds", default="0,1,2", help="of the batches (default: 0,1,2)")
-    parser.add_argument("--redraw", metavar="STD", help="draw the routers anew for each seed, with this deviation")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted training")
+    parser.add_argument("--seeds", default="0,1,2", help="seeds of the batches (default: 0,1,2)")
+    parser.add_argument("--redraw", metavar="STD", help="redraw the routers per seed, with this standard deviation")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted training")
     parser.add_argument("--force", action="store_true", help="replace an earlier training")
-    parser.add_argument("--no-plots", action="store_true", help="write no pictures; matplotlib is not needed then")
-    parser.add_argument("--threads", default="2", help="of PyTorch (default: 2)")
+    parser.add_argument("--no-plots", action="store_true", help="write no plots, so that matplotlib is not required")
+    parser.add_argument("--threads", default="2", help="threads of PyTorch (default: 2)")
     add_training_flags(parser)
     return parser.parse_args(arguments)
 
 
 def add_training_flags(parser):
-    """Numbers, read by training.router.request so that a wrong one is refused as any other input."""
+    """Adds the numeric flags. training.router.request parses their values, so that invalid values are rejected like
+    other input."""
     for flag, default, what in (
             ("--steps", "200", "steps of phase 1"), ("--expert-steps", "0", "steps of phase 2"),
-            ("--lr", "0.01", "largest rate of phase 1"), ("--expert-lr", "0.001", "largest rate of phase 2"),
-            ("--batch", "16", "windows in a step"), ("--length", "256", "tokens of a window"),
+            ("--lr", "0.01", "maximum learning rate of phase 1"), ("--expert-lr", "0.001", "maximum learning rate of phase 2"),
+            ("--batch", "16", "windows per step"), ("--length", "256", "tokens per window"),
             ("--balance", "0.01", "factor of the balance loss"), ("--z", "0.001", "factor of the z-loss"),
-            ("--bias-rate", "0", "step of the correction biases"), ("--capacity", "1.25", "of the reported drop rate"),
-            ("--save-every", "50", "steps between two states on disk"),
-            ("--measure-every", None, f"steps between two measurements (default: a {MEASUREMENTS}th of all)"),
-            ("--held-batches", "8", "batches of held-out text, of each domain")):
+            ("--bias-rate", "0", "step of the correction biases"), ("--capacity", "1.25", "capacity for the drop rate"),
+            ("--save-every", "50", "steps between saved states"),
+            ("--measure-every", None, f"steps between measurements (default: a {MEASUREMENTS}th of all)"),
+            ("--held-batches", "8", "batches of held-out text per domain")):
         default_told = "" if default is None else f" (default: {default})"
         parser.add_argument(flag, default=default, metavar="N", help=what + default_told)
 
 
 def checked(flags):
-    """(seeds, phases, settings, deviation of new routers). Raises Refused."""
+    """Returns (seeds, phases, settings, standard deviation of new routers). Raises Refused."""
     phases = phases_of(flags)
     if flags.measure_every is None:
         flags.measure_every = str(max(1, sum(phase.steps for phase in phases) // MEASUREMENTS))
@@ -92,12 +93,12 @@ def checked(flags):
 
 
 def import_packages(flags):
-    """Imports what trains and draws, before anything is computed."""
+    """Imports the packages for training and plots before computing anything."""
     try:
         import torch
         import transformers  # noqa: F401
     except ImportError as error:
-        raise Refused(f"routers are trained by PyTorch and transformers: {error}\n  {NEEDED}") from error
+        raise Refused(f"training needs PyTorch and transformers: {error}\n  {NEEDED}") from error
     from training.router.job import quieten
 
     quieten()
@@ -109,7 +110,7 @@ def import_packages(flags):
 
 
 def jobs_of(flags, seeds, phases, settings, redrawn):
-    """{name of a part: Job}: the seeds, then the dense model's."""
+    """Returns {name of a part: Job}: first the seeds, then the dense model's jobs."""
     from training.router.job import Job
 
     jobs = {f"seed{seed}": Job(flags.checkpoint, tuple(phases), settings, seed, redrawn) for seed in seeds}
@@ -131,11 +132,11 @@ def check_checkpoints(flags, settings):
     for config in configs:
         check_positions(config, settings)
     if len({text_config(config).get("vocab_size") for config in configs}) > 1:
-        raise Refused(f"{flags.dense} has another vocabulary than {flags.checkpoint}")
+        raise Refused(f"the vocabularies of {flags.dense} and {flags.checkpoint} differ")
 
 
 def request_of(flags, jobs):
-    """What decides the results, for RunFolder."""
+    """All settings that affect the results, for RunFolder."""
     job = next(iter(jobs.values()))
     named = {name: str(path.resolve()) for name in ("checkpoint", "dense", "text") if (path := getattr(flags, name))}
     return {"parts": list(jobs), **named, "redraw": job.redraw, "threads": flags.threads,
@@ -153,7 +154,7 @@ def train_all(flags, jobs, texts, folder):
 
 
 def report(flags, found, request, settings):
-    """Writes metrics and plots, and prints the table. Returns whether all seeds meet the criteria."""
+    """Writes metrics and plots, and prints the table. Returns True if all seeds meet the criteria."""
     from training.run import facts_of_run
 
     seeds = {name: metrics for name, metrics in found.items() if name.startswith("seed")}

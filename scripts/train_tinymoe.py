@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Trains tinymoe, a small Qwen3-MoE byte model for tests and demos.
 
-Every token is one byte. The text comes from the machine that runs the script (the
-Python library, its documentation, installed manuals) and from two generators
-(arithmetic, JSON records), so no data set is downloaded or committed.
+Tokens are bytes. The text comes from the machine that runs the script (the Python library, its documentation, installed
+manuals) and from two generators (arithmetic, JSON records), so no data set is downloaded or committed.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
     pip install transformers safetensors numpy
@@ -37,8 +36,8 @@ from training.tinymoe.card import card
 from training.tinymoe.measures import evaluate, headroom, samples
 from training.tinymoe.texts import DOMAINS, MIX, SEQ, load_data, order0, windows
 
-REPORTED = 50     # steps between two lines
-SAVED = 120       # seconds between two training checkpoints
+REPORTED = 50     # steps between lines of output
+SAVED = 120       # seconds between training checkpoints
 
 
 # ---------------------------------------------------------------- model ----
@@ -59,7 +58,7 @@ def make_config():
 def make_model(experts_implementation):
     model = Qwen3MoeForCausalLM(make_config())
     model.config._experts_implementation = experts_implementation
-    with torch.no_grad():  # start the residual branches small, as in depth-scaled initialisation
+    with torch.no_grad():  # small initial residual branches, as in depth-scaled initialisation
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.mul_(0.5)
             layer.mlp.experts.down_proj.mul_(0.5)
@@ -67,7 +66,7 @@ def make_model(experts_implementation):
 
 
 def parameter_counts(model):
-    """(all parameters, those that one token uses)."""
+    """Returns (all parameters, parameters per token)."""
     total = sum(p.numel() for p in model.parameters())
     expert = sum(p.numel() for n, p in model.named_parameters() if ".experts." in n)
     return total, total - expert + expert * model.config.num_experts_per_tok // model.config.num_experts
@@ -96,13 +95,13 @@ def load_texts():
         print(f"{d}: train {len(data[d][0]):,} bytes ({files[d][0]} files), "
               f"held out {len(data[d][1]):,} ({files[d][1]} files), order-0 {order0(data[d][1]):.3f}", flush=True)
         if len(data[d][1]) < 10 * SEQ or len(data[d][0]) < 100 * SEQ:
-            sys.exit(f"too little text for the domain {d} on this machine")
+            sys.exit(f"this machine has too little text for the domain {d}")
     return data
 
 
 def router_losses(router_logits, k):
-    """Two losses of the routers, each averaged over the layers: balance, which spreads tokens over experts, and
-    z = mean of logsumexp(logits)^2, which keeps the logits small."""
+    """Returns two router losses, averaged over layers: balance, which spreads tokens over experts, and z = mean of
+    logsumexp(logits)^2, which keeps the logits small."""
     balance = z = 0.0
     for logits in router_logits:
         balance = balance + balance_loss(logits, k)
@@ -192,12 +191,12 @@ class Training:
         os.replace(work / "model.tmp", work / "model.pt")
 
     def run(self, work):
-        """Trains until the minutes are over; returns the seconds."""
+        """Trains for the requested minutes; returns the seconds."""
         flags, clock, last_save = self.flags, Clock(), 0.0
         provisional_due = flags.provisional > 0
         self.model.train()
         while (elapsed := clock.elapsed()) < flags.minutes * 60:
-            # the schedule follows the clock, so that a slow machine ends with a small rate too
+            # the schedule follows the clock, so that slow machines also end with a small rate
             rate = set_rate(self.optimiser, flags.lr, self.steps, elapsed, flags.minutes * 60)
             self.step()
             if self.steps % REPORTED == 0:
@@ -213,8 +212,8 @@ class Training:
 
 def parse_flags():
     ap = flags_of(__doc__, "tinymoe", batch=16, lr=2.5e-3)
-    ap.add_argument("--minutes", type=float, default=25, help="wall-clock of the training loop")
-    ap.add_argument("--provisional", type=float, default=5, help="also export after this many minutes (0 = do not)")
+    ap.add_argument("--minutes", type=float, default=25, help="wall-clock minutes of the training loop")
+    ap.add_argument("--provisional", type=float, default=5, help="also export after this many minutes (0: never)")
     ap.add_argument("--balance", type=float, default=0.01)
     ap.add_argument("--z", type=float, default=0.001)
     ap.add_argument("--threads", type=int, default=2)

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 """Trains tinytagger, a tiny Privacy Filter that labels names, mails, phones, addresses and dates.
 
-Every token is one byte. Texts are generated: sentences from templates, filled with generated names,
-mails, phones, addresses and dates, among numbers and words that look like them but are not.
-The templates and the words of the held-out texts do not occur in training.
+Tokens are bytes. Texts are generated from templates, which are filled with generated names, mails, phones, addresses
+and dates, and with similar numbers and words that belong to no class. Templates and words of held-out texts do not
+occur in training.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
     pip install transformers safetensors numpy
     scripts/train_tinytagger.py --steps 1500
 
-Output (default models/tinytagger): config.json, model.safetensors (bf16, sinks f32),
-tokenizer.json, tokenizer_config.json, metrics.json, README.md (the model card), and heldout.json: the
-first held-out texts with their true spans and those that PyTorch finds, in bytes. Spans are decoded from
-the labels' log probabilities as the best legal sequence of BIOES tags, without biases. All numbers are
-measured after rounding the weights to bf16, in f32.
+Output (default models/tinytagger): config.json, model.safetensors (bf16, sinks f32), tokenizer.json, tokenizer_config.json,
+metrics.json, README.md (the model card), and heldout.json: the first held-out texts with their true spans and PyTorch's
+spans, in bytes. Spans are decoded from the labels' log probabilities as the best legal sequence of BIOES tags, without
+biases. All numbers are measured in f32 after rounding the weights to bf16.
 """
 
 import json
@@ -36,7 +35,7 @@ from training.tinytagger.sentences import Words
 from training.tinytagger.spans import LABELS, f1_of, find_spans
 from training.tinytagger.texts import IGNORED, KEPT, batch_of
 
-REPORTED = 100  # steps between two lines
+REPORTED = 100  # steps between lines of output
 DESCRIBED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
              "num_local_experts", "intermediate_size", "num_experts_per_tok", "sliding_window")
 
@@ -54,12 +53,12 @@ def make_config():
 
 
 def stored(name, tensor):
-    """The tensor in the type in which the release stores it: sinks in f32, all others in bf16."""
+    """The tensor in the storage type of the original release: sinks in f32, all others in bf16."""
     return tensor if name.endswith("sinks") else tensor.to(torch.bfloat16)
 
 
 def make_model():
-    """A model whose routers and experts start with a larger spread than the library's initialisation gives."""
+    """A model whose routers and experts are initialised with a larger standard deviation than the library's default."""
     config = make_config()
     model = OpenAIPrivacyFilterForTokenClassification(config)
     for layer in model.model.layers:
@@ -71,14 +70,14 @@ def make_model():
 
 
 def label_texts(model, side, seed, count):
-    """(text, true spans, found spans) of `count` texts."""
+    """Returns (text, true spans, found spans) of `count` texts."""
     words = Words(side, seed)
     documents = [words.document(500) for _ in range(count)]
     return [(text, spans, find_spans(model, text)) for text, spans in documents]
 
 
 def export(model, folder, facts):
-    """Rounds the weights as the release does, measures the rounded model, and replaces the files of the folder."""
+    """Rounds the weights like the original release, measures the rounded model, and replaces the files of the folder."""
     rounded = OpenAIPrivacyFilterForTokenClassification(make_config())
     tensors = {name: stored(name, t.detach().clone()).contiguous() for name, t in model.state_dict().items()}
     rounded.load_state_dict({name: t.float() for name, t in tensors.items()})
@@ -99,7 +98,7 @@ def export(model, folder, facts):
 # -------------------------------------------------------------- training ----
 
 def keep_router_logits(model):
-    """Returns a list to which each pass adds the router logits of its layers. The caller clears it."""
+    """Returns a list to which each pass appends the router logits of its layers. The caller clears the list."""
     logits = []
     for layer in model.model.layers:
         layer.mlp.router.register_forward_hook(lambda _module, _args, out: logits.append(out[0]))

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Runs the commands whose output the documents show, and rewrites the output or checks it.
+"""Runs the commands whose output documents show, and rewrites or checks the output.
 
     scripts/update_documents.py [--check] [--program MOEC] [DOCUMENT…]
 
-An indented block that begins with `$ ` shows a command and what it prints:
+An indented block that begins with `$ ` shows a command and its output:
 
     $ moec plan qwen3-30b-a3b --target ane
     qwen3-30b-a3b (qwen3_moe): 30532122624 parameters, 48 layers
     …
 
-A line `…` stands for lines that are left out; what follows it are the last lines of the output. The commands of
-one document run in one empty folder, in which `models` and `tests` are those of the repository, in the order of the
-document; an invisible line `<!-- run: COMMAND -->` runs a command that the reader does not see. A command without
-output below it shows none, whatever it prints. Exits with 1 if --check finds a difference or a command fails.
+A line `…` replaces omitted lines and is followed by the last lines of the output. The commands of a document run in
+document order in one empty folder, which contains `models` and `tests` of the repository. An invisible line `<!-- run:
+COMMAND -->` runs a command that the reader does not see. A command without output below it shows none, regardless of
+its actual output. Exits with 1 if --check finds a difference or a command fails.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ELLIPSIS = "…"
 INDENT = "    "
 SHOWN = re.compile(r"    \$ (.+)")
 HIDDEN = re.compile(r"<!-- run: (.+) -->")
-PROGRAMS = {"moec", "head"}  # what documents may run
+PROGRAMS = {"moec", "head"}  # programs that documents may run
 
 
 class CommandFailed(Exception):
@@ -38,7 +38,7 @@ class CommandFailed(Exception):
 
 
 def shortened(output, shown):
-    """The lines of the output in the form of those that are shown: all, or the first and the last of them."""
+    """Shortens the output like the shown lines: all lines, or the first and the last ones."""
     if not shown:
         return []
     if ELLIPSIS not in shown:
@@ -51,10 +51,10 @@ def shortened(output, shown):
 
 
 def run(command, program, folder):
-    """The lines that the command prints to standard output."""
+    """Runs a command; returns the lines of its standard output."""
     words = shlex.split(command)
     if words[0] not in PROGRAMS:
-        raise CommandFailed(f"{command}: documents run {', '.join(sorted(PROGRAMS))} only")
+        raise CommandFailed(f"{command}: documents may run only {', '.join(sorted(PROGRAMS))}")
     if words[0] == "moec":
         words[0] = str(program)
     environment = {**os.environ, "COLUMNS": "80"}
@@ -65,7 +65,7 @@ def run(command, program, folder):
 
 
 def end_of_block(lines, at):
-    """The end of the indented block, blank lines inside it included."""
+    """The end of the indented block, including its blank lines."""
     end = at
     while end < len(lines) and (lines[end].startswith(INDENT) or not lines[end]):
         if SHOWN.match(lines[end]):
@@ -77,7 +77,7 @@ def end_of_block(lines, at):
 
 
 def updated(text, program, folder):
-    """The document's text with the output that its commands print now."""
+    """The document's text with the current output of its commands."""
     lines, out, at = text.split("\n"), [], 0
     while at < len(lines):
         out.append(lines[at])
@@ -106,7 +106,7 @@ def documents():
 
 
 def update(document, program, check):
-    """Rewrites or checks one document; whether it is as it should be."""
+    """Rewrites or checks one document; returns True if it is up to date."""
     text = document.read_text(encoding="utf-8")
     if not has_commands(text):
         return True
@@ -120,7 +120,7 @@ def update(document, program, check):
             print(f"{name}: {error}")
             return False
     if new == text:
-        print(f"{name}: as printed")
+        print(f"{name}: up to date")
     elif check:
         sys.stdout.writelines(difflib.unified_diff(text.splitlines(True), new.splitlines(True), name, "printed now"))
     else:
@@ -130,7 +130,7 @@ def update(document, program, check):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Runs the commands whose output the documents show.")
+    parser = argparse.ArgumentParser(description="Runs the commands whose output documents show.")
     parser.add_argument("--check", action="store_true", help="print differences instead of rewriting")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/frontends/moec")
     parser.add_argument("documents", nargs="*", type=pathlib.Path)

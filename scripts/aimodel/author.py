@@ -1,5 +1,5 @@
-"""Writes one shard as an asset of Core AI, then loads it as Apple's runtime does. A process of its own: the library ends
-the process where it does not raise.
+"""Writes one shard as a Core AI asset, then loads it with Apple's runtime. Runs as a separate process, because the library
+aborts the process on some errors.
 
     python author.py EXPORT ASSET FUNCTION=FILE…
 
@@ -28,20 +28,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aimodel.graph import read_graph  # noqa: E402
 from aimodel.lowering import Call, lower_node  # noqa: E402
 
-INLINE_BYTES = 64  # constants up to here lie in the program, larger ones in the resource section
-ABOUT = ("Made by scripts/export_coreai.py of moec. Assets of this kind load and compute right in Apple's Linux runtime, the "
-         "CPU interpreter of coreai-core; none was seen on a device.")
-DIALECT = "moec"  # of the ids of ops: the position of the ONNX node
+INLINE_BYTES = 64  # larger constants go to the resource section instead of the program
+ABOUT = ("Made by scripts/export_coreai.py of moec. Such assets load and compute correctly in Apple's Linux runtime, the "
+         "CPU interpreter of coreai-core; none has run on a device.")
+DIALECT = "moec"  # namespace of op ids, which are positions of ONNX nodes
 
 
 class Author:
     """Builds the functions of one shard."""
 
     def __init__(self):
-        self.resources = {}  # digest and type → attribute: widths share their weights
+        self.resources = {}  # (digest, type) → attribute, so that widths share their weights
 
     def constant(self, array):
-        """A constant. Large ones get a name of their content: the library would draw one, and bytes would not repeat."""
+        """Makes a constant. Large ones are named by their content: the library's random names would not be reproducible."""
         array = np.asarray(array, order="C")  # keeps scalars scalar
         if array.nbytes <= INLINE_BYTES:
             return authoring.constant.constant(array)
@@ -52,7 +52,7 @@ class Author:
         return Value._from_mlir(ConstantOp(value=self.resources[key]).result)
 
     def call(self, operand, values):
-        """The operand of a call as the library takes it; a call is made."""
+        """Converts an operand to the library's type; executes nested calls."""
         if isinstance(operand, str):
             return values[operand]
         if isinstance(operand, list):
@@ -74,7 +74,7 @@ class Author:
         return tuple(values[name] for name in graph.outputs)
 
     def add(self, graph, function):
-        """Adds a graph to the module that is being built, as a function of that name."""
+        """Adds a graph to the module under construction, as a function of that name."""
 
         def body(*arguments):
             return self.body(graph, function, arguments)
@@ -93,7 +93,7 @@ def annotation(tensor, name=None):
 
 @contextmanager
 def location(file, function, index):
-    """What the debug information says of the ops made inside: the ONNX file and the position of the node, from 1 on."""
+    """Debug location of ops: the ONNX file and the position of the node, starting at 1."""
     scope = authoring.SymbolRefScope(function)
     info = authoring.DebugInfo.file(Path(file).name, index).with_scope(scope).with_op_id(DIALECT, index)
     with info.activate():
@@ -101,15 +101,15 @@ def location(file, function, index):
 
 
 def check_type(graph, node, made):
-    """Compares what the library infers with what the ONNX file declares."""
+    """Compares the type that the library infers with the type that the ONNX file declares."""
     wanted = graph.types[node.output]
     got = made.type
     if (tuple(got.shape), np.dtype(got.dtype.numpy)) != (wanted.dims, wanted.dtype):
-        raise ValueError(f"{graph.file}: {node} would have the type {got} instead of {wanted}")
+        raise ValueError(f"{graph.file}: {node} would have the type {got}, expected {wanted}")
 
 
 def write_metadata(asset):
-    """The description, and metadata.json in a fixed form: the library writes its fields in any order, with the time."""
+    """Writes the description, and metadata.json in a fixed form: the library's field order and time are not reproducible."""
     path = asset / "metadata.json"
     said = json.loads(path.read_text()) | {"creationDate": "19700101T000000Z"}
     path.write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
@@ -120,7 +120,7 @@ def ports_of(names, describe):
 
 
 async def functions_of(asset):
-    """Lowers and loads an asset; its functions as the runtime describes them."""
+    """Lowers and loads an asset; returns its functions as described by the runtime."""
     async with authoring.AIModelAsset.load(asset).executable() as model:
         described = {name: model.load_function(name).desc for name in model.function_names}
         return {name: {"inputs": ports_of(one.input_names, one.input_descriptor),
@@ -138,7 +138,7 @@ def main(export, asset, *widths):
     authoring.AIProgram(module).save_asset(Path(asset), metadata)
     write_metadata(Path(asset))
     print(json.dumps(asyncio.run(functions_of(asset))), flush=True)
-    os._exit(0)  # the library's destructors are not under test
+    os._exit(0)  # skips the library's destructors
 
 
 if __name__ == "__main__":

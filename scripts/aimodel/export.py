@@ -1,4 +1,4 @@
-"""Reads an export of moec and checks everything that a translation to Core AI relies on."""
+"""Reads an export of moec and checks all preconditions of the translation to Core AI."""
 
 import json
 import keyword
@@ -11,7 +11,7 @@ from aimodel.lowering import lower_node
 from aimodel.refusal import Refused, require
 
 DTYPE_NAMES = {"f32": "float32", "f16": "float16"}
-LAYOUT = "bc1s"  # Core AI pads a last axis of 1, that of layout channels, to 64 bytes
+LAYOUT = "bc1s"  # the layout channels has a last axis of 1, which Core AI pads to 64 bytes
 SHARD_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 AS_WANTED = "export with --target onnx --layout bc1s --form conv --dtype f16 or f32, and the cache as inputs"
 
@@ -19,9 +19,9 @@ AS_WANTED = "export with --target onnx --layout bc1s --form conv --dtype f16 or 
 @dataclass(frozen=True)
 class Width:
     function: str  # "t16"
-    file: str  # of the ONNX graph, inside the export
+    file: str  # path of the ONNX graph in the export
     digest: str
-    ports: dict  # {"inputs": {name: [dtype, dims]}, "outputs": …}, as the manifest has them
+    ports: dict  # {"inputs": {name: [dtype, dims]}, "outputs": …}, from the manifest
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ def ports_of(ports, file):
     for port in ports:
         name = port["name"]
         require(name.isidentifier() and not keyword.iskeyword(name), "names",
-                f"{file}: the port '{name}' has no name that the authoring library can say", RE_EXPORT)
+                f"{file}: the authoring library does not support the port name '{name}'", RE_EXPORT)
         require(port["dtype"] in DTYPE_NAMES, "dtype", f"{file}: the port '{name}' has the type {port['dtype']}", AS_WANTED)
     described = {port["name"]: [DTYPE_NAMES[port["dtype"]], list(port["dims"])] for port in ports}
-    require(len(described) == len(ports), "names", f"{file}: two ports have one name", RE_EXPORT)
+    require(len(described) == len(ports), "names", f"{file}: two ports have the same name", RE_EXPORT)
     return described
 
 
@@ -57,20 +57,20 @@ def width_of(width):
 def shards_of(manifest):
     shards = tuple(Shard(shard["name"], tuple(map(width_of, shard["widths"]))) for shard in manifest["shards"])
     names = [shard.name for shard in shards]
-    require(names and len(set(names)) == len(names), "names", "the manifest lists no shards, or one twice", RE_EXPORT)
+    require(names and len(set(names)) == len(names), "names", "the manifest has no shards, or lists one twice", RE_EXPORT)
     for shard in shards:
-        require(SHARD_NAME.fullmatch(shard.name), "names", f"the shard '{shard.name}' is no name of a file", RE_EXPORT)
+        require(SHARD_NAME.fullmatch(shard.name), "names", f"the shard name '{shard.name}' is not a file name", RE_EXPORT)
         functions = {width.function for width in shard.widths}
         require(functions and len(functions) == len(shard.widths), "names",
-                f"shard {shard.name} has no width, or one twice", RE_EXPORT)
+                f"shard {shard.name} has no width, or lists one twice", RE_EXPORT)
     return shards
 
 
 def check_ports(graph: Graph, width):
-    """Whether a file has the ports of the manifest, in name, type and shape."""
+    """Checks that a file has the manifest's ports, with the same names, types and shapes."""
     for kind, wanted in width.ports.items():
         got = {name: [str(tensor.dtype), list(tensor.dims)] for name, tensor in getattr(graph, kind).items()}
-        require(got == wanted, "ports", f"{width.file} has the {kind} {got}, the manifest {wanted}", RE_EXPORT)
+        require(got == wanted, "ports", f"{width.file} has the {kind} {got}, but the manifest has {wanted}", RE_EXPORT)
 
 
 def check_graph(folder, width):
@@ -81,7 +81,8 @@ def check_graph(folder, width):
 
 
 def read_export(folder):
-    """The shards of an export, each graph of them translatable. Raises Refused, and OSError where files lack."""
+    """Returns the shards of an export after checking that every graph can be translated. Raises Refused, or OSError if
+    files are missing."""
     folder = Path(folder)
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""Reads one ONNX file of an export as a checked graph, without onnxruntime and without Apple's library.
+"""Reads an ONNX file of an export as a checked graph, without onnxruntime and Apple's library.
 
-Apple's library checks the types and shapes of operands. It does not check the bounds of slices, the bytes of a constant,
-or the names of ports: it reads memory beyond a tensor, or ends the process. All of that is checked here, so that what is
-refused is refused before anything is written.
+Apple's library checks types and shapes of operands. It does not check bounds of slices, bytes of a constant, or names
+of ports: it reads memory beyond a tensor, or aborts the process. This module checks all three before anything is
+written.
 """
 
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ from onnx import TensorProto, numpy_helper
 
 from aimodel.refusal import require
 
-OPSET = 17  # what moec writes
+OPSET = 17  # the opset of moec's files
 DTYPES = {TensorProto.FLOAT: np.dtype(np.float32), TensorProto.FLOAT16: np.dtype(np.float16),
           TensorProto.BOOL: np.dtype(np.bool_), TensorProto.INT64: np.dtype(np.int64)}
 INTEGERS = np.dtype(np.int64)  # of axes, bounds and shapes, which become constants of the op
-RE_EXPORT = "export again with this version of moec: moec check OUT says what else is wrong with the folder"
+RE_EXPORT = "export again with this version of moec, or run moec check OUT to find other problems"
 UNCODED = "export with --weights float --dtype f16 or f32"
 
 
@@ -46,9 +46,9 @@ class Node:
 
 @dataclass
 class Graph:
-    """One width of a shard: straight-line code, in an order in which every value is made before it is used."""
+    """One token width of a shard: straight-line code in topological order."""
 
-    file: str  # inside the export, for messages
+    file: str  # path in the export, for messages
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -61,28 +61,28 @@ def tensor_of(info, file):
     name = TensorProto.DataType.Name(kind.elem_type)
     require(kind.elem_type in DTYPES, "dtype", f"{file}: '{info.name}' has the type {name}", UNCODED)
     dims = tuple(dim.dim_value for dim in kind.shape.dim)
-    # A symbolic dimension reads as 0; a tensor without elements ends Apple's process.
+    # A symbolic dimension reads as 0. Apple's library aborts the process on a tensor without elements.
     require(all(dim > 0 for dim in dims), "shape", f"{file}: '{info.name}' has the shape {list(dims)}", RE_EXPORT)
     return Tensor(DTYPES[kind.elem_type], dims)
 
 
 def external_bytes(tensor, file, folder):
-    """The bytes of an initializer that lie in a data file, mapped. Checks that they lie inside the file."""
+    """Maps the bytes of an initializer in a data file. Checks that they are within the file."""
     said = {entry.key: entry.value for entry in tensor.external_data}
     path = (folder / file).parent / said.get("location", "")
     inside = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
-    require(inside, "data", f"{file}: the data of '{tensor.name}' would lie in '{said.get('location')}'", RE_EXPORT)
+    require(inside, "data", f"{file}: the data of '{tensor.name}' is in '{said.get('location')}', outside OUT", RE_EXPORT)
     offset, length = int(said.get("offset", 0)), int(said.get("length", -1))
     size = path.stat().st_size
     require(0 <= offset and 0 < length <= size - offset, "data",
-            f"{file}: '{tensor.name}' takes bytes {offset} to {offset + length} of {path.name}, which has {size}", RE_EXPORT)
+            f"{file}: '{tensor.name}' uses bytes {offset} to {offset + length} of {path.name}, which has {size}", RE_EXPORT)
     return np.memmap(path, np.uint8, "r", offset, (length,))
 
 
 def constant_of(tensor, file, folder):
     name = TensorProto.DataType.Name(tensor.data_type)
-    # Codes of weights among them. What has less than 8 bits must be packed for Core AI, low bits first: Apple's own
-    # constant() stores 4-bit numbers unpacked, and the results are wrong without a word.
+    # Also rejects quantized weights. Core AI requires less than 8 bits to be packed, low bits first, but Apple's
+    # constant() stores 4-bit numbers unpacked, which produces wrong results without an error.
     require(tensor.data_type in DTYPES, "dtype", f"{file}: the constant '{tensor.name}' has the type {name}", UNCODED)
     dtype, dims = DTYPES[tensor.data_type], tuple(tensor.dims)
     require(all(dim > 0 for dim in dims), "shape", f"{file}: '{tensor.name}' has the shape {list(dims)}", RE_EXPORT)
@@ -97,7 +97,7 @@ def constant_of(tensor, file, folder):
 def node_of(proto, file):
     node = Node(proto.name, proto.op_type, tuple(proto.input), proto.output[0] if proto.output else "",
                 {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute})
-    require(proto.domain in ("", "ai.onnx"), "op", f"{file}: {node} is of the domain {proto.domain}", UNCODED)
+    require(proto.domain in ("", "ai.onnx"), "op", f"{file}: {node} has the unsupported domain {proto.domain}", UNCODED)
     require(len(proto.output) == 1, "op", f"{file}: {node} has {len(proto.output)} outputs",
             "export with --routing rank, iterate or host")
     return node
@@ -110,8 +110,8 @@ def add_value(graph, name, tensor):
 
 def add_node(graph, node, declared):
     for name in node.inputs:
-        require(name in graph.types, "names", f"{graph.file}: {node} reads '{name}' before it is made", RE_EXPORT)
-    require(node.output in declared, "names", f"{graph.file}: {node} says no type of '{node.output}'", RE_EXPORT)
+        require(name in graph.types, "names", f"{graph.file}: {node} reads '{name}' before its definition", RE_EXPORT)
+    require(node.output in declared, "names", f"{graph.file}: {node} declares no type of '{node.output}'", RE_EXPORT)
     add_value(graph, node.output, declared[node.output])
     graph.nodes.append(node)
 
@@ -119,12 +119,12 @@ def add_node(graph, node, declared):
 def read_model(path, file):
     try:
         return onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf's errors have no common class
+    except Exception as error:  # protobuf's exceptions have no common base class
         require(False, "file", f"{file}: {error}", RE_EXPORT)
 
 
 def read_graph(folder, file):
-    """The graph of a file of an export, with its constants mapped. Raises Refused with the name of what is wrong."""
+    """Returns the graph of a file with mapped constants. Raises Refused."""
     folder = Path(folder)
     model = read_model(folder / file, file)
     opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
@@ -141,6 +141,6 @@ def read_graph(folder, file):
         add_node(graph, node_of(node, file), declared)
     for info in proto.output:
         require(info.name in graph.types and info.name not in graph.outputs, "names",
-                f"{file}: the output '{info.name}' is not made, or twice", RE_EXPORT)
+                f"{file}: the output '{info.name}' is not defined exactly once", RE_EXPORT)
         graph.outputs[info.name] = declared[info.name]
     return graph

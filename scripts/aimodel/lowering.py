@@ -1,6 +1,6 @@
-"""What each ONNX op of a shard is in Core AI, as data: a call of a function of coreai.authoring.
+"""Maps each ONNX op of a shard to a call of a function of coreai.authoring, as data.
 
-One table, by the name of the ONNX op. What is not in it, or has an attribute that is not in it, is refused by name.
+The table is indexed by the name of the ONNX op. Ops and attributes that it lacks are rejected by name.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ FLOATS = (np.dtype(np.float16), np.dtype(np.float32))
 
 @dataclass(frozen=True)
 class Call:
-    """coreai.authoring.FUNCTION(*operands). Operands are names of values, further calls, lists of names, types, and
-    arrays, which become constants in the integer types that Apple's ops demand."""
+    """A call coreai.authoring.FUNCTION(*operands). Operands are names of values, nested calls, lists of names, types, and
+    arrays, which become constants in the integer types that Apple's ops require."""
 
     function: str
     operands: tuple
@@ -37,11 +37,11 @@ def operand_types(graph, node, count=None):
 
 def need(graph, node, types, dtypes):
     for tensor in types:
-        require(tensor.dtype in dtypes, "dtype", f"{where(graph, node)} takes {tensor}", "export with --dtype f16 or f32")
+        require(tensor.dtype in dtypes, "dtype", f"{where(graph, node)} reads {tensor}", "export with --dtype f16 or f32")
 
 
 def integers(graph, node, index):
-    """The values of an operand that must be a constant."""
+    """Returns the values of an operand that must be a constant."""
     name = node.inputs[index]
     require(name in graph.constants and graph.types[name].dtype == INTEGERS, "op",
             f"{where(graph, node)}: '{name}' is not a constant of integers", RE_EXPORT)
@@ -96,10 +96,10 @@ def reciprocal(graph, node):
 
 
 def convolution(graph, node):
-    """A convolution without padding, strides and dilations, and its bias as a sum."""
+    """A convolution without padding, strides and dilations; the bias is added separately."""
     types = floats(graph, node, None)
     require(len(types) in (2, 3) and all(len(tensor.dims) == 4 for tensor in types[:2]), "op",
-            f"{where(graph, node)} takes {', '.join(map(str, types))}", RE_EXPORT)
+            f"{where(graph, node)} has the operands {', '.join(map(str, types))}", RE_EXPORT)
     groups = node.attributes.get("group", 1)
     product = Call("conv2d", (*node.inputs[:2], u32([1, 1]), u32([1, 1]), u32(groups)))
     if len(types) == 2:
@@ -112,8 +112,8 @@ def convolution(graph, node):
 
 
 def matmul(graph, node):
-    """A product of activations, or with the weights of each head. Projections must be convolutions: Apple's Linux
-    runtime sums the products of a f16 matmul in f16 (relative L2 8e-3 instead of 1e-3)."""
+    """A product of activations, or with per-head weights. Projections must be convolutions: Apple's Linux runtime
+    accumulates f16 matmuls in f16 (relative L2 8e-3 instead of 1e-3)."""
     floats(graph, node, 2)
     for name in node.inputs:
         flat = name in graph.constants and len(graph.types[name].dims) < 3
@@ -145,7 +145,7 @@ def reduction(function):
         tensor = graph.types[node.inputs[0]]
         need(graph, node, [tensor], FLOATS)
         axes = [axis_of(graph, node, axis, len(tensor.dims)) for axis in axes]
-        kept = u32(graph.types[node.output].dims)  # Core AI drops the axes
+        kept = u32(graph.types[node.output].dims)  # Core AI removes the reduced axes
         return Call("reshape", (Call(function, (node.inputs[0], i32(axes))), kept))
 
     return lower
@@ -157,13 +157,13 @@ def softmax(graph, node):
 
 
 def slice_of(graph, node):
-    """The library does not check bounds: beyond them it returns other memory."""
+    """Checks the bounds of a slice: beyond them, the library returns unrelated memory."""
     dims = operand_types(graph, node, 4)[0].dims
     begins, ends = [0] * len(dims), list(dims)
     for begin, end, axis in zip(*(integers(graph, node, index) for index in (1, 2, 3)), strict=True):
         axis_of(graph, node, axis, len(dims))
         require(0 <= begin < end <= dims[axis], "bounds",
-                f"{where(graph, node)} takes {begin} to {end} of {dims[axis]}", RE_EXPORT)
+                f"{where(graph, node)} slices {begin} to {end} of {dims[axis]}", RE_EXPORT)
         begins[axis], ends[axis] = begin, end
     return Call("slice_", (node.inputs[0], i32(begins), i32(ends), i32([1] * len(dims))))
 
@@ -179,7 +179,7 @@ def concatenation(graph, node):
 def reshape(graph, node):
     given, wanted = operand_types(graph, node, 2)[0], integers(graph, node, 1)
     require(all(dim > 0 for dim in wanted) and prod(wanted) == prod(given.dims), "shape",
-            f"{where(graph, node)} gives {given} the shape {wanted}", RE_EXPORT)
+            f"{where(graph, node)} reshapes {given} to {wanted}", RE_EXPORT)
     return Call("reshape", (node.inputs[0], u32(wanted)))
 
 
@@ -197,10 +197,10 @@ def transposition(graph, node):
 
 def identity(graph, node):
     (tensor,) = operand_types(graph, node, 1)
-    return Call("reshape", (node.inputs[0], u32(tensor.dims)))  # Core AI has no copy
+    return Call("reshape", (node.inputs[0], u32(tensor.dims)))  # Core AI has no op that copies
 
 
-# ONNX op → (its attributes, what it becomes)
+# ONNX op → (supported attributes, lowering)
 OPS = {
     "Abs": ((), unary("abs_")), "Exp": ((), unary("exp")), "Log": ((), unary("log")), "Sqrt": ((), unary("sqrt")),
     "Sigmoid": ((), unary("sigmoid")), "Tanh": ((), unary("tanh")), "Erf": ((), unary("erf")),
@@ -220,10 +220,10 @@ OPS = {
 
 
 def lower_node(graph, node):
-    """The call whose result is the value of a node. Raises Refused."""
-    require(node.op in OPS, "op", f"{where(graph, node)} is no op that this script translates",
+    """Returns the call that computes a node's value. Raises Refused."""
+    require(node.op in OPS, "op", f"{where(graph, node)} is an op that this script does not support",
             "export with --routing rank, iterate or host, and --weights float")
     attributes, lower = OPS[node.op]
     for name in node.attributes:
-        require(name in attributes, "attribute", f"{where(graph, node)} has the attribute '{name}'", RE_EXPORT)
+        require(name in attributes, "attribute", f"{where(graph, node)} has the unsupported attribute '{name}'", RE_EXPORT)
     return lower(graph, node)

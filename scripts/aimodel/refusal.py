@@ -1,4 +1,4 @@
-"""The error of this folder: what is refused, by a stable code, with a next step."""
+"""The exception of this folder: a rejected export, with a stable code and a next step."""
 
 
 class Refused(ValueError):

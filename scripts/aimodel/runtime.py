@@ -1,4 +1,4 @@
-"""Runs assets in Apple's runtime, from the package coreai-core: on Linux an interpreter on the CPU."""
+"""Runs assets in Apple's runtime of the package coreai-core, which is a CPU interpreter on Linux."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -12,20 +12,20 @@ from run_with_onnxruntime import Runner
 
 
 class Function:
-    """One function of an asset, with the interface of onnxruntime's sessions."""
+    """A function of an asset, with the interface of an onnxruntime session."""
 
     def __init__(self, runtime, model, name):
         self.runtime, self.function = runtime, model.load_function(name)
 
     def run(self, names, feeds):
-        """The outputs `names`. The library needs contiguous arrays; it checks their shapes itself."""
+        """Returns the outputs `names`. The library requires contiguous arrays, and checks their shapes."""
         arrays = {name: NDArray(np.ascontiguousarray(array)) for name, array in feeds.items()}
         results = self.runtime.wait(self.function(arrays))
         return [np.array(results[name].numpy()) for name in names]
 
 
 class Runtime:
-    """Lowered assets. Close it, or use it in a `with`, to remove the files of the lowered programs."""
+    """Holds lowered assets. Close it, or use `with`, to remove the files of the lowered programs."""
 
     def __init__(self):
         self.loop, self.stack, self.models = asyncio.new_event_loop(), AsyncExitStack(), {}
@@ -50,7 +50,7 @@ class Runtime:
 
 
 class AssetRunner(Runner):
-    """A Runner whose shards run in Apple's runtime. `assets` is what export_coreai.py wrote for the export `folder`."""
+    """A Runner whose shards run in Apple's runtime. `assets` is the output of export_coreai.py for the export `folder`."""
 
     def __init__(self, folder, assets, runtime):
         super().__init__(folder, skip_idle_groups=False, threads=1)

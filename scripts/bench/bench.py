@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The measurements of scripts/bench.sh, which builds the programs first; README.md describes them."""
+"""Measurements of scripts/bench.sh, which builds the programs first. README.md describes them."""
 
 import argparse
 import functools
@@ -38,7 +38,7 @@ def export(checkpoint, out, *flags):
 
 
 def copy(payload, folder):
-    """Seconds that `cp` of the payload takes until the copy is on the disk."""
+    """Seconds of `cp` of the payload, including the flush to disk."""
     folder.mkdir()
     began = time.monotonic()
     subprocess.run(["cp", *map(str, payload), str(folder)], check=True)
@@ -49,8 +49,8 @@ def copy(payload, folder):
 
 
 def one_round(checkpoint, out, ways, number):
-    """Measures floors and exports of the same bytes one after the other, each from a cold cache, in GB/s of payload.
-    Each round begins with another one, because a measurement after a long write finds a slower disk."""
+    """Measures floors and exports of the same bytes in turn, each from a cold cache, in GB/s of payload. Each round begins
+    with a different measurement, because a disk is slower after a long write."""
     payload = sorted(checkpoint.glob("*.safetensors"))
     size, result = disk_floor.total_size(payload), {}
 
@@ -74,7 +74,7 @@ def one_round(checkpoint, out, ways, number):
 
 
 def ratios(result):
-    """The ratio of each export to each floor of the same round. `slower` is the slower one of read and write."""
+    """Ratio of each export to each floor of the same round. `slower` is the slower of read and write."""
     floors = {name: result[name] for name in ("read", "write", "read_and_write", "cp")}
     floors["slower"] = min(floors["read"], floors["write"])
     return {target: {name: result[target] / floor for name, floor in floors.items()} for target in TARGETS}
@@ -84,8 +84,8 @@ def measure_disk(options, folder, out):
     checkpoint = folder / "checkpoint"
     say(f"writing a checkpoint of {options.gigabytes} GB")
     write_checkpoint(checkpoint, options.gigabytes, 4, 1024, 3584, 8, sparse=False)
-    say("trying the disk")
-    # One file is enough to choose the fastest way.
+    say("measuring the disk")
+    # One file is enough to choose the fastest block size and depth.
     ways, rounds = disk_floor.fastest_ways(sorted(checkpoint.glob("*.safetensors"))[:1], out / "floor"), []
     for number in range(options.rounds):
         say(f"round {number + 1} of {options.rounds}")
@@ -106,8 +106,8 @@ def measure_disk(options, folder, out):
 
 
 def measure_sparse(folder, gigabytes=SPARSE_GIGABYTES, hidden=4096, ff=14336):
-    """Measures on a nominal terabyte the plan of the whole model, in groups of experts and for a memory that holds some
-    of them, and the export of its first layer as a single shard."""
+    """Measures two commands on a nominal terabyte checkpoint: the plan of the whole model with expert groups and
+    limited memory, and the export of the first layer as a single shard."""
     checkpoint = folder / "sparse"
     say(f"planning a checkpoint of {gigabytes} GB and exporting its first layer")
     write_checkpoint(checkpoint, gigabytes, SPARSE_FILES, hidden, ff, 8, sparse=True)
@@ -142,7 +142,7 @@ def print_disk(disk):
     print(f"bf16 to f16, {disk['gigabytes']} GB, GB/s (medians of {len(disk['rounds'])} rounds)")
     for name in ("read", "write", "read_and_write", "cp", *TARGETS):
         print(f"  {name:16} {disk['median'][name]:6.2f}   " + "  ".join(f"{r[name]:.2f}" for r in disk["rounds"]))
-    print("export as a ratio to each floor of the same round (medians), and peak memory")
+    print("ratio of the export to each floor of the same round (medians), and peak memory")
     names = list(disk["median_ratio"][TARGETS[0]])
     print("  " + " " * 6 + "".join(f"{name:>16}" for name in names) + f"{'peak MiB':>12}")
     for target in TARGETS:
@@ -170,7 +170,7 @@ def print_text(record):
 
 def keep(record):
     if record["run"]["changed"]:
-        raise SystemExit("not kept: there are uncommitted changes")
+        raise SystemExit("the record was not kept, because there are uncommitted changes: commit them first")
     HISTORY.mkdir(exist_ok=True)
     disks = "" if record["disk"]["same_disk"] else "-two-disks"
     path = HISTORY / f"{record['run']['commit']}-{record['disk']['gigabytes']:g}gb{disks}.json"
@@ -181,11 +181,11 @@ def keep(record):
 def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=4, help="size of the checkpoint (default: 4)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often all of it is measured (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: 3)")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench",
-                        help="where the checkpoint is written (default: build/bench)")
+                        help="folder of the checkpoint (default: build/bench)")
     parser.add_argument("--out", type=pathlib.Path,
-                        help="where exports are written, maybe on another disk (default: --folder)")
+                        help="folder of the exports, which may be on another disk (default: --folder)")
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
     parser.add_argument("--keep", action="store_true", help="add the record to scripts/bench/history/")
     return parser.parse_args()

@@ -1,6 +1,6 @@
-"""Measures how fast a program can read, write and copy the files of a folder: past the page cache, in aligned blocks,
-several at a time. The best block size and depth are chosen once ahead: a disk's speed changes from minute to minute,
-and taking the best of several tries in each round would compare it with a single try of an export."""
+"""Measures how fast a program can read, write and copy the files of a folder with direct access (bypassing the page
+cache) and several aligned blocks in flight. Block size and depth are chosen once in advance: the disk's speed varies,
+and the best of several tries per round would be compared with a single try of an export."""
 
 import concurrent.futures
 import errno
@@ -20,7 +20,7 @@ def seconds_of(function, *args):
 
 
 def drop_from_cache(paths):
-    """Makes the next reader read the disk."""
+    """Drops the files from the page cache, so that the next reader reads the disk."""
     for path in paths:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -35,7 +35,7 @@ def settle(paths):
 
 
 class Blocks:
-    """Hands out (file number, offset) of each block in order, to several threads."""
+    """Distributes blocks, as (file index, offset) in order, to several threads."""
 
     def __init__(self, sizes, block):
         self.lock = threading.Lock()
@@ -51,7 +51,7 @@ class Blocks:
 
 
 def open_direct(path, flags):
-    """Opens past the page cache where the file system can do that; one in memory cannot."""
+    """Opens with direct access if the file system supports it; file systems in memory do not."""
     try:
         return os.open(path, flags | os.O_DIRECT, 0o644)
     except OSError as error:
@@ -61,7 +61,7 @@ def open_direct(path, flags):
 
 
 def in_threads(depth, work):
-    """Runs work() in `depth` threads and raises what one of them raises."""
+    """Runs work() in `depth` threads. Re-raises an exception of any thread."""
     with concurrent.futures.ThreadPoolExecutor(depth) as pool:
         for done in [pool.submit(work) for _ in range(depth)]:
             done.result()
@@ -72,7 +72,7 @@ def read_all(paths, block, depth):
     blocks = Blocks([os.path.getsize(path) for path in paths], block)
 
     def work():
-        with mmap.mmap(-1, block) as buffer:  # page-aligned, as direct access asks for
+        with mmap.mmap(-1, block) as buffer:  # page-aligned, which direct access requires
             for file, offset in blocks:
                 os.preadv(files[file], [buffer], offset)
 
@@ -99,7 +99,7 @@ def write_all(path, size, block, depth):
 
 
 def read_and_write(paths, path, size, block, depth):
-    """Reads and writes at the same time, as an export does."""
+    """Reads and writes at the same time, like an export."""
     reader = threading.Thread(target=read_all, args=(paths, block, depth))
     reader.start()
     write_all(path, size, block, depth)
@@ -124,7 +124,7 @@ def write_rate(path, size, way):
 
 
 def copy_rate(paths, path, way):
-    """GB/s of reading while as many bytes are written. Removes the file."""
+    """GB/s of reading while the same number of bytes is written. Removes the file."""
     size = total_size(paths)
     try:
         return size / seconds_of(read_and_write, paths, path, size, *way) / 1e9
@@ -133,7 +133,7 @@ def copy_rate(paths, path, way):
 
 
 def fastest_ways(paths, path):
-    """For each measurement the fastest of WAYS, (block size, depth), after one try of each."""
+    """The fastest (block size, depth) of WAYS for each measurement, after one try each."""
     size = total_size(paths)
     return {
         "read": max(WAYS, key=lambda way: read_rate(paths, way)),

@@ -32,7 +32,7 @@ def say(text):
 
 
 def config(experts):
-    """Qwen3-30B-A3B with one layer, fewer experts and a small vocabulary, so that the layer is what is measured."""
+    """Qwen3-30B-A3B with one layer, fewer experts and a small vocabulary, so that the layer dominates the time."""
     text = json.loads((ROOT / "models/tinymoe/config.json").read_text())
     text.update(hidden_size=2048, moe_intermediate_size=768, num_local_experts=experts, num_experts=experts,
                 num_experts_per_tok=min(8, experts), num_hidden_layers=1, num_attention_heads=32,
@@ -50,12 +50,12 @@ def make_export(moec, folder, experts, flags):
 
 
 def weights_of(out):
-    """Bytes of all weights, each of which a step reads: experts without tokens are computed, too."""
+    """Returns the bytes of all weights. A step reads every weight, because it also computes experts without tokens."""
     return sum(shard["weight_bytes"] for shard in json.loads((out / "manifest.json").read_text())["shards"])
 
 
 
-# ---- Engines: each a process that has compiled what it runs ------------------------------------------------------
+# ---- Engines: one process each, with compiled graphs --------------------------------------------------------------
 
 
 class Moec:
@@ -87,7 +87,7 @@ class Moec:
 
 
 class Onnxruntime:
-    """The example runtime, in a process of its own, which answers lines with lines."""
+    """The example runtime, in a separate process that answers one line per request line."""
 
     def __init__(self, out):
         command = [sys.executable, __file__, "--child", str(out)]
@@ -131,13 +131,13 @@ def peak_bytes(process):
 
 
 def prompt_of(length, number):
-    """No two of them begin alike: a server keeps caches of earlier texts."""
+    """Prompts with different first tokens, because a server reuses caches of texts with the same prefix."""
     return [(number * 37 + i * i * 7 % 1009) % VOCAB for i in range(length)]
 
 
 def one_round(engines, number, chunks, tokens):
-    """Each engine in turn: tokens/s in chunks of WIDTH tokens, and one at a time. A run ahead loads the width: the
-    reference executor has a shard in one width at a time."""
+    """Runs each engine in turn: tokens/s in chunks of WIDTH tokens, and one at a time. A warm-up run loads the width,
+    because the reference executor keeps a shard in one width only."""
     result = {}
     for name, engine in engines.items():
         engine.run(prompt_of(WIDTH, 4 * number), 1)
@@ -149,7 +149,7 @@ def one_round(engines, number, chunks, tokens):
 
 
 def measure(moec, out, rounds, chunks, tokens):
-    """(the rounds, of each engine the seconds of the first steps of both widths and the peak of its memory)"""
+    """Returns the rounds, and per engine the seconds of the first steps of both widths and the peak memory."""
     engines = {name: open_engine(moec, out, name) for name in ENGINES}
     try:
         began = {name: engine.run(prompt_of(WIDTH + 1, 0), 2)[0] for name, engine in engines.items()}
@@ -162,7 +162,7 @@ def measure(moec, out, rounds, chunks, tokens):
 
 
 def summary(rounds, weight_bytes, facts):
-    """Medians; ratios are of one round each, to the reference executor."""
+    """Medians over rounds. Ratios to the reference executor are within one round."""
     result = {}
     for engine in ENGINES:
         middle = dict(facts[engine])
@@ -176,7 +176,7 @@ def summary(rounds, weight_bytes, facts):
 
 
 def table(results):
-    """Lines of Markdown."""
+    """The results as lines of Markdown."""
     lines = ["| form | weights MB | engine | tokens/s, T = 1 | × reference | tokens/s, T = 64 | × reference | weights GB/s, "
              "T = 1 | peak MB | first step of each width, s | same tokens |", "|" + "---|" * 11]
     for form, result in results.items():
@@ -191,12 +191,12 @@ def table(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--experts", type=int, default=16, help="of the layer; the model has 128")
+    parser.add_argument("--experts", type=int, default=16, help="experts of the layer (the model has 128)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--chunks", type=int, default=2, help="of 64 tokens, that are timed")
-    parser.add_argument("--tokens", type=int, default=16, help="of one at a time, that are timed")
-    parser.add_argument("--forms", default=",".join(FORMS), help=f"some of {', '.join(FORMS)}")
-    parser.add_argument("--cores", type=int, default=0, help="that the engines may use (default: all)")
+    parser.add_argument("--chunks", type=int, default=2, help="timed chunks of 64 tokens")
+    parser.add_argument("--tokens", type=int, default=16, help="timed single tokens")
+    parser.add_argument("--forms", default=",".join(FORMS), help=f"forms to measure, from {', '.join(FORMS)}")
+    parser.add_argument("--cores", type=int, default=0, help="number of cores for the engines (default: all)")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench_engines")
     parser.add_argument("--moec", type=pathlib.Path, default=ROOT / "build/release/frontends/moec")
     parser.add_argument("--json", action="store_true")

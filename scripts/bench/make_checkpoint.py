@@ -5,7 +5,7 @@
     scripts/bench/make_checkpoint.py FOLDER --gigabytes 1000 --sparse --hidden 4096 --ff 14336
 
 Weights are random bf16 of magnitude 2^-8 … 2^-5: finite in f16, and not compressible. With --sparse the payload is a
-hole in the file, which takes no room on the disk whatever its nominal size. Needs nothing but Python.
+hole in the file, which uses no disk space regardless of its nominal size. Requires only Python.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import random
 VOCABULARY, HEADS, HEAD_DIM = 32000, 16, 64
 PIECE = 64 << 20
 
-# The upper byte of a bf16 is the sign and seven bits of the exponent.
+# The upper byte of a bf16 has the sign and seven bits of the exponent.
 UPPER = bytes(0x80 & i | (0x3B if i & 1 else 0x3C) for i in range(256))
 
 
@@ -70,7 +70,7 @@ def config(hidden, ff, experts, layers):
 
 
 def write_payload(file, size, piece):
-    """Repeats the piece until `size` bytes are written: random bytes for all of it would take much longer."""
+    """Repeats the piece until `size` bytes are written, because generating random bytes for all would take much longer."""
     while size > 0:
         file.write(piece[:size] if size < len(piece) else piece)
         size -= len(piece)
@@ -105,8 +105,8 @@ def split(tensors, files):
 
 
 def write_checkpoint(folder, gigabytes, files, hidden, ff, experts, sparse):
-    """Writes config, index and weight files, with as many layers as come closest to the size. Returns the bytes of
-    all tensors."""
+    """Writes config, index and weight files with the number of layers that comes closest to the size. Returns the bytes
+    of all tensors."""
     layer = sum(tensor_bytes(shape) for _, shape in layer_tensors(0, hidden, ff, experts))
     fixed = 2 * tensor_bytes([VOCABULARY, hidden])
     layers = max(1, round((gigabytes * 1e9 - fixed) / layer))
@@ -127,12 +127,12 @@ def write_checkpoint(folder, gigabytes, files, hidden, ff, experts, sparse):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", help="where to write")
+    parser.add_argument("folder", help="output folder")
     parser.add_argument("--gigabytes", type=float, default=4, help="size of the weights (default: 4)")
     parser.add_argument("--files", type=int, default=4, help="number of weight files (default: 4)")
     parser.add_argument("--hidden", type=int, default=1024, help="hidden size (default: 1024)")
-    parser.add_argument("--ff", type=int, default=3584, help="channels of an expert (default: 3584)")
-    parser.add_argument("--experts", type=int, default=8, help="experts of a layer (default: 8)")
+    parser.add_argument("--ff", type=int, default=3584, help="expert width (default: 3584)")
+    parser.add_argument("--experts", type=int, default=8, help="experts per layer (default: 8)")
     parser.add_argument("--sparse", action="store_true", help="write holes instead of random weights")
     args = parser.parse_args()
     total = write_checkpoint(**vars(args))

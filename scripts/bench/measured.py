@@ -3,8 +3,8 @@
 
     scripts/bench/measured.py COMMAND [ARGUMENT…]
 
-The system counts into the peak of a child what its parent held at the fork, so a large parent would be measured instead
-of the command. This script is a small parent; measure() runs it in a process of its own.
+The peak memory of a child includes the memory of its parent at the fork, so a large parent would hide the command's
+peak. This script is a small parent; measure() runs it as a separate process.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 
 
 def measure(command):
-    """Returns {"seconds", "peak_bytes"}. Ends the program with the command's output where the command fails."""
+    """Returns {"seconds", "peak_bytes"}. If the command fails, exits with its output."""
     words = [sys.executable, "-S", __file__, *map(str, command)]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What onnxruntime holds and how long it computes, for a shard of several exports: whether codes stay codes in memory.
+"""Measures memory and time of onnxruntime for a shard of several exports; shows if weights stay quantized in memory.
 
     scripts/bench/onnxruntime_memory.py SHARD OUT…      e.g. moe/L00 out/f32 out/int8 out/4bit
 
-Prints a line for each exported folder: bytes of the shard's data file, resident memory that its session and its runs
-add, and milliseconds of CPU time for a run of its narrowest width, on one thread. Each is measured in a process of its
-own. Needs numpy and onnxruntime.
+Prints one line per exported folder: bytes of the shard's data file, resident memory added by its session and runs, and
+milliseconds of CPU time per run with its smallest token width, on one thread. Measures each in a separate process.
+Requires numpy and onnxruntime.
 """
 
 import json
@@ -47,7 +47,7 @@ def main():
         return
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    print("file MiB   held MiB   ms a run   export")
+    print("file MiB memory MiB ms per run   export")
     for out in map(pathlib.Path, sys.argv[2:]):
         graphs = sorted(out.glob(f"{sys.argv[1]}.t*.onnx"), key=lambda path: int(path.suffixes[-2][2:]))
         if not graphs:

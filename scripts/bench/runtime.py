@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The measurements of `scripts/bench.sh runtime`: a seeded model whose experts do not fit into memory runs with a part
-of them in slots, beside what the disk gives. README.md describes them."""
+"""Measurements of `scripts/bench.sh runtime`: a seeded model runs with only some of its experts in slots; its reads are
+compared with the disk. README.md describes them."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ HIDDEN, FF, EXPERTS, TOP_K = 1024, 2048, 32, 4
 EXPERT_BYTES = 3 * HIDDEN * FF * 2  # f16
 SAMPLE_BYTES = 1 << 30
 STARTS = 5
-READS = ("serial", "ahead", "foresee")
+READS = ("serial", "ahead", "prefetch")
 
 
 def say(text):
@@ -33,7 +33,7 @@ def config(layers):
 
 
 def own_folder(parent, gigabytes):
-    """What is made and removed lies in a folder of this script's own, one for each size of the model."""
+    """Returns the folder for all files that this script writes and removes; one per model size."""
     return parent / f"runtime-{gigabytes:g}"
 
 
@@ -71,7 +71,7 @@ def sample(paths):
 
 
 def figures(result, rate):
-    """Of one run, beside a disk that reads `rate` GB/s."""
+    """Figures of one run, compared with a disk that reads `rate` GB/s."""
     tokens = len(result["prompt"]) + len(result["tokens"]) - 1
     seconds = result["prefill_seconds"] + result["decode_seconds"]
     experts = result["experts"]
@@ -87,7 +87,8 @@ def figures(result, rate):
 
 
 def one_round(moec, out, capacity, tokens):
-    """Each round begins with the fastest of several ways to read the disk, and ends with that way again."""
+    """Runs a round. Before the round, measures several ways to read the disk and chooses the fastest; after it,
+    measures that way again."""
     files = sample(sorted(out.glob("moe/*.data")))
     disk_floor.settle(files)
     rates = {way: disk_floor.read_rate(files, way) for way in disk_floor.WAYS}
@@ -95,14 +96,14 @@ def one_round(moec, out, capacity, tokens):
     runs = {reads: run(moec, out, capacity, tokens, "--expert-reads", reads) for reads in READS}
     rate = max(rates[way], disk_floor.read_rate(files, way))
     if len({str(result["tokens"]) for result in runs.values()}) > 1:
-        sys.exit("the order of reads changed the tokens")
+        sys.exit("different values of --expert-reads gave different tokens")
     result = {"disk": rate, **{reads: figures(runs[reads], rate) for reads in READS}}
     say(json.dumps(result))
     return result
 
 
 def profile(layers):
-    """As moec analyze writes it, with some order of each layer's experts."""
+    """A profile in the format of moec analyze, with an arbitrary order of each layer's experts."""
     chance, counts = random.Random(3), list(range(1, EXPERTS + 1))
     rows = []
     for layer in range(layers):
@@ -113,7 +114,7 @@ def profile(layers):
 
 
 def prepack(moec, out, capacity, layers):
-    """A file of prepacked experts beside the export."""
+    """Writes a file of prepacked experts next to the export."""
     file, chosen = out.parent / "warm.pack", out.parent / "profile.json"
     chosen.write_text(json.dumps(profile(layers)))
     command = [moec, "prepack", out, "--profile", chosen, "--capacity", str(capacity), "--out", file, "--force"]
@@ -122,9 +123,9 @@ def prepack(moec, out, capacity, layers):
 
 
 def warm_start(moec, out, capacity, pack):
-    """How fast slots are filled from a file of prepacked experts, beside the disk, which reads the same file before
-    and after: of both the fastest of several. A virtual machine may have to get memory that it gave back to its host,
-    which the first start waits for."""
+    """Measures the speed of filling slots from a file of prepacked experts, and of reading that file before and after;
+    the fastest of several runs each. The first start may be slow, because a virtual machine may have to request memory
+    from its host."""
     disk_floor.settle([pack])
     rates = {way: disk_floor.read_rate([pack], way) for way in disk_floor.WAYS}
     way = max(rates, key=rates.get)
@@ -138,18 +139,18 @@ def warm_start(moec, out, capacity, pack):
 
 
 def middle(rounds):
-    """The medians of rounds of the same figures."""
+    """Medians of all figures over the rounds."""
     return {key: statistics.median(item[key] for item in rounds) for key in rounds[0]}
 
 
 def trunk_and_slots(manifest, capacity):
-    """Bytes of all weights but those of experts, and of the slots."""
+    """Bytes of all weights except experts, and of the slots."""
     trunk = sum(shard["weight_bytes"] for shard in manifest["shards"] if shard["kind"] != "experts")
     return trunk + manifest["model"]["layers"] * capacity * EXPERT_BYTES
 
 
 def summary(rounds, allowed):
-    """Medians of the rounds; `gain` is how much longer serial reads take."""
+    """Medians over rounds. `gain` is the speedup over serial reads."""
     result = {"disk": statistics.median(item["disk"] for item in rounds)}
     for reads in READS:
         result[reads] = {key: statistics.median(item[reads][key] for item in rounds) for key in rounds[0][reads]}
@@ -160,13 +161,13 @@ def summary(rounds, allowed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gigabytes", type=float, default=4, help="of experts")
+    parser.add_argument("--gigabytes", type=float, default=4, help="gigabytes of experts")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=24, help="that a run writes")
-    parser.add_argument("--capacity", type=int, default=EXPERTS // 4, help="slots of each layer")
+    parser.add_argument("--tokens", type=int, default=24, help="tokens per run")
+    parser.add_argument("--capacity", type=int, default=EXPERTS // 4, help="slots per layer")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench_runtime")
     parser.add_argument("--moec", type=pathlib.Path, default=ROOT / "build/release/frontends/moec")
-    parser.add_argument("--keep-export", action="store_true", help="leave the export for the next call")
+    parser.add_argument("--keep-export", action="store_true", help="keep the export for the next call")
     flags = parser.parse_args()
     folder = own_folder(flags.folder, flags.gigabytes)
     out = folder / "out"

@@ -1,5 +1,5 @@
-# Run by moec_embed: writes OUT_DIR/SYMBOL.{h,cc} that hold FILES as raw string literals, in pieces below
-# the compiler's limit for one literal.
+# Run by moec_embed: writes OUT_DIR/SYMBOL.{h,cc} with FILES as raw string literals, in pieces below the compiler's
+# limit per literal.
 set(piece_size 8000)
 file(WRITE ${OUT_DIR}/${SYMBOL}.h.new "#pragma once
 #include <span>

@@ -1,5 +1,5 @@
-# moec_order(LIST): sources that include the same large headers stand together, so that few objects of a
-# unity build compile these.
+# moec_order(LIST): groups sources that include the same large headers, so that few objects of a unity build compile
+# them.
 function(moec_order list)
   set(keyed "")
   foreach(source IN LISTS ${list})
@@ -12,7 +12,8 @@ function(moec_order list)
   set(${list} ${keyed} PARENT_SCOPE)
 endfunction()
 
-# moec_row(OUT FOLDER): our libraries that FOLDER may use, by its row in scripts/arrows.json; ["*"] is all so far.
+# moec_row(OUT FOLDER): our libraries that FOLDER may use, by its row in scripts/arrows.json; ["*"]: all libraries
+# defined so far.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/scripts/arrows.json)
 file(READ ${CMAKE_SOURCE_DIR}/scripts/arrows.json MOEC_ARROWS)
 function(moec_row out folder)
@@ -34,8 +35,8 @@ function(moec_row out folder)
   set(${out} ${libraries} PARENT_SCOPE)
 endfunction()
 
-# moec_library(FOLDER LIBRARY…): a static library of all *.cc of a folder, named from the root: moec_ir_base for ir/base.
-# It uses the folders of its row and the given libraries.
+# moec_library(FOLDER LIBRARY…): makes a static library of all *.cc of a folder, named by its path: moec_ir_base for
+# ir/base. Links the folders of its row and the given libraries.
 function(moec_library folder)
   string(REPLACE "/" "_" name moec_${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
@@ -47,7 +48,7 @@ function(moec_library folder)
   set_property(GLOBAL APPEND PROPERTY MOEC_LIBRARIES ${name})
 endfunction()
 
-# moec_without_gcc_warning(WARNING LIBRARY…): leaves out a warning that GCC gives wrongly.
+# moec_without_gcc_warning(WARNING LIBRARY…): disables a false positive of GCC.
 function(moec_without_gcc_warning warning)
   foreach(library IN LISTS ARGN)
     target_compile_options(${library} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-${warning}>)

@@ -1,4 +1,4 @@
-"""Makes the goldens that the tests compare with: those of random checkpoints, and of the models that were trained."""
+"""Makes the goldens of the tests, for random checkpoints and for trained models."""
 
 import json
 
@@ -13,7 +13,7 @@ from golden.top_k import take_experts
 from golden.write import write_golden
 
 MODELS = REPO / "models"
-CLEARED = (".safetensors", ".json")  # files of an earlier run that are removed from a case's folder
+CLEARED = (".safetensors", ".json")  # suffixes of files of earlier runs to remove from a case's folder
 
 
 def make_random(case, home):
@@ -43,24 +43,24 @@ def make_tinytagger(home):
     print("  text", repr(bytes(run.steps[0]["tokens"].tolist())))
 
 
-# Of checkpoints whose goldens are made above, with other numbers of experts a token: name → (checkpoint, numbers).
+# Further goldens of the checkpoints above, with other numbers of experts per token: name → (checkpoint, numbers).
 TOP_K_CASES = {
-    "mixtral_a_k1": ("mixtral_a", "1"),  # softmax, renormalised; the checkpoint's own is 2
+    "mixtral_a_k1": ("mixtral_a", "1"),  # softmax, renormalised; the checkpoint has 2
     "mixtral_a_k3": ("mixtral_a", "3"),
     "mixtral_a_by_layer": ("mixtral_a", "L0:1;L1-:3"),
-    "qwen2_moe_a_k1": ("qwen2_moe_a", "1"),  # softmax, not renormalised; own: 3
+    "qwen2_moe_a_k1": ("qwen2_moe_a", "1"),  # softmax, not renormalised; the checkpoint has 3
     "qwen2_moe_a_k4": ("qwen2_moe_a", "4"),
-    "deepseek_v3_a_k1": ("deepseek_v3_a", "1"),  # sigmoid, correction bias, 2 of 3 groups, scaled; own: 3
+    "deepseek_v3_a_k1": ("deepseek_v3_a", "1"),  # sigmoid, correction bias, 2 of 3 groups, scaled; the checkpoint has 3
     "deepseek_v3_a_k5": ("deepseek_v3_a", "5"),
     "deepseek_v3_a_by_layer": ("deepseek_v3_a", "L1:1;*:4"),  # layer 0 is dense
-    "gpt_oss_a_k1": ("gpt_oss_a", "1"),  # softmax of the chosen logits; own: 2
-    "llama4_text_a_k2": ("llama4_text_a", "2"),  # sigmoid weights on the experts' input; own: 1
-    "zaya_a_k2": ("zaya_a", "2"),  # null slot; own: 1
+    "gpt_oss_a_k1": ("gpt_oss_a", "1"),  # softmax of the picked logits; the checkpoint has 2
+    "llama4_text_a_k2": ("llama4_text_a", "2"),  # sigmoid weights on the experts' input; the checkpoint has 1
+    "zaya_a_k2": ("zaya_a", "2"),  # null slot; the checkpoint has 1
 }
 
 
 def make_top_k(name, out):
-    """The golden lies in the folder top_k, and its checkpoint beside that."""
+    """Makes a golden of TOP_K_CASES in the folder top_k, next to its checkpoint."""
     case, text = TOP_K_CASES[name]
     model = load(out / case)
     take_experts(model, text)
@@ -77,13 +77,13 @@ TRAINED = {"tinymoe": make_tinymoe, "tinytagger": make_tinytagger}
 def check_choice(family, case):
     families = {spec["family"] for spec in CASES.values()}
     if family is not None and family not in families:
-        raise Refused(f"there are no cases of family {family!r}; one of {', '.join(sorted(families))}")
+        raise Refused(f"there are no cases of family {family!r}: choose one of {', '.join(sorted(families))}")
     if case is not None and case not in {*CASES, *TRAINED, *TOP_K_CASES}:
-        raise Refused(f"there is no case {case!r}; one of {', '.join([*TRAINED, *CASES])}")
+        raise Refused(f"there is no case {case!r}: choose one of {', '.join([*TRAINED, *CASES])}")
 
 
 def make_cases(out, family=None, case=None):
-    """Makes the goldens of all cases, or of one family's random checkpoints, or of one case. Raises Refused."""
+    """Makes the goldens of all cases, of one family's random checkpoints, or of one case. Raises Refused."""
     check_choice(family, case)
     for name, spec in CASES.items():
         if case in (None, name) and family in (None, spec["family"]):

@@ -1,16 +1,16 @@
-"""Records what a pass of the reference computes, by hooks on transformers' own modules."""
+"""Records the values of a forward pass of the reference, with hooks on transformers' modules."""
 
 import torch
 
 from golden.checkpoint import biases_choice
 from golden.routing import check_routing, choice_scores, has_groups, router_scores
 
-FFN_NORMS = ("pre_feedforward_layernorm", "post_attention_layernorm", "ffn_norm")  # of the norm in front of it
-MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # transformers' names of the block after attention
+FFN_NORMS = ("pre_feedforward_layernorm", "post_attention_layernorm", "ffn_norm")  # names of the norm before the feed-forward part
+MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # transformers' names of the feed-forward block
 
 
 def choice_bias(block):
-    """The correction bias [E] of an MoE block, which changes the choice of experts alone; None where it has none."""
+    """The correction bias [E] of an MoE block, which affects only the selection of experts; None if it has none."""
     for name, tensor in [*block.named_parameters(), *block.named_buffers()]:
         if biases_choice(name):
             return tensor.detach().reshape(-1)
@@ -18,16 +18,16 @@ def choice_bias(block):
 
 
 class Capture:
-    """Forward hooks on the modules of a model; `take` returns what the last pass produced. The weights of a layer are
-    read only while that layer runs, so a model may hold them just then. `histories` maps a layer of zaya to the rows
-    [T,C] of each pass since it was last cleared, `choice_biases` an MoE layer to its correction bias, `expert_scales`
-    one to the factors of its experts' weights."""
+    """Forward hooks on the modules of a model; `take` returns the values of the last pass. Reads the weights of a layer only
+    while the layer runs, so that a model may load them temporarily. `histories` maps a layer of zaya to the rows [T,C] of
+    each pass since the last clear(), `choice_biases` maps an MoE layer to its correction bias, and `expert_scales` to the
+    factors of its experts' weights."""
 
     def __init__(self, model):
         self.seen, self.histories = {}, {}
         self.config = model.config
         self.moe_layers, self.choice_biases, self.expert_scales = [], {}, {}
-        self.top_k = {}  # layer → how many experts a token takes there; absent: as the config says (golden.top_k)
+        self.top_k = {}  # layer → experts per token; absent: the config's number (golden.top_k)
         base = model.model
         if self.config.model_type == "zaya":
             base.embed_tokens.register_forward_hook(self.keep_output("embed"))
@@ -45,14 +45,15 @@ class Capture:
         if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
-        block = getattr(block, "text_moe", block)  # ernie4_5_vl_moe has another one, for images, beside it
-        if hasattr(layer, "experts"):  # gemma4_text: beside the dense MLP
+        block = getattr(block, "text_moe", block)  # ernie4_5_vl_moe also has a block for images
+        if hasattr(layer, "experts"):  # gemma4_text: in addition to the dense MLP
             self.hook_moe(i, layer)
         elif hasattr(block, "experts"):
             self.hook_moe(i, block)
 
     def hook_lone_part(self, i, layer):
-        """A layer that is a mixer or a feed-forward part alone: the stream behind its mixer is its output or its input."""
+        """Hooks a layer with a single part. The stream after the mixer is the output of a layer with only a mixer, and
+        the input of a layer with only a feed-forward part."""
         if layer.block_type in ("moe", "mlp"):
             layer.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
         else:
@@ -70,7 +71,7 @@ class Capture:
         router.register_forward_hook(self.keep_choice_bias(i, block))
 
     def experts_of(self, layer):
-        """How many experts a token takes in a layer."""
+        """Experts per token in a layer."""
         return self.top_k.get(layer, self.config.num_experts_per_tok)
 
     def keep(self, name, tensor):
@@ -108,10 +109,10 @@ class Capture:
 
     def keep_router(self, layer, layer_prefix):
         def hook(_module, _args, out):
-            if len(out) == 2:  # llama4: weights of all experts, 0 for those that are not chosen
+            if len(out) == 2:  # llama4: weights of all experts, 0 for those that are not picked
                 weights, logits = out
                 weights, experts = weights.topk(self.experts_of(layer), dim=-1)
-            elif len(out) == 4:  # zaya: a choice of the null slot is reported as expert 0 with weight 0
+            elif len(out) == 4:  # zaya: a pick of the null slot is reported as expert 0 with weight 0
                 logits, weights, experts, state = out
                 experts = experts.masked_fill(weights == 0, self.config.num_experts)
                 self.keep(layer_prefix + "router_state", state)
@@ -128,7 +129,7 @@ class Capture:
         return hook
 
     def take(self, logits):
-        """The tensors of the last pass by name, without the batch axis. Checks its routers against ROUTING."""
+        """Returns the tensors of the last pass by name, without the batch axis. Checks routers against ROUTING."""
         step = {name: t.squeeze(0) if t.dim() == 3 else t for name, t in self.seen.items()}
         self.seen = {}
         step["logits"] = logits[0].detach().clone()

@@ -1,4 +1,4 @@
-"""What the entries of CASES are made of: number formats, rotations and labels."""
+"""Parts of the entries of CASES: number formats, rotations and labels."""
 
 import torch
 

@@ -1,13 +1,13 @@
-"""The random checkpoints of the goldens: two of each family, and some that are stored in few bits.
+"""Random checkpoints of the goldens: two or more per family, some of them quantized.
 
-They have a few hundred kilobytes. Sizes are odd on purpose, so that no two axes can be confused; between them the cases
-of a family cover what its configuration can switch. The entries of a case: "family" is the model_type, "config" and
-"args" make the configuration, "disk" is the number format of the files, "fused" stores the experts as [E,2f,d] or, where it
-is "transposed", as [E,d,2f], "shards" is the number of weight files, "quantization" is the config's
-quantization_config, which says how the files store matrices, "mtp" makes the last layer one that predicts a further
-token, "own_head" stores a head that differs from the embedding beside a config that ties them, "inside" is the
-model_type of a larger model that holds it, "absent" lists keys that the config.json lacks because their values are the
-defaults of the config class, and "instead" has keys that say the same as some of those.
+They have a few hundred kilobytes. Sizes are deliberately unusual, so that no two axes can be confused. The cases of a
+family together cover the options of its configuration. Entries of a case: "family" is the model_type; "config" and
+"args" make the configuration; "disk" is the number format of the files; "fused" stores the experts as [E,2f,d] or, if
+it is "transposed", as [E,d,2f]; "shards" is the number of weight files; "quantization" is the config's
+quantization_config; "mtp" makes the last layer predict an additional token; "own_head" stores a head that differs from
+the embedding although the config ties them; "inside" is the model_type of the larger model that contains this model;
+"absent" lists keys to omit from config.json because their values are the class's defaults; "instead" has equivalent
+keys for some omitted keys.
 """
 
 from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
@@ -45,7 +45,7 @@ CASES = {
         hidden_size=60, intermediate_size=36, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
         num_local_experts=6, num_experts_per_tok=3, vocab_size=101, tie_word_embeddings=True, sliding_window=None,
         max_position_embeddings=96, rms_norm_eps=1e-6, rope_parameters=rope())),
-    # a head of its own under a config that ties it, keys left out whose values are the class's
+    # an untied head although the config ties it, omitted keys with the class's defaults
     "mixtral_c": dict(family="mixtral", disk=BF16, config=MixtralConfig, own_head=True, absent=[
         "head_dim", "hidden_act", "num_experts_per_tok", "num_key_value_heads", "num_local_experts", "rms_norm_eps",
         "rope_parameters", "sliding_window"], args=dict(
@@ -78,7 +78,7 @@ CASES = {
         num_key_value_heads=2, head_dim=16, num_experts=5, num_experts_per_tok=2, norm_topk_prob=False,
         attention_bias=True, mlp_only_layers=[1], use_sliding_window=True, sliding_window=7, vocab_size=91,
         tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
-    # clip_qkv that really clips
+    # clip_qkv with an effect
     "olmoe_a": dict(family="olmoe", disk=BF16, config=OlmoeConfig, args=dict(
         hidden_size=48, intermediate_size=32, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
         num_experts=5, num_experts_per_tok=2, norm_topk_prob=False, clip_qkv=1.5, attention_bias=False,
@@ -94,7 +94,7 @@ CASES = {
         num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=12.0, logits_scaling=6.0,
         residual_multiplier=0.22, attention_multiplier=0.25, vocab_size=95, tie_word_embeddings=True,
         max_position_embeddings=96, rope_parameters=rope())),
-    # a head of its own, biases on q/k/v/o, no multipliers (the scores' factor is 1 then)
+    # untied head, biases on q/k/v/o, no multipliers (so the scores' factor is 1)
     "granitemoe_b": dict(family="granitemoe", disk=F16, config=GraniteMoeConfig, args=dict(
         hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
         num_local_experts=6, num_experts_per_tok=4, attention_bias=True, vocab_size=89, tie_word_embeddings=False,
@@ -141,7 +141,7 @@ CASES = {
         num_key_value_heads=2, moe_num_experts=6, moe_k=3, moe_num_shared_experts=2, moe_layer_start_index=1,
         use_bias=True,
         vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope(5e5))),
-    # layers 0, 2 and 3 dense, no shared expert, a head of its own
+    # layers 0, 2 and 3 dense, no shared expert, untied head
     "ernie4_5_moe_b": dict(family="ernie4_5_moe", disk=F16, config=Ernie4_5_MoeConfig, args=dict(
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=4, num_attention_heads=5,
         num_key_value_heads=1, moe_num_experts=5, moe_k=2, moe_num_shared_experts=0, moe_layer_start_index=0,
@@ -156,7 +156,7 @@ CASES = {
         tie_word_embeddings=False, max_position_embeddings=96,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=0.707,
                              mscale_all_dim=0.9, original_max_position_embeddings=12))),
-    # queries at once, greedy, no scaling of the rotation, fused experts on disk, tied
+    # queries without a latent, greedy, no scaling of the rotation, fused experts on disk, tied
     "deepseek_v2_b": dict(family="deepseek_v2", disk=F16, fused=True, config=DeepseekV2Config, args=dict(
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
         q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=6,
@@ -172,14 +172,15 @@ CASES = {
         max_position_embeddings=96, num_mtp_layers=0,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
                              mscale_all_dim=1.0, original_max_position_embeddings=12))),
-    # queries at once, halves rotated, biases of attention, one group, no renormalisation, fused experts on disk, tied
+    # queries without a latent, halves rotated, biases of attention, one group, no renormalisation, fused experts on
+    # disk, tied
     "deepseek_v3_b": dict(family="deepseek_v3", disk=F16, fused=True, config=DeepseekV3Config, args=dict(
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
         num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
         n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
         norm_topk_prob=False, first_k_dense_replace=0, attention_bias=True, rope_interleave=False, vocab_size=87,
         tie_word_embeddings=True, max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
-    # FP8 as the release has it: partial blocks, a layer that predicts a further token; groups, dense layer 0, YaRN
+    # FP8 as in the release: partial blocks, a layer that predicts an additional token; groups, dense layer 0, YaRN
     "deepseek_v3_c": dict(
         family="deepseek_v3", disk=BF16, mtp=True, config=DeepseekV3Config,
         quantization=dict(activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=[8, 12]),
@@ -191,7 +192,7 @@ CASES = {
             tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0,
             rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
                                  mscale_all_dim=1.0, original_max_position_embeddings=12))),
-    # INT4 as Kimi-K2-Thinking has it, a V3 with other numbers: routed experts alone; one group, no dense layer
+    # INT4 of routed experts only, as in Kimi-K2-Thinking, a V3 with other sizes; one group, no dense layer
     "deepseek_v3_d": dict(
         family="deepseek_v3", disk=BF16, config=DeepseekV3Config, quantization=INT4,
         args=dict(
@@ -200,7 +201,7 @@ CASES = {
             v_head_dim=7, n_routed_experts=7, num_experts_per_tok=3, n_group=1, topk_group=1, n_shared_experts=1,
             routed_scaling_factor=2.827, norm_topk_prob=True, first_k_dense_replace=0, vocab_size=93,
             tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope(50000.0))),
-    # groups, scale and the rest of the routing, rotation and biases are those of the class
+    # groups, scale and the rest of the routing, rotation and biases are the class's defaults
     "deepseek_v3_e": dict(family="deepseek_v3", disk=BF16, config=DeepseekV3Config, absent=[
         "attention_bias", "hidden_act", "n_group", "n_shared_experts", "norm_topk_prob", "rms_norm_eps",
         "rope_interleave", "rope_parameters", "routed_scaling_factor", "tie_word_embeddings", "topk_group"], args=dict(
@@ -208,12 +209,12 @@ CASES = {
         num_key_value_heads=4, q_lora_rank=18, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
         n_routed_experts=16, num_experts_per_tok=3, first_k_dense_replace=1, vocab_size=86,
         tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0)),
-    # base stretched by alpha, tied
+    # base scaled by alpha, tied
     "hunyuan_v1_moe_a": dict(family="hunyuan_v1_moe", disk=BF16, config=HunYuanMoEV1Config, args=dict(
         hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
         head_dim=12, num_experts=5, moe_topk=2, vocab_size=90, tie_word_embeddings=True,
         max_position_embeddings=96, rope_parameters=rope(10000.0, "dynamic", alpha=50.0, factor=1.0))),
-    # fused experts on disk, biases on q/k/v/o, a head of its own
+    # fused experts on disk, biases on q/k/v/o, untied head
     "hunyuan_v1_moe_b": dict(family="hunyuan_v1_moe", disk=F16, fused=True, config=HunYuanMoEV1Config, args=dict(
         hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
         head_dim=8, num_experts=6, moe_topk=3, attention_bias=True, vocab_size=87, tie_word_embeddings=False,
@@ -225,19 +226,19 @@ CASES = {
         tie_word_embeddings=False, max_position_embeddings=96,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
                              original_max_position_embeddings=12))),
-    # as many experts' channels as hidden ones, no window, no bias of attention, a narrow and flat swiglu, tied
+    # expert width equal to the hidden size, no window, no bias of attention, a narrow and flat swiglu, tied
     "gpt_oss_b": dict(family="gpt_oss", disk=F16, fused=True, config=GptOssConfig, args=dict(
         hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
         head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
         layer_types=["full_attention", "full_attention"], attention_bias=False, swiglu_limit=2.0,
         swiglu_alpha=1.2, vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
-    # YaRN, the window, which layers slide and the clamp are those of the class; a head of its own under a tied config
+    # YaRN, window, sliding layers and clamp are the class's defaults; an untied head under a tied config
     "gpt_oss_d": dict(family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig, own_head=True, absent=[
         "attention_bias", "layer_types", "max_position_embeddings", "num_experts_per_tok", "num_key_value_heads",
         "rms_norm_eps", "rope_parameters", "sliding_window", "swiglu_alpha", "swiglu_limit"], args=dict(
         hidden_size=40, intermediate_size=20, num_hidden_layers=2, num_attention_heads=8, head_dim=8,
         num_local_experts=5, vocab_size=89, tie_word_embeddings=True)),
-    # MXFP4 as the release has it; three blocks a row of the hidden size, two of the experts' channels
+    # MXFP4 as in the release; three blocks per row of the hidden size, two per row of the expert width
     "gpt_oss_c": dict(
         family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig,
         quantization=dict(quant_method="mxfp4", modules_to_not_convert=[
@@ -248,7 +249,7 @@ CASES = {
             tie_word_embeddings=False, max_position_embeddings=96,
             rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
                                  original_max_position_embeddings=12))),
-    # a text beyond the original positions, a mixer that mixes, biases everywhere
+    # a text beyond the original positions, a sparsemixer with an effect, all biases
     "phimoe_a": dict(family="phimoe", disk=BF16, config=PhimoeConfig, args=dict(
         hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
         num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True,
@@ -256,7 +257,7 @@ CASES = {
         rope_parameters=rope(1000.0, "longrope", original_max_position_embeddings=12, short_mscale=1.1,
                              long_mscale=1.25, short_factor=[1.0, 1.0, 1.05, 1.1],
                              long_factor=[1.0, 1.5, 3.0, 8.0]))),
-    # within the original positions, the mixer's own eps, no biases but the norms', window, fused experts, tied
+    # within the original positions, the sparsemixer's eps, biases of norms only, window, fused experts, tied
     "phimoe_b": dict(family="phimoe", disk=F16, fused=True, config=PhimoeConfig, args=dict(
         hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
         num_local_experts=6, num_experts_per_tok=2, sliding_window=9, vocab_size=87, tie_word_embeddings=True,
@@ -264,7 +265,7 @@ CASES = {
         rope_parameters=rope(1000.0, "longrope", original_max_position_embeddings=96, short_mscale=1.1,
                              long_mscale=1.25, short_factor=[1.0, 1.0, 1.05, 1.1],
                              long_factor=[1.0, 1.5, 3.0, 8.0]))),
-    # chunks and full attention, dense and MoE layers in turn, temperature, L2 norms, llama3 scaling
+    # alternating chunked and full attention, dense and MoE layers, temperature, L2 norms, llama3 scaling
     "llama4_text_a": dict(family="llama4_text", disk=BF16, fused=True, config=Llama4TextConfig, args=dict(
         hidden_size=48, intermediate_size=20, intermediate_size_mlp=36, num_hidden_layers=4, num_attention_heads=6,
         num_key_value_heads=2, head_dim=8, num_local_experts=5, num_experts_per_tok=1, interleave_moe_layer_step=2,
@@ -272,13 +273,13 @@ CASES = {
         vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(
             10000.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
             original_max_position_embeddings=32))),
-    # two experts a token in each layer, no L2 norms, no temperature, biases of attention, tied
+    # two experts per token in each layer, no L2 norms, no temperature, biases of attention, tied
     "llama4_text_b": dict(family="llama4_text", disk=F16, fused=True, config=Llama4TextConfig, args=dict(
         hidden_size=40, intermediate_size=28, intermediate_size_mlp=36, num_hidden_layers=2, num_attention_heads=5,
         num_key_value_heads=1, head_dim=8, num_local_experts=6, num_experts_per_tok=2, no_rope_layers=[1, 0],
         attention_chunk_size=10, attn_temperature_tuning=False, use_qk_norm=False, attention_bias=True,
         vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
-    # a head of its own although the class ties by default; base and share of the rotation are the class's
+    # untied head although the class ties by default; base and share of the rotation are the class's defaults
     "zaya_c": dict(family="zaya", disk=BF16, fused=True, config=ZayaConfig, own_head=True, absent=[
         "cca_time0", "cca_time1", "hidden_act", "layer_types", "num_experts_per_tok", "num_key_value_heads",
         "rms_norm_eps", "rope_parameters", "sliding_window", "tie_word_embeddings"], args=dict(
@@ -290,14 +291,14 @@ CASES = {
         head_dim=12, num_experts=5, router_hidden_size=14, vocab_size=90, tie_word_embeddings=True,
         max_position_embeddings=96,
         rope_parameters={"hybrid": rope(5e6, partial_rotary_factor=0.5)})),
-    # all layers slide, one head of keys, three taps and two, biases of attention and head, a head of its own
+    # all layers slide, one key head, three taps and two, biases of attention and head, untied head
     "zaya_b": dict(family="zaya", disk=F16, fused=True, config=ZayaConfig, args=dict(
         hidden_size=40, moe_intermediate_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1,
         head_dim=8, num_experts=4, router_hidden_size=10, sliding_window=9, layer_types=["hybrid_sliding"] * 4,
         cca_time0=3, attention_bias=True, lm_head_bias=True, vocab_size=87, tie_word_embeddings=False,
         max_position_embeddings=96,
         rope_parameters={"hybrid_sliding": rope(partial_rotary_factor=0.5)})),
-    # three layers of a narrow band, YaRN without truncation, the release's biases everywhere
+    # three layers with a narrow band, YaRN without truncation, all biases of the release
     "openai_privacy_filter_a": dict(family="openai_privacy_filter", disk=BF16, fused=True,
                                     config=OpenAIPrivacyFilterConfig, args=dict(
         hidden_size=48, intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
@@ -305,14 +306,14 @@ CASES = {
         max_position_embeddings=96, **bioes("private_person", "secret"),
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
                              original_max_position_embeddings=12))),
-    # YaRN, the clamp and the labels are those of the class
+    # YaRN, clamp and labels are the class's defaults
     "openai_privacy_filter_c": dict(family="openai_privacy_filter", disk=BF16, fused=True,
                                     config=OpenAIPrivacyFilterConfig, absent=[
         "attention_bias", "id2label", "label2id", "max_position_embeddings", "num_experts_per_tok",
         "num_key_value_heads", "rms_norm_eps", "rope_parameters", "swiglu_alpha", "swiglu_limit"], args=dict(
         hidden_size=40, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, head_dim=8, sliding_window=4,
         num_local_experts=6, vocab_size=85)),
-    # as many experts' channels as hidden ones, three experts a token, no bias of attention, a swiglu of its own
+    # expert width equal to the hidden size, three experts per token, no bias of attention, another swiglu
     "openai_privacy_filter_b": dict(family="openai_privacy_filter", disk=F16, fused=True,
                                     config=OpenAIPrivacyFilterConfig, args=dict(
         hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,

@@ -1,4 +1,4 @@
-"""Writes the random checkpoint of a case in the layout of Hugging Face: config.json and *.safetensors."""
+"""Writes the random checkpoint of a case in the Hugging Face layout: config.json and *.safetensors."""
 
 import hashlib
 import json
@@ -28,18 +28,18 @@ def biases_choice(name):
 
 
 def kept_wide(name, family):
-    """Whether a tensor stays F32 in the files, as it does in the releases."""
+    """True if a tensor stays F32 in the files, as in the releases."""
     return biases_choice(name) or name.endswith("gate.wg.weight") or family in TAGGERS and name.endswith("sinks")
 
 
 def uniform(noise):
-    """Uniform numbers in (0, 1) from normal ones."""
+    """Converts normal numbers to uniform ones in (0, 1)."""
     return torch.special.ndtr(noise)
 
 
 def recurrent(name, noise):
-    """The ranges that published mixers begin with: time steps from 1e-3 to 0.1, evenly in their logarithm, as the
-    inverse softplus; decays from 1 to 16. None for other tensors."""
+    """Initial values as in published mixers: time steps from 1e-3 to 0.1, uniform in their logarithm, as inverse softplus;
+    decays from 1 to 16. None for other tensors."""
     if name.endswith("dt_bias"):
         steps = 1e-3 * 100 ** uniform(noise)
         return steps + torch.log(-torch.expm1(-steps))
@@ -47,7 +47,7 @@ def recurrent(name, noise):
 
 
 def spread(name, noise, config):
-    """Scales and shifts normal noise so that routers decide clearly and every weight changes the output."""
+    """Scales and shifts normal noise, so that routers decide clearly and every weight affects the output."""
     if (values := recurrent(name, noise)) is not None:
         return values
     if name.endswith(("e_score_correction_bias", "expert_bias", "sinks")):
@@ -60,7 +60,7 @@ def spread(name, noise, config):
                                         "layer_scalar")):
         return 1 + 0.2 * noise
     if "embed_tokens" in name and config.model_type == "gemma4_text":
-        return 0.2 * noise  # the rows are multiplied by the root of the width, and would drown what layers add
+        return 0.2 * noise  # rows are multiplied by the root of the width and would dominate the layers' outputs
     if "embed_tokens" in name or "embeddings" in name:
         return (0.4 if config.tie_word_embeddings else 1.0) * noise
     if re.search(r"(mlp\.gate|mixer\.gate|feed_forward\.gate|gate\.wg|router)\.weight$", name):
@@ -68,7 +68,7 @@ def spread(name, noise, config):
     if name.endswith("router.proj.weight"):
         return noise * 1.6  # gemma4_text divides its input by the root of the width
     if name.endswith("router_mlp.out_proj.weight"):
-        # Its input has a positive mean, which would favour rows with a large mean: subtract it from each row.
+        # The input has a positive mean, which would favour rows with a large mean: subtract the mean of each row.
         return (noise - noise.mean(-1, keepdim=True)) * 4.0 / math.sqrt(noise.shape[-1])
     if "conv_qk" in name:
         return noise * 1.3 / math.sqrt(noise[0].numel())
@@ -77,7 +77,7 @@ def spread(name, noise, config):
         return noise * 5.0 / math.sqrt(noise.shape[inputs])
     if config.model_type == "llama4_text" and ".experts." in name:
         return noise * 1.3 / math.sqrt(noise.shape[-2])  # [E, in, out]
-    return noise * 1.3 / math.sqrt(noise.shape[-1])  # a linear map, or those of all experts: the last axis is the input
+    return noise * 1.3 / math.sqrt(noise.shape[-1])  # linear maps: the last axis is the input
 
 
 @torch.no_grad()
@@ -103,7 +103,7 @@ def save_options(model, spec):
 
 
 def check_files(case, spec, folder):
-    """Asserts that transformers wrote the files that the case asks for."""
+    """Asserts that transformers wrote the files in the requested form."""
     family = spec["family"]
     files = sorted(folder.glob("*.safetensors"))
     assert len(files) == spec.get("shards", 1), files
@@ -121,7 +121,8 @@ def check_files(case, spec, folder):
 
 
 def give_own_head(case, folder):
-    """Stores a head that differs from the embedding beside a config that ties both: the reference uses the head."""
+    """Stores a head that differs from the embedding although the config ties them; the reference uses the stored
+    head."""
     file = folder / "model.safetensors"
     tensors = load_file(file)
     embedding = tensors["model.embed_tokens.weight"]
@@ -131,8 +132,8 @@ def give_own_head(case, folder):
 
 
 def leave_out(keys, folder, instead):
-    """Removes keys of the config whose values are the defaults of its class, as published configs lack them. `instead`
-    are keys that say the same as removed ones."""
+    """Removes keys of the config with the class's default values, because published configs lack them. `instead`
+    contains equivalent keys for some of the removed keys."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     before = AutoConfig.from_pretrained(folder).to_dict()
@@ -140,8 +141,8 @@ def leave_out(keys, folder, instead):
         del config.get("text_config", config)[key]
     config.get("text_config", config).update(instead)
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    after = AutoConfig.from_pretrained(folder).to_dict()  # which also lists keys that the class does not know
-    assert {key: after.get(key) for key in before} == before, "the class has another default"
+    after = AutoConfig.from_pretrained(folder).to_dict()  # also has keys that are unknown to the class
+    assert {key: after.get(key) for key in before} == before, "the class's default differs"
 
 
 def seed_of(text):
@@ -149,13 +150,13 @@ def seed_of(text):
 
 
 def new_model(spec):
-    """A model of the case's config, or the larger one that holds it."""
+    """A model of the case's config, or the larger model that contains it."""
     config = spec["config"](**{"bos_token_id": None, "eos_token_id": None, "pad_token_id": None, **spec["args"]})
     return around(spec["inside"], config) if "inside" in spec else auto_class(spec["family"]).from_config(config)
 
 
 def write_checkpoint(case, spec, folder):
-    """`spec` has the form of an entry of CASES. The name of the case seeds the weights."""
+    """Writes a checkpoint. `spec` has the form of an entry of CASES; the case's name is the seed of the weights."""
     family = spec["family"]
     model = new_model(spec)
     randomise(model, seed_of(case))

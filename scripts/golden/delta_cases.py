@@ -1,4 +1,4 @@
-"""The random checkpoints of families with Kimi delta attention; cases.py says what an entry has."""
+"""Random checkpoints of families with Kimi delta attention; cases.py describes the entries."""
 
 from transformers import KimiLinearConfig
 
@@ -17,8 +17,8 @@ DELTA = {
         linear_head_dim=12, linear_num_heads=3, layer_types=["linear_attention", "full_attention", "linear_attention"],
         num_local_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
         routed_scaling_factor=2.446, vocab_size=97, max_position_embeddings=128)),
-    # what transformers saves: joined convolutions of three taps, fused experts; a latent of the queries, biases, a dense
-    # layer behind an MoE layer, no renormalisation
+    # as saved by transformers: joined convolutions of three taps, fused experts; a latent of the queries, biases, a
+    # dense layer after an MoE layer, no renormalisation
     "kimi_linear_b": dict(family="kimi_linear", disk=F16, fused=True, config=KimiLinearConfig, args=dict(
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=4, num_attention_heads=3,
         num_key_value_heads=3, q_lora_rank=18, kv_lora_rank=14, qk_nope_head_dim=12, qk_rope_head_dim=7, v_head_dim=8,

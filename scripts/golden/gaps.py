@@ -1,4 +1,4 @@
-"""Measures how far the choices of a run are from changing. Rounding in another order of sums must not change them."""
+"""Measures how close a run is to other picks. Rounding in another summation order must not change the picks."""
 
 import math
 
@@ -14,8 +14,7 @@ def routers(steps):
 
 
 def router_gap(steps):
-    """The smallest gap between the last chosen and the next expert, in what they are chosen by; infinite where all are
-    chosen."""
+    """The smallest gap between the selection scores of the last picked and the next expert; infinite if all are picked."""
     gap = math.inf
     for step, prefix in routers(steps):
         k, choice = step[prefix + "experts"].shape[-1], choice_of(step, prefix)
@@ -27,7 +26,7 @@ def router_gap(steps):
 
 
 def order_gap(steps):
-    """The smallest gap between neighbours among the chosen experts; infinite where one is chosen."""
+    """The smallest gap between neighbours among the picked experts; infinite if one is picked."""
     gap = math.inf
     for step, prefix in routers(steps):
         k = step[prefix + "experts"].shape[-1]
@@ -39,7 +38,7 @@ def order_gap(steps):
 
 
 def mixer_gap(steps, config):
-    """The smallest distance of a logit from the limit at which it counts in the mixer; infinite for other routers."""
+    """The smallest distance of a logit from the threshold of the sparsemixer; infinite for other routers."""
     gap = math.inf
     for step, prefix in routers(steps):
         if routing_of(config)["score"] != "mixer":
@@ -56,10 +55,11 @@ def token_gap(logits):
 
 
 def steps_gap(steps, config):
-    """The smallest gap of the routers. Gaps of order and of the mixer count four times: a change there moves less."""
+    """Returns the smallest gap of the routers. Gaps of order and of the sparsemixer are multiplied by four, because a
+    change there has a smaller effect."""
     return min(router_gap(steps), order_gap(steps) * 4, mixer_gap(steps, config) * 4)
 
 
 def label_gap(step, config):
-    """The smallest gap of the routers and of the labels, where those of the labels count twice."""
+    """Returns the smallest gap of the routers and of the labels. Gaps of labels are doubled."""
     return min(steps_gap([step], config), token_gap(step["logits"]) * 2)

@@ -1,7 +1,7 @@
-"""Token classification: its families, and BIOES labels, which are outside (O), or begin, inside, end and single token
-of a span of a class."""
+"""Token classification: its families, and BIOES labels: outside (O), or the begin, an inside token, the end or the single
+token of a span of a class."""
 
-TAGGERS = ("openai_privacy_filter",)  # families that label tokens instead of writing text
+TAGGERS = ("openai_privacy_filter",)  # families that label tokens instead of generating text
 
 
 def labels_of(classes):

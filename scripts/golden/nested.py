@@ -1,4 +1,4 @@
-"""Text models inside of larger ones, which have towers for images beside them."""
+"""Text models that are part of larger models with image towers."""
 
 import json
 
@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoConfig, AutoModelForImageTextToText, CONFIG_MAPPING
 
-# The larger models by model_type: the smallest tower that their classes take, and what else their configs need.
+# The larger models by model_type: the smallest tower that the class accepts, and additional required keys.
 TOWER = dict(hidden_size=8, intermediate_size=8)
 OUTER = {
     "kimi_k25": dict(vision_config=dict(**TOWER, num_attention_heads=2, num_hidden_layers=1, pos_emb_height=2,
@@ -29,14 +29,15 @@ OUTER = {
 }
 
 
-# transformers 5.23 does not write the names that it reads: it takes "layers" of the text model for those of the tower.
+# transformers 5.23 does not write the names that it reads, because it confuses "layers" of the text model with the
+# tower's.
 SAVED = {"kimi_k25": [("language_model.model.blocks.", "language_model.model.layers."),
                       ("model.mm_projector.", "mm_projector.")]}
 
 
 def publish_names(spec, folder):
-    """Gives the tensors of a checkpoint that transformers wrote the names of published ones, and where the case's
-    experts are transposed, transposes them."""
+    """Renames the tensors of a checkpoint from transformers to published names, and transposes the experts if the case
+    requires it."""
     file = folder / "model.safetensors"
     tensors = load_file(file)
     for saved, published in SAVED.get(spec["inside"], []):
@@ -48,7 +49,7 @@ def publish_names(spec, folder):
 
 
 def publish_minimax_m3(text):
-    """The text_config as the release has it, whose keys of layers and of the indexer are others."""
+    """Converts the text_config to the release's keys of layers and indexer."""
     types, flags = text.pop("layer_types"), text.pop("mlp_layer_types")
     text["moe_layer_freq"] = [int(kind == "sparse") for kind in flags]
     indexed = [int(kind == "minimax_m3_sparse") for kind in types]
@@ -67,8 +68,8 @@ PUBLISHED = {"minimax_m3_vl": publish_minimax_m3}
 
 
 def publish_config(spec, folder):
-    """Gives the text_config of a config that transformers wrote the keys of a published one, where they differ. The
-    class must read the same of both."""
+    """Converts the text_config of a config from transformers to published keys, if these differ. The class must read
+    the same values from both."""
     publish = PUBLISHED.get(spec["inside"])
     if publish is None:
         return
@@ -77,18 +78,18 @@ def publish_config(spec, folder):
     config = json.loads(path.read_text())
     publish(config["text_config"])
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    assert AutoConfig.from_pretrained(folder).to_dict() == before, "the class reads something else"
+    assert AutoConfig.from_pretrained(folder).to_dict() == before, "the class reads other values"
 
 
 def around(outer, text):
-    """A larger model of the type `outer` with the text model of the config `text`, whose head it ties if that does."""
+    """A larger model of the type `outer` with the text model of the config `text`. Ties its head if the text model does."""
     config = CONFIG_MAPPING[outer](text_config=text.to_dict(), tie_word_embeddings=text.tie_word_embeddings,
                                    **OUTER[outer])
     return AutoModelForImageTextToText.from_config(config)
 
 
 class TextPart(nn.Module):
-    """The text model of a larger one: it computes what the larger one computes for text alone."""
+    """The text model of a larger model. Produces the larger model's results for text."""
 
     def __init__(self, whole):
         super().__init__()
@@ -100,7 +101,7 @@ class TextPart(nn.Module):
     def model(self):
         """The decoder, without the head."""
         decoder = self.whole.get_decoder()
-        return getattr(decoder, "model", decoder)  # llama4's still has its head
+        return getattr(decoder, "model", decoder)  # the decoder of llama4 includes its head
 
     def forward(self, *args, **options):
         return self.whole(*args, **options)
@@ -110,5 +111,5 @@ class TextPart(nn.Module):
 
 
 def text_part(model):
-    """The text model of a model, itself where it is no larger one."""
+    """The text model of a model; the model itself if it is not a larger one."""
     return TextPart(model) if model.config.model_type in OUTER else model

@@ -1,4 +1,4 @@
-"""Makes the golden of a user's checkpoint: whole, or with the weights of one part at a time."""
+"""Makes the golden of a user's checkpoint, with all weights or the weights of one part at a time in memory."""
 
 import sys
 
@@ -6,16 +6,16 @@ from golden.labels import TAGGERS
 from golden.progress import Progress
 from golden.publish import staged
 from golden.reference import TOLERANCE, Run, greedy_of, label_step, load, run_steps
-from golden.request import Refused
+from golden.request import Refused, gguf_file
 from golden.streamed import open_streamed
 from golden.top_k import take_experts
 from golden.write import write_golden
 
-NEAR_TIE = 1e-3  # logits closer than this may come in another order from other sums
+NEAR_TIE = 1e-3  # the order of logits closer than this may depend on the order of summation
 
 
 class Reporter:
-    """Shows the passes of a run, each of which goes through all parts of the model."""
+    """Shows the progress of a run's passes. Each pass runs all parts of the model."""
 
     def __init__(self, request):
         self.passes = 1 if request.family in TAGGERS else 2 + len(request.decode)
@@ -49,20 +49,20 @@ def run_request(request, model, reporter):
 
 
 def warn(run):
-    """The entries of golden.json for human readers."""
+    """Prints warnings on near ties."""
     if run.apart:
-        print(f"warning: decode steps and one pass over everything differ by more than {TOLERANCE} of the largest "
-              f"value, first in {run.apart[0]}: a router or an expert nearly ties there, and a comparison may find the other "
-              "choice; another prompt may avoid it", file=sys.stderr)
+        print(f"warning: decode steps and one pass over all tokens differ by more than {TOLERANCE} of the largest value, first "
+              f"in {run.apart[0]}: scores nearly tie there, so a comparison may pick other experts; try another prompt",
+              file=sys.stderr)
     if run.greedy and run.greedy.gap < NEAR_TIE:
-        print(f"warning: two logits of the greedy text are only {run.greedy.gap:.1e} apart, so a comparison may find "
-              "the other token; another prompt may avoid it", file=sys.stderr)
+        print(f"warning: two logits of the greedy text are only {run.greedy.gap:.1e} apart, so a comparison may choose "
+              "another token; try another prompt", file=sys.stderr)
 
 
 def make_own(request, whole=False):
-    """Writes golden.json and golden.safetensors into request.out, and nothing else there. Raises Refused."""
+    """Writes only golden.json and golden.safetensors into request.out. Raises Refused."""
     reporter = Reporter(request)
-    if whole:
+    if whole or gguf_file(request.checkpoint):
         model = load(request.checkpoint, request.family)
     else:
         model = open_streamed(request.checkpoint, request.family, reporter.bar_of)
@@ -73,5 +73,5 @@ def make_own(request, whole=False):
         with staged(request.out) as folder:
             write_golden(request.out, folder, request.checkpoint, model, run, request.top_k)
     except AssertionError as error:
-        raise Refused(f"the reference does not do what moec knows of {request.family}: {error}") from error
+        raise Refused(f"the reference differs from moec's description of {request.family}: {error}") from error
     warn(run)

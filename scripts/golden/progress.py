@@ -1,4 +1,4 @@
-"""A progress bar on stderr for jobs of several passes, as a reference that reads its weights anew in every one."""
+"""A progress bar on stderr for jobs with several passes, such as a reference that reads its weights in every pass."""
 
 import sys
 import time
@@ -7,15 +7,15 @@ WIDTH = 30
 
 
 class Progress:
-    """Counts the parts of each pass; `unit` is the word for them. On a terminal it redraws one line, elsewhere it writes
-    a line for each finished pass."""
+    """Counts the parts of each pass, which `unit` names. Redraws one line on a terminal; elsewhere writes one line per
+    finished pass."""
 
     def __init__(self, parts, stream=None, unit="parts"):
         self.parts, self.stream, self.unit = parts, stream or sys.stderr, unit
         self.began, self.done, self.label = time.monotonic(), 0, ""
 
     def begin(self, label, done=0):
-        """The next pass; `label` says which one it is, `done` how many of its parts are over already."""
+        """Begins the next pass. `label` names it; `done` is the number of parts that are already finished."""
         self.label, self.done = label, done
         self.draw()
 
@@ -24,7 +24,7 @@ class Progress:
         self.draw()
 
     def end(self):
-        """The pass is over."""
+        """Ends the pass."""
         self.stream.write(f"\r{self.line()}\n" if self.stream.isatty() else f"{self.line()}\n")
         self.stream.flush()
 

@@ -1,4 +1,4 @@
-"""Writes models and goldens into their folders: all files of a run, or none of them."""
+"""Writes models and goldens into their folders atomically: all files of a run or none."""
 
 import contextlib
 import hashlib
@@ -12,7 +12,7 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 def sha256(path):
-    """Read piece by piece: a weight file may be larger than memory."""
+    """SHA-256 of a file, read in pieces, because weight files may be larger than memory."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -28,9 +28,8 @@ def write_json(path, content):
 
 @contextlib.contextmanager
 def staged(folder, cleared=()):
-    """Yields an empty folder to write into. At the end its files are moved into `folder` one by one, and files there
-    that have a suffix among `cleared` and were not written again are removed. After an exception nothing has
-    changed."""
+    """Yields an empty folder to write into. At the end, moves its files into `folder`, and removes old files from
+    `folder` with a suffix in `cleared` that were not written again. After an exception, `folder` is unchanged."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
         staging = Path(name)

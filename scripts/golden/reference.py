@@ -1,4 +1,4 @@
-"""Runs transformers' own implementation of a model, in float32 with eager attention, on the weights of a checkpoint."""
+"""Runs transformers' implementation of a model, in float32 with eager attention, on the weights of a checkpoint."""
 
 import contextlib
 import dataclasses
@@ -12,13 +12,14 @@ from golden.capture import Capture
 from golden.checkpoint import F32, auto_class
 from golden.gaps import token_gap
 from golden.nested import OUTER, text_part
+from golden.request import Refused, gguf_file, pretrained
 
-TOLERANCE = 1e-4  # of decode steps and one pass over everything, relative to a tensor's largest value if above 1
+TOLERANCE = 1e-4  # between decode steps and one pass over all tokens, relative to a tensor's largest value if above 1
 
 
 @dataclasses.dataclass
 class Greedy:
-    """A prompt, its greedy continuation, and the smallest gap between the two largest logits of a step."""
+    """A prompt, its greedy continuation, and the smallest gap of the two largest logits of a step."""
 
     prompt: list
     tokens: list
@@ -27,20 +28,20 @@ class Greedy:
 
 @dataclasses.dataclass
 class Run:
-    """What the reference computed for one text. A model that labels tokens has one step, and no caches."""
+    """The reference's results for one text. A model that labels tokens has one step and no caches."""
 
-    steps: list  # the tensors of each step by name
+    steps: list  # per step: tensors by name
     caches: dict = dataclasses.field(default_factory=dict)
-    worst: float = 0.0  # the largest difference of decode steps and one pass over everything
-    apart: list = dataclasses.field(default_factory=list)  # the tensors that differ there by more than TOLERANCE
+    worst: float = 0.0  # the largest difference between decode steps and one pass over all tokens
+    apart: list = dataclasses.field(default_factory=list)  # names of tensors that differ by more than TOLERANCE
     greedy: Greedy = None
 
 
 # ---------------------------------------------------------------- loading ----
 
 def choose_factors(rotary):
-    """transformers 5.23 multiplies Phi's cosines by long_mscale in long texts, but never uses long_factor: it does not
-    pass the length by which its own rope_init_fn chooses. The release's code and transformers 4 do."""
+    """Fixes Phi's rotation: transformers 5.23 multiplies the cosines by long_mscale in long texts but never uses
+    long_factor, because it does not pass the length to rope_init_fn. The release's code and transformers 4 do."""
     forward, init = rotary.forward, rotary.rope_init_fn
 
     def with_length(x, position_ids=None):
@@ -51,7 +52,7 @@ def choose_factors(rotary):
 
 
 def load_balancing_biases(model, checkpoint):
-    """transformers 5.23 resets the null slot's bias to its initial -1 after loading, whatever the checkpoint says."""
+    """Restores the null slot's bias: transformers 5.23 resets it to its initial -1 after loading."""
     buffers = dict(model.named_buffers())
     for file in checkpoint.glob("model*.safetensors"):
         with safe_open(file, "pt") as tensors:
@@ -61,9 +62,11 @@ def load_balancing_biases(model, checkpoint):
 
 
 def config_of(checkpoint, family=None):
-    """The config of a folder, read as one of `family` where that is given: some releases have a model_type of their
-    own. Weights stored in few bits are decoded while they are loaded, by transformers and to the type of the model;
-    anywhere but on a CPU it would compute with them as they are."""
+    """The config of a folder, read as one of `family` if given, because some releases have another model_type. Makes
+    transformers dequantize stored weights at loading to the model's type, as it does only on a CPU."""
+    if gguf_file(checkpoint):
+        folder, file = pretrained(checkpoint)
+        return AutoConfig.from_pretrained(folder, **file)
     if family:
         config = CONFIG_MAPPING[family].from_pretrained(checkpoint)
         config.model_type = family
@@ -74,28 +77,49 @@ def config_of(checkpoint, family=None):
     return config
 
 
+def loaded(auto, checkpoint, config):
+    """The model as loaded by transformers. For a GGUF file, checks that every tensor was found with the model's sizes,
+    because transformers initialises missing ones with random numbers."""
+    folder, file = pretrained(checkpoint)
+    options = dict(config=config, dtype=F32, attn_implementation="eager")
+    if not file:
+        return auto.from_pretrained(folder, **options)
+    try:
+        model, found = auto.from_pretrained(folder, output_loading_info=True, **options, **file)
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        raise Refused(f"transformers cannot load {gguf_file(checkpoint)}: {error}") from error
+    missing = sorted(found["missing_keys"]) + sorted(found["mismatched_keys"])
+    if missing or found["unexpected_keys"]:
+        raise Refused(f"transformers reads {gguf_file(checkpoint)} as another model: "
+                      f"{(missing or sorted(found['unexpected_keys']))[0]} does not fit; pass the checkpoint that it was "
+                      "converted from")
+    return model
+
+
 def from_checkpoint(checkpoint, config):
     """transformers' model in float32 with eager attention and eager experts."""
     auto = AutoModelForImageTextToText if config.model_type in OUTER else auto_class(config.model_type)
-    model = auto.from_pretrained(checkpoint, config=config, dtype=F32, attn_implementation="eager")
+    model = loaded(auto, checkpoint, config)
     model.config._experts_implementation = "eager"
-    return text_part(model.eval().float())  # beside decoded weights transformers leaves the others as they are stored
+    if not gguf_file(checkpoint):  # GGUF files are already decoded to F32
+        model = model.float()  # transformers keeps the stored type of weights that are not quantized
+    return text_part(model.eval())
 
 
 def open_time_steps(model):
-    """transformers 5.23 clamps the time step from below by time_step_min in a pass over several tokens, and not in one
-    over a single token; the releases' own code clamps by time_step_limit, (0, inf), alone."""
+    """Fixes the time step: transformers 5.23 clamps it from below by time_step_min in passes over several tokens, but not
+    for single tokens. The releases' code clamps only by time_step_limit, (0, inf)."""
     for layer in model.model.layers:
         if hasattr(layer.mixer, "time_step_limit"):
             layer.mixer.time_step_limit = (0.0, float("inf"))
 
 
 def adapt(model):
-    """Mends what transformers does differently from the releases, and adds the hooks as `moec_capture`."""
+    """Fixes differences of transformers from the releases, and adds the hooks as `moec_capture`."""
     if model.config.model_type == "phimoe":
         choose_factors(model.model.rotary_emb)
     if model.config.model_type == "gemma4_text":
-        model.config.num_experts_per_tok = model.config.top_k_experts  # the name that others have
+        model.config.num_experts_per_tok = model.config.top_k_experts  # the common name
     if model.config.model_type == "nemotron_h":
         open_time_steps(model)
     model.moec_capture = Capture(model)
@@ -111,7 +135,7 @@ def load(checkpoint, family=None):
 
 
 def weights_of_attention(model, layer):
-    """A context in which the weights of a layer's attention are in memory."""
+    """Context in which the weights of a layer's attention are in memory."""
     parts = getattr(model, "moec_parts", None)  # golden.streamed
     return parts.loaded(layer, only=".self_attn.") if parts else contextlib.nullcontext()
 
@@ -119,11 +143,11 @@ def weights_of_attention(model, layer):
 # ----------------------------------------------------------------- caches ----
 
 class RecordingCache(DynamicCache):
-    """transformers' cache that also keeps every row that it was given, also those that a sliding layer drops."""
+    """transformers' cache, extended to keep all rows, including rows that a sliding layer drops."""
 
     def __init__(self, config):
         super().__init__(config=config)
-        self.rows, self.fed = {}, 0  # the tokens of the passes so far
+        self.rows, self.fed = {}, 0  # fed: number of tokens in all passes so far
 
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         self.rows.setdefault(layer_idx, []).append((key_states.detach().clone(), value_states.detach().clone()))
@@ -132,7 +156,7 @@ class RecordingCache(DynamicCache):
     def has_attention(self):
         return not self.layers or any(isinstance(layer, CacheLayerMixin) for layer in self.layers)
 
-    # transformers 5.23 asks the first layer of attention for lengths, and fails if there is none.
+    # transformers 5.23 reads the length from the first attention layer, and fails if there is none.
     def get_seq_length(self, layer_idx=0):
         return super().get_seq_length(layer_idx) if self.has_attention() else self.fed
 
@@ -141,22 +165,22 @@ class RecordingCache(DynamicCache):
 
     def all_rows(self, layer):
         k, v = (torch.cat(part, dim=-2)[0] for part in zip(*self.rows[layer]))
-        kept = self.layers[layer].keys[0]  # what the cache itself still holds
+        kept = self.layers[layer].keys[0]  # rows that are still in the cache
         assert torch.equal(k[:, k.shape[1] - kept.shape[1]:], kept)
         return k, v
 
 
 def in_order(config, rotated):
-    """The rotated dims of latent attention in the order of the projection, as shards hold them. Where V3 rotates pairs
-    (2i, 2i + 1), transformers returns first all the first halves, then the second ones. kimi_linear does not rotate."""
+    """Reorders the rotated dims of latent attention to the order of the projection, as in shards. If V3 rotates pairs
+    (2i, 2i + 1), transformers returns all first halves, then all second ones. kimi_linear does not rotate."""
     if config.model_type in ("deepseek_v2", "kimi_linear") or not getattr(config, "rope_interleave", True):
         return rotated
     return rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
 
 
 def latent_caches(config, attention, latent, rotated):
-    """The rows of latent attention as shards hold them, rotated dims first: the latent that all heads share, and the
-    keys and values of each head, expanded by the reference."""
+    """Rows of latent attention as in shards, rotated dims first: the latent shared by all heads, and each head's keys and
+    values, expanded by the reference."""
     keys, values = (t[0] for t in attention.expand_kv(latent[None], rotated[None]))
     content, of_heads = keys.split([config.qk_nope_head_dim, config.qk_rope_head_dim], dim=-1)
     return {
@@ -168,7 +192,7 @@ def latent_caches(config, attention, latent, rotated):
 
 
 def cache_rows(model, cache, count):
-    """The cache rows of all `count` tokens by name, and zaya's histories. Layers without attention have none."""
+    """Cache rows of all `count` tokens by name, and zaya's histories. Layers without attention have none."""
     caches = {f"L{layer:02}.history": torch.cat(rows) for layer, rows in model.moec_capture.histories.items()}
     for layer in cache.rows:
         k, v = cache.all_rows(layer)
@@ -186,8 +210,8 @@ def cache_rows(model, cache, count):
 # ---------------------------------------------------------------- running ----
 
 def compare_with_whole(steps, whole):
-    """The differences of the steps and one pass over everything: the largest one of the values, and the names of the
-    tensors that differ by more than TOLERANCE, or for experts at all."""
+    """Compares the steps with one pass over all tokens. Returns the largest difference, and the names of the tensors that
+    differ by more than TOLERANCE, or at all for experts."""
     worst, apart = 0.0, []
     for name, full in whole.items():
         parts = torch.cat([step[name] for step in steps])
@@ -203,21 +227,21 @@ def compare_with_whole(steps, whole):
 
 
 def run_pass(model, tokens, **options):
-    """One pass of the model over tokens: what it records."""
+    """Runs one pass over tokens; returns the recorded tensors."""
     step = model.moec_capture.take(model(torch.tensor([tokens]), **options).logits)
     return {**step, "tokens": torch.tensor(tokens)}
 
 
 def greedy_of(prompt, steps):
-    """The continuation that the last row of each step chooses."""
+    """The greedy continuation, from the last row of each step."""
     last = torch.stack([step["logits"][-1] for step in steps])
     return Greedy(prompt, last.argmax(-1).tolist(), token_gap(last))
 
 
 @torch.no_grad()
 def run_steps(model, prompt, decode, begin=lambda label: None):
-    """Prefill and decode steps on the cache, compared with one pass over everything. `decode` has a token for each
-    step, or None for the one that the step before chooses. `begin` is called before each pass."""
+    """Runs prefill and decode steps with the cache, and compares them with one pass over all tokens. `decode` has one token
+    per step, or None for the most likely token of the previous step. Calls `begin` before each pass."""
     capture = model.moec_capture
     capture.histories.clear()
     cache = RecordingCache(model.config)
@@ -238,14 +262,14 @@ def run_steps(model, prompt, decode, begin=lambda label: None):
 
 @torch.no_grad()
 def label_step(model, tokens):
-    """Runs a model that labels tokens; this is its only step."""
+    """Runs the only step of a model that labels tokens."""
     return run_pass(model, tokens)
 
 
 @torch.no_grad()
 def run_greedy(model, prompt, count):
-    """The text that transformers' generate writes, checked against the largest logits of one pass over it. They may
-    differ where two logits tie."""
+    """Returns the text of transformers' generate, checked against the largest logits of one pass over that text. The
+    two may differ if logits tie."""
     ids = torch.tensor([prompt])
     got = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, min_new_tokens=count,
                          do_sample=False, eos_token_id=None, pad_token_id=0)

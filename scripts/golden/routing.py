@@ -1,14 +1,13 @@
-"""Computes the choice and the weights of experts a second time, and compares them with what the reference did."""
+"""Recomputes the picked experts and their weights, and compares them with the reference's."""
 
 import math
 
 import torch
 
-# How the routers of a family work. score: of each expert; renorm: whether the weights of the chosen experts are divided
-# by their sum (None: the config's norm_topk_prob); scale: the config key of a factor on the weights; group_score: "max"
-# where groups are chosen by their best expert instead of the sum of their best two. Of the scores, "selected" is a
-# softmax over the chosen logits alone, and "mixer" is Phi's sparsemixer. llama4 chooses by the logits; their sigmoid has
-# the same order.
+# Routers by family. score: the score function; renorm: divide the weights of picked experts by their sum (None: the
+# config's norm_topk_prob); scale: config key of a factor on the weights; group_score: "max" if groups are ranked by
+# their best expert instead of the sum of their best two. The score "selected" is a softmax over the picked logits only,
+# and "mixer" is Phi's sparsemixer. llama4 picks by the logits, whose sigmoid has the same order.
 ROUTING = {
     "mixtral": dict(score="softmax", renorm=True),
     "qwen2_moe": dict(score="softmax", renorm=None),
@@ -53,7 +52,7 @@ def routing_of(config):
 
 
 def router_scores(config, logits):
-    """The scores [T,E] of all experts."""
+    """Scores [T,E] of all experts."""
     return logits.sigmoid() if routing_of(config)["score"] == "sigmoid" else logits.softmax(-1)
 
 
@@ -62,8 +61,8 @@ def has_groups(config):
 
 
 def choice_scores(config, scores, bias):
-    """The biased scores [T,E], and the lowest finite number for the experts of groups that are not kept: a bias may be
-    lower than any other limit."""
+    """Biased scores [T,E]; the lowest finite number for experts of groups that are not kept, because biases have no lower
+    bound."""
     choice = scores if bias is None else scores + bias
     groups, kept = getattr(config, "n_group", 1), getattr(config, "topk_group", 1)
     by_group = choice.unflatten(-1, (groups, -1))
@@ -74,13 +73,13 @@ def choice_scores(config, scores, bias):
 
 
 def choice_of(step, layer_prefix):
-    """What the experts of a layer are chosen by: choice scores where the step has them, else the logits."""
+    """Returns the selection scores of a layer: the choice scores if the step has them, otherwise the logits."""
     return step.get(layer_prefix + "choice_scores", step[layer_prefix + "router_logits"])
 
 
 def mixer_reach(logits, experts, eps):
-    """For each pick [T,k,E], how far each logit lies inside the range that counts as near the picked one, relative to
-    the larger magnitude of the two. Negative outside; minus infinity for experts that were picked before."""
+    """For each pick [T,k,E], the distance of each logit from the threshold of the range around the picked logit, relative to
+    the larger magnitude of the two. Negative outside the range; minus infinity for experts picked before."""
     reach = []
     left = logits.clone()
     for i in range(experts.shape[-1]):
@@ -98,7 +97,7 @@ def mixer_weights(logits, experts, eps):
 
 
 def score_weights(config, scores, experts):
-    """The scores of the chosen experts, divided by their sum and multiplied by a factor where the family does so."""
+    """Returns the scores of the picked experts, renormalised and scaled as the family requires."""
     routing = routing_of(config)
     weights = scores.gather(-1, experts)
     if config.norm_topk_prob if routing["renorm"] is None else routing["renorm"]:
@@ -110,8 +109,8 @@ def score_weights(config, scores, experts):
 
 
 def check_routing(config, step, layer_prefix, top_k, expert_scales=None):
-    """Asserts that the reference chose `top_k` experts and weighed them as ROUTING says. `expert_scales` are factors of the weights
-    of each expert."""
+    """Asserts that the reference picked `top_k` experts with the weights of ROUTING. `expert_scales` has a factor per
+    expert."""
     logits, experts = step[layer_prefix + "router_logits"], step[layer_prefix + "experts"]
     assert experts.shape[-1] == top_k, "number of experts"
     wanted = choice_of(step, layer_prefix).topk(experts.shape[-1], dim=-1).indices

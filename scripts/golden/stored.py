@@ -1,7 +1,7 @@
-"""Stores matrices in few bits, as releases do: rewrites a checkpoint that transformers wrote.
+"""Quantizes the matrices of a checkpoint that transformers wrote, in the formats of releases.
 
-The reference then reads these files with transformers' own decoders, so what is lost here is no error. Codes are chosen
-so that decoding rounds at most once, to f32.
+The reference reads these files with transformers' decoders, so quantization causes no error in goldens. Codes are
+chosen so that decoding rounds at most once, to f32.
 """
 
 import json
@@ -16,19 +16,19 @@ FP4_MAGNITUDES = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 FP4_BLOCK = 32
 E4M3_LARGEST = 448.0
 INT4_PER_WORD = 8
-INT4_FACTOR_BITS = 5  # then a product with an integer of three bits and a sign is exact in bf16
+INT4_FACTOR_BITS = 5  # makes products with a signed integer of three bits exact in bf16
 
 
 def in_blocks(matrix, block):
-    """[R,C] as [rows of blocks, rows in a block, columns of blocks, columns in a block], padded with zeros."""
+    """Converts [R,C] to [block rows, rows per block, block columns, columns per block], padded with zeros."""
     rows, columns = (-size % of for size, of in zip(matrix.shape, block))
     padded = F.pad(matrix, (0, columns, 0, rows))
     return padded.unflatten(1, (-1, block[1])).unflatten(0, (-1, block[0]))
 
 
 def code_mxfp4(name, tensor, _quantization):
-    """Codes experts' [E,in,out] as blocks U8 [E,out,in/32,16], even columns in the low four bits, and scales U8
-    [E,out,in/32]: the exponent, with a bias of 127, that brings the largest element of a block to between 4 and 8."""
+    """Quantizes experts' [E,in,out] to blocks U8 [E,out,in/32,16], even columns in the low four bits, and scales U8
+    [E,out,in/32]: the exponent, with a bias of 127, that scales the largest element of a block to between 4 and 8."""
     if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
         return None
     values = tensor.float().transpose(1, 2).unflatten(-1, (-1, FP4_BLOCK))
@@ -41,14 +41,14 @@ def code_mxfp4(name, tensor, _quantization):
 
 
 def code_fp8(name, tensor, quantization):
-    """Codes the linear maps of attention and of feed-forward blocks, without routers, as e4m3 [R,C] with one factor F32
-    for each block."""
+    """Quantizes the linear maps of attention and feed-forward blocks, except routers, to e4m3 [R,C] with one factor F32 per
+    block."""
     if not re.search(r"\.(self_attn|mlp)\..*(_proj|_with_mqa)\.weight$", name):
         return None
     block = quantization["weight_block_size"]
     for size, of in zip(tensor.shape, block):
-        # transformers 5.23 takes size / number of factors for the block, whatever weight_block_size says
-        assert size % of == 0 or size < of, f"{name}: a partial block behind a whole one"
+        # transformers 5.23 uses size / number of factors as block size and ignores weight_block_size
+        assert size % of == 0 or size < of, f"{name}: a partial block after a whole one"
     blocks = in_blocks(tensor.float(), block)
     factors = blocks.abs().amax((1, 3)) / E4M3_LARGEST
     codes = (blocks / factors[:, None, :, None]).to(torch.float8_e4m3fn)
@@ -57,14 +57,14 @@ def code_fp8(name, tensor, quantization):
 
 
 def short_mantissas(values, bits):
-    """The values rounded up to `bits` significant bits."""
+    """Rounds values up to `bits` significant bits."""
     mantissas, exponents = torch.frexp(values)
     return torch.ldexp((mantissas * 2**bits).ceil(), exponents - bits)
 
 
 def code_int4(name, tensor, quantization):
-    """Codes the routed experts' maps as integers plus 8, eight of them in an I32 [R,C/8] from the low bits on, with one
-    factor BF16 for each group of columns."""
+    """Quantizes the routed experts' maps to integers plus 8, eight per I32 [R,C/8], low bits first, with one factor BF16 per
+    group of columns."""
     if ".mlp.experts." not in name:
         return None
     group = quantization["config_groups"]["group_0"]["weights"]["group_size"]
@@ -89,7 +89,7 @@ def edit_config(folder, **members):
 
 
 def rewrite(folder, change):
-    """Replaces the tensors of the only weight file by change(tensors); both map names to tensors."""
+    """Replaces the tensors of the only weight file by change(tensors). Both map names to tensors."""
     path = folder / "model.safetensors"
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}
@@ -97,12 +97,12 @@ def rewrite(folder, change):
 
 
 def store_quantised(folder, quantization):
-    """Writes `quantization` into the config, and the matrices as its method codes them into the weight file."""
+    """Writes `quantization` into the config, and the matrices quantized by its method into the weight file."""
     coder = CODERS[quantization["quant_method"]]
 
     def code(tensors):
         coded = {name: coder(name, tensor, quantization) or {name: tensor} for name, tensor in tensors.items()}
-        assert any(len(parts) > 1 for parts in coded.values()), "nothing to code"
+        assert any(len(parts) > 1 for parts in coded.values()), "nothing to quantize"
         return {name: part for parts in coded.values() for name, part in parts.items()}
 
     rewrite(folder, code)
@@ -110,8 +110,8 @@ def store_quantised(folder, quantization):
 
 
 def hide_last_layer(folder, layers):
-    """Declares the last of `layers` layers one that predicts a further token. As in the releases it gets an embedding
-    and a head of its own (copies), norms of its inputs, and a map from two hidden states to one."""
+    """Declares that the last of `layers` layers predicts an additional token. As in the releases, that layer gets
+    copies of embedding and head, norms of its inputs, and a map from two hidden states to one."""
     prefix = f"model.layers.{layers - 1}."
 
     def add_parts(tensors):

@@ -1,13 +1,13 @@
-"""A reference model that holds the weights of one part at a time: a decoder layer, the embedding, or the head.
+"""A reference model with the weights of only one part in memory: a decoder layer, the embedding, or the head.
 
-transformers builds the model on the meta device and describes how it would load the checkpoint: which stored tensors
-make which weight, merged, transposed or decoded. That description is kept, and applied to the tensors of one part just
-before the part runs; its weights are dropped right after. So the values are those that transformers loads, and they
-are computed by its own modules, while memory holds one part in float32, what its conversion needs (up to as much
-again), and the activations. Every pass reads all weight files once.
+transformers builds the model on the meta device, and describes how stored tensors become weights by merging,
+transposing and decoding. This module keeps that description, and applies it to the tensors of one part just before the
+part runs. It drops the weights immediately afterwards. transformers' modules therefore compute with the same values as
+after a normal load. Peak memory is one part in float32, temporary data of its conversion (up to the same size), and the
+activations. Every pass reads all weight files once.
 
-This relies on `convert_and_load_state_dict_in_model`, which is no public interface of transformers: TESTED names the
-versions that tests/peers/test_own_goldens.py has passed with.
+This uses `convert_and_load_state_dict_in_model`, which is not a public interface of transformers: TESTED lists the versions
+with which tests/peers/test_own_goldens.py has passed.
 """
 
 import collections
@@ -27,26 +27,26 @@ from golden.request import Refused, weight_files
 TESTED = ("5.23.0",)
 LOADER = "convert_and_load_state_dict_in_model"
 EMBEDDING, HEAD = "embed_tokens", "lm_head"
-EMBEDDINGS = (EMBEDDING, "embeddings")  # the module's names in the families
+EMBEDDINGS = (EMBEDDING, "embeddings")  # names of the module in the families
 OF_TOWERS = re.compile(r"vision(?!_moe)|visual|audio|tower|projector|resampler")
 
 LARGE_BLOCK = 1 << 20  # bytes
 
-# One stored tensor after the other: with transformers' threads a whole layer would lie in memory twice.
+# Loads stored tensors one by one: with transformers' threads a whole layer would be in memory twice.
 os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
 
 
 def return_freed_memory():
-    """Makes glibc give large blocks back as soon as they are freed. By itself it raises the size from which it does so
-    with each such block, and would keep most of the tensors of a dropped layer."""
+    """Makes glibc return large blocks to the system when they are freed. By default, glibc raises the threshold with
+    each freed block, and would keep most of a dropped layer's memory."""
     m_mmap_threshold = -3
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(m_mmap_threshold, LARGE_BLOCK)
 
 
 def part_of(name):
-    """The part that a tensor of the checkpoint or of the model belongs to: the number of a layer, EMBEDDING, HEAD, or
-    None for what stays in memory, such as the last norm and the towers of a larger model."""
+    """Returns the part of a tensor of the checkpoint or the model: a layer number, EMBEDDING, HEAD, or None for tensors
+    that stay in memory, such as the last norm and the towers of a larger model."""
     if OF_TOWERS.search(name):
         return None
     layer = re.search(r"\blayers\.(\d+)\.", name)
@@ -59,7 +59,7 @@ def part_of(name):
 # --------------------------------------------------------------- loading ----
 
 class StoredTensors:
-    """The tensors of a checkpoint by part; nothing is read before `opened` maps the files."""
+    """Tensors of a checkpoint by part. Reads nothing before `opened` maps the files."""
 
     def __init__(self, checkpoint):
         self.files = {}  # name of the tensor → path of its file
@@ -72,7 +72,7 @@ class StoredTensors:
 
     @contextlib.contextmanager
     def opened(self, names):
-        """Name → slice of a mapped file. The mapping ends with the block, so that its pages do not add up."""
+        """Yields name → slice of a mapped file. Unmaps at the end of the context, so that mapped pages do not accumulate."""
         with contextlib.ExitStack() as stack:
             paths = {self.files[name] for name in names}
             mapped = {path: stack.enter_context(safe_open(path, "pt")) for path in paths}
@@ -80,15 +80,15 @@ class StoredTensors:
 
 
 def check_loaded(info, checkpoint):
-    """Raises Refused where transformers could not make a weight of the stored tensors."""
+    """Raises Refused if transformers could not convert stored tensors to a weight."""
     for name, error in info.conversion_errors.items():
         raise Refused(f"{checkpoint}: transformers cannot convert {name}: {error}")
     for name, stored, wanted in info.mismatched_keys:
-        raise Refused(f"{checkpoint}: {name} has shape {list(stored)}, the config asks for {list(wanted)}")
+        raise Refused(f"{checkpoint}: {name} has shape {list(stored)}, but the config requires {list(wanted)}")
 
 
 def named_tensors(module):
-    """name → (owner, dictionary of the owner, key) of each parameter and each buffer of a state dict."""
+    """Maps names to (owner, dictionary of the owner, key) for each parameter and buffer of a state dict."""
     found = {}
     for prefix, owner in module.named_modules():
         for table in (owner._parameters, owner._buffers):
@@ -100,10 +100,10 @@ def named_tensors(module):
 
 @contextlib.contextmanager
 def deferred_parts(checkpoint):
-    """Inside, from_pretrained loads only what belongs to no part; the rest stays on the meta device. Gives a dictionary
-    that then has the loader and transformers' description of the loading."""
+    """Context in which from_pretrained loads only tensors that belong to no part; others stay on the meta device. Yields a
+    dictionary that receives the loader and transformers' description of the loading."""
     if not hasattr(modeling_utils, LOADER):
-        raise Refused(f"transformers {transformers.__version__} has another loader; install {' or '.join(TESTED)}")
+        raise Refused(f"transformers {transformers.__version__} has another loader: install {' or '.join(TESTED)}")
     loader, kept = getattr(modeling_utils, LOADER), {}
 
     def load_rest(model, state_dict, load_config, disk_offload_index=None):
@@ -115,7 +115,7 @@ def deferred_parts(checkpoint):
         if lacking:
             raise Refused(f"{checkpoint} has no tensor for {', '.join(sorted(lacking))}")
         for owner, table, key in named_tensors(model).values():
-            table[key]._is_hf_initialized = True  # transformers fills no weight that it believes to be missing
+            table[key]._is_hf_initialized = True  # stops transformers from initialising it as a missing weight
         info.missing_keys.clear()
         kept.update(load=loader, config=load_config)
         return info, index
@@ -130,15 +130,16 @@ def deferred_parts(checkpoint):
 # ----------------------------------------------------------------- parts ----
 
 def placeholder(tensor):
-    """Takes the place of a tensor that is not loaded: NaN in its shape, in the memory of one element. Not a meta
-    tensor: some models move their input to the device of a weight before it is loaded, and would compute garbage."""
+    """Returns a placeholder for a tensor that is not loaded: NaN in the tensor's shape, with the memory of one element.
+    A meta tensor would not do, because some models move their input to the device of a weight before the weight is
+    loaded."""
     value = torch.nan if tensor.is_floating_point() else 0
     empty = torch.full((), value, dtype=tensor.dtype).expand(tensor.shape)
     return torch.nn.Parameter(empty, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else empty
 
 
 def whole_of(model):
-    """The model of transformers: the larger one around a text part."""
+    """The whole model of transformers, which may contain a text part."""
     return getattr(model, "whole", model)
 
 
@@ -155,7 +156,7 @@ class Parts:
                       for name, (_, table, key) in self.tensors[part].items()}
 
     def modules(self):
-        """part → the module whose pass needs it."""
+        """Maps parts to the modules that use them."""
         base, head = self.model.model, self.head()
         return {EMBEDDING: base.get_input_embeddings(), **dict(enumerate(base.layers)),
                 **({HEAD: head} if head else {})}
@@ -164,12 +165,12 @@ class Parts:
         return next((module for name, module in self.model.named_modules() if name.split(".")[-1] == HEAD), None)
 
     def tied_head(self):
-        """Whether the head is the embedding. A stored head of its own is used, whatever the config says."""
+        """True if the head is the embedding. A separately stored head takes precedence over the config."""
         ties = whole_of(self.model).config.tie_word_embeddings
         return ties and self.head() is not None and not self.stored.parts[HEAD]
 
     def load(self, part, only=""):
-        """Materialises a part, or those of its stored tensors whose name contains `only`."""
+        """Loads a part, or only the part's stored tensors with `only` in their name."""
         names = [name for name in self.stored.parts[part] if only in name]
         self.load_named(names)
         if part == HEAD and self.tied_head():
@@ -193,7 +194,7 @@ class Parts:
             raise Refused(f"{self.checkpoint} has no tensor for {', '.join(sorted(lacking)[:4])}")
 
     def drop(self, part):
-        """Puts placeholders in the places of a part's weights."""
+        """Replaces a part's weights with placeholders."""
         for each in (part, EMBEDDING) if part == HEAD and self.tied_head() else (part,):
             for name, (_, table, key) in self.tensors[each].items():
                 table[key] = self.empty[name]
@@ -207,8 +208,8 @@ class Parts:
             self.drop(part)
 
     def attach(self):
-        """From now on each part is loaded before its module runs and dropped afterwards. Call it after all other hooks
-        are registered, so that these still find the weights."""
+        """Loads each part before its module runs, and drops it afterwards. Must be called after all other hooks are
+        registered, so that those hooks find the weights."""
         for part, module in self.modules().items():
             self.drop(part)
             module.register_forward_pre_hook(lambda _module, _args, part=part: self.load(part), prepend=True)
@@ -220,8 +221,8 @@ class Parts:
 
 
 def open_streamed(checkpoint, family, progress_of):
-    """The model of a folder with its weights in files, and its hooks as `moec_capture`. `progress_of` makes a Progress
-    of the number of parts that a pass runs."""
+    """The model of a folder with its weights in files, and its hooks as `moec_capture`. `progress_of` makes a Progress for
+    the number of parts per pass."""
     return_freed_memory()
     config = config_of(checkpoint, family)
     with deferred_parts(checkpoint) as kept:

@@ -1,4 +1,4 @@
-"""Chooses the text that a case runs: one on whose way no choice nearly ties."""
+"""Chooses the text of a case: one without near ties of experts or tokens."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from golden.gaps import label_gap, order_gap, router_gap, steps_gap
 from golden.reference import Run, label_step, run_greedy, run_steps
 
 PREFILL, DECODE = 24, 4
-LABELLED = 15       # tokens of a text that is labelled
-ATTEMPTS = 400      # random texts to try
-ROUTER_GAP = 0.02   # the gap that a random text should reach
+LABELLED = 15       # tokens of a text for models that label tokens
+ATTEMPTS = 400      # maximum number of random texts
+ROUTER_GAP = 0.02   # gap that is sufficient for a random text
 
 TINYMOE_PROMPTS = [  # 32 bytes each
     'def read(self, size=-1):\n    """',
@@ -54,7 +54,7 @@ def random_texts(case, vocab, count):
 
 
 def run_random(case, model):
-    """Runs random texts until the gaps of one reach ROUTER_GAP; else takes the one with the largest gaps."""
+    """Runs random texts until the gaps of one reach ROUTER_GAP; if none does, uses the text with the largest gaps."""
     best = None
     for ids in random_texts(case, model.config.vocab_size, PREFILL + DECODE):
         prompt, decode = ids[:PREFILL], ids[PREFILL:]
@@ -76,7 +76,7 @@ def run_random(case, model):
 
 
 def run_random_labels(case, model):
-    """The same for a model that labels tokens."""
+    """As run_random, for a model that labels tokens."""
     best = None
     for tokens in random_texts(case, model.config.vocab_size, LABELLED):
         step = label_step(model, tokens)
@@ -90,7 +90,8 @@ def run_random_labels(case, model):
 
 
 def run_tinymoe(model):
-    """Of the prompts without near-ties in the greedy text and the routers, the one that continues most varied."""
+    """Chooses the prompt with the most varied continuation, among prompts without near ties in the greedy text and the
+    routers."""
     best = None
     for text in TINYMOE_PROMPTS:
         prompt = list(text.encode())
@@ -109,6 +110,6 @@ def run_tinymoe(model):
 
 
 def run_tinytagger(model, texts):
-    """Of all parts of the texts, the one whose routers decide most clearly."""
+    """Chooses the part of the texts with the largest gaps of routers and labels."""
     parts = [list(text[at:at + LABELLED]) for text in texts for at in range(0, len(text) - LABELLED, LABELLED)]
     return Run([max((label_step(model, part) for part in parts), key=lambda step: label_gap(step, model.config))])

@@ -1,9 +1,8 @@
-"""Random variants of the cases: checkpoints that nobody tuned the compiler to.
+"""Random variants of the cases: checkpoints that were not used in development.
 
-A variant has the family and the switches of a case, with other sizes, other numbers where a configuration has numbers,
-keys left out where their values are the defaults of the config class, and weights that were moved in ways that leave a
-model meaningful: correction biases with an offset, scaled experts, large attention scores. A seed makes a variant
-again. A variant that transformers itself does not construct or run is drawn anew.
+A variant has the family and options of a case, with other sizes and numbers, omitted keys with the class's default values,
+and changed weights that keep the model meaningful: correction biases with an offset, scaled experts, large attention scores.
+A seed reproduces a variant. A variant that transformers cannot construct or run is redrawn.
 """
 
 import dataclasses
@@ -19,14 +18,14 @@ from golden.checkpoint import write_checkpoint
 from golden.labels import TAGGERS
 
 OFFSETS = (0.0, 7.0, 35.0)  # of correction biases, as in published checkpoints of GLM and DeepSeek
-SCALES = (0.25, 1.0, 4.0)   # of queries' projections: the attention scores' range
-SPEEDS = (0.0, -4.0, 4.0)   # added to the logarithms of how fast the channels of Kimi delta attention decay
+SCALES = (0.25, 1.0, 4.0)   # of query projections, which changes the range of attention scores
+SPEEDS = (0.0, -4.0, 4.0)   # added to the logarithms of decay rates in Kimi delta attention
 KEPT = {"model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "quantization_config"}
 
 
 @dataclasses.dataclass
 class Variant:
-    """What was changed: arguments of the config, keys left out of its file, and moved weights."""
+    """The changes: arguments of the config, keys omitted from its file, and changed weights."""
 
     case: str
     seed: int
@@ -40,7 +39,7 @@ class Variant:
 
 
 def draw_sizes(args, rng):
-    """Other sizes in place of those that `args` has. Constraints between them are kept."""
+    """Redraws the sizes in `args`, subject to the constraints between them."""
     sizes = dict(args)
     heads = rng.choice([2, 3, 4, 6])
     groups = rng.choice([g for g in range(1, heads + 1) if heads % g == 0])
@@ -69,7 +68,7 @@ def draw_sizes(args, rng):
 
 
 def draw_routing(args, rng):
-    """Another number of experts, and of those that a token uses; groups keep dividing them."""
+    """Redraws the number of experts, divisible by groups, and top-k."""
     routing = {}
     counts = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
     experts = next((k for k in counts if k in args), None)
@@ -86,9 +85,9 @@ def draw_routing(args, rng):
 
 
 def draw_state_space(args, rng):
-    """Other sizes of the state space of a model that has one; its heads keep making up its channels."""
+    """Redraws the sizes of a state space, if the model has one; channels stay heads × head size."""
     sizes = {}
-    if "mamba_n_heads" in args:  # the heads have a multiple of the hidden size
+    if "mamba_n_heads" in args:  # channels of all heads are a multiple of the hidden size
         inner = args["mamba_expand"] * args["hidden_size"]
         heads = rng.choice([h for h in range(2, 9) if inner % h == 0])
         sizes.update(mamba_n_heads=heads, mamba_d_head=inner // heads, mamba_d_state=rng.randrange(4, 20),
@@ -104,7 +103,7 @@ def draw_state_space(args, rng):
 
 
 def draw_delta(args, rng):
-    """Other sizes of Kimi delta attention, in a model that has it."""
+    """Redraws the sizes of Kimi delta attention, if the model has it."""
     if "linear_num_heads" not in args:
         return {}
     return dict(linear_num_heads=rng.randrange(1, 7), linear_head_dim=rng.randrange(4, 20),
@@ -112,7 +111,7 @@ def draw_delta(args, rng):
 
 
 def draw_numbers(args, rng):
-    """Other values of what is one number in a configuration."""
+    """Redraws single numbers of a configuration."""
     numbers = {}
     if "sliding_window" in args and isinstance(args["sliding_window"], int):
         numbers["sliding_window"] = rng.randrange(2, 12)
@@ -121,13 +120,13 @@ def draw_numbers(args, rng):
     for name in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
         if name in args:
             numbers[name] = args[name] * rng.choice([0.5, 1.0, 2.0])
-    if "layers_block_type" not in args:  # draw_state_space has that of nemotron_h
+    if "layers_block_type" not in args:  # draw_state_space handles nemotron_h
         numbers["rms_norm_eps"] = rng.choice([0.0, 1e-6, 1e-5, 1e-3])
     return numbers
 
 
 def defaults_present(folder):
-    """The keys of a config file whose removal transformers does not notice."""
+    """Keys of a config file whose removal does not change the config that transformers reads."""
     path = folder / "config.json"
     text, config = path.read_text(), json.loads(path.read_text())
     whole, present = AutoConfig.from_pretrained(folder).to_dict(), []
@@ -135,7 +134,7 @@ def defaults_present(folder):
         path.write_text(json.dumps({k: v for k, v in config.items() if k != key}))
         try:
             same = AutoConfig.from_pretrained(folder).to_dict() == whole
-        except Exception:  # noqa: BLE001: a class that needs the key raises whatever it likes
+        except Exception:  # noqa: BLE001: classes that require the key raise many types of exceptions
             same = False
         if same:
             present.append(key)
@@ -144,20 +143,20 @@ def defaults_present(folder):
 
 
 def leave_out(folder, rng):
-    """Removes about half of the keys that may be left out. Returns those."""
+    """Removes about half of the keys that may be omitted. Returns the removed keys."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     whole = AutoConfig.from_pretrained(folder).to_dict()
     absent = [key for key in defaults_present(folder) if rng.random() < 0.5]
     path.write_text(json.dumps({k: v for k, v in config.items() if k not in absent}, indent=1))
-    if AutoConfig.from_pretrained(folder).to_dict() == whole:  # keys may stand in for one another
+    if AutoConfig.from_pretrained(folder).to_dict() == whole:  # omitted keys may replace one another
         return absent
     path.write_text(json.dumps(config, indent=1))
     return []
 
 
 def move_weights(folder, rng):
-    """Moves weights in the files. Returns what was done."""
+    """Changes weights in the files. Returns a description of the changes."""
     moved = {"bias offset": rng.choice(OFFSETS), "queries": rng.choice(SCALES), "experts": rng.choice(SCALES)}
     for file in sorted(folder.glob("model*.safetensors")):
         tensors = load_file(file)
@@ -178,8 +177,8 @@ def move_weights(folder, rng):
 
 
 def write_variant(case, seed, folder):
-    """Writes a random variant of a case into an empty folder. Raises what transformers raises where its sizes do not
-    fit together."""
+    """Writes a random variant of a case into an empty folder. Raises transformers' exception if the sizes are
+    incompatible."""
     rng = random.Random(f"{case} {seed}")
     spec = CASES[case]
     variant = Variant(case, seed)
@@ -194,6 +193,6 @@ def write_variant(case, seed, folder):
 
 
 def random_cases(family=None):
-    """The cases whose variants are drawn: those that generate text, store floats and state their sizes."""
+    """Returns the cases to vary: cases that generate text, store floats and state their sizes."""
     return [name for name, spec in CASES.items() if family in (None, spec["family"]) and "quantization" not in spec
             and "absent" not in spec and spec["family"] not in TAGGERS]

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from golden.gaps import order_gap, router_gap
 from golden.publish import sha256, versions
-from golden.request import weight_files
+from golden.request import gguf_file, weight_files
 
 FORMAT = "moec-golden/1"
 DECODERS = {"compressed-tensors": "compressed_tensors"}  # quant_method → the package that decodes it for transformers
@@ -25,7 +25,7 @@ def step_names(steps):
 
 
 def arrays_of(run):
-    """Name → array in F32 or I32."""
+    """Returns {name: array in F32 or I32}."""
     tensors = {f"{name}.{what}": t for name, step in zip(step_names(run.steps), run.steps) for what, t in step.items()}
     tensors.update(run.caches)
     arrays = {}
@@ -45,32 +45,35 @@ def list_steps(steps):
 
 def digests(checkpoint, folder):
     config = checkpoint / "config.json"
+    has_config = gguf_file(checkpoint) is None
     return {
         "weights_sha256": {path.name: sha256(path) for path in weight_files(checkpoint)},
-        "config_sha256": sha256(config),
-        # as in the manifest of an export: moec validate compares the two
-        "config_digest": xxhash.xxh3_128_hexdigest(config.read_bytes()),
+        **({"config_sha256": sha256(config)} if has_config else {}),
+        # as in the manifest of an export (empty for GGUF files): moec validate compares the two digests
+        "config_digest": xxhash.xxh3_128_hexdigest(config.read_bytes()) if has_config else "",
         "golden_sha256": sha256(folder / "golden.safetensors"),
     }
 
 
 def storage(checkpoint):
-    """The quant_method of a checkpoint that stores matrices in few bits, else None."""
+    """Returns the quant_method of a checkpoint with quantized matrices, otherwise None."""
+    if gguf_file(checkpoint):
+        return None
     return json.loads((checkpoint / "config.json").read_text()).get("quantization_config", {}).get("quant_method")
 
 
 def makers(stored):
-    """The libraries that computed the values."""
+    """Returns the versions of the libraries that computed the values."""
     return [torch, transformers] + ([importlib.import_module(DECODERS[stored])] if stored in DECODERS else [])
 
 
 def checkpoint_path(checkpoint, folder, home):
-    """Where golden.json says that the checkpoint lies: relative to `home`, the folder of the golden."""
+    """Returns the checkpoint's path for golden.json, relative to `home`, the folder of the golden."""
     return "." if checkpoint == folder else os.path.relpath(checkpoint.resolve(), home.resolve())
 
 
 def describe(home, folder, checkpoint, model, run, top_k=""):
-    """The content of golden.json. `top_k`: how many experts tokens took, where that is not as the config says."""
+    """Returns the content of golden.json. `top_k` is the number of experts per token if it differs from the config."""
     stored = storage(checkpoint)
     info = {
         "format": FORMAT,
@@ -93,19 +96,19 @@ def describe(home, folder, checkpoint, model, run, top_k=""):
 
 
 def finite(gap):
-    """The gap as golden.json has it; None where there is nothing to choose."""
+    """Returns the gap as stored in golden.json; None if it is infinite, because there was no choice."""
     return round(gap, 6) if math.isfinite(gap) else None
 
 
 def with_short_lists(text):
-    """The JSON text with each list of numbers on one line."""
+    """Returns the JSON text with each list of numbers on one line."""
     return re.sub(r"\[[\d,\s]*\]",
                   lambda found: re.sub(r"\s+", " ", found.group()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def write_golden(home, folder, checkpoint, model, run, top_k=""):
-    """Writes into `folder`, from which the files are then moved to `home`. The checkpoint may lie in `folder` itself.
-    Prints a line about the golden."""
+    """Writes the golden to `folder`, from which the caller moves the files to `home`. The checkpoint may be in `folder`
+    itself. Prints a line about the golden."""
     save_file(arrays_of(run), folder / "golden.safetensors", metadata={"format": FORMAT})
     info = describe(home, folder, checkpoint, model, run, top_k)
     (folder / "golden.json").write_text(with_short_lists(json.dumps(info, indent=1)) + "\n")

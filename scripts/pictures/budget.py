@@ -1,4 +1,4 @@
-"""How a budget cuts the experts of a layer into shards, from `moec plan --json`."""
+"""Draws how a budget cuts the experts of a layer into shards, from `moec plan --json`."""
 
 from pictures import svg
 
@@ -12,7 +12,7 @@ def megabytes(count):
 
 
 def command(budget):
-    """The words after `moec` for one panel."""
+    """Arguments of `moec` for one panel."""
     return ["plan", MODEL, "--target", TARGET, "--max-shard-mb", f"moe={budget}"]
 
 
@@ -21,7 +21,7 @@ def row_of(plan, kind):
 
 
 def draw_layer(picture, plan, width):
-    """One layer to scale: attention, router, all experts."""
+    """Draws one layer to scale: attention, router, all experts."""
     experts, each = sum(plan["expert_groups"]), plan["expert_bytes"]
     attention, router = (row_of(plan, kind)["largest_bytes"] for kind in ("attention", "router"))
     scale = (width - 12) / (attention + router + experts * each)
@@ -34,7 +34,7 @@ def draw_layer(picture, plan, width):
 
 
 def draw_groups(picture, plan, budget, left):
-    """One panel: a bar for each group of experts, and the budget as a line."""
+    """Draws one panel: a bar per group of experts, and the budget as a line."""
     groups, each = plan["expert_groups"], plan["expert_bytes"]
     scale = PANEL / (max(BUDGETS) * 1e6)
     limit = left + budget * 1e6 * scale
@@ -50,7 +50,7 @@ def draw_groups(picture, plan, budget, left):
 
 
 def draw(plan_of):
-    """`plan_of`: runs moec with the words of command() and gives the plan as an object."""
+    """Draws the picture. `plan_of` runs moec with the arguments of command() and returns the plan."""
     plans = [plan_of(command(budget)) for budget in BUDGETS]
     rows = max(len(plan["expert_groups"]) for plan in plans)
     lefts = [MARGIN]
@@ -60,7 +60,7 @@ def draw(plan_of):
     picture = svg.Picture(width, PANELS_Y + PITCH * rows + 20, "How a budget cuts a layer")
     picture.text(MARGIN, 34, f"How a budget cuts one layer of {MODEL}", 16, anchor="start", bold=True)
     picture.text(MARGIN, 55, "Each small box is one expert, counted as f16. The red line is the budget of a "
-                 "shard; groups are of equal size or one expert apart.", 12, svg.FAINT, "start")  # fmt: skip
+                 "shard; group sizes differ by at most one expert.", 12, svg.FAINT, "start")  # fmt: skip
     draw_layer(picture, plans[0], width - 2 * MARGIN)
     for plan, budget, left in zip(plans, BUDGETS, lefts):
         draw_groups(picture, plan, budget, left)

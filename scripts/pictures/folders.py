@@ -1,4 +1,4 @@
-"""The folders of the tree, each above all that it may include, from the table arrows.json."""
+"""Draws the folders of the tree, each above all folders that it may include, from the table arrows.json."""
 
 from pictures import svg
 from pictures.layers import Layout
@@ -8,7 +8,7 @@ COLORS = {"ir": svg.BLUE, "passes": svg.ORANGE, "models": svg.GREEN, "backends":
 
 
 def reached(arrows, folder):
-    """All that a folder may include, directly or through others."""
+    """All folders that a folder may include, directly or indirectly."""
     seen, left = set(), list(arrows[folder])
     while left:
         if (other := left.pop()) not in seen:
@@ -18,7 +18,7 @@ def reached(arrows, folder):
 
 
 def shortest(arrows):
-    """The arrows without those that others imply."""
+    """The arrows without redundant ones (transitive reduction)."""
     return {
         folder: [
             other for other in included
@@ -29,7 +29,7 @@ def shortest(arrows):
 
 
 def floors(folders, arrows):
-    """Row of each folder, the lowest floor last: a folder is one floor above the highest that it includes."""
+    """Row per folder, the lowest last: a folder is one row above the highest folder that it includes."""
     floor = {}
     for folder in folders:  # lowest first
         floor[folder] = max((floor[other] + 1 for other in arrows[folder]), default=0)
@@ -42,7 +42,7 @@ def width_of(folder):
 
 
 def label(picture, x, y, folder):
-    """The name in two lines where it has a parent, so that boxes stay narrow."""
+    """Draws the name, in two lines if it has a parent, to keep boxes narrow."""
     parent, _, name = folder.rpartition("/")
     if parent:
         picture.text(x, y + 14, f"{parent}/", 10.5, svg.FAINT, mono=True)
@@ -50,7 +50,7 @@ def label(picture, x, y, folder):
 
 
 def draw(table):
-    """`table`: folder -> the folders that it may include, None for all of them."""
+    """Draws the picture. `table` maps a folder to the folders that it may include; None: all of them."""
     folders = [name for name in table if name != "tests"]
     arrows = {name: folders[: folders.index(name)] if table[name] is None else table[name] for name in folders}
     edges = [(name, other) for name, others in shortest(arrows).items() for other in others]

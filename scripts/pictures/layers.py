@@ -1,14 +1,14 @@
-"""Places the nodes of a directed graph without circles in rows, so that every edge points downwards.
+"""Places the nodes of a directed acyclic graph in rows, such that every edge points downwards.
 
-An edge that spans several rows gets a waypoint in each row between, so that it goes around the nodes
-there. Within a row the order follows the neighbours' positions.
+An edge that spans several rows gets a waypoint in each row between, so that the edge avoids the nodes of that row.
+Within a row the order follows the neighbours' positions.
 """
 
-ROUNDS = 24  # Up and down sweeps; positions of the graphs drawn here settle long before.
+ROUNDS = 24  # up and down sweeps; positions of the graphs drawn here converge long before
 
 
 def rows_of(nodes, edges):
-    """Row of each node: one below the lowest of those that point to it."""
+    """Row per node: one below the lowest predecessor."""
     rows = {}
     for node in nodes:  # in topological order
         rows[node] = max((rows[source] + 1 for source, target in edges if target == node), default=0)
@@ -16,10 +16,10 @@ def rows_of(nodes, edges):
 
 
 class Layout:
-    """x of the middle of each node, its row, and the ways of the edges as lists of (x, row)."""
+    """x of the centre and row of each node, and the paths of edges as lists of (x, row)."""
 
     def __init__(self, nodes, edges, width_of, gap=14.0, rows=None, column_of=lambda node: 0):
-        """`column_of`: nodes of a row are in the order of this number, and freely among equal ones."""
+        """`column_of` orders the nodes of a row; nodes with equal numbers are ordered freely."""
         self.column = {node: column_of(node) for node in nodes}
         self.row = dict(rows or rows_of(nodes, edges))
         self.width = {node: width_of(node) for node in nodes}
@@ -35,7 +35,7 @@ class Layout:
         self._place()
 
     def _chain(self, edge):
-        """The edge as its source, waypoints and target."""
+        """Splits an edge into source, waypoints and target."""
         source, target = edge
         chain = [source]
         for row in range(self.row[source] + 1, self.row[target]):
@@ -67,9 +67,9 @@ class Layout:
         return sum(self.x[other] for other in near) / len(near) if near else self.x[node]
 
     def _spread(self, row, wanted):
-        """Puts the nodes of a row, in this order, as near to the wanted places as their widths allow."""
-        # Nodes that would overlap form a block, which is placed at the mean of the places that its nodes prefer.
-        blocks = []  # [first index, count, place of its first node]
+        """Places the nodes of a row, in this order, as close to the wanted positions as their widths allow."""
+        # Nodes that would overlap form a block, placed at the mean of the positions that its nodes prefer.
+        blocks = []  # [first index, count, position of its first node]
         offsets = [0.0]
         for left, right in zip(row, row[1:]):
             offsets.append(offsets[-1] + (self.width[left] + self.width[right]) / 2 + self.gap)
@@ -84,7 +84,7 @@ class Layout:
                 self.x[row[index]] = place + offsets[index]
 
     def draw_edges(self, picture, left, top, pitch, height):
-        """Draws every edge; rows are `pitch` apart, boxes `height` high. Shared pieces are drawn once."""
+        """Draws every edge. Rows are `pitch` apart, boxes are `height` high. Shared segments are drawn once."""
         drawn = set()
         for chain in self.chains:
             for upper, lower in zip(chain, chain[1:]):

@@ -1,4 +1,4 @@
-"""A MoE layer as `moec opt` prints it: before, after unroll_experts, after bank_experts."""
+"""Draws an MoE layer as printed by `moec opt`: before, after unroll_experts, after bank_experts."""
 
 import pathlib
 import re
@@ -7,10 +7,10 @@ from pictures import svg
 from pictures.layers import Layout
 
 SHARD = pathlib.Path(__file__).with_name("moe_layer.ir")
-# Title of a panel, what follows the count of ops, the passes that it is made by.
+# Title of a panel, text after the count of ops, passes to run.
 PANELS = [
     ("model form", "ops, one of them for all experts", None),
-    ("unroll_experts", "ops: each expert by itself", "unroll_experts"),
+    ("unroll_experts", "ops: one subgraph per expert", "unroll_experts"),
     ("bank_experts", "ops: all experts at once", "bank_experts"),
 ]
 OP = re.compile(r"\s*%(\S+) = (\w+) (.*) : \w+(\[[\d,]*\])")
@@ -18,14 +18,14 @@ LEGEND = [
     ("projection, inputs → outputs", svg.BLUE),
     ("routing weights", svg.ORANGE),
     ("other tensor math", svg.GREY),
-    ("composite, lowered by a pass of its own", svg.PURPLE),
+    ("composite op, lowered by a separate pass", svg.PURPLE),
 ]
 TOP, ROW, HEIGHT, MARGIN, GAP = 112, 58, 34, 24, 40
 PROJECTIONS, COMPOSITES = {"linear"}, {"soft_moe", "router"}
 
 
 class Shard:
-    """The ops of a shard in text form that work on tokens; weights and what is made of them are left out."""
+    """The ops of a shard in text form that compute on tokens, without weights and values derived from weights."""
 
     def __init__(self, text):
         self.op, self.channels, self.edges = {"hidden": "input"}, {"hidden": 8}, []
@@ -47,10 +47,10 @@ class Shard:
         self.edges += [(source, name) for source in dict.fromkeys(sources)]
 
     def count(self):
-        return len(self.op) - 2  # without input and output
+        return len(self.op) - 2  # excludes input and output
 
     def words(self, name):
-        """Two lines for a box: a projection's weight and channels, or an op and the name of its value."""
+        """Two lines of a box: weight and channels of a projection, or an op and the name of its value."""
         if self.op[name] in PROJECTIONS:
             source = next(source for source, target in self.edges if target == name)
             return short(self.weight[name]), f"{self.channels[source]} → {self.channels[name]}"
@@ -68,7 +68,7 @@ class Shard:
 
 
 def short(name):
-    """The last part of a value's name; nothing for a value that is only numbered."""
+    """The last part of a value's name; empty for a numbered value."""
     return "" if name.isdigit() else name.rsplit(".", 1)[-1]
 
 
@@ -78,7 +78,7 @@ def width_of(shard, name):
 
 
 def column_of(shard, name):
-    """Experts are side by side, by number; the router is on their left."""
+    """Column of a value: experts by index, with the router on their left."""
     if found := re.match(r"experts\.(\d+)\.", name):
         return int(found[1]) + 1
     sources = {column_of(shard, source) for source, target in shard.edges if target == name}
@@ -86,7 +86,7 @@ def column_of(shard, name):
 
 
 def draw_shard(picture, shard, left, width):
-    """Draws the graph of a shard in the middle of a panel; gives the y where it ends."""
+    """Draws the graph of a shard in the middle of a panel; returns the y of its end."""
     layout = laid_out(shard)
     left += (width - layout.span) / 2
     layout.draw_edges(picture, left, TOP, ROW, HEIGHT)
@@ -112,17 +112,16 @@ def draw_legend(picture, y):
 
 
 def draw(opt):
-    """`opt`: runs passes over the text of a shard and gives the text after them."""
+    """Draws the picture. `opt` runs passes on the text of a shard and returns the resulting text."""
     text = SHARD.read_text(encoding="utf-8")
     shards = [Shard(opt(SHARD, passes) if passes else text) for _, _, passes in PANELS]
     layouts = [laid_out(shard) for shard in shards]
     widths = [max(layout.span, 212) for layout in layouts]
     height = TOP + ROW * max(len(layout.rows) for layout in layouts)
     picture = svg.Picture(
-        sum(widths) + GAP * (len(widths) - 1) + 2 * MARGIN, height + 40, "A MoE layer before and after two passes")
+        sum(widths) + GAP * (len(widths) - 1) + 2 * MARGIN, height + 40, "An MoE layer before and after two passes")
     picture.text(MARGIN, 32, "One MoE layer, two ways to make its experts static", 16, anchor="start", bold=True)
-    picture.text(MARGIN, 52, "3 experts, each token takes 2. Shards as moec opt prints them; weights are left "
-                 "out.", 12, svg.FAINT, "start")  # fmt: skip
+    picture.text(MARGIN, 52, "3 experts, 2 per token. Shards as printed by moec opt; weights are omitted.", 12, svg.FAINT, "start")  # fmt: skip
     draw_legend(picture, height + 4)
     left = MARGIN
     for (title, more, _), shard, width in zip(PANELS, shards, widths):

@@ -1,11 +1,11 @@
-"""The way of a checkpoint through the compiler, with the ops and passes of each form from the sources."""
+"""Draws the path of a checkpoint through the compiler, with the ops and passes of each form from the sources."""
 
 import re
 
 from pictures import svg
 
 FORMS = ["model", "lowered", "static", "placed"]
-# What a form promises.
+# Guarantees of each form.
 PROMISES = {
     "model": ["the layer as written,", "in composite ops"],
     "lowered": ["projections are the", "last composite op"],
@@ -19,13 +19,13 @@ PLAN_Y, FORMS_Y = 84, 196
 
 
 def ops_by_form(source):
-    """Last form in which an op is legal -> ops, from ir/graph/ops.def."""
+    """Maps each form to the ops for which it is the last legal form, from ir/graph/ops.def."""
     return {form: [op for op, last in OP.findall(source) if last == form] for form in FORMS}
 
 
 def passes_by_form(source):
-    """Form that a pass takes -> passes, from passes/pipeline.cc. They are in the order of the pipeline, which
-    names each pass after the table of all passes does."""
+    """Maps each form to the passes that accept it, from passes/pipeline.cc, in pipeline order: the pipeline is listed
+    after the table of all passes."""
     passes = sorted(PASS.findall(source), key=lambda found: source.rindex(f'"{found[0]}"'))
     return {form: [name for name, begin, _ in passes if begin.lower() == form] for form in FORMS}
 
@@ -54,7 +54,7 @@ def draw_inputs(picture):
 
 
 def draw_names(picture, x, y, heading, names, columns):
-    """A heading and names below it, in columns; gives the y below them."""
+    """Draws a heading and names below it, in columns; returns the y below them."""
     picture.text(x, y, heading, 11, svg.FAINT, "start")
     high = rows(names, columns)
     for index, name in enumerate(names):
@@ -68,7 +68,7 @@ def rows(names, columns):
 
 
 def lists_of(form, ops, passes):
-    """What a form's box lists: (heading, names, columns)."""
+    """Lists in a form's box: (heading, names, columns)."""
     placed = form == "placed"
     lists = [("ops of the emitted files" if placed else "ops to lower", ops[form], 2 if placed else 1),
              ("passes", passes[form], 1)]  # fmt: skip
@@ -89,7 +89,7 @@ def draw_form(picture, index, height, lists):
 
 
 def form_height(lists_by_form):
-    """Of the highest column."""
+    """Height of the highest column."""
     return 78 + max(
         sum(24 + LINE * rows(names, columns) for _, names, columns in lists) for lists in lists_by_form
     )
@@ -107,14 +107,14 @@ def draw_outputs(picture, y):
 
 
 def draw(ops_source, pipeline_source):
-    """From the texts of ir/graph/ops.def and passes/pipeline.cc."""
+    """Draws the picture from the texts of ir/graph/ops.def and passes/pipeline.cc."""
     ops, passes = ops_by_form(ops_source), passes_by_form(pipeline_source)
     lists = [lists_of(form, ops, passes) for form in FORMS]
     height = form_height(lists)
     end = FORMS_Y + height + 36
     picture = svg.Picture(WIDTH, end + 72 + 24, "From a checkpoint to proven shards")
     picture.text(MARGIN, 34, "From a checkpoint to proven shards", 17, anchor="start", bold=True)
-    picture.text(MARGIN, 56, "Each shard goes through four forms. The verifier holds it to its form after every pass.",
+    picture.text(MARGIN, 56, "Each shard goes through four forms. The verifier checks its form after every pass.",
                  12.5, svg.FAINT, "start")  # fmt: skip
     draw_inputs(picture)
     begin, end_x, between = column(2) + COLUMN + GAP / 2, column(0) + COLUMN / 2, PLAN_Y + 90

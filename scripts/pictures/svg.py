@@ -1,7 +1,7 @@
-"""Writes small SVG files: the same calls give the same bytes.
+"""Writes small SVG files reproducibly: the same calls produce the same bytes.
 
-Coordinates and sizes are in pixels, with y growing downwards. Every picture has a background of its
-own, so that it reads alike on light and on dark pages.
+Coordinates and sizes are in pixels, with y growing downwards. Every picture has a background, so that it looks the same on
+light and dark pages.
 """
 
 from xml.sax.saxutils import escape
@@ -9,19 +9,19 @@ from xml.sax.saxutils import escape
 SANS = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif"
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 INK, FAINT, LINE, PAPER = "#1f2933", "#52606d", "#7b8794", "#fbfcfd"
-# Fill and border of a box, by what it shows.
+# Fill and border colors of boxes.
 BLUE, ORANGE, GREEN = ("#dbeafe", "#2f6fbf"), ("#ffe8cc", "#c26a10"), ("#d9f2e3", "#2b8a57")
 PURPLE, GREY, RED = ("#ebe2fb", "#7048b6"), ("#eef1f4", "#8795a1"), ("#fde2e2", "#c0392b")
 
 
 def number(value):
-    """At most one decimal, and none where it is zero."""
+    """Formats a number with at most one decimal, without a zero decimal."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 class Picture:
-    """Collects elements; str() gives the file."""
+    """Collects elements; str() returns the file."""
 
     def __init__(self, width, height, title):
         self.width, self.height, self.title = width, height, title
@@ -34,14 +34,14 @@ class Picture:
             f'rx="{number(radius)}" fill="{fill}" stroke="{stroke}"/>')  # fmt: skip
 
     def text(self, x, y, words, size=12, color=INK, anchor="middle", mono=False, bold=False):
-        """One line; y is its baseline."""
+        """Adds one line of text; y is its baseline."""
         more = (f' font-family="{MONO}"' if mono else "") + (' font-weight="bold"' if bold else "")
         self.elements.append(
             f'<text x="{number(x)}" y="{number(y)}" font-size="{number(size)}" fill="{color}" '
             f'text-anchor="{anchor}"{more}>{escape(words)}</text>')  # fmt: skip
 
     def path(self, points, color=LINE, width=1.2, arrow=True, dashed=False):
-        """A line through the points; each piece leaves and arrives vertically when it is not straight."""
+        """Adds a line through the points; curved segments begin and end vertically."""
         (x, y), rest = points[0], points[1:]
         words = [f"M{number(x)} {number(y)}"]
         for to_x, to_y in rest:
@@ -57,7 +57,7 @@ class Picture:
             f'<path d="{" ".join(words)}" fill="none" stroke="{color}" stroke-width="{width}"{more}/>')
 
     def bar(self, x, y, height, parts, step, colors):
-        """A bar of `parts` equal pieces, each `step` wide."""
+        """Adds a bar of `parts` equal segments, each `step` wide."""
         self.box(x, y, parts * step, height, colors, 1)
         ticks = "".join(f"M{number(x + step * part)} {number(y)}v{number(height)}" for part in range(1, parts))
         self.elements.append(f'<path d="{ticks}" stroke="{colors[1]}" stroke-width="0.6" fill="none"/>')

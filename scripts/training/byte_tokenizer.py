@@ -1,4 +1,4 @@
-"""Writes a tokenizer whose tokens are bytes, in the files that Hugging Face's tokenizers read."""
+"""Writes a tokenizer whose tokens are bytes, in the format of Hugging Face's tokenizers."""
 
 import itertools
 import json
@@ -9,7 +9,7 @@ from golden.publish import write_json
 
 
 def byte_level_alphabet():
-    """The printable character for each byte, by GPT-2's convention."""
+    """The printable character of each byte, by GPT-2's convention."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     spare = itertools.count(256)
     return [chr(b) if b in plain else chr(next(spare)) for b in range(256)]

@@ -1,4 +1,4 @@
-"""The end of a command that trains: its exit code, and what it says where it stops early."""
+"""Exit codes and final messages of training commands."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from golden.request import Refused
 
 
 def exit_code(run):
-    """What `run` returns; 2 where it refuses its arguments, 1 where numbers overflow, 130 where it was interrupted."""
+    """Returns the result of `run`; 2 if it rejects its arguments, 1 if numbers overflow, 130 if it is interrupted."""
     name = Path(sys.argv[0]).name
     try:
         return run()
@@ -15,8 +15,8 @@ def exit_code(run):
         print(f"{name}: {refusal}", file=sys.stderr)
         return 2
     except ArithmeticError as error:
-        print(f"{name}: {error}; use a smaller rate", file=sys.stderr)
+        print(f"{name}: {error}: use a smaller learning rate", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"{name}: stopped; the same command with --resume goes on", file=sys.stderr)
+        print(f"{name}: the training was stopped: run the same command with --resume to continue", file=sys.stderr)
         return 130

@@ -1,4 +1,4 @@
-"""The parts of a training step: learning rate, balance loss, descent."""
+"""Parts of a training step: learning rate, balance loss, gradient descent."""
 
 import math
 
@@ -7,12 +7,12 @@ import torch.nn.functional as F
 
 BETAS = (0.9, 0.98)  # of AdamW
 WARMUP = 60          # steps
-LEAST_RATE = 0.02    # the last rate, relative to the largest
+LEAST_RATE = 0.02    # final learning rate, relative to the maximum
 
 
 def set_rate(optimiser, peak, step, done, total, warmup=WARMUP):
-    """Sets the rate of a step: linear warm-up over as many steps times half a cosine over `total`, of which `done` is
-    over. Returns it."""
+    """Sets and returns the learning rate of a step: linear warm-up over WARMUP steps, times half a cosine over `total`, of
+    which `done` has passed."""
     cosine = LEAST_RATE + (1 - LEAST_RATE) * 0.5 * (1 + math.cos(math.pi * done / total))
     rate = peak * min(1.0, (step + 1) / warmup) * cosine
     for group in optimiser.param_groups:
@@ -21,14 +21,14 @@ def set_rate(optimiser, peak, step, done, total, warmup=WARMUP):
 
 
 def balance_of(fraction, probability):
-    """E * sum_e fraction_e * probability_e, where fraction_e is the share of (token, slot) pairs that expert e gets and
-    probability_e the mean of its scores. It is 1 where both are uniform. The gradient comes through the probabilities:
-    the fractions count choices, which have none (Switch Transformers, arXiv:2101.03961, equation 4)."""
+    """E * sum_e fraction_e * probability_e, where fraction_e is the share of (token, slot) pairs of expert e, and
+    probability_e is the mean of its scores; 1 if both are uniform. Only the probabilities have gradients, because the
+    fractions are counts (Switch Transformers, arXiv:2101.03961, equation 4)."""
     return len(fraction) * (fraction * probability).sum()
 
 
 def balance_loss(logits, k):
-    """balance_of a router that chooses the k largest of these logits [T,E] and scores by their softmax."""
+    """balance_of a router that picks the k largest of these logits [T,E], with their softmax as scores."""
     chosen = F.one_hot(logits.topk(k, dim=-1).indices, logits.shape[-1]).float().sum(1)
     return balance_of(chosen.mean(0) / k, logits.softmax(-1).mean(0))
 

@@ -1,4 +1,4 @@
-"""What all plots have in common: one look, and the same bytes from the same numbers."""
+"""Common settings of all plots: one style, and reproducible bytes."""
 
 import contextlib
 from pathlib import Path
@@ -19,11 +19,11 @@ LOOK = {
 
 
 def pyplot():
-    """matplotlib.pyplot without a window, in this look."""
+    """matplotlib.pyplot without a window, in this style."""
     try:
         import matplotlib
     except ImportError:
-        raise Refused("plots are drawn by matplotlib: pip install matplotlib, or use --no-plots") from None
+        raise Refused("plots need matplotlib: pip install matplotlib, or use --no-plots") from None
     matplotlib.use("svg")
     from matplotlib import pyplot as plt
 
@@ -33,7 +33,7 @@ def pyplot():
 
 @contextlib.contextmanager
 def picture(path, width, height, **subplots):
-    """Yields (figure, axes) of a new figure in inches, and writes it as SVG without a date."""
+    """Yields (figure, axes) of a new figure with sizes in inches, then writes it as SVG without a date."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(width, height), layout="constrained", **subplots)
     try:

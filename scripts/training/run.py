@@ -1,4 +1,4 @@
-"""What all trainings share around their steps: flags, the facts of a run, the report on the model."""
+"""Common parts of all trainings: flags, facts of a run, report on the model."""
 
 import argparse
 import sys
@@ -11,13 +11,13 @@ from golden.publish import REPO, sha256, versions, write_json
 
 
 def flags_of(description, model, batch, lr):
-    """A parser with the flags of all trainings."""
+    """A parser with the common flags of all trainings."""
     ap = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--out", type=Path, default=REPO / "models" / model,
-                    help=f"where to write (default: models/{model})")
-    ap.add_argument("--batch", type=int, default=batch, help=f"texts in a step (default: {batch})")
-    ap.add_argument("--lr", type=float, default=lr, help=f"largest learning rate (default: {lr})")
-    ap.add_argument("--seed", type=int, default=0, help="of weights and texts (default: 0)")
+                    help=f"output folder (default: models/{model})")
+    ap.add_argument("--batch", type=int, default=batch, help=f"texts per step (default: {batch})")
+    ap.add_argument("--lr", type=float, default=lr, help=f"maximum learning rate (default: {lr})")
+    ap.add_argument("--seed", type=int, default=0, help="seed of weights and texts (default: 0)")
     return ap
 
 
@@ -26,7 +26,7 @@ def facts_of_run(script):
 
 
 def provenance_lines(metrics):
-    """The lines of a model card that say what made the model."""
+    """Lines of a model card on the origin of the model."""
     made_with = metrics["versions"]
     return [
         f"- Versions: torch {made_with['torch']}, transformers {made_with['transformers']}, "

@@ -1,4 +1,4 @@
-"""Compares two tensors, and keeps the worst result of several comparisons."""
+"""Compares tensors and records the worst result of several comparisons."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass
 class Comparison:
-    """The result of one comparison, or the worst of each number over several."""
+    """The result of one comparison, or the worst values of several."""
 
     cosine: float = 1.0
     relative_l2: float = 0.0
@@ -27,7 +27,7 @@ class Comparison:
 
 
 def compare(got, wanted):
-    """Compares one tensor with another of the same shape, in f64. `wanted` must not be all zeros."""
+    """Compares two tensors of the same shape in f64. `wanted` must have a nonzero element."""
     got, wanted = (np.asarray(values, np.float64).ravel() for values in (got, wanted))
     assert got.shape == wanted.shape and wanted.any()
     norm, difference = np.linalg.norm(wanted), got - wanted

@@ -1,8 +1,8 @@
-"""Fixtures that the peers' tests share: the compiler, exports made once, and the figures at the end.
+"""Fixtures that the peer tests share: the compiler, exports that are made once, and the final table of figures.
 
     MOEC_BIN=build/dev/frontends/moec .venv/bin/pytest tests/peers
 
-Without MOEC_BIN they test the release build, or the dev build if there is no other.
+Without MOEC_BIN, the tests use the release build, or the dev build if there is no release build.
 """
 
 import collections
@@ -35,14 +35,15 @@ def find_binary():
 
 
 def take_signals():
-    """For `preexec_fn`: a shell makes its background jobs ignore SIGINT, and nohup SIGHUP, and they hand that on."""
+    """For `preexec_fn`: restores SIGINT and SIGHUP, which children of background shells and of nohup ignore."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
 def moec():
-    """moec(*arguments) runs the compiler and returns its standard output; fails with all its output where it fails."""
+    """moec(*arguments) runs the compiler and returns its standard output; on an error, fails with the complete
+    output."""
     binary = find_binary()
     assert binary.is_file(), f"{binary} is missing: cmake --build --preset release --target moec"
 
@@ -57,7 +58,7 @@ def moec():
 
 @pytest.fixture(scope="session")
 def export(moec, tmp_path_factory):
-    """export(checkpoint, *options) → the output folder. Each combination is exported once."""
+    """export(checkpoint, *options) → the output folder. Exports each combination once."""
 
     @functools.cache
     def run(checkpoint, *options):
@@ -70,7 +71,7 @@ def export(moec, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
-    """whole(target) → (the files of an undisturbed export, the seconds that it took)."""
+    """whole(target) → (files of an uninterrupted export, its duration in seconds)."""
     from exports import files_of, run
 
     @functools.cache
@@ -86,7 +87,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def failing_disk(tmp_path_factory):
-    """failing_disk(CALL="write", …) → the environment in which those calls fail."""
+    """failing_disk(CALL="write", …) → an environment in which such calls fail."""
     library = tmp_path_factory.mktemp("shim") / "failing_disk.so"
     subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-o", str(library),
                     str(REPO / "tests/peers/failing_disk.cc"), "-ldl"], check=True)
@@ -106,7 +107,7 @@ def golden():
 
 @pytest.fixture(scope="session")
 def gguf_checkpoint(golden, tmp_path_factory):
-    """gguf_checkpoint(case) → a checkpoint folder that GGUF can represent: the golden's, or its variant."""
+    """gguf_checkpoint(case) → a checkpoint folder that GGUF can represent: that of the golden, or a variant of it."""
     from gguf_cases import VARIANTS, write_variant
 
     @functools.cache
@@ -119,7 +120,7 @@ def gguf_checkpoint(golden, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def runner(export, golden):
-    """runner(case, *options) → a Runner of the case's export at the start of a sequence."""
+    """runner(case, *options) → a Runner of the case's export, reset to the start of a sequence."""
 
     @functools.cache
     def open_runner(case, *options):
@@ -135,12 +136,12 @@ def runner(export, golden):
 
 @pytest.fixture(scope="session")
 def worst():
-    """worst[kind] collects the worst figures of a kind, for the end of the report."""
+    """worst[kind] collects the worst figures of a kind for the end of the report."""
     return WORST
 
 
 def pytest_sessionfinish(session):
-    """A worker process passes its figures to the process that reports them."""
+    """Sends the figures of a worker process to the reporting process."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["worst"] = {
             kind: dataclasses.astuple(figures) for kind, figures in WORST.items()}

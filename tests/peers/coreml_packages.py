@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-logging.disable(logging.WARNING)  # its import warns that a Mac's frameworks are missing
+logging.disable(logging.WARNING)  # importing coremltools warns about missing macOS frameworks
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from coremltools.proto import FeatureTypes_pb2  # noqa: E402
 from coremltools.models.utils import load_spec  # noqa: E402
@@ -16,7 +16,7 @@ logging.getLogger("coremltools").setLevel(logging.ERROR)
 DTYPES = {FeatureTypes_pb2.ArrayFeatureType.FLOAT16: "f16",
           FeatureTypes_pb2.ArrayFeatureType.FLOAT32: "f32"}
 
-# Our ops → their names there. Ops with the same name are left out.
+# moec's ops → MIL names; omits ops whose names are equal.
 MIL_OPS = {"neg": "mul", "reciprocal": "inverse", "div": "real_div", "max": "maximum",
            "min": "minimum", "slice": "slice_by_size", "state_read": "read_state",
            "state_write": "write_state"}
@@ -26,7 +26,7 @@ MIL_OPS = {"neg": "mul", "reciprocal": "inverse", "div": "real_div", "max": "max
 class Package:
     """One width of one shard."""
 
-    shard: dict  # of the manifest
+    shard: dict  # from the manifest
     width: dict
     model: Path  # model.mlmodel
 
@@ -42,7 +42,7 @@ class Package:
         return self.width["function"] or "main"
 
     def described(self, spec):
-        """The description of the function: that of the model or, with several functions, one of its parts."""
+        """The function's description: that of the model or, if there are several functions, one of its parts."""
         description = spec.description
         if not self.width["function"]:
             return description
@@ -57,12 +57,13 @@ class Package:
         return function.block_specializations[function.opset].operations
 
     def typed(self, spec):
-        """The program. Loading it, coremltools infers each operation's type and compares it with the stored one."""
+        """Loads the program. While loading, coremltools infers the type of each operation and compares it with the
+        stored type."""
         weights = str(self.model.parent / "weights")
         return load_program(spec, spec.specificationVersion, file_weights_dir=weights)
 
     def weights(self, spec):
-        """Label → array of each const in weight.bin, as coremltools reads it."""
+        """Maps the label of each const in weight.bin to its array, as coremltools reads it."""
         stored = {operation.outputs[0].name for operation in self.operations(spec)
                   if operation.type == "const"
                   and operation.attributes["val"].WhichOneof("value") == "blobFileValue"}

@@ -1,4 +1,4 @@
-"""The weights that a package holds as codes: decoded in numpy from the bytes of weight.bin, and by coremltools."""
+"""Decodes a package's quantized weights from weight.bin with numpy and with coremltools."""
 
 import struct
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from coreml_packages import load_program, load_spec
 
-# Element types of blobs: bits, and whether they are integers in two's complement.
+# Element type of a blob → (bits, whether the integers are two's complement).
 PACKED = {3: (8, False), 4: (8, True), 8: (4, True), 9: (1, False), 10: (2, False), 11: (4, False),
           12: (3, False), 13: (6, False)}
 FLOATS = {1: np.float16, 2: np.float32}
@@ -19,7 +19,8 @@ def unpack(data, bits, signed, count):
 
 
 def read_blob(blobs, value):
-    """The array of a value: the record of 64 bytes states element type, bytes, offset and unused bits."""
+    """Returns the array of a value. A 64-byte record states the blob's element type, size in bytes, offset and
+    unused bits."""
     shape = [dimension.constant.size for dimension in value.type.tensorType.dimensions]
     if value.WhichOneof("value") != "blobFileValue":
         return np.frombuffer(value.immediateValue.tensor.bytes.values, np.int8).astype(np.int32).reshape(shape)
@@ -35,7 +36,7 @@ def read_blob(blobs, value):
 
 
 def spread(parameters, shape):
-    """One parameter for each block → one for each element."""
+    """Expands one parameter per block to one parameter per element."""
     for axis, (count, size) in enumerate(zip(parameters.shape, shape)):
         parameters = parameters.repeat(size // count, axis)
     return parameters
@@ -63,7 +64,7 @@ def decode(operation, blobs):
 
 
 def constexpr_functions(model):
-    """(function's name, {operation's name: coremltools' array}) of each function of a package's model.mlmodel."""
+    """Yields (function name, {operation name: coremltools' array}) for each function of a package's model.mlmodel."""
     spec = load_spec(str(model.parents[2]))
     program = load_program(spec, spec.specificationVersion, file_weights_dir=str(model.parent / "weights"))
     for name, function in program.functions.items():
@@ -72,7 +73,8 @@ def constexpr_functions(model):
 
 
 def constexpr_values(model):
-    """(operation's name, our array, coremltools' array) of each coded weight of a package's model.mlmodel."""
+    """Yields (operation name, our array, coremltools' array) for each quantized weight of a package's
+    model.mlmodel."""
     package = model.parents[2]
     spec = load_spec(str(package))
     blobs = (model.parent / "weights/weight.bin").read_bytes()

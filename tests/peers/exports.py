@@ -1,4 +1,4 @@
-"""Exports that are disturbed, and what must hold of them afterwards."""
+"""Interrupted exports and the invariants of their folders."""
 
 import json
 import subprocess
@@ -29,20 +29,20 @@ def codes_of(done):
 
 
 def files_of(folder):
-    """Path → bytes of every file."""
+    """Maps the path of every file to its bytes."""
     return {str(path.relative_to(folder)): path.read_bytes()
             for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def check_unfinished(out):
-    """Nothing is left that looks finished, and nothing half-written."""
+    """Expects neither a finished export nor partial files."""
     names = [path.name for path in out.rglob("*")]
     assert "manifest.json" not in names
     assert [name for name in names if name.endswith((".part", ".old"))] == []
 
 
 def finish(out, expected, target=MANNERS[0][0], jobs=1):
-    """Runs the command again; returns the number of tables and shards that it found finished."""
+    """Runs the command again and returns the number of reused tables and shards."""
     done = run(out, target, jobs)
     assert done.returncode == 0, done.stdout
     files = files_of(out)

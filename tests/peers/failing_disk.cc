@@ -1,7 +1,7 @@
-// A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
-// the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
-// the kind of call: read, write, sync, sync_folder, open, unlink, unlinkat, link, or thread (the
-// start of any). Tells the process's peak of memory in the file FAIL_PEAK.
+// Simulates a failing disk through LD_PRELOAD. FAIL_CALL is the kind of call: read, write, sync,
+// sync_folder, open, unlink, unlinkat, link, or thread (the start of any thread). From call number
+// FAIL_AFTER onward, such calls on files whose path contains FAIL_PATH fail with errno FAIL_ERRNO
+// or are delayed by FAIL_DELAY_MS. Writes the process's peak memory to the file FAIL_PEAK.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ long number(const char* name, long otherwise) {
   return text ? std::atol(text) : otherwise;
 }
 
-// The errno to fail with, or 0.
+// Returns the errno that the call must fail with, or 0.
 int failure(const char* call, const char* path) {
   static std::atomic<long> seen{0};
   const char* failing_call = std::getenv("FAIL_CALL");
@@ -81,7 +81,7 @@ int open_path_at(int folder, const char* name, int flags, mode_t mode) {
   return real(folder, name, flags, mode);
 }
 
-// Writes the most memory that the process has held, in KiB, to the file that FAIL_PEAK names.
+// Writes the process's peak memory in KiB to the file FAIL_PEAK.
 __attribute__((destructor)) void tell_peak() {
   const char* to = std::getenv("FAIL_PEAK");
   std::FILE* status = to ? std::fopen("/proc/self/status", "r") : nullptr;
@@ -110,7 +110,7 @@ ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
 ssize_t pread64(int descriptor, void* to, size_t bytes, off_t offset) {
   return read_at(descriptor, to, bytes, offset);
 }
-// What pread becomes with _FORTIFY_SOURCE.
+// The name of pread under _FORTIFY_SOURCE.
 ssize_t __pread_chk(int descriptor, void* to, size_t bytes, off_t offset, size_t) {
   return read_at(descriptor, to, bytes, offset);
 }

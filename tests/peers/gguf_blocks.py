@@ -1,10 +1,10 @@
-"""Random blocks of each of GGUF's block types that moec decodes, and the values that the `gguf` package gives them, as a
-GGUF file:
+"""Writes a GGUF file with random blocks of each GGUF block type that moec decodes, and with the values that the `gguf`
+package decodes from the blocks:
 
-    .venv/bin/python tests/peers/gguf_blocks.py tests/data/gguf_blocks.gguf     makes the committed file again
+    .venv/bin/python tests/peers/gguf_blocks.py tests/data/gguf_blocks.gguf     recreates the committed file
 
-A tensor q4_k holds blocks, q4_k.values the values of its elements in F32; and so on. tests/frontends/sources/gguf/gguf_blocks_test.cc
-compares moec's values with them.
+The tensor q4_k contains blocks, the tensor q4_k.values the decoded elements in F32, and so on for each type.
+tests/frontends/sources/gguf/gguf_blocks_test.cc compares moec's values with them.
 """
 
 import sys
@@ -14,19 +14,19 @@ from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.constants import GGML_QUANT_SIZES
 from gguf.quants import dequantize
 
-# Type -> where its blocks have scales in f16.
+# Type -> offsets of the f16 scales in a block.
 HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
     "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
 }  # fmt: skip
-SIGN_AND_FRACTION = 0x83FF  # of f16: without its exponent a number is subnormal
+SIGN_AND_FRACTION = 0x83FF  # exponent bits of f16; without them a number is subnormal
 ROWS = 2
 
 
 def random_blocks(name, count, chance):
-    """`count` blocks of random bytes. Of their scales a quarter is subnormal, a quarter as small as weights' scales are,
-    and the others any number, infinity or NaN; those of MXFP4 are each of the 256 in turn."""
+    """Returns `count` blocks of random bytes. A quarter of their scales are subnormal, a quarter are as small as typical
+    scales of weights, and the rest are arbitrary numbers, infinities or NaNs. MXFP4 cycles through all 256 scales."""
     blocks = chance.integers(0, 256, (count, GGML_QUANT_SIZES[GGMLQuantizationType[name]][1]), np.uint8)
     for at in HALVES[name]:
         halves = chance.integers(0, 1 << 16, count).astype(np.uint16)
@@ -39,7 +39,7 @@ def random_blocks(name, count, chance):
 
 
 def write_blocks(path, count_of, seed):
-    """`count_of(elements of a block)` says how many blocks each type gets."""
+    """Writes the file; `count_of(elements per block)` is the number of blocks of a type."""
     chance = np.random.default_rng(seed)
     writer = GGUFWriter(path, "blocks")
     for name in HALVES:

@@ -1,4 +1,4 @@
-"""Which goldens the tests of GGUF take: those that llama.cpp can represent, and variants of others."""
+"""Goldens for the GGUF tests: goldens that llama.cpp can represent, and representable variants of others."""
 
 import json
 import re
@@ -85,7 +85,7 @@ NOT_REPRESENTABLE = {
 }
 REPRESENTABLE = [case for case in CASES if case not in NOT_REPRESENTABLE]
 BIASES = r".*(proj|proj_with_mqa|lm_head)\.bias"
-# Of cases that GGUF cannot represent: what the config says instead, and which tensors go.
+# Variants of cases that GGUF cannot represent: changed config values and removed tensors.
 VARIANTS = {
     "deepseek_v2_a": ({"topk_method": "greedy", "n_group": None, "topk_group": None, "attention_bias": False,
                        "mlp_bias": False, "mscale_all_dim": 0.707}, BIASES),
@@ -105,24 +105,24 @@ VARIANTS = {
     "qwen3_a": ({"attention_bias": False}, BIASES),
     "qwen3_b": ({"use_sliding_window": False, "layer_types": ["full_attention"] * 3}, ""),
 }
-# Types in which the gguf package can store matrices.
+# Types that the gguf package can store matrices in.
 STORED = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
 
 
 def all_tokens(golden):
-    """Those of the prefill and of the decode steps."""
+    """Returns the tokens of the prefill and of the decode steps."""
     return [token for _, _, tokens in golden.steps for token in tokens]
 
 
 def changed(config, changes):
-    """The config with other values for its keys, wherever they are."""
+    """Returns the config with changed values for these keys, at any depth."""
     out = {key: changes.get(key, changed(value, changes) if isinstance(value, dict) else value)
            for key, value in config.items()}
     return out | {"dtype": "float32"} if "model_type" in out else out
 
 
 def write_variant(case, folder, checkpoint):
-    """Writes the variant of a case's checkpoint, in f32, into a new folder."""
+    """Writes the variant of a case's checkpoint in f32 into a new folder."""
     changes, without = VARIANTS[case]
     config = json.loads((checkpoint / "config.json").read_text())
     folder.mkdir()

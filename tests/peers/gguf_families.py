@@ -1,8 +1,9 @@
-"""What llama.cpp needs to know of each family: one row a family in FAMILIES, written from what llama.cpp reads and
+"""What llama.cpp requires of each family: one row per family in FAMILIES, derived from what llama.cpp reads and
 computes, independently of moec's own GGUF code.
 
-A config is a namespace with the keys of config.json and the defaults of its class (gguf_models.resolved). Python types
-are the types of GGUF keys: int is u32, float f32. A family's `limits` yields (whether the config exceeds it, limit).
+A config is a namespace with the keys of config.json and the defaults of its class (gguf_models.resolved). Python
+types correspond to the types of GGUF keys: int to u32, float to f32. A family's `limits` yields pairs (whether the
+config exceeds the limit, limit).
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Callable
 
 
 class NotRepresentable(Exception):
-    """llama.cpp's architecture has no place for something that this checkpoint computes with."""
+    """llama.cpp's architecture cannot represent a part of this checkpoint."""
 
 
 def head_dim(c):
@@ -19,7 +20,7 @@ def head_dim(c):
 
 
 def experts(c):
-    """The keys of how many there are and how many a token uses; none of a dense model."""
+    """Keys for the number of experts and for top-k; empty for a dense model."""
     counts = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
     used = ("num_experts_per_tok", "moe_topk", "moe_k")
     numbers = [next((vars(c)[key] for key in keys if vars(c).get(key) is not None), None) for keys in (counts, used)]
@@ -35,12 +36,12 @@ def expert_width(c):
 
 
 def own_width(c):
-    """Of families whose intermediate_size is that of an expert."""
+    """For families whose intermediate_size is the expert width."""
     return {"expert_feed_forward_length": c.intermediate_size}
 
 
 def deepseek_routing(c):
-    """A score function that is not written is softmax: the file loads and computes something else."""
+    """Without expert_gating_func, llama.cpp silently uses softmax."""
     keys = {
         "leading_dense_block_count": c.first_k_dense_replace,
         "expert_shared_count": c.n_shared_experts,
@@ -54,7 +55,7 @@ def deepseek_routing(c):
 
 
 def deepseek_keys(c):
-    """Latent attention is one key and value head, and `_mla` are the sizes of the heads it expands to."""
+    """Latent attention has one key and value head; the `_mla` keys are the sizes of the expanded heads."""
     keys = {
         "attention.head_count_kv": 1,
         "attention.key_length": c.kv_lora_rank + c.qk_rope_head_dim,
@@ -83,7 +84,7 @@ def deepseek_limits(c):
 
 
 def dense_limits(c):
-    """Of architectures that know no windows, no biases but those of their family, and one activation."""
+    """For architectures that support no windows, no additional biases, and only one activation."""
     yield c.hidden_act not in ("silu", "swish"), "the activation is silu"
     sliding = "sliding_attention" in (getattr(c, "layer_types", None) or ["sliding_attention"])
     windowed = getattr(c, "sliding_window", None) is not None and getattr(c, "use_sliding_window", True)
@@ -135,7 +136,7 @@ def granite_keys(c):
 
 
 def gpt_oss_limits(c):
-    """Windows and constants of the activation are in no key."""
+    """No key states the windows or the constants of the activation."""
     yield not c.attention_bias, "attention has biases"
     yield (c.swiglu_alpha, c.swiglu_limit) != (1.702, 7.0), "swiglu_alpha is 1.702 and swiglu_limit is 7"
     turns = [("sliding_attention", "full_attention")[i % 2] for i in range(c.num_hidden_layers)]
@@ -150,14 +151,15 @@ def ernie_keys(c):
 
 
 def ernie_limits(c):
-    """A bias of attn_output is loaded, and not added."""
+    """llama.cpp loads a bias of attn_output but does not add it."""
     yield c.moe_layer_interval != 1, "all layers behind the first ones have experts"
     yield c.moe_layer_end_index not in (-1, None, c.num_hidden_layers - 1), "the last layer has experts"
     yield c.use_bias, "attn_output and feed-forward layers have no biases"
 
 
 def llama4_limits(c):
-    """Constants of the attention are in no key, and whether queries and keys are normed is guessed from the count."""
+    """The constants of attention are in no key, and llama.cpp infers from the number of experts whether queries and
+    keys are normalized."""
     turns = [int(i % 4 != 3) for i in range(c.num_hidden_layers)]
     yield c.attention_chunk_size != 8192, "attention_chunk_size is 8192"
     yield (c.no_rope_layers or turns) != turns, "every fourth layer is not rotated"
@@ -171,7 +173,7 @@ def llama4_limits(c):
 
 
 def hunyuan_keys(c):
-    """The shared expert is as wide as the others; alpha only changes the base."""
+    """The shared expert has the width of the other experts; alpha only changes the base."""
     h = head_dim(c)
     return own_width(c) | {
         "expert_shared_feed_forward_length": c.intermediate_size,
@@ -180,21 +182,21 @@ def hunyuan_keys(c):
 
 
 SCALINGS = ("default", "linear", "yarn")
-WITH_DIVISORS = (*SCALINGS, "llama3")  # of archs that read rope_freqs.weight
-# Up to the model's positions, and no export takes more, a dynamic rotation is the plain one.
+WITH_DIVISORS = (*SCALINGS, "llama3")  # for architectures that read rope_freqs.weight
+# Up to the model's positions, which no export exceeds, a dynamic rotation equals the plain one.
 DENSE = ("llama", "mistral", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
 class Family:
     arch: str
-    keys: Callable = lambda c: {}  # the keys of the arch beyond those of all
+    keys: Callable = lambda c: {}  # additional keys of the architecture
     limits: Callable = lambda c: ()
-    fused: str = "rows"  # how gate_up_proj is stored: [E,2f,d], or transposed: "columns", "interleaved"
-    paired: bool = False  # rotates consecutive pairs: rows of q and k, stored as halves, change places
+    fused: str = "rows"  # gate_up_proj is stored as [E,2f,d], or transposed as "columns" or "interleaved"
+    paired: bool = False  # rotates consecutive pairs, so rows of q and k, stored as halves, are permuted
     post_norm: str = "ffn_norm"
-    needs_head: bool = False  # does not take the embedding for a missing head
-    scalings: tuple = SCALINGS  # of the rotations
+    needs_head: bool = False  # whether a missing head is not replaced by the embedding
+    scalings: tuple = SCALINGS  # supported kinds of rotary scaling
 
 
 FAMILIES = {
@@ -232,13 +234,13 @@ FAMILIES = {
 
 
 def frequencies(c):
-    """The angle by which one position rotates each pair, without scaling."""
+    """The angle by which one position rotates each pair, before scaling."""
     rotary = getattr(c, "qk_rope_head_dim", None) or rotated(c)
     return rotary, [c.rope["rope_theta"] ** (-2 * i / rotary) for i in range(rotary // 2)]
 
 
 def yarn_ramp(c, fast=32, slow=1, truncate=True):
-    """How far each pair is on the way from its own frequency to the scaled one."""
+    """Interpolation weight of each pair between its own and the scaled frequency."""
     rope, (rotary, angles) = c.rope, frequencies(c)
     low, high = (rotary * math.log(rope["original_max_position_embeddings"] / (2 * math.pi * turns))
                  / (2 * math.log(rope["rope_theta"]))
@@ -273,7 +275,7 @@ def scaling_keys(c):
 
 
 def llama3_divisors(c):
-    """By what the frequency of each pair is divided."""
+    """The divisor of each pair's frequency."""
     rope, (_, angles) = c.rope, frequencies(c)
     slow, fast = rope["low_freq_factor"], rope["high_freq_factor"]
     divisors = []
@@ -297,7 +299,7 @@ def common_keys(c):
 
 
 def keys_of(c):
-    """All keys of the model but those that name the arch and the tokenizer, without their prefix."""
+    """All keys of the model, without prefix, except architecture and tokenizer keys."""
     family = FAMILIES.get(c.model_type)
     if family is None:
         raise NotRepresentable(f"{c.model_type}: moec knows no architecture of llama.cpp for it")

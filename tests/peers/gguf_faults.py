@@ -1,9 +1,10 @@
-"""GGUF files with a single fault each: what a checker of GGUF files has to name.
+"""GGUF files with one fault each, which a checker of GGUF files must name.
 
     fault = FAULTS["no gating function"]
     write_model(broken(fault, read_model(folder)), path)
 
-Each fault changes one key, or one tensor in all layers, of a good file; "128 experts" changes their number.
+Each fault changes one key, or one tensor in all layers, of a valid file; "128 experts" changes the number of
+experts.
 """
 
 import dataclasses
@@ -16,13 +17,13 @@ import numpy as np
 from gguf_models import Model
 
 KIND = gguf.GGUFValueType
-# What llama.cpp does with the file: it loads and computes something else, refuses it, or aborts the process.
+# llama.cpp's reaction to the file: computes other results, rejects it, or aborts.
 SILENT, REFUSED, ABORTED = "silent", "refused", "aborted"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    case: str  # a golden, or a variant of one (gguf_cases.py)
+    case: str  # a golden, or a variant of a golden (gguf_cases.py)
     change: Callable  # changes a Model
     outcome: str
 
@@ -34,7 +35,7 @@ def without_key(key):
 
 
 def with_key(key, value, kind=None):
-    """The key with another value, and with another type where one is given."""
+    """Sets a key to another value and, if `kind` is given, another type."""
     def change(model):
         name = f"{model.arch}.{key}"
         assert name in model.keys
@@ -56,7 +57,7 @@ def without_tensor(pattern):
 
 
 def with_tensor(pattern, make):
-    """Other values for the tensors of that name."""
+    """Replaces the values of the tensors with that name."""
     def change(model):
         for name in named(model, pattern):
             model.tensors[name] = np.ascontiguousarray(make(model.tensors[name]))
@@ -64,12 +65,12 @@ def with_tensor(pattern, make):
 
 
 def unpaired(rows):
-    """The rows of mixtral_b's queries in the order of its checkpoint: six heads, rotated in halves."""
+    """The rows of mixtral_b's queries in the checkpoint's order: six heads whose halves are rotated."""
     return rows.reshape(6, -1, 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def with_biases(stem):
-    """A bias that the file had no place for."""
+    """Adds a bias that the file does not have."""
     def change(model):
         for name in named(model, f"{stem}.weight"):
             rows = len(model.tensors[name])
@@ -78,7 +79,7 @@ def with_biases(stem):
 
 
 def with_copied_experts(count):
-    """So many experts, copies of those there are: the model computes what it did before."""
+    """Duplicates experts up to `count`; the results are unchanged."""
     def change(model):
         model.keys[f"{model.arch}.expert_count"] = count
         for pattern in ("ffn_gate_inp.weight", "ffn_*_exps.weight"):
@@ -89,7 +90,7 @@ def with_copied_experts(count):
 
 
 FAULTS = {
-    # Keys whose absence has a meaning.
+    # Keys whose absence is meaningful.
     "no gating function": Fault("deepseek_v3_a", without_key("expert_gating_func"), SILENT),
     "no gating function, minimax": Fault("minimax_m2_a", without_key("expert_gating_func"), ABORTED),
     "no groups": Fault("glm4_moe_a", without_key("expert_group_count"), SILENT),
@@ -102,7 +103,7 @@ FAULTS = {
     "no embedding scale": Fault("granitemoe_a", without_key("embedding_scale"), SILENT),
     "no residual scale": Fault("granitemoe_a", without_key("residual_scale"), SILENT),
     "no attention scale": Fault("granitemoe_a", without_key("attention.scale"), SILENT),
-    # Keys that are needed.
+    # Required keys.
     "no expert count": Fault("qwen3_moe_a", without_key("expert_count"), ABORTED),
     "no used count": Fault("qwen3_moe_a", without_key("expert_used_count"), ABORTED),
     "no logit scale": Fault("granitemoe_a", without_key("logit_scale"), REFUSED),
@@ -133,13 +134,13 @@ FAULTS = {
     "fewer experts": Fault("qwen3_moe_a", with_tensor("ffn_up_exps.weight", lambda rows: rows[:-1]), REFUSED),
     "norm in f16": Fault("qwen3_moe_a", with_tensor("attn_norm.weight", np.float16), ABORTED),
     "unknown bias": Fault("qwen3_moe_a", with_biases("attn_output"), REFUSED),
-    # llama.cpp leaves the norm of queries and keys out where there are 128 experts.
+    # llama.cpp omits the norm of queries and keys if there are 128 experts.
     "128 experts": Fault("llama4_text_a", with_copied_experts(128), SILENT),
     "halves not paired": Fault("mixtral_b", with_tensor("attn_q.weight", unpaired), SILENT),
 }
 
 
-# The code by which moec names each fault: an error, or a warning where the file may be meant so.
+# The code that moec reports for each fault: an error, or a warning if the file may be intended.
 MISSING, TYPE, TENSOR = "gguf.missing_key", "gguf.key_type", "gguf.tensor_missing"
 CODES = {
     "no gating function": "gguf.family", "no gating function, minimax": MISSING, "no groups": "model.groups",
@@ -155,13 +156,13 @@ CODES = {
     "fewer routed": "gguf.tensor_dims",
     "fewer experts": "gguf.tensor_dims", "unknown bias": "gguf.conflict",
 }
-# What no reader can tell from a model that is meant so.
+# Faulty files that no reader can distinguish from an intended model.
 MEANT = {"no multiplier of yarn", "no scaling of rotations", "no base of rotations", "norm in f16",
          "128 experts", "halves not paired"}
 
 
 def broken(fault, model):
-    """A copy of the Model with the fault."""
+    """Returns a copy of the Model with the fault."""
     copy = Model(model.arch, dict(model.keys), dict(model.tensors))
     fault.change(copy)
     return copy

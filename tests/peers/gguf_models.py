@@ -3,7 +3,7 @@
     write_gguf(REPO / "models/tinymoe", path)
     write_gguf(REPO / "tests/golden/mixtral_b", path, "Q8_0", parts=3)
 
-gguf_families.py says which keys each family has and what it cannot say; here are its tensors.
+gguf_families.py defines the keys and the limits of each family; this file defines the tensors.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ KINDS = {bool: gguf.GGUFValueType.BOOL, int: gguf.GGUFValueType.UINT32, float: g
          str: gguf.GGUFValueType.STRING, list: gguf.GGUFValueType.ARRAY}
 NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
          "lm_head.weight": "output.weight"}
-# Stems of the names of a layer's tensors. Its block of experts is "ffn." here whatever the family calls it.
+# Stems of the names of a layer's tensors. The block of experts is called "ffn." here, whatever its name in the family.
 STEMS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
@@ -45,7 +45,7 @@ EXPERT_PARTS = {"gate_proj": "gate", "w1": "gate", "up_proj": "up", "w3": "up", 
 
 @dataclasses.dataclass
 class Model:
-    """The content of a GGUF file: keys with their values, and tensors, f32, outermost axis first."""
+    """The content of a GGUF file: keys with their values, and tensors in f32 with the outermost axis first."""
 
     arch: str
     keys: dict
@@ -53,7 +53,7 @@ class Model:
 
 
 def resolved(config):
-    """A config.json with the defaults of its class, as a namespace; `rope` are its rope_parameters."""
+    """Returns a config.json with the defaults of its class as a namespace; `rope` contains the rope_parameters."""
     values, table = dict(config), DEFAULTS.get(config["model_type"], {"keys": {}, "rope": None})
     for key, entry in table["keys"].items():
         if "alias_of" in entry and key in values:
@@ -70,7 +70,7 @@ def resolved(config):
 
 
 def stacked(tensors):
-    """The tensors with the matrices of experts, stored one by one, in one of each kind, [E, out, in]."""
+    """Fuses the separate matrices of experts into one tensor per kind, [E, out, in]."""
     out, experts = {}, {}
     for name, values in tensors.items():
         match = EXPERT.fullmatch(name)
@@ -82,7 +82,7 @@ def stacked(tensors):
 
 
 def gate_and_up(values, fused):
-    """Both as [..., out, in] from a matrix that holds both."""
+    """Splits a fused matrix into two matrices [..., out, in]."""
     if fused == "rows":
         return np.split(values, 2, axis=-2)
     pair = np.split(values, 2, axis=-1) if fused == "columns" else (values[..., ::2], values[..., 1::2])
@@ -90,7 +90,7 @@ def gate_and_up(values, fused):
 
 
 def expert_tensors(stem, values, fused):
-    """What becomes of a tensor that holds all experts; None for others."""
+    """Maps a tensor of all experts; returns None for other tensors."""
     if stem in ("ffn.experts.gate", "ffn.experts.up", "ffn.experts.down"):
         return {f"ffn_{stem.split('.')[-1]}_exps.weight": values}
     if stem in ("ffn.experts.gate_up_proj", "ffn.input_linear.weight"):
@@ -106,19 +106,21 @@ def expert_tensors(stem, values, fused):
 
 
 def paired_rows(values, heads):
-    """Rows [2, h/2] of each head as [h/2, 2]: halves that are rotated become consecutive pairs."""
+    """Reorders the rows [2, h/2] of each head to [h/2, 2], so that halves that are rotated become consecutive
+    pairs."""
     return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
 
 
 def split_latent(values, c):
-    """kv_b of latent attention: the keys' part transposed, [H, rank, nope], and the values' part, [H, v, rank]."""
+    """Splits kv_b of latent attention into the keys' part, transposed to [H, rank, nope], and the values' part [H,
+    v, rank]."""
     heads = values.reshape(c.num_attention_heads, -1, c.kv_lora_rank)
     keys, rest = np.split(heads, [c.qk_nope_head_dim], axis=1)
     return {"attn_k_b.weight": keys.swapaxes(1, 2), "attn_v_b.weight": rest}
 
 
 def special_tensors(name, values, c):
-    """What becomes of tensors whose place depends on more than their stem; None for others."""
+    """Maps tensors whose GGUF name depends on more than their stem; returns None for other tensors."""
     if name.endswith("e_score_correction_bias"):
         return {"exp_probs_b.bias": values.reshape(-1)}
     if name == "ffn.shared_expert_gate.weight":
@@ -134,7 +136,7 @@ def special_tensors(name, values, c):
 
 
 def layer_tensors(name, values, c):
-    """The tensors of a GGUF layer, by name without "blk.N.", that hold one tensor of a checkpoint's layer."""
+    """The tensors of a GGUF layer, by name without "blk.N.", that correspond to one tensor of a checkpoint's layer."""
     family = FAMILIES[c.model_type]
     name = re.sub(r"^(mlp|block_sparse_moe|feed_forward)\.", "ffn.", name)
     name = re.sub(r"^(ffn\.)?shared_(experts?|mlp)\.", "shared.", name)
@@ -150,7 +152,7 @@ def layer_tensors(name, values, c):
 
 
 def tensors_of(c, checkpoint):
-    """All tensors by their GGUF names. A tensor without a place is a KeyError."""
+    """Returns all tensors by GGUF name. An unknown tensor raises KeyError."""
     out = {}
     for name, values in stacked(checkpoint).items():
         match = re.fullmatch(r"model\.layers\.(\d+)\.(.*)", name)
@@ -166,7 +168,8 @@ def tensors_of(c, checkpoint):
 
 
 def read_model(folder):
-    """The Model of a checkpoint folder. NotRepresentable says what llama.cpp has no place for."""
+    """Returns the Model of a checkpoint folder. Raises NotRepresentable if llama.cpp cannot represent the
+    checkpoint."""
     c = resolved(json.loads((folder / "config.json").read_text()))
     keys = keys_of(c)
     arch = FAMILIES[c.model_type].arch
@@ -175,8 +178,8 @@ def read_model(folder):
 
 
 def stored_type(name, values, tensor_type):
-    """The type of a tensor in a file of this type: matrices have it where whole blocks fill their rows; norms, biases
-    and routers are f32."""
+    """The type of a tensor in a file of type `tensor_type`: matrices have that type if their rows consist of whole
+    blocks; norms, biases and routers are f32."""
     if values.dtype == np.float16:
         return gguf.GGMLQuantizationType.F16
     block = gguf.GGML_QUANT_SIZES[tensor_type][0]
@@ -185,7 +188,7 @@ def stored_type(name, values, tensor_type):
 
 
 def write_model(model, path, tensor_type="F32", parts=1):
-    """Writes a Model and returns its files: `path`, or PATH-00001-of-0000N.gguf, … in several parts."""
+    """Writes a Model and returns its files: `path`, or PATH-00001-of-0000N.gguf, … if there are several parts."""
     per_part = -(-len(model.tensors) // parts)
     writer = gguf.GGUFWriter(path, model.arch, split_max_tensors=per_part if parts > 1 else 0)
     for key, value in model.keys.items():
@@ -204,5 +207,5 @@ def write_model(model, path, tensor_type="F32", parts=1):
 
 
 def write_gguf(folder, path, tensor_type="F32", parts=1):
-    """Writes a checkpoint folder; returns the files, of which llama.cpp opens the first."""
+    """Writes a checkpoint folder and returns the files. llama.cpp opens the first one."""
     return write_model(read_model(folder), path, tensor_type, parts)

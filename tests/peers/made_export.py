@@ -1,4 +1,4 @@
-"""An export of one shard of one graph, made by hand: with each op that scripts/export_coreai.py translates."""
+"""A handmade export with one shard, whose graph has each op that scripts/export_coreai.py translates."""
 
 import json
 
@@ -14,7 +14,7 @@ def integers(name, values):
 
 
 class Made:
-    """An export of one shard of one graph, which a test may spoil before it is written."""
+    """An export with one shard and one graph, which a test may damage before writing it."""
 
     def __init__(self, dtype=np.float32):
         self.dtype, self.nodes, self.outputs, self.constants = np.dtype(dtype), [], {}, {}
@@ -66,8 +66,9 @@ class Made:
 
 
 def every_op(dtype):
-    """A graph with each op of the table, on edge values where it takes any. The largest of values with a NaN is a NaN in Core
-    AI and another value in onnxruntime; ONNX leaves it open, and shards of moec replace NaNs before."""
+    """A graph with each op of the table, on edge values where the op accepts any. The maximum of values that
+    include NaN is NaN in Core AI and another value in onnxruntime; ONNX does not define it, and shards of moec
+    replace NaNs first."""
     made = Made(dtype)
     for op in ("Abs", "Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Neg", "Reciprocal"):
         made.add(op, ["x"])

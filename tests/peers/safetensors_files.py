@@ -15,7 +15,8 @@ def bf16_to_f32(bits):
 
 
 def read_tensors(path):
-    """Name → array. bf16 becomes f32, which holds every bf16 exactly; of f8 it returns the bytes."""
+    """Maps names to arrays. bf16 becomes f32, which represents every bf16 exactly; f8 tensors are returned as
+    bytes."""
     data = path.read_bytes()
     header_bytes = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + header_bytes])
@@ -31,8 +32,8 @@ def read_tensors(path):
 
 
 def read_checkpoint(folder):
-    """The tensors of all weight files of a checkpoint folder, decoded where they are stored in few bits. Leaves out the
-    layers behind the last one, which predict further tokens."""
+    """Returns the tensors of all weight files of a checkpoint folder, dequantized if they are stored quantized.
+    Omits the layers after the last decoder layer, which predict additional tokens."""
     tensors = {}
     for path in sorted(folder.glob("*.safetensors")):
         if path.name != "golden.safetensors":
@@ -41,14 +42,14 @@ def read_checkpoint(folder):
     quantization = config.get("quantization_config")
     if quantization:
         DECODERS[quantization["quant_method"]](tensors, quantization)
-    config = config.get("text_config", config)  # of a text model inside of a larger one
+    config = config.get("text_config", config)  # config of a text model inside a larger model
     further = config.get("num_nextn_predict_layers", 0)
     behind = tuple(f"model.layers.{config['num_hidden_layers'] + i}." for i in range(further))
     return {name: values for name, values in tensors.items() if not name.startswith(behind)}
 
 
 def write_tensors(path, tensors):
-    """Writes f32 arrays one after the other in the given order."""
+    """Writes f32 arrays consecutively in the given order."""
     header, at = {}, 0
     for name, values in tensors.items():
         assert values.dtype == np.float32, name

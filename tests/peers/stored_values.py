@@ -1,7 +1,7 @@
-"""Decodes matrices that a checkpoint stores in few bits, in numpy, independently of moec's own decoder.
+"""Decodes matrices that a checkpoint stores quantized, in numpy, independently of moec's own decoder.
 
-Each decoder takes the raw tensors by name and the config's quantization_config. It replaces the parts of a weight by
-its values, f32, under the name of the weight.
+Each decoder accepts the raw tensors by name and the config's quantization_config. It replaces the parts of a weight
+by their values in f32, under the name of the weight.
 """
 
 import numpy as np
@@ -11,7 +11,8 @@ FP4 = np.concatenate([FP4, -FP4])
 
 
 def e4m3_values():
-    """The value of each byte: a sign, four bits of an exponent with bias 7, three of a mantissa. No infinities."""
+    """The value of each byte: a sign bit, four exponent bits with bias 7, and three mantissa bits. There are no
+    infinities."""
     codes = np.arange(256)
     exponents, mantissas = codes >> 3 & 15, codes & 7
     values = np.where(exponents, np.ldexp(8 + mantissas, exponents - 10), np.ldexp(mantissas, -9))
@@ -23,7 +24,7 @@ E4M3 = e4m3_values()
 
 
 def in_rows_and_columns(factors, block, shape):
-    """Expands one factor for each block to one for each element. The last blocks may be partial."""
+    """Expands one factor per block to one factor per element. The last blocks may be partial."""
     rows, columns = shape
     return factors.repeat(block[0], 0).repeat(block[1], 1)[:rows, :columns]
 

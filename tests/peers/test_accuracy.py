@@ -1,4 +1,5 @@
-"""onnxruntime computes mixers as exactly as numpy, also if their weights are several times as large as in the goldens."""
+"""onnxruntime computes mixers as accurately as numpy, even for weights that are several times larger than those of
+the goldens."""
 
 import json
 import shutil
@@ -15,12 +16,12 @@ from goldens import Golden
 from safetensors_files import read_checkpoint, write_tensors
 
 TOKENS = 16
-FACTOR = 6  # what a silu gives is then small in whole heads, which are divided by their length
-LIMIT = 5e-6  # onnxruntime's own Sigmoid gives 4.4e-5 to 1.5e-4
+FACTOR = 6  # makes the silu results of whole heads small, and these are divided by their norm
+LIMIT = 5e-6  # onnxruntime's own Sigmoid has an error of 4.4e-5 to 1.5e-4
 
 
 def scaled_checkpoint(case, folder):
-    """The golden's checkpoint with its matrices times FACTOR, in f32."""
+    """Writes the golden's checkpoint in f32 with its matrices multiplied by FACTOR."""
     checkpoint = Golden(case).checkpoint
     folder.mkdir()
     shutil.copy(checkpoint / "config.json", folder)
@@ -44,14 +45,14 @@ def inputs_of(session, seed):
 
 
 def worst_token(got, wanted):
-    """The largest relative L2 of a token, in [1, channels, tokens, 1]."""
+    """The largest relative L2 error of a token in [1, channels, tokens, 1]."""
     difference = np.linalg.norm(np.float64(got) - wanted, axis=1)
     return (difference / np.linalg.norm(np.float64(wanted), axis=1)).max()
 
 
-@pytest.mark.filterwarnings("ignore:overflow")  # of exp, which is then infinite as in onnxruntime
+@pytest.mark.filterwarnings("ignore:overflow")  # exp also overflows to infinity in onnxruntime
 @pytest.mark.parametrize("case", ["qwen3_5_moe_a", "qwen3_next_a", "kimi_linear_a"])
-def test_small_sigmoids_keep_their_accuracy(case, tmp_path):
+def test_mixers_with_scaled_weights_stay_accurate(case, tmp_path):
     checkpoint, out = scaled_checkpoint(case, tmp_path / "model"), tmp_path / "out"
     command = [find_binary(), "export", checkpoint, "--out", out, "--tokens", str(TOKENS), "--quiet"]
     subprocess.run(command, check=True, capture_output=True)

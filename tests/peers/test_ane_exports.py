@@ -1,5 +1,5 @@
-"""Exports for the Neural Engine of every golden, in the options that change them most: they pass their checks on each
-chip and validate in f16, by the reference executor."""
+"""Exports every golden for the Neural Engine with the options that change exports most. The exports pass their
+checks on each chip and validate in f16 with the reference executor."""
 
 import pytest
 
@@ -21,7 +21,7 @@ VARIANTS = {
 
 @pytest.fixture
 def exported(export, golden, moec):
-    """exported(case, *options) → the folder, which validates in f16."""
+    """exported(case, *options) → the folder of an export that validates in f16."""
 
     def run(case, *options):
         checkpoint = golden(case).checkpoint
@@ -33,7 +33,7 @@ def exported(export, golden, moec):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_goldens_are_met_on_every_chip(case, exported, moec):
+def test_exports_match_goldens_on_every_chip(case, exported, moec):
     out = exported(case, "--tokens", "1,16")
     for chip in ("m1", "m2", "m3", "m4"):
         moec("check", out, "--chip", chip, "--no-digests")
@@ -41,5 +41,5 @@ def test_goldens_are_met_on_every_chip(case, exported, moec):
 
 @pytest.mark.parametrize("case", ["qwen2_moe_b", "olmoe_a", "zaya_b"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_goldens_are_met_in_every_form(variant, case, exported, moec):
+def test_exports_match_goldens_in_every_form(variant, case, exported, moec):
     moec("check", exported(case, "--tokens", "1,5,32", *VARIANTS[variant]))

@@ -1,4 +1,4 @@
-"""Checkpoints in forms that other programs write: the export is the same as of the usual form."""
+"""Checkpoints in the forms of other programs export to the same files as checkpoints in the usual form."""
 
 import json
 
@@ -13,7 +13,8 @@ ORDERS = [("model.language_model.", "lm_head."), ("language_model.model.", "lang
 
 
 def weights_of(folder):
-    """The bytes of weights and tables. Graphs name the tensors of the checkpoint."""
+    """Maps paths to the bytes of weights and tables. Graphs are excluded, because they name the checkpoint's
+    tensors."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*"))
             if path.suffix in (".data", ".bin") and path.name != "manifest.bin"}
 
@@ -27,7 +28,7 @@ def write_checkpoint(folder, config, tensors):
 
 @pytest.mark.parametrize("case", ["qwen3_vl_moe_a", "qwen3_5_moe_a", "glm4v_moe_a", "gemma4_a", "ernie4_5_vl_moe_a", "llama4_a",
                                   "minimax_m3_a", "kimi_k25_a"])
-def test_orders_of_nesting(export, tmp_path, case):
+def test_accepts_name_prefixes_of_nested_models(export, tmp_path, case):
     source = REPO / "tests/golden" / case
     config, tensors = json.loads((source / "config.json").read_text()), read_tensors(source / "model.safetensors")
     begins = next(order for order in ("model.language_model.", "language_model.model.", "model.")
@@ -49,8 +50,8 @@ def test_orders_of_nesting(export, tmp_path, case):
     ("lfm2_moe_a", "conv_L_cache", ".conv.conv.weight"), ("granitemoehybrid_a", "mamba_d_conv", ".mamba.conv1d.weight"),
     ("qwen3_next_a", "linear_conv_kernel_dim", ".conv1d.weight"), ("nemotron_h_a", "conv_kernel", ".conv1d.weight"),
 ])
-def test_a_kernel_of_one(export, tmp_path, case, key, tensor):
-    """It computes what a kernel of two does whose first tap is zero."""
+def test_accepts_a_convolution_kernel_of_one(export, tmp_path, case, key, tensor):
+    """The export equals that of a kernel of two whose first tap is zero."""
     source = REPO / "tests/golden" / case
     config, tensors = json.loads((source / "config.json").read_text()), read_tensors(source / "model.safetensors")
     assert any(name.endswith(tensor) for name in tensors)
@@ -72,8 +73,8 @@ def test_a_kernel_of_one(export, tmp_path, case, key, tensor):
     ("glm4_moe_lite_a", {"first_k_dense_replace": 0}),
     ("mistral_b", {"layer_types": ["full_attention"] * 3}), ("mistral_a", {"layer_types": ["sliding_attention"] * 2}),
 ])
-def test_keys_that_transformers_takes(export, tmp_path, case, keys):
-    """What a key means that is null, or that the class does not read."""
+def test_accepts_keys_that_transformers_accepts(export, tmp_path, case, keys):
+    """Covers null keys and keys that the class does not read."""
     source = REPO / "tests/golden" / case
     config, tensors = json.loads((source / "config.json").read_text()), read_tensors(source / "model.safetensors")
     if keys == {"num_key_value_heads": None}:
@@ -89,8 +90,8 @@ def test_keys_that_transformers_takes(export, tmp_path, case, keys):
     assert weights_of(export(write_checkpoint(tmp_path / "odd", config | keys, tensors), *flags)) == usual
 
 
-def test_latent_parts_of_two_types(export, moec, tmp_path):
-    """Rows of values are whole blocks, rows of keys are not."""
+def test_accepts_latent_parts_of_two_types(export, moec, tmp_path):
+    """The rows of values fill whole blocks, but the rows of keys do not."""
     source, rank = REPO / "tests/golden/deepseek_v3_a", 32
     config, tensors = json.loads((source / "config.json").read_text()), read_tensors(source / "model.safetensors")
     usual, rng = config["kv_lora_rank"], np.random.default_rng(5)

@@ -1,5 +1,5 @@
-"""models/families/class_defaults.json is what the transformers that it names says. Skipped where that
-version is not installed; it needs PyTorch, as tests/peers/test_remade_goldens.py does.
+"""models/families/class_defaults.json matches the version of transformers that it names. Skipped if that version is not
+installed; requires PyTorch, like tests/peers/test_remade_goldens.py.
 """
 
 import json
@@ -19,7 +19,7 @@ def installed_version():
         return None
 
 
-def test_the_table_is_what_transformers_says():
+def test_table_matches_transformers():
     named = json.loads((REPO / "models/families/class_defaults.json").read_text())["transformers"]
     if installed_version() != named:
         pytest.skip(f"needs transformers {named}")

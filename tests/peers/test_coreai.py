@@ -1,10 +1,10 @@
-"""Assets of Core AI that scripts/export_coreai.py writes, run in Apple's Linux runtime against the goldens.
+"""Runs the Core AI assets that scripts/export_coreai.py writes in Apple's Linux runtime and compares them with goldens.
 
     scripts/install_vendors.sh coreai
     build/vendors/coreai/bin/pytest tests/peers/test_coreai.py
 
-The runtime is an interpreter on the CPU. Nothing here says that an asset loads or runs on a device. Skipped where the package
-coreai-core is missing.
+The runtime is an interpreter on the CPU, so these tests do not show that an asset loads or runs on a device. Skipped if
+the package coreai-core is missing.
 """
 
 import functools
@@ -28,14 +28,14 @@ from made_export import EDGES, SHAPE, every_op, integers  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from run_with_onnxruntime import Runner  # noqa: E402
 
-# Softmax and biased projections; a latent cache and products with the weights of each head; sinks, windows and clamps;
-# a recurrent state.
+# Softmax and biased projections (mixtral_a); a latent cache and products with the weights of each head (deepseek_v3_b);
+# sinks, windows and clamps (gpt_oss_a); a recurrent state (qwen3_next_a).
 FAMILIES = ("mixtral_a", "deepseek_v3_b", "gpt_oss_a", "qwen3_next_a")
 CASES = [("tinymoe", "f32"), ("tinymoe", "f16"), *((case, "f16") for case in FAMILIES)]
-# Largest relative L2 of the logits of a step, against the golden and against onnxruntime on the same files. Apple's
-# interpreter sums the products of a f16 matmul (in attention) in f16.
+# Largest relative L2 error of the logits of a step, compared with the golden and with onnxruntime on the same files. In
+# an f16 matmul (in attention), Apple's interpreter accumulates in f16.
 FARTHEST = {"f32": 1e-5, "f16": 2e-2}
-NEAR = 0.05  # a token may be another one where the golden prefers its own by less, in logits
+NEAR = 0.05  # tokens may differ if the golden's logit margin is smaller
 
 
 def widths(case):
@@ -52,7 +52,7 @@ def exported(export, golden):
 
 @pytest.fixture(scope="module")
 def assets(exported, tmp_path_factory):
-    """assets(case, dtype) → (export, its assets). Each is written once."""
+    """assets(case, dtype) → (export, its assets). Writes each combination once."""
 
     @functools.cache
     def run(case, dtype, *options):
@@ -71,14 +71,14 @@ def runtime():
 
 
 def leads_of_other_tokens(got, wanted):
-    """By how much the golden prefers its own token, for each row that has another one."""
+    """The logit margin of the golden's token, for each row whose token differs."""
     rows = np.arange(len(wanted))
     leads = wanted.max(axis=1) - wanted[rows, got.argmax(axis=1)]
     return leads[leads > 0]
 
 
 @pytest.mark.parametrize(("case", "dtype"), CASES)
-def test_the_chain_gives_the_logits_of_the_golden(case, dtype, assets, runtime, golden, worst):
+def test_chain_matches_the_golden_logits(case, dtype, assets, runtime, golden, worst):
     folder, made = assets(case, dtype)
     apple, reference, want = AssetRunner(folder, made, runtime), Runner(folder, threads=1), golden(case)
     for step, _, tokens in want.steps:
@@ -91,35 +91,35 @@ def test_the_chain_gives_the_logits_of_the_golden(case, dtype, assets, runtime, 
         assert len(leads) <= 1 and (leads <= NEAR).all()
 
 
-def test_greedy_tokens_are_those_of_the_golden(assets, runtime, golden):
+def test_greedy_tokens_match_the_golden(assets, runtime, golden):
     want = golden("tinymoe")
     apple = AssetRunner(*assets("tinymoe", "f32"), runtime)
     assert list(apple.generate(want.prompt, len(want.greedy))) == want.greedy
 
 
-def test_the_bytes_repeat_and_say_what_they_are(assets, tmp_path):
+def test_bytes_are_reproducible_and_self_describing(assets, tmp_path):
     folder, made = assets("mixtral_a", "f16")
     export_coreai.convert(folder, tmp_path / "again", force=False)
     assert files_of(tmp_path / "again") == files_of(made)
     listed = json.loads((made / "coreai.json").read_text())
-    assert "none was seen on a device" in listed["status"]
+    assert "none has run on a device" in listed["status"]
     for asset in listed["assets"]:
         stored = {file["path"]: file["sha256"] for file in asset["files"]}
         for path, digest in stored.items():
             assert hashlib.sha256((made / path).read_bytes()).hexdigest() == digest
         program = f"{asset['path']}/main.mlirb"
         assert (made / asset["path"] / "main.hash").read_bytes().hex() == stored[program]
-        assert "none was seen on a device" in (made / asset["path"] / "metadata.json").read_text()
+        assert "none has run on a device" in (made / asset["path"] / "metadata.json").read_text()
 
 
-def test_the_widths_of_a_shard_share_their_weights(assets):
+def test_widths_of_a_shard_share_weights(assets):
     folder, made = assets("tinymoe", "f32")
     for shard in json.loads((folder / "manifest.json").read_text())["shards"]:
         size = (made / f"{shard['name']}.aimodel" / "main.mlirb").stat().st_size
         assert size < 1.5 * shard["weight_bytes"]
 
 
-def test_what_is_there_is_kept_without_force(assets, exported, tmp_path):
+def test_keeps_existing_files_without_force(assets, exported, tmp_path):
     folder = exported("mixtral_a", "f16")
     made = tmp_path / "made"
     made.mkdir()
@@ -141,7 +141,7 @@ def test_what_is_there_is_kept_without_force(assets, exported, tmp_path):
     ("import sys; sys.exit('no such op')", "no such op"),
     ("print('{}')", "the runtime reads {}"),
 ])
-def test_a_library_that_fails_leaves_nothing(body, words, exported, tmp_path, monkeypatch):
+def test_failing_library_leaves_nothing(body, words, exported, tmp_path, monkeypatch):
     script = tmp_path / "author.py"
     script.write_text(body)
     monkeypatch.setattr(export_coreai, "AUTHOR", script)
@@ -153,7 +153,7 @@ def test_a_library_that_fails_leaves_nothing(body, words, exported, tmp_path, mo
 # ---- One graph made by hand ----------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_every_op_computes_as_in_onnxruntime(dtype, runtime, tmp_path):
+def test_every_op_matches_onnxruntime(dtype, runtime, tmp_path):
     made = every_op(dtype)
     assert {node.op_type for node in made.nodes} == set(OPS)
     folder = made.write(tmp_path / "export")
@@ -275,7 +275,7 @@ def no_shards(_, manifest):
 
 
 @pytest.mark.parametrize(("spoil", "code", "words"), [
-    (slice_beyond, "bounds", "takes 2 to 7 of 6"), (slice_backwards, "bounds", "takes -1 to 5 of 6"),
+    (slice_beyond, "bounds", "slices 2 to 7 of 6"), (slice_backwards, "bounds", "slices -1 to 5 of 6"),
     (unknown_op, "op", "Softsign"), (foreign_op, "op", "com.microsoft"), (two_outputs, "op", "2 outputs"),
     (unknown_attribute, "attribute", "'strides'"), (unknown_type, "dtype", "INT8"),
     (integers_computed, "dtype", "INT64"), (other_opset, "opset", "18"), (outside, "data", r"\.\./manifest\.json"),
@@ -285,7 +285,7 @@ def no_shards(_, manifest):
     (port_of_two_words, "names", "two words"), (shard_elsewhere, "names", r"\.\./made"),
     (other_layout, "form", "layout channels"), (coded, "form", "int4:32"), (no_shards, "manifest", "shards"),
 ])
-def test_what_is_not_translated_is_refused_before_anything_is_written(spoil, code, words, tmp_path):
+def test_rejects_untranslated_ops_before_writing(spoil, code, words, tmp_path):
     folder = every_op(np.float32).write(tmp_path / "export", spoil)
     with pytest.raises(Refused, match=words) as refused:
         export_coreai.convert(folder, tmp_path / "made", force=False)
@@ -293,7 +293,7 @@ def test_what_is_not_translated_is_refused_before_anything_is_written(spoil, cod
     assert [path.name for path in tmp_path.iterdir()] == ["export"]
 
 
-def test_what_the_library_refuses_leaves_nothing(tmp_path):
+def test_library_errors_leave_nothing(tmp_path):
     def wrong_type(model, _):
         concat = of_node(model, "Concat")
         concat.input.append("y")

@@ -1,5 +1,5 @@
-"""coremltools loads each kind of emitted package, infers each operation's type again, and reads the checkpoint's
-weights from it."""
+"""coremltools loads each kind of emitted package, infers the type of each operation again, and reads the
+checkpoint's weights from the package."""
 
 import collections
 import functools
@@ -28,7 +28,8 @@ EXPORTS = {
 CHOICE_BIASES = ("e_score_correction_bias", "balancing_biases")
 PLAIN = ("state", "io", "host", "bc1s", "functions")
 
-# One token and several have graphs of other structure, which a range of widths cannot have (width.structure).
+# The graphs for one token and for several tokens differ in structure, which a range of widths cannot represent
+# (width.structure).
 OTHER_STRUCTURE = ("qwen3_next", "qwen3_5_moe", "granitemoehybrid", "nemotron_h", "kimi_linear")
 FORMS = [(case, name) for case, name in in_forms(EXPORTS)
          if not (name.startswith("range") and case.startswith(OTHER_STRUCTURE))]
@@ -41,7 +42,7 @@ def folder(export, golden):
     def load(case, name):
         checkpoint = golden(case).checkpoint
         flags = EXPORTS[name]
-        if "--kv" in flags and case not in WRITERS:  # models without a cache take no --kv
+        if "--kv" in flags and case not in WRITERS:  # models without a cache do not accept --kv
             at = flags.index("--kv")
             flags = flags[:at] + flags[at + 2:]
         return Folder(export(checkpoint, *flags), checkpoint)
@@ -50,14 +51,14 @@ def folder(export, golden):
 
 
 def layer_of(tensor):
-    """The layer that a tensor of a checkpoint belongs to, -1 for those of the whole model."""
+    """Returns the layer of a checkpoint's tensor, or -1 for tensors of the whole model."""
     _, _, behind = tensor.partition(".layers.")
     return int(behind.split(".")[0]) if behind else -1
 
 
 @in_all_forms
-def test_every_operation_is_typed_again(case, name, folder):
-    """There are also as many of each as the manifest says, which counts the narrowest width."""
+def test_inferred_types_match_every_operation(case, name, folder):
+    """The numbers of operations also equal those in the manifest, which counts the narrowest width."""
     for package in folder(case, name).packages:
         spec = package.spec()
         program = package.typed(spec)
@@ -76,7 +77,7 @@ def test_every_operation_is_typed_again(case, name, folder):
 
 
 @in_all_forms
-def test_descriptions_are_as_the_manifest_declares(case, name, folder):
+def test_descriptions_match_the_manifest(case, name, folder):
     exported = folder(case, name)
     for package in exported.packages:
         spec = package.spec()
@@ -98,17 +99,17 @@ def test_descriptions_are_as_the_manifest_declares(case, name, folder):
 
 
 def fits(feature, dims, tokens):
-    """Whether the described shape is this one or allows it: ranges cover 1 to 4 tokens."""
+    """Returns whether the described shape equals or includes `dims`; ranges cover 1 to 4 tokens."""
     array = feature.type.multiArrayType
     if array.WhichOneof("ShapeFlexibility") == "shapeRange":
         ranges = [(size.lowerBound, size.upperBound) for size in array.shapeRange.sizeRanges]
         edge = {1: 0, 4: 1}[tokens]
         return [pair[edge] for pair in ranges] == dims
-    return port_of(feature)[2] in (dims, [])  # an output of a range package may be left open
+    return port_of(feature)[2] in (dims, [])  # outputs of a range package may have open sizes
 
 
 @pytest.mark.parametrize("name", ["state", "functions", "range"])
-def test_states_are_two_caches_a_layer(name, folder):
+def test_states_are_two_caches_per_layer(name, folder):
     for package in folder("tinymoe", name).packages:
         spec = package.spec()
         states = [port_of(feature) for feature in package.described(spec).state]
@@ -118,9 +119,9 @@ def test_states_are_two_caches_a_layer(name, folder):
 
 
 @pytest.mark.parametrize("case,name", in_forms(PLAIN))
-def test_weights_are_the_checkpoint_tensors(case, name, folder):
-    """Through one rounding to f16, bit for bit. A package names weights by their role, not by the
-    checkpoint's tensor, so they are compared by shape and bytes, layer by layer."""
+def test_weights_equal_the_checkpoint_tensors(case, name, folder):
+    """The f16 weights are the tensors rounded once, bit for bit. A package names weights by their role, not by the
+    checkpoint's tensor, so they are compared by shape and bytes per layer."""
     exported = folder(case, name)
     tensors = read_checkpoint(exported.checkpoint)
     seen = collections.defaultdict(set)
@@ -133,12 +134,12 @@ def test_weights_are_the_checkpoint_tensors(case, name, folder):
     missing = {tensor for tensor, values in tensors.items()
                if values.ndim == 2 and tensor not in left_out
                and (values.shape, values.astype(np.float16).tobytes()) not in seen[layer_of(tensor)]}
-    # Biases of the choice are in two halves around their median.
+    # Correction biases are split into two f16 halves around their median.
     assert {tensor for tensor in missing if not tensor.endswith("correction_bias")} <= {embedding_of(tensors)}
 
 
 @pytest.mark.parametrize("case", ["deepseek_v3_a", "ernie4_5_moe_b", "glm4_moe_b", "minimax_m2_a", "zaya_a"])
-def test_a_choice_bias_is_two_halves_around_its_median(case, folder):
+def test_correction_bias_is_split_around_its_median(case, folder):
     exported = folder(case, "state")
     halves = {}
     for package in exported.packages:
@@ -156,7 +157,7 @@ def test_a_choice_bias_is_two_halves_around_its_median(case, folder):
 
 
 @pytest.mark.parametrize("case", ["mixtral_b", "qwen3_moe_b"])
-def test_slices_of_fused_experts(case, folder):
+def test_slices_fused_experts(case, folder):
     exported = folder(case, "state")
     tensors = read_checkpoint(exported.checkpoint)
     by_layer = {(int(tensor.split(".")[2]), tensor.split(".")[-1]): tensors[tensor]
@@ -177,7 +178,7 @@ def test_slices_of_fused_experts(case, folder):
     experts = len(next(iter(by_layer.values())))
     layers = {layer for layer, _ in by_layer}
     assert seen == {(layer, expert, role): 2 for layer in layers for expert in range(experts)
-                    for role in ("gate", "up", "down")}  # once for each token width
+                    for role in ("gate", "up", "down")}  # once per token width
 
 
 # ---- The check can fail ------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def first(package, spec, operation_type):
     return next(each for each in package.operations(spec) if each.type == operation_type)
 
 
-def test_a_wrong_type_is_refused(folder):
+def test_rejects_a_wrong_type(folder):
     package = folder("tinymoe", "state").packages[0]
     spec = package.spec()
     package.typed(spec)
@@ -197,7 +198,7 @@ def test_a_wrong_type_is_refused(folder):
         package.typed(spec)
 
 
-def test_a_missing_argument_is_refused(folder):
+def test_rejects_a_missing_argument(folder):
     package = folder("tinymoe", "state").packages[0]
     spec = package.spec()
     del first(package, spec, "conv").inputs["weight"]
@@ -205,7 +206,7 @@ def test_a_missing_argument_is_refused(folder):
         package.typed(spec)
 
 
-def test_a_damaged_weight_is_seen(folder, tmp_path):
+def test_detects_a_damaged_weight(folder, tmp_path):
     exported = folder("tinymoe", "state")
     package = exported.packages[0]
     before = package.weights(package.spec())

@@ -1,9 +1,10 @@
-"""Compressed exports, read by numpy, onnxruntime and coremltools: the codes decode to the same values everywhere, and
+"""Compressed exports read by numpy, onnxruntime and coremltools: the codes decode to equal values in all three, and
 onnxruntime computes with these values."""
 
 import functools
 import json
 
+import gguf
 import numpy as np
 import onnx
 import onnxruntime
@@ -11,7 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from coremltools_values import constexpr_functions, constexpr_values
+from gguf_models import write_gguf
 from goldens import REPO
+from run_with_onnxruntime import Runner
 from safetensors_files import read_checkpoint, read_tensors
 
 TINYMOE = REPO / "models/tinymoe"
@@ -60,7 +63,7 @@ def nibbles(packed):
 
 
 def decode_nbits(node, tensors):
-    """[K, N], as MatMulNBits documents its codes."""
+    """Returns the weight [K, N], decoded as MatMulNBits documents its codes."""
     of = {attribute.name: attribute.i for attribute in node.attribute}
     numbers = nibbles if of["bits"] == 4 else np.asarray
     codes = numbers(tensors[node.input[1]]).astype(np.float32)  # [N, blocks, block_size]
@@ -68,7 +71,8 @@ def decode_nbits(node, tensors):
     zeros = np.float32(1 << (of["bits"] - 1))
     if len(node.input) > 3:
         packed = tensors[node.input[3]].reshape(of["N"], -1)
-        zeros = numbers(packed)[:, :codes.shape[1], None].astype(np.float32)
+        zeros = packed if packed.dtype == np.float32 else numbers(packed)[:, :codes.shape[1]].astype(np.float32)
+        zeros = zeros[..., None]
     values = (codes - zeros) * scales[..., None]
     return values.reshape(of["N"], -1)[:, :of["K"]].T
 
@@ -84,7 +88,7 @@ def decode_linear(node, tensors):
 
 
 def decode(model):
-    """The model with the values of all codes instead of them, and these by the name of the weight."""
+    """Returns the model with decoded weights, and the weights by name."""
     tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:  # scales of f16 weights
         if node.op_type == "Cast" and node.input[0] in tensors and node.attribute[0].i == TensorProto.FLOAT:
@@ -120,14 +124,14 @@ def random_inputs(model, seed):
 
 
 def exact_session(model_or_path):
-    """Without the fusions with which onnxruntime rounds activations to 8 bits unasked."""
+    """Disables fusions that make onnxruntime round activations to 8 bits."""
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     return onnxruntime.InferenceSession(model_or_path, options, providers=["CPUExecutionProvider"])
 
 
 @pytest.mark.parametrize("form", ONNX_FORMS)
-def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
+def test_onnxruntime_uses_the_decoded_values(form, onnx_folder):
     coded = 0
     for name, path in shards_of(onnx_folder(form)):
         model = onnx.load(path)
@@ -144,8 +148,8 @@ def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
 
 
 @pytest.mark.parametrize("form", ["4bit", "int8:32"])
-def test_matmuls_with_codes_in_blocks_take_three_axes(form, onnx_folder):
-    """What Qualcomm's compiler takes: [1, T, C]."""
+def test_blocked_matmuls_accept_three_axes(form, onnx_folder):
+    """[1, T, C] is the shape that Qualcomm's compiler requires."""
     found = 0
     for name, path in shards_of(onnx_folder(form)):
         model = onnx.load(path)
@@ -157,12 +161,12 @@ def test_matmuls_with_codes_in_blocks_take_three_axes(form, onnx_folder):
 
 
 def relative_error(found, wanted):
-    """Infinite for another shape: matmuls hold the transpose of what an int8 weight is dequantized to."""
+    """Infinite if the shapes differ: matmuls store the transpose of a dequantized int8 weight."""
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted) if found.shape == wanted.shape else np.inf
 
 
 @pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero", "int8:32", "int8:64:zero"])
-def test_values_are_near_the_checkpoints(form, onnx_folder, export):
+def test_decoded_values_approximate_the_checkpoint(form, onnx_folder, export):
     forms = ("--form", "matmul") if "4" in form or "32" in form else ()
     exact = dict(shards_of(export(TINYMOE, "--tokens", "1,16", *forms)))
     for name, path in shards_of(onnx_folder(form)):
@@ -174,7 +178,7 @@ def test_values_are_near_the_checkpoints(form, onnx_folder, export):
 
 
 @pytest.mark.parametrize("form", COREML_FORMS)
-def test_coremltools_materialises_the_values_of_the_codes(form, coreml_folder):
+def test_coremltools_decodes_equal_values(form, coreml_folder):
     coded = 0
     for name, path in shards_of(coreml_folder(form)):
         for op, ours, theirs in constexpr_values(path):
@@ -194,7 +198,7 @@ def test_functions_of_a_package_share_the_codes(form, export):
     one, two = export(TINYMOE, *options, "1"), export(TINYMOE, *options, "1,16")
     single, double = data_bytes(one, "weight.bin"), data_bytes(two, "weight.bin")
     assert single.keys() == double.keys()
-    for name, size in single.items():  # a width may have constants of its own, each behind 64 bytes
+    for name, size in single.items():  # a width may have its own constants, each with a 64-byte header
         assert size <= double[name] <= size + 4096, name
     assert sum(double.values()) < 1.01 * sum(single.values())
     coded = 0
@@ -216,14 +220,14 @@ def test_widths_of_onnx_share_the_codes(export):
 
 
 def bit_patterns(arrays):
-    """Of all arrays, as f16, in any order."""
+    """The bytes of all arrays as f16, regardless of their order."""
     for array in arrays:
         assert np.array_equal(np.float32(np.float16(array)), np.float32(array))
     return sorted(np.ascontiguousarray(array, np.float16).tobytes() for array in arrays)
 
 
-def test_one_set_of_codes_serves_onnx_and_core_ml(export, tmp_path):
-    """int4 has blocks of 32 and scales of 8 significant bits: its values are numbers of f16."""
+def test_onnx_and_core_ml_share_codes(export, tmp_path):
+    """int4 has blocks of 32 and scales of 8 significant bits, so f16 represents its values exactly."""
     target = json.loads((REPO / "backends/targets/ane.json").read_text())
     for entry in target["weights"]:
         if "int4:32" in entry["forms"]:
@@ -247,9 +251,9 @@ def test_one_set_of_codes_serves_onnx_and_core_ml(export, tmp_path):
         assert not np.any(scale.view(np.uint32) & 0xFFFF)  # 8 significant bits
 
 
-def test_copied_codes_are_those_of_the_checkpoint(export, moec):
-    """deepseek_v3_d stores its experts as INT4 groups: what MatMulNBits decodes is what numpy decodes of the
-    checkpoint, to the bit, and the export meets the golden of the decoded model."""
+def test_copied_codes_equal_the_checkpoint_codes(export, moec):
+    """deepseek_v3_d stores its experts as INT4 groups. MatMulNBits decodes to the same bits as numpy decodes from
+    the checkpoint, and the export matches the golden of the decoded model."""
     checkpoint = REPO / "tests/golden/deepseek_v3_d"
     folder = export(checkpoint, "--weights", "copy")
     stored = {name.removesuffix("_packed") for name in read_tensors(checkpoint / "model.safetensors")
@@ -263,3 +267,39 @@ def test_copied_codes_are_those_of_the_checkpoint(export, moec):
     assert len(wanted) > 20 and found == wanted
     moec("check", folder)
     moec("validate", folder, "--golden", checkpoint)
+
+
+@pytest.mark.parametrize("stored", ["Q4_0", "Q4_1", "Q5_0", "Q8_0"])
+def test_copies_gguf_blocks(stored, export, moec, tmp_path):
+    """MatMulNBits decodes to the gguf package's values, and onnxruntime matches the results of a float export."""
+    [file] = write_gguf(TINYMOE, tmp_path / "stored.gguf", stored)
+    copied, plain = export(file, "--weights", "copy"), export(file)
+    blocks = {tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+              for tensor in gguf.GGUFReader(file).tensors if tensor.tensor_type.name == stored}
+    wanted = np.sort(np.abs(blocks["blk.1.attn_output.weight"]).ravel())
+    compared = 0
+    for name, path in shards_of(copied):
+        _, values = decode(onnx.load(path))
+        compared += len(values)
+        if name == "L01.attn":
+            found = [np.sort(np.abs(value).ravel()) for value in values.values()]
+            assert any(len(one) == len(wanted) and np.allclose(one, wanted, rtol=0, atol=1e-6) for one in found)
+    assert compared > 10
+    runs = [Runner(folder, threads=1).feed(list(b"def tokens")) for folder in (copied, plain)]
+    assert np.abs(runs[0] - runs[1]).max() < 1e-4 * np.abs(runs[1]).max()
+    moec("check", copied)
+
+
+@pytest.mark.parametrize("stored", ["Q4_0", "Q5_1", "Q8_0", "F16", "F32"])
+def test_place_counts_bytes_of_fallback_floats(stored, moec, tmp_path):
+    """Half of tinymoe's rows do not fill whole blocks and stay floats, so the file counts as a float export."""
+    [file] = write_gguf(TINYMOE, tmp_path / "stored.gguf", stored)
+    node = json.loads(moec("place", file, "--nodes", "1", "--json"))["nodes"][0]["bytes"]
+    size = sum(tensor.n_bytes for tensor in gguf.GGUFReader(file).tensors)
+    assert 0.95 < node / size < 3, (node, size)
+
+
+def test_rejects_copying_unevenly_spaced_codes(moec, tmp_path):
+    [file] = write_gguf(TINYMOE, tmp_path / "stored.gguf", "Q5_1")
+    with pytest.raises(AssertionError, match=r"weights.copy.*blk\.0.*cannot be copied"):
+        moec("export", file, "--out", tmp_path / "out", "--weights", "copy")

@@ -1,5 +1,5 @@
-"""Exports with a mask of experts compute what unmodified llama.cpp computes when a bias far below all scores keeps the
-same experts from being chosen.
+"""Exports with a mask of experts match unmodified llama.cpp on a model where a bias far below all scores excludes
+the masked experts.
 """
 
 import json
@@ -13,20 +13,21 @@ from gguf_cases import all_tokens
 from gguf_models import read_model, write_gguf, write_model
 from run_with_onnxruntime import Runner
 
-MOST = 1e-5  # difference of logits, of the largest
-BIAS = "exp_probs_b.bias"  # of a layer, "blk.1.exp_probs_b.bias"
+MOST = 1e-5  # difference of logits relative to the largest logit
+BIAS = "exp_probs_b.bias"  # suffix of a layer's bias, for example "blk.1.exp_probs_b.bias"
 NEVER = -1e9
 CASES = ["glm4_moe_a", "glm4_moe_b", "deepseek_v3_a", "minimax_m2_a", "minimax_m2_b", "ernie4_5_moe_a"]
 
 
 def left_out(layer, experts, groups):
-    """One expert of each group of a layer, another one in each; groups keep two experts, of which their score is."""
+    """Masks one expert per group, a different one in each layer. At least two experts per group remain for the
+    group's score."""
     size = experts // groups
     return {group * size + (layer + group) % size for group in range(groups)}
 
 
 def masked(folder, model):
-    """Bars experts by the biases of the model, and gives the mask that says the same."""
+    """Excludes experts with the model's biases and returns the equivalent mask."""
     config = json.loads((folder / "config.json").read_text())
     groups = config.get("n_group") or 1
     items = []
@@ -43,7 +44,7 @@ def masked(folder, model):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_mask_is_a_bias_that_no_score_reaches(case, golden, gguf_checkpoint, export, tmp_path, worst):
+def test_mask_equals_a_large_negative_bias(case, golden, gguf_checkpoint, export, tmp_path, worst):
     folder, tokens = gguf_checkpoint(case), all_tokens(golden(case))
     model = read_model(folder)
     mask = masked(folder, model)
@@ -58,8 +59,8 @@ def test_a_mask_is_a_bias_that_no_score_reaches(case, golden, gguf_checkpoint, e
 
 
 @pytest.mark.parametrize("case", ["glm4_moe_a", "minimax_m2_a"])
-def test_a_session_masks_an_export_alike(case, golden, gguf_checkpoint, export, moec, tmp_path):
-    """The tokens that `moec run` writes with a mask are the likeliest ones of llama.cpp, one after the other."""
+def test_session_mask_equals_an_exported_mask(case, golden, gguf_checkpoint, export, moec, tmp_path):
+    """Each token that `moec run` generates with a mask is llama.cpp's most likely token."""
     folder, tokens = gguf_checkpoint(case), all_tokens(golden(case))[:4]
     model = read_model(folder)
     mask = masked(folder, model)
@@ -74,8 +75,8 @@ def test_a_session_masks_an_export_alike(case, golden, gguf_checkpoint, export, 
 
 
 @pytest.mark.parametrize("case", ["glm4_moe_a", "qwen3_moe_a"])
-def test_nodes_run_through_onnxruntime_as_the_masked_export_does(case, golden, gguf_checkpoint, export, moec, tmp_path):
-    """Two nodes, each of an export whose graphs have its mask: the shards that it lacks change no bit."""
+def test_nodes_match_the_masked_export_in_onnxruntime(case, golden, gguf_checkpoint, export, moec, tmp_path):
+    """Two nodes of exports with masked graphs: missing shards do not change the results bit for bit."""
     folder, tokens = gguf_checkpoint(case), all_tokens(golden(case))
     config = json.loads((folder / "config.json").read_text())
     counts = ("n_routed_experts", "num_local_experts", "num_experts")
@@ -92,7 +93,7 @@ def test_nodes_run_through_onnxruntime_as_the_masked_export_does(case, golden, g
         np.testing.assert_array_equal(part.feed(tokens), whole.feed(tokens))
 
 
-def test_a_node_whose_graphs_have_no_mask_is_refused(golden, gguf_checkpoint, export, moec, tmp_path):
+def test_rejects_a_node_without_masked_graphs(golden, gguf_checkpoint, export, moec, tmp_path):
     out = export(gguf_checkpoint("qwen3_moe_a"), "--tokens", 4, "--experts-per-shard", 1)
     moec("split", out, "--groups", 2, "--out", tmp_path / "nodes", "--quiet")
     with pytest.raises(ValueError, match="export with --expert-mask 'L0-1:0-2'"):

@@ -1,5 +1,5 @@
-"""Exports that are killed, stopped, or meet full and failing disks: the same command resumes them, and the bytes are
-those of an undisturbed export.
+"""Exports that are killed, stopped, or hit full and failing disks: the same command resumes them and writes the
+same bytes as an uninterrupted export.
 
     MOEC_KILLS=100 .venv/bin/pytest tests/peers/test_faults.py     the long mode: scripts/fault_test.sh
 """
@@ -27,19 +27,20 @@ PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
 def kill_after(seconds, out, target, jobs):
-    """Whether the export was killed before it was finished. The process outlives its last file a little."""
+    """Returns whether the export was killed before it finished. The process exits shortly after writing its last
+    file."""
     export = subprocess.Popen(export_command(out, target, jobs), stdout=subprocess.DEVNULL)
     time.sleep(seconds)
     export.kill()
     return export.wait() == -signal.SIGKILL and not is_finished(out)
 
 
-def test_killed_exports_go_on(whole, tmp_path):
+def test_killed_exports_resume(whole, tmp_path):
     chance = random.Random(6)
     killed = kept = attempts = 0
     while killed < KILLS:
         attempts += 1
-        assert attempts < 4 * KILLS, "exports end before they can be killed"
+        assert attempts < 4 * KILLS, "exports finish before they can be killed"
         target, jobs = MANNERS[attempts % len(MANNERS)]
         expected, seconds = whole(target)
         out = tmp_path / str(attempts)
@@ -52,20 +53,20 @@ def test_killed_exports_go_on(whole, tmp_path):
     assert kept > 0
 
 
-def test_export_killed_again_and_again(whole, tmp_path):
+def test_export_resumes_after_repeated_kills(whole, tmp_path):
     chance = random.Random(7)
     target, jobs = MANNERS[5]
     expected, seconds = whole(target)
     for _ in range(5):
         kill_after(chance.uniform(0.3, 0.6) * seconds, tmp_path / "out", target, jobs)
         if is_finished(tmp_path / "out"):
-            return  # it succeeded in spite of the fault
+            return  # the export succeeded despite the fault
     finish(tmp_path / "out", expected, target, jobs)
 
 
 @pytest.fixture
 def between_removals(failing_disk, tmp_path):
-    """The state after a kill at that moment: both targets are finished, the journal of the first is removed."""
+    """The state after a kill at that moment: both targets are finished, and the first journal is removed."""
     out = tmp_path / "out"
     done = run(out, BOTH, env=failing_disk(CALL="unlink", PATH="export.journal", AFTER=2, ERRNO=errno.EIO))
     assert done.returncode == 2 and "emit.write_failed" in codes_of(done), done.stdout
@@ -75,7 +76,7 @@ def between_removals(failing_disk, tmp_path):
 
 
 @pytest.mark.parametrize("names", ["onnx,ane", "ane,onnx"])
-def test_killed_between_the_removals_of_two_journals(names, whole, between_removals):
+def test_resumes_after_a_kill_between_journal_removals(names, whole, between_removals):
     expected, _ = whole(BOTH)
     kept = finish(between_removals, expected, ("--target", names, *BOTH[2:]))
     manifests = [json.loads(expected[f"{name}/manifest.json"]) for name in ("onnx", "ane")]
@@ -83,7 +84,7 @@ def test_killed_between_the_removals_of_two_journals(names, whole, between_remov
     assert codes_of(run(between_removals, BOTH)) == ["export.out_not_empty"]
 
 
-def test_journals_that_keep_others_do_not_grow(between_removals, failing_disk):
+def test_journals_of_finished_targets_do_not_grow(between_removals, failing_disk):
     def size():
         return (between_removals / "ane/export.journal").stat().st_size
 
@@ -94,14 +95,14 @@ def test_journals_that_keep_others_do_not_grow(between_removals, failing_disk):
         assert size() == first
 
 
-def test_finished_target_beside_one_with_other_options(between_removals):
+def test_keeps_finished_target_with_other_options(between_removals):
     before = files_of(between_removals)
     done = run(between_removals, (*BOTH, "--context", "32"))
     assert done.returncode == 2 and set(codes_of(done)) == {"export.differs"}, done.stdout
     assert files_of(between_removals) == before
 
 
-def test_finished_target_that_was_replaced_stays(between_removals):
+def test_keeps_a_replaced_finished_target(between_removals):
     replacing = run(between_removals / "onnx", ("--target", "onnx", "--force"))
     assert replacing.returncode == 0, replacing.stdout
     before = files_of(between_removals)
@@ -112,7 +113,7 @@ def test_finished_target_that_was_replaced_stays(between_removals):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own and resize(bytes). Skips the test where mounting is not allowed."""
+    """A separate file system and resize(bytes). Skips the test if mounting is not permitted."""
     folder = tmp_path / "disk"
     folder.mkdir()
 
@@ -127,7 +128,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("target,jobs", MANNERS)
-def test_disk_that_fills_up(target, jobs, whole, small_disk):
+def test_reports_a_disk_that_fills_up(target, jobs, whole, small_disk):
     expected, _ = whole(target)
     folder, resize = small_disk
     total = sum(len(file) for file in expected.values())
@@ -153,7 +154,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("jobs", [1, 2, 8])
 @pytest.mark.parametrize("name", FAILURES)
-def test_failing_calls(name, jobs, whole, failing_disk, tmp_path):
+def test_reports_failing_calls(name, jobs, whole, failing_disk, tmp_path):
     what, code = FAILURES[name]
     expected, _ = whole(MANNERS[0][0])
     done = run(tmp_path / "out", jobs=jobs, env=failing_disk(**what))
@@ -163,14 +164,15 @@ def test_failing_calls(name, jobs, whole, failing_disk, tmp_path):
 
 
 def give_up_rights():
-    """Drops the privileges by which root ignores file permissions."""
+    """Drops root's privilege to bypass file permissions."""
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
 @pytest.mark.parametrize("file", ["tokenizer.json", "report.json", "manifest.bin", "manifest.json"])
 @pytest.mark.parametrize("target", [MANNERS[0][0], BOTH])
-def test_disk_that_is_full_for_the_small_files(file, target, whole, failing_disk, tmp_path):
-    """Also once all tables and shards are written: the message says what stays, and that the same command resumes."""
+def test_reports_a_full_disk_for_small_files(file, target, whole, failing_disk, tmp_path):
+    """Also after all tables and shards are written: the message states that files are kept and that the same
+    command resumes."""
     expected, _ = whole(target)
     out = tmp_path / "out"
     manifests = [f"{folder}manifest.json" for folder in ("", "onnx/", "ane/")]
@@ -187,7 +189,7 @@ def test_disk_that_is_full_for_the_small_files(file, target, whole, failing_disk
     finish(out, expected, target)
 
 
-def test_full_disk_of_an_export_that_goes_on(whole, failing_disk, tmp_path):
+def test_resumes_after_a_full_disk(whole, failing_disk, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     out = tmp_path / "out"
     for file in ("report.json", "tokenizer.json"):
@@ -197,9 +199,9 @@ def test_full_disk_of_an_export_that_goes_on(whole, failing_disk, tmp_path):
     assert finish(out, expected) == count
 
 
-# While the journal is written, while a shard is, and once everything is.
+# The fault occurs while writing the journal, while writing a shard, and after everything is written.
 @pytest.mark.parametrize("target,when", [("onnx", 0), ("onnx", 1), ("onnx", -1), ("ane", 1)])
-def test_folder_that_cannot_be_flushed(target, when, whole, failing_disk, tmp_path):
+def test_reports_an_unsyncable_folder(target, when, whole, failing_disk, tmp_path):
     expected, _ = whole(("--target", target))
     flushes = len(json.loads(expected["manifest.json"])["shards"]) + 2
     out = tmp_path / "out"
@@ -210,7 +212,7 @@ def test_folder_that_cannot_be_flushed(target, when, whole, failing_disk, tmp_pa
     finish(out, expected, ("--target", target))
 
 
-def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
+def test_reports_an_unwritable_folder(whole, failing_disk, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     out = tmp_path / "out"
     run(out, env=failing_disk(CALL="open", PATH="/lm_head/", ERRNO=errno.EACCES))
@@ -222,7 +224,7 @@ def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
 
 
 def start_slow_export(out, environment):
-    """Runs until its journal has the first part."""
+    """Starts an export and returns once its journal contains the first part."""
     export = subprocess.Popen(export_command(out, MANNERS[0][0], 2), env=environment, text=True,
                               stdout=subprocess.PIPE, preexec_fn=take_signals)
     journal = out / "export.journal"
@@ -246,13 +248,13 @@ def test_signal_stops_cleanly(name, whole, failing_disk, tmp_path):
     assert finish(out, expected) > 0
 
 
-def test_second_signal_ends_at_once(whole, failing_disk, tmp_path):
+def test_second_signal_exits_immediately(whole, failing_disk, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     out = tmp_path / "out"
     export = start_slow_export(out, failing_disk(CALL="write", PATH="/attn/", DELAY_MS=60_000))
     while not list(out.glob("attn/*.part")):
         time.sleep(0.002)
-    time.sleep(0.5)  # until a write of that file has begun; the disk is slow
+    time.sleep(0.5)  # until that file is being written; the disk is slow
     export.send_signal(signal.SIGINT)
     time.sleep(0.1)
     assert export.poll() is None
@@ -261,7 +263,7 @@ def test_second_signal_ends_at_once(whole, failing_disk, tmp_path):
     finish(out, expected)
 
 
-def test_two_exports_into_one_folder(failing_disk, tmp_path):
+def test_rejects_two_exports_into_one_folder(failing_disk, tmp_path):
     out = tmp_path / "out"
     export = start_slow_export(out, failing_disk(CALL="write", PATH=str(out), DELAY_MS=50))
     for more in ((), ("--force",)):
@@ -273,8 +275,8 @@ def test_two_exports_into_one_folder(failing_disk, tmp_path):
 
 @pytest.fixture
 def no_threads():
-    """The words before a command that another user runs, who may have one thread, and a folder that this user may
-    write. Root is not bound by such a limit."""
+    """Words that run a command as another user who may have only one thread, and a folder that this user may write
+    to. Root is exempt from such a limit."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     if not shutil.which("setpriv") or not shutil.which("prlimit"):
@@ -289,7 +291,7 @@ def no_threads():
 
 
 @pytest.mark.parametrize("target,jobs", MANNERS[3:6])
-def test_user_who_may_start_no_thread(target, jobs, whole, no_threads):
+def test_export_succeeds_under_a_thread_limit(target, jobs, whole, no_threads):
     expected, _ = whole(target)
     words, folder = no_threads
     assert subprocess.run([*words, "sh", "-c", "true & wait"], capture_output=True).returncode != 0

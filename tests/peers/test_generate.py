@@ -1,4 +1,4 @@
-"""A runtime that knows the manifest and onnxruntime alone writes what transformers writes."""
+"""A runtime that uses only the manifest and onnxruntime generates the same text as transformers."""
 
 import shutil
 import subprocess
@@ -11,8 +11,9 @@ import tokenizers
 
 from comparison import compare
 from goldens import CASES, REPO, WRITERS
+from run_with_onnxruntime import CPU, Runner, find_provider
 
-# Form, experts, routing, attention, slices and widths, combined so that each value occurs.
+# Form, experts, routing, attention, slices and widths, combined so that each value occurs at least once.
 EXPORTS = {
     "one_width": (),
     "prefill": ("--tokens", "1,16"),
@@ -34,14 +35,14 @@ EXPORTS = {
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_tinymoe_writes_the_golden_text(name, runner, golden):
+def test_tinymoe_generates_the_golden_text(name, runner, golden):
     want = golden("tinymoe")
     assert len(want.greedy) == 64
     assert list(runner("tinymoe", *EXPORTS[name]).generate(want.prompt, 64)) == want.greedy
 
 
 @pytest.mark.parametrize("name", ["host_groups", "host_bank_groups"])
-def test_skipping_idle_groups_changes_nothing_but_the_work(name, runner, golden):
+def test_skipping_idle_groups_keeps_results(name, runner, golden):
     prompt = golden("tinymoe").prompt
     skipping = runner("tinymoe", *EXPORTS[name])
     skipped_logits = [skipping.feed(prompt[:20]), skipping.feed(prompt[20:21])]
@@ -51,7 +52,7 @@ def test_skipping_idle_groups_changes_nothing_but_the_work(name, runner, golden)
     full_logits = [full.feed(prompt[:20]), full.feed(prompt[20:21])]
     full.skip_idle_groups = True
     assert full.skipped_steps == 0
-    # A token has two experts in each layer, so at most two groups of each layer ran for the last token.
+    # Each token has two experts per layer, so at most two groups per layer run for the last token.
     layers = full.manifest["model"]["layers"]
     groups = sum(shard["kind"] == "experts" for shard in full.manifest["shards"])
     assert skipped_steps >= groups - 2 * layers
@@ -60,7 +61,7 @@ def test_skipping_idle_groups_changes_nothing_but_the_work(name, runner, golden)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_chained_logits_agree_with_the_golden(case, runner, golden, worst):
+def test_chained_logits_match_the_golden(case, runner, golden, worst):
     want = golden(case)
     running = runner(case, "--tokens", "1,16")
     for step, position, tokens in want.steps:
@@ -73,13 +74,13 @@ def test_chained_logits_agree_with_the_golden(case, runner, golden, worst):
 
 
 @pytest.mark.parametrize("case", WRITERS)
-def test_greedy_tokens_of_every_family(case, runner, golden):
+def test_greedy_tokens_match_every_golden(case, runner, golden):
     want = golden(case)
     written = runner(case, "--tokens", "1,16").generate(want.prompt, len(want.greedy))
     assert list(written) == want.greedy
 
 
-def test_prompt_fed_token_by_token_gives_the_same_logits(runner, golden):
+def test_token_by_token_prompt_gives_equal_logits(runner, golden):
     prompt = golden("tinymoe").prompt
     at_once = runner("tinymoe", "--tokens", "1,16").feed(prompt)
     running = runner("tinymoe", "--tokens", "1,16")
@@ -87,7 +88,7 @@ def test_prompt_fed_token_by_token_gives_the_same_logits(runner, golden):
     assert compare(one_by_one, at_once).relative_l2 <= 1e-5
 
 
-def test_script_writes_the_golden_text(export, golden):
+def test_script_generates_the_golden_text(export, golden):
     want = golden("tinymoe")
     out = export(want.checkpoint, "--tokens", "1,16")
     script = REPO / "scripts/run_with_onnxruntime.py"
@@ -97,7 +98,7 @@ def test_script_writes_the_golden_text(export, golden):
 
 
 def train_tokenizer(vocab):
-    """A byte-level BPE of `vocab` tokens, all of them ASCII."""
+    """Trains a byte-level BPE with `vocab` tokens, all of them ASCII."""
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
@@ -107,7 +108,7 @@ def train_tokenizer(vocab):
     return tokenizer
 
 
-def test_script_encodes_text_with_the_tokenizer_that_was_carried_along(runner, golden, moec, tmp_path):
+def test_script_uses_the_exported_tokenizer(runner, golden, moec, tmp_path):
     checkpoint = shutil.copytree(golden("mixtral_b").checkpoint, tmp_path / "checkpoint")
     tokenizer = train_tokenizer(vocab=101)
     tokenizer.save(str(checkpoint / "tokenizer.json"))
@@ -123,23 +124,23 @@ def test_script_encodes_text_with_the_tokenizer_that_was_carried_along(runner, g
     assert done.stdout == tokenizer.decode(written)
 
 
-def test_script_asks_for_token_ids_where_there_is_no_tokenizer(golden, export):
+def test_script_requires_token_ids_without_tokenizer(golden, export):
     out = export(golden("mixtral_b").checkpoint, "--tokens", "1,16")
     script = REPO / "scripts/run_with_onnxruntime.py"
     command = [sys.executable, script, out, "--prompt", "text"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and "give --prompt-tokens" in done.stderr
+    assert done.returncode == 2 and "pass --prompt-tokens" in done.stderr
     command = [sys.executable, script, out, "--prompt-tokens", "3,1,4", "--max-tokens", "5"]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     assert len(done.stdout.split()) == 5
 
 
-def test_script_says_in_one_line_what_it_cannot_run(golden, export, tmp_path):
+def test_script_explains_unsupported_exports_in_one_line(golden, export, tmp_path):
     case = golden("tinymoe").checkpoint
     onnx = export(case, "--tokens", "1,16", "--context", "32")
     coreml = export(case, "--target", "ane", "--kv", "io")
     for folder, prompt, said in ((tmp_path / "none", "a", "manifest.json"),
-                                 (coreml, "a", "holds no ONNX files"),
+                                 (coreml, "a", "has no ONNX files"),
                                  (onnx, "", "the prompt is empty"),
                                  (onnx, "a" * 33, "33 tokens exceed the context of 32")):
         command = [sys.executable, REPO / "scripts/run_with_onnxruntime.py", folder, "--prompt", prompt]
@@ -148,10 +149,10 @@ def test_script_says_in_one_line_what_it_cannot_run(golden, export, tmp_path):
         assert done.stderr.count("\n") == 1 and not done.stdout
     command = [sys.executable, REPO / "scripts/run_with_onnxruntime.py", onnx, "--prompt", "a" * 30]
     done = subprocess.run(command, capture_output=True, check=True)
-    assert len(done.stdout.rstrip(b"\n")) == 3  # the last one is not fed again
+    assert len(done.stdout.rstrip(b"\n")) == 3  # the last token is not fed back
 
 
-def test_tokens_that_see_each_other_go_through_at_once(runner, golden, export):
+def test_bidirectional_tokens_run_in_one_pass(runner, golden, export):
     tokens = golden("openai_privacy_filter_a").steps[0][2]
     narrow = runner("openai_privacy_filter_a", "--tokens", "5")
     with pytest.raises(ValueError, match="export with --tokens 15"):
@@ -162,8 +163,27 @@ def test_tokens_that_see_each_other_go_through_at_once(runner, golden, export):
     assert done.returncode == 2 and "this model labels tokens" in done.stderr
 
 
-def test_full_context_is_refused(runner):
+def test_rejects_tokens_beyond_the_context(runner):
     running = runner("mixtral_b", "--tokens", "1,16", "--context", "20")
     running.feed(list(range(16)))
     with pytest.raises(ValueError, match="context is full"):
         running.feed(list(range(5)))
+
+
+@pytest.mark.parametrize("form", ["conv", "matmul"])
+def test_shared_weights_give_equal_text(form, export, golden):
+    want = golden("tinymoe")
+    folder = export(want.checkpoint, "--tokens", "1,16", "--form", form)
+    shared = Runner(folder, threads=1, packed=False)
+    assert list(shared.generate(want.prompt, 20)) == want.greedy[:20]
+    sizes = [array.nbytes for _, array in shared.weights.mapped.values()]
+    assert 0 < sum(sizes) <= sum(file.stat().st_size for file in folder.rglob("*.data"))  # both widths together
+
+
+def test_parses_providers_and_their_options():
+    assert find_provider("cpu") == (CPU, {})
+    assert find_provider("CPUExecutionProvider=use_arena=0,x=a=b") == (CPU, {"use_arena": "0", "x": "a=b"})
+    with pytest.raises(ValueError, match="no provider QNN2; it has .*CPUExecutionProvider"):
+        find_provider("QNN2")
+    with pytest.raises(ValueError, match="use_arena has no value"):
+        find_provider("CPU=use_arena")

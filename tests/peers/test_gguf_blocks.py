@@ -1,4 +1,5 @@
-"""moec's values of GGUF's block types against those of the `gguf` package, bit for bit, and the sizes of all types."""
+"""Compares moec's decoded values of GGUF block types with those of the `gguf` package bit for bit, and the sizes of
+all types."""
 
 import os
 import re
@@ -13,19 +14,19 @@ from goldens import REPO
 
 FIXTURE = REPO / "tests/data/gguf_blocks.gguf"
 BLOCKS = 2000
-INTERMEDIATE = {"q8_1", "q8_k"}  # of products, never in files
-NEWER = {"q2_0"}  # than the package
+INTERMEDIATE = {"q8_1", "q8_k"}  # used only in products, never in files
+NEWER = {"q2_0"}  # types that the package does not know
 
 
 def find_tests():
-    """The latest build of the readers' unit tests, which take the blocks from any file."""
+    """Returns the latest build of the readers' unit tests, which can read blocks from any file."""
     builds = [find_binary().parents[1], REPO / "build/release", REPO / "build/dev"]
     found = [path for build in builds if (path := build / "tests/frontends_tests").is_file()]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
 @pytest.mark.skipif(find_tests() is None, reason="cmake --build --preset dev --target frontends_tests")
-def test_values(tmp_path):
+def test_block_values_match_the_package(tmp_path):
     write_blocks(tmp_path / "blocks.gguf", lambda elements: BLOCKS, seed=11)
     run = subprocess.run(
         [find_tests(), "--gtest_filter=GgufBlocks.*"],
@@ -37,7 +38,7 @@ def test_values(tmp_path):
     assert re.search(rf"{len(HALVES)} types, {BLOCKS * sum(sizes_of(name)[0] for name in HALVES)} elements", run.stdout)
 
 
-def test_the_committed_blocks_are_remade(tmp_path):
+def test_committed_blocks_are_reproducible(tmp_path):
     write_fixture(tmp_path / "blocks.gguf")
     assert (tmp_path / "blocks.gguf").read_bytes() == FIXTURE.read_bytes()
 
@@ -46,8 +47,8 @@ def sizes_of(name):
     return next(sizes for kind, sizes in GGML_QUANT_SIZES.items() if kind.name == name)
 
 
-def test_numbers_and_sizes():
-    """The table of moec, as it stands in its source, is that of the package."""
+def test_type_table_matches_the_package():
+    """moec's table is read from its source."""
     source = (REPO / "ir/graph/block_type.h").read_text()
     rows = re.findall(r'\{"(\w+)", (\d+), (\d+), (\d+), BlockValues::\w+\}', source)
     ours = {name: tuple(map(int, numbers)) for name, *numbers in rows}

@@ -1,4 +1,4 @@
-"""The tokens that end a text: those of moec, of a GGUF file and of an export of it, are those of llama.cpp."""
+"""The end-of-text tokens of moec, of a GGUF file and of its export equal those of llama.cpp."""
 
 import json
 
@@ -10,7 +10,8 @@ from gguf_models import read_model, write_model
 from test_gguf_writer import the_file, widened_checkpoint
 
 EOS, EOT, EOM = (f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot", "eom"))
-# Every text by which llama.cpp knows an end, one of each place of fill-in-the-middle, and some that are no ends.
+# Every text that llama.cpp recognizes as an end, one for each fill-in-the-middle role, and some texts that are not
+# ends.
 TEXTS = ["</s>", "<EOT>", "<end_of_turn>", "<end_of_utterance>", "<eos>", "<turn|>", "<|calls|>", "<|call|>",
          "<|end_of_text|>", "<|endoftext|>", "<|end|>", "<|eom_id|>", "<|eot_id|>", "<|flush|>", "<|ifm|im_end|>",
          "<|im_end|>", "<|return|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[EOS]", "[EOT]", "[e~[", "_<EOT>",
@@ -26,7 +27,7 @@ def eos_tokens(folder):
 
 @pytest.fixture(scope="module")
 def with_tokens(golden, tmp_path_factory):
-    """with_tokens(texts, **keys) → tinymoe's file with these tokens behind the token 255."""
+    """with_tokens(texts, **keys) → tinymoe's file with these tokens after token 255."""
     folder = tmp_path_factory.mktemp("ends")
     wide = read_model(widened_checkpoint(golden("tinymoe").checkpoint, folder / "wide", 300))
 
@@ -42,15 +43,15 @@ def with_tokens(golden, tmp_path_factory):
 
 
 @pytest.mark.parametrize("keys", [{}, {EOT: 7, EOM: 9}, {"tokenizer.ggml.fim_pad_token_id": 11}], ids=len)
-def test_a_file_ends_where_llama_cpp_ends(keys, with_tokens, moec, tmp_path):
+def test_end_tokens_match_llama_cpp(keys, with_tokens, moec, tmp_path):
     for texts in GROUPS if not keys else GROUPS[:1]:
         file = with_tokens(texts, keys)
         moec("export", file, "--out", tmp_path / "out", "--force", "--quiet")
         assert eos_tokens(tmp_path / "out") == llama_cpp.ends(file), texts
 
 
-def test_ends_of_a_checkpoint_are_written(golden, export, tmp_path):
-    """Three, of which llama.cpp knows none by its text, as GLM-4.5 has them."""
+def test_writes_every_end_token_of_a_checkpoint(golden, export, tmp_path):
+    """Like GLM-4.5, the checkpoint has three ends, none of which llama.cpp recognizes by text."""
     folder = widened_checkpoint(golden("tinymoe").checkpoint, tmp_path / "model", 300)
     added = [{"id": 260 + i, "content": text, "special": True} for i, text in enumerate(["<|a|>", "<|user|>", "<|tool|>"])]
     tokenizer = json.loads((golden("tinymoe").checkpoint / "tokenizer.json").read_text())

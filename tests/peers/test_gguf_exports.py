@@ -1,7 +1,7 @@
-"""moec reads the GGUF files that gguf_models.py writes: their exports meet the goldens, and hold to the bit the weights
-that an export of the checkpoint itself holds.
+"""moec reads the GGUF files that gguf_models.py writes: their exports match the goldens, and their weights equal
+those of an export of the checkpoint bit for bit.
 
-test_gguf_goldens.py proves with llama.cpp that these files say what their checkpoints say.
+test_gguf_goldens.py proves with llama.cpp that these files represent their checkpoints.
 """
 
 import functools
@@ -20,7 +20,8 @@ TARGET = ("--target", "onnx")
 
 @pytest.fixture(scope="module")
 def gguf_export(export, gguf_checkpoint, tmp_path_factory):
-    """gguf_export(case, **how) → the export of its GGUF file, written as `how` says to write_gguf."""
+    """gguf_export(case, **how) → the export of the case's GGUF file, which write_gguf writes with the arguments
+    `how`."""
 
     @functools.cache
     def make(case, **how):
@@ -31,7 +32,7 @@ def gguf_export(export, gguf_checkpoint, tmp_path_factory):
 
 
 def stored_weights(path):
-    """The weights of a shard that lie in its data file: shape and bytes, in any order."""
+    """The weights in a shard's data file, by shape and bytes, regardless of their order."""
     model = onnx.load(path, load_external_data=False)
     outside = {tensor.name for tensor in model.graph.initializer if tensor.data_location == TensorProto.EXTERNAL}
     arrays = [numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer if tensor.name in outside]
@@ -39,8 +40,8 @@ def stored_weights(path):
 
 
 def assert_same_weights(folder, wanted):
-    """Both exports have the same shards and tables. The base of rotations is f32 in GGUF, so angles differ by its
-    rounding."""
+    """Expects the same shards and tables in both exports. GGUF stores the rotary base in f32, so angles differ by
+    its rounding."""
     files = {path.relative_to(wanted) for path in wanted.rglob("*.onnx")}
     assert {path.relative_to(folder) for path in folder.rglob("*.onnx")} == files
     counts = []
@@ -55,24 +56,24 @@ def assert_same_weights(folder, wanted):
 
 
 @pytest.mark.parametrize("case", REPRESENTABLE)
-def test_the_export_meets_the_golden(case, gguf_export, golden, moec):
+def test_export_matches_the_golden(case, gguf_export, golden, moec):
     folder = gguf_export(case)
     moec("check", folder)
     moec("validate", folder, "--golden", golden(case).folder)
 
 
 @pytest.mark.parametrize("case", [*REPRESENTABLE, *VARIANTS])
-def test_the_weights_are_the_checkpoints(case, gguf_export, gguf_checkpoint, export):
+def test_weights_equal_those_of_the_checkpoint(case, gguf_export, gguf_checkpoint, export):
     assert_same_weights(gguf_export(case), export(gguf_checkpoint(case), *TARGET))
 
 
 @pytest.mark.parametrize("case", ["tinymoe", "deepseek_v3_a"])
-def test_parts_hold_the_same_weights(case, gguf_export):
+def test_split_files_contain_the_same_weights(case, gguf_export):
     assert_same_weights(gguf_export(case, parts=3), gguf_export(case))
 
 
 @pytest.mark.parametrize("case", ["glm4_moe_a", "deepseek_v3_a"])
-def test_layers_behind_the_decoder_are_left_out(case, gguf_export, gguf_checkpoint, export, tmp_path):
+def test_layers_after_the_decoder_are_omitted(case, gguf_export, gguf_checkpoint, export, tmp_path):
     model = read_model(gguf_checkpoint(case))
     layers = model.keys[f"{model.arch}.block_count"]
     model.keys |= {f"{model.arch}.block_count": layers + 1, f"{model.arch}.nextn_predict_layers": 1}
@@ -82,7 +83,7 @@ def test_layers_behind_the_decoder_are_left_out(case, gguf_export, gguf_checkpoi
 
 
 @pytest.mark.parametrize("stored", STORED)
-def test_weights_are_what_the_gguf_package_decodes(stored, gguf_export, gguf_checkpoint, export, tmp_path):
+def test_weights_equal_those_of_the_gguf_package(stored, gguf_export, gguf_checkpoint, export, tmp_path):
     [file] = write_gguf(gguf_checkpoint("tinymoe"), tmp_path / "stored.gguf", stored)
     model = read_model(gguf_checkpoint("tinymoe"))
     for tensor in gguf.GGUFReader(file).tensors:

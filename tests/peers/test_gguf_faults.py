@@ -1,5 +1,5 @@
-"""The files of gguf_faults.py are faulty: llama.cpp refuses them, or aborts, or loads them and computes something else
-than it does from the good file. The last are what a checker has to find."""
+"""The files of gguf_faults.py are faulty: llama.cpp rejects them, aborts, or loads them and computes other results
+than from the valid file. The silent faults are those that a checker must find."""
 
 import functools
 import json
@@ -14,12 +14,12 @@ from gguf_cases import all_tokens
 from gguf_faults import ABORTED, CODES, FAULTS, MEANT, SILENT, broken
 from gguf_models import read_model, write_model
 
-LEAST = 1e-3  # difference that a silent fault makes, of the largest logit
+LEAST = 1e-3  # minimum difference caused by a silent fault, relative to the largest logit
 
 
 @pytest.fixture(scope="module")
 def good(golden, gguf_checkpoint, tmp_path_factory):
-    """good(case) → (its Model, its logits)."""
+    """good(case) → (the case's Model, its logits)."""
 
     @functools.cache
     def make(case):
@@ -31,7 +31,7 @@ def good(golden, gguf_checkpoint, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_fault_has_its_outcome(name, good, golden, tmp_path):
+def test_fault_has_the_expected_outcome(name, good, golden, tmp_path):
     fault = FAULTS[name]
     model, wanted = good(fault.case)
     [file] = write_model(broken(fault, model), tmp_path / "broken.gguf")
@@ -54,5 +54,5 @@ def test_moec_names_the_fault(name, gguf_checkpoint, tmp_path):
     assert planned.returncode == (2 if name in CODES and CODES[name] != "gguf.absent" else 0)
 
 
-def test_each_fault_is_judged():
+def test_each_fault_has_an_expected_outcome():
     assert CODES.keys() | MEANT == set(FAULTS) and not CODES.keys() & MEANT

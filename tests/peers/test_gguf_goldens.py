@@ -1,8 +1,8 @@
 """Unmodified llama.cpp computes the goldens from the GGUF files that gguf_models.py writes.
 
-This proves the Python writer, and with it the table of keys and tensors in gguf_families.py: it is the reference for
-moec's own reader and writer of GGUF. Where llama.cpp cannot represent a golden, its checkpoint without what is in the
-way is compared with moec's ONNX export instead; for some families there is no other proof.
+This proves the Python writer, and with it the table of keys and tensors in gguf_families.py, which is the reference
+for moec's own reader and writer of GGUF. If llama.cpp cannot represent a golden, a variant of its checkpoint
+without the unsupported features is compared with moec's ONNX export instead; some families have no other proof.
 """
 
 import json
@@ -19,11 +19,11 @@ from gguf_models import read_model, resolved, write_gguf, write_model
 from goldens import CASES
 from run_with_onnxruntime import Runner
 
-MOST = 1e-5  # difference of logits, of the largest
+MOST = 1e-5  # difference of logits, relative to the largest logit
 
 
 def agree(got, wanted, figures):
-    """Asserts that logits agree to rounding, and in the most likely token of each row."""
+    """Asserts that logits match up to rounding, and that the most likely token of each row is the same."""
     figures.add(compare(got, wanted))
     assert np.abs(got - wanted).max() <= MOST * np.abs(wanted).max()
     assert (got.argmax(1) == wanted.argmax(1)).all()
@@ -35,7 +35,7 @@ def reason(folder):
     return str(refused.value)
 
 
-# What may not be said of a case that is represented otherwise. NOT_REPRESENTABLE has the other limits.
+# Limits that otherwise representable cases may not exceed. NOT_REPRESENTABLE contains the other limits.
 LIMITS = [
     ("deepseek_v3_a", {"mscale": 0.7}, "deepseek2: mscale and mscale_all_dim are one number"),
     ("deepseek_v3_a", {"mscale": None, "mscale_all_dim": None}, "deepseek2: mscale_all_dim of yarn is given"),
@@ -69,22 +69,22 @@ LIMITS = [
 
 
 @pytest.mark.parametrize("case", REPRESENTABLE)
-def test_llama_cpp_computes_the_golden(case, golden, tmp_path, worst):
-    """Prefill, and the tokens of the decode steps behind it, in one pass."""
+def test_llama_cpp_matches_the_golden(case, golden, tmp_path, worst):
+    """Covers the prefill and the following decode steps in one pass."""
     want = golden(case)
     [file] = write_gguf(want.checkpoint, tmp_path / "model.gguf")
     wanted = np.concatenate([want.rows(step, "logits") for step, _, _ in want.steps])
     agree(llama_cpp.logits(file, all_tokens(want)), wanted, worst["llama.cpp, goldens"])
 
 
-def test_what_is_left_out_has_a_reason(golden):
+def test_exclusions_have_a_reason(golden):
     assert NOT_REPRESENTABLE.keys() <= set(CASES)
     assert {case: reason(golden(case).checkpoint) for case in NOT_REPRESENTABLE} == NOT_REPRESENTABLE
 
 
 @pytest.mark.parametrize("case, changes, limit", LIMITS)
-def test_each_limit_refuses(case, changes, limit, gguf_checkpoint):
-    """The config without the change is represented."""
+def test_each_limit_rejects_its_config(case, changes, limit, gguf_checkpoint):
+    """The config without the change is representable."""
     config = json.loads((gguf_checkpoint(case) / "config.json").read_text())
     assert keys_of(resolved(config))
     with pytest.raises(NotRepresentable) as refused:
@@ -98,7 +98,7 @@ def test_each_family_is_compared(golden):
 
 
 @pytest.mark.parametrize("case", VARIANTS)
-def test_llama_cpp_and_moec_compute_the_same(case, golden, gguf_checkpoint, export, tmp_path, worst):
+def test_llama_cpp_and_moec_match(case, golden, gguf_checkpoint, export, tmp_path, worst):
     folder = gguf_checkpoint(case)
     tokens = all_tokens(golden(case))
     [file] = write_gguf(folder, tmp_path / "model.gguf")
@@ -107,9 +107,9 @@ def test_llama_cpp_and_moec_compute_the_same(case, golden, gguf_checkpoint, expo
 
 
 @pytest.mark.parametrize("stored", STORED)
-def test_matrices_are_stored_in_the_asked_type(stored, golden, tmp_path):
-    """Those whose rows are whole blocks. The file loads, and a Model of the decoded values computes the same but for
-    what llama.cpp rounds of the activations."""
+def test_matrices_have_the_requested_type(stored, golden, tmp_path):
+    """Matrices whose rows consist of whole blocks have the type. The file loads, and a Model of the decoded values
+    computes the same results up to llama.cpp's rounding of activations."""
     want = golden("tinymoe")
     model = read_model(want.checkpoint)
     [file] = write_model(model, tmp_path / "stored.gguf", stored)
@@ -125,7 +125,7 @@ def test_matrices_are_stored_in_the_asked_type(stored, golden, tmp_path):
     assert np.isfinite(got).all()
 
 
-def test_parts_hold_the_same_model(golden, tmp_path):
+def test_split_files_contain_the_same_model(golden, tmp_path):
     want = golden("deepseek_v3_a")
     [whole] = write_gguf(want.checkpoint, tmp_path / "whole.gguf")
     parts = write_gguf(want.checkpoint, tmp_path / "parts.gguf", parts=3)
@@ -137,8 +137,8 @@ def test_parts_hold_the_same_model(golden, tmp_path):
     assert np.array_equal(*(llama_cpp.logits(file, all_tokens(want)) for file in (whole, parts[0])))
 
 
-def test_a_bad_file_is_an_error(golden, tmp_path):
-    """llama.cpp aborts without a count of experts; the test that asks it does not."""
+def test_reports_an_aborting_file(golden, tmp_path):
+    """llama.cpp aborts without an expert count; the calling test must survive."""
     model = read_model(golden("tinymoe").checkpoint)
     del model.keys["qwen3moe.expert_count"]
     [file] = write_model(model, tmp_path / "bad.gguf")

@@ -1,5 +1,5 @@
-"""Each key that the gguf package knows, set in a file of each architecture: moec refuses the key, or computes what
-llama.cpp computes.
+"""Sets each key that the gguf package knows in a file of each architecture: moec rejects the key, or computes the
+same results as llama.cpp.
 """
 
 import functools
@@ -17,9 +17,9 @@ from gguf_models import Model, read_model, write_model
 from goldens import REPO
 from run_with_onnxruntime import Runner
 
-MOST = 1e-5  # difference of logits, of the largest
+MOST = 1e-5  # difference of logits, relative to the largest logit
 TOKENS = [3, 17, 5, 60, 2, 9, 11, 42, 7, 1, 33, 20]
-# Values that a model has seldom, with the types of llama.cpp. Keys without one are set to NUMBER.
+# Unusual values with the types that llama.cpp expects. All other keys are set to NUMBER.
 NUMBER = 3.0
 VALUES = {
     "attention.causal": True, "attention.head_count_kv": 2, "attention.key_length_swa": 4,
@@ -38,7 +38,7 @@ VALUES = {
 
 
 def known_keys():
-    """The keys of architectures, without "ARCH."."""
+    """The keys of architectures without "ARCH."."""
     classes = [value for value in vars(gguf.constants.Keys).values() if isinstance(value, type)]
     named = {value for each in classes for value in vars(each).values() if isinstance(value, str)}
     prefix = "{arch}."
@@ -46,7 +46,7 @@ def known_keys():
 
 
 def cases():
-    """Architecture → its first case."""
+    """Maps each architecture to its first case."""
     families = {}
     for case in [*REPRESENTABLE, *sorted(VARIANTS)]:
         info = json.loads((REPO / "tests/golden" / case / "golden.json").read_text())
@@ -55,7 +55,7 @@ def cases():
 
 
 def other_than(value):
-    """A value of the same type, of a key that the model has."""
+    """Returns a different value of the same type for a key of the model."""
     if isinstance(value, bool):
         return not value
     return {int: lambda: value + 1, float: lambda: value * 1.5 + 0.25}.get(type(value), lambda: "linear")()
@@ -90,8 +90,8 @@ def assert_same(file, wanted, moec, tmp_path, what):
 
 
 @pytest.mark.parametrize("case", cases())
-def test_keys_that_the_model_lacks(case, changed, moec, tmp_path):
-    """All that are taken together, in one file."""
+def test_keys_absent_from_the_model_match_llama_cpp(case, changed, moec, tmp_path):
+    """Sets all accepted keys in one file."""
     _, own = changed(case, {})
     lacked = [key for key in known_keys() if key not in own]
     taken = [key for key in lacked if not is_refused(changed(case, {key: VALUES.get(key, NUMBER)})[0])]
@@ -102,8 +102,8 @@ def test_keys_that_the_model_lacks(case, changed, moec, tmp_path):
 
 
 @pytest.mark.parametrize("case", cases())
-def test_keys_that_the_model_has(case, changed, moec, tmp_path):
-    """One at a time. A file that llama.cpp does not load has nothing to be compared with."""
+def test_changed_model_keys_match_llama_cpp(case, changed, moec, tmp_path):
+    """Changes one key at a time. Files that llama.cpp does not load are not compared."""
     _, own = changed(case, {})
     compared = 0
     for key, value in own.items():

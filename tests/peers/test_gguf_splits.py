@@ -1,7 +1,7 @@
-"""Unmodified llama.cpp loads the nodes that `moec split` writes, and computes with them what it should.
+"""Unmodified llama.cpp loads the nodes that `moec split` writes and computes the expected results with them.
 
-The files come from gguf_models.py. Experts that a node lacks are barred in the whole model by a bias of -1e9 where its
-architecture has one; which experts a text chooses is found by leaving experts out.
+gguf_models.py writes the source files. For comparison, a bias of -1e9 excludes in the whole model the experts that a
+node lacks, if the architecture has such a bias. The experts that a text selects are determined by leaving experts out.
 """
 
 import collections
@@ -19,7 +19,8 @@ from gguf_models import read_model, write_model
 from run_with_onnxruntime import Runner
 
 TOKENS = [3, 17, 4, 9, 41, 5, 63, 8, 29, 12, 33, 7, 50, 2, 11, 24]
-# A case of each kind of router: softmax of the chosen, sigmoids with a bias, groups, biases of experts, none normalised.
+# One case per kind of router: softmax over selected experts, sigmoids with a bias, groups, biases of experts, and
+# routers without normalization.
 CASES = ["tinymoe", "mixtral_b", "glm4_moe_a", "deepseek_v3_a", "gpt_oss_a", "granitemoeshared_a", "minimax_m2_a",
          "olmoe_b", "qwen2_moe_a"]
 BARRED = -1e9
@@ -50,7 +51,7 @@ def split(moec, tmp_path):
 
 
 def experts_of(model):
-    """(experts of a layer, those that a token chooses, layers with experts)."""
+    """Returns (experts per layer, experts per token, MoE layers)."""
     layers = [int(name.split(".")[1]) for name in model.tensors if name.endswith("ffn_down_exps.weight")]
     return model.keys[f"{model.arch}.expert_count"], model.keys[f"{model.arch}.expert_used_count"], sorted(layers)
 
@@ -60,7 +61,7 @@ def sets_text(sets):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_node_with_all_experts_is_the_model_bit_for_bit(case, whole, split):
+def test_node_with_all_experts_equals_the_model(case, whole, split):
     _, file = whole(case)
     report, [node] = split(file, "--groups", 1)
     assert [node["routing"] for node in report["nodes"]] == ["whole"]
@@ -70,7 +71,7 @@ def test_a_node_with_all_experts_is_the_model_bit_for_bit(case, whole, split):
 
 @pytest.mark.parametrize("case", CASES)
 def test_nodes_share_the_trunk(case, whole, split):
-    """One file, and bytes as the dry run says."""
+    """The trunk is one file, and the written bytes match the dry run."""
     model, file = whole(case)
     experts, used, _ = experts_of(model)
     groups = model.keys.get(f"{model.arch}.expert_group_count", 1)
@@ -91,8 +92,8 @@ def test_nodes_share_the_trunk(case, whole, split):
 
 
 def used_experts(model, tmp_path, tokens):
-    """Which experts a text chooses in each layer, from llama.cpp: an expert whose down matrix is zero changes the
-    logits if and only if a token chooses it."""
+    """Returns which experts a text selects in each layer, determined with llama.cpp: zeroing an expert's down
+    matrix changes the logits if and only if a token selects the expert."""
     count, _, layers = experts_of(model)
     [file] = write_model(model, tmp_path / "used.gguf")
     wanted = llama_cpp.logits(file, tokens)
@@ -111,15 +112,15 @@ def used_experts(model, tmp_path, tokens):
 
 
 def filled(used, count):
-    """The sets with further experts, so that all have as many as the largest."""
+    """Adds experts so that all sets have the size of the largest set."""
     most = max(map(len, used.values()))
     return {layer: sorted([*experts, *[e for e in range(count) if e not in experts][: most - len(experts)]])
             for layer, experts in used.items()}
 
 
 @pytest.mark.parametrize("case", ["tinymoe", "mixtral_b", "qwen3_moe_a"])
-def test_a_node_with_all_experts_that_a_text_chooses_is_the_model(case, whole, split, tmp_path):
-    """On that text. Each layer has a set of its own."""
+def test_node_with_all_selected_experts_equals_the_model(case, whole, split, tmp_path):
+    """This holds for the text whose experts were selected. Each layer has its own set."""
     model, file = whole(case)
     count, _, _ = experts_of(model)
     tokens = TOKENS[:2]
@@ -131,13 +132,13 @@ def test_a_node_with_all_experts_that_a_text_chooses_is_the_model(case, whole, s
     assert np.abs(llama_cpp.logits(node, tokens) - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
-# Sets of experts of nine, in three groups of which two are kept: groups that are left whole, halved or left out.
+# Sets of nine experts in three groups, of which two are kept: whole, halved and omitted groups.
 GROUPED = ["*:0-1,3-4,6-7", "*:0-5", "L1:0-1,3-4,6-7;*:1,2,4,5,7,8", "*:0-4", "*:3-8"]
 
 
 @pytest.mark.parametrize("sets", GROUPED)
 @pytest.mark.parametrize("case", ["glm4_moe_a", "deepseek_v3_a"])
-def test_a_node_is_the_model_with_its_other_experts_barred(case, sets, whole, split, tmp_path):
+def test_node_equals_the_model_with_barred_experts(case, sets, whole, split, tmp_path):
     model, file = whole(case)
     count, _, layers = experts_of(model)
     sets = sets.replace("L1:", f"L{layers[0]}:")
@@ -152,7 +153,7 @@ def test_a_node_is_the_model_with_its_other_experts_barred(case, sets, whole, sp
 
 
 def parse_sets(text, layers):
-    """Layer → experts, of items such as L1:0-2,6."""
+    """Maps layers to experts, for items such as L1:0-2,6."""
     found = dict(item.split(":") for item in text.split(";"))
     numbers = {where: [e for part in experts.split(",")
                        for e in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)]
@@ -161,7 +162,7 @@ def parse_sets(text, layers):
 
 
 @pytest.mark.parametrize("stored", ["Q8_0", "Q4_0", "BF16"])
-def test_blocks_are_cut_between_experts(stored, whole, split):
+def test_splits_blocks_between_experts(stored, whole, split):
     model, file = whole("tinymoe", stored)
     _, _, layers = experts_of(model)
     sets = {layer: [(layer + 3 * e) % 16 for e in range(5)] for layer in layers}
@@ -178,8 +179,8 @@ def test_blocks_are_cut_between_experts(stored, whole, split):
     assert np.isfinite(llama_cpp.logits(node, TOKENS)).all()
 
 
-def test_all_block_types_are_cut_between_experts(split, tmp_path):
-    """A layer for each type. What the gguf package decodes of a node is what it decodes of the source."""
+def test_splits_all_block_types_between_experts(split, tmp_path):
+    """Uses one layer per type. The gguf package decodes equal values from the node and the source."""
     chance = np.random.default_rng(3)
     writer = gguf.GGUFWriter(tmp_path / "blocks.gguf", "blocks")
     for name, count in {"block_count": len(HALVES), "expert_count": 6, "expert_used_count": 2}.items():
@@ -206,8 +207,8 @@ def test_all_block_types_are_cut_between_experts(split, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["tinymoe", "glm4_moe_a", "gpt_oss_a", "olmoe_b"])
-def test_a_node_is_a_checkpoint_for_moec(case, whole, split, export):
-    """Its export computes what llama.cpp does with the node."""
+def test_moec_reads_a_node_as_checkpoint(case, whole, split, export):
+    """The export of the node matches llama.cpp on the node."""
     model, file = whole(case)
     count, used, layers = experts_of(model)
     kept = max(used, count // 2) if case != "glm4_moe_a" else 6
@@ -228,8 +229,8 @@ def write_profile(path, model, mass):
 
 
 @pytest.mark.parametrize("case", ["olmoe_b", "qwen2_moe_a"])
-def test_a_profile_corrects_weights_that_are_not_normalised(case, whole, split, tmp_path):
-    """By the share of the routing weights that the node keeps, in the down matrices."""
+def test_profile_corrects_unnormalized_weights(case, whole, split, tmp_path):
+    """The down matrices are scaled by the node's share of the routing weights."""
     model, file = whole(case)
     count, used, layers = experts_of(model)
     kept = list(range(max(used, count // 2)))

@@ -1,5 +1,5 @@
-"""moec writes GGUF files: llama.cpp computes the goldens from them, and their tensors are those of the files that
-gguf_models.py writes without moec, byte for byte."""
+"""GGUF files that moec writes: llama.cpp computes the goldens from them, and their tensors equal those of the files
+that gguf_models.py writes without moec byte for byte."""
 
 import json
 import shutil
@@ -22,12 +22,12 @@ from test_gguf_goldens import agree
 
 F32 = ("--target", "gguf", "--dtype", "f32", "--tokenizer", "none")
 KINDS = {bool: "BOOL", int: "UINT32", float: "FLOAT32", str: "STRING"}
-# Keys beyond those of the reference: what is said by default there, and of routing without groups.
+# Keys that moec writes in addition to the reference: they state defaults of the reference, and routing without groups.
 MORE = {"general.architecture", "expert_group_count", "expert_group_used_count", "expert_shared_feed_forward_length"}
 
 
 def the_file(folder):
-    """The file of an export, of several the first."""
+    """Returns the (first) file of an export."""
     return sorted(folder.glob("*.gguf"))[0]
 
 
@@ -40,15 +40,15 @@ def decoded(tensor):
 
 
 @pytest.mark.parametrize("case", REPRESENTABLE)
-def test_llama_cpp_computes_the_golden(case, golden, export, worst):
+def test_llama_cpp_matches_the_golden(case, golden, export, worst):
     want = golden(case)
     wanted = np.concatenate([want.rows(step, "logits") for step, _, _ in want.steps])
     got = llama_cpp.logits(the_file(export(want.checkpoint, *F32)), all_tokens(want))
     agree(got, wanted, worst["llama.cpp, moec's GGUF"])
 
 
-def test_llama_cpp_writes_the_golden_text(golden, export):
-    """64 of 64 tokens: each is the most likely one behind those before it."""
+def test_llama_cpp_generates_the_golden_text(golden, export):
+    """All 64 tokens match: each is the most likely one after the preceding tokens."""
     want = golden("tinymoe")
     text = [*want.prompt, *want.greedy]
     got = llama_cpp.logits(the_file(export(want.checkpoint, *F32)), text[:-1])
@@ -57,7 +57,7 @@ def test_llama_cpp_writes_the_golden_text(golden, export):
 
 
 @pytest.mark.parametrize("case", [*REPRESENTABLE, *VARIANTS])
-def test_keys_and_tensors_are_those_of_the_reference(case, gguf_checkpoint, export):
+def test_keys_and_tensors_match_the_reference(case, gguf_checkpoint, export):
     folder = gguf_checkpoint(case)
     reader = gguf.GGUFReader(the_file(export(folder, *F32)))
     model = read_model(folder)
@@ -78,9 +78,9 @@ def test_keys_and_tensors_are_those_of_the_reference(case, gguf_checkpoint, expo
             assert tensors[name].data.tobytes() == wanted.tobytes(), name
 
 
-# moec writes Kimi-K2.5 as deepseek2; only the writer here reads no config inside of another one.
+# moec writes Kimi-K2.5 as deepseek2; only this test's writer does not read a config nested inside another one.
 @pytest.mark.parametrize("case", [case for case in NOT_REPRESENTABLE if not case.startswith("kimi_k25")])
-def test_what_llama_cpp_cannot_compute_is_refused(case, golden, tmp_path):
+def test_rejects_models_unsupported_by_llama_cpp(case, golden, tmp_path):
     out = tmp_path / "out"
     command = [find_binary(), "export", golden(case).checkpoint, *F32, "--out", out, "--json"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
@@ -90,7 +90,7 @@ def test_what_llama_cpp_cannot_compute_is_refused(case, golden, tmp_path):
 
 
 def with_yarn(checkpoint, folder, **own):
-    """The checkpoint with YaRN as `own` says, in a new folder."""
+    """Writes the checkpoint with the YaRN parameters `own` into a new folder."""
     shutil.copytree(checkpoint, folder)
     config = json.loads((folder / "config.json").read_text())
     config["rope_parameters"] = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
@@ -104,8 +104,8 @@ RANGES = [{"beta_fast": 1.0, "beta_slow": 1.0}, {"beta_fast": 1.0, "beta_slow": 
 
 @pytest.mark.parametrize("own", RANGES, ids=str)
 @pytest.mark.parametrize("case", ["mixtral_b", "granitemoe_a"])
-def test_other_ranges_of_yarn_become_divisors(case, own, golden, export, tmp_path, worst):
-    """Of architectures that read rope_freqs: no key says these ranges."""
+def test_writes_other_yarn_ranges_as_divisors(case, own, golden, export, tmp_path, worst):
+    """Covers architectures that read rope_freqs, because no key represents these ranges."""
     folder = with_yarn(golden(case).checkpoint, tmp_path / "own", **own)
     tokens = all_tokens(golden(case))
     written = the_file(export(folder, *F32))
@@ -118,7 +118,7 @@ def test_other_ranges_of_yarn_become_divisors(case, own, golden, export, tmp_pat
 
 @pytest.mark.parametrize("own", RANGES[:1] + RANGES[2:], ids=str)
 @pytest.mark.parametrize("case", ["tinymoe", "qwen3_a"])
-def test_other_ranges_of_yarn_are_refused(case, own, gguf_checkpoint, tmp_path):
+def test_rejects_other_yarn_ranges(case, own, gguf_checkpoint, tmp_path):
     out, folder = tmp_path / "out", with_yarn(gguf_checkpoint(case), tmp_path / "own", **own)
     done = subprocess.run([find_binary(), "export", folder, *F32, "--out", out, "--json"], capture_output=True, text=True)
     [found] = json.loads(done.stdout)["diagnostics"]
@@ -127,15 +127,16 @@ def test_other_ranges_of_yarn_are_refused(case, own, gguf_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("case", REPRESENTABLE)
-def test_moec_reads_the_same_weights_back(case, golden, export):
+def test_weights_round_trip_through_gguf(case, golden, export):
     checkpoint = golden(case).checkpoint
     assert_same_weights(export(the_file(export(checkpoint, *F32)), "--target", "onnx"),
                         export(checkpoint, "--target", "onnx"))
 
 
 @pytest.mark.parametrize("stored", ["q8_0", "q4_0", "mxfp4"])
-def test_both_decode_the_blocks_to_the_same_values(stored, golden, export, tmp_path, worst):
-    """The matrices have the type, and all else is f32; the decoded values compute what moec's own do."""
+def test_decodes_written_blocks_to_equal_values(stored, golden, export, tmp_path, worst):
+    """Matrices have the type and all other tensors are f32. A model of the decoded values computes the same
+    results."""
     want = golden("tinymoe")
     written = export(want.checkpoint, *F32, "--weights", stored)
     tensors, model = tensors_of(written), read_model(want.checkpoint)
@@ -150,7 +151,7 @@ def test_both_decode_the_blocks_to_the_same_values(stored, golden, export, tmp_p
     assert_same_weights(export(the_file(written), "--target", "onnx"), export(exact, "--target", "onnx"))
 
 
-def test_f16_and_bf16_are_rounded_as_numpy_rounds(golden, export):
+def test_f16_and_bf16_round_like_numpy(golden, export):
     model = read_model(golden("mixtral_b").checkpoint)
     for dtype, kind in (("f16", "F16"), ("bf16", "BF16")):
         tensors = tensors_of(export(golden("mixtral_b").checkpoint, "--target", "gguf", "--dtype", dtype))
@@ -168,7 +169,7 @@ def test_experts_in_mxfp4_are_copied_without_loss(golden, export):
     for name, tensor in copied.items():
         is_expert = name.endswith("_exps.weight")
         assert tensor.tensor_type.name == ("MXFP4" if is_expert else "F32"), name
-        assert np.array_equal(decoded(tensor), exact[name].data), name  # but for the sign of zeros
+        assert np.array_equal(decoded(tensor), exact[name].data), name  # except for the sign of zeros
 
 
 @pytest.mark.parametrize("stored", ["Q5_1", "Q4_1", "BF16"])
@@ -182,8 +183,8 @@ def test_copies_keep_types_and_bytes(stored, golden, export, tmp_path):
         assert tensor.data.tobytes() == wanted[name].data.tobytes(), name
 
 
-def test_blocks_that_nobody_decodes_are_copied(golden, export, tmp_path):
-    """Random bytes in a type that moec cannot decode; other tensors of the same file change their type."""
+def test_copies_undecodable_blocks(golden, export, tmp_path):
+    """One tensor has random bytes in a type that moec cannot decode; other tensors of the file are converted."""
     model = read_model(golden("tinymoe").checkpoint)
     name, kind = "blk.1.ffn_up_exps.weight", gguf.GGMLQuantizationType.NVFP4
     elements, size = gguf.GGML_QUANT_SIZES[kind]
@@ -203,7 +204,7 @@ def test_blocks_that_nobody_decodes_are_copied(golden, export, tmp_path):
     assert tensors["blk.1.attn_q.weight"].tensor_type.name == "Q8_0"
 
 
-def test_parts_hold_the_same_model(golden, export):
+def test_split_files_contain_the_same_model(golden, export):
     want = golden("deepseek_v3_a")
     parts = export(want.checkpoint, *F32, "--max-file-size", "100kB")
     names = sorted(path.name for path in parts.glob("*.gguf"))
@@ -213,8 +214,8 @@ def test_parts_hold_the_same_model(golden, export):
     assert np.array_equal(*(llama_cpp.logits(file, all_tokens(want)) for file in (the_file(parts), whole)))
 
 
-def test_a_killed_export_resumes_to_the_same_bytes(tmp_path):
-    """SIGKILL after each so many bytes that were written; jobs do not matter."""
+def test_killed_export_resumes_to_equal_bytes(tmp_path):
+    """Sends SIGKILL after regular amounts of written bytes, for several job counts."""
     def command(out, jobs):
         return [str(find_binary()), "export", str(REPO / "models/tinymoe"), "--out", str(out), "--target", "gguf",
                 "--dtype", "f32", "--max-file-size", "1MB", "--jobs", str(jobs), "--json"]
@@ -255,7 +256,7 @@ def of_bytes(regex):
 
 
 def expressions():
-    """Those of the C++ table, by their names there."""
+    """The entries of the C++ table by name."""
     source = (REPO / "frontends/sources/gguf/pre_tokenizer_names.cc").read_text()
     found = {}
     for name in ("kQwen2", "kLlama3", "kGpt4o", "kDeepseekDigits", "kDeepseekWords"):
@@ -275,8 +276,9 @@ def pre_tokenizers():
 
 
 @pytest.mark.parametrize("name", ["gpt-2", "refact", "qwen2", "llama-bpe", "gpt-4o", "deepseek-v3"])
-def test_llama_cpp_cuts_text_as_the_tokenizer_does(name, golden, export, tmp_path):
-    """A small byte-level BPE with this cut, trained on the text, beside the weights of tinymoe with more rows."""
+def test_llama_cpp_tokenizes_equally(name, golden, export, tmp_path):
+    """Adds a small byte-level BPE with this pre-tokenizer, trained on the text, to the weights of tinymoe with
+    additional rows."""
     tokenizers = pytest.importorskip("tokenizers")
     empty = {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": pre_tokenizers()[name],
              "post_processor": None, "decoder": None, "model": {"type": "BPE", "vocab": {}, "merges": []}}
@@ -292,7 +294,7 @@ def test_llama_cpp_cuts_text_as_the_tokenizer_does(name, golden, export, tmp_pat
 
 
 def widened_checkpoint(checkpoint, folder, vocabulary):
-    """The checkpoint with a larger vocabulary, whose further rows repeat the first ones."""
+    """The checkpoint with a larger vocabulary; additional rows repeat the first ones."""
     from safetensors_files import read_checkpoint, write_tensors
 
     config = json.loads((checkpoint / "config.json").read_text())
@@ -305,6 +307,6 @@ def widened_checkpoint(checkpoint, folder, vocabulary):
     return folder
 
 
-def test_bytes_are_the_tokens_of_tinymoe(golden, export):
+def test_tinymoe_tokens_are_bytes(golden, export):
     file = the_file(export(golden("tinymoe").checkpoint, "--target", "gguf"))
     assert llama_cpp.tokenize(file, TEXT) == list(TEXT.encode())

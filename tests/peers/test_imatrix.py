@@ -1,4 +1,4 @@
-"""The `gguf` package reads the importance matrix that `moec analyze` writes, and finds what the analysis counted."""
+"""The `gguf` package reads the importance matrix that `moec analyze` writes and finds the counts of the analysis."""
 
 import json
 
@@ -26,11 +26,11 @@ def analysed(moec, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tensors(analysed):
-    """{name: values}, the outermost axis first"""
+    """Maps names to values with the outermost axis first."""
     return {tensor.name: tensor.data for tensor in gguf.GGUFReader(analysed / "imatrix.gguf").tensors}
 
 
-def test_keys_are_those_of_llama_imatrix(analysed):
+def test_keys_match_llama_imatrix(analysed):
     fields = gguf.GGUFReader(analysed / "imatrix.gguf").fields
     assert fields["general.type"].contents() == "imatrix"
     assert len(fields["imatrix.datasets"].contents()) == 1
@@ -47,7 +47,7 @@ def test_each_matrix_of_experts_has_counts_and_sums(tensors):
         assert values.shape == (EXPERTS, columns), name
 
 
-def test_counts_are_the_selections_of_the_profile(analysed, tensors):
+def test_counts_equal_the_profiles_selections(analysed, tensors):
     profile = json.loads((analysed / "profile.json").read_text())
     tokens = sum(len(prompt["text"].encode()) for prompt in PROMPTS)
     for layer in profile["layers"]:
@@ -57,8 +57,8 @@ def test_counts_are_the_selections_of_the_profile(analysed, tensors):
             assert counts.ravel().tolist() == layer["selections"]
 
 
-def test_sums_are_of_what_the_matrices_take(tensors):
-    """Gate and up take the same; sums are above 0 exactly where an expert was chosen."""
+def test_sums_match_the_matrix_inputs(tensors):
+    """Gate and up have equal inputs; sums are positive for exactly the selected experts."""
     for layer in range(LAYERS):
         gate, up, down = (tensors[f"blk.{layer}.{matrix}.weight.in_sum2"] for matrix in MATRICES)
         chosen = tensors[f"blk.{layer}.ffn_gate_exps.weight.counts"].ravel() > 0
@@ -67,14 +67,14 @@ def test_sums_are_of_what_the_matrices_take(tensors):
         assert np.isfinite(gate).all() and np.isfinite(down).all()
 
 
-def test_the_counts_are_read_back(moec, analysed, tmp_path):
+def test_counts_round_trip(moec, analysed, tmp_path):
     moec("analyze", TINYMOE, "--from-imatrix", analysed / "imatrix.gguf", "--out", tmp_path / "again", "-q")
     first, again = (json.loads((folder / "profile.json").read_text()) for folder in (analysed, tmp_path / "again"))
     assert [layer["selections"] for layer in again["layers"]] == [layer["selections"] for layer in first["layers"]]
 
 
-def test_counts_that_the_package_wrote_are_read(moec, tmp_path):
-    """A file of llama-imatrix in small: as the package writes it, not moec."""
+def test_reads_counts_written_by_the_package(moec, tmp_path):
+    """A small llama-imatrix file written by the package instead of moec."""
     generator, path = np.random.default_rng(3), tmp_path / "imatrix.gguf"
     counts = generator.integers(1, 50, (LAYERS, EXPERTS))
     writer = gguf.GGUFWriter(path, "imatrix")

@@ -1,4 +1,4 @@
-"""scripts/label_text.py finds in text what `moec run` finds where tokens are bytes."""
+"""scripts/label_text.py finds the spans that `moec run` finds with byte tokens."""
 
 import json
 import shutil
@@ -17,7 +17,8 @@ TEXT = "Call Ms. Nora Lindqvist, 12 Harbor Road, Milbrook, at +49 171 5550123. T
 
 @pytest.fixture(scope="module")
 def exports(moec, tmp_path_factory):
-    """tinytagger as it is, and with a tokenizer.json whose tokens are single characters with their bytes as ids."""
+    """tinytagger unchanged, and with a tokenizer.json whose tokens are single characters with the ids of their
+    bytes."""
     folder = tmp_path_factory.mktemp("tagger")
     source = folder / "checkpoint"
     shutil.copytree(REPO / "models/tinytagger", source)
@@ -34,7 +35,7 @@ def label(folder, *flags, **how):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, **how)
 
 
-def test_the_spans_are_those_of_bytes(exports, moec):
+def test_spans_are_byte_ranges(exports, moec):
     wanted = json.loads(moec("run", exports / "bytes", "--prompt", TEXT, "--redact", "--json"))
     found = json.loads(label(exports / "characters", "--prompt", TEXT, "--redact", "--json").stdout)
     assert len(wanted["spans"]) == 3
@@ -44,7 +45,7 @@ def test_the_spans_are_those_of_bytes(exports, moec):
     assert own["spans"] == wanted["spans"] and own["redacted"] == wanted["redacted"]
 
 
-def test_a_tokenizer_that_changes_texts_gives_no_spans(exports, tmp_path):
+def test_rejects_a_normalizing_tokenizer(exports, tmp_path):
     shutil.copytree(exports / "characters", tmp_path / "out")
     file = tmp_path / "out/tokenizer.json"
     tokenizer = tokenizers.Tokenizer.from_file(str(file))
@@ -54,37 +55,37 @@ def test_a_tokenizer_that_changes_texts_gives_no_spans(exports, tmp_path):
     assert "run.no_offsets" in refused.stderr and "label_text.py" in refused.stderr
 
 
-def test_text_from_the_standard_input(exports):
+def test_reads_text_from_standard_input(exports):
     assert "<PRIVATE_PHONE>" in label(exports / "characters", "--redact", input=TEXT + "\n").stdout
     assert label(exports / "characters", "--redact", input="").stdout == "\n"
     lines = label(exports / "characters", "--prompt", TEXT).stdout.splitlines()
     assert len(lines) == 3 and lines[2].split()[3] == "private_phone"
 
 
-def test_white_space_before_a_word_is_none_of_its_span():
+def test_spans_exclude_leading_white_space():
     offsets = [(0, 4), (4, 9), (9, 19)]
     span = text_span("Call Nora Lindqvist", offsets, {"start": 1, "end": 3, "label": "a", "score": 1})
     assert (span["start"], span["end"], span["text"]) == (5, 19, "Nora Lindqvist")
 
 
-def test_spans_of_one_character_do_not_bring_it_back():
+def test_overlapping_spans_stay_redacted():
     spans = [{"start": 0, "end": 3, "label": "a"}, {"start": 1, "end": 2, "label": "b"}]
     assert redact("abcd", spans) == "<A><B>d"
 
 
-def test_characters_of_no_token_are_found():
+def test_finds_characters_without_a_token():
     assert first_unjudged("ab cd", [(0, 2), (3, 5)]) is None
     assert first_unjudged("ab,cd", [(0, 2), (3, 5)]) == 2
     assert first_unjudged("abcd", [(0, 2)]) == 2
 
 
-def test_a_text_with_characters_of_no_token_is_not_redacted(exports):
+def test_rejects_redacting_characters_without_a_token(exports):
     done = label(exports / "characters", "--redact", "--prompt", TEXT + " Zoë")
     assert done.returncode == 1 and done.stdout == ""
-    assert f"character {len(TEXT) + 3} of the text belongs to no token" in done.stderr
+    assert f"no token covers its character {len(TEXT) + 3}" in done.stderr
 
 
-def test_a_tokenizer_that_cuts_texts_does_not_cut_what_is_redacted(exports, tmp_path):
+def test_truncating_tokenizer_does_not_truncate_redaction(exports, tmp_path):
     shutil.copytree(exports / "characters", tmp_path / "out")
     file = tmp_path / "out/tokenizer.json"
     cutting = tokenizers.Tokenizer.from_file(str(file))
@@ -94,8 +95,8 @@ def test_a_tokenizer_that_cuts_texts_does_not_cut_what_is_redacted(exports, tmp_
     assert "<PRIVATE_PHONE>" in wanted and label(tmp_path / "out", "--redact", "--prompt", TEXT).stdout == wanted
 
 
-def test_an_export_without_a_tokenizer_is_named(exports, tmp_path):
+def test_rejects_an_export_without_tokenizer(exports, tmp_path):
     shutil.copytree(exports / "characters", tmp_path / "out")
     (tmp_path / "out/tokenizer.json").unlink()
     done = label(tmp_path / "out", "--prompt", "a")
-    assert done.returncode == 1 and "tokenizer.json is missing" in done.stderr
+    assert done.returncode == 1 and "tokenizer.json does not exist" in done.stderr

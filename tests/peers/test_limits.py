@@ -1,5 +1,5 @@
-"""Threads, memory and file sizes that the system refuses: an export works with less or ends with a named error, and the
-same command resumes it."""
+"""System limits on threads, memory and file sizes: an export uses less or ends with a named error, and the same
+command resumes it."""
 
 import errno
 import resource
@@ -18,8 +18,8 @@ def limit_file_sizes():
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
-# Without a change the signal SIGXFSZ ends the process.
-def test_file_that_may_not_grow(whole, tmp_path):
+# By default, the signal SIGXFSZ kills the process.
+def test_reports_a_file_size_limit(whole, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     done = run(tmp_path / "out", preexec_fn=limit_file_sizes)
     assert done.returncode == 2 and "emit.no_space" in codes_of(done), done.stdout
@@ -29,7 +29,7 @@ def test_file_that_may_not_grow(whole, tmp_path):
 
 @pytest.mark.parametrize("allowed", [0, 1, 5, 9])
 @pytest.mark.parametrize("manner", [3, 4, 5])
-def test_threads_that_are_refused(allowed, manner, whole, failing_disk, tmp_path):
+def test_export_succeeds_without_threads(allowed, manner, whole, failing_disk, tmp_path):
     target, jobs = MANNERS[manner]
     expected, _ = whole(target)
     done = run(tmp_path / "out", target, jobs,
@@ -47,8 +47,9 @@ def limit_memory(mib):
 
 
 @pytest.mark.parametrize("target,jobs", MANNERS[3:6])
-def test_memory_that_is_refused(target, jobs, whole, tmp_path):
-    """From the least limit with which the program can be loaded on, in small steps, until the export succeeds."""
+def test_reports_insufficient_memory(target, jobs, whole, tmp_path):
+    """Raises the limit in small steps, from the smallest limit under which the program loads until the export
+    succeeds."""
     expected, _ = whole(target)
     outcomes = []
     for mib in [*range(60, 500, 20), *range(500, 2000, 100)]:

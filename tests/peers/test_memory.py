@@ -1,5 +1,5 @@
-"""The bound of --memory holds for the whole process: what the index and the plan take is measured, and what is freed
-goes back to the system. The peak is the system's own (VmHWM), which does not depend on the machine's speed."""
+"""The --memory limit applies to the whole process: it includes the index and the plan, and freed memory is returned
+to the system. The peak is the system's own figure (VmHWM), which does not depend on the machine's speed."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def tensors_of(layers, experts, hidden, inner, heads=8):
-    """Name → shape of a Mixtral checkpoint with two heads of keys and values."""
+    """Maps names to shapes for a Mixtral checkpoint with two key and value heads."""
     kept = 2 * hidden // heads
     yield from {"model.embed_tokens.weight": [64, hidden], "lm_head.weight": [64, hidden],
                 "model.norm.weight": [hidden]}.items()
@@ -30,7 +30,7 @@ def tensors_of(layers, experts, hidden, inner, heads=8):
 
 
 def write_sparse(folder, layers, experts, hidden, inner):
-    """A checkpoint of zeros that takes no room on the disk."""
+    """Writes a sparse checkpoint of zeros, which uses no disk space."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({
         "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "hidden_size": hidden,
@@ -57,13 +57,13 @@ def export(checkpoint, out, memory, *more, **how):
 
 @pytest.fixture(scope="session")
 def wide(tmp_path_factory):
-    """Few layers of 256 experts, of which some megabytes each are read."""
+    """A few layers of 256 experts, with some megabytes per layer."""
     return write_sparse(tmp_path_factory.mktemp("wide") / "checkpoint", 24, 256, 512, 256)
 
 
 @pytest.fixture(scope="session")
 def many(tmp_path_factory):
-    """99,708 tensors of a few bytes."""
+    """A checkpoint of 99,708 tensors of a few bytes."""
     return write_sparse(tmp_path_factory.mktemp("many") / "checkpoint", 255, 128, 16, 8)
 
 
@@ -81,7 +81,7 @@ def test_memory_stays_within_the_budget(source, memory, more, failing_disk, requ
     assert int(peak.read_text()) * 1024 <= memory * MIB
 
 
-def test_plan_that_is_too_large_is_refused_before_anything_is_written(many, tmp_path):
+def test_large_plan_is_rejected_before_writing(many, tmp_path):
     done = export(many, tmp_path / "out", 64)
     assert done.returncode == 2 and codes_of(done) == ["weights.over_budget"], done.stdout
     assert not (tmp_path / "out").exists()

@@ -1,18 +1,18 @@
-"""The totals of moec analyze --table against the headers of the checkpoint's own files."""
+"""Compares the totals of moec analyze --table with the checkpoint's headers."""
 
 import csv
 import json
 
 import pytest
 
-# Experts one by one and fused, biases, a shared expert, a tied head, dense models; bf16, f16 and f32.
+# Covers separate and fused experts, biases, a shared expert, a tied head, and dense models, in bf16, f16 and f32.
 CASES = ("tinymoe", "mixtral_a", "mixtral_b", "olmoe_a", "qwen2_moe_a", "glm4_moe_b", "gpt_oss_a", "granitemoehybrid_c",
          "llama_a", "llama_b", "mistral_b", "qwen2_a", "qwen3_b")
 WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 def headers(checkpoint):
-    """Name → (elements, bytes) of each tensor, from the headers alone."""
+    """Maps the name of each tensor to (elements, bytes), from the headers alone."""
     tensors = {}
     for path in sorted(checkpoint.glob("*.safetensors")):
         if path.name == "golden.safetensors":
@@ -32,7 +32,7 @@ def chosen_share(config):
 
 
 def totals(checkpoint):
-    """(parameters, active ones, bytes, bytes that a token reads) by the names of the tensors."""
+    """Returns (parameters, active parameters, bytes, bytes read per token), derived from the tensors' names."""
     config = json.loads((checkpoint / "config.json").read_text())
     tensors = headers(checkpoint)
     embedding = tensors["model.embed_tokens.weight"]
@@ -46,7 +46,7 @@ def totals(checkpoint):
         if "lm_head.weight" in tensors:
             used -= embedding[kind]
         found += [whole, used]
-    found[3] += embedding[1] // config["vocab_size"]  # its row
+    found[3] += embedding[1] // config["vocab_size"]  # one row of the embedding
     return found
 
 
@@ -56,7 +56,7 @@ def table_of(folder):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_totals_are_those_of_the_headers(case, moec, golden, export, tmp_path):
+def test_totals_match_the_headers(case, moec, golden, export, tmp_path):
     checkpoint = golden(case).checkpoint
     moec("analyze", export(checkpoint), "--table", "--repeats", "1", "--baseline", checkpoint, "--out", tmp_path)
     rows = table_of(tmp_path)

@@ -1,8 +1,8 @@
-"""onnxruntime's own MoE operator agrees with the static MoE shards.
+"""onnxruntime's own MoE operator matches the static MoE shards.
 
-com.microsoft::MoE on the CPU takes raw router logits, chooses the top k itself, and computes SwiGLU on
-alternating gate and up rows (activation_type swiglu, swiglu_fusion 1). It shares no code or method with
-moec's routing and sums.
+On the CPU, com.microsoft::MoE reads raw router logits, selects the top k itself, and computes SwiGLU on alternating
+gate and up rows (activation_type swiglu, swiglu_fusion 1). It shares no code and no method with moec's routing and
+sums.
 """
 
 import functools
@@ -60,7 +60,7 @@ def moe_op_model(weights):
 
 @pytest.fixture(scope="module")
 def oracle(weights):
-    """oracle(hidden [T, d]) → what the layer's experts add to it, by the MoE operator."""
+    """oracle(hidden [T, d]) → the output of the layer's experts, computed by the MoE operator."""
     session = onnxruntime.InferenceSession(
         moe_op_model(weights).SerializeToString(), providers=["CPUExecutionProvider"])
     norm = weights[f"model.layers.{LAYER}.post_attention_layernorm.weight"]
@@ -82,7 +82,7 @@ def moe_steps(runner):
 
 
 def run_layer(runner, hidden):
-    """The residual stream after the layer's MoE shards."""
+    """Returns the residual stream after the layer's MoE shards."""
     steps = moe_steps(runner)
     edges = {f"L{LAYER:02}.hidden": hidden}
     for entry in steps:
@@ -91,14 +91,14 @@ def run_layer(runner, hidden):
 
 
 def hidden_rows(golden):
-    """The layer's golden inputs, and random rows of the same size that reach every expert."""
+    """The layer's golden inputs, and random rows of the same magnitude that reach every expert."""
     real = golden.rows("prefill", "attn_out", LAYER)
     random = np.random.default_rng(7).standard_normal((96, HIDDEN), np.float32) * real.std()
     return np.concatenate([real, random])
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_moe_shard_adds_what_the_operator_says(name, runner, golden, oracle, worst):
+def test_moe_shard_matches_the_operator(name, runner, golden, oracle, worst):
     running = runner("tinymoe", *EXPORTS[name])
     hidden = hidden_rows(golden("tinymoe"))
     for width in (1, 16):
@@ -111,13 +111,13 @@ def test_moe_shard_adds_what_the_operator_says(name, runner, golden, oracle, wor
         assert figures.largest_difference <= 1e-5
 
 
-def test_operator_tells_an_inexact_routing(runner, golden, oracle):
+def test_operator_detects_inexact_routing(runner, golden, oracle):
     running = runner("tinymoe", "--tokens", "1,16", "--routing", "full_softmax")
     hidden = golden("tinymoe").rows("prefill", "attn_out", LAYER)[:16]
     assert compare(run_layer(running, hidden) - hidden, oracle(hidden)).relative_l2 > 0.01
 
 
-def test_operator_agrees_with_the_golden(golden, oracle):
+def test_operator_matches_the_golden(golden, oracle):
     want = golden("tinymoe")
     hidden = want.rows("prefill", "attn_out", LAYER)
     added = want.rows("prefill", "ffn_out", LAYER) - hidden
@@ -140,8 +140,8 @@ def test_rows_reach_every_expert(runner, golden):
 
 
 @pytest.mark.parametrize("group", range(6))
-def test_each_expert_group_adds_its_own_experts(group, runner, golden, weights):
-    """Compares a single group with numpy, on random routing weights."""
+def test_each_expert_group_adds_only_its_experts(group, runner, golden, weights):
+    """Compares a single group with numpy, for random routing weights."""
     running = runner("tinymoe", *EXPORTS["host_groups"])
     entry = moe_steps(running)[1 + group]
     shard = running.shards[entry["shard"]]
@@ -152,7 +152,7 @@ def test_each_expert_group_adds_its_own_experts(group, runner, golden, weights):
     values = {"hidden": hidden, "acc": acc, "routing_weights": routing}
     edges = {}
     for binding in entry["inputs"]:
-        # The first group's acc is the residual itself: one edge, read by two ports.
+        # The first group's acc is the residual itself: one edge that two ports read.
         edges.setdefault(binding["edge"], values[binding["port"]])
     if group == 0:
         edges[f"L{LAYER:02}.hidden"] = acc = hidden

@@ -1,4 +1,4 @@
-"""Pipes, devices and links where a command expects a file: none hangs, none reads without end, none is replaced."""
+"""Pipes, devices and links in place of files: no command hangs, reads endlessly, or replaces such a file."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ GOLDEN = REPO / "tests/golden/mixtral_a"
 
 
 def moec(*words, **how):
-    """Fails where the command does not end by itself."""
+    """Fails if the command does not exit by itself."""
     return subprocess.run([MOEC, *map(str, words)], capture_output=True, text=True, timeout=20,
                           stdin=subprocess.DEVNULL, **how)
 
@@ -44,7 +44,7 @@ def exported(tmp_path):
 
 
 def fed_by_a_pipe(name, tmp_path):
-    """The command whose input `name` is a pipe that nobody writes to."""
+    """Returns the command with a pipe without a writer as the input `name`."""
     out = tmp_path / "out"
     pipe = pipe_at(tmp_path / "pipe")
     if name in ("config.json", "model.safetensors", "tokenizer.json"):
@@ -88,7 +88,7 @@ def fed_by_a_pipe(name, tmp_path):
     "golden.json", "golden.safetensors", "attn/L00.t1.onnx", "attn/L00.data", "manifest.json", "manifest.bin",
     "embed.bin", "export.journal", "opt", "--measured", "--loads", "--target", "--family-file", "--prompt-file",
     "inspect"])
-def test_pipes_are_refused(name, tmp_path):
+def test_rejects_pipes(name, tmp_path):
     pipe_at(tmp_path / "pipe.json")
     done = moec(*fed_by_a_pipe(name, tmp_path))
     assert done.returncode in (1, 2), (done.stdout, done.stderr)
@@ -98,14 +98,14 @@ def test_pipes_are_refused(name, tmp_path):
 @pytest.mark.parametrize("words", [["opt", "/dev/zero"], ["export", TINYMOE, "--family-file", "/dev/zero", "--out"],
                                    ["check", "--measured", "/dev/zero"], ["run", "--prompt-file", "/dev/zero"]],
                          ids=lambda words: words[0])
-def test_devices_without_an_end_are_refused(words, tmp_path):
+def test_rejects_endless_devices(words, tmp_path):
     words = [*words, tmp_path / "out"] if words[-1] == "--out" else words
     words = [words[0], exported(tmp_path), *words[1:]] if words[0] in ("check", "run") else words
     done = moec(*words)
     assert done.returncode == 2 and "regular file" in done.stdout + done.stderr, (done.stdout, done.stderr)
 
 
-def test_planted_pipe_in_place_of_the_journals_temporary_file(whole, tmp_path):
+def test_export_replaces_a_pipe_at_the_journal(whole, tmp_path):
     expected, _ = whole(("--target", "onnx"))
     out = tmp_path / "out"
     out.mkdir()
@@ -116,8 +116,8 @@ def test_planted_pipe_in_place_of_the_journals_temporary_file(whole, tmp_path):
     finish(out, expected)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
-def test_device_as_sarif_file_stays_a_device(tmp_path):
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create a device")
+def test_sarif_keeps_a_device(tmp_path):
     device = tmp_path / "null"
     os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))
     done = moec("check", exported(tmp_path), "--sarif", device)
@@ -135,8 +135,8 @@ def test_sarif_follows_no_link(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["attn", "moe", "export.journal", "embed.bin", "manifest.json"])
-def test_planted_links_lead_nowhere(name, tmp_path):
-    """As a link to a folder or to a file outside, before the first export and with --force."""
+def test_planted_links_are_not_followed(name, tmp_path):
+    """A link to an outside folder or file exists before the first export, and before an export with --force."""
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "file").write_text("precious")

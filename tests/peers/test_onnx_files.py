@@ -1,4 +1,5 @@
-"""Checks with ONNX's own tools and numpy that the emitted files are valid and static and hold the checkpoint's weights."""
+"""Checks with ONNX's own tools and numpy that the emitted files are valid and static and contain the checkpoint's
+weights."""
 
 import collections
 import functools
@@ -24,7 +25,7 @@ EXPORTS = {
     "topk": (*WIDTHS, "--routing", "topk"),
     "f16": (*WIDTHS, "--dtype", "f16"),
 }
-# All of them but TopK are elementwise, sums or products, or move values by fixed positions.
+# Except for TopK, all of these are elementwise, sums or products, or move values by fixed positions.
 STATIC_OPS = {
     "Abs", "Add", "Cast", "Concat", "Conv", "Div", "Equal", "Erf", "Exp", "Expand", "Greater",
     "Identity", "Less", "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Reciprocal", "ReduceMax",
@@ -41,14 +42,14 @@ class Folder:
     def __init__(self, path, checkpoint):
         self.path, self.checkpoint = path, checkpoint
         self.manifest = json.loads((path / "manifest.json").read_text())
-        # (shard, path of the graph, its model)
+        # Tuples (shard, path of the graph, its model).
         self.graphs = [
             (shard, path / width["file"]["path"],
              onnx.load(path / width["file"]["path"], load_external_data=False))
             for shard in self.manifest["shards"] for width in shard["widths"]]
 
     def weights(self):
-        """(shard, name, array) of every external initializer of every graph."""
+        """Yields (shard, name, array) for every external initializer of every graph."""
         for shard, path, model in self.graphs:
             loaded = onnx.load(path)
             for tensor, loaded_tensor in zip(model.graph.initializer, loaded.graph.initializer):
@@ -71,7 +72,7 @@ in_all_forms = pytest.mark.parametrize("case,name", in_forms(EXPORTS))
 
 
 @in_all_forms
-def test_checker_and_strict_shape_inference(case, name, folder):
+def test_passes_checker_and_strict_shape_inference(case, name, folder):
     for _, path, model in folder(case, name).graphs:
         onnx.checker.check_model(str(path), full_check=True)
         assert model.ir_version == 8
@@ -90,13 +91,13 @@ def test_every_shape_is_static(case, name, folder):
         stated = [*graph.input, *graph.output, *graph.value_info]
         for value in stated:
             dims = value.type.tensor_type.shape.dim
-            assert all(dim.dim_value > 0 for dim in dims), (path, value.name)  # 0 where it is no number
+            assert all(dim.dim_value > 0 for dim in dims), (path, value.name)  # 0 if the dimension is not a number
         results = {result for node in graph.node for result in node.output}
         assert results <= {value.name for value in stated}, path
 
 
 @in_all_forms
-def test_no_op_depends_on_data(case, name, folder):
+def test_shapes_do_not_depend_on_data(case, name, folder):
     for shard, path, model in folder(case, name).graphs:
         ops = {node.op_type for node in model.graph.node}
         routes = shard["kind"] in ("moe", "router")
@@ -106,7 +107,7 @@ def test_no_op_depends_on_data(case, name, folder):
         assert not any(attribute.HasField("g") for node in model.graph.node
                        for attribute in node.attribute)
         constant = {tensor.name for tensor in model.graph.initializer}
-        for node in model.graph.node:  # inputs that determine shapes and positions are constants
+        for node in model.graph.node:  # inputs that determine shapes and positions must be constants
             if node.op_type in ("Slice", "Reshape", "Expand", "TopK", "ReduceSum"):
                 assert set(node.input[1:]) <= constant, (path, node.name)
 
@@ -125,8 +126,8 @@ def test_names_are_paths_and_unique(name, folder):
 
 
 @in_all_forms
-def test_external_data(case, name, folder):
-    """Checks offsets, lengths and checksums. Token widths share one data file."""
+def test_external_data_is_valid(case, name, folder):
+    """Checks offsets, lengths and checksums. The token widths of a shard share one data file."""
     exported = folder(case, name)
     for shard, path, model in exported.graphs:
         external = [tensor for tensor in model.graph.initializer
@@ -151,7 +152,7 @@ def test_external_data(case, name, folder):
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_manifest_names_every_file_and_its_digest(name, folder):
+def test_manifest_lists_files_and_digests(name, folder):
     exported = folder("qwen2_moe_b", name)
     manifest = exported.manifest
     named = [manifest["embedding"]["file"], manifest["rope"]["table"]["file"], manifest["binary"],
@@ -171,7 +172,8 @@ def test_manifest_names_every_file_and_its_digest(name, folder):
 
 
 def same_values(array, tensor):
-    """A weight keeps its tensor's values; a matmul has it transposed, a conv as [N, C, 1, 1], a vector any axes."""
+    """Returns whether a weight has its tensor's values: a matmul weight is transposed, a conv weight is [N, C, 1,
+    1], and a vector may have any axes."""
     tensor = tensor.astype(array.dtype)
     if tensor.ndim < 2:
         return np.array_equal(array.reshape(-1), tensor.reshape(-1))
@@ -182,10 +184,9 @@ def same_values(array, tensor):
 
 
 def fused_tensors(tensors):
-    """Those whose parts are weights of their own: of all experts of a layer, [E, 2f, d] with the gates first and
-    [E, d, f], or transposed, with their biases; of a shared expert, [2f, d]; of latent attention, whose queries, keys
-    and values have rows of two kinds; of DeltaNets, whose maps lie head by head; and sinks, which attention by head takes
-    one by one."""
+    """Tensors whose parts are separate weights. All experts of a layer: [E, 2f, d] with the gates first and [E, d,
+    f], or transposed, with their biases. A shared expert: [2f, d]. Latent attention: queries, keys and values with
+    two kinds of rows. DeltaNets: maps stored head by head. Sinks: one per head."""
     parts = ("gate_up_proj", "experts.down_proj", "input_linear.weight", "moe.output_linear.weight", "_proj_bias",
              "q_b_proj.weight", "kv_a_proj_with_mqa.weight", "kv_a_proj_with_mqa.bias", "kv_b_proj.weight",
              "self_attn.sinks", "in_proj_qkvz.weight", "in_proj_ba.weight", "mamba.in_proj.weight",
@@ -196,26 +197,27 @@ def fused_tensors(tensors):
 
 
 def joined_tensors(tensors):
-    """Those that are parts of one weight: the maps in front of the convolution of Kimi delta attention, and its taps."""
+    """Tensors that are parts of one weight: the projections before the convolution of Kimi delta attention, and its
+    taps."""
     layers = {name.removesuffix("b_proj.weight") for name in tensors if name.endswith("self_attn.b_proj.weight")}
     return {name for name in tensors for layer in layers
             if name in [f"{layer}{part}_{kind}.weight" for part in "qkv" for kind in ("proj", "conv1d")]}
 
 
-# What is f32 in exports in f16: routers, and the norm before them.
+# f32 in exports in f16: routers and the norms before them.
 ROUTED_KINDS = ("moe", "router", "experts", "shared")
 ROUTER_TENSORS = re.compile(r"(mlp|feed_forward|block_sparse_moe|moe)\.(gate|router)\b|moe_statics|correction_bias"
                             r"|layers\.\d+\.router\.|mixer\.gate\b|backbone\.layers\.\d+\.norm\.|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
 RECURRENCE = re.compile(r"(linear_attn|mamba|mixer|self_attn|forget_gate)\.(A_log|dt_bias|D$|norm\.weight|o_norm\.weight)"
-                        r"|^mixer_norm\.weight")  # that of a group of heads
-# Families whose norms, but for those of DeltaNets, multiply by 1 + w.
+                        r"|^mixer_norm\.weight")  # for a group of heads
+# Families whose norms, except those of DeltaNets, multiply by 1 + w.
 PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")
 GATED_FAMILIES = ("qwen3_next", "qwen3_5_moe_text")
-# Of ERNIE-4.5-VL: stored transposed, or with rows for images.
+# ERNIE-4.5-VL tensors that are stored transposed, or that have rows for images.
 OTHER_WAY = re.compile(r"mlp\.(gate\.weight|moe_statics)")
-# Multiplied by the root of the width's reciprocal, which its norm lacks then.
+# Multiplied by the root of the width's reciprocal, which is then omitted from the norm.
 SCALED = re.compile(r"router\.proj\.weight")
-GATED = re.compile(r"self_attn\.q_proj\.(weight|bias)")  # of these families: queries and gates head by head
+GATED = re.compile(r"self_attn\.q_proj\.(weight|bias)")  # in these families, queries and gates alternate by head
 
 
 def as_computed(name, tensor, family):
@@ -223,7 +225,7 @@ def as_computed(name, tensor, family):
 
 
 def regrouped_tensors(tensors, family):
-    """Those of which no weight of a shard has all values in their order: fused ones, and queries with their gates."""
+    """Tensors whose values no single weight contains in order: fused tensors, and queries with their gates."""
     gated = {name for name in tensors if family in GATED_FAMILIES and GATED.search(name)}
     other_way = {name for name in tensors if family == "ernie4_5_vl_moe_text" and OTHER_WAY.search(name)}
     return fused_tensors(tensors) | gated | other_way | {name for name in tensors if SCALED.search(name)}
@@ -234,13 +236,13 @@ def embedding_of(tensors):
 
 
 def tensor_of(shard, weight):
-    """The name of a weight: that of its tensor or, for a tensor in four bits, the expert's number and role."""
+    """Returns the name of a weight's tensor or, for a 4-bit tensor, a name with the expert's number and role."""
     found = re.fullmatch(r"experts\.(\d+)\.(gate|up|down)\.weight", weight)
     return f"model.layers.{shard['layer']}.mlp.experts.{found[1]}.{found[2]}_proj.weight" if found else weight
 
 
 @pytest.mark.parametrize("case,name", in_forms(["conv", "matmul", "host", "f16"]))
-def test_weights_are_the_checkpoint_tensors(case, name, folder):
+def test_weights_equal_the_checkpoint_tensors(case, name, folder):
     exported = folder(case, name)
     tensors = read_checkpoint(exported.checkpoint)
     family = exported.manifest["model"]["family"]
@@ -254,13 +256,13 @@ def test_weights_are_the_checkpoint_tensors(case, name, folder):
         if tensor in tensors and not SCALED.search(tensor):
             assert same_values(array, as_computed(tensor, tensors[tensor], family)), (shard["name"], weight)
             seen.add(tensor)
-    # Slices of a fused tensor have names of their own (see below); the embedding is a table.
+    # Slices of a fused tensor have separate names (see below); the embedding is a table.
     assert set(tensors) - regrouped_tensors(tensors, family) - seen <= {embedding_of(tensors)}
 
 
 @pytest.mark.parametrize("name", ["conv", "matmul", "host"])
 @pytest.mark.parametrize("case", ["mixtral_b", "qwen3_moe_b"])
-def test_slices_of_fused_experts(case, name, folder):
+def test_slices_fused_experts(case, name, folder):
     exported = folder(case, name)
     tensors = read_checkpoint(exported.checkpoint)
     by_layer = {(int(tensor.split(".")[2]), tensor.split(".")[-1]): tensors[tensor]
@@ -277,10 +279,10 @@ def test_slices_of_fused_experts(case, name, folder):
     wanted = {(layer, expert, role): 2 for (layer, kind), tensor in by_layer.items()
               for expert in range(len(tensor))
               for role in (("down",) if kind == "down_proj" else ("gate", "up"))}
-    assert seen == wanted  # once for each token width
+    assert seen == wanted  # once per token width
 
 
-def test_bank_weights_are_all_experts_in_order(folder):
+def test_bank_weights_contain_experts_in_order(folder):
     exported = folder("tinymoe", "bank")
     tensors = read_checkpoint(exported.checkpoint)
     checked = 0
@@ -296,7 +298,7 @@ def test_bank_weights_are_all_experts_in_order(folder):
     assert checked == 2 * 4 * 3  # widths, layers, roles
 
 
-def test_head_slices_are_rows_of_the_head(folder):
+def test_head_slices_equal_rows_of_the_head(folder):
     exported = folder("tinymoe", "bank")
     head = read_checkpoint(exported.checkpoint)["lm_head.weight"]
     slices = {}
@@ -309,7 +311,7 @@ def test_head_slices_are_rows_of_the_head(folder):
 
 @pytest.mark.parametrize("name", ["conv", "f16"])
 @every_case
-def test_embedding_table_is_the_checkpoint_tensor(case, name, folder):
+def test_embedding_table_equals_the_checkpoint_tensor(case, name, folder):
     exported = folder(case, name)
     table = exported.manifest["embedding"]
     dtype = DTYPES[table["dtype"]]
@@ -372,7 +374,7 @@ def eight_expert_config():
     }
 
 
-def test_eight_experts_are_24_convs_and_one_for_the_router(export, tmp_path_factory):
+def test_eight_experts_emit_24_convs_plus_router(export, tmp_path_factory):
     checkpoint = tmp_path_factory.mktemp("eight")
     write_tensors(checkpoint / "model.safetensors", eight_expert_tensors())
     (checkpoint / "config.json").write_text(json.dumps(eight_expert_config()))

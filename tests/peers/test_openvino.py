@@ -1,6 +1,7 @@
-"""Exports run in OpenVINO as in the reference executor: moec run, serve and validate with --engine openvino.
+"""Exports produce equal results in OpenVINO and in the reference executor: moec run, serve and validate --engine
+openvino.
 
-In a build without OpenVINO one test checks that moec says so, and the others are skipped.
+In a build without OpenVINO, one test checks that moec reports this, and the other tests are skipped.
 """
 
 import json
@@ -16,11 +17,11 @@ from test_serve import Server
 
 ENGINE = ("--engine", "openvino")
 MODULE = find_binary().parent / "libmoec_openvino.so"
-needs_openvino = pytest.mark.skipif(not MODULE.is_file(), reason="this build of moec has no OpenVINO")
+needs_openvino = pytest.mark.skipif(not MODULE.is_file(), reason="this build of moec does not include OpenVINO")
 
-# Relative to PyTorch's results, of both engines together: so far apart the two can be at most.
+# Maximum sum of both engines' errors relative to PyTorch; the sum bounds the difference between the engines.
 MOST_APART = 1e-4
-# Forms of a graph and weights in codes, each with the operators of its own.
+# Graph forms and quantized weights, each with distinct operators.
 FORMS = {
     "matmul": ("--form", "matmul"),
     "bank": ("--experts", "bank"),
@@ -40,7 +41,7 @@ CODES = {
 
 
 def ask(*words):
-    """(exit code, stdout, stderr)."""
+    """Returns (exit code, stdout, stderr)."""
     done = subprocess.run([find_binary(), *map(str, words)], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -56,7 +57,7 @@ def validated(folder, golden, *flags):
 
 
 def apart(one, other):
-    """How far the results of two validations can be apart, relative to their size."""
+    """Largest relative difference between the results of two validations."""
     return max(a[kind]["relative_l2"] + b[kind]["relative_l2"]
                for a, b in zip(one["shards"], other["shards"], strict=True)
                for kind in ("alone", "chained", "cache") if kind in a)
@@ -74,7 +75,7 @@ def text_of(folder, *flags):
 
 
 @pytest.mark.skipif(MODULE.is_file(), reason="this build of moec has OpenVINO")
-def test_a_build_without_openvino_says_so(tiny):
+def test_build_without_openvino_reports_it(tiny):
     code, _, said = ask("run", tiny, "--prompt", "a", *ENGINE)
     assert code == 2
     assert "error[engine.not_built]" in said and "MOEC_OPENVINO=ON" in said
@@ -82,7 +83,7 @@ def test_a_build_without_openvino_says_so(tiny):
 
 @needs_openvino
 @pytest.mark.parametrize("case", CASES)
-def test_golden_cases_compute_the_same(case, export, golden):
+def test_golden_cases_match(case, export, golden):
     want = golden(case)
     folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f32", *widths(case))
     _, reference = validated(folder, want)
@@ -96,7 +97,7 @@ def test_golden_cases_compute_the_same(case, export, golden):
 
 @needs_openvino
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_computes_the_same(form, export, golden):
+def test_every_form_matches(form, export, golden):
     for case in ("tinymoe", "mixtral_b", "deepseek_v3_a"):
         want = golden(case)
         folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f32", *widths(case), *FORMS[form])
@@ -107,14 +108,14 @@ def test_every_form_computes_the_same(form, export, golden):
 
 @needs_openvino
 @pytest.mark.parametrize("form", CODES)
-def test_weights_in_codes_give_the_same_text(form, export):
+def test_quantized_weights_give_equal_text(form, export):
     folder = export(REPO / "models/tinymoe", "--target", "onnx", "--tokens", "1,16", *CODES[form])
     assert text_of(folder, *ENGINE)["tokens"] == text_of(folder)["tokens"]
 
 
 @needs_openvino
 @pytest.mark.parametrize("case", IN_EVERY_FORM)
-def test_f16_exports_hold_the_thresholds(case, export, golden):
+def test_f16_exports_meet_the_thresholds(case, export, golden):
     want = golden(case)
     folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths(case))
     code, report = validated(folder, want, *ENGINE)
@@ -122,15 +123,15 @@ def test_f16_exports_hold_the_thresholds(case, export, golden):
 
 
 @needs_openvino
-def test_texts_are_those_of_the_reference(tiny):
+def test_texts_equal_the_reference_engines(tiny):
     with_engine, without = text_of(tiny, *ENGINE), text_of(tiny)
     assert with_engine["tokens"] == without["tokens"]
     assert (with_engine["engine"], with_engine["device"]) == ("openvino", "CPU")
-    assert without["engine"] == "reference" and "device" not in without
+    assert without["engine"] == "cpu" and "device" not in without
 
 
 @needs_openvino
-def test_idle_groups_are_skipped(export):
+def test_skips_idle_groups(export):
     folder = export(REPO / "models/tinymoe", "--target", "onnx", "--tokens", "1,16", *FORMS["groups"])
     with_engine, without = text_of(folder, *ENGINE), text_of(folder)
     assert with_engine["tokens"] == without["tokens"]
@@ -138,7 +139,7 @@ def test_idle_groups_are_skipped(export):
 
 
 @needs_openvino
-def test_gates_are_logged(tiny, tmp_path):
+def test_logs_equal_gates(tiny, tmp_path):
     text_of(tiny, *ENGINE, "--log-gates", tmp_path / "engine.csv")
     text_of(tiny, "--log-gates", tmp_path / "reference.csv")
     engine, reference = ([line.split(",") for line in (tmp_path / name).read_text().splitlines()]
@@ -150,7 +151,7 @@ def test_gates_are_logged(tiny, tmp_path):
 
 
 @needs_openvino
-def test_spans_are_found(export):
+def test_finds_equal_spans(export):
     folder = export(REPO / "models/tinytagger", "--target", "onnx", "--tokens", "64", "--context", "256")
     words = ("run", folder, "--prompt", "Call Ms. Nora Lindqvist at +49 171 5550123.", "--json")
     found, wanted = (json.loads(ask(*words, *flags)[1])["spans"] for flags in (ENGINE, ()))
@@ -160,7 +161,7 @@ def test_spans_are_found(export):
 
 
 @needs_openvino
-def test_serve_writes_the_same(tiny):
+def test_serve_returns_equal_text(tiny):
     server = Server(tiny, *ENGINE)
     answer = server.client.completions.create(model="tinymoe", prompt="def f(", max_tokens=32)
     assert server.stop() == 0
@@ -168,7 +169,7 @@ def test_serve_writes_the_same(tiny):
 
 
 @needs_openvino
-def test_what_it_does_not_take_is_refused(tiny, export, golden):
+def test_rejects_unsupported_options(tiny, export, golden):
     run = ("run", tiny, "--prompt", "a", *ENGINE)
     packages = export(REPO / "models/tinymoe", "--target", "ane", "--dtype", "f16")
     for code, words in {
@@ -181,14 +182,14 @@ def test_what_it_does_not_take_is_refused(tiny, export, golden):
     }.items():
         for command in words:
             failed, _, said = ask(*command)
-            # A CPU that computes in f16 takes that precision.
+            # A CPU with f16 arithmetic supports that precision.
             if code == "engine.precision" and failed == 0:
                 continue
             assert failed == 2 and f"error[{code}]" in said, (command, said)
 
 
 @needs_openvino
-def test_a_file_that_is_cut_is_an_error(tiny, tmp_path):
+def test_rejects_truncated_files(tiny, tmp_path):
     for name in ("moe/L00.data", "moe/L00.t1.onnx"):
         out = tmp_path / name.replace("/", ".")
         shutil.copytree(tiny, out)
@@ -199,7 +200,7 @@ def test_a_file_that_is_cut_is_an_error(tiny, tmp_path):
 
 
 @needs_openvino
-def test_another_graph_than_the_manifest_lists_is_an_error(tiny, tmp_path):
+def test_rejects_an_unlisted_graph(tiny, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(tiny, out)
     shutil.copy(out / "moe/L00.t16.onnx", out / "moe/L00.t1.onnx")
@@ -208,7 +209,7 @@ def test_another_graph_than_the_manifest_lists_is_an_error(tiny, tmp_path):
 
 
 class TestCache:
-    """Compiled graphs in OUT/.openvino: no part of the export, and never a result of other files."""
+    """Compiled graphs in OUT/.openvino are not part of the export and are never used for other files."""
 
     pytestmark = needs_openvino
 
@@ -224,18 +225,18 @@ class TestCache:
     def cached(self, out):
         return text_of(out, *ENGINE, "--engine-cache")["tokens"]
 
-    def test_the_next_run_finds_them(self, out):
+    def test_next_run_reuses_compiled_graphs(self, out):
         wanted = text_of(out)["tokens"]
         assert self.cached(out) == wanted
         first = self.blobs(out)
-        # OpenVINO 2026.4.1 restores the graphs of attention with other results, so these are not kept.
+        # In OpenVINO 2026.4.1, restored attention graphs compute other results, so they are not cached.
         shards = {name.split(".t")[0] for name in first}
         assert {f"L{layer:02}.moe" for layer in range(4)} <= shards and len(first) >= 2 * 4
         times = {path.name: path.stat().st_mtime_ns for path in (out / ".openvino").iterdir()}
         assert self.cached(out) == wanted
         assert times == {path.name: path.stat().st_mtime_ns for path in (out / ".openvino").iterdir()}
 
-    def test_damage_is_found(self, out):
+    def test_damaged_cache_is_recompiled(self, out):
         wanted = self.cached(out)
         whole = self.blobs(out)
         for path in (out / ".openvino").iterdir():
@@ -248,7 +249,7 @@ class TestCache:
             path.write_bytes(path.read_bytes()[:100])
         assert self.cached(out) == wanted
 
-    def test_other_weights_are_compiled_anew(self, out, moec):
+    def test_other_weights_are_recompiled(self, out, moec):
         self.cached(out)
         before = self.blobs(out)
         moec("export", REPO / "models/tinymoe", "--out", out, "--quiet", "--force", "--target", "onnx", "--dtype",
@@ -256,24 +257,24 @@ class TestCache:
         wanted = text_of(out)["tokens"]
         assert self.cached(out) == wanted
         after = self.blobs(out)
-        assert len(after) == len(before) and not after.keys() & before.keys(), "the older ones are gone"
+        assert len(after) == len(before) and not after.keys() & before.keys(), "the old graphs must be removed"
 
-    def test_it_is_no_part_of_the_export(self, out, moec):
+    def test_cache_is_not_part_of_the_export(self, out, moec):
         before = json.loads(moec("check", out, "--json"))
         self.cached(out)
         assert json.loads(moec("check", out, "--json")) == before
         moec("export", REPO / "models/tinymoe", "--out", out, "--quiet", "--force", "--target", "onnx", "--dtype",
              "f32", "--tokens", "1,16")
-        assert self.blobs(out), "an export leaves it alone"
+        assert self.blobs(out), "a forced export must keep the cache"
 
-    def test_nodes_of_a_split_have_none(self, export, moec, tmp_path):
+    def test_split_nodes_have_no_cache(self, export, moec, tmp_path):
         shutil.copytree(export(REPO / "models/tinymoe", "--target", "onnx", "--tokens", "1,16", *FORMS["groups"]),
                         tmp_path / "out")
         self.cached(tmp_path / "out")
         moec("split", tmp_path / "out", "--out", tmp_path / "nodes", "--groups", "2")
         assert list((tmp_path / "nodes").rglob("*.onnx")) and not list((tmp_path / "nodes").rglob("*.blob"))
 
-    def test_a_folder_that_cannot_be_written_is_an_error(self, out):
+    def test_rejects_an_unwritable_cache_folder(self, out):
         (out / ".openvino").write_text("no folder")
         failed, _, said = ask("run", out, "--prompt", "a", *ENGINE, "--engine-cache")
-        assert failed == 2 and "error[engine.cache]" in said and "leave out --engine-cache" in said
+        assert failed == 2 and "error[engine.cache]" in said and "run without --engine-cache" in said

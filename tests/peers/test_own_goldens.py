@@ -4,9 +4,8 @@
     pip install transformers==5.23.0 safetensors xxhash accelerate compressed-tensors
     pytest tests/peers/test_own_goldens.py
 
-A run with the weights of one layer at a time must give the same bits as one with the whole model, and the values of the
-committed goldens. Goldens of checkpoints that are not among the tests' own must let a right export pass and a wrong one
-fail.
+A run with the weights of one layer at a time must produce the same bits as a run with the whole model, and the values
+of the committed goldens. With goldens of other checkpoints, correct exports must pass and incorrect exports must fail.
 """
 
 import copy
@@ -52,7 +51,7 @@ PROMPT = [7, 3, 99, 12, 54, 23, 81, 5, 66]
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Sums run in one order."""
+    """Uses one thread, so that sums have a fixed order."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -60,7 +59,7 @@ def one_thread():
 
 
 def make(checkpoint, out, prompt, *options, whole=False):
-    """Runs make_golden.py here; returns the tensors of the golden."""
+    """Runs make_golden.py in this process and returns the tensors of the golden."""
     tokens = ",".join(map(str, prompt))
     flags = make_golden.flags_of(["--checkpoint", str(checkpoint), "--prompt-tokens", tokens, "--out", str(out),
                                   *map(str, options)])
@@ -69,7 +68,7 @@ def make(checkpoint, out, prompt, *options, whole=False):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_layer_by_layer_gives_what_the_whole_model_gives(case, tmp_path):
+def test_layer_by_layer_equals_the_whole_model(case, tmp_path):
     golden = Golden(case)
     (_, _, prompt), *decode = golden.steps
     options = ["--decode-tokens", ",".join(str(tokens[0]) for _, _, tokens in decode)] if decode else []
@@ -83,8 +82,29 @@ def test_layer_by_layer_gives_what_the_whole_model_gives(case, tmp_path):
     assert all(made[key] == golden.info[key] for key in ("steps", "moe_layers", "config_digest", "weights_sha256"))
 
 
+@pytest.mark.parametrize("case, stored", [("llama_c", "F32"), ("llama_c", "Q4_1"), ("qwen2_c", "Q8_0")])
+def test_makes_goldens_of_gguf_files(case, stored, tmp_path, moec):
+    pytest.importorskip("gguf")
+    from gguf_models import write_gguf
+
+    [file] = write_gguf(Golden(case).checkpoint, tmp_path / "model.gguf", stored)
+    make(tmp_path, tmp_path / "golden", [7, 3, 81, 12, 54], "--decode", 2)  # the folder contains only this GGUF file
+    moec("export", file, "--out", tmp_path / "export", "--quiet")
+    assert "PASSED" in moec("validate", tmp_path / "export", "--golden", tmp_path / "golden")
+
+
+def test_rejects_gguf_files_misread_by_transformers(tmp_path):
+    """For qwen3_moe, transformers uses the class's expert width instead of the file's."""
+    pytest.importorskip("gguf")
+    from gguf_models import write_gguf
+
+    [file] = write_gguf(Golden("qwen3_moe_a").checkpoint, tmp_path / "model.gguf")
+    with pytest.raises(Refused, match="transformers"):
+        make(file, tmp_path / "golden", PROMPT)
+
+
 @pytest.mark.parametrize("whole", [False, True])
-def test_recurrent_layers_need_no_attention(whole, tmp_path):
+def test_accepts_recurrent_layers_without_attention(whole, tmp_path):
     spec = copy.deepcopy(STATE_SPACE["granitemoehybrid_a"])
     spec["args"]["layer_types"] = ["linear_attention"] * len(spec["args"]["layer_types"])
     write_checkpoint("recurrent", spec, tmp_path)
@@ -92,7 +112,7 @@ def test_recurrent_layers_need_no_attention(whole, tmp_path):
     assert {f"{step}.logits" for step in ("prefill", "decode0", "decode1")} <= tensors.keys()
 
 
-def test_only_one_part_is_in_memory_at_a_time(tmp_path, monkeypatch):
+def test_only_one_part_is_in_memory(tmp_path, monkeypatch):
     checkpoint, held, counts = Golden("qwen3_moe_a").checkpoint, set(), []
     load, drop = streamed.Parts.load, streamed.Parts.drop
 
@@ -108,11 +128,11 @@ def test_only_one_part_is_in_memory_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(streamed.Parts, "load", watched_load)
     monkeypatch.setattr(streamed.Parts, "drop", watched_drop)
     make(checkpoint, tmp_path / "golden", PROMPT, "--decode", 1)
-    assert counts == [1] * 3 * 4  # three passes of the embedding, two layers and the head
+    assert counts == [1] * 3 * 4  # three passes over the embedding, two layers, and the head
     assert not held
 
 
-def test_a_checkpoint_that_lacks_a_tensor_is_refused(tmp_path):
+def test_rejects_a_checkpoint_without_a_tensor(tmp_path):
     write_checkpoint("lacking", EXPORTED["mixtral"], tmp_path)
     change(tmp_path, lambda tensors: tensors.pop("model.layers.1.self_attn.k_proj.weight"))
     with pytest.raises(Refused, match="no tensor for model.layers.1.self_attn.k_proj.weight"):
@@ -120,7 +140,7 @@ def test_a_checkpoint_that_lacks_a_tensor_is_refused(tmp_path):
     assert not (tmp_path / "golden").exists()
 
 
-def test_greedy_steps_are_fed_with_the_token_that_was_chosen(tmp_path):
+def test_greedy_steps_use_the_chosen_token(tmp_path):
     write_checkpoint("greedy", EXPORTED["mixtral"], tmp_path)
     tensors = make(tmp_path, tmp_path / "golden", PROMPT, "--decode", 2)
     greedy = json.loads((tmp_path / "golden/golden.json").read_text())["greedy"]
@@ -134,7 +154,7 @@ def test_greedy_steps_are_fed_with_the_token_that_was_chosen(tmp_path):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """name → a folder with a random checkpoint."""
+    """checkpoints[name] → a folder with a random checkpoint."""
     folders = {name: tmp_path_factory.mktemp(name) for name in EXPORTED}
     for name, folder in folders.items():
         write_checkpoint(f"own_{name}", EXPORTED[name], folder)
@@ -158,7 +178,7 @@ def validate(out, golden, precision):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", EXPORTED)
-def test_an_export_passes_against_the_golden_of_its_checkpoint(name, target, checkpoints, export, tmp_path):
+def test_export_passes_its_checkpoints_golden(name, target, checkpoints, export, tmp_path):
     make(checkpoints[name], tmp_path / "golden", PROMPT)
     out = export(checkpoints[name], "--target", target)
     assert validate(out, tmp_path / "golden", TARGETS[target])["ok"]
@@ -166,7 +186,7 @@ def test_an_export_passes_against_the_golden_of_its_checkpoint(name, target, che
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", EXPORTED)
-def test_a_weight_that_was_changed_after_the_export_fails(name, target, checkpoints, export, tmp_path):
+def test_golden_of_a_changed_weight_fails(name, target, checkpoints, export, tmp_path):
     out = export(checkpoints[name], "--target", target)
     changed = tmp_path / "changed"
     changed.mkdir()
@@ -180,7 +200,7 @@ def test_a_weight_that_was_changed_after_the_export_fails(name, target, checkpoi
     assert [shard["shard"] for shard in report["shards"] if not shard["passed"]] == ["L01.attn"]
 
 
-def test_the_command_line_writes_the_two_files(checkpoints, tmp_path):
+def test_command_line_writes_two_files(checkpoints, tmp_path):
     script = make_golden.REPO / "scripts/make_golden.py"
     command = [sys.executable, script, "--checkpoint", checkpoints["mixtral"], "--prompt-tokens", "1,2,3", "--out",
                tmp_path / "golden"]

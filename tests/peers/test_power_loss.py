@@ -1,7 +1,7 @@
-"""Exports onto a file system that loses power: what it has not written to its journal is gone. After it is mounted
-again, the same command gives the bytes of an undisturbed export, and what looks finished is.
+"""Exports to a file system that loses power: everything that was not yet written to its journal is lost. After a
+remount, the same command produces the bytes of an uninterrupted export, and whatever looks finished is complete.
 
-Needs root, for a file system of its own: an ext4 in a file, which the ioctl EXT4_IOC_SHUTDOWN stops at once."""
+Requires root for a separate file system: an ext4 in a file, which the ioctl EXT4_IOC_SHUTDOWN stops immediately."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ class Disk:
         subprocess.run(["mkfs.ext4", "-q", "-F", str(self.image)], check=True)
 
     def mount(self):
-        """Why it cannot be mounted; empty where it is."""
+        """Returns why the file system cannot be mounted, or an empty text if it is mounted."""
         return subprocess.run(["mount", "-o", "loop", str(self.image), str(self.folder)], capture_output=True,
                               text=True).stderr
 
@@ -52,7 +52,7 @@ def disk(tmp_path):
     disk = Disk(tmp_path)
     refused = disk.mount()
     if refused:
-        pytest.skip(f"a file system in a file cannot be mounted here: {refused.strip()}")
+        pytest.skip(f"a loop device cannot be mounted here: {refused.strip()}")
     try:
         disk.lose_power()
     except OSError as error:
@@ -65,7 +65,7 @@ def disk(tmp_path):
 
 
 @pytest.mark.parametrize("target,jobs", MANNERS[3:6])
-def test_export_that_loses_power(target, jobs, whole, disk):
+def test_export_resumes_after_power_loss(target, jobs, whole, disk):
     expected, seconds = whole(target)
     chance = random.Random(8)
     out = disk.folder / "out"

@@ -1,4 +1,4 @@
-"""A prepack that is killed leaves nothing that a run takes for a finished file, and an older file stays as it is.
+"""A killed prepack leaves nothing that a run accepts as a finished file, and an older file is preserved.
 
     MOEC_KILLS=100 .venv/bin/pytest tests/peers/test_prepack.py
 """
@@ -21,7 +21,7 @@ EXPERTS, LAYERS, FF, HIDDEN = 16, 4, 512, 256
 
 @pytest.fixture(scope="module")
 def packable(moec, tmp_path_factory):
-    """An export of 100 MB of experts, and a profile of it that wants all of them."""
+    """An export with 100 MB of experts, and a profile that selects all of them."""
     folder = tmp_path_factory.mktemp("packable")
     config = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 256,
               "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -46,14 +46,14 @@ def prepack_command(packable, file, capacity=EXPERTS):
 
 
 def begins_with(packable, file):
-    """What a run says that is to begin with the file."""
+    """Runs the export with the file and returns the completed process."""
     command = [str(find_binary()), "run", str(packable / "out"), "--prompt-tokens", "1,2", "--max-tokens", "1", "--json",
                "--prepacked", str(file)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
 def kill_prepack(command, seconds):
-    """Whether it was killed before it ended."""
+    """Returns whether the prepack was killed before it finished."""
     prepack = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     prepack.kill()
@@ -76,29 +76,29 @@ def test_killed_prepacks_leave_no_file(packable, whole_pack, tmp_path):
     killed = halves = attempts = 0
     while killed < KILLS:
         attempts += 1
-        assert attempts < 6 * KILLS, "prepacks end before they can be killed"
+        assert attempts < 6 * KILLS, "prepacks finish before they can be killed"
         folder = tmp_path / str(attempts)
         folder.mkdir()
         file = folder / "warm.pack"
         killed += kill_prepack(prepack_command(packable, file), chance.uniform(0, seconds))
         for left in folder.iterdir():
             if left == file:
-                assert file.read_bytes() == whole  # it was renamed before the kill
+                assert file.read_bytes() == whole  # the file was renamed before the kill
                 continue
             halves += 1
             assert left.name.startswith("warm.pack.") and left.name.endswith(".part")
-            if left.read_bytes() != whole:  # all of it may have been written
+            if left.read_bytes() != whole:  # the whole file may already have been written
                 refused = begins_with(packable, left)
                 assert refused.returncode == 2 and "prepacked." in refused.stdout
         subprocess.run(prepack_command(packable, file), check=True, stdout=subprocess.DEVNULL)
         assert file.read_bytes() == whole
-        assert list(folder.iterdir()) == [file], "what the killed one left is gone"
+        assert list(folder.iterdir()) == [file], "leftovers of the killed prepack must be removed"
         shutil.rmtree(folder)
     print(f"{killed} prepacks were killed, {halves} left a part of a file behind")
 
 
 def stop_prepack(command, folder, number):
-    """Sends the signal while the file is being written: the exit code, and the report."""
+    """Sends the signal while the file is being written. Returns the exit code and the report."""
     prepack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_signals)
     while prepack.poll() is None and not list(folder.glob("*.part")):
         time.sleep(0.001)
@@ -114,13 +114,13 @@ def test_signals_stop_a_prepack(packable, tmp_path, name):
     for _ in range(20):
         code, said = stop_prepack(command, tmp_path, number)
         if code != 0:
-            break  # else all was written before the signal came
+            break  # otherwise, the file was complete before the signal arrived
     assert code == 128 + number
     assert json.loads(said)["diagnostics"][0]["code"] == "prepack.interrupted"
     assert not [left for left in tmp_path.iterdir() if left.name != "warm.pack"]
 
 
-def test_an_older_file_stays_when_a_prepack_is_killed(packable, whole_pack, tmp_path):
+def test_killed_prepack_keeps_the_old_file(packable, whole_pack, tmp_path):
     _, seconds = whole_pack
     chance = random.Random(9)
     file = tmp_path / "warm.pack"
@@ -129,5 +129,5 @@ def test_an_older_file_stays_when_a_prepack_is_killed(packable, whole_pack, tmp_
     for _ in range(KILLS):
         kill_prepack(prepack_command(packable, file), chance.uniform(0, 0.6 * seconds))
         if file.read_bytes() != older:
-            return  # it succeeded in spite of the kill
+            return  # the prepack succeeded despite the kill
         assert begins_with(packable, file).returncode == 0

@@ -1,4 +1,4 @@
-"""The example of backends/manifest/README.md chooses what `moec probe` chooses."""
+"""The example of backends/manifest/README.md selects the same groups as `moec probe`."""
 
 import json
 import re
@@ -15,7 +15,7 @@ PROMPTS = [("code", "def first(items):\n    return items[0]\n\n\nclass Node:\n  
 
 @pytest.fixture(scope="module")
 def probed(moec, tmp_path_factory):
-    """An export of tinymoe with a table of two halves of its experts, and the suite that it was measured on."""
+    """An export of tinymoe with a table of two halves of its experts, and the suite that the table was measured on."""
     folder = tmp_path_factory.mktemp("probed")
     out, suite, groups = folder / "out", folder / "suite.jsonl", folder / "groups.json"
     suite.write_text("".join(json.dumps({"category": name, "text": text}) + "\n" for name, text in PROMPTS))
@@ -27,7 +27,7 @@ def probed(moec, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def example(probed):
-    """What the example defines, of this export."""
+    """The definitions of the example for this export."""
     text = (REPO / "backends/manifest/README.md").read_text()
     section = text[text.index("## Choosing a group of experts"):]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
@@ -37,14 +37,14 @@ def example(probed):
     return names
 
 
-def test_the_manifest_names_the_table(probed):
+def test_manifest_lists_the_table(probed):
     out, _ = probed
     files = json.loads((out / "manifest.json").read_text())["side_files"]
     [listed] = [file for file in files if file["path"] == "probe.json"]
     assert listed["bytes"] == (out / "probe.json").stat().st_size
 
 
-def test_the_example_chooses_as_moec_does(moec, probed, example):
+def test_example_selects_like_moec_probe(moec, probed, example):
     out, suite = probed
     documents = json.loads(moec("probe", out, "--prompts", suite, "--json"))["documents"]
     assert len(documents) == len(PROMPTS)
@@ -53,8 +53,8 @@ def test_the_example_chooses_as_moec_does(moec, probed, example):
         assert example["group_for"](document["nearest"]) == document["chosen"]
 
 
-def test_an_export_in_its_place_has_no_table(moec, probed):
-    """Its numbers are of other files."""
+def test_replacing_the_export_drops_the_table(moec, probed):
+    """The numbers of the table belong to the replaced files."""
     out, _ = probed
     moec("export", REPO / "models/tinymoe", "--out", out, "--tokens", 32, "--context", 64, "-q", "--force")
     assert not (out / "probe.json").exists()

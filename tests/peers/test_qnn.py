@@ -1,9 +1,9 @@
-"""Qualcomm's compiler places every op of every golden case on the NPU, and its emulator gives PyTorch's results.
+"""Qualcomm's compiler places every op of every golden case on the NPU, and its emulator matches PyTorch's results.
 
     scripts/install_vendors.sh
     build/vendors/qnn/bin/pytest tests/peers/test_qnn.py
 
-Skipped where the package onnxruntime-qnn is missing: its licence asks that users install it themselves.
+Skipped if the package onnxruntime-qnn is missing; its licence requires that users install it themselves.
 """
 
 import json
@@ -24,10 +24,10 @@ from safetensors_files import read_checkpoint, write_tensors  # noqa: E402
 CHIP, OTHER_CHIPS = "v75", ("v73", "v79")
 CODES = ("--form", "matmul", "--weights", "attn=int8:32,head=int4:32")
 SHARD_COSINE, CHAIN_COSINE = 0.99999, 0.9998
-# Of recurrent mixers, whose states are f32 in the graph and f16 on the NPU.
+# Minimum chain cosine for recurrent mixers, whose states are f32 in the graph and f16 on the NPU.
 RECURRENT_CHAIN = 0.998
-# Rows of the golden whose likeliest token is another one in the emulator, f16's near ties: the golden's two largest
-# logits lie closer together than NEAR.
+# In rows of the golden whose most likely token differs in the emulator, f16 nearly ties: the golden's two largest
+# logits are closer than NEAR.
 NEAR = 0.05
 
 
@@ -62,7 +62,7 @@ def check_placement(measured, manifest):
 
 
 def leads_of_other_tokens(emulated, golden):
-    """By how much the golden prefers its own token, for each row for which the chain finds another one."""
+    """The logit margin of the golden's token, for each row in which the chain's token differs."""
     emulated.reset()
     leads = []
     for tokens, logits in read_steps(golden.folder, emulated.manifest):
@@ -73,7 +73,7 @@ def leads_of_other_tokens(emulated, golden):
 
 
 @pytest.mark.parametrize("case", WRITERS)
-def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst):
+def test_shards_and_chains_match_the_golden(case, emulated, golden, worst):
     running, want = emulated(case), golden(case)
     measured = measure(running, want.folder, run=True)
     check_placement(measured, running.manifest)
@@ -91,14 +91,14 @@ def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst
     assert len(leads) <= 2
 
 
-# Of the golden's weights, by a part of their names: activations whose squares f16 does not hold, also where the file
-# computes them in f32.
+# Scales weights of the golden, selected by a part of their names: squares of the activations overflow f16, even if the
+# file computes them in f32.
 SCALES = [("qwen3_next_a", "conv1d", 100), ("kimi_linear_a", "conv1d", 100), ("qwen3_next_a", "conv1d", 0.1),
           ("nemotron_h_a", "embeddings", 3000), ("mixtral_a", "embed_tokens", 3000)]
 
 
 @pytest.mark.parametrize(("case", "weights", "factor"), SCALES)
-def test_squares_out_of_range_are_not_lost(case, weights, factor, export, golden, compiler, tmp_path):
+def test_squares_beyond_f16_are_preserved(case, weights, factor, export, golden, compiler, tmp_path):
     checkpoint = golden(case).checkpoint
     tensors = read_checkpoint(checkpoint)
     scaled = {name: values * np.float32(factor) if weights in name else values for name, values in tensors.items()}
@@ -112,15 +112,15 @@ def test_squares_out_of_range_are_not_lost(case, weights, factor, export, golden
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("chip", OTHER_CHIPS)
-def test_every_op_is_on_the_npu_of_other_chips(case, chip, emulated):
+def test_every_op_runs_on_other_npus(case, chip, emulated):
     running = emulated(case, chip=chip)
     check_placement(measure(running, None, run=False), running.manifest)
 
 
 @pytest.mark.parametrize("case", ["deepseek_v2_b", "gpt_oss_d"])
-def test_what_the_passes_replace_is_wrong_without_them(case, export, golden, compiler):
-    """deepseek_v2_b has five heads, of which the last gets the values of the first in a plain slice; gpt_oss_d has the exp of
-    a masked score of -40032, which is NaN."""
+def test_replaced_ops_are_wrong_without_the_passes(case, export, golden, compiler):
+    """With a plain slice, the last of deepseek_v2_b's five heads receives the values of the first. In gpt_oss_d, exp of a
+    masked score of -40032 is NaN."""
     want = golden(case)
     folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths(case))
     measured = measure(Emulated(folder, compiler(CHIP)), want.folder, run=True)
@@ -129,7 +129,7 @@ def test_what_the_passes_replace_is_wrong_without_them(case, export, golden, com
     assert measured["chain"]["cosine"] < 0.997
 
 
-def test_codes_in_blocks_stay_on_the_npu(emulated, golden):
+def test_blocked_codes_stay_on_the_npu(emulated, golden):
     running = emulated("tinymoe", *CODES)
     measured = measure(running, golden("tinymoe").folder, run=True)
     assert ops_elsewhere(measured) == []
@@ -143,12 +143,12 @@ def refusals(emulated):
     return {op["message"] for _, op in refused}
 
 
-def test_what_a_chip_refuses_is_named_with_the_reason(emulated):
+def test_reports_reasons_for_unsupported_ops(emulated):
     assert all(refusals(emulated("tinymoe", *CODES, chip="v68")))
 
 
 def without_rule(rule, folder):
-    """The target qnn as a file of its own that lacks a rule."""
+    """The target qnn without one rule, as a separate file."""
     target = json.loads((REPO / "backends/targets/qnn.json").read_text())
     kept = [each for each in target["rules"] if each["id"] != rule]
     assert len(kept) == len(target["rules"]) - 1
@@ -156,8 +156,9 @@ def without_rule(rule, folder):
     return folder / "qnn.json"
 
 
-def test_blocks_that_do_not_divide_the_inputs_are_refused(export, golden, compiler, tmp_path):
-    """By rule Q14, and by the compiler without it. tinymoe's experts have 48 inputs of their last projection."""
+def test_rejects_blocks_that_do_not_divide_inputs(export, golden, compiler, tmp_path):
+    """Rule Q14 rejects them, and so does the compiler without the rule. The last projection of tinymoe's experts
+    has 48 inputs."""
     flags = (*widths("tinymoe"), "--form", "matmul", "--weights", "experts=int4:32")
     checkpoint = golden("tinymoe").checkpoint
     with pytest.raises(AssertionError, match="target.Q14"):
@@ -166,7 +167,7 @@ def test_blocks_that_do_not_divide_the_inputs_are_refused(export, golden, compil
     assert refusals(Emulated(folder, compiler(CHIP))) == {"K must be divisible by block_size."}
 
 
-def test_the_command_confirms_and_keeps_contexts(export, golden, moec, tmp_path):
+def test_command_confirms_and_keeps_contexts(export, golden, moec, tmp_path):
     want = golden("mixtral_a")
     folder = export(want.checkpoint, "--target", "qnn", *widths("mixtral_a"))
     contexts = tmp_path / "contexts"
@@ -180,4 +181,4 @@ def test_the_command_confirms_and_keeps_contexts(export, golden, moec, tmp_path)
     written = {path.relative_to(contexts).as_posix() for path in contexts.rglob("*.*") if path.suffix != ".json"}
     assert {file["path"] for file in listed["files"]} == written
     shards = json.loads((folder / "manifest.json").read_text())["shards"]
-    assert sum(name.endswith(".bin") for name in written) == len(shards)  # both widths share one
+    assert sum(name.endswith(".bin") for name in written) == len(shards)  # both widths share one context

@@ -1,4 +1,4 @@
-"""scripts/make_golden.py makes a family's committed goldens again. Not in the default run, because it needs PyTorch:
+"""scripts/make_golden.py reproduces a family's committed goldens. Excluded from the default run, as it needs PyTorch:
 
     .venv/bin/pip install torch==2.13.0      # first: this pin gives a CPU build
     .venv/bin/pip install transformers safetensors xxhash accelerate compressed-tensors
@@ -18,15 +18,15 @@ from safetensors_files import read_tensors
 FAMILY = os.environ.get("MOEC_REMAKE_FAMILY")
 
 
-@pytest.mark.skipif(not FAMILY, reason="needs PyTorch: MOEC_REMAKE_FAMILY names the family to make anew")
-def test_a_family_made_anew_is_the_committed_one(tmp_path):
+@pytest.mark.skipif(not FAMILY, reason="needs PyTorch; set MOEC_REMAKE_FAMILY to the family to recompute")
+def test_committed_goldens_are_reproducible(tmp_path):
     command = [sys.executable, REPO / "scripts/make_golden.py", "--family", FAMILY, "--out", tmp_path]
     subprocess.run(command, check=True)
     cases = sorted(path.name for path in tmp_path.iterdir() if path.name != "top_k")
     assert cases, f"make_golden.py has no family {FAMILY}"
     for case in cases:
         compare_case(tmp_path / case, REPO / "tests/golden" / case)
-    for folder in sorted((tmp_path / "top_k").glob("*")):  # goldens of these checkpoints with other numbers of experts
+    for folder in sorted((tmp_path / "top_k").glob("*")):  # goldens with other numbers of experts per token
         compare_results(folder, REPO / "tests/golden/top_k" / folder.name)
 
 
@@ -45,7 +45,7 @@ def compare_results(made, committed):
 
 
 def compare_texts(made, committed):
-    """The smallest gap between two logits may differ a little; the tokens may not."""
+    """The smallest gap between two logits may differ slightly, but the tokens may not."""
     gaps = [text.pop("min_gap", 0) for text in (made, committed)]
     assert made == committed
     assert gaps[0] == pytest.approx(gaps[1], rel=1e-3)

@@ -1,9 +1,9 @@
-"""Rockchip's compiler places ops of golden cases as targets/rknn.json predicts, and its simulator gives PyTorch's results.
+"""Rockchip's compiler places ops of golden cases as targets/rknn.json predicts; its simulator matches PyTorch's results.
 
     scripts/install_vendors.sh rknn
     build/vendors/rknn/bin/pytest tests/peers/test_rknn.py
 
-Skipped where the package rknn-toolkit2 is missing: it takes 1.5 GB with what it needs.
+Skipped if the package rknn-toolkit2 is missing, which needs 1.5 GB with its dependencies.
 """
 
 import json
@@ -27,7 +27,7 @@ def widths(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_command_confirms_what_is_predicted(case, export, golden, moec, worst, tmp_path):
+def test_command_confirms_predictions(case, export, golden, moec, worst, tmp_path):
     want = golden(case)
     folder = export(want.checkpoint, "--target", "rknn", *widths(case))
     said = moec("confirm", folder, "--engine", "rknn", "--chip", CHIP, "--golden", want.folder, "--python", sys.executable,
@@ -43,8 +43,9 @@ def test_the_command_confirms_what_is_predicted(case, export, golden, moec, wors
     moec("check", folder, "--chip", CHIP, "--measured", folder / "measured.json")
 
 
-def test_heads_of_an_odd_size_are_reshaped_on_the_cpu(export, golden):
-    """gpt_oss_a has heads of 12 values: the only ops elsewhere that no rule names, and results are right all the same."""
+def test_odd_heads_are_reshaped_on_the_cpu(export, golden):
+    """gpt_oss_a has heads of size 12: its reshapes are the only ops that leave the NPU without a rule, and the
+    results are still correct."""
     want = golden("gpt_oss_a")
     folder = export(want.checkpoint, "--target", "rknn", *widths("gpt_oss_a"))
     measured = measure(Emulated(folder, rknn.Compiler(CHIP)), want.folder, run=True)
@@ -58,8 +59,8 @@ def units_of(measured, op):
     return {one["preferred"] for graph in measured["graphs"] for one in graph["ops"] if one["op"] == op}
 
 
-def test_norms_with_a_division_are_one_op_of_the_npu(export, golden):
-    """And those with a reciprocal are not."""
+def test_norms_with_a_division_fuse_on_the_npu(export, golden):
+    """Norms with a reciprocal do not fuse."""
     checkpoint = golden("mixtral_a").checkpoint
     compiler = rknn.Compiler(CHIP)
     divided = measure(Emulated(export(checkpoint, "--target", "rknn", "--tokens", "1"), compiler), None, run=False)
@@ -85,7 +86,7 @@ def test_compiled_files_are_kept_on_request(export, golden, tmp_path):
 ROW = "D RKNN: [08:56:20.290] {} {} FLOAT16  {}    (1,128,1,1)  (1,1,1,1)  0/0/0  0  {}\n"
 
 
-def test_rows_are_read_as_the_nodes_that_they_replace():
+def test_rows_map_to_the_replaced_nodes():
     rows = [("InputOperator", "CPU", "InputOperator:x"), ("exNorm", "NPU", "exNorm:norm/mean_2rmsn"),
             ("Div", "CPU", "Div:norm/inverse#1"), ("Min", "CPU", "Min:clamped"), ("ConvMul", "NPU", "Conv:up_ConvMul"),
             ("Reshape", "NPU", "Reshape:heads"), ("Transpose", "CPU", "Transpose:heads_tp"),

@@ -1,4 +1,4 @@
-"""The same checkpoint and options give the same bytes with any number of jobs."""
+"""The same checkpoint and options produce the same bytes for any number of jobs."""
 
 import pytest
 
@@ -11,14 +11,14 @@ EXPORTS = {
 
 
 def files_of(folder):
-    """Path → bytes of every file."""
+    """Maps the path of every file to its bytes."""
     return {str(path.relative_to(folder)): path.read_bytes()
             for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.mark.parametrize("name", EXPORTS)
 @pytest.mark.parametrize("case", ["tinymoe", "mixtral_b"])
-def test_jobs_and_runs_give_the_same_bytes(case, name, moec, golden, tmp_path):
+def test_jobs_and_runs_produce_equal_bytes(case, name, moec, golden, tmp_path):
     exported = []
     for run, jobs in enumerate((1, 4, 1)):
         out = tmp_path / f"run{run}"

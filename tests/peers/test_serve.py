@@ -1,4 +1,4 @@
-"""moec serve, asked by the openai client and by clients that do not behave."""
+"""moec serve with the openai client and with misbehaving clients."""
 
 import gzip
 import http.client
@@ -38,7 +38,7 @@ class Server:
         self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="-", max_retries=0)
 
     def post(self, body, path="/v1/completions"):
-        """The status and the answer of a request with any bytes."""
+        """Sends a request with arbitrary bytes and returns the status and the answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -77,14 +77,14 @@ def run(folder, prompt, tokens):
     return json.loads(out)["text"]
 
 
-def test_texts_are_those_of_moec_run(server, folder):
+def test_texts_equal_moec_run(server, folder):
     answer = server.client.completions.create(model="tinymoe", prompt="def main(", max_tokens=24)
     assert answer.choices[0].text == run(folder, "def main(", 24)
     assert answer.choices[0].finish_reason == "length"
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (9, 24)
 
 
-def test_streams_say_the_same(server):
+def test_streams_equal_plain_answers(server):
     whole = server.client.completions.create(model="x", prompt="import ", max_tokens=30).choices[0].text
     pieces = list(server.client.completions.create(model="x", prompt="import ", max_tokens=30, stream=True,
                                                    stream_options={"include_usage": True}))
@@ -94,7 +94,7 @@ def test_streams_say_the_same(server):
     assert pieces[-1].usage.completion_tokens == 30
 
 
-def test_chats(server):
+def test_answers_chats(server):
     messages = [{"role": "user", "content": "x = 1"}]
     answer = server.client.chat.completions.create(model="x", messages=messages, max_tokens=12)
     same = server.client.completions.create(model="x", prompt="user: x = 1\nassistant:", max_tokens=12)
@@ -104,8 +104,8 @@ def test_chats(server):
     assert "".join(piece.choices[0].delta.content or "" for piece in stream) == same.choices[0].text
 
 
-def test_logprobs_are_those_of_transformers(server, golden):
-    """transformers computed the logits of the token after the golden's prompt."""
+def test_logprobs_match_transformers(server, golden):
+    """The golden contains transformers' logits of the token after the prompt."""
     case = golden("tinymoe")
     logits = np.float64(case.rows("prefill", "logits")[-1])
     expected = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
@@ -117,7 +117,7 @@ def test_logprobs_are_those_of_transformers(server, golden):
     assert sorted(found.top_logprobs[0].values()) == pytest.approx(sorted(expected[order]), abs=1e-4)
 
 
-def test_lists_of_prompts_have_their_texts(server):
+def test_answers_lists_of_prompts(server):
     prompts = ["def main(", "import ", "x"]
     answer = server.client.completions.create(model="x", prompt=prompts, max_tokens=12)
     single = [server.client.completions.create(model="x", prompt=prompt, max_tokens=12) for prompt in prompts]
@@ -129,7 +129,7 @@ def test_lists_of_prompts_have_their_texts(server):
     assert [choice.text for choice in tokens.choices] == [choice.text for choice in answer.choices]
 
 
-def test_several_texts_of_one_prompt(server):
+def test_answers_several_texts_per_prompt(server):
     wanted = {"model": "x", "messages": [{"role": "user", "content": "x = 1"}], "max_tokens": 10, "temperature": 1, "seed": 5}
     whole = [choice.message.content for choice in server.client.chat.completions.create(**wanted, n=3).choices]
     assert len(set(whole)) == 3
@@ -161,7 +161,7 @@ def test_chats_and_streams_have_logprobs(server):
     assert server.client.chat.completions.create(**wanted).choices[0].logprobs is None
 
 
-def test_stop_texts_are_not_part_of_the_text(server):
+def test_stop_texts_are_omitted(server):
     whole = server.client.completions.create(model="x", prompt="def main(", max_tokens=40).choices[0].text
     stop = whole[10:13]
     for stream in (False, True):
@@ -171,14 +171,14 @@ def test_stop_texts_are_not_part_of_the_text(server):
         assert choices[-1].finish_reason == "stop"
 
 
-def test_prompts_that_go_on_start_from_the_cache(server):
+def test_longer_prompts_reuse_the_cache(server):
     first = server.client.completions.create(model="x", prompt="class Cached:", max_tokens=20)
     longer = "class Cached:" + first.choices[0].text + "\n"
     again = server.client.completions.create(model="x", prompt=longer, max_tokens=5)
     assert again.usage.prompt_tokens_details.cached_tokens == len(longer) - 2
 
 
-def test_eight_clients_at_once(folder):
+def test_serves_eight_clients_at_once(folder):
     server = Server(folder, "--sequences", "3")
     prompts = [f"def f{i}(x):" for i in range(8)]
     answers = {}
@@ -198,7 +198,7 @@ def test_eight_clients_at_once(folder):
     assert answers[prompts[7]] == run(folder, prompts[7], 16)
 
 
-def test_a_part_of_the_experts_in_memory_gives_the_same_text(export):
+def test_expert_slots_give_equal_text(export):
     folder = export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "256",
                     "--experts-per-shard", "4")
     server = Server(folder, "--capacity", "3", "--policy", "lcp")
@@ -207,11 +207,11 @@ def test_a_part_of_the_experts_in_memory_gives_the_same_text(export):
     assert server.stop() == 0
     server = Server(folder, "--capacity", "3", "--on-miss", "stop")
     status, answer = server.post(b'{"prompt": "def main(", "max_tokens": 12}')
-    assert (status, answer["error"]["code"]) == (500, "session.expert_missing"), "the slots are three"
+    assert (status, answer["error"]["code"]) == (500, "session.expert_missing"), "three slots are too few"
     assert server.stop() == 0
 
 
-def test_a_server_begins_with_the_experts_of_the_one_before(export, tmp_path):
+def test_server_restores_resident_experts(export, tmp_path):
     folder = export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "256",
                     "--experts-per-shard", "4")
     said = []
@@ -222,7 +222,7 @@ def test_a_server_begins_with_the_experts_of_the_one_before(export, tmp_path):
         assert server.stop() == 0
         said.append(server.process.stderr.read())
         assert json.loads((tmp_path / "experts.state").read_text())["format"] == "moec.expert_cache"
-    assert "[began with" not in said[0] and "[began with 32 experts, " in said[1]
+    assert "[initial load:" not in said[0] and "[initial load: 32 experts, " in said[1]
 
 
 @pytest.mark.parametrize(("body", "code"), [
@@ -230,13 +230,13 @@ def test_a_server_begins_with_the_experts_of_the_one_before(export, tmp_path):
     (b'{"prompt": "a", "best_of": 3}', "serve.unsupported"), (b'{"prompt": [999]}', "run.token"),
     (b'{"prompt": "' + b"a" * 300 + b'"}', "session.context_full"), (b"[" * 5000, "serve.syntax"),
 ])
-def test_bad_requests_are_refused_by_code(server, body, code):
+def test_bad_requests_are_rejected_by_code(server, body, code):
     status, answer = server.post(body)
     assert (status, answer["error"]["code"]) == (400, code)
     assert answer["error"]["type"] == "invalid_request_error"
 
 
-def test_requests_that_are_too_large_or_nowhere(folder, server):
+def test_rejects_large_requests_and_unknown_paths(folder, server):
     assert server.post(b"{}", "/v1/embeddings")[0] == 404
     small = Server(folder, "--max-body", "1MiB")
     assert small.post(b'{"prompt": "' + b"a" * (2 << 20) + b'"}')[0] == 413
@@ -245,7 +245,7 @@ def test_requests_that_are_too_large_or_nowhere(folder, server):
 
 
 def send(server, data, pause=0.0):
-    """What the server answers to these bytes, sent in pieces with pauses between them."""
+    """Sends the bytes in pieces with pauses and returns the server's answer."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
         try:
             for piece in data:
@@ -253,7 +253,7 @@ def send(server, data, pause=0.0):
                 time.sleep(pause)
             client.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # the server has closed it: the answer is there
+            pass  # the server closed the connection after answering
         answer = b""
         try:
             while more := client.recv(1 << 16):
@@ -292,33 +292,40 @@ def in_chunks(size, piece=1 << 16):
     ([request(b"a=b", "Content-Length: 3", "Content-Type: text/plain")], 415),
     ([request(b"", "Content-Length: 0", "Content-Type: multipart/form-data; boundary=x")], 415),
 ], ids=["chunks", "gzip", "header", "headers", "announced", "line", "form", "parts"])
-def test_requests_beyond_the_limits(folder, data, status):
+def test_rejects_requests_beyond_the_limits(folder, data, status):
     server = Server(folder)
     before = peak_mib(server)
     assert status_of(send(server, data)) == status
     assert peak_mib(server) - before < 40
-    assert server.post(b'{"prompt": "a", "max_tokens": 1}')[0] == 200, "it still answers"
+    assert server.post(b'{"prompt": "a", "max_tokens": 1}')[0] == 200, "the server must still answer"
     assert server.stop() == 0
 
 
-def test_chunks_are_taken(server):
+def test_accepts_chunked_requests(server):
     body = b'{"prompt": "a", "max_tokens": 2}'
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     assert status_of(send(server, [request(chunks, "Transfer-Encoding: chunked")])) == 200
 
 
-def test_slow_clients_leave_room_for_others(folder):
+def is_readable(client):
+    """Unlike select(), supports file descriptors above 1023."""
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def test_slow_clients_do_not_block_others(folder):
     server = Server(folder, "--connections", "4", "--timeout", "1")
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
     for client in slow:
         client.sendall(b"POST /v1/comple")
     time.sleep(0.2)
-    refused = [client for client in slow if select.select([client], [], [], 0)[0]]
+    refused = [client for client in slow if is_readable(client)]
     assert [status_of(client.recv(1 << 16)) for client in refused] == [503] * 4
     waited = time.monotonic() + 20
     while time.monotonic() < waited and status_of(send(server, [request(path="/health", method="GET")])) != 200:
         time.sleep(0.2)
-    assert time.monotonic() < waited, "slow connections hold the server"
+    assert time.monotonic() < waited, "slow connections blocked the server"
     assert {status_of(client.recv(1 << 16)) for client in slow if client not in refused} == {408}
     assert server.stop() == 0
 
@@ -328,7 +335,7 @@ def test_slow_clients_leave_room_for_others(folder):
     ({"host": "[::1]:9"}, 200), ({"host": "box.local"}, 200), ({"origin": "http://evil.example"}, 403),
     ({"origin": "http://page.example"}, 200), ({"key": None}, 401), ({"key": "wrong"}, 401),
 ])
-def test_who_may_ask(folder, tmp_path, headers, status):
+def test_checks_key_host_and_origin(folder, tmp_path, headers, status):
     (tmp_path / "key").write_text("secret\n")
     server = Server(folder, "--api-key-file", tmp_path / "key", "--allow-host", "box.local", "--allow-origin", "http://page.example")
     lines = ["Connection: close"]
@@ -346,13 +353,13 @@ def test_who_may_ask(folder, tmp_path, headers, status):
     assert server.stop() == 0
 
 
-def test_ranges_do_not_repeat_an_answer(server):
+def test_ignores_range_headers(server):
     whole = send(server, [request(path="/v1/models", method="GET")])
     many = "Range: bytes=" + ",".join(["0-50"] * 500)
     assert len(send(server, [request(b"", many, path="/v1/models", method="GET")])) == len(whole)
 
 
-def test_refused_threads_end_it_with_a_word(folder):
+def test_exits_with_a_message_without_threads(folder):
     command = f"ulimit -v 800000; exec {find_binary()} serve {folder} --port 0 --connections 1024"
     process = subprocess.Popen(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
     time.sleep(2)
@@ -369,21 +376,21 @@ def test_texts_without_a_seed_differ(server):
     assert len(same) == 1
 
 
-def test_one_model_is_named(server):
+def test_lists_one_model(server):
     name = server.client.models.list().data[0].id
     assert server.client.models.retrieve(name).id == name
     with pytest.raises(openai.NotFoundError):
         server.client.models.retrieve("other")
 
 
-def test_the_client_raises_what_the_server_says(server):
+def test_client_raises_the_servers_error(server):
     with pytest.raises(openai.BadRequestError) as error:
         server.client.completions.create(model="x", prompt="a", echo=True)
     assert error.value.code == "serve.unsupported"
 
 
 def leave(server, max_tokens, stream):
-    """Asks for a text and leaves before it is there."""
+    """Requests a text and disconnects before the answer arrives."""
     body = json.dumps({"prompt": "a", "max_tokens": max_tokens, "stream": stream}).encode()
     with socket.create_connection(("127.0.0.1", server.port)) as leaving:
         leaving.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
@@ -391,7 +398,7 @@ def leave(server, max_tokens, stream):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_clients_that_leave_free_their_sequence(long_folder, stream):
+def test_disconnected_clients_free_their_sequence(long_folder, stream):
     server = Server(long_folder, "--sequences", "1")
     for _ in range(3):
         leave(server, LONG - 2, stream)
@@ -401,24 +408,24 @@ def test_clients_that_leave_free_their_sequence(long_folder, stream):
     assert answer.usage.completion_tokens == 3
     began = time.monotonic()
     server.client.completions.create(model="x", prompt="c", max_tokens=LONG - 2)
-    assert waited < (time.monotonic() - began) / 2, "the texts that nobody waits for went on"
+    assert waited < (time.monotonic() - began) / 2, "texts of disconnected clients were still generated"
     assert server.stop() == 0
 
 
-def test_a_weight_file_that_is_cut_is_an_error_of_the_request(folder, tmp_path):
+def test_truncated_weights_fail_the_request(folder, tmp_path):
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", folder, copy], check=True)
     server = Server(copy)
     assert server.post(b'{"prompt": "a", "max_tokens": 2}')[0] == 200
-    with next((copy / "lm_head").glob("*.data")).open("r+b") as file:  # smaller weights are in memory
+    with next((copy / "lm_head").glob("*.data")).open("r+b") as file:  # smaller weights stay in memory
         file.truncate(1000)
     status, answer = server.post(b'{"prompt": "b", "max_tokens": 2}')
     assert (status, answer["error"]["code"]) == (500, "weights.file_changed")
-    assert server.post(b"{}")[0] == 400, "it still answers"
+    assert server.post(b"{}")[0] == 400, "the server must still answer"
     assert server.stop() == 0
 
 
-def test_a_port_that_is_taken_is_named(server, folder):
+def test_reports_a_port_in_use(server, folder):
     second = subprocess.run([find_binary(), "serve", folder, "--port", str(server.port)], capture_output=True,
                             text=True, check=False, timeout=60)
     assert second.returncode == 2
@@ -427,7 +434,7 @@ def test_a_port_that_is_taken_is_named(server, folder):
 
 @pytest.fixture(scope="module")
 def worded(tmp_path_factory, export):
-    """A model whose tokens are characters and one pair of them, with a chat template."""
+    """A model with character tokens, one merged pair, and a chat template."""
     checkpoint = tmp_path_factory.mktemp("worded") / "checkpoint"
     shutil.copytree(REPO / "tests/golden/qwen3_moe_a", checkpoint)
     size = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
@@ -448,7 +455,7 @@ def texts(worded):
     assert server.stop() == 0
 
 
-def test_text_goes_in_and_comes_out(texts, worded):
+def test_accepts_and_returns_text(texts, worded):
     _, tokenizer = worded
     tokens = tokenizer.encode("the path").ids
     assert len(tokens) == 6
@@ -461,7 +468,7 @@ def test_text_goes_in_and_comes_out(texts, worded):
     assert "".join(piece.choices[0].text for piece in stream) == text
 
 
-def test_a_text_is_cut_before_its_stop(texts, worded):
+def test_text_ends_before_its_stop(texts, worded):
     _, tokenizer = worded
     text = texts.client.completions.create(model="x", prompt="the path", max_tokens=12).choices[0].text
     stop = text[4]
@@ -475,7 +482,7 @@ def test_a_text_is_cut_before_its_stop(texts, worded):
     assert pieces[-1].usage == cut.usage
 
 
-def test_chats_go_through_the_template(texts):
+def test_chats_are_rendered_with_the_template(texts):
     chat = texts.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9)
     same = texts.client.completions.create(model="x", prompt="[user] Hi![assistant]", max_tokens=9)
     assert chat.choices[0].message.content == same.choices[0].text
@@ -485,7 +492,7 @@ def test_chats_go_through_the_template(texts):
     assert "".join(piece.choices[0].delta.content or "" for piece in stream) == same.choices[0].text
 
 
-def test_chats_take_tools_and_parts(texts):
+def test_chats_accept_tools_and_parts(texts):
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     messages = [{"role": "user", "content": [{"type": "text", "text": "Hi"}]},
@@ -497,7 +504,56 @@ def test_chats_take_tools_and_parts(texts):
     assert chat.choices[0].message.content == same.choices[0].text
 
 
-def test_texts_and_chats_that_are_wrong_are_named(texts):
+CALL = ["Let me look. ", "<tool_", 'call>{"name": "f", "argum', 'ents": {"x": [1, 2.5]}}', "</tool_call>", "STOP"]
+
+
+@pytest.fixture(scope="module")
+def caller(texts, worded, tmp_path_factory, export):
+    """A model whose sampled tokens, with the additional options, form the texts of CALL."""
+    drawn = dict(temperature=2, max_tokens=len(CALL))
+    for seed in range(100):
+        answer = texts.client.completions.create(model="x", prompt=[0], seed=seed, **drawn)
+        tokens = answer.choices[0].model_extra["token_ids"]
+        if len({*tokens, 0}) == len(CALL) + 1:
+            break
+    checkpoint = tmp_path_factory.mktemp("caller") / "checkpoint"
+    shutil.copytree(REPO / "tests/golden/qwen3_moe_a", checkpoint)
+    size = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
+    names = dict(enumerate(["a", *map(chr, range(256, 256 + size - 1))])) | dict(zip(tokens, CALL))
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({text: token for token, text in names.items()}, []))
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    tokenizer.save(str(checkpoint / "tokenizer.json"))
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps({"chat_template": "a"}))
+    server = Server(export(checkpoint, "--target", "onnx", "--dtype", "f32", "--context", "64"))
+    yield server, drawn | dict(seed=seed, stop="STOP", messages=[{"role": "user", "content": "Hi"}])
+    assert server.stop() == 0
+
+
+def test_tool_calls_are_extracted_from_answers(caller):
+    server, options = caller
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    choice = server.client.chat.completions.create(model="x", tools=tools, **options).choices[0]
+    [call] = choice.message.tool_calls
+    assert (choice.message.content, choice.finish_reason) == ("Let me look.", "tool_calls")
+    assert (call.type, call.function.name, json.loads(call.function.arguments)) == ("function", "f", {"x": [1, 2.5]})
+    pieces = [piece.choices[0] for piece in
+              server.client.chat.completions.create(model="x", tools=tools, stream=True, **options)]
+    [call] = [call for piece in pieces for call in piece.delta.tool_calls or []]
+    assert (call.index, call.function.name, json.loads(call.function.arguments)) == (0, "f", {"x": [1, 2.5]})
+    assert "".join(piece.delta.content or "" for piece in pieces) == "Let me look."
+    assert pieces[-1].finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": [], "tool_choice": "none"},
+                                  {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"}])
+def test_calls_without_tools_are_text(more, caller):
+    server, options = caller
+    choice = server.client.chat.completions.create(model="x", **options, **more).choices[0]
+    assert choice.message.content == "".join(CALL[:-1]) and choice.message.tool_calls is None
+    assert choice.finish_reason == "stop"
+
+
+def test_rejects_invalid_texts_and_chats(texts):
     def code(body, path="/v1/chat/completions"):
         status, answer = texts.post(json.dumps(body).encode(), path)
         return status, answer["error"]["code"]
@@ -510,7 +566,7 @@ def test_texts_and_chats_that_are_wrong_are_named(texts):
     assert code({"prompt": "a", "stop": [""]}, "/v1/completions") == (400, "serve.bad_value")
 
 
-def test_a_missing_engine_of_templates_refuses_chats_alone(worded):
+def test_missing_template_engine_rejects_only_chats(worded):
     server = Server(worded[0], python="/nowhere/python3")
     status, answer = server.post(b'{"messages": [{"role": "user", "content": "a"}]}', "/v1/chat/completions")
     assert (status, answer["error"]["code"]) == (500, "chat.python")
@@ -523,7 +579,7 @@ def talk(folder, *words, given=None):
     return subprocess.run(command, capture_output=True, text=True, input=given, timeout=60)
 
 
-def test_a_run_answers_messages(texts, worded):
+def test_run_answers_messages(texts, worded):
     one = talk(worded[0], "--prompt", "Hi")
     chat = texts.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=5)
     assert one.stdout == chat.choices[0].message.content + "\n"
@@ -534,5 +590,5 @@ def test_a_run_answers_messages(texts, worded):
     assert two.stdout == one.stdout + second.choices[0].message.content + "\n"
 
 
-def test_a_run_without_template_takes_no_message(folder):
+def test_run_without_template_rejects_messages(folder):
     assert "run.no_chat" in talk(folder, "--prompt", "Hi").stderr

@@ -1,4 +1,4 @@
-"""onnxruntime runs each emitted shard alone, on golden inputs, and agrees with golden outputs."""
+"""onnxruntime runs each emitted shard alone on golden inputs; the results match the golden outputs."""
 
 import shutil
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ F16_LIMITS = Limits(cosine=0.9999, relative_l2=5e-3)
 
 @dataclass
 class Note:
-    """How close one output of one shard came in one golden step."""
+    """The error of one shard output in one golden step."""
 
     shard: str
     step: str
@@ -50,14 +50,14 @@ class Note:
 
 
 class ShardCheck:
-    """Runs the schedule on every golden step; each run of a shard reads golden values only. Of the
-    expert groups of a layer only the first does: golden are the sums that the last one shows."""
+    """Runs the schedule on every golden step; each run of a shard reads only golden values. Among the expert groups
+    of a layer, only the first reads golden inputs, because the golden contains only the sum after the last one."""
 
     def __init__(self, runner, golden):
         self.runner, self.golden = runner, golden
         self.notes = []
         runner.skip_idle_groups = False
-        runner.sessions.clear()  # so that afterwards it lists the files that this check ran
+        runner.sessions.clear()  # so that it lists only the files that this check loads
         for step in golden.steps:
             self.run_step(*step)
         runner.skip_idle_groups = True
@@ -74,8 +74,8 @@ class ShardCheck:
                     self.check_output(entry, binding, step, chunk, edges, logits)
 
     def fill_caches(self, position):
-        """Puts golden rows before `position` into the caches and drops what a step stored itself. Layers without
-        attention keep their own history and state, which come from golden inputs alone."""
+        """Puts the golden rows before `position` into the caches and drops what a step stored itself. Layers
+        without attention keep their own history and state, which are computed only from golden inputs."""
         self.runner.position = position
         for (layer, kind), cache in self.runner.caches.items():
             if not cache.size:
@@ -112,7 +112,7 @@ class ShardCheck:
         else:
             got = edges[binding["edge"]]
             wanted = edges[binding["edge"]] = self.wanted_edge(shard, binding, step)[chunk]
-        if binding["port"] == "routing_weights" and not wanted.any():  # every token chose the null slot
+        if binding["port"] == "routing_weights" and not wanted.any():  # every token selected the null slot
             assert not got.any()
             return
         self.notes.append(Note(shard["name"], step, binding["port"], compare(got, wanted)))
@@ -150,27 +150,27 @@ def check(runner, golden, worst, dtype, limits):
 
 
 @pytest.mark.parametrize("case,name", in_forms(F32_EXPORTS))
-def test_f32_shards(case, name, runner, golden, worst):
+def test_f32_shards_match_the_golden(case, name, runner, golden, worst):
     check(runner(case, *F32_EXPORTS[name]), golden(case), worst, "f32", F32_LIMITS)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("deepseek")])
-def test_expanded_latent_attention(case, runner, golden, worst):
+def test_expanded_latent_attention_matches_the_golden(case, runner, golden, worst):
     check(runner(case, *WIDTHS, "--mla", "expanded"), golden(case), worst, "f32 expanded", F32_LIMITS)
 
 
 @pytest.mark.parametrize("case,name", in_forms(F16_EXPORTS))
-def test_f16_shards(case, name, runner, golden, worst):
+def test_f16_shards_match_the_golden(case, name, runner, golden, worst):
     check(runner(case, *F16_EXPORTS[name]), golden(case), worst, "f16", F16_LIMITS)
 
 
-def test_inexact_routing_is_seen_in_moe_shards_alone(runner, golden):
+def test_inexact_routing_affects_only_moe_shards(runner, golden):
     flags = (*WIDTHS, "--routing", "full_softmax")
     far = ShardCheck(runner("tinymoe", *flags), golden("tinymoe")).far(F32_LIMITS)
     assert {note.shard for note in far} == {f"L{layer:02}.moe" for layer in range(4)}
 
 
-def test_changed_weight_is_seen_in_its_shard_alone(export, golden, tmp_path):
+def test_changed_weight_affects_only_its_shard(export, golden, tmp_path):
     want = golden("mixtral_a")
     folder = shutil.copytree(export(want.checkpoint, *WIDTHS), tmp_path / "out")
     weights = np.memmap(folder / "moe/L01.data", np.float32, "r+")
@@ -181,7 +181,7 @@ def test_changed_weight_is_seen_in_its_shard_alone(export, golden, tmp_path):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_routers_choose_the_golden_experts(case, runner, golden):
+def test_routers_select_the_golden_experts(case, runner, golden):
     running, want = runner(case, *F32_EXPORTS["host_groups"]), golden(case)
     for entry in running.manifest["schedule"]:
         shard = running.shards[entry["shard"]]
@@ -191,7 +191,7 @@ def test_routers_choose_the_golden_experts(case, runner, golden):
             hidden = want.rows(step, "attn_out", shard["layer"])
             for begin in range(0, len(hidden), 16):
                 edges = {entry["inputs"][0]["edge"]: hidden[begin : begin + 16]}
-                for binding in entry["inputs"][1:]:  # the state that a router passes to that of the next layer
+                for binding in entry["inputs"][1:]:  # the state that a router passes to the router of the next layer
                     earlier = want.rows(step, "router_state", shard["layer"] - 1)
                     edges[binding["edge"]] = earlier[begin : begin + 16]
                 running.run_step(entry, edges, len(hidden[begin : begin + 16]))
@@ -202,7 +202,7 @@ def test_routers_choose_the_golden_experts(case, runner, golden):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_moe_layers_are_those_of_the_golden(case, runner, golden):
+def test_moe_layers_match_the_golden(case, runner, golden):
     shards = runner(case, *WIDTHS).manifest["shards"]
     layers = [shard["layer"] for shard in shards if shard["kind"] == "moe"]
     assert layers == golden(case).info["moe_layers"]

@@ -1,5 +1,5 @@
-"""Splits that are killed, or meet full disks and file systems without hard links: nothing that is half written looks
-finished, and the same command gives the bytes of an undisturbed split."""
+"""Splits that are killed, or that hit full disks and file systems without hard links: nothing half-written looks
+finished, and the same command produces the bytes of an uninterrupted split."""
 
 import errno
 import json
@@ -43,7 +43,7 @@ def is_finished(out):
 
 
 def check_unfinished(out, whole):
-    """What has its name is complete, and a node with its first file has the others."""
+    """Expects that files under their final name are complete, and that a node with its first file has all others."""
     assert not is_finished(out)
     found = files_of(out)
     assert found.items() <= whole.items()
@@ -76,11 +76,11 @@ def test_killed_splits_start_over(source, whole, tmp_path):
         assert files_of(out) == whole[0] and not list(out.rglob("*.part"))
         if killed == KILLS:
             return
-    pytest.fail(f"of {10 * KILLS} splits only {killed} were killed while they wrote")
+    pytest.fail(f"of {10 * KILLS} splits, only {killed} were killed while writing")
 
 
-def test_a_replacement_that_fails_is_continued(source, whole, failing_disk, tmp_path):
-    """The earlier split no longer looks finished, and what is left of it goes with the next run."""
+def test_failed_replacement_is_resumed(source, whole, failing_disk, tmp_path):
+    """The earlier split no longer looks finished, and the next run removes its leftovers."""
     out, place = tmp_path / "out", tmp_path / "place.json"
     place.write_text('{"groups": [{"name": "zebra", "experts": "*:0-15"}]}')
     assert run(source, out, "--place", str(place))[0] == 0
@@ -96,7 +96,7 @@ def test_a_replacement_that_fails_is_continued(source, whole, failing_disk, tmp_
 @pytest.mark.parametrize("part", ["node0/", "-00002-of-", "node3/tinymoe-00001"])
 @pytest.mark.parametrize("call, error, code", [("write", errno.ENOSPC, "emit.no_space"),
                                                ("sync", errno.EIO, "emit.write_failed")])
-def test_failing_disks(call, error, code, part, source, whole, failing_disk, tmp_path):
+def test_reports_failing_disks(call, error, code, part, source, whole, failing_disk, tmp_path):
     out = tmp_path / "out"
     exit_code, report = run(source, out, env=failing_disk(CALL=call, PATH=part, ERRNO=error))
     assert (exit_code, [found["code"] for found in report["diagnostics"]]) == (2, [code])
@@ -105,7 +105,7 @@ def test_failing_disks(call, error, code, part, source, whole, failing_disk, tmp
     assert files_of(out) == whole[0]
 
 
-def test_without_hard_links_each_node_has_a_copy(source, whole, failing_disk, tmp_path):
+def test_copies_the_trunk_without_hard_links(source, whole, failing_disk, tmp_path):
     out = tmp_path / "out"
     exit_code, report = run(source, out, env=failing_disk(CALL="link", PATH="tinymoe", ERRNO=errno.EPERM))
     assert exit_code == 0 and not report["trunk_linked"]
@@ -114,7 +114,7 @@ def test_without_hard_links_each_node_has_a_copy(source, whole, failing_disk, tm
     assert {path.stat().st_nlink for path in out.rglob("*.gguf")} == {1}
 
 
-def test_unreadable_sources(source, failing_disk, tmp_path):
+def test_reports_unreadable_sources(source, failing_disk, tmp_path):
     out = tmp_path / "out"
     exit_code, report = run(source, out, env=failing_disk(CALL="read", PATH="tinymoe.gguf", AFTER=12, ERRNO=errno.EIO))
     assert (exit_code, report["diagnostics"][0]["code"]) == (2, "file.read")

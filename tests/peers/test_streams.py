@@ -1,4 +1,4 @@
-"""stdout and stderr that are full or closed: an export continues and its files are complete; results that cannot be
+"""Full or closed stdout and stderr: an export continues and its files are complete, but results that cannot be
 written are an error."""
 
 import subprocess
@@ -26,14 +26,14 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
-def test_lost_progress_does_not_end_an_export(tmp_path, undisturbed, redirection):
+def test_export_survives_lost_progress(tmp_path, undisturbed, redirection):
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *EXPORT, str(tmp_path / "out")]
     done = subprocess.run(command, stdout=subprocess.PIPE)
     assert done.returncode == 0
     assert files_of(tmp_path / "out") == undisturbed
 
 
-def test_closed_descriptors_get_no_file_of_the_export(tmp_path, undisturbed):
+def test_export_runs_with_closed_descriptors(tmp_path, undisturbed):
     command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *EXPORT, str(tmp_path / "out")]
     done = subprocess.run(command, close_fds=True)
     assert files_of(tmp_path / "out") == undisturbed
@@ -46,7 +46,7 @@ def test_closed_descriptors_get_no_file_of_the_export(tmp_path, undisturbed):
      ["opt", "--list-passes"], ["plan", "--help"]],
     ids=lambda words: " ".join(words[:1] + words[2:])[:30],
 )  # fmt: skip
-def test_lost_results_are_an_error(words):
+def test_reports_lost_results(words):
     with open("/dev/full", "wb") as full:
         done = subprocess.run([MOEC, *words], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2, done.stderr

@@ -1,7 +1,7 @@
-"""moec's tokenizers give the tokens and the texts of the package tokenizers, and for GGUF files those of llama.cpp.
+"""moec's tokenizers return the tokens and texts of the package tokenizers and, for GGUF files, those of llama.cpp.
 
-Each kind of tokenizer is trained on this project's own text. MOEC_TOKENIZERS names folders of further tokenizer.json
-files, MOEC_TEXTS how many texts each is tried with:
+Each kind of tokenizer is trained on this project's own text. MOEC_TOKENIZERS names folders with further tokenizer.json
+files, and MOEC_TEXTS the number of texts per tokenizer:
 
     MOEC_TOKENIZERS=$(ls -d vocabularies/*/) MOEC_TEXTS=100000 .venv/bin/pytest tests/peers/test_tokenizers.py
 """
@@ -33,7 +33,7 @@ BYTES = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
 def byte_level(pattern=None, normalizer=None, **options):
-    """BPE of bytes as GPT-2, Qwen, Llama 3, DeepSeek and gpt-oss have it."""
+    """Byte-level BPE as in GPT-2, Qwen, Llama 3, DeepSeek and gpt-oss."""
     tokenizer = Tokenizer(models.BPE(**options))
     tokenizer.normalizer = normalizer
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
@@ -45,7 +45,7 @@ def byte_level(pattern=None, normalizer=None, **options):
 
 
 def sentencepiece_bpe(prepend):
-    """BPE with byte fallback and spaces as U+2581, as Llama 2, Mixtral and Gemma have it."""
+    """BPE with byte fallback and spaces as U+2581, as in Llama 2, Mixtral and Gemma."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     marked = normalizers.Replace(" ", "▁")
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), marked]) if prepend else marked
@@ -84,7 +84,7 @@ def word_level():
 
 
 def classic_bpe():
-    """BPE of characters with marks for the ends of words, as CLIP has it."""
+    """Character BPE with end-of-word marks, as in CLIP."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.decoder = decoders.BPEDecoder("</w>")
@@ -124,7 +124,7 @@ def write_tokenizer(kind, folder):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "tokenizer.json"
     tokenizer.save(str(path))
-    if kind == "unigram":  # of 17 digits, tokenizers reads the last one inexactly, which decides between equal sums
+    if kind == "unigram":  # tokenizers reads the last of 17 digits inexactly, which decides between equal sums
         saved = json.loads(path.read_text(encoding="utf-8"))
         saved["model"]["vocab"] = [[token, round(score, 6)] for token, score in saved["model"]["vocab"]]
         path.write_text(json.dumps(saved), encoding="utf-8")
@@ -132,7 +132,8 @@ def write_tokenizer(kind, folder):
 
 
 def is_old(text):
-    """Whether Unicode 3.2 has all characters: the tables by which tokenizers finds punctuation are years older than ours."""
+    """Returns whether Unicode 3.2 contains all characters: the punctuation tables of tokenizers are years older
+    than ours."""
     return all(unicodedata.ucd_3_2_0.category(character) != "Cn" for character in text)
 
 
@@ -144,7 +145,7 @@ def texts_for(folder, count):
 
 
 def check_same(moec, folder, texts, tmp_path, expected):
-    """expected(text) gives tokens, or tokens and text."""
+    """Compares moec's results with expected(text), which returns tokens, or tokens and text."""
     suite = tmp_path / "suite.jsonl"
     suite.write_text("".join(json.dumps({"category": "a", "text": text}) + "\n" for text in texts), encoding="utf-8")
     lines = moec("tokenize", folder, "--prompts", suite).splitlines()
@@ -170,12 +171,12 @@ def check_tokenizer(moec, folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_of_tokenizer(moec, kind, tmp_path):
+def test_matches_the_package_per_kind(moec, kind, tmp_path):
     check_tokenizer(moec, write_tokenizer(kind, tmp_path / kind), tmp_path)
 
 
 @pytest.mark.parametrize("folder", os.environ.get("MOEC_TOKENIZERS", "").split())
-def test_given_tokenizer(moec, folder, tmp_path):
+def test_matches_the_package_for_given_tokenizer(moec, folder, tmp_path):
     check_tokenizer(moec, Path(folder), tmp_path)
 
 
@@ -193,7 +194,7 @@ TEKKEN = O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace("{1,3}", "")
 
 
 def write_gguf(kind, folder):
-    """The vocabulary of a tokenizer as a GGUF file without tensors."""
+    """Writes the vocabulary of a tokenizer as a GGUF file without tensors."""
     makers = KINDS | {"smollm": byte_level, "qwen2": lambda: byte_level(LLAMA3.replace("{1,3}", "")),
                       "glm4": lambda: byte_level(LLAMA3), "tekken": lambda: byte_level(TEKKEN, ignore_merges=True)}
     tokenizer, trainer = makers[kind]()
@@ -212,7 +213,7 @@ def write_gguf(kind, folder):
     writer.add_eos_token_id(tokenizer.token_to_id("<|end|>"))
     if kind == "llama2":
         writer.add_unk_token_id(tokenizer.token_to_id("<unk>"))
-        # SentencePiece's scores are the ranks of its merges, so that each token has its own.
+        # The scores of SentencePiece are merge ranks, so each token has a distinct score.
         ranks = {"".join(pair): rank for rank, pair in reversed(list(enumerate(model["merges"])))}
         writer.add_token_scores([-float(ranks.get(token, len(ranks) + id)) for id, token in enumerate(tokens)])
     else:
@@ -225,13 +226,13 @@ def write_gguf(kind, folder):
 
 
 def has_plain_letters(text):
-    """llama.cpp tells the case of ASCII letters only, and leaves marks out of words, where the published expressions of
-    o200k and tekken, which moec takes, do not."""
+    """llama.cpp distinguishes the case of ASCII letters only and excludes marks from words. The published
+    expressions of o200k and tekken, which moec uses, do not."""
     return all(character < "\x80" or unicodedata.category(character)[0] not in "LM" for character in text)
 
 
 @pytest.mark.parametrize("kind", [*GGUF_KINDS, "llama2"])
-def test_gguf_tokenizer(moec, kind, tmp_path):
+def test_matches_llama_cpp_for_gguf_tokenizers(moec, kind, tmp_path):
     file = write_gguf(kind, tmp_path / kind)
     texts = [text for text in make_texts(TEXTS, special=["<|start|>", "<|end|>", "<tool>"]) if text and is_old(text)]
     if kind in ("o200k", "tekken"):

@@ -1,4 +1,4 @@
-"""Forms of top-k in onnxruntime: each gives the logits of transformers with that number of experts."""
+"""Top-k variants in onnxruntime: each matches transformers' logits with that number of experts."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def logits_of(runner, want):
 
 @pytest.mark.parametrize("flags", [(), ("--routing", "host", "--experts-per-shard", "2")], ids=["fused", "host"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_form_has_the_logits_of_its_golden(name, flags, export, golden):
+def test_variant_matches_the_logits_of_its_golden(name, flags, export, golden):
     want = Golden(f"top_k/{name}")
     own = Golden(want.checkpoint.name)
     k = own.tensors[f"prefill.L{want.info['moe_layers'][0]:02}.experts"].shape[1]
@@ -36,9 +36,9 @@ def test_a_form_has_the_logits_of_its_golden(name, flags, export, golden):
     assert np.abs(logits[first] - wanted).max() > 1e-2 * np.abs(wanted).max()
 
 
-def test_an_unknown_form_is_named(export, golden):
+def test_rejects_an_unknown_variant(export, golden):
     folder = export(golden("mixtral_a").checkpoint, "--tokens", "1,24", "--top-k", "1,2")
-    with pytest.raises(ValueError, match="no form of top-k named 3; the export has 2, 1"):
+    with pytest.raises(ValueError, match="there is no top-k variant named 3; the export has 2, 1"):
         Runner(folder, threads=1, top_k="3")
     plain = export(golden("mixtral_a").checkpoint, "--tokens", "1,24")
     with pytest.raises(ValueError, match="none: export with --top-k"):
@@ -46,7 +46,7 @@ def test_an_unknown_form_is_named(export, golden):
 
 
 def first_routing(runner, tokens):
-    """The routing weights of the first router, [tokens, experts]."""
+    """Returns the routing weights of the first router, [tokens, experts]."""
     runner.reset()
     edges = {"embed": runner.embedding[tokens]}
     for step in runner.manifest["schedule"]:
@@ -56,13 +56,13 @@ def first_routing(runner, tokens):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
-def test_experts_of_limited_capacity_take_their_first_tokens(dtype, export, golden):
+def test_limited_experts_process_their_first_tokens(dtype, export, golden):
     flags = (golden("mixtral_a").checkpoint, "--tokens", "24", "--routing", "host", "--dtype", dtype)
-    tokens = [token for _, _, ids in golden("mixtral_a").steps for token in ids][:20]  # and 4 of padding
+    tokens = [token for _, _, ids in golden("mixtral_a").steps for token in ids][:20]  # and 4 tokens of padding
     wanted = first_routing(Runner(export(*flags), threads=1), tokens).copy()
     capped = first_routing(Runner(export(*flags, "--capacity", "0.8"), threads=1), tokens)
     most = math.ceil(0.8 * 24 * 2 / 5)
     for expert in range(wanted.shape[1]):
         wanted[np.flatnonzero(wanted[:, expert])[most:], expert] = 0
     assert np.array_equal(capped, wanted)
-    assert (capped > 0).sum() < 2 * len(tokens), "nothing was dropped: the check would see nothing"
+    assert (capped > 0).sum() < 2 * len(tokens), "no choice was dropped, so the test proves nothing"

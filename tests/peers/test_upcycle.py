@@ -1,7 +1,8 @@
-"""What moec upcycle writes is what transformers loaded when the goldens were made (tests/golden/upcycled): the same
-bytes, and an export of it gives transformers' logits under onnxruntime. scripts/make_upcycle_golden.py makes them.
+"""The checkpoints that moec upcycle writes equal those that transformers loaded when the goldens were made
+(tests/golden/upcycled): the bytes are equal, and exports match transformers' logits in onnxruntime.
+scripts/make_upcycle_golden.py makes the goldens.
 
-A checkpoint that is killed while it is written is not there, and one that is too large for the disk is refused."""
+A checkpoint whose writing was killed does not exist afterwards, and one that is too large for the disk is rejected."""
 
 import json
 import os
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from conftest import find_binary, take_signals
+from gguf_models import write_gguf
 from goldens import REPO
 from run_with_onnxruntime import Runner
 from safetensors_files import read_tensors
@@ -34,7 +36,7 @@ def upcycle(moec, case, out):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_bytes_are_those_that_transformers_loaded(name, moec, tmp_path):
+def test_bytes_equal_those_loaded_by_transformers(name, moec, tmp_path):
     case = CASES[name]
     report = upcycle(moec, case, tmp_path / "out")
     digests = {file["path"]: file["xxh3"] for file in report["files"] if file["path"] != "config.json"}
@@ -45,7 +47,7 @@ def test_the_bytes_are_those_that_transformers_loaded(name, moec, tmp_path):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_export_has_the_logits_of_transformers(name, moec, tmp_path):
+def test_export_matches_the_logits_of_transformers(name, moec, tmp_path):
     case = CASES[name]
     upcycle(moec, case, tmp_path / "out")
     moec("export", tmp_path / "out", "--out", tmp_path / "export", "--quiet", "--tokens", len(GOLDEN["tokens"]))
@@ -60,7 +62,7 @@ def test_an_export_has_the_logits_of_transformers(name, moec, tmp_path):
     ("llama_c", ("--granularity", 4, "--experts", 8, "--scale", "sqrt-up-down")),
     ("mixtral_c", ("--from-moe", "--multiply", 2)),
 ])
-def test_a_gguf_file_of_an_exact_model_has_the_logits_of_the_source(source, flags, moec, export, tmp_path):
+def test_exact_gguf_file_matches_the_sources_logits(source, flags, moec, export, tmp_path):
     tokens = GOLDEN["tokens"]
     folder = REPO / "tests/golden" / source
     report = json.loads(moec("upcycle", folder, "--out", tmp_path / "moe", "--dtype", "f32", "--json", *flags))
@@ -74,8 +76,27 @@ def test_a_gguf_file_of_an_exact_model_has_the_logits_of_the_source(source, flag
     assert np.abs(logits - wanted).max() < EXACT * np.abs(wanted).max()
 
 
-def test_transformers_found_exact_classes_exact():
-    """The error of each golden is that of transformers' own runs of the source and of the result."""
+@pytest.mark.parametrize("stored", ["F32", "Q4_1"])
+def test_accepts_a_gguf_file_as_dense_model(stored, moec, export, tmp_path):
+    """The weights equal the decoded values of the file, with the names of a checkpoint and a tokenizer."""
+    tokens = GOLDEN["tokens"]
+    [file] = write_gguf(REPO / "tests/golden/llama_c", tmp_path / "dense.gguf", stored)
+    report = json.loads(moec("upcycle", file, "--out", tmp_path / "moe", "--experts", 4, "--verify", "--json"))
+    assert report["exactness"]["class"] == "exact" and report["comparison"]["max_relative_error"] < EXACT
+    width = ("--tokens", len(tokens))
+    wanted = Runner(export(file, *width), threads=1).feed(tokens)
+    logits = Runner(export(tmp_path / "moe", *width), threads=1).feed(tokens)
+    assert np.abs(logits - wanted).max() < EXACT * np.abs(wanted).max()
+
+
+def test_rejects_adapters_for_gguf_files(tmp_path):
+    [file] = write_gguf(REPO / "tests/golden/llama_c", tmp_path / "dense.gguf")
+    run = subprocess.run(command(file, "--out", tmp_path / "moe", "--adapter", tmp_path), capture_output=True, text=True)
+    assert run.returncode == 2 and "upcycle.source_gguf" in run.stdout + run.stderr
+
+
+def test_exact_classes_are_exact_in_transformers():
+    """Each golden's error compares runs of the source and of the result in transformers."""
     kinds = {case["exactness"] for case in CASES.values()}
     assert kinds == {"exact", "exact for a uniform router", "inexact"}
     for case in CASES.values():
@@ -90,13 +111,13 @@ def command(*words):
 
 @pytest.fixture(scope="module")
 def sparse(tmp_path_factory):
-    """A Mixtral of zeros, whose copies take a while to write."""
+    """A Mixtral of zeros, large enough that writing its copies takes a while."""
     folder = tmp_path_factory.mktemp("sparse") / "model"
     write_sparse(folder, layers=2, experts=8, hidden=512, inner=2048)
     return folder
 
 
-def test_a_killed_run_leaves_nothing_that_looks_finished(sparse, tmp_path):
+def test_killed_run_leaves_no_finished_folder(sparse, tmp_path):
     out = tmp_path / "out"
     words = command(sparse, "--out", out, "--from-moe", "--multiply", 4, "--noise", 0.1, "--dtype", "f32")
     for delay in (0.02, 0.1, 0.3):
@@ -109,7 +130,7 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(sparse, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
-def test_a_stopped_run_removes_what_it_wrote(sparse, tmp_path):
+def test_stopped_run_removes_its_files(sparse, tmp_path):
     words = command(sparse, "--out", tmp_path / "out", "--from-moe", "--multiply", 16, "--dtype", "f32")
     running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=take_signals)
     time.sleep(0.2)
@@ -120,7 +141,7 @@ def test_a_stopped_run_removes_what_it_wrote(sparse, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_checkpoint_that_is_too_large_is_refused_before_it_is_written(sparse, tmp_path):
+def test_large_checkpoint_is_rejected_before_writing(sparse, tmp_path):
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
     experts = 2 * 8 * 3 * 512 * 2048 * 4  # bytes in f32
     copies = free // experts + 2
@@ -133,8 +154,8 @@ def test_a_checkpoint_that_is_too_large_is_refused_before_it_is_written(sparse, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_memory_does_not_grow_with_the_model(tmp_path):
-    """Of 0.4 GB with matrices of 64 MiB less than 256 MiB are in memory."""
+def test_memory_is_independent_of_model_size(tmp_path):
+    """A 0.4 GB model with 64 MiB matrices needs less than 256 MiB of memory."""
     write_sparse(tmp_path / "model", layers=1, experts=2, hidden=2048, inner=16384)
     done = subprocess.run(["/usr/bin/env", "python3", "-c", PEAK, *command(
         tmp_path / "model", "--out", tmp_path / "out", "--from-moe", "--multiply", 2)], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What weights in few bits cost tinymoe, held to the figures that scripts/measure_weights.py measured."""
+"""Limits the quantization cost of tinymoe to the figures that scripts/measure_weights.py measured."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ FREE = [form for form in FORMS if f"{form.name} calibrated" in BY_NAME]
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """reports(form) → the report of a comparison; each form is exported and compared once."""
+    """reports(form) → the report of a comparison; exports and compares each form once."""
     measurer, made = Measurer(find_binary(), tmp_path_factory.mktemp("weights"), FIGURES["windows"]), {}
 
     def report(form):
@@ -28,7 +28,7 @@ def reports(tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_costs_no_more_than_was_measured(reports, form):
+def test_cost_stays_within_measured_figures(reports, form):
     report, figure = reports(form), FIGURES["forms"][form.name]
     assert report["expert_bits"] == pytest.approx(figure["bits"], abs=0.01)
     assert report["kl"]["mean"] <= 1.15 * figure["kl"]
@@ -36,15 +36,16 @@ def test_costs_no_more_than_was_measured(reports, form):
 
 
 @pytest.mark.parametrize("form", FREE, ids=lambda form: form.name)
-def test_calibration_takes_a_good_part_of_the_cost_away(reports, form):
-    """On 32 windows it takes 44 % or more; the few windows here differ by more than that of one form from the next."""
+def test_calibration_reduces_the_cost(reports, form):
+    """On 32 windows, calibration removes 44 % or more of the cost; on the few windows here, the share varies
+    between forms."""
     free, calibrated = reports(form), reports(BY_NAME[f"{form.name} calibrated"])
     assert calibrated["expert_bits"] == free["expert_bits"]
     assert calibrated["kl"]["mean"] <= 0.75 * free["kl"]["mean"]
 
 
 def first_bytes(text, windows):
-    """So many windows of a text, again and again where it is shorter."""
+    """Returns `windows` windows of the text, which is repeated if it is shorter."""
     size = windows * WINDOW
     return (text * (size // len(text) + 1))[:size]
 
@@ -61,7 +62,7 @@ POOR_TEXTS = {
 
 
 @pytest.mark.parametrize("text", POOR_TEXTS)
-def test_little_or_foreign_text_does_no_harm(reports, tmp_path, text):
+def test_calibration_on_poor_text_is_harmless(reports, tmp_path, text):
     (tmp_path / "text").write_bytes(POOR_TEXTS[text])
     free = BY_NAME["int4:32"]
     calibrated = dataclasses.replace(free, calibrated=True, calibration=tmp_path / "text")

@@ -24,7 +24,7 @@ def exported(moec, tmp_path_factory):
     return folder / "out"
 
 
-def test_shards_embedding_and_meta(exported):
+def test_exports_shards_embedding_and_metadata(exported):
     manifest = json.loads((exported / "manifest.json").read_text())
     kinds = [shard["kind"] for shard in manifest["shards"]]
     assert sorted(kinds) == ["attention"] * 2 + ["lm_head"] * 2 + ["moe"] * 2
@@ -43,11 +43,11 @@ def test_moe_shards_have_24_expert_convolutions(exported):
     manifest = json.loads((exported / "manifest.json").read_text())
     for shard in manifest["shards"]:
         if shard["kind"] == "moe":
-            assert {op["op"]: op["count"] for op in shard["ops"]}["conv"] == 24 + 2  # and the router's two
+            assert {op["op"]: op["count"] for op in shard["ops"]}["conv"] == 24 + 2  # including the router's two
             router = 8 * 4096 + 8 * (2 * 4096 + 8)
             assert shard["weight_bytes"] == 2 * (3 * 8 * 4096 * 2048 + router + 4096)
 
 
 @pytest.mark.parametrize("chip", ["m1", "m2", "m3", "m4"])
-def test_every_compute_op_is_predicted_on_the_neural_engine(moec, exported, chip):
+def test_compute_ops_run_on_the_neural_engine(moec, exported, chip):
     moec("check", exported, "--chip", chip, "--no-digests", "--allow-over-budget")  # 1 below 100 %

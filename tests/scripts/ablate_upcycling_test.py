@@ -1,4 +1,4 @@
-"""ablate_upcycling.py checks its grid before it trains, calls moec as documented, and tells what its runs show."""
+"""ablate_upcycling.py checks its grid before training, runs moec as documented, and summarizes its runs."""
 
 import json
 import pathlib
@@ -22,20 +22,20 @@ def ablation(*words):
     return Ablation(flags_of([str(word) for word in words]))
 
 
-def test_the_default_grid_has_every_combination_with_every_seed():
+def test_default_grid_covers_combinations_and_seeds():
     names = [name for name, _, _ in ablation().named()]
     assert len(names) == len(set(names)) == 3 * (2 * 2 * 2 * 2 + 2)
     assert names[:3] == ["dense-ffn-0", "dense-all-0", "e8-k2-s0-virtual-0"]
     assert names[-1] == "e16-k4-s32-random0.02-2"
 
 
-def test_dense_models_are_trained_for_as_many_steps_as_the_upcycled_ones():
+def test_dense_models_train_equally_many_steps():
     asked = ablation("--steps", 7, "--expert-steps", 5)
     assert sum(phase.steps for phase in asked.phases) == 12
     assert {part: phases[0].steps for part, phases in asked.dense_phases.items()} == {"ffn": 12, "all": 12}
 
 
-def test_the_call_of_moec_is_the_documented_one():
+def test_runs_the_documented_moec_command():
     command = Variant(8, 2, 32, "random:0.02").command("moec", "dense", "out", Start(2, "drop:0.5", "0.01"), 3)
     assert " ".join(command) == (
         "moec upcycle dense --out out --arch granitemoeshared --experts 8 --top-k 2 --granularity 2 --shared-width 32 "
@@ -44,31 +44,31 @@ def test_the_call_of_moec_is_the_documented_one():
 
 @pytest.mark.parametrize("words, message", [
     (("--experts", "8,x"), "--experts 'x' is not a number"),
-    (("--experts", "8,8"), "--experts 8,8 names a value twice"),
-    (("--router", "zero,zero"), "--router zero,zero names a value twice"),
-    (("--top-k", "3"), "e8-k3-s0-virtual: 3 top-k are no multiple of the granularity 2"),
-    (("--experts", "9"), "9 experts are no multiple of the granularity 2"),
-    (("--shared", "31"), "97 routed units are no multiple"),
-    (("--shared", DENSE["intermediate_size"]), "takes all 128 hidden units"),
-    (("--experts", "4"), "e4-k4-s0-virtual: a top-k of 4 leaves nothing to choose of 4 experts"),
+    (("--experts", "8,8"), "--experts 8,8 has a value twice"),
+    (("--router", "zero,zero"), "--router zero,zero has a value twice"),
+    (("--top-k", "3"), "e8-k3-s0-virtual: 3 top-k are not a multiple of the granularity 2"),
+    (("--experts", "9"), "9 experts are not a multiple of the granularity 2"),
+    (("--shared", "31"), "97 routed units are not a multiple"),
+    (("--shared", DENSE["intermediate_size"]), "uses all 128 hidden units"),
+    (("--experts", "4"), "e4-k4-s0-virtual: a top-k of 4 uses all 4 experts"),
     (("--noise", "-1"), "--noise -1 must be at least 0"),
     (("--jobs", "0"), "--jobs 0 must be at least 1"),
-    (("--seeds", "1,1"), "--seeds 1,1 names a seed twice"),
+    (("--seeds", "1,1"), "--seeds 1,1 has a seed twice"),
     (("--expert-lr", "0"), "--expert-lr 0 must be more than 0"),
 ])
-def test_sizes_that_do_not_go_together_are_refused_by_name(words, message):
+def test_rejects_conflicting_sizes(words, message):
     with pytest.raises(Refused, match=message):
         ablation(*words)
 
 
-def test_a_missing_program_is_refused_before_anything_is_made(monkeypatch, capsys, tmp_path):
+def test_rejects_a_missing_program_early(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(sys, "argv", ["ablate_upcycling.py", "--moec", str(tmp_path / "moec"), "--work",
                                       str(tmp_path / "work"), "--out", str(tmp_path / "out")])
     assert ablate_upcycling.main() == 2
-    assert "there is no program" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert "the program" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_the_command_names_what_decides_the_results_alone():
+def test_command_lists_only_relevant_flags():
     asked = ablation("--moec", "/some/where", "--jobs", "1", "--seeds", "4", "--top-k", "2", "--force")
     assert asked.command() == "scripts/ablate_upcycling.py --top-k 2 --seeds 4"
     assert "/some/where" not in str(asked.request())
@@ -92,7 +92,7 @@ RUNS = {(Variant(8, k, 0, router), seed): metrics(2.0, 1.5, loss + seed / 100)
         for seed in (0, 1)}
 
 
-def test_effects_are_of_pairs_that_differ_in_one_axis_alone():
+def test_effects_compare_pairs_on_one_axis():
     told = {(e["axis"], e["from"], e["to"]): e for e in effects.effects_of(RUNS)}
     assert set(told) == {("top_k", 2, 4), ("router", "virtual", "zero")}
     assert told["top_k", 2, 4] == {"axis": "top_k", "from": 2, "to": 4, "pairs": 4, "change": -0.25, "lower": 4}
@@ -100,12 +100,12 @@ def test_effects_are_of_pairs_that_differ_in_one_axis_alone():
     assert told["router", "virtual", "zero"]["lower"] == 2
 
 
-def test_an_effect_needs_both_runs_of_a_pair():
+def test_effects_require_both_runs_of_a_pair():
     runs = {key: run for key, run in RUNS.items() if key != (Variant(8, 4, 0, "zero"), 1)}
     assert {e["axis"]: e["pairs"] for e in effects.effects_of(runs)} == {"top_k": 3, "router": 3}
 
 
-def test_a_summary_has_means_and_the_worst_of_all_seeds():
+def test_summary_has_mean_and_worst_seed():
     told = effects.summary_of([metrics(2.0, 1.5, 1.0), metrics(2.0, 2.5, 1.2, ((8, 2, 5, 5),))])
     assert told["loss"] == {"untrained": 2.0, "router": 2.0, "experts": 1.1} and told["spread"] == 0.2
     assert told["better_than_untrained"] == {"router": 1, "experts": 2} and told["seeds"] == 2
@@ -122,7 +122,7 @@ def report_of(asked):
             "effects": effects.effects_of(RUNS)}
 
 
-def test_the_card_has_a_row_for_each_variant_and_each_dense_model():
+def test_card_lists_variants_and_dense_models():
     text = card.card(report_of(ablation("--seeds", "0,1")))
     rows = [line for line in text.splitlines() if line.startswith("| 8 |") or line.startswith("| – |")]
     assert len(rows) == 5 and "| 2 of 2 / 2 of 2 |" in rows[0] and "dense, all" in rows[4]
@@ -131,7 +131,7 @@ def test_the_card_has_a_row_for_each_variant_and_each_dense_model():
 
 
 @pytest.mark.parametrize("name", ["curves", "effects", "use"])
-def test_plots_are_small_and_the_same_bytes_every_time(tmp_path, name):
+def test_plots_are_small_and_reproducible(tmp_path, name):
     pytest.importorskip("matplotlib")
     from training.upcycling import plots
 
@@ -154,7 +154,7 @@ def test_plots_are_small_and_the_same_bytes_every_time(tmp_path, name):
 
 @pytest.fixture
 def program(tmp_path):
-    """program(script) → a file that the shell runs."""
+    """program(script) → a file that runs the script with the shell."""
     def make(script):
         path = tmp_path / "moec"
         path.write_text(f"#!/bin/sh\n{script}\n")
@@ -163,7 +163,7 @@ def program(tmp_path):
     return make
 
 
-def test_what_moec_refuses_ends_the_run_with_its_own_words(program, tmp_path):
+def test_errors_of_moec_end_the_run(program, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from training.upcycling import runs
@@ -179,7 +179,7 @@ def test_what_moec_refuses_ends_the_run_with_its_own_words(program, tmp_path):
         runs.upcycle(run, tmp_path / "dense", tmp_path / "out")
 
 
-def test_a_whole_ablation_begins_at_the_loss_of_the_dense_model(monkeypatch, tmp_path):
+def test_ablation_starts_at_the_dense_loss(monkeypatch, tmp_path):
     for package in ("torch", "transformers", "matplotlib"):
         pytest.importorskip(package)
     moec = REPO / "build/release/frontends/moec"
@@ -191,7 +191,7 @@ def test_a_whole_ablation_begins_at_the_loss_of_the_dense_model(monkeypatch, tmp
     assert ablate_upcycling.main() == 0
     report = json.loads((tmp_path / "out/results.json").read_text())
     assert [(entry["shared"], entry["summary"]["seeds"]) for entry in report["variants"]] == [(0, 2), (32, 2)]
-    for entry in report["variants"]:  # the default start computes what the dense model does
+    for entry in report["variants"]:  # the default start equals the dense model
         assert entry["summary"]["loss"]["untrained"] == pytest.approx(report["dense_model"]["loss"], abs=1e-4)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "README.md", "curves.svg", "effects.svg", "results.json", "use.svg"]
@@ -204,16 +204,16 @@ def test_a_whole_ablation_begins_at_the_loss_of_the_dense_model(monkeypatch, tmp
     assert "| 4 | 2 | 32 |" in page
 
 
-def test_a_page_without_a_place_for_tables_is_refused_at_once(program, monkeypatch, capsys, tmp_path):
+def test_rejects_a_page_without_markers(program, monkeypatch, capsys, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/README.md").write_text("mine\n")
     monkeypatch.setattr(sys, "argv", ["ablate_upcycling.py", "--moec", str(program("exit 0")), "--work",
                                       str(tmp_path / "work"), "--out", str(tmp_path / "out")])
     assert ablate_upcycling.main() == 2
-    assert "must stand there once each" in capsys.readouterr().err and not (tmp_path / "work").exists()
+    assert "must contain the lines" in capsys.readouterr().err and not (tmp_path / "work").exists()
 
 
-def test_the_kept_pictures_are_small_and_bear_no_date():
+def test_committed_pictures_are_small_and_undated():
     kept = sorted((REPO / "models/upcycling").rglob("*.svg"))
     assert len(kept) >= 3
     assert all(len(path.read_bytes()) < 100_000 and b"<dc:date>" not in path.read_bytes() for path in kept)

@@ -1,4 +1,4 @@
-"""Tests what scripts/bench.sh computes and how it measures. No test depends on speed."""
+"""Tests the computations and measurements of scripts/bench.sh. No test depends on the machine's speed."""
 
 import pathlib
 import sys
@@ -17,13 +17,13 @@ import runtime  # noqa: E402
 ROUND = {"read": 1.0, "write": 2.0, "read_and_write": 0.5, "cp": 0.25, "onnx": 0.5, "ane": 0.25}
 
 
-def test_ratios_are_to_the_floors_of_the_same_round():
+def test_ratios_use_floors_of_their_round():
     ratios = bench.ratios(ROUND)
     assert ratios["onnx"] == {"read": 0.5, "write": 0.25, "read_and_write": 1.0, "cp": 2.0, "slower": 0.5}
     assert ratios["ane"]["cp"] == 1.0
 
 
-def test_peak_memory_is_the_commands_and_not_its_parents():
+def test_peak_memory_excludes_the_parent():
     ballast = bytearray(300 << 20)
     small = measured.measure([sys.executable, "-S", "-c", "pass"])
     large = measured.measure([sys.executable, "-S", "-c", "x = bytearray(200 << 20)"])
@@ -31,7 +31,7 @@ def test_peak_memory_is_the_commands_and_not_its_parents():
     assert small["seconds"] > 0
 
 
-def test_a_command_that_fails_ends_the_benchmark_with_its_output():
+def test_failing_command_exits_with_its_output():
     with pytest.raises(SystemExit, match="no such thing"):
         measured.measure([sys.executable, "-S", "-c", "import sys; sys.exit('no such thing')"])
 
@@ -40,14 +40,14 @@ def test_blocks_cover_the_files_once():
     assert list(disk_floor.Blocks([10, 4], 4)) == [(0, 0), (0, 4), (0, 8), (1, 0)]
 
 
-def test_floors_write_what_was_asked_and_remove_it(tmp_path):
+def test_floors_write_and_remove_their_file(tmp_path):
     payload = tmp_path / "payload"
     payload.write_bytes(b"x" * (9 << 20))
     way = (1 << 20, 4)
     try:
         assert disk_floor.read_rate([payload], way) > 0
     except OSError:
-        pytest.skip("this file system has no direct access")
+        pytest.skip("this file system does not support direct I/O")
     assert disk_floor.write_rate(tmp_path / "out", 8 << 20, way) > 0
     assert disk_floor.copy_rate([payload], tmp_path / "out", way) > 0
     ways = disk_floor.fastest_ways([payload], tmp_path / "out")
@@ -56,7 +56,7 @@ def test_floors_write_what_was_asked_and_remove_it(tmp_path):
 
 
 @pytest.mark.skipif(not bench.MOEC.exists(), reason="needs the release build")
-def test_sparse_checkpoints_are_planned_and_their_first_layer_exported(tmp_path, capsys):
+def test_sparse_checkpoints_plan_and_export_one_layer(tmp_path, capsys):
     sparse = bench.measure_sparse(tmp_path, gigabytes=0.2, hidden=256, ff=512)
     assert 0.15e9 < sparse["nominal_bytes"] < 0.25e9
     for what in ("plan", "export"):
@@ -80,22 +80,22 @@ def a_run(seconds, peak):
     }
 
 
-def test_a_run_is_compared_with_the_time_that_the_disk_takes_for_its_bytes():
+def test_compares_runs_with_disk_time():
     figures = runtime.figures(a_run(3, 100), rate=2)
     assert figures["tokens_per_second"] == 4 / 3 and figures["of_the_disk"] == 1.5
     runs = {seconds: runtime.figures(a_run(seconds, 110), rate=2) for seconds in (2, 4, 6)}
-    rounds = [{"disk": 2.0, "serial": runs[6], "ahead": runs[s], "foresee": runs[s]} for s in (2, 4)]
+    rounds = [{"disk": 2.0, "serial": runs[6], "ahead": runs[s], "prefetch": runs[s]} for s in (2, 4)]
     summary = runtime.summary(rounds, allowed=100)
     assert summary["ahead"]["gain"] == (6 / 2 + 6 / 4) / 2 and summary["serial"]["gain"] == 1
     assert summary["ahead"]["peak_of_trunk_and_slots"] == 1.1 and summary["ahead"]["of_the_disk"] == 1.5
 
 
-def test_a_size_has_a_folder_of_its_own(tmp_path):
+def test_each_size_has_its_folder(tmp_path):
     assert runtime.own_folder(tmp_path, 4.0) == tmp_path / "runtime-4"
     assert runtime.own_folder(tmp_path, 0.5) == tmp_path / "runtime-0.5"
 
 
-def test_a_profile_has_each_count_once():
+def test_profile_contains_each_count_once():
     profile = runtime.profile(layers=2)
     for number, layer in enumerate(profile["layers"]):
         assert layer["layer"] == number and sorted(layer["selections"]) == list(range(1, runtime.EXPERTS + 1))
@@ -103,17 +103,17 @@ def test_a_profile_has_each_count_once():
     assert profile["layers"][0]["selections"] != profile["layers"][1]["selections"]
 
 
-def test_warm_starts_are_told_by_their_medians():
+def test_reports_medians_of_warm_starts():
     assert runtime.middle([{"disk": 2, "start": 1}, {"disk": 1, "start": 4}, {"disk": 9, "start": 3}]) == {"disk": 2, "start": 3}
 
 
-def test_memory_is_compared_with_trunk_and_slots():
+def test_compares_memory_with_trunk_and_slots():
     shards = [{"kind": "attention", "weight_bytes": 10}, {"kind": "experts", "weight_bytes": 1000}]
     manifest = {"shards": shards, "model": {"layers": 3}}
     assert runtime.trunk_and_slots(manifest, capacity=2) == 10 + 3 * 2 * runtime.EXPERT_BYTES
 
 
-def test_engines_are_compared_within_a_round():
+def test_compares_engines_within_a_round():
     def figures(speed, tokens=(1,)):
         return {"prefill": speed, "decode": speed, "tokens": list(tokens)}
 
@@ -128,7 +128,7 @@ def test_engines_are_compared_within_a_round():
 
 
 @pytest.mark.skipif(not bench.MOEC.exists(), reason="needs the release build")
-def test_every_form_of_the_engines_benchmark_can_be_exported(tmp_path, monkeypatch):
+def test_every_benchmarked_form_can_be_exported(tmp_path, monkeypatch):
     small = {**engines.config(4), "hidden_size": 128, "moe_intermediate_size": 64, "num_attention_heads": 4}
     monkeypatch.setattr(engines, "config", lambda _: small)
     for form, flags in engines.FORMS.items():

@@ -1,4 +1,4 @@
-"""frontends/chat/chat_template.py renders chat templates as transformers does."""
+"""frontends/chat/chat_template.py renders chat templates in the same way as transformers."""
 
 import datetime
 import io
@@ -44,7 +44,7 @@ def render(path, template, messages=USER, **variables):
         ("{{ think }}", "yes"),
     ],
 )
-def test_templates_render_as_by_transformers(tmp_path, template, text):
+def test_templates_render_like_transformers(tmp_path, template, text):
     assert render(tmp_path, template, think="yes") == text
 
 
@@ -52,17 +52,17 @@ TABLE = json.loads((pathlib.Path(__file__).parent / "chat_templates.json").read_
 
 
 @pytest.mark.parametrize("row", TABLE["templates"], ids=lambda row: row["feature"])
-def test_features_of_published_templates(tmp_path, row):
+def test_supports_features_of_published_templates(tmp_path, row):
     assert render(tmp_path, row["template"], TABLE["messages"]) == row["text"]
 
 
-def test_tools_choose_the_template_for_them(tmp_path):
+def test_tools_select_their_template(tmp_path):
     named = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "{{ tools | length }} tools"}]
     assert render(tmp_path, named) == "plain"
     assert render(tmp_path, named, tools=[{}, {}]) == "2 tools"
 
 
-def test_files_go_before_the_config(tmp_path):
+def test_files_take_precedence_over_the_config(tmp_path):
     template = ChatTemplate(folder_with(tmp_path, "config"))
     assert template.render(USER) == "config"
     (tmp_path / "chat_template.json").write_text(json.dumps({"chat_template": "json"}))
@@ -74,16 +74,23 @@ def test_files_go_before_the_config(tmp_path):
     assert ChatTemplate(tmp_path).render(USER, tools=[{}]) == "tools"
 
 
+def test_a_file_replaces_named_templates(tmp_path):
+    named = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "config's tools"}]
+    folder_with(tmp_path, named)
+    (tmp_path / "chat_template.jinja").write_text("file")
+    assert ChatTemplate(tmp_path).render(USER, tools=[{}]) == "file"
+
+
 @pytest.mark.parametrize(
     "template", [None, "{% for", "{{ raise_exception('roles must alternate') }}", "{{ messages[9].content.x }}", "{{ 1 / 0 }}", [{"name": "x"}]]
 )
-def test_errors_of_templates_are_raised_by_rendering(tmp_path, template):
+def test_rendering_raises_template_errors(tmp_path, template):
     loaded = ChatTemplate(folder_with(tmp_path, template))
     with pytest.raises(TemplateError):
         loaded.render(USER)
 
 
-def test_parts_and_tool_calls_are_as_templates_take_them(tmp_path):
+def test_renders_parts_and_tool_calls(tmp_path):
     template = ChatTemplate(folder_with(tmp_path, "{% for m in messages %}{{ m.content }};{% if m.tool_calls %}"
                                                   "{{ m.tool_calls[0].function.arguments.x }}{% endif %}{% endfor %}"
                                                   "{{ tools | length }}{{ deep }}"))
@@ -97,7 +104,7 @@ def test_parts_and_tool_calls_are_as_templates_take_them(tmp_path):
             answer(template, wrong)
 
 
-def test_requests_are_answered_one_by_one(tmp_path):
+def test_answers_requests_one_by_one(tmp_path):
     folder_with(tmp_path, "{{ messages[0].content }}")
     bodies = [json.dumps({"messages": [{"role": "user", "content": "é"}]}).encode(), b"{", b"{}"]
     asked = io.BytesIO(b"".join(b"%d\n" % len(body) + body for body in bodies))

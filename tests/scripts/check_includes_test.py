@@ -1,4 +1,4 @@
-"""scripts/check_includes.py finds each kind of wrong include and of wrong row, and names file and line."""
+"""scripts/check_includes.py finds each kind of invalid include and invalid row, with file and line."""
 
 import json
 import pathlib
@@ -67,23 +67,23 @@ def with_row(part, name, entries):
     return TABLE | {part: TABLE[part] | {name: entries}}
 
 
-def test_right_includes_pass(tmp_path):
+def test_accepts_valid_includes(tmp_path):
     assert run(tmp_path, RIGHT) == (0, "24 includes follow the arrows")
 
 
-def test_this_tree_passes():
+def test_accepts_this_tree():
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_an_empty_tree_fails(tmp_path):
+def test_rejects_an_empty_tree(tmp_path):
     assert run(tmp_path, {})[0] == 1
 
 
 @pytest.mark.parametrize(
     "file, text, error",
     [
-        # Arrows without a row: upwards, sideways, from one job to another.
+        # Includes without a row: to a higher layer, to a sibling, and from one job to another.
         ("ir/base/up.cc", '#include "backends/weights/reader.h"\n',
          "ir/base/up.cc:1: ir/base may not include backends/weights (backends/weights/reader.h)"),
         ("passes/a.cc", '\n// why\n#include "backends/weights/reader.h"\n',
@@ -95,22 +95,22 @@ def test_an_empty_tree_fails(tmp_path):
         ("frontends/jobs/check/job.cc", '#include "frontends/jobs/export/export_model.h"\n',
          "frontends/jobs/check/job.cc:1: frontends/jobs/check may not include frontends/jobs/export "
          "(frontends/jobs/export/export_model.h)"),
-        # Circles within a folder; a header and its source are one.
+        # Cycles within a folder; a header and its source count as one node.
         ("ir/graph/type.h", '#include "ir/base/nearest.h"\n#include "ir/graph/shard.h"\n',
          "ir/graph/shard.h:1: a circle of includes: shard -> type -> shard\n"
          "ir/graph/type.h:2: a circle of includes: type -> shard -> type"),
         ("ir/graph/type.cc", '#include "ir/graph/shard.h"\n',
          "ir/graph/shard.h:1: a circle of includes: shard -> type -> shard\n"
          "ir/graph/type.cc:1: a circle of includes: type -> shard -> type"),
-        # Libraries outside the folders that adapt them.
+        # Library headers outside the folders that wrap the library.
         ("passes/b.cc", "#include <Eigen/Core>\n",
          "passes/b.cc:1: Eigen/Core is a header of a library that stays in backends/reference"),
         ("ir/base/c.cc", "  #  include <gtest/gtest.h>\n",
          "ir/base/c.cc:1: gtest/gtest.h is a header of a library that stays in tests"),
         ("frontends/cli/d.cc", '#include "backends/manifest/inner.h"\n',
-         "frontends/cli/d.cc:1: backends/manifest/inner.h brings flatbuffers/ out of "
+         "frontends/cli/d.cc:1: backends/manifest/inner.h exposes flatbuffers/ outside of "
          "backends/manifest, the folder that adapts it"),
-        # Paths that do not exist, sources, unknown libraries and folders.
+        # Paths that do not exist, included sources, and unknown libraries and folders.
         ("ir/base/e.cc", '#include "ir/typo.h"\n',
          "ir/base/e.cc:1: ir/typo.h does not exist from the root of the repository"),
         ("ir/base/h.cc", '#include "ir/graph/type.cc"\n',
@@ -123,7 +123,7 @@ def test_an_empty_tree_fails(tmp_path):
          "ir/k.cc:1: this folder has no row in arrows.json"),
     ],
 )  # fmt: skip
-def test_a_wrong_include_is_found(tmp_path, file, text, error):
+def test_finds_invalid_includes(tmp_path, file, text, error):
     assert run(tmp_path, RIGHT | {file: text}) == (1, error)
 
 
@@ -139,5 +139,5 @@ def test_a_wrong_include_is_found(tmp_path, file, text, error):
          "arrows.json: frontends/jobs/export may include frontends/jobs/check but does not"),
     ],
 )  # fmt: skip
-def test_a_wrong_row_is_found(tmp_path, part, name, entries, error):
+def test_finds_invalid_rows(tmp_path, part, name, entries, error):
     assert run(tmp_path, RIGHT, with_row(part, name, entries)) == (1, f"arrows.json: {error}")

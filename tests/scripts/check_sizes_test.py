@@ -1,4 +1,4 @@
-"""scripts/check_sizes.py finds each kind of thing that is too large, and names file and line."""
+"""scripts/check_sizes.py finds each kind of oversized item, with file and line."""
 
 import importlib
 import pathlib
@@ -25,12 +25,12 @@ def function(lines=1, parameters=0, branches=0):
     return "\n".join([f"void f({head}) {{", *body, "}\n"])
 
 
-def test_this_tree_is_within_its_limits():
+def test_accepts_this_tree():
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_an_empty_tree_fails(tmp_path):
+def test_rejects_an_empty_tree(tmp_path):
     done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
     assert done.returncode == 1
 
@@ -42,16 +42,16 @@ def test_an_empty_tree_fails(tmp_path):
         (function(parameters=7, lines=3), "ir/a.cc:1: f has 7 parameters, at most 6"),
         ("\n" + function(branches=15, lines=18), "ir/a.cc:2: f has 16 ways through it, at most 15"),
         ("struct S {\n" + "  int a = f(1, 2), b{3};\n" * 8 + "};\n" + function(lines=3),
-         "ir/a.cc:1: S has 16 members, at most 15 are read at a glance"),
+         "ir/a.cc:1: S has 16 members, at most 15 are allowed"),
     ],
 )  # fmt: skip
-def test_what_is_too_large_is_found(tmp_path, text, error):
+def test_finds_oversized_items(tmp_path, text, error):
     code, said = run(tmp_path, text)
     assert code == 1
     assert said[0] == error
 
 
-def test_a_median_above_the_limit_is_found(tmp_path):
+def test_finds_a_median_above_the_limit(tmp_path):
     code, said = run(tmp_path, function(lines=10))
     assert code == 1
     assert said == [
@@ -74,7 +74,7 @@ def test_a_median_above_the_limit_is_found(tmp_path):
         ("bool operator==(const S&) const = default;", 0),
     ],
 )
-def test_members_are_counted_as_declared(monkeypatch, body, count):
+def test_counts_declared_members(monkeypatch, body, count):
     monkeypatch.syspath_prepend(SCRIPT.parent)
     check_sizes = importlib.import_module("check_sizes")
     assert check_sizes.members(body) == count

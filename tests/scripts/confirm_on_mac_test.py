@@ -1,5 +1,5 @@
-"""scripts/confirm_on_mac.py reads compute plans and compares them with the prediction. The plan here is made by hand in
-the shape of coremltools.models.compute_plan; it does not come from a Mac."""
+"""scripts/confirm_on_mac.py reads compute plans and compares them with the prediction. The plan here is handmade in
+the shape of coremltools.models.compute_plan and was not measured on a Mac."""
 
 import importlib.util
 import json
@@ -73,7 +73,7 @@ def write_export(out, function=""):
     (out / "manifest.json").write_text(json.dumps({"shards": [{"name": "L00.attn", "widths": [width]}]}))
 
 
-def test_an_op_has_its_output_device_and_cost():
+def test_measures_device_and_cost_per_op():
     assert confirm.measure_op(Plan({}), OPS[1]) == {
         "name": "gate",
         "op": "ios17.conv",
@@ -83,18 +83,18 @@ def test_an_op_has_its_output_device_and_cost():
     }
 
 
-def test_folded_ops_have_no_device_and_state_writes_the_states_name():
+def test_folded_ops_have_no_device():
     ops = confirm.measure_plan(Plan({"main": OPS}), "")
     assert [op["name"] for op in ops] == ["gate", "probs", "w", "write_state k_state"]
     assert ops[2]["preferred"] is None and ops[2]["supported"] == [] and ops[2]["cost"] is None
 
 
-def test_a_function_is_measured_by_its_name():
+def test_measures_a_function_by_name():
     plan = Plan({"t1": OPS[1:2], "t16": OPS[2:3]})
     assert [op["name"] for op in confirm.measure_plan(plan, "t16")] == ["probs"]
 
 
-def test_each_graph_of_the_manifest_is_measured_with_its_digest(tmp_path):
+def test_measures_each_graph_with_its_digest(tmp_path):
     write_export(tmp_path)
     asked = []
 
@@ -107,7 +107,7 @@ def test_each_graph_of_the_manifest_is_measured_with_its_digest(tmp_path):
     assert [(g["shard"], g["tokens"], g["digest"]) for g in graphs] == [("L00.attn", 1, "d" * 32)]
 
 
-def test_only_ops_that_differ_from_the_prediction_are_named():
+def test_names_only_mispredicted_ops():
     graph = {"shard": "L00.attn", "tokens": 1, "ops": confirm.measure_plan(Plan({"main": OPS}), "")}
     predicted = [
         {"name": "gate", "op": "conv", "unit": "Neural Engine"},
@@ -120,6 +120,6 @@ def test_only_ops_that_differ_from_the_prediction_are_named():
     assert "probs (softmax)" in lines[0] and "prefers cpu" in lines[0]
 
 
-def test_a_file_outside_a_package_is_refused():
-    with pytest.raises(ValueError, match="no .mlpackage"):
+def test_rejects_files_outside_packages():
+    with pytest.raises(ValueError, match="not in an .mlpackage"):
         confirm.package_of("attn/L00.onnx")

@@ -1,4 +1,4 @@
-"""scripts/count_tests.py counts the tests that ran, and fails if some are missing."""
+"""scripts/count_tests.py counts the tests that ran and fails if there are fewer than required."""
 
 import pathlib
 import subprocess
@@ -18,7 +18,7 @@ LOG = """1/3 Testing: a.1
 
 
 @pytest.mark.parametrize("log, least, code", [(LOG, 3, 0), (LOG, 4, 1), ("", 1, 1)])
-def test_fails_below_the_least(tmp_path, log, least, code):
+def test_fails_below_the_minimum(tmp_path, log, least, code):
     path = tmp_path / "LastTest.log"
     path.write_text(log)
     done = subprocess.run([sys.executable, SCRIPT, "--least", str(least), path], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The documents agree with the tree: length, families, flags, links."""
+"""The documents agree with the tree: length, families, flags, and links."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ DOCUMENTS = [
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
-def test_the_readme_has_at_most_200_lines():
+def test_readme_has_at_most_200_lines():
     assert len(README.splitlines()) <= 200
 
 
@@ -28,17 +28,17 @@ def test_every_family_is_listed(page):
     assert [family for family in FAMILIES if f"`{family}`" not in text] == []
 
 
-def test_every_flag_of_the_readme_exists():
+def test_every_readme_flag_exists():
     scripts = [ROOT / "scripts" / name for name in ("make_golden.py", "run_with_onnxruntime.py")]
     rooms = [ROOT / "frontends/cli", ROOT / "frontends/export/options"]
     files = [*(file for room in rooms for file in sorted(room.rglob("*.cc"))), *scripts]
     sources = "".join(file.read_text(encoding="utf-8") for file in files)
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
-    others = {"--build", "--preset", "--local-dir", "--help", "--vendors"}  # of cmake, hf, all commands and test.sh
+    others = {"--build", "--preset", "--local-dir", "--help", "--vendors"}  # flags of other programs and scripts
     assert {flag for flag in flags - others if f'{flag}"' not in sources and f"{flag}," not in sources} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
-def test_every_link_leads_to_a_file(document):
+def test_every_link_resolves(document):
     links = [link for link in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (document.parent / link).exists()] == []

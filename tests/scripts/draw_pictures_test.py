@@ -1,4 +1,4 @@
-"""The checked-in pictures are what scripts/draw_pictures.py draws, and stay small."""
+"""The committed pictures equal the output of scripts/draw_pictures.py and stay small."""
 
 import json
 import pathlib
@@ -14,11 +14,11 @@ import draw_pictures  # noqa: E402
 from pictures import folders, layers, pipeline  # noqa: E402
 
 
-def test_the_checked_pictures_are_what_their_sources_give():
+def test_pictures_match_their_sources():
     assert list(draw_pictures.check()) == []
 
 
-def test_a_changed_table_of_folders_is_found(monkeypatch, tmp_path):
+def test_finds_a_changed_folder_table(monkeypatch, tmp_path):
     table = json.loads((ROOT / "scripts/arrows.json").read_text(encoding="utf-8"))
     table["folders"]["ir/extra"] = ["ir/base"]
     changed = tmp_path / "arrows.json"
@@ -28,7 +28,7 @@ def test_a_changed_table_of_folders_is_found(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("file", [file for file, _, _ in draw_pictures.PICTURES.values()])
-def test_every_picture_is_small_and_brings_its_own_background(file):
+def test_pictures_are_small_with_a_background(file):
     text = (ROOT / file).read_text(encoding="utf-8")
     picture = xml.etree.ElementTree.fromstring(text)
     background = picture.find("{http://www.w3.org/2000/svg}rect")
@@ -36,7 +36,7 @@ def test_every_picture_is_small_and_brings_its_own_background(file):
     assert (background.get("width"), background.get("fill")) == ("100%", "#fbfcfd")
 
 
-def test_every_op_and_pass_has_its_place_in_the_pipeline():
+def test_pipeline_shows_every_op_and_pass():
     ops = pipeline.ops_by_form(draw_pictures.text_of("ir/graph/ops.def"))
     passes = pipeline.passes_by_form(draw_pictures.text_of("passes/pipeline.cc"))
     assert sum(map(len, ops.values())) == draw_pictures.text_of("ir/graph/ops.def").count("\nMOEC_OP(")
@@ -46,12 +46,12 @@ def test_every_op_and_pass_has_its_place_in_the_pipeline():
     assert ops["lowered"] == ["linear"]
 
 
-def test_implied_arrows_are_left_out():
+def test_omits_implied_arrows():
     arrows = {"a": [], "b": ["a"], "c": ["a", "b"]}
     assert folders.shortest(arrows) == {"a": [], "b": ["a"], "c": ["b"]}
 
 
-def test_boxes_of_a_row_do_not_overlap_and_edges_point_down():
+def test_boxes_are_disjoint_and_edges_descend():
     edges = [("a", name) for name in "bcdef"] + [("b", "g"), ("f", "g"), ("a", "g")]
     layout = layers.Layout(list("abcdefg"), edges, lambda node: 40, gap=10)
     for row in layout.rows:

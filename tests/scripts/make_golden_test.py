@@ -1,4 +1,4 @@
-"""make_golden.py refuses what it cannot do before it needs PyTorch, and says what to do instead."""
+"""make_golden.py rejects unsupported requests before it imports PyTorch, and names an alternative."""
 
 import io
 import json
@@ -20,10 +20,10 @@ TAGGER = REPO / "tests/golden/openai_privacy_filter_a"
 
 @pytest.fixture
 def refusal(monkeypatch, capsys, tmp_path):
-    """refusal(*arguments) runs make_golden.py as where PyTorch is not installed; returns its message. Nothing may be
-    written."""
+    """refusal(*arguments) runs make_golden.py as if PyTorch were not installed and returns its message. Expects
+    that nothing is written."""
     for package in ("torch", "transformers"):
-        monkeypatch.setitem(sys.modules, package, None)  # makes its import fail
+        monkeypatch.setitem(sys.modules, package, None)  # makes importing the package fail
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -39,7 +39,8 @@ def refusal(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """checkpoint(**members) → a folder with mixtral_a's config, changed by the members, and an empty weight file."""
+    """checkpoint(**members) → a folder with mixtral_a's config after changing the members, and an empty weight
+    file."""
 
     def make(**members):
         folder = tmp_path / "checkpoint"
@@ -56,32 +57,32 @@ def own(folder, tokens="1,2,3"):
     return ("--checkpoint", folder, "--prompt-tokens", tokens, "--out", "out")
 
 
-def test_a_missing_folder_is_refused(refusal):
+def test_rejects_a_missing_folder(refusal):
     assert "is not a folder" in refusal(*own("nowhere"))
 
 
-def test_a_folder_without_a_config_is_refused(refusal, tmp_path):
+def test_rejects_a_folder_without_config(refusal, tmp_path):
     assert "has no config.json" in refusal(*own(tmp_path))
 
 
-def test_a_config_that_is_no_json_is_refused(refusal, checkpoint):
+def test_rejects_a_config_that_is_not_json(refusal, checkpoint):
     folder = checkpoint()
     (folder / "config.json").write_text("{")
     assert "cannot read" in refusal(*own(folder))
 
 
-def test_an_unknown_family_is_refused_with_the_known_ones(refusal, checkpoint):
+def test_lists_known_families_for_unknown_ones(refusal, checkpoint):
     message = refusal(*own(checkpoint(model_type="jamba")))
     assert "'jamba'" in message and "qwen3_moe" in message
 
 
-def test_a_missing_weight_file_is_refused(refusal, checkpoint):
+def test_rejects_a_missing_weight_file(refusal, checkpoint):
     folder = checkpoint()
     (folder / "model.safetensors").unlink()
     assert "lacks weight files: model.safetensors" in refusal(*own(folder))
 
 
-def test_a_weight_file_that_only_the_index_names_is_refused(refusal, checkpoint):
+def test_rejects_a_missing_indexed_weight_file(refusal, checkpoint):
     folder = checkpoint()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
     assert "lacks weight files: model-1.safetensors" in refusal(*own(folder))
@@ -93,23 +94,23 @@ def test_a_weight_file_that_only_the_index_names_is_refused(refusal, checkpoint)
     ("96", "outside the vocabulary of 96"),
     ("-1", "outside the vocabulary of 96"),
 ])
-def test_tokens_must_be_in_the_vocabulary(refusal, tokens, message):
+def test_rejects_tokens_outside_the_vocabulary(refusal, tokens, message):
     assert message in refusal("--checkpoint", MIXTRAL, f"--prompt-tokens={tokens}", "--out", "out")
 
 
-def test_a_prompt_beyond_the_positions_is_refused(refusal, checkpoint):
+def test_rejects_a_prompt_beyond_the_positions(refusal, checkpoint):
     assert "exceed the model's 6 positions" in refusal(*own(checkpoint(max_position_embeddings=6)))
 
 
-def test_as_many_tokens_as_positions_are_taken(refusal, checkpoint):
+def test_accepts_a_prompt_of_all_positions(refusal, checkpoint):
     assert "pip install torch" in refusal(*own(checkpoint(max_position_embeddings=6)), "--decode", 3)
 
 
-def test_a_negative_number_of_decode_steps_is_refused(refusal):
+def test_rejects_negative_decode_steps(refusal):
     assert "--decode -1 is negative" in refusal(*own(MIXTRAL), "--decode=-1")
 
 
-def test_a_model_that_labels_tokens_has_no_decode_steps(refusal):
+def test_rejects_decode_steps_for_labelling_models(refusal):
     assert "labels tokens" in refusal(*own(TAGGER), "--decode", 2)
 
 
@@ -118,23 +119,23 @@ def test_a_model_that_labels_tokens_has_no_decode_steps(refusal):
     (("--checkpoint", MIXTRAL, "--prompt-tokens", "1"), "needs --out"),
     (("--prompt-tokens", "1", "--out", "out"), "--prompt-tokens needs --checkpoint"),
     (("--whole", "--out", "out"), "--whole needs --checkpoint"),
-    ((*own(MIXTRAL), "--case", "mixtral_a"), "leave them out with --checkpoint"),
+    ((*own(MIXTRAL), "--case", "mixtral_a"), "omit them with --checkpoint"),
 ])
-def test_flags_that_do_not_fit_together_are_refused(refusal, arguments, message):
+def test_rejects_conflicting_flags(refusal, arguments, message):
     assert message in refusal(*arguments)
 
 
 @pytest.mark.parametrize("arguments", [own(MIXTRAL), ("--case", "mixtral_a", "--out", "out")])
-def test_missing_packages_are_named_with_the_command_that_installs_them(refusal, arguments):
+def test_missing_packages_name_the_install_command(refusal, arguments):
     assert "pip install torch==2.13.0" in refusal(*arguments)
 
 
-def test_a_text_without_transformers_asks_for_token_ids(refusal):
+def test_text_without_transformers_requires_token_ids(refusal):
     message = refusal("--checkpoint", MIXTRAL, "--prompt", "a", "--out", "out")
     assert "pip install transformers" in message and "--prompt-tokens" in message
 
 
-def test_each_family_of_moec_is_known_by_all_its_names():
+def test_knows_each_family_by_all_names():
     names = family_names()
     assert names["kimi_k2"] == names["deepseek_v3"] == "deepseek_v3"
     cases = [path.parent for path in (REPO / "tests/golden").glob("*/golden.json")]
@@ -144,13 +145,13 @@ def test_each_family_of_moec_is_known_by_all_its_names():
     assert len(larger) == 8 and families | larger == set(names.values())
 
 
-def test_the_weight_files_are_those_of_the_index():
+def test_weight_files_follow_the_index():
     assert [path.name for path in weight_files(MIXTRAL)] == ["model.safetensors"]
     assert [path.name for path in weight_files(REPO / "tests/golden/qwen3_moe_a")] == [
         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
 
 
-def test_progress_is_one_line_a_pass_where_there_is_no_terminal():
+def test_progress_without_terminal_uses_one_line():
     stream = io.StringIO()
     progress = Progress(4, stream)
     for label in ("prefill", "decode0"):

@@ -1,4 +1,4 @@
-"""Models and goldens replace the files of a folder all at once, or not at all."""
+"""Staged models and goldens replace the files of a folder atomically."""
 
 import pathlib
 import sys
@@ -20,7 +20,7 @@ def contents(folder):
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_written_files_replace_those_of_the_folder_and_others_stay(tmp_path):
+def test_replaces_written_files_and_keeps_others(tmp_path):
     fill(tmp_path / "case", kept="old", replaced="old")
     with staged(tmp_path / "case") as folder:
         fill(folder, replaced="new", added="new")
@@ -29,7 +29,7 @@ def test_written_files_replace_those_of_the_folder_and_others_stay(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["case"]
 
 
-def test_files_of_a_cleared_suffix_that_were_not_written_are_removed(tmp_path):
+def test_removes_unwritten_files_of_cleared_suffixes(tmp_path):
     fill(tmp_path / "case", stale="old", replaced="old")
     (tmp_path / "case/notes.md").write_text("mine")
     with staged(tmp_path / "case", (".json",)) as folder:
@@ -37,14 +37,14 @@ def test_files_of_a_cleared_suffix_that_were_not_written_are_removed(tmp_path):
     assert contents(tmp_path / "case") == {"replaced.json": "new", "notes.md": "mine"}
 
 
-def test_a_folder_is_made_with_files_that_all_may_read(tmp_path):
+def test_creates_a_folder_of_readable_files(tmp_path):
     with staged(tmp_path / "new/case") as folder:
         fill(folder, one="new")
         (folder / "one.json").chmod(0o600)
     assert (tmp_path / "new/case/one.json").stat().st_mode & 0o777 == 0o644
 
 
-def test_after_a_failure_the_folder_is_as_before(tmp_path):
+def test_failure_restores_the_folder(tmp_path):
     fill(tmp_path / "case", replaced="old")
     with pytest.raises(ZeroDivisionError), staged(tmp_path / "case", (".json",)) as folder:
         fill(folder, replaced="new")

@@ -1,4 +1,4 @@
-"""The measures of expert use, the verdict on a training of routers, and its tables and plots, by hand-made numbers."""
+"""Tests the measures of expert use and the verdict, tables and plots of router training with handwritten numbers."""
 
 import pathlib
 import sys
@@ -13,47 +13,47 @@ from training import expert_use  # noqa: E402
 from training.router import summary  # noqa: E402
 
 
-def test_even_use_has_no_gini_and_full_entropy():
+def test_even_use_has_zero_gini_and_full_entropy():
     use = np.full((2, 4), 0.25)
     assert expert_use.gini(use) == pytest.approx([0, 0])
     assert expert_use.entropy(use) == pytest.approx([1, 1])
 
 
-def test_one_expert_for_all_tokens_has_the_largest_gini_and_no_entropy():
+def test_single_used_expert_has_largest_gini():
     use = np.array([[0, 0, 0, 1.0]])
     assert expert_use.gini(use) == pytest.approx([3 / 4])
     assert expert_use.entropy(use) == pytest.approx([0])
 
 
-def test_gini_and_entropy_of_shares_computed_by_their_definitions():
+def test_gini_and_entropy_match_their_definitions():
     share = np.array([0.1, 0.2, 0.3, 0.4])
     differences = np.abs(share[:, None] - share[None]).mean() / (2 * share.mean())
     assert expert_use.gini(share[None]) == pytest.approx([differences])
     assert expert_use.entropy(share[None]) == pytest.approx([-(share * np.log(share)).sum() / np.log(4)])
 
 
-def test_capacity_is_rounded_up_but_not_above_a_whole_product():
+def test_capacity_rounds_up_except_whole_products():
     assert expert_use.capacity_of(40, 4, 1.0) == 10
-    assert expert_use.capacity_of(40, 4, 1.1) == 11  # 1.1 * 10 is a little more than 11 in binary
+    assert expert_use.capacity_of(40, 4, 1.1) == 11  # 1.1 * 10 slightly exceeds 11 in binary floating point
     assert expert_use.capacity_of(41, 4, 1.0) == 11
 
 
-def test_the_drop_rate_counts_what_exceeds_the_capacity_of_each_batch():
+def test_drop_rate_counts_excess_per_batch():
     batches = np.array([[[8, 0], [4, 4]], [[0, 8], [4, 4]]])  # 2 batches, 2 layers, 2 experts
-    assert expert_use.drop_rate(batches, 1.0) == pytest.approx([0.5, 0])  # even in sum, but not in a batch
+    assert expert_use.drop_rate(batches, 1.0) == pytest.approx([0.5, 0])  # loads are even in total but not per batch
     assert expert_use.drop_rate(batches, 1.5) == pytest.approx([0.25, 0])
     assert expert_use.drop_rate(batches, 2.0) == pytest.approx([0, 0])
 
 
-def test_a_description_has_all_measures_of_each_layer():
+def test_description_has_all_measures_per_layer():
     told = expert_use.describe([[[6, 2]], [[6, 2]]], 1.25)
     assert told == {"share": [[0.75, 0.25]], "gini": [0.25], "entropy": [pytest.approx(0.8113)], "least": [0.5],
                     "drop_rate": [pytest.approx(1 / 8)]}
 
 
 @pytest.mark.parametrize("counts", [[[[0, 0]]], [[[5]]], [[1, 2]]])
-def test_counts_of_nothing_or_of_another_shape_are_no_use(counts):
-    with pytest.raises(ValueError, match="no \\[batches, layers, experts\\]"):
+def test_rejects_empty_and_misshapen_counts(counts):
+    with pytest.raises(ValueError, match="instead of \\[batches, layers, experts\\]"):
         expert_use.describe(counts, 1)
 
 
@@ -69,7 +69,7 @@ def metrics(last_loss=1.0, last_share=((5, 5, 5, 5), (6, 5, 5, 4))):
                          measured("experts", 20, last_loss, list(last_share))]}
 
 
-def test_an_even_training_that_lowers_the_loss_meets_all_criteria():
+def test_even_training_with_lower_loss_passes():
     assert list(summary.verdict(metrics()).values()) == [True, True, True]
 
 
@@ -82,13 +82,13 @@ def test_each_criterion_fails_by_its_worst_layer(change, failed):
     assert [what for what, met in summary.verdict(metrics(**change)).items() if not met] == failed
 
 
-def test_what_was_stored_is_judged_and_not_what_was_in_memory():
+def test_judges_the_stored_model():
     trained = {**metrics(), "stored": measured("stored", 20, 2.5, [[5, 5, 5, 5]] * 2)}
     assert summary.last(trained)["loss"]["mean"] == 2.5
     assert not summary.verdict(trained)["loss below the untrained router's"]
 
 
-def test_the_table_has_a_row_for_the_end_of_each_phase():
+def test_table_has_a_row_per_phase():
     dense = {"measured": [{"phase": "untrained", "step": 0, "loss": {"mean": 2.0}},
                           {"phase": "ffn", "step": 20, "loss": {"mean": 1.1}}]}
     rows = summary.table({"seed0": metrics()}, {"dense": dense}).splitlines()[2:]
@@ -98,7 +98,7 @@ def test_the_table_has_a_row_for_the_end_of_each_phase():
 
 
 @pytest.mark.parametrize("name", ["curves", "use"])
-def test_plots_are_small_and_the_same_bytes_every_time(tmp_path, name):
+def test_plots_are_small_and_reproducible(tmp_path, name):
     pytest.importorskip("matplotlib")
     from training.router import plots
 

@@ -1,5 +1,5 @@
-"""Routers of transformers' models are found, watched and trained; a training that was interrupted ends as another. Skipped
-without PyTorch:
+"""Routers of transformers' models are found, observed and trained; an interrupted training resumes to the same result.
+Skipped without PyTorch:
 
     pip install torch==2.13.0      # first: this pin gives a CPU build
     pip install transformers==5.23.0 safetensors matplotlib pytest
@@ -75,7 +75,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """A small Qwen3-MoE of bytes."""
+    """A small Qwen3-MoE with byte tokens."""
     folder = tmp_path_factory.mktemp("tiny")
     write_checkpoint("tiny", TINY, folder)
     return folder
@@ -84,7 +84,7 @@ def checkpoint(tmp_path_factory):
 # ------------------------------------------------------------- routers ----
 
 @pytest.mark.parametrize("case", ROUTED)
-def test_decisions_are_those_that_the_scores_of_the_logits_give(case):
+def test_decisions_follow_the_scores(case):
     model, routers, watch = watched(case)
     _, decisions = predict(model.eval(), watch, tokens(model))
     config = model.config.get_text_config()
@@ -99,7 +99,7 @@ def test_decisions_are_those_that_the_scores_of_the_logits_give(case):
 
 
 @pytest.mark.parametrize("case", ROUTED)
-def test_the_losses_of_every_router_reach_its_own_weights_alone(case):
+def test_router_losses_reach_only_their_weights(case):
     model, routers, watch = watched(case)
     model.requires_grad_(False)
     for _, parameter in parameters_of(model, routers, "router"):
@@ -114,23 +114,23 @@ def test_the_losses_of_every_router_reach_its_own_weights_alone(case):
 
 
 @pytest.mark.parametrize("case, message", [
-    ("zaya_a", "routers of zaya are not trained here: its routers hand a state"),
+    ("zaya_a", "routers of zaya are not supported: its routers pass a state"),
     (dict(family="qwen3", config=transformers.Qwen3Config, args=dict(
         hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
         head_dim=16, vocab_size=64)), "the model \\(qwen3\\) has no module with `experts`"),
 ])
-def test_models_without_routers_of_a_known_form_are_refused_by_name(case, message):
+def test_rejects_models_without_known_routers(case, message):
     with pytest.raises(Refused, match=message):
         find_routers(model_of(case))
 
 
-def test_routers_that_no_text_reaches_are_refused_by_name():
+def test_rejects_routers_that_no_text_reaches():
     model, _, watch = watched("ernie4_5_vl_moe_a")
     with pytest.raises(Refused, match="vision_moe.* is not used for text"):
         predict(model, watch, tokens(model))
 
 
-def test_a_router_that_returns_something_else_is_refused_by_name():
+def test_rejects_routers_with_unexpected_results():
     model, routers, watch = watched(TINY)
     routers[0].module.register_forward_hook(lambda _module, _args, out: out[0])
     other = Watch(model, routers)
@@ -141,14 +141,14 @@ def test_a_router_that_returns_something_else_is_refused_by_name():
 
 # -------------------------------------------------------------- losses ----
 
-def test_the_balance_loss_is_one_when_even_and_the_number_of_experts_when_collapsed():
+def test_balance_loss_ranges_from_one_to_experts():
     even = torch.full((4,), 0.25)
     alone = torch.tensor([1.0, 0, 0, 0])
     assert balance_of(even, even).item() == pytest.approx(1)
     assert balance_of(alone, alone).item() == pytest.approx(4)
 
 
-def test_the_losses_are_those_of_their_formulas():
+def test_losses_match_their_formulas():
     logits = torch.tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]])
     decision = Decision(logits, torch.tensor([[0, 1], [1, 2]]), torch.ones(2, 2))
     balance, z = router_losses([decision], "softmax")
@@ -162,7 +162,7 @@ def test_the_losses_are_those_of_their_formulas():
     assert score_of("deepseek_v3") == "sigmoid" and score_of("mixtral") == score_of("some_new_moe") == "softmax"
 
 
-def test_descending_the_balance_loss_alone_spreads_the_tokens():
+def test_minimizing_the_balance_loss_spreads_tokens():
     model, routers, watch = watched(TINY)
     x = tokens(model, 64)
     trained = [p for _, p in parameters_of(model, routers, "router")]
@@ -181,10 +181,10 @@ def test_descending_the_balance_loss_alone_spreads_the_tokens():
     assert balance.item() < before - 0.05 and balance.item() < 1.02
 
 
-def test_a_lone_expert_of_weight_one_is_refused():
+def test_rejects_a_single_expert_with_weight_one():
     model, routers, watch = watched({**TINY, "args": {**TINY["args"], "num_experts_per_tok": 1}})
     _, decisions = predict(model, watch, tokens(model))
-    with pytest.raises(Refused, match="chooses one expert and gives it the weight 1"):
+    with pytest.raises(Refused, match="picks one expert, always with the weight 1"):
         check_weights(routers, decisions)
     model, routers, watch = watched(TINY)
     check_weights(routers, predict(model, watch, tokens(model))[1])
@@ -192,7 +192,7 @@ def test_a_lone_expert_of_weight_one_is_refused():
 
 # -------------------------------------------------------------- biases ----
 
-def test_biases_move_against_the_use_of_their_experts_and_even_it_out():
+def test_biases_balance_the_use_of_experts():
     model, routers, watch = watched("deepseek_v3_a")
     x = tokens(model, 64)
     first = None
@@ -204,17 +204,17 @@ def test_biases_move_against_the_use_of_their_experts_and_even_it_out():
         assert torch.allclose(routers[0].bias - before, 0.01 * (counts.mean() - counts).sign(), atol=1e-6)
     assert counts.std() < first.std() / 2
     name = next(name for name in model.state_dict() if name.endswith("e_score_correction_bias"))
-    assert torch.equal(model.state_dict()[name].flatten(), routers[0].bias)  # what is saved
+    assert torch.equal(model.state_dict()[name].flatten(), routers[0].bias)  # the bias is part of saved checkpoints
 
 
-def test_biases_are_refused_where_a_router_has_none():
+def test_rejects_biases_for_routers_without_them():
     _, routers, _ = watched("mixtral_a")
     with pytest.raises(Refused, match=r"layers.0.mlp.gate has none"):
         check_biases(routers)
     check_biases(watched("ernie4_5_moe_a")[1])
 
 
-def test_redrawn_routers_have_the_deviation_and_depend_on_the_seed():
+def test_redrawn_routers_follow_deviation_and_seed():
     _, routers, _ = watched(TINY)
     redraw(routers, 0.5, 3)
     first = [router.module.weight.clone() for router in routers]
@@ -239,7 +239,7 @@ def changed(before, after):
     return {name for name in before if not torch.equal(before[name], after[name])}
 
 
-def test_phase_one_changes_routers_alone_and_phase_two_experts_too(checkpoint, texts):
+def test_phase_one_changes_only_routers(checkpoint, texts):
     trainer = trainer_of(checkpoint, texts)
     start = weights_of(trainer)
     trainer.run_phase(None, None)
@@ -253,7 +253,7 @@ def test_phase_one_changes_routers_alone_and_phase_two_experts_too(checkpoint, t
         for name in ("gate.weight", "experts.gate_up_proj", "experts.down_proj")}
 
 
-def test_shared_experts_are_trained_with_the_routed_ones():
+def test_trains_shared_experts_with_routed_experts():
     for case, shared in (("granitemoeshared_a", "shared_mlp"), ("qwen2_moe_a", "shared_expert_gate"),
                          ("deepseek_v3_a", "shared_experts")):
         model, routers, _ = watched(case)
@@ -262,7 +262,7 @@ def test_shared_experts_are_trained_with_the_routed_ones():
         assert not any("attn" in name or "norm" in name or "embed" in name for name in names), case
 
 
-def test_checkpointing_does_not_change_a_gradient(checkpoint, texts):
+def test_checkpointing_preserves_gradients(checkpoint, texts):
     gradients = []
     for checkpointing in (False, True):
         trainer = trainer_of(checkpoint, texts, (Phase("experts", 5, 0.001, "experts", checkpointing),))
@@ -278,7 +278,7 @@ class Stopped(Exception):
 
 
 class StopAfter:
-    """A progress bar that ends the process, so to speak, after so many steps."""
+    """A progress bar that interrupts training after a number of steps."""
 
     def __init__(self, steps):
         self.left = steps
@@ -290,7 +290,7 @@ class StopAfter:
 
 
 @pytest.mark.parametrize("stops", [[2], [4], [5], [7], [4, 3, 2]])
-def test_an_interrupted_training_ends_with_the_same_weights(checkpoint, texts, tmp_path, stops):
+def test_interrupted_training_resumes_to_equal_weights(checkpoint, texts, tmp_path, stops):
     whole = trainer_of(checkpoint, texts)
     whole.run()
     part = Part(tmp_path / "seed0")
@@ -309,7 +309,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(checkpoint, texts, t
     assert (whole.history, whole.measured) == (resumed.history, resumed.measured)
 
 
-def test_correction_biases_are_part_of_the_state(tmp_path):
+def test_state_contains_correction_biases(tmp_path):
     folder = tmp_path / "model"
     spec = {**CASES["deepseek_v3_a"], "disk": torch.float32}
     write_checkpoint("deepseek_v3_a", spec, folder)
@@ -329,7 +329,7 @@ def test_correction_biases_are_part_of_the_state(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"no state at all", None])
-def test_a_damaged_state_is_refused_by_name(checkpoint, texts, tmp_path, content):
+def test_rejects_a_damaged_state(checkpoint, texts, tmp_path, content):
     trainer, part = trainer_of(checkpoint, texts), Part(tmp_path / "seed0")
     trainer.save(part)
     part.state.write_bytes(part.state.read_bytes()[:-100] if content is None else content)
@@ -337,14 +337,14 @@ def test_a_damaged_state_is_refused_by_name(checkpoint, texts, tmp_path, content
         trainer_of(checkpoint, texts).load(part)
 
 
-def test_a_state_of_another_model_is_refused(checkpoint, texts, tmp_path):
+def test_rejects_a_state_of_another_model(checkpoint, texts, tmp_path):
     part = Part(tmp_path / "seed0")
     trainer_of(checkpoint, texts).save(part)
-    with pytest.raises(Refused, match="of another model"):
+    with pytest.raises(Refused, match="belongs to another model"):
         trainer_of(checkpoint, texts, PHASES[:1]).load(part)
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(checkpoint, texts):
+def test_stops_at_a_nonfinite_loss(checkpoint, texts):
     trainer = trainer_of(checkpoint, texts)
     with torch.no_grad():
         trainer.model.lm_head.weight[0, 0] = torch.nan
@@ -354,7 +354,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(checkpoint, texts):
 
 # ---------------------------------------------------------- checkpoints ----
 
-def test_what_is_stored_is_what_was_trained(checkpoint, texts, tmp_path):
+def test_stores_the_trained_weights(checkpoint, texts, tmp_path):
     part = Part(tmp_path / "seed0")
     job = jobs.Job(checkpoint, PHASES, SETTINGS, 0)
     metrics = jobs.train(part, job, texts)
@@ -363,10 +363,10 @@ def test_what_is_stored_is_what_was_trained(checkpoint, texts, tmp_path):
     stored = jobs.load_model(part.path / "model").state_dict()
     assert changed(weights_of(trainer), stored) == set()
     assert metrics["stored"]["loss"] == metrics["measured"][-1]["loss"]
-    assert jobs.train(part, job, None) == metrics  # finished: nothing is trained again
+    assert jobs.train(part, job, None) == metrics  # the training is finished and not repeated
 
 
-def test_a_checkpoint_that_lacks_a_tensor_is_refused(checkpoint, tmp_path):
+def test_rejects_a_checkpoint_without_a_tensor(checkpoint, tmp_path):
     tensors = safetensors_torch.load_file(checkpoint / "model.safetensors")
     name = "model.layers.1.mlp.gate.weight"
     del tensors[name]
@@ -380,7 +380,7 @@ def test_a_checkpoint_that_lacks_a_tensor_is_refused(checkpoint, tmp_path):
 
 @pytest.fixture
 def program(monkeypatch, checkpoint, tmp_path):
-    """program(*flags) runs train_router.py on the small model and some words; returns its exit code."""
+    """program(*flags) runs train_router.py on the small model and a short text, and returns its exit code."""
     words = tmp_path / "words"
     words.mkdir()
     (words / "a.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 60)
@@ -395,7 +395,7 @@ def program(monkeypatch, checkpoint, tmp_path):
     return run
 
 
-def test_a_whole_run_leaves_metrics_and_models_of_every_seed(program, tmp_path, capsys):
+def test_run_writes_metrics_and_models_per_seed(program, tmp_path, capsys):
     code = program("--seeds", "0,1", "--save-every", "2")
     report = json.loads((tmp_path / "out/metrics.json").read_text())
     assert code == (0 if all(all(criteria.values()) for criteria in report["verdicts"].values()) else 1)
@@ -408,23 +408,23 @@ def test_a_whole_run_leaves_metrics_and_models_of_every_seed(program, tmp_path, 
     assert "| seed1, experts |" in capsys.readouterr().out
 
 
-def test_a_finished_run_is_not_trained_again_and_another_one_is_refused(program, tmp_path, capsys):
+def test_keeps_a_finished_run_and_rejects_others(program, tmp_path, capsys):
     code = program("--seeds", "0")
     before = (tmp_path / "out/seed0/model/model.safetensors").stat().st_mtime_ns
     assert program("--seeds", "0") == 2 and "is not empty" in capsys.readouterr().err
     assert program("--seeds", "0", "--resume") == code
     assert (tmp_path / "out/seed0/model/model.safetensors").stat().st_mtime_ns == before
     assert program("--seeds", "0", "--resume", "--lr", "0.02") == 2
-    assert "holds another training" in capsys.readouterr().err
+    assert "contains another training" in capsys.readouterr().err
     assert program("--seeds", "0", "--lr", "0.02", "--force") in (0, 1)
     assert (tmp_path / "out/seed0/model/model.safetensors").stat().st_mtime_ns != before
 
 
-def test_a_training_that_changes_nothing_fails_the_criteria(program, tmp_path, capsys):
+def test_training_without_change_fails(program, tmp_path, capsys):
     assert program("--seeds", "0", "--lr", "1e-30", "--expert-steps", "0") == 1
     assert "loss below the untrained router's: NOT MET" in capsys.readouterr().out
 
 
-def test_biases_for_routers_without_them_are_refused_by_the_program(program, capsys):
+def test_program_rejects_biases_without_support(program, capsys):
     assert program("--bias-rate", "0.001") == 2
-    assert "has none. Use --balance instead" in capsys.readouterr().err
+    assert "has none: use --balance instead" in capsys.readouterr().err

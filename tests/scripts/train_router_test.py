@@ -1,4 +1,4 @@
-"""train_router.py refuses what it cannot do before it needs PyTorch, and keeps trainings apart in their folders."""
+"""train_router.py rejects unsupported requests before it imports PyTorch, and keeps trainings in separate folders."""
 
 import json
 import pathlib
@@ -24,10 +24,10 @@ QUANTISED = next(path.parent for path in sorted((REPO / "tests/golden").glob("*/
 
 @pytest.fixture
 def refusal(monkeypatch, capsys, tmp_path):
-    """refusal(*arguments) runs train_router.py as where PyTorch is not installed; returns its message. Nothing may be
-    written."""
+    """refusal(*arguments) runs train_router.py as if PyTorch were not installed and returns its message. Expects
+    that nothing is written."""
     for package in ("torch", "transformers"):
-        monkeypatch.setitem(sys.modules, package, None)  # makes its import fail
+        monkeypatch.setitem(sys.modules, package, None)  # makes importing the package fail
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -49,45 +49,45 @@ def refusal(monkeypatch, capsys, tmp_path):
     (("--balance", "-0.1"), "--balance -0.1 must be at least 0"),
     (("--batch", "1.5"), "--batch '1.5' is not a number"),
     (("--capacity", "0"), "--capacity 0 must be more than 0"),
-    (("--seeds", "0,1,0"), "--seeds 0,1,0 names a seed twice"),
+    (("--seeds", "0,1,0"), "--seeds 0,1,0 has a seed twice"),
     (("--seeds", ""), "--seeds '' is not a number"),
     (("--redraw", "x"), "--redraw 'x' is not a number"),
     (("--threads", "0"), "--threads 0 must be at least 1"),
     (("--length", "129"), "--length 129 exceeds the model's 128 positions"),
-    (("--dense", REPO / "tests/golden/mixtral_b", "--length", "64"), "has another vocabulary than"),
+    (("--dense", REPO / "tests/golden/mixtral_b", "--length", "64"), "the vocabularies of"),
     (("--dense", "nowhere"), "nowhere is not a folder"),
 ])
-def test_wrong_flags_are_refused_with_what_is_wrong(refusal, flags, message):
+def test_rejects_invalid_flags_with_the_reason(refusal, flags, message):
     assert message in refusal(MIXTRAL, *flags)
 
 
-def test_a_checkpoint_must_have_config_and_plain_weights(refusal, tmp_path):
+def test_rejects_checkpoints_without_config_or_plain_weights(refusal, tmp_path):
     assert "nowhere is not a folder" in refusal("nowhere")
     assert "has no config.json" in refusal(tmp_path)
-    assert "stores weights in few bits" in refusal(QUANTISED)
+    assert "has quantized weights" in refusal(QUANTISED)
     (tmp_path / "config.json").write_text("{}")
     assert "lacks weight files: model.safetensors" in refusal(tmp_path)
 
 
-def test_missing_packages_are_named_with_the_command_that_installs_them(refusal):
+def test_missing_packages_name_the_install_command(refusal):
     assert "pip install torch==2.13.0" in refusal(MIXTRAL, "--length", "64")
 
 
-def test_a_vocabulary_that_is_not_of_bytes_needs_a_tokenizer(tmp_path):
+def test_other_vocabularies_require_a_tokenizer(tmp_path):
     with pytest.raises(Refused, match="no tokenizer and a vocabulary of 96"):
         encoder_of(tmp_path, {"vocab_size": 96})
     assert encoder_of(tmp_path, {"vocab_size": 256})(b"ab") == [97, 98]
     assert encoder_of(tmp_path, {"text_config": {"vocab_size": 256}})(b"\xff") == [255]
 
 
-def test_a_phase_without_steps_is_left_out():
+def test_omits_a_phase_without_steps():
     flags = train_router.flags_of([str(MIXTRAL), "--out", "out", "--steps", "0", "--expert-steps", "5"])
     assert phases_of(flags) == [Phase("experts", 5, 0.001, "experts", checkpointing=True)]
 
 
 # ------------------------------------------------------------- texts ----
 
-def test_generated_texts_are_the_same_every_time_and_differ_from_the_held_out_ones(monkeypatch):
+def test_generated_texts_are_reproducible_and_separate(monkeypatch):
     monkeypatch.setattr(texts, "TRAINING_BYTES", 3000)
     monkeypatch.setattr(texts, "HELD_BYTES", 1000)
     domains = texts.generated()
@@ -96,20 +96,20 @@ def test_generated_texts_are_the_same_every_time_and_differ_from_the_held_out_on
         assert len(train) >= 3000 and len(held) >= 1000 and train[:500] != held[:500]
 
 
-def test_the_last_tenth_of_each_file_is_held_out(tmp_path):
+def test_holds_out_the_last_tenth_per_file(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a" * 90 + b"b" * 10)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/c.txt").write_bytes(b"c" * 9 + b"d")
     assert texts.files_of(tmp_path) == {"text": (b"a" * 90 + b"\n\n" + b"c" * 9, b"b" * 10 + b"\n\n" + b"d")}
 
 
-def test_a_character_is_never_cut(tmp_path):
-    (tmp_path / "a.txt").write_text("é" * 25)  # the last tenth would begin inside of one
+def test_never_splits_a_character(tmp_path):
+    (tmp_path / "a.txt").write_text("é" * 25)  # the last tenth would start inside a character
     train, held = texts.files_of(tmp_path)["text"]
     assert (train + held).decode() == "é" * 25 and train.decode() and held.decode()
 
 
-def test_files_that_are_no_text_are_named(tmp_path):
+def test_rejects_files_that_are_not_text(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"abc\xff")
     with pytest.raises(Refused, match=r"a\.bin is not UTF-8 text \(byte 3\)"):
         texts.files_of(tmp_path)
@@ -117,14 +117,14 @@ def test_files_that_are_no_text_are_named(tmp_path):
         texts.files_of(tmp_path / "a.bin")
 
 
-def test_too_little_text_is_refused():
-    with pytest.raises(Refused, match="text: 17 tokens to train on are less than two windows of 8"):
+def test_rejects_too_little_text():
+    with pytest.raises(Refused, match="text: 17 tokens to train on are fewer than two windows of 8"):
         texts.Texts({"text": (bytes(17), bytes(99))}, list, 8)
     with pytest.raises(Refused, match="text: 3 tokens to measure on"):
         texts.Texts({"text": (bytes(99), bytes(3))}, list, 8)
 
 
-def test_batches_mix_domains_by_the_seed_and_held_out_ones_are_fixed():
+def test_only_training_batches_use_the_seed():
     data = texts.Texts({"a": (bytes(99), bytes(99)), "b": (b"\1" * 99, b"\2" * 99)}, list, 8)
     first, again, other = (data.batch(64, np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert first.shape == (64, 9) and np.array_equal(first, again) and not np.array_equal(first, other)
@@ -138,7 +138,7 @@ def test_batches_mix_domains_by_the_seed_and_held_out_ones_are_fixed():
 REQUEST = {"parts": ["seed0", "seed1"], "lr": 0.1, "phases": [{"name": "router", "steps": 5}]}
 
 
-def test_a_training_is_resumed_by_the_same_request_alone(tmp_path):
+def test_only_the_same_request_resumes_training(tmp_path):
     RunFolder(tmp_path / "out", REQUEST)
     assert RunFolder(tmp_path / "out", json.loads(json.dumps(REQUEST)), resume=True)
     with pytest.raises(Refused, match=r"another training \(lr was 0.1 and is 0.2\)"):
@@ -148,16 +148,16 @@ def test_a_training_is_resumed_by_the_same_request_alone(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_an_earlier_training_is_replaced_by_force_alone(tmp_path):
+def test_only_force_replaces_an_earlier_training(tmp_path):
     part = RunFolder(tmp_path / "out", REQUEST).part("seed0")
     part.finish({"loss": 1})
     assert part.metrics() == {"loss": 1}
-    with pytest.raises(Refused, match="--resume goes on with its training, --force replaces it"):
+    with pytest.raises(Refused, match="continue its training with --resume, or replace it with --force"):
         RunFolder(tmp_path / "out", REQUEST)
     assert RunFolder(tmp_path / "out", REQUEST, force=True).part("seed0").metrics() is None
 
 
-def test_parts_of_the_training_before_go_with_it(tmp_path):
+def test_force_removes_parts_of_earlier_training(tmp_path):
     RunFolder(tmp_path, REQUEST).part("seed1").finish({"loss": 1})
     RunFolder(tmp_path, {**REQUEST, "parts": ["seed0"]}, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json"]
@@ -165,7 +165,7 @@ def test_parts_of_the_training_before_go_with_it(tmp_path):
 
 def test_force_removes_nothing_but_trainings(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(Refused, match="name another folder"):
+    with pytest.raises(Refused, match="pass another folder"):
         RunFolder(tmp_path, REQUEST, force=True)
     RunFolder(tmp_path / "out", REQUEST)
     (tmp_path / "out/mine.txt").write_text("mine")
@@ -173,7 +173,7 @@ def test_force_removes_nothing_but_trainings(tmp_path):
     assert (tmp_path / "out/mine.txt").read_text() == "mine"
 
 
-def test_resume_and_force_exclude_each_other_and_a_file_is_no_folder(tmp_path):
+def test_resume_excludes_force_and_files(tmp_path):
     with pytest.raises(Refused, match="one of the two"):
         RunFolder(tmp_path / "out", REQUEST, resume=True, force=True)
     (tmp_path / "out").write_text("")
@@ -181,7 +181,7 @@ def test_resume_and_force_exclude_each_other_and_a_file_is_no_folder(tmp_path):
         RunFolder(tmp_path / "out", REQUEST)
 
 
-def test_a_finished_part_keeps_no_state_and_half_written_files_go(tmp_path):
+def test_finished_part_removes_state_and_partial_files(tmp_path):
     folder = RunFolder(tmp_path, REQUEST)
     part = folder.part("seed0")
     part.state.write_bytes(b"state")

@@ -1,4 +1,4 @@
-"""scripts/update_documents.py finds output that a command no longer prints, and rewrites it."""
+"""scripts/update_documents.py finds and rewrites output that a command no longer prints."""
 
 import pathlib
 import subprocess
@@ -41,25 +41,25 @@ def run(folder, text, *options):
         "No command:\n\n    anything\n",
     ],
 )
-def test_output_as_printed_passes(tmp_path, text):
+def test_accepts_current_output(tmp_path, text):
     code, _, page = run(tmp_path, text, "--check")
     assert (code, page) == (0, text)
 
 
-def test_stale_output_fails(tmp_path):
+def test_rejects_stale_output(tmp_path):
     code, printed, page = run(tmp_path, "    $ moec count 2\n    1\n    3\n", "--check")
     assert code == 1
     assert "-    3\n+    2" in printed
     assert page.endswith("    3\n")
 
 
-def test_stale_output_is_rewritten(tmp_path):
+def test_rewrites_stale_output(tmp_path):
     code, _, page = run(tmp_path, "    $ moec count 4\n    0\n    …\n    9\n\nEnd.\n")
     assert (code, page) == (0, "    $ moec count 4\n    1\n    …\n    4\n\nEnd.\n")
 
 
 @pytest.mark.parametrize("command", ["moec fail", "rm file"])
-def test_a_failing_command_fails(tmp_path, command):
+def test_rejects_a_failing_command(tmp_path, command):
     code, printed, _ = run(tmp_path, f"    $ {command}\n    1\n", "--check")
     assert code == 1
     assert command in printed

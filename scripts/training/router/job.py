@@ -1,4 +1,4 @@
-"""One training: a checkpoint is loaded, trained through its phases, stored, read back and measured."""
+"""One training: loads a checkpoint, trains it in phases, stores it, reads it back and measures it."""
 
 import dataclasses
 import json
@@ -19,8 +19,8 @@ from training.router.trainer import Trainer
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What to train: a checkpoint's folder, phases, settings, the seed of the batches. `redraw`: the deviation with which
-    its routers are drawn anew before, or None; `dense`: the model has no routers; `keep`: stores what was trained."""
+    """A training request: checkpoint folder, phases, settings, seed of the batches. `redraw` is the standard deviation for
+    redrawing the routers first, or None; `dense`: the model has no routers; `keep`: store the trained model."""
 
     checkpoint: Path
     phases: tuple
@@ -32,14 +32,15 @@ class Job:
 
 
 def load_model(folder):
-    """transformers' model in float32. Raises Refused where a tensor is missing: transformers would make one up."""
+    """transformers' model in float32. Raises Refused if a tensor is missing, because transformers would initialise it
+    randomly."""
     try:
         model, told = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
-    except Exception as error:  # transformers raises whatever it likes
+    except Exception as error:  # transformers raises many types of exceptions
         raise Refused(f"transformers cannot load {folder}: {type(error).__name__}: {error}") from error
     wrong = sorted(told["missing_keys"]) or sorted(map(str, told["mismatched_keys"]))
     if wrong:
-        raise Refused(f"{folder} lacks {wrong[0]}, or has it in another shape ({len(wrong)} such tensors)")
+        raise Refused(f"{folder} lacks {wrong[0]}, or its shape is wrong ({len(wrong)} such tensors)")
     return model
 
 
@@ -49,7 +50,7 @@ def stored_type(config):
 
 
 def store(model, job, folder):
-    """Writes the trained model as the checkpoint stores its weights, with the checkpoint's tokenizer."""
+    """Writes the trained model in the checkpoint's types, with the checkpoint's tokenizer."""
     family, dtype = model.config.get_text_config().model_type, stored_type(check_checkpoint(job.checkpoint))
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_floating_point() and not kept_wide(name, family):
@@ -73,7 +74,7 @@ def trainer_of(job, texts):
 
 
 def train(part, job, texts, progress=None):
-    """Trains a part of a run from where it stands; returns its metrics."""
+    """Trains a part of a run from its saved state; returns its metrics."""
     if (done := part.metrics()) is not None:
         return done
     trainer = trainer_of(job, texts)

@@ -1,4 +1,4 @@
-"""Measures a model on held-out text: loss, and how its routers spread the tokens."""
+"""Measures a model on held-out text: loss, and load balance of its experts."""
 
 import numpy as np
 import torch
@@ -10,9 +10,9 @@ from training.router.routers import counts_of, probabilities
 
 @torch.no_grad()
 def measure(model, watch, texts, settings):
-    """{"loss": {domain: nats a token, "mean": …}}, and with routers "use" (training.expert_use.describe), "domain_use"
-    {domain: shares [layers][experts]} and "token_entropy": of each layer the mean entropy of a token's scores, relative
-    to even ones."""
+    """Returns {"loss": {domain: nats per token, "mean": …}}; with routers also "use" (training.expert_use.describe),
+    "domain_use" {domain: shares [layers][experts]} and "token_entropy": per layer, the mean entropy of a token's scores
+    relative to even scores."""
     was_training = model.training
     model.eval()
     loss, counts, entropies = {}, {}, []
@@ -42,8 +42,8 @@ def token_entropy(logits, score):
 
 
 def use_of(counts, entropies, settings):
-    """The part of `measure` about routers, of counts {domain: [batches, layers, experts]}. A drop rate is of batches of
-    one domain, as they were measured."""
+    """The router part of `measure`, from counts {domain: [batches, layers, experts]}. Drop rates are per batch of one
+    domain."""
     batches = np.concatenate([np.array(of_domain) for of_domain in counts.values()])
     shares = {domain: describe(of_domain, settings.capacity)["share"] for domain, of_domain in counts.items()}
     return {"use": describe(batches, settings.capacity), "domain_use": shares,
@@ -51,8 +51,8 @@ def use_of(counts, entropies, settings):
 
 
 def parameter_counts(model, watch):
-    """{"parameters": all, "active_parameters": those that one token uses}; a pass must have run. Of routed experts a
-    token uses as many as its router chooses."""
+    """Returns {"parameters": all, "active_parameters": parameters per token}; a pass must have run. A token uses only the
+    routed experts that its router picks."""
     total = sum(p.numel() for p in model.parameters())
     idle = 0
     for router in watch.routers:

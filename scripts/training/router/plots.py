@@ -1,32 +1,32 @@
-"""Plots of a training of routers: the losses of its seeds, and how its layers use their experts."""
+"""Plots of a router training: losses per seed, and load of the experts per layer."""
 
 import numpy as np
 
 from training.plots import COLOURS, GREY, picture
 from training.router.summary import last
 
-EVEN_AT_MOST = 3  # the colours end at a share of three times the even one
+EVEN_AT_MOST = 3  # upper end of the colour scale, as a multiple of the even share
 
 
 def count_label(value, _place=None):
-    """300000 as 300k."""
+    """Formats 300000 as 300k."""
     return next((f"{value / size:g}{letter}" for size, letter in ((1e6, "M"), (1e3, "k")) if value >= size), f"{value:g}")
 
 
 def loss_curve(metrics, tokens):
-    """(tokens seen, held-out loss) of each measurement."""
+    """Returns (tokens seen, held-out loss) per measurement."""
     measured = metrics["measured"]
     return [m["step"] * tokens for m in measured], [m["loss"]["mean"] for m in measured]
 
 
 def phase_ends(metrics):
-    """The last step of each phase but the last."""
+    """The last step of each phase except the last phase."""
     measured = metrics["measured"]
     return [a["step"] for a, b in zip(measured[1:], measured[2:]) if a["phase"] != b["phase"]]
 
 
 def mark_phases(axes, metrics, tokens):
-    """A line where phase 2 begins."""
+    """Draws a line at the beginning of phase 2."""
     for step in phase_ends(metrics):
         axes.axvline(step * tokens, color=GREY, linewidth=0.8)
         axes.annotate("experts too", (step * tokens, 1), xycoords=("data", "axes fraction"), fontsize=8,
@@ -34,7 +34,7 @@ def mark_phases(axes, metrics, tokens):
 
 
 def draw_curves(path, seeds, dense, tokens):
-    """Held-out loss over tokens. `seeds` and `dense` are {name: metrics}; `tokens` is the number in a step."""
+    """Plots held-out loss over tokens. `seeds` and `dense` are {name: metrics}; `tokens` is the number per step."""
     with picture(path, 6.4, 3.6) as (_figure, axes):
         for colour, (name, metrics) in zip(COLOURS, seeds.items()):
             axes.plot(*loss_curve(metrics, tokens), color=colour, marker="o", markersize=3, label=name)
@@ -42,19 +42,19 @@ def draw_curves(path, seeds, dense, tokens):
             axes.plot(*loss_curve(metrics, tokens), color=GREY, linestyle=style, label=name)
         mark_phases(axes, next(iter(seeds.values())), tokens)
         axes.set_xlabel("tokens of this training")
-        axes.set_ylabel("held-out loss (nats a token)")
+        axes.set_ylabel("held-out loss (nats per token)")
         axes.xaxis.set_major_formatter(count_label)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def relative_use(measured):
-    """[layers, experts]: shares relative to the even one."""
+    """Returns shares relative to the even share, [layers, experts]."""
     share = np.array(measured["use"]["share"])
     return share * share.shape[1]
 
 
 def draw_use(path, seeds):
-    """Two maps of layers and experts, for each seed: before and after."""
+    """Draws two maps of layers and experts per seed: before and after training."""
     sides = [np.concatenate([relative_use(pick(metrics)) for metrics in seeds.values()])
              for pick in (lambda metrics: metrics["measured"][0], last)]
     layers = len(relative_use(last(next(iter(seeds.values())))))

@@ -1,4 +1,4 @@
-"""What a user asks of a training of routers: checked without torch, so that mistakes show at once."""
+"""Parses requests for router trainings without torch, so that errors appear immediately."""
 
 import dataclasses
 import math
@@ -10,37 +10,37 @@ PARTS = ("router", "experts", "ffn", "all")
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """A part of a training: `steps` at a rate that rises to `rate` and falls again, of one of the PARTS of a model:
-    `router` alone; `experts`, with routers and shared experts; `ffn`, every feed-forward layer, also of a dense model;
-    `all` weights."""
+    """A phase of a training: `steps` with a learning rate that rises to `rate` and falls again, for one of the PARTS of a
+    model: `router` alone; `experts` with routers and shared experts; `ffn`, every feed-forward layer, also of a dense
+    model; `all` weights."""
 
     name: str
     steps: int
     rate: float
     part: str
-    checkpointing: bool = False  # recomputes activations in the backward pass instead of keeping them
+    checkpointing: bool = False  # recompute activations in the backward pass instead of storing them
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the steps of all phases have in common."""
+    """Settings common to all phases."""
 
-    batch: int = 16        # windows in a step
-    length: int = 256      # tokens of a window
+    batch: int = 16        # windows per step
+    length: int = 256      # tokens per window
     balance: float = 0.01  # factor of the balance loss
     z: float = 0.001       # factor of the z-loss
-    bias_rate: float = 0.0  # step of the correction biases; 0 leaves them as they are
-    capacity: float = 1.25  # of the drop rate that is reported; nothing is dropped
-    save_every: int = 50   # steps between two states on disk
-    measure_every: int = 0  # steps between two measurements on held-out text; 0 measures where a phase ends
-    held_batches: int = 8  # of held-out text, of each domain
+    bias_rate: float = 0.0  # step of the correction biases; 0: no change
+    capacity: float = 1.25  # for the reported drop rate only; nothing is dropped
+    save_every: int = 50   # steps between saved states
+    measure_every: int = 0  # steps between measurements on held-out text; 0: only at the ends of phases
+    held_batches: int = 8  # held-out batches per domain
 
     def window(self):
         return self.batch * self.length
 
 
 def number(text, what, kind=float, least=0, strict=False):
-    """A number of a flag. Raises Refused where it is none, not finite, or too small."""
+    """Parses the number of a flag. Raises Refused if it is not a finite number, or too small."""
     try:
         value = kind(text)
     except ValueError:
@@ -51,15 +51,15 @@ def number(text, what, kind=float, least=0, strict=False):
 
 
 def seeds_of(text):
-    """"0,1,2" as a list of different seeds."""
+    """Parses "0,1,2" to a list of different seeds."""
     seeds = [number(part, "--seeds", int) for part in text.split(",")]
     if len(set(seeds)) != len(seeds):
-        raise Refused(f"--seeds {text} names a seed twice")
+        raise Refused(f"--seeds {text} has a seed twice")
     return seeds
 
 
 def settings_of(flags):
-    """The Settings of the flags of a training script, which have the fields' names."""
+    """Settings from the flags of a training script, which have the names of the fields."""
     return Settings(
         batch=number(flags.batch, "--batch", int, 1), length=number(flags.length, "--length", int, 2),
         balance=number(flags.balance, "--balance"), z=number(flags.z, "--z"),
@@ -71,10 +71,10 @@ def settings_of(flags):
 
 
 def phases_of(flags):
-    """Phase 1 trains the routers alone; phase 2, where it has steps, experts too."""
+    """Phase 1 trains the routers alone; phase 2, if it has steps, also trains experts."""
     first, second = number(flags.steps, "--steps", int), number(flags.expert_steps, "--expert-steps", int)
     if first + second == 0:
-        raise Refused("--steps and --expert-steps are both 0; there is nothing to train")
+        raise Refused("--steps and --expert-steps are both 0: there is nothing to train")
     rates = number(flags.lr, "--lr", strict=True), number(flags.expert_lr, "--expert-lr", strict=True)
     phases = [Phase("router", first, rates[0], "router"), Phase("experts", second, rates[1], "experts", True)]
     return [phase for phase in phases if phase.steps]

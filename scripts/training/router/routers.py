@@ -1,4 +1,4 @@
-"""Finds the routers of a model of transformers, whatever its family, and watches what they decide."""
+"""Finds the routers of a transformers model of any family, and records their decisions."""
 
 import dataclasses
 
@@ -10,15 +10,15 @@ from golden.request import Refused
 from golden.routing import ROUTING
 from training.optimiser import balance_of
 
-NAMES = ("gate", "router")          # transformers' names of the router beside `experts`
-UNSUITED = {"zaya": "its routers hand a state from layer to layer and choose a null expert"}
+NAMES = ("gate", "router")          # transformers' names of the router next to `experts`
+UNSUITED = {"zaya": "its routers pass a state from layer to layer and may pick a null expert"}
 SHARED = ("shared_expert", "shared_experts", "shared_mlp", "shared_expert_gate")
 
 
 @dataclasses.dataclass
 class Router:
-    """One router. `block` is the module that holds it beside its experts, `bias` a view of its correction bias [E], or
-    None; its elements change the choice of experts and not their weights."""
+    """A router. `block` is the module that contains it and its experts. `bias` is a view of its correction bias [E], which
+    affects the selection of experts but not their weights, or None."""
 
     name: str
     module: torch.nn.Module
@@ -28,7 +28,7 @@ class Router:
 
 @dataclasses.dataclass
 class Decision:
-    """What a router decided in one pass: logits [T,E], chosen experts [T,k], their weights [T,k]."""
+    """A router's decisions in one pass: logits [T,E], picked experts [T,k], their weights [T,k]."""
 
     logits: torch.Tensor
     experts: torch.Tensor
@@ -36,10 +36,10 @@ class Decision:
 
 
 def find_routers(model):
-    """The routers of a model in order. Raises Refused where it has none, or one that cannot be trained here."""
+    """The routers of a model in order. Raises Refused if it has none, or one that cannot be trained here."""
     family = model.config.get_text_config().model_type
     if family in UNSUITED:
-        raise Refused(f"routers of {family} are not trained here: {UNSUITED[family]}")
+        raise Refused(f"routers of {family} are not supported: {UNSUITED[family]}")
     found = []
     for name, block in model.named_modules():
         child = next((child for child in NAMES if hasattr(block, child)), None)
@@ -47,13 +47,13 @@ def find_routers(model):
             continue
         found.append(Router(f"{name}.{child}", getattr(block, child), block, choice_bias(block)))
     if not found:
-        raise Refused(f"the model ({family}) has no module with `experts` beside a `gate` or a `router`: it is dense, or "
-                      "a kind of MoE that is not known here")
+        raise Refused(f"the model ({family}) has no module with `experts` and a `gate` or a `router`: it is dense, or an "
+                      "unsupported kind of MoE")
     return found
 
 
 def score_of(family):
-    """What the balance loss takes as the scores of a family: "sigmoid", divided by the sum over experts, or "softmax"."""
+    """The scores of a family for the balance loss: "sigmoid", divided by the sum over experts, or "softmax"."""
     return "sigmoid" if ROUTING.get(family, {}).get("score") == "sigmoid" else "softmax"
 
 
@@ -65,24 +65,24 @@ def probabilities(logits, score):
 
 
 def decision_of(router, out, logits):
-    """The Decision of what a router returned; `logits` are those of its last linear layer, where that is another module.
-    Raises Refused for a form that is not known."""
+    """Converts a router's output to a Decision. `logits` is the output of the router's last linear layer, if that is a
+    separate module. Raises Refused for unknown forms of output."""
     if isinstance(out, tuple) and len(out) == 2 and out[0].shape == out[1].shape:  # llama4: scores of all, logits
         weights, experts = out[0].topk(router.module.top_k, dim=-1)
         return Decision(out[1], experts, weights)
     if isinstance(out, tuple) and len(out) == 3 and out[1].shape == out[2].shape and not out[2].is_floating_point():
         return Decision(out[0] if logits is None else logits, out[2], out[1])
     raise Refused(f"{router.name} ({type(router.module).__name__}) does not return (logits, weights, experts); "
-                  "routers of this form are not trained here")
+                  "routers of this form are not supported")
 
 
 class Watch:
-    """Keeps what the routers decide from `start` to `take`, with their graph. Passes in between are ignored, as those
-    that gradient checkpointing makes again in the backward pass."""
+    """Records the routers' decisions, with their autograd graph, from `start` to `take`. Ignores other passes, such as
+    those that gradient checkpointing repeats in the backward pass."""
 
     def __init__(self, model, routers):
         self.routers, self.seen, self.logits, self.on = routers, {}, None, False
-        self.sizes = {}  # of each router that ran: how many experts it has and chooses
+        self.sizes = {}  # per router that ran: numbers of experts, and of picked experts
         self.score = score_of(model.config.get_text_config().model_type)
         for router in routers:
             inner = getattr(router.module, "proj", None)  # gemma4: the router itself returns probabilities
@@ -107,22 +107,22 @@ class Watch:
         self.seen, self.on = {}, True
 
     def take(self):
-        """The decisions since `start`, in the order of the routers."""
+        """Returns the decisions since `start`, in the order of the routers."""
         seen, self.seen, self.on = self.seen, {}, False
         idle = [router.name for router in self.routers if router.name not in seen]
         if idle:
-            raise Refused(f"{idle[0]} is not used for text ({len(idle)} of {len(self.routers)} routers are not); models "
-                          "with such routers are not trained here")
+            raise Refused(f"{idle[0]} is not used for text ({len(idle)} of {len(self.routers)} routers are not): models "
+                          "with such routers are not supported")
         return [seen[router.name] for router in self.routers]
 
 
 def counts_of(decision):
-    """How many (token, slot) pairs each expert gets, [E]."""
+    """Number of (token, slot) pairs per expert, [E]."""
     return torch.bincount(decision.experts.flatten(), minlength=decision.logits.shape[-1])
 
 
 def router_losses(decisions, score):
-    """(balance, z), each averaged over the layers: E * sum_e fraction_e * probability_e, and the mean of
+    """Returns (balance, z), averaged over the layers: E * sum_e fraction_e * probability_e, and the mean of
     logsumexp(logits)^2 (ST-MoE, arXiv:2202.08906, equation 5)."""
     balance = z = 0.0
     for decision in decisions:
@@ -134,8 +134,8 @@ def router_losses(decisions, score):
 
 @torch.no_grad()
 def move_biases(routers, decisions, rate):
-    """Loss-free balancing (arXiv:2408.15664; DeepSeek-V3): raises the correction bias of each expert that got less than
-    its even share of this batch, and lowers that of each that got more, by `rate`."""
+    """Loss-free balancing (arXiv:2408.15664; DeepSeek-V3): by `rate`, raises the correction bias of experts below the
+    even share of this batch, and lowers the bias of experts above it."""
     for router, decision in zip(routers, decisions):
         counts = counts_of(decision).float()
         router.bias.add_(rate * (counts.mean() - counts).sign())
@@ -144,21 +144,22 @@ def move_biases(routers, decisions, rate):
 def check_biases(routers):
     without = [router.name for router in routers if router.bias is None]
     if without:
-        raise Refused(f"--bias-rate needs routers with a correction bias in the checkpoint; {without[0]} has none. "
-                      "Use --balance instead, or upcycle into an architecture that has it, as deepseek_v3")
+        raise Refused(f"--bias-rate needs routers with a correction bias in the checkpoint, and {without[0]} has none: "
+                      "use --balance instead, or upcycle into an architecture with such biases, such as deepseek_v3")
 
 
 def check_weights(routers, decisions):
-    """A weight that is always 1 does not depend on the logits: nothing but the balance would train its router."""
+    """Raises Refused for routers whose weight is always 1: such a weight does not depend on the logits, so only the
+    balance loss would train the router."""
     for router, decision in zip(routers, decisions):
         if decision.experts.shape[-1] == 1 and bool((decision.weights == 1).all()):
-            raise Refused(f"{router.name} chooses one expert and gives it the weight 1 whatever its logits are, so the "
-                          "loss has no gradient for it; use a top-k of two or more, or weights that are not normalised")
+            raise Refused(f"{router.name} picks one expert, always with the weight 1, so the loss has no gradient for it: "
+                          "use a top-k of at least two, or weights that are not normalised")
 
 
 @torch.no_grad()
 def redraw(routers, std, seed):
-    """Draws the matrices of all routers anew, from a normal distribution."""
+    """Redraws the matrices of all routers from a normal distribution."""
     generator = torch.Generator().manual_seed(seed)
     for router in routers:
         for name, weight in router.module.named_parameters():
@@ -167,7 +168,7 @@ def redraw(routers, std, seed):
 
 
 def parameters_of(model, routers, part):
-    """[(name, parameter)] of a Phase's part. Correction biases are never among them: they have no gradient."""
+    """Returns [(name, parameter)] of a Phase's part, without correction biases, which have no gradient."""
     ids = set()
     if part in ("router", "experts"):
         for router in routers:
@@ -180,7 +181,7 @@ def parameters_of(model, routers, part):
 
 
 def beside(model, router):
-    """Routed experts of a router's block, and shared experts of the block or of the layer that holds it."""
+    """Routed experts of a router's block, and shared experts of the block or its layer."""
     layer = model.get_submodule(router.name.rsplit(".", 2)[0]) if router.name.count(".") > 1 else router.block
     shared = [getattr(holder, name) for holder in (router.block, layer) for name in SHARED if hasattr(holder, name)]
     return [router.block.experts, *(module for module in shared if isinstance(module, torch.nn.Module))]

@@ -1,24 +1,24 @@
-"""Judges a training of routers by its metrics, and tells them as a table. Needs no torch."""
+"""Evaluates the metrics of a router training, and formats them as a table. Does not require torch."""
 
 import statistics
 
 from training.tables import table_of
 
-MOST_GINI, LEAST_USE = 0.3, 0.2  # of a layer; the second relative to the even share
+MOST_GINI, LEAST_USE = 0.3, 0.2  # per layer; LEAST_USE is relative to the even share
 
 
 def last(metrics):
-    """What was measured last: of the stored weights, where there are such."""
+    """The last measurement: of the stored weights, if there are any."""
     return metrics.get("stored") or metrics["measured"][-1]
 
 
 def worst_use(measured):
-    """(largest Gini, smallest use relative to the even share) over the layers."""
+    """Returns (largest Gini, smallest use relative to the even share) over the layers."""
     return max(measured["use"]["gini"]), min(measured["use"]["least"])
 
 
 def verdict(metrics):
-    """{criterion: whether it is met} of one seed."""
+    """Returns {criterion: True if met} of one seed."""
     gini, least = worst_use(last(metrics))
     return {
         f"gini below {MOST_GINI}": gini < MOST_GINI,
@@ -34,7 +34,7 @@ def phase_end(metrics, name):
 
 
 def row(label, measured):
-    """Cells of one measurement: loss, and the worst over the layers of what a router has."""
+    """Cells of one measurement: loss, and the worst router measures over the layers."""
     cells = [label, f"{measured['loss']['mean']:.4f}"]
     if "use" not in measured:
         return [*cells, "", "", "", ""]
@@ -44,13 +44,13 @@ def row(label, measured):
 
 
 def seed_rows(name, metrics):
-    """One row for the start, and one for the end of each phase."""
+    """One row for the start, and one per end of a phase."""
     phases = dict.fromkeys(measured["phase"] for measured in metrics["measured"])
     return [row(f"{name}, {phase}", phase_end(metrics, phase)) for phase in phases]
 
 
 def table(seeds, dense=()):
-    """Markdown of {name: metrics} of the seeds, and of the dense models."""
+    """Markdown table of {name: metrics} of the seeds and of the dense models."""
     heads = ("model", "loss", "Gini", "least used", "entropy", "dropped")
     rows = [r for name, metrics in [*seeds.items(), *dict(dense).items()] for r in seed_rows(name, metrics)]
     return "\n".join(table_of(heads, rows))

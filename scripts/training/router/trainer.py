@@ -1,4 +1,4 @@
-"""The steps of a training in phases, and its state on disk, from which it goes on as if it had never stopped."""
+"""Steps of a training in phases, and its state on disk, from which it continues with identical results."""
 
 import math
 
@@ -13,16 +13,16 @@ from training.router.measures import measure, parameter_counts
 from training.router.routers import Watch, check_weights, move_biases, parameters_of, router_losses
 from training.router.run_folder import write_whole
 
-REPORTED = 10  # steps whose mean losses are one point of the history
+REPORTED = 10  # steps per point of the history, which has mean losses
 
 
 class Diverged(ArithmeticError):
-    """A loss is not finite."""
+    """Raised if a loss is not finite."""
 
 
 class Trainer:
-    """Trains a model through `phases` on batches that `seed` chooses. A dense model has no routers. `history` has the
-    mean losses of every REPORTED steps, `measured` what was measured on held-out text, by the step before it."""
+    """Trains a model in `phases` on batches determined by `seed`. A dense model has no routers. `history` has the mean
+    losses of every REPORTED steps; `measured` has the measurements on held-out text with their steps."""
 
     def __init__(self, model, routers, texts, phases, settings, seed):
         self.model, self.routers, self.texts = model, routers, texts
@@ -30,7 +30,7 @@ class Trainer:
         self.watch = Watch(model, routers)
         self.rng = np.random.default_rng(seed)
         torch.manual_seed(seed)
-        self.phase, self.step, self.total = 0, 0, 0  # step: of this phase; total: of all
+        self.phase, self.step, self.total = 0, 0, 0  # step: in this phase; total: in all phases
         self.running, self.history, self.measured = np.zeros(3), [], []
         self.begin_phase()
 
@@ -52,7 +52,7 @@ class Trainer:
             self.model.activation_checkpointing_disable()
 
     def run(self, part=None, progress=None):
-        """Trains to the end of the last phase, keeping its state in `part`, a folder of the run."""
+        """Trains to the end of the last phase, saving the state in `part`, a folder of the run."""
         if not self.measured:
             self.take_measure("untrained")
             self.measured[0] |= parameter_counts(self.model, self.watch)
@@ -114,7 +114,7 @@ class Trainer:
     # ---- state ----
 
     def weights(self):
-        """What any phase changes: parameters of all parts, and correction biases."""
+        """All weights that a phase may change: parameters of all parts, and correction biases."""
         named = {name: p for phase in self.phases for name, p in parameters_of(self.model, self.routers, phase.part)}
         return {**named, **{name: b for name, b in [*self.model.named_buffers(), *self.model.named_parameters()]
                             if biases_choice(name)}}
@@ -131,15 +131,15 @@ class Trainer:
         write_whole(part.state, lambda path: torch.save(state, path))
 
     def load(self, part):
-        """Goes to the state that `save` left. Raises Refused where the file is not such a state."""
+        """Restores the state that `save` wrote. Raises Refused if the file is not such a state."""
         try:
             state = torch.load(part.state, weights_only=True)
             self.restore(state)
         except Refused:
             raise
-        except Exception as error:  # torch raises whatever a damaged file leads to
-            raise Refused(f"{part.state} cannot be read ({type(error).__name__}: {error}); remove it to begin this seed "
-                          "anew") from error
+        except Exception as error:  # torch raises many types of exceptions for damaged files
+            raise Refused(f"{part.state} cannot be read ({type(error).__name__}: {error}); remove it to restart this "
+                          "seed") from error
 
     @torch.no_grad()
     def restore(self, state):
@@ -148,7 +148,7 @@ class Trainer:
         self.measured = state["measured"]
         mine = self.weights()
         if mine.keys() != state["weights"].keys():
-            raise Refused("the state on disk is of another model")
+            raise Refused("the state on disk belongs to another model: pass --force to start over")
         for name, tensor in mine.items():
             tensor.copy_(state["weights"][name])
         if self.phase < len(self.phases):
@@ -159,7 +159,7 @@ class Trainer:
 
 
 def predict(model, watch, x):
-    """(mean cross entropy of the next tokens in nats, what the routers decided)"""
+    """Returns (mean cross entropy of the next tokens in nats, the routers' decisions)."""
     watch.start()
     logits = model(x[:, :-1], use_cache=False).logits
     return F.cross_entropy(logits.flatten(0, 1).float(), x[:, 1:].flatten()), watch.take()

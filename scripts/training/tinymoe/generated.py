@@ -1,4 +1,4 @@
-"""Generates text for tinymoe: sums and JSON records. The same seed gives the same text."""
+"""Generates text for tinymoe: sums and JSON records. The same seed produces the same text."""
 
 import json
 
@@ -8,7 +8,7 @@ WORDS = "alpha beta cold dark east fast green heavy iron light north old paper q
 
 
 def lines_of(make_line, rng, size):
-    """Lines of at least that many bytes in all. Everything is ASCII, so bytes are characters."""
+    """Lines with at least `size` bytes in total. All text is ASCII, so bytes are characters."""
     out, total = [], 0
     while total < size:
         out.append(make_line(rng) + "\n")

@@ -1,4 +1,4 @@
-"""Measures a tinymoe: bits per byte and use of experts on held-out text, the largest activation, samples."""
+"""Measures tinymoe: bits per byte and load of experts on held-out text, the largest activation, samples."""
 
 import itertools
 import math
@@ -16,8 +16,8 @@ PROMPTS = ["def __init__(self, ", "The file is opened ", "17 + 25 = ", '{"id": 4
 
 @torch.no_grad()
 def measure_domain(model, held_out, batches):
-    """Bits per byte; the share of tokens of each expert [layers, experts]; and for each token in each layer the gap
-    between the k-th and the next router logit, and the standard deviation of these logits."""
+    """Returns bits per byte; the token share per expert [layers, experts]; and per token and layer the gap between the k-th
+    and the next router logit, and the standard deviation of the logits."""
     cfg = model.config
     experts, k = cfg.num_experts, cfg.num_experts_per_tok
     rng = np.random.default_rng(11)  # the same windows every time
@@ -35,7 +35,7 @@ def measure_domain(model, held_out, batches):
 
 
 def describe_use(use):
-    """Compares how the domains use the experts, layer by layer."""
+    """Compares the domains' use of experts, layer by layer."""
     overall = np.mean([use[d] for d in DOMAINS], axis=0)
     tv = {f"{a}/{b}": (np.abs(use[a] - use[b]).sum(1) / 2) for a, b in itertools.combinations(DOMAINS, 2)}
     return {
@@ -49,7 +49,7 @@ def describe_use(use):
 
 
 def evaluate(model, data, batches):
-    """Bits per byte and use of experts on held-out windows, which are the same every time."""
+    """Bits per byte and load of experts on held-out windows, which are the same in every call."""
     model.eval()
     measured = {d: measure_domain(model, data[d][1], batches) for d in DOMAINS}
     model.train()
@@ -68,7 +68,7 @@ def evaluate(model, data, batches):
 
 @torch.no_grad()
 def headroom(model, data):
-    """The largest absolute value of any module output on held-out text. f16 ends at 65504."""
+    """The largest absolute value of any module output on held-out text. The maximum of f16 is 65504."""
     peak = 0.0
 
     def look(_module, _args, out):

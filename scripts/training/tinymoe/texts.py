@@ -1,4 +1,4 @@
-"""Collects the text that tinymoe learns from: files of the machine, and the output of two generators."""
+"""Collects tinymoe's training text: files of the machine, and the output of two generators."""
 
 import ast
 import gzip
@@ -18,7 +18,7 @@ SEQ = 256
 
 
 def held_out(name):
-    """Whether a document is held out, by a hash of its name: about one in twenty. Documents are never split."""
+    """True if a document is held out, by a hash of its name: about one in twenty. Documents are never split."""
     return hashlib.sha256(name.encode()).digest()[0] < 13
 
 
@@ -87,11 +87,11 @@ def licences():
 
 
 def english_files():
-    """(name, bytes) of prose: help topics, docstrings, installed manuals, licences."""
+    """Yields (name, bytes) of prose: help topics, docstrings, installed manuals, licences."""
     for key, text in sorted(pydoc_data.topics.topics.items()):
         yield f"topic/{key}", text.encode()
     for name, raw in python_files():
-        # the same name as the source, so that the docstrings of a held-out source are held out too
+        # the same name as the source, so that docstrings of a held-out source are also held out
         text = docstrings(raw)
         if len(text) > 400:
             yield name, text.encode("utf-8", "replace")
@@ -100,7 +100,8 @@ def english_files():
 
 
 def collect(domains):
-    """({domain: documents} for training, the same held out, {domain: [number of files of each]}), without duplicates."""
+    """Returns {domain: documents} for training, the same held out, and {domain: [number of files of each]}, without
+    duplicates."""
     sides = {d: [] for d in domains}, {d: [] for d in domains}
     seen, files = set(), {d: [0, 0] for d in DOMAINS}
     for domain, source in domains.items():
@@ -116,7 +117,7 @@ def collect(domains):
 
 
 def load_data():
-    """{domain: (training, held out)} as uint8 arrays, and the number of files that each came from."""
+    """Returns {domain: (training, held out)} as uint8 arrays, and the number of source files of each."""
     train, held, files = collect({"python": python_files(), "english": english_files()})
     for documents in held.values():
         random.Random(3).shuffle(documents)  # so that a slice of it covers many files
@@ -128,7 +129,7 @@ def load_data():
 
 
 def windows(array, count, rng, length=SEQ):
-    """[count, length + 1]: at each place of a window a token, and behind it the one that it predicts."""
+    """Random windows [count, length + 1]; each token is followed by the token that it predicts."""
     starts = rng.integers(0, len(array) - length - 1, count)
     return np.stack([array[s:s + length + 1] for s in starts])
 

@@ -1,4 +1,4 @@
-"""Generates the texts that tinytagger learns from: filled templates with their spans."""
+"""Generates tinytagger's training texts: filled templates with their spans."""
 
 import random
 
@@ -9,7 +9,7 @@ CLASSES = ["private_address", "private_date", "private_email", "private_person",
 
 
 class Words:
-    """Generates the facts of one side of the split: 0 for training, 1 for held-out texts."""
+    """Generates the contents for one side of the split: 0 for training, 1 for held-out texts."""
 
     def __init__(self, side, seed):
         self.side, self.r = side, random.Random(seed)
@@ -21,7 +21,7 @@ class Words:
         return "".join(self.r.choice("0123456789") for _ in range(n))
 
     def made_up(self):
-        """A name made of syllables, so that the model learns where names stand instead of a list of them."""
+        """A name made of syllables, so that the model learns the positions of names instead of a list."""
         syllables = [self.r.choice("b c d f g h j k l m n p r s t v w z br st tr".split())
                      + self.r.choice("a e i o u ai ea".split()) for _ in range(self.r.randint(1, 3))]
         return ("".join(syllables) + self.r.choice(["", "n", "r", "s", "l", "m"])).capitalize()
@@ -30,7 +30,7 @@ class Words:
         return self.made_up() if self.side == 0 and self.r.random() < 0.35 else self.of(lists)
 
     def person(self):
-        """A person's name. Never one word, which could as well be a town."""
+        """A person's name of at least two words, because a single word could also be a town."""
         first, last = self.name(FIRST), self.name(LAST)
         return self.r.choice([f"{first} {last}"] * 5 + [f"{first} {last[0]}. {self.name(LAST)}",
                              f"{self.r.choice(['Dr.', 'Mr.', 'Ms.'])} {last}"])
@@ -73,7 +73,7 @@ class Words:
         }[what]()
 
     def sentence(self):
-        """Fills a template: (text, spans)."""
+        """Fills a template; returns (text, spans)."""
         template = self.r.choice(HELD_OUT if self.side else TRAINING)
         text, spans = "", []
         for i, part in enumerate(template.replace("}", "{").split("{")):
@@ -87,7 +87,7 @@ class Words:
         return text, spans
 
     def document(self, least):
-        """Sentences of at least that many bytes in all. Everything is ASCII, so bytes are characters."""
+        """Sentences with at least `least` bytes in total. All text is ASCII, so bytes are characters."""
         text, spans = "", []
         while len(text) < least:
             sentence, found = self.sentence()

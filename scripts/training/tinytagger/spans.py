@@ -1,4 +1,4 @@
-"""Finds the spans of a text, in bytes, by the best legal sequence of BIOES tags, and counts how many are right."""
+"""Finds the spans of a text, in bytes, by the best legal sequence of BIOES tags, and scores them."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ LABELS = labels_of(CLASSES)
 
 
 def legal(before, after):
-    """Whether a tag may follow another. None stands for the start and the end of the text."""
+    """True if a tag may follow another. None represents the start and the end of the text."""
     inside = before is not None and before[0] in "BI"
     if after is None:
         return not inside
@@ -53,7 +53,7 @@ def find_spans(model, text):
 
 
 def f1_of(texts):
-    """The counts and F1 over (text, true spans, found spans). A span is right where both ends and the label are."""
+    """Counts and F1 over (text, true spans, found spans). A span is correct if both ends and the label are."""
     def key(span):
         return span["start"], span["end"], span["label"]
 

@@ -1,4 +1,4 @@
-"""Cuts the texts that tinytagger learns from into batches with labels."""
+"""Cuts tinytagger's training texts into batches with labels."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from training.tinytagger.sentences import CLASSES
 
 SEQ = 144
 KEPT = 20       # held-out texts in heldout.json
-IGNORED = -100  # a label that the loss leaves out
+IGNORED = -100  # label that the loss ignores
 
 
 def label_ids(length, spans):
@@ -22,7 +22,7 @@ def label_ids(length, spans):
 
 
 def batch_of(words, size):
-    """Bytes and labels of random windows from longer texts. Spans that a window cuts do not count in the loss."""
+    """Bytes and labels of random windows of longer texts. The loss ignores spans that a window cuts."""
     xs, ys = [], []
     for _ in range(size):
         text, spans = words.document(SEQ + 120)

@@ -1,8 +1,8 @@
-"""The words and templates that tinytagger's texts are made of, for training and held out."""
+"""Words and templates of tinytagger's texts, for training and held out."""
 
 
 def split(words):
-    """(for training, held out): every fifth word, by its place in the list, is held out."""
+    """Returns (training, held out): every fifth word of the list is held out."""
     words = words.split()
     return [w for i, w in enumerate(words) if i % 5 != 4], words[4::5]
 
@@ -44,7 +44,7 @@ COMPANIES = split("""
     Norvex Altira Bexcom Candela Drumlin Everest Fenwick Glowtec Helion Inspira Jubilant Kestrel Lumina Metricon
     Nimbus Orbital Pinnacle Quasar Ridgeway Solaris""")
 
-# {person} and its like are labelled; the others stand for what is none of it.
+# Fields of labelled classes, such as {person}, become spans; all other fields are distractors without labels.
 TRAINING = [
     "My name is {person}.", "I am {person} from {company}.", "Please call {person} at {phone}.",
     "Write to {person} at {email}.", "{person} lives at {address}.", "{person} was born on {date}.",

@@ -13,7 +13,7 @@ def facts(report):
     return [
         f"- Dense model: a Llama of {dense['parameters']:,} parameters whose tokens are bytes: "
         f"{DENSE['num_hidden_layers']} layers, hidden {DENSE['hidden_size']}, feed-forward {DENSE['intermediate_size']}; "
-        f"trained for {asked['dense_steps'] * tokens:,} tokens to a held-out loss of {dense['loss']:.4f} nats a byte.",
+        f"trained for {asked['dense_steps'] * tokens:,} tokens to a held-out loss of {dense['loss']:.4f} nats per byte.",
         f"- Upcycled to `{ARCH}`: `--granularity {asked['granularity']} --init {asked['init']} --noise {asked['noise']}`, "
         f"seeds {', '.join(map(str, asked['seeds']))} of `moec upcycle` and of the batches.",
         f"- Phase 1, the routers alone: {steps['router'] * tokens:,} tokens at {first['rate']:g}; phase 2, experts and "
@@ -49,25 +49,26 @@ def variants_table(report):
 def effects_table(report):
     rows = [(effect["axis"].replace("_", "-"), f"{effect['from']} → {effect['to']}", f"{effect['change']:+.4f}",
              f"{effect['lower']} of {effect['pairs']}") for effect in report["effects"]]
-    return table_of(("axis", "change", "mean change of the last loss", "lower in"), rows)
+    return table_of(("axis", "change", "mean change of the final loss", "lower in"), rows)
 
 
 def card(report):
     """The lines between the marks of models/upcycling/README.md."""
     return "\n".join([
         *facts(report), "",
-        "Losses are means over the seeds, in nats a byte of held-out text; `spread` is between the seeds' last losses. "
-        "`lower` counts the seeds whose loss is below that of their untrained router, after each phase. Gini "
-        "coefficient, least used expert (relative to the even share), before → after, and drop rate (at capacity "
-        f"{report['request']['settings']['capacity']:g}; nothing is dropped) are the worst of all layers and seeds. The "
-        "dense rows are the same dense model trained on for the same batches: its feed-forward parts alone, which is "
-        "what phase 2 trains, or all weights.", "",
+        "Losses are means over the seeds, in nats per byte of held-out text; `spread` is the range of the seeds' final losses. "
+        "`lower` counts the seeds whose loss is below that of their untrained router, after each phase. The last "
+        "three columns are the worst of all layers and seeds: Gini coefficient and least used expert (relative to "
+        "the even share), each before → after training, and `dropped`, the share that a capacity of "
+        f"{report['request']['settings']['capacity']:g} would drop (training drops nothing). The dense rows are the "
+        "same dense model trained further on the same batches: only its feed-forward parts, as in phase 2, or all "
+        "weights.", "",
         *variants_table(report), "",
         "![Held-out loss over tokens](curves.svg)", "",
         "![Use of experts before and after](use.svg)", "",
-        "Each axis in pairs of runs that differ in it alone:", "",
+        "Effect of each axis, over pairs of runs that differ only in that axis:", "",
         *effects_table(report), "",
-        "![The last loss by axis](effects.svg)",
+        "![Final loss by axis](effects.svg)",
     ]) + "\n"
 
 

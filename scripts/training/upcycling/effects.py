@@ -1,4 +1,5 @@
-"""What an ablation shows: means over seeds, and the effect of each axis in pairs that differ in it alone."""
+"""Results of an ablation: means over seeds, and the effect of each axis in pairs of runs that differ only in that
+axis."""
 
 import statistics
 
@@ -13,14 +14,14 @@ def final_loss(metrics):
 
 
 def loss_after(metrics, phase):
-    """The held-out loss where a phase ended; None without such a phase."""
+    """Returns the held-out loss at the end of a phase; None if there is no such phase."""
     measured = phase_end(metrics, phase)
     return None if measured is None else measured["loss"]["mean"]
 
 
 def summary_of(seeds):
-    """A variant's figures over its seeds, a list of metrics: mean losses, the worst use of all layers and seeds, and in
-    how many seeds the loss lies below the untrained router's after each phase."""
+    """Returns a variant's figures over `seeds`, a list of metrics: mean losses, the worst use over layers and seeds,
+    and per phase the number of seeds with a loss below the untrained router's."""
     gini, least = zip(*(worst_use(last(metrics)) for metrics in seeds))
     losses = {phase: [loss_after(metrics, phase) for metrics in seeds] for phase in TRAINED
               if loss_after(seeds[0], phase) is not None}
@@ -43,8 +44,8 @@ def mean(numbers):
 
 
 def pairs_of(runs, axis):
-    """{(value, other value): [(loss, other loss), …]} of runs {(variant, seed): metrics} that differ in this axis alone.
-    Values are in the order of the runs, the first of each axis before all others."""
+    """Returns {(value, other value): [(loss, other loss), …]} for `runs` {(variant, seed): metrics} that differ only in
+    this axis. Values are in the order of the runs, the first of each axis before all others."""
     found = {}
     order = list(dict.fromkeys(getattr(variant, axis) for variant, _ in runs))
     by_rest = {}
@@ -59,7 +60,7 @@ def pairs_of(runs, axis):
 
 
 def effects_of(runs):
-    """[{axis, from, to, pairs, mean change of the loss, in how many pairs it falls}]"""
+    """Returns [{axis, from, to, pairs, mean change of the loss, number of pairs in which the loss falls}]."""
     return [{"axis": axis, "from": a, "to": b, "pairs": len(losses),
              "change": mean([after - before for before, after in losses]),
              "lower": sum(after < before for before, after in losses)}

@@ -1,4 +1,4 @@
-"""The models of an ablation: which dense model, which ways to give it experts. Needs no torch."""
+"""The models of an ablation: the dense model and the variants of its experts. Does not require torch."""
 
 import dataclasses
 import itertools
@@ -18,8 +18,8 @@ AXES = ("experts", "top_k", "shared", "router")
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One way to upcycle: number of experts, experts of a token, hidden units of the shared expert, start of the
-    router as `moec upcycle --router` has it."""
+    """One variant: number of experts, experts per token, hidden units of the shared expert, router initialisation as in
+    `moec upcycle --router`."""
 
     experts: int
     top_k: int
@@ -31,7 +31,7 @@ class Variant:
         return f"e{self.experts}-k{self.top_k}-s{self.shared}-{self.router.replace(':', '')}"
 
     def command(self, moec, dense, out, start, seed):
-        """The call of moec that makes it of a dense checkpoint."""
+        """Returns the moec command that makes this variant from a dense checkpoint."""
         return [str(moec), "upcycle", str(dense), "--out", str(out), "--arch", ARCH, "--experts", str(self.experts),
                 "--top-k", str(self.top_k), "--granularity", str(start.granularity),
                 "--shared-width", str(self.shared), "--init", start.init, "--router", self.router,
@@ -40,8 +40,8 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """What all variants have in common: experts of a group (each with a part of the hidden units), how experts begin,
-    the deviation of what is added to their weights."""
+    """Settings common to all variants: experts per group (each with a part of the hidden units), initialisation of experts,
+    standard deviation of noise on their weights."""
 
     granularity: int
     init: str
@@ -51,17 +51,17 @@ class Start:
 def values(text, flag, least):
     found = [number(part, flag, int, least) for part in text.split(",")]
     if len(set(found)) != len(found):
-        raise Refused(f"{flag} {text} names a value twice")
+        raise Refused(f"{flag} {text} has a value twice")
     return found
 
 
 def variants_of(flags):
-    """All combinations of the axes, checked before anything is trained. Raises Refused."""
+    """All combinations of the axes, validated before training. Raises Refused."""
     start = Start(number(flags.granularity, "--granularity", int, 1), flags.init, flags.noise)
     number(flags.noise, "--noise")
     routers = flags.router.split(",")
     if len(set(routers)) != len(routers):
-        raise Refused(f"--router {flags.router} names a value twice")
+        raise Refused(f"--router {flags.router} has a value twice")
     axes = (values(flags.experts, "--experts", 2), values(flags.top_k, "--top-k", 1),
             values(flags.shared, "--shared", 0), routers)
     variants = [Variant(*chosen) for chosen in itertools.product(*axes)]
@@ -71,12 +71,12 @@ def variants_of(flags):
 
 
 def check(variant, start):
-    """Raises Refused for sizes that do not go together."""
+    """Raises Refused for incompatible sizes."""
     groups, width = start.granularity, DENSE["intermediate_size"]
     for value, what in ((variant.experts, "experts"), (variant.top_k, "top-k"), (width - variant.shared, "routed units")):
         if value % groups:
-            raise Refused(f"{variant.name}: {value} {what} are no multiple of the granularity {groups}")
+            raise Refused(f"{variant.name}: {value} {what} are not a multiple of the granularity {groups}")
     if variant.top_k >= variant.experts:
-        raise Refused(f"{variant.name}: a top-k of {variant.top_k} leaves nothing to choose of {variant.experts} experts")
+        raise Refused(f"{variant.name}: a top-k of {variant.top_k} uses all {variant.experts} experts")
     if variant.shared >= width:
-        raise Refused(f"{variant.name}: the shared expert takes all {width} hidden units of the dense model")
+        raise Refused(f"{variant.name}: the shared expert uses all {width} hidden units of the dense model")

@@ -1,4 +1,4 @@
-"""Plots of an ablation: losses over tokens, the effect of each axis, the use of experts before and after."""
+"""Plots of an ablation: losses over tokens, the effect of each axis, the load of experts before and after."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LABELS = {"experts": "experts", "top_k": "top-k", "shared": "shared width", "rou
 
 
 def by_variant(runs):
-    """{variant: [metrics of its seeds]}"""
+    """Returns {variant: [metrics of its seeds]}."""
     found = {}
     for (variant, _seed), metrics in runs.items():
         found.setdefault(variant, []).append(metrics)
@@ -19,13 +19,13 @@ def by_variant(runs):
 
 
 def mean_curve(seeds, tokens):
-    """(tokens, mean loss) over seeds that were measured at the same steps."""
+    """Returns (tokens, mean loss) over seeds that were measured at the same steps."""
     curves = [loss_curve(metrics, tokens) for metrics in seeds]
     return curves[0][0], np.mean([losses for _, losses in curves], axis=0)
 
 
 def draw_curves(path, runs, dense, tokens):
-    """A panel for each start of the router; a line is a variant's mean over its seeds."""
+    """Draws one panel per router initialisation; a line is a variant's mean over its seeds."""
     variants = by_variant(runs)
     routers = list(dict.fromkeys(variant.router for variant in variants))
     sizes = list(dict.fromkeys((variant.experts, variant.top_k) for variant in variants))
@@ -44,12 +44,12 @@ def draw_curves(path, runs, dense, tokens):
             mark_phases(axes, next(iter(runs.values())), tokens)
             axes.set(title=f"router {router}", xlabel="tokens after upcycling")
             axes.xaxis.set_major_formatter(count_label)
-        grid[0][0].set_ylabel("held-out loss (nats a token)")
+        grid[0][0].set_ylabel("held-out loss (nats per token)")
         figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside right center")
 
 
 def draw_effects(path, runs, dense):
-    """For each axis the last losses of all runs by its value, joined by their means; a grey line for each dense
+    """Draws, per axis, the final losses of all runs by its value, connected by their means, and a grey line per dense
     model."""
     with picture(path, 7.4, 3.2, ncols=len(AXES), sharey=True) as (figure, grid):
         for axes, axis in zip(grid, AXES):
@@ -72,7 +72,8 @@ def draw_effects(path, runs, dense):
 
 
 def draw_use(path, summaries):
-    """Of each variant, {variant: summary}, the worst Gini coefficient and the least used expert, before and after."""
+    """Draws the worst Gini coefficient and the least used expert of each variant, before and after training. `summaries` is
+    {variant: summary}."""
     names = [variant.name for variant in summaries]
     panels = (("gini", "largest Gini coefficient of a layer", 0.3), ("least", "least used expert / even share", 0.2))
     with picture(path, 7.4, 1.2 + 0.2 * len(names), ncols=2, sharey=True) as (figure, grid):

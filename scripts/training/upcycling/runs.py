@@ -1,5 +1,5 @@
-"""The trainings of an ablation, in processes of their own: each upcycles the dense model, trains the result and keeps
-its metrics."""
+"""Trainings of an ablation in separate processes: each upcycles the dense model, trains the result and stores its
+metrics."""
 
 import dataclasses
 import shutil
@@ -15,12 +15,13 @@ from training.router import texts as router_texts
 from training.router.job import Job, quieten, train
 from training.upcycling.grid import DENSE, Variant
 
-TEXTS = {}  # of this process, by the length of a window: they take seconds to generate
+TEXTS = {}  # cache of this process, by window length, because texts take seconds to generate
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training of the ablation: of a `variant` that `moec` makes of the dense model, or, without one, of that model."""
+    """A training of the ablation: of a `variant` that `moec` makes from the dense model, or of the dense model if
+    `variant` is None."""
 
     name: str
     job: Job
@@ -36,16 +37,16 @@ def texts_of(length):
 
 
 def begin_process():
-    """One thread: a training of models as small as these waits longer for a second one than that computes."""
+    """Limits PyTorch to one thread: for such small models, synchronisation costs more than a second thread saves."""
     torch.set_num_threads(1)
     quieten()
 
 
 def write_untrained(folder):
-    """Writes the dense model with new weights, and its tokenizer of bytes."""
+    """Writes the dense model with new weights, and its byte tokenizer."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**DENSE))
-    with torch.no_grad():  # start the residual branches small, as in depth-scaled initialisation
+    with torch.no_grad():  # small initial residual branches, as in depth-scaled initialisation
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.mul_(0.5)
             layer.mlp.down_proj.weight.mul_(0.5)
@@ -54,19 +55,19 @@ def write_untrained(folder):
 
 
 def upcycle(run, dense, out):
-    """Makes a run's checkpoint with moec. Raises Refused with what moec says."""
+    """Makes a run's checkpoint with moec. Raises Refused with moec's message."""
     shutil.rmtree(out, ignore_errors=True)
     command = run.variant.command(run.moec, dense, out, run.start, run.job.seed)
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise Refused(f"{run.moec} cannot be run: {error.strerror}; build it, or name it with --moec") from error
+        raise Refused(f"{run.moec} cannot run: {error.strerror}: build it, or pass its path with --moec") from error
     if done.returncode:
         raise Refused(f"{' '.join(command)}: exit code {done.returncode}\n{(done.stderr or done.stdout).strip()}")
 
 
 def train_run(part, run):
-    """The metrics of a run, trained from where it stands. Its checkpoint is removed behind it."""
+    """Trains a run from its saved state, removes its checkpoint, and returns its metrics."""
     if (done := part.metrics()) is not None:
         return done
     if run.variant is None:
