@@ -29,7 +29,7 @@ struct Bank {
   }
 };
 
-// The input of the down projection, as a grid of experts and their inner channels.
+// The input of the down projection, as a grid of experts × inner channels.
 ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, ValueId gate,
                        ValueId up, ValueId weight) {
   const Gating& gating = bank.moe.gating;
@@ -42,7 +42,7 @@ ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, Va
   return product_of_routed(b, gating, gates, ups, weight);
 }
 
-// The gates, or the ups, of all experts of a bank at once, `name`d so.
+// One projection, named `name`, that computes the gates or the ups of all experts of a bank.
 ValueId joined_projection(Builder& b, const Bank& bank, ValueId Bank::Parts::*part,
                           const std::string& name) {
   ValueId weight = b.concat(bank.weights(part), 0, name + ".weight"), bias;
@@ -50,9 +50,9 @@ ValueId joined_projection(Builder& b, const Bank& bank, ValueId Bank::Parts::*pa
   return biased_linear(b, bank.operands.x, weight, bias, name);
 }
 
-// The weighted sum of a bank's experts by three projections: one makes the gates of all experts at
-// once, one the ups, and the down projection of the weighted hidden values sums over the experts.
-// Experts without gates need two.
+// The weighted sum of a bank's experts, from three projections: one for all gates, one for all ups,
+// and one for all downs, which sums the weighted hidden values over experts. Experts without gates
+// need two projections.
 ValueId bank_output(Builder& b, const Bank& bank) {
   ValueId x = bank.operands.x;
   ValueId gate;
@@ -83,7 +83,7 @@ Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
     const int64_t banks = (moe.experts + most - 1) / most;
     std::vector<ValueId> terms;
     for (int64_t i = 0, begin = 0; i < banks; ++i) {
-      // Banks differ by at most one expert, so that the last one is not a small rest.
+      // Bank sizes differ by at most one expert, so that the last bank is not a small remainder.
       const int64_t size = (moe.experts - begin) / (banks - i);
       Builder::NameScope scope(b, banks == 1 ? "experts" : "experts.bank" + std::to_string(i));
       terms.push_back(bank_output(b, {moe, operands, begin, size}));

@@ -6,7 +6,7 @@
 namespace moec {
 namespace {
 
-// Whether the encoding has a scale for each block of a row's inputs: [N, K] by rows.
+// True if the encoding has one scale per block of inputs of a row of [N, K].
 bool has_blocks_in_rows(const Encoding& encoding, const Type& type) {
   const auto* affine = std::get_if<AffineEncoding>(&encoding);
   if (!affine || type.rank() != 2 || affine->block.at(0) != 1) return false;
@@ -29,7 +29,7 @@ class MatmulBatcher {
   }
 
  private:
-  // [T, K] times the transpose of rows in blocks.
+  // True for a matmul [T, K] · [K, N] whose [K, N] is the transpose of a block-quantized weight.
   bool takes_codes(const Op& op) const {
     if (!std::holds_alternative<MatMul>(op.data)) return false;
     if (shard_.type(op.operands[0]).rank() != 2 || !shard_.producer_as<Transpose>(op.operands[1]))
@@ -47,7 +47,7 @@ class MatmulBatcher {
     rewriter_.replace(id, {with_dims(product, op.results.front())});
   }
 
-  // An old value of [A, B] as [1, A, B]; one reshape for all its uses.
+  // An old value [A, B] as [1, A, B]; all its uses share one reshape.
   ValueId batched(ValueId old) {
     const auto [at, is_new] = batched_.try_emplace(old);
     const Dims& dims = shard_.type(old).dims;

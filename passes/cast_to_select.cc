@@ -4,15 +4,16 @@
 namespace moec {
 namespace {
 
-// `value` in every element of x's shape, by min and max, because it must depend on x to have its
-// shape on the target. NaN where x is NaN.
+// A tensor of x's shape filled with `value`; NaN where x is NaN. Computed from x by min and max,
+// because on the target only a result that depends on x has x's shape.
 ValueId filled_like(Builder& b, ValueId x, double value) {
   ValueId wanted = b.scalar_like(x, value);
   return b.binary(BinaryFn::max, b.binary(BinaryFn::min, x, wanted), wanted);
 }
 
-// Core ML gives a select the shape that its branches broadcast to, whatever shape the condition
-// has. So each branch takes the shape of one side of the comparison that made the condition.
+// In Core ML the shape of a select is the broadcast shape of its branches, regardless of the
+// condition. Each branch therefore gets the shape of one side of the comparison that computes the
+// condition.
 std::vector<ValueId> to_select(Builder& b, const Cast& cast, const std::vector<ValueId>& operands) {
   if (!b.shard().producer_as<Compare>(operands[0])) return {b.emit(cast, operands)};
   const Op& compare = b.shard().ops[b.shard().values[operands[0]].producer];

@@ -10,23 +10,23 @@ namespace {
 
 int64_t product(const Dims& dims) { return Type{DType::f32, dims}.elements(); }
 
-// 1 − [left < right], in left's element type. `iterate` is for targets that may lack the other
-// comparisons, so it uses `less` alone.
+// 1 − [left < right], in left's element type. The form iterate uses only `less`, because its
+// targets may lack other comparisons.
 ValueId not_less(Builder& b, ValueId left, ValueId right, std::string name) {
   const DType dtype = b.type(left).dtype;
   ValueId less = b.cast(b.compare(CompareFn::less, left, right), dtype);
   return b.sub(b.scalar_like(left, 1), less, std::move(name));
 }
 
-// 1 where a rival beats a self: where its score is larger, or equal and `among_equals` is 1.
+// Returns 1 where the rival's score is larger, or equal with `among_equals` 1; else 0.
 ValueId beats(Builder& b, ValueId rival, ValueId self, ValueId among_equals) {
   ValueId larger = b.cast(b.compare(CompareFn::greater, rival, self), b.type(self).dtype, "larger");
   return b.select(b.compare(CompareFn::equal, rival, self, "tied"), among_equals, larger);
 }
 
-// An expert is chosen if fewer than k rivals beat it. Rival j beats expert e when its score is
-// larger, or equal and j < e: the selects decide by the indices among equals and by the scores
-// elsewhere, so that exactly k experts are chosen whatever ties there are.
+// An expert is chosen if fewer than k rivals beat it. Rival j beats expert e if its score is
+// larger, or equal with j < e. Selects use the index order for equal scores, so that exactly k
+// experts are chosen for any ties.
 ValueId rank_mask(Builder& b, const Halves& scores, int64_t k) {
   const ChannelGrid grid(b, scores.high);
   const int64_t count = channels_of(b.type(scores.high));
@@ -44,7 +44,7 @@ ValueId rank_mask(Builder& b, const Halves& scores, int64_t k) {
   return b.cast(b.compare(CompareFn::less, rank, limit), dtype, "mask");
 }
 
-// Takes the largest score k times and lowers it each time, so that it is not taken again.
+// Chooses the largest score k times, and knocks it out after each round but the last.
 ValueId iterate_mask(Builder& b, const Halves& scores, int64_t k) {
   const Type type = b.type(scores.high);
   ValueId countdown =
@@ -60,8 +60,8 @@ ValueId iterate_mask(Builder& b, const Halves& scores, int64_t k) {
   return mask;
 }
 
-// The k largest high halves tell the least one that is chosen; measured from it, scores that are
-// near to it keep their low halves.
+// Subtracts the k-th largest high half. Scores near it become so small that adding the low half
+// does not round it away.
 ValueId from_least_chosen(Builder& b, const Halves& scores, int64_t k) {
   if (!scores.low.valid()) return scores.high;
   ValueId best = b.emit_all(TopK{k, kChannelAxis}, {scores.high}, "top_high_scores")[0];
@@ -69,8 +69,8 @@ ValueId from_least_chosen(Builder& b, const Halves& scores, int64_t k) {
   return b.add(b.sub(scores.high, least), scores.low, "from_least");
 }
 
-// Spreads the indices that the target's own top-k gives into a mask. Only the indices are used: the
-// scores are taken from their tensor by the mask, as in the other forms.
+// Scatters the indices of the target's native top-k into a mask. The values of the top-k are not
+// used: the mask selects scores, as in the other forms.
 ValueId topk_mask(Builder& b, const Halves& halves, int64_t k) {
   ValueId scores = from_least_chosen(b, halves, k);
   const ChannelGrid grid(b, scores);
@@ -82,7 +82,7 @@ ValueId topk_mask(Builder& b, const Halves& halves, int64_t k) {
   return grid.join(b.reduce(ReduceFn::sum, hits, grid.outer_axis()), "mask");
 }
 
-// 1 where an element is the largest along the axis.
+// Returns 1 where an element equals the largest along the axis.
 ValueId hits_of_largest(Builder& b, const Halves& x, int64_t axis) {
   ValueId hit = not_less(b, x.high, b.reduce(ReduceFn::max, x.high, axis), "hit");
   if (!x.low.valid()) return hit;
@@ -104,7 +104,7 @@ ValueId choose_top(Builder& b, RoutingForm form, const Halves& scores, int64_t k
     case RoutingForm::full_softmax:
       break;
   }
-  MOEC_CHECK(false, "{} chooses no experts", enum_name(form));
+  MOEC_CHECK(false, "{} does not choose experts", enum_name(form));
   return scores.high;
 }
 
@@ -116,8 +116,8 @@ Halves largest(Builder& b, const Halves& x, int64_t axis, const std::string& nam
   return result;
 }
 
-// Several elements may equal the maximum. Multiplied by a count that falls along the axis, the
-// first of them is the only largest.
+// Several elements may equal the maximum. Multiplying by a descending count along the axis makes
+// the first of these elements the unique maximum.
 ValueId first_largest(Builder& b, const Halves& x, int64_t axis, ValueId countdown) {
   ValueId order = b.mul(hits_of_largest(b, x, axis), countdown);
   return not_less(b, order, b.reduce(ReduceFn::max, order, axis), "first");
@@ -147,8 +147,8 @@ ValueId count_up(Builder& b, DType dtype, const Dims& dims) {
   return b.constant({dtype, dims}, std::move(values), "index");
 }
 
-// Floats with p bits of precision hold all integers up to 2^p: p is 11 for f16, 8 for bf16, 24 for
-// f32.
+// Floats with p bits of precision represent every integer up to 2^p: p is 11 for f16, 8 for bf16
+// and 24 for f32.
 int64_t exact_count(DType dtype) {
   switch (dtype) {
     case DType::f16:

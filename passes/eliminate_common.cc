@@ -6,11 +6,11 @@
 namespace moec {
 namespace {
 
-// The ops of the new shard by the hash of attributes and operands. Never iterated over, so that the
-// result does not depend on the order of an unordered map.
+// The ops of the new shard by hash of attributes and operands. Never iterated, so that the result
+// does not depend on the order of an unordered map.
 class KnownOps {
  public:
-  // Returns the earlier op that computes the same, or null, and remembers the op if it is new.
+  // Returns the earlier op with the same result. If there is none, records the op and returns null.
   const OpId* find_or_add(const Shard& shard, OpId id, const std::vector<ValueId>& operands) {
     std::vector<Entry>& bucket = buckets_[hash(shard.ops[id], operands)];
     for (const Entry& entry : bucket)
@@ -23,7 +23,7 @@ class KnownOps {
  private:
   struct Entry {
     OpId op;
-    std::vector<ValueId> operands;  // as the new shard has them
+    std::vector<ValueId> operands;  // values of the new shard
   };
 
   static uint64_t hash(const Op& op, const std::vector<ValueId>& operands) {
@@ -42,7 +42,7 @@ Result<Shard> eliminate_common(const Shard& shard, PassContext&) {
   KnownOps known;
   for (OpId id : op_ids(shard)) {
     const Op& op = shard.ops[id];
-    // A write has no result to share, and its effect is not a function of its operands.
+    // A write has a side effect and no result to share.
     const bool writes = std::holds_alternative<StateWrite>(op.data);
     const OpId* same = writes ? nullptr : known.find_or_add(shard, id, rewriter(op.operands));
     if (same)

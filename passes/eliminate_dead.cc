@@ -4,8 +4,8 @@
 namespace moec {
 namespace {
 
-// The ops that an output or a state depends on. A use is always behind its definition, so one walk
-// backwards meets each op after all of its users.
+// The ops that an output or a state depends on. Definitions precede uses, so one backward walk
+// visits each op after all of its users.
 std::vector<bool> live_ops(const Shard& shard) {
   std::vector<bool> live(shard.ops.size(), false);
   auto mark = [&](ValueId value) {

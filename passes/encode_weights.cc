@@ -5,14 +5,15 @@
 #include <set>
 
 #include "ir/graph/rewriter.h"
+#include "ir/graph/stored_codes.h"
 #include "ir/graph/weight_form.h"
 #include "passes/passes.h"
 
 namespace moec {
 namespace {
 
-// Calls visit(key) for each source of the view that WeightForms may name, those of its steps'
-// parameters included.
+// Calls visit(key) for each source of the view, including the sources of step parameters. Keys are
+// as in WeightForms::by_source.
 template <class Visit>
 void each_source(const WeightView& view, const Visit& visit) {
   if (const auto* tensor = std::get_if<TensorSource>(&view.source)) visit(tensor->name);
@@ -24,7 +25,7 @@ void each_source(const WeightView& view, const Visit& visit) {
     for (const WeightView* parameter : parameters_of(step)) each_source(*parameter, visit);
 }
 
-// The axis along which a view of joined parts has them, and their number.
+// The number of equal parts that a view joins, and the axis along which it joins them.
 struct JoinedParts {
   int64_t axis = 0, count = 1;
 };
@@ -35,8 +36,8 @@ int64_t elements_before(const Dims& dims, int64_t axis) {
   return product;
 }
 
-// Where the parts lie after one more step; nothing if that is along no single axis. `dims` are the
-// sizes before the step.
+// Returns the parts after one more step; empty if they do not lie along a single axis. `dims` are
+// the sizes before the step.
 std::optional<JoinedParts> after_step(JoinedParts parts, const Dims& dims, const ViewStep& step) {
   const int64_t size = dims.at(parts.axis);
   if (const auto* reshape = std::get_if<ReshapeStep>(&step)) {
@@ -61,8 +62,8 @@ std::optional<JoinedParts> after_step(JoinedParts parts, const Dims& dims, const
   return keeps_axes ? std::optional(parts) : std::nullopt;
 }
 
-// The experts of a bank's weight, which is joined from equal parts; one part if it is not joined.
-// Nothing if they lie along no single axis.
+// Returns the parts of a bank's weight, one per expert; one part if the view is not a join. Empty
+// if the parts do not lie along a single axis.
 std::optional<JoinedParts> joined_parts(const WeightView& view) {
   const auto* concat = std::get_if<ConcatSource>(&view.source);
   if (!concat) return JoinedParts{};
@@ -88,27 +89,27 @@ bool scales_experts(const WeightForm& form) {
   return affine && affine->scope == ScaleScope::expert;
 }
 
-// [K, N], or [1, …, K, N] for activations of more axes.
+// True for [K, N], and for [1, …, K, N], which is used if activations have more axes.
 bool is_one_matrix(const Dims& dims) {
   for (int64_t axis = 0; axis + 2 < dims.rank(); ++axis)
     if (dims.at(axis) != 1) return false;
   return dims.rank() >= 2;
 }
 
-// [N, K] of a matrix of these sizes.
+// The view of a matrix with sizes `dims` as rows [N, K].
 WeightView rows_of(WeightView view, const Dims& dims) {
   const int64_t rank = dims.rank();
   view = then(std::move(view), ReshapeStep{{dims.at(rank - 2), dims.at(rank - 1)}});
   return then(std::move(view), PermuteStep{{1, 0}});
 }
 
-// The matrix of these sizes from its rows.
+// The inverse of rows_of() as ops: the matrix with sizes `dims` from its rows.
 ValueId turned_back(Builder& b, ValueId rows, const Dims& dims) {
   const ValueId columns = b.transpose(rows, {1, 0});
   return dims.rank() == 2 ? columns : b.reshape(columns, dims);
 }
 
-// How all uses of a value take it.
+// The use of a value, if all its uses agree.
 enum class MatrixUse : uint8_t { none, conv, matmul, other };
 
 class ShardEncoder {
@@ -172,7 +173,7 @@ class ShardEncoder {
     return {};
   }
 
-  // `view` has the rows of the matrix along its first axis, its inputs along the second.
+  // `view` has the matrix's rows along its first axis and its inputs along the second.
   Result<Encoding> encoding_for(const WeightView& view, ValueId value) const {
     MOEC_ASSIGN(const WeightForm form, form_of(view));
     if (is_float(form)) return PlainEncoding{};
@@ -181,10 +182,12 @@ class ShardEncoder {
     if (scales_experts(form)) {
       const auto parts = joined_parts(view);
       if (!parts || parts->axis > 1)
-        return fail("weights.expert",
-                    fmt::format("{} holds parts of experts, so no scale can be that of one expert",
-                                matrix.name),
-                    "give int8, a wider --bank-channel-limit, or --experts unrolled");
+        return fail(
+            "weights.expert",
+            fmt::format(
+                "{} contains fractions of experts, so int8:expert cannot have one scale per expert",
+                matrix.name),
+            "use int8, or pass a larger --bank-channel-limit or --experts unrolled");
       matrix.experts = parts->count;
       matrix.expert_axis = parts->axis;
     }
@@ -194,10 +197,10 @@ class ShardEncoder {
   static Result<Encoding> copied(const WeightView& view, const std::string& name) {
     if (auto stored = stored_codes(view)) return std::move(stored->encoding);
     if (!decodes_stored(view)) return PlainEncoding{};
-    return fail("weights.copy",
-                fmt::format("the codes of {} cannot be copied: {}", name, to_string(view)),
-                "copied are integers of 4 bits in groups that no shard cuts: give another form, or "
-                "--experts unrolled without slices of experts");
+    return fail(
+        "weights.copy", fmt::format("the codes of {} cannot be copied: {}", name, to_string(view)),
+        "use a form other than copy, or pass --experts unrolled without slices: copying needs "
+        "evenly spaced codes of 4 or 8 bits in whole blocks");
   }
 
   Result<EncodedMatrix> matrix_of(const WeightView& view, ValueId value) const {
@@ -210,7 +213,7 @@ class ShardEncoder {
     return matrix;
   }
 
-  // All sources of a view must have one form: a bank has one encoding.
+  // All sources of a view must have one form, because a bank has one encoding.
   Result<WeightForm> form_of(const WeightView& view) const {
     std::optional<std::string> first, other;
     each_source(view, [&](const std::string& source) {
@@ -225,7 +228,7 @@ class ShardEncoder {
                 fmt::format("one weight joins {} as {} and {} as {}", *first,
                             to_string(forms_.of_source(*first)), *other,
                             to_string(forms_.of_source(*other))),
-                "give both the same form, or --experts unrolled");
+                "use one form for both, or pass --experts unrolled");
   }
 
   Diagnostics placed(Diagnostics findings, ValueId value) const {
@@ -239,7 +242,7 @@ class ShardEncoder {
   const Shard& shard_;
   const WeightForms& forms_;
   IdMap<ValueId, MatrixUse> uses_;
-  std::set<ValueId> turned_;  // stored as [N, K], where matmuls take [K, N]
+  std::set<ValueId> turned_;  // stored as [N, K]; matmuls read [K, N]
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 namespace moec {
 
-// f16 keeps the op: exp(−x) overflows below −11.1, where the sigmoid of f16 is not 0 yet.
+// f16 keeps the op: exp(−x) overflows for x below −11.1, where sigmoid(x) is not yet 0 in f16.
 static std::vector<ValueId> expanded(Builder& b, const Unary& op,
                                      const std::vector<ValueId>& operands) {
   ValueId x = operands.front();

@@ -5,8 +5,8 @@
 namespace moec {
 namespace {
 
-// The activation of gpt-oss: gate is clamped from above only, up on both sides, and 1 is added to
-// up.
+// The activation of gpt-oss: gate is clamped from above only, up is clamped on both sides, and 1 is
+// added to up.
 ValueId clamped_swiglu(Builder& b, const Gating& gating, ValueId gate, ValueId up) {
   ValueId limit = b.scalar_like(gate, gating.limit);
   ValueId a = b.binary(BinaryFn::min, gate, limit, "gate_clamped");
@@ -16,9 +16,9 @@ ValueId clamped_swiglu(Builder& b, const Gating& gating, ValueId gate, ValueId u
   return b.mul(b.mul(a, open, "swish"), b.add(c, b.scalar_like(c, 1)), "hidden");
 }
 
-// x / 2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))), the approximation of GELU in arXiv 1606.08415. It
-// is x sigmoid(2 sqrt(2/π) x (1 + 0.044715 x²)), which keeps its digits where x is negative, and is
-// finite in f16 for each x although x² may overflow.
+// x / 2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))), the approximation of GELU in arXiv 1606.08415.
+// Equals x sigmoid(2 sqrt(2/π) x (1 + 0.044715 x²)), which has no cancellation for negative x and
+// is finite in f16 for every x although x² may overflow.
 ValueId gelu_tanh(Builder& b, ValueId x) {
   constexpr double kSlope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
   ValueId cubic = b.mul(b.mul(x, x), b.scalar_like(x, kSlope * 0.044715));
@@ -57,8 +57,8 @@ GateAndUp gate_and_up(Builder& b, ValueId x, const MlpParts<ValueId>& weights,
   return of;
 }
 
-// The biases are the columns of a matrix that the routing weights are multiplied by, so that an
-// expert with weight 0 adds nothing and no expert's result is needed.
+// One projection of the routing weights, with the biases as the columns of its matrix. An expert
+// with weight 0 adds nothing, and no expert's result is needed.
 ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& biases) {
   std::vector<ValueId> columns;
   for (ValueId bias : biases) columns.push_back(b.reshape(bias, {b.type(bias).dims[0], 1}));
@@ -66,8 +66,8 @@ ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& b
   return b.linear(routing, matrix, "biases");
 }
 
-// An expert that was not chosen may overflow in f16 or bf16, and inf · 0 is NaN. The select
-// replaces its product by 0. In f32 trained weights do not overflow, so the ops are saved.
+// An expert that was not chosen may overflow, and inf · 0 is NaN. The select replaces its product
+// by 0.
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight) {
   ValueId product = b.mul(hidden, weight, "routed");
   ValueId zero = b.scalar_like(hidden, 0);
@@ -85,8 +85,8 @@ ValueId product_of_routed(Builder& b, const Gating& gating, ValueId gate, ValueI
   return gated_product(b, gating, routed_gate, routed_up);
 }
 
-// A chain adds each term to the sum so far; a tree adds neighbours, so that fewer additions depend
-// on one another. The two round differently.
+// A chain adds each term to the running sum. A tree adds neighbours, which shortens the chain of
+// dependent additions. The two forms round differently.
 ValueId sum_terms(Builder& b, std::vector<ValueId> terms, SumForm form) {
   while (terms.size() > 1) {
     std::vector<ValueId> sums;

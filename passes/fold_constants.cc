@@ -15,7 +15,7 @@ namespace moec {
 
 namespace {
 
-// Evaluates ops on constants with the element functions of the reference executor.
+// Evaluates ops on constants with the same element functions as the reference executor.
 
 // Element i of a constant, in row-major order.
 double element(const Constant& constant, int64_t i) {
@@ -24,7 +24,7 @@ double element(const Constant& constant, int64_t i) {
 
 using ConstantOperands = std::vector<const Constant*>;
 
-// Row-major steps of an operand along the axes of a result that it broadcasts to.
+// Row-major strides of an operand along the axes of its broadcast result; 0 along broadcast axes.
 std::vector<int64_t> broadcast_strides(const Dims& dims, size_t result_rank) {
   std::vector<int64_t> strides(result_rank, 0);
   int64_t step = 1;
@@ -35,8 +35,8 @@ std::vector<int64_t> broadcast_strides(const Dims& dims, size_t result_rank) {
   return strides;
 }
 
-// The index in the source of the element at a result's linear index, given the source's stride
-// along each axis of the result.
+// Maps the linear index of a result element to the index of its source element. `strides` are the
+// source's strides along the axes of the result.
 int64_t source_index(int64_t linear, const Dims& result, const std::vector<int64_t>& strides) {
   int64_t index = 0;
   for (size_t axis = result.size(); axis-- > 0;) {
@@ -51,15 +51,15 @@ bool all_splats(const ConstantOperands& operands) {
                      [](const Constant* c) { return c->values.size() == 1; });
 }
 
-// An element as arithmetic reads it. Literals are stored as doubles and rounded to the constant's
-// type when a target loads them.
+// Returns an element as an operand of arithmetic. Literals are stored as doubles; targets round
+// them to the constant's type when they load them.
 double loaded_element(const Constant& constant, int64_t i) {
   const double value = element(constant, i);
   if (!is_float(constant.type.dtype)) return value;
   return round_to(constant.type.dtype, static_cast<float>(value));
 }
 
-// Calls value(operand elements) for each element of the result, operands broadcast.
+// Computes each element of the result as value(elements of the broadcast operands).
 template <class F>
 Constant elementwise(const Type& result, const ConstantOperands& operands, F&& value) {
   Constant out{result, {}};
@@ -76,8 +76,8 @@ Constant elementwise(const Type& result, const ConstantOperands& operands, F&& v
   return out;
 }
 
-// The elements of one operand taken in another order: result element i is operand element
-// offset + Σ index · stride.
+// Reorders the elements of one operand: a result element is operand element offset + Σ index ·
+// stride.
 Constant gather(const Type& result, const Constant& x, const std::vector<int64_t>& strides,
                 int64_t offset) {
   if (x.values.size() == 1) return {result, x.values};
@@ -95,8 +95,8 @@ std::vector<int64_t> row_major_strides(const Dims& dims) {
 
 float as_float(double value) { return static_cast<float>(value); }
 
-// These ops are not evaluated: composites, contractions and reductions, because their operands are
-// seldom all constants; the others because they have no constant operands or several results.
+// Ops that are not evaluated. The operands of composites, contractions and reductions are rarely
+// all constants; the other ops have no constant operands, or have several results.
 std::optional<Constant> evaluate_op(
     const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                 MatMul, Reduce, Softmax, TopK, StateRead, StateWrite> auto&,
@@ -173,27 +173,26 @@ std::optional<Constant> evaluate_op(const Concat& op, const ConstantOperands& op
   return out;
 }
 
-// Every element has this value.
+// True if every element has this value.
 bool is_splat_of(const Constant& constant, double value) {
   return std::all_of(constant.values.begin(), constant.values.end(),
                      [&](double v) { return v == value; });
 }
 
-// The result of an op on constants; nothing for ops that are not evaluated (contractions,
-// reductions, softmax, top-k, casts to integers) and for results that hold a NaN. Elementwise ops
-// on splats give splats.
+// Returns the result of an op on constants. Empty for ops that are not evaluated (such as
+// contractions, reductions, softmax, top-k, casts to integers) and for results that contain NaN.
+// Elementwise ops on splats return splats.
 std::optional<Constant> evaluate(const OpData& data, const std::vector<const Constant*>& operands,
                                  const Type& result) {
   auto out = std::visit([&](const auto& op) { return evaluate_op(op, operands, result); }, data);
-  // A constant must not be NaN (constant.c4), so an op that gives NaN is kept.
+  // A constant must not be NaN (constant.c4), so an op whose result contains NaN is kept.
   if (out && std::any_of(out->values.begin(), out->values.end(),
                          [](double value) { return std::isnan(value); }))
     return std::nullopt;
   return out;
 }
 
-// Whether `x fn operand` (or `operand fn x`) is x. Of x = −0 the sum with 0 would be +0; this
-// difference is accepted.
+// True if `x fn operand` (or, unless `is_right`, `operand fn x`) is x. Ignores that −0 + 0 is +0.
 bool is_neutral(const Builder& b, BinaryFn fn, ValueId operand, bool is_right) {
   const auto* constant = b.shard().producer_as<Constant>(operand);
   if (!constant) return false;
@@ -213,7 +212,8 @@ bool is_neutral(const Builder& b, BinaryFn fn, ValueId operand, bool is_right) {
   return false;
 }
 
-// Whether the axes of a size other than 1 keep their order. Such a transpose moves no element.
+// True if the axes with sizes other than 1 keep their order, so that the transpose moves no
+// element.
 bool moves_only_ones(const std::vector<int64_t>& perm, const Dims& dims) {
   int64_t last = -1;
   for (int64_t axis : perm) {
@@ -224,7 +224,7 @@ bool moves_only_ones(const std::vector<int64_t>& perm, const Dims& dims) {
   return true;
 }
 
-// simplify(op, operands, result type): the value that the op can be replaced by, or nothing.
+// simplify(op, operands, result type) returns a value that replaces the op, or is empty.
 class Simplifier {
  public:
   explicit Simplifier(Builder& b) : b_(b) {}

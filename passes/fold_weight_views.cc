@@ -7,8 +7,8 @@
 namespace moec {
 namespace {
 
-// The view step that does the same as an op on one weight. Nothing for ops that stay, such as a
-// reshape that makes a token tensor: a view has no layout.
+// The view step equivalent to an op on one weight. Empty for ops that cannot be folded, such as a
+// reshape to a token tensor, because a view has no layout.
 std::optional<ViewStep> step_of(const OpData& data) {
   if (const auto* op = std::get_if<Slice>(&data)) return SliceStep{op->axis, op->begin, op->size};
   if (const auto* op = std::get_if<Cast>(&data)) return CastStep{op->dtype};
@@ -20,9 +20,9 @@ std::optional<ViewStep> step_of(const OpData& data) {
 }
 
 struct FoldedWeight {
-  std::optional<WeightView> view;  // set where the value is a weight, perhaps after folding
-  std::string name;                // the value's own, or that of the weight it is made from
-  bool needed = false;             // used by an op that stays, or an output
+  std::optional<WeightView> view;  // set if the value is a weight, perhaps after folding
+  std::string name;                // of the value, or of the weight from which it is computed
+  bool needed = false;             // used by an op that is not folded, or an output
 };
 
 class WeightFolder {
@@ -63,7 +63,7 @@ class WeightFolder {
 
   std::optional<WeightView> view_of(const Op& op) const {
     if (const auto* weight = std::get_if<Weight>(&op.data)) {
-      // Blocks of an encoded weight do not follow its steps.
+      // The blocks of an encoded weight would not match the view after further steps.
       if (!is_plain(weight->encoding)) return std::nullopt;
       return weight->view;
     }

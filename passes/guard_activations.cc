@@ -6,8 +6,7 @@ namespace moec {
 
 namespace {
 
-// Within the range of f16, and so low that the sigmoid and the tangent of all that is lower are
-// those of it, 0 and -1.
+// Representable in f16, and so low that sigmoid is 0 and tanh is -1 for all values up to it.
 constexpr double kFloor = -60000;
 
 std::vector<ValueId> guarded(Builder& b, const Unary& op, const std::vector<ValueId>& operands) {

@@ -9,7 +9,7 @@ namespace moec {
 
 namespace {
 
-// 1 where a is less than c, else 0, in a's element type.
+// Returns 1 where a is less than c, else 0, in a's element type.
 ValueId is_less(Builder& b, ValueId a, ValueId c) {
   return b.cast(b.compare(CompareFn::less, a, c), b.type(a).dtype);
 }
@@ -55,7 +55,7 @@ Halves centered_sigmoid(Builder& b, const Halves& x) {
 
 namespace {
 
-// -1 on the diagonal of [n, n]: the first n·n elements of rows of n + 1 that begin with -1.
+// -1 on the diagonal of [n, n]: the first n·n elements of rows of length n + 1 that begin with -1.
 WeightView minus_identity(DType dtype, int64_t n) {
   WeightView rows =
       concat_view(1, {splat_view(-1, {dtype, {n, 1}}), splat_view(0, {dtype, {n, n}})});
@@ -67,13 +67,13 @@ const Op& producer(const Builder& b, ValueId value) {
   return b.shard().ops[b.shard().values[value].producer];
 }
 
-// What logits are the rounded sum of: the products x[i]·w[i], and the bias if it is valid.
+// A rounded sum: of the products x[i]·w[i], and of the bias if it is valid.
 struct Products {
   std::vector<ValueId> x, w;
   ValueId bias, sum;
 };
 
-// The view of a weight before it was rounded to the weight's element type.
+// The view of a weight without the final rounding to its element type.
 WeightView unrounded(const Weight& weight) {
   WeightView view = weight.view;
   if (!view.steps.empty() && std::holds_alternative<CastStep>(view.steps.back()))
@@ -91,15 +91,15 @@ void add_product(Builder& b, Products& products, ValueId x, const WeightView& vi
   products.w.push_back(b.weight(std::move(rest), name + "_low.weight"));
 }
 
-// A projection of normalised values: that of an RMS norm whose weights are in the matrix.
+// A projection of an RMS norm, with the norm's weights folded into the matrix.
 struct NormProjection {
-  ValueId x;  // what the norm reads
+  ValueId x;  // input of the norm
   double eps = 0;
   WeightView matrix;
   std::optional<WeightView> bias;  // [outputs, 1]
 };
 
-// Absent for any other projection.
+// Returns empty for any other projection.
 std::optional<NormProjection> norm_projection(const Builder& b, const Op& linear) {
   const Shard& shard = b.shard();
   const auto* norm = shard.producer_as<RmsNorm>(linear.operands[0]);
@@ -135,7 +135,8 @@ Products products_of(Builder& b, const NormProjection& from, LogitUnit unit,
   return products;
 }
 
-// What the rounding of the sum lost: a projection of the products and of the sum itself.
+// Rounding error of the sum: a projection of the products' inputs and of the sum itself, whose
+// weights are -1.
 ValueId lost_by(Builder& b, Products products) {
   const Type type = b.type(products.sum);
   products.x.push_back(products.sum);

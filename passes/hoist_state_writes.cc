@@ -6,8 +6,8 @@
 namespace moec {
 namespace {
 
-// How many ops must come before a write: all up to the one that makes its value, and all reads of
-// its state, because a device runs in order and a later read would see what was written.
+// The number of leading ops that must precede a write: all up to the producer of its value and the
+// last read of its state. Devices run ops in order, so a later read would see the new value.
 size_t first_place(const Shard& shard, const StateWrite& write, ValueId value) {
   const OpId producer = shard.values[value].producer;
   size_t place = producer.valid() ? producer.index + 1 : 0;

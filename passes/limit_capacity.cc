@@ -11,8 +11,7 @@
 namespace moec {
 namespace {
 
-// The places of a square matrix [tokens, tokens] in which the token of the row is not behind that
-// of the column, or the reverse.
+// A triangular matrix [tokens, tokens] of ones, upper or lower, diagonal included.
 std::vector<double> triangle(int64_t tokens, bool upper) {
   std::vector<double> ones;
   for (int64_t row = 0; row < tokens; ++row)
@@ -21,7 +20,8 @@ std::vector<double> triangle(int64_t tokens, bool upper) {
   return ones;
 }
 
-// For each expert and token, how many tokens up to this one have chosen the expert.
+// For each expert and token, the number of tokens up to and including this token that chose the
+// expert.
 ValueId count_up_to(Builder& b, ValueId chosen) {
   const Type type = b.type(chosen);
   const int64_t channels = channels_of(type), tokens = tokens_of(type);
@@ -35,7 +35,7 @@ ValueId count_up_to(Builder& b, ValueId chosen) {
   return b.reshape(counts, type.dims, type.layout);
 }
 
-// The weights, but 0 for each expert that `most` tokens before this one have chosen.
+// Returns the weights, set to 0 for each expert that `most` earlier tokens have already chosen.
 ValueId first_tokens(Builder& b, ValueId weights, int64_t most) {
   const DType dtype = b.type(weights).dtype;
   ValueId zero = b.scalar_like(weights, 0);
@@ -48,21 +48,21 @@ ValueId first_tokens(Builder& b, ValueId weights, int64_t most) {
 
 Status check_tokens(const Shard& shard, const Op& op) {
   const Type& logits = shard.type(op.operands[0]);
-  const int64_t most = std::min<int64_t>(exact_count(logits.dtype), kMostCapacityTokens);
+  const int64_t most = std::min<int64_t>(exact_count(logits.dtype), kMaxCapacityTokens);
   if (tokens_of(logits) <= most) return {};
   return fail("capacity.tokens",
-              fmt::format("{} tokens at once are more than an expert's share is counted among ({})",
+              fmt::format("{} tokens per step exceed the {} among which capacity can be counted",
                           tokens_of(logits), most),
-              "give narrower --tokens, or leave out --capacity",
+              "reduce --tokens, or omit --capacity",
               {.shard = shard.name, .op = shard.label(op.results[0])});
 }
 
 Diagnostic capacity_note(const Shard& shard, const Op& op, int64_t most) {
   return {Severity::warning,
           "routing.capacity",
-          fmt::format("an expert takes {} of {} tokens at once, and drops the others", most,
-                      tokens_of(shard.type(op.operands[0]))),
-          "leave out --capacity for the model's own results",
+          fmt::format("an expert processes at most {} of {} tokens per step and drops the others",
+                      most, tokens_of(shard.type(op.operands[0]))),
+          "omit --capacity for the model's exact results",
           {.shard = shard.name, .op = shard.label(op.results[0])}};
 }
 

@@ -14,27 +14,26 @@ namespace moec {
 
 namespace {
 
-// The error of passes that cannot bring a size within a limit of the target.
-
 // A size above a limit of the target.
 struct ExcessSize {
-  std::string_view what;  // has the size: the value itself, or an op on it
+  std::string_view what;  // subject of the message: the value, or an op on it
   int64_t size = 0;
-  std::string_view unit;  // what is counted: "channels"
+  std::string_view unit;  // of the size: "channels"
   int64_t limit = 0;
 };
 
-// Error limit.unsplittable; `next_step` says how the model can be built with a smaller size.
+// Error limit.unsplittable: a size cannot be reduced to a limit of the target. `next_step` names
+// flags that reduce the size.
 tl::unexpected<Diagnostics> unsplittable(const Shard& shard, ValueId value,
                                          const ExcessSize& excess, const Target& target,
                                          std::string next_step) {
   return fail("limit.unsplittable",
-              fmt::format("{} has {} {}, target {} takes {}, and it cannot be split", excess.what,
+              fmt::format("{} has {} {} and cannot be split, target {} supports {}", excess.what,
                           excess.size, excess.unit, target.name, excess.limit),
               std::move(next_step), {.shard = shard.name, .op = shard.label(value)});
 }
 
-// A run of channels: one part of a value.
+// A range of channels: one part of a value.
 struct Run {
   int64_t begin, size;
 };
@@ -54,14 +53,15 @@ class ChannelSplitter {
   }
 
  private:
-  // Only token tensors have a channel axis to be cut; a weight is cut with its convolution.
+  // Only token tensors have a channel axis to split; weights are split together with their
+  // convolutions.
   bool is_wide(ValueId old) const {
     const Type& type = shard_.type(old);
     return type.layout != Layout::plain && channels_of(type) > target_.limits.channels;
   }
 
-  // The runs differ by at most one channel. They depend on the number of channels alone, so that
-  // the parts of two operands of an elementwise op match.
+  // Run sizes differ by at most one channel and depend on the number of channels only, so that the
+  // parts of all operands of an elementwise op match.
   std::vector<Run> runs_of(ValueId old) const {
     const int64_t channels = channels_of(shard_.type(old)), most = target_.limits.channels;
     const int64_t count = (channels + most - 1) / most;
@@ -91,7 +91,7 @@ class ChannelSplitter {
   Status split(OpId id, const OneOf<Unary, Binary, Compare, Select, Cast> auto& data) {
     return split_elementwise(id, data);
   }
-  // These ops cannot be computed run by run.
+  // Ops that cannot be computed per run.
   Status split(
       OpId id,
       const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, MatMul,
@@ -99,8 +99,8 @@ class ChannelSplitter {
     return unsplittable_op(id);
   }
 
-  // Weights are cut by slices, which fold_weight_views turns into steps of their views, so that the
-  // emitted file holds the parts and computes nothing.
+  // Slices split the weights. fold_weight_views turns the slices into view steps, so that the
+  // emitted file stores the parts and slices nothing at run time.
   Status split_conv(OpId id, const Conv& conv) {
     const Op& op = shard_.ops[id];
     if (conv.groups != 1) return unsplittable_op(id);
@@ -110,8 +110,8 @@ class ChannelSplitter {
     return {};
   }
 
-  // One run of the outputs: the sum of the convolutions over the parts of the input. The bias is
-  // added once, by the first.
+  // Computes one run of outputs: the sum of the convolutions over the parts of the input. Only the
+  // first convolution adds the bias.
   ValueId conv_part(const Op& op, const Run& outputs) {
     ValueId w = cut(rewriter_(op.operands[1]), 0, outputs);
     std::vector<ValueId> terms;
@@ -141,8 +141,8 @@ class ChannelSplitter {
     return {};
   }
 
-  // The part of an operand that broadcasts to one run of the result. An operand with all the
-  // channels, such as the weight of a norm, is sliced; one with a single channel is used whole.
+  // The part of an operand that broadcasts to one run of the result. An operand with all channels,
+  // such as a norm weight, is sliced; an operand with a single channel is used as is.
   ValueId broadcast_part(ValueId operand, ValueId result, const Run& run) {
     const Type &type = shard_.type(operand), &whole = shard_.type(result);
     ValueId value = rewriter_(operand);
@@ -161,7 +161,7 @@ class ChannelSplitter {
     return {};
   }
 
-  // Channels [begin, begin + size) of a value in parts.
+  // Channels [begin, begin + size) of a split value.
   ValueId range(ValueId old, int64_t begin, int64_t size) {
     std::vector<ValueId> pieces;
     const std::vector<Run> runs = runs_of(old);
@@ -203,16 +203,17 @@ class ChannelSplitter {
   tl::unexpected<Diagnostics> fail_at(ValueId value, std::string_view what) const {
     const ExcessSize excess{what, channels_of(shard_.type(value)), "channels",
                             target_.limits.channels};
-    return unsplittable(shard_, value, excess, target_,
-                        "more slices of the vocabulary (--head-slices) if these are logits, --mla "
-                        "expanded if these are queries of latent attention");
+    return unsplittable(
+        shard_, value, excess, target_,
+        "increase --head-slices if these are logits, or pass --mla expanded if they are "
+        "queries of latent attention");
   }
 
   const Shard& shard_;
   const Target& target_;
   Rewriter rewriter_;
   Builder& b_;
-  IdMap<ValueId, std::vector<ValueId>> parts_;  // of the old values that are wide
+  IdMap<ValueId, std::vector<ValueId>> parts_;  // per old value that is split
 };
 
 }  // namespace
@@ -225,16 +226,16 @@ Result<Shard> limit_channels(const Shard& shard, PassContext& context) {
 
 namespace {
 
-// Checks the last two axes of an input or a computed value. Weights are exempt: those of
-// convolutions have their sizes on the first axes, and limit_channels splits them.
+// Checks the last two axes of an input or a computed value. Weights are exempt: the large axes of
+// convolution weights are the first ones, which limit_channels splits.
 Status check(const Shard& shard, ValueId value, std::string_view what, const Target& target) {
   const Dims& dims = shard.type(value).dims;
   for (int64_t axis = std::max<int64_t>(0, dims.rank() - 2); axis < dims.rank(); ++axis) {
     if (dims.at(axis) <= target.limits.extent) continue;
     const std::string unit = fmt::format("elements along axis {}", axis);
     return unsplittable(shard, value, {what, dims.at(axis), unit, target.limits.extent}, target,
-                        "fewer tokens (--tokens), a shorter context (--context), a cache in pages "
-                        "(--kv state), or --attention per_head");
+                        "reduce --tokens or --context, or pass --kv state for a paged cache or "
+                        "--attention per_head");
   }
   return {};
 }
@@ -254,7 +255,7 @@ Result<Shard> limit_extents(const Shard& shard, PassContext& context) {
 
 namespace {
 
-// Joins neighbouring parts into `count` parts. The groups differ by at most one part.
+// Joins neighbouring parts into `count` groups, whose sizes differ by at most one part.
 std::vector<ValueId> join_groups(Builder& b, const std::vector<ValueId>& parts, size_t count,
                                  int64_t axis) {
   std::vector<ValueId> joined;
@@ -271,7 +272,8 @@ std::vector<ValueId> join_groups(Builder& b, const std::vector<ValueId>& parts, 
 
 Result<Shard> limit_fan_in(const Shard& shard, PassContext& context) {
   if (context.options.target.limits.fan_in == 0) return shard;
-  // Joins of a single part would not reduce their number, and the loop below would not end.
+  // At least 2: joining single parts would not reduce their number, and the loop below would not
+  // terminate.
   const auto most = std::max<size_t>(2, static_cast<size_t>(context.options.target.limits.fan_in));
   auto lower = [&](Builder& b, const Concat& concat, const std::vector<ValueId>& operands) {
     std::vector<ValueId> parts = operands;

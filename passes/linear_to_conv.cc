@@ -6,8 +6,8 @@ namespace moec {
 
 namespace {
 
-// W · x as a convolution with a kernel of 1×1 over the tokens: the Neural Engine runs convolutions
-// faster than matmuls.
+// W · x as a 1×1 convolution over the tokens, because the Neural Engine runs convolutions faster
+// than matmuls.
 std::vector<ValueId> to_conv(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
   const Type type = b.type(operands[0]);
   Dims w_dims = b.type(operands[1]).dims;
@@ -27,7 +27,7 @@ Result<Shard> linear_to_conv(const Shard& shard, PassContext&) {
 
 namespace {
 
-// x · Wᵀ over rows. The transpose of a weight becomes a step of its view (fold_weight_views).
+// x · Wᵀ over rows. fold_weight_views turns the transpose of the weight into a view step.
 std::vector<ValueId> to_matmul(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
   const Layout layout = b.type(operands[0]).layout;
   ValueId x = to_layout(b, operands[0], Layout::rows);

@@ -36,7 +36,7 @@ Pair split_interleaved(Builder& b, ValueId x, int64_t dims) {
   return {b.reshape(b.slice(columns, 3, 0, 1), sizes), b.reshape(b.slice(columns, 3, 1, 1), sizes)};
 }
 
-// The inverse of split_interleaved().
+// Inverse of split_interleaved().
 ValueId join_interleaved(Builder& b, Pair pair) {
   const Dims sizes = b.type(pair.first).dims;
   const Dims column{sizes[1], sizes[2], sizes[3], 1};
@@ -51,10 +51,10 @@ Pair rotate_pair(Builder& b, Pair x, ValueId cos, ValueId sin) {
   return {b.sub(first_cos, second_sin), b.add(second_cos, first_sin)};
 }
 
-// The softmax over the keys of all pages and, where there are any, the sinks. Written out because
-// the softmax op works along one axis: here the keys lie along two, the page and the row in it. A
-// sink takes part in the maximum and in the sum, but has no value, so its share is dropped.
-// Subtracting the maximum keeps exp() finite.
+// The softmax over the keys of all pages and the optional sinks. It is composed of elementary ops
+// because the softmax op operates along one axis, while these keys lie along two: page and row. A
+// sink contributes to the maximum and to the sum but has no value, so its probability is dropped.
+// Subtracting the maximum prevents overflow of exp().
 ValueId softmax_by_parts(Builder& b, ValueId scores, ValueId sinks) {
   const auto over_all = [&](ReduceFn fn, ValueId x) {
     ValueId of_page = b.reduce(fn, x, kKeyAxis);
@@ -87,7 +87,7 @@ ValueId from_heads(Builder& b, ValueId x, Layout layout) {
   return b.reshape(b.transpose(x, perm), token_dims, layout);
 }
 
-// Each head's vector divided by its root mean square, times w [head_dim].
+// head_rms: each head's vector divided by its root mean square. head_norm: the same, times w.
 ValueId head_rms(Builder& b, ValueId x, double eps) {
   return rms_normalise(b, x, kHeadDimAxis, eps);
 }
@@ -99,9 +99,9 @@ ValueId head_norm(Builder& b, ValueId x, ValueId w, double eps) {
   return b.mul(normalised, b.reshape(w, spread), "normed");
 }
 
-// The leading `dims` of each head's vector, rotated in pairs (a, c) by the angle of each token:
-// (a · cos − c · sin, c · cos + a · sin). cos and sin are [T, dims/2]. The pairs are those of the
-// style, which is not none.
+// Rotates the leading `dims` of each head's vector in pairs (a, c) by the angle of each token: (a ·
+// cos − c · sin, c · cos + a · sin). cos and sin are [T, dims/2]. `style` determines the pairs and
+// is not none.
 ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style, int64_t dims) {
   const Dims sizes = b.type(x).dims;
   const int64_t rest = sizes[3] - dims;
@@ -117,22 +117,20 @@ ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style,
   return b.concat({turned, b.slice(x, kHeadDimAxis, dims, rest)}, kHeadDimAxis);
 }
 
-// cache [P, K, S/P, h] with new rows [1, K, T, h] where write_mask [P, 1, S/P, T] is 1.
-// Writes rows by arithmetic, for targets without scatter: write_mask has a 1 where token t goes to
-// row s. A row that is written is first multiplied by 0, so that its old content must be finite.
+// Returns cache [P, K, S/P, h] with new rows [1, K, T, h] where write_mask [P, 1, S/P, T] is 1:
+// token t is written to row s. Uses arithmetic, for targets without scatter. The old content of a
+// written row is multiplied by 0, so it must be finite.
 ValueId blend_rows(Builder& b, ValueId cache, ValueId rows, ValueId write_mask) {
   ValueId written = b.reduce(ReduceFn::sum, write_mask, 3);
   ValueId kept = b.mul(cache, b.sub(b.scalar_like(cache, 1), written));
   return b.add(kept, b.matmul(write_mask, rows));
 }
 
-// softmax(q · keys + mask) · values, with q [1, H, T, h] scaled, keys [1, K, h, S], values
-// [1, K, S, u], mask [1, 1, T, S], K dividing H: [1, H, T, u]. The H/K query heads of a key head
-// are rows of one matrix, so that no key is repeated. The keys may be in P pages, as in
-// ir/graph/ops.h: keys [P, K, h, S/P], values [P, K, S/P, u], mask [P, 1, T, S/P]. `sinks` [1, H,
-// 1, 1], which may be invalid, are one more score of each head, whose share is dropped.
-// With grouped queries, several heads of q share a head of keys. The heads of a group are laid
-// along the tokens, so that one matmul serves them all and no key is repeated.
+// Returns softmax(q · keys + mask) · values as [1, H, T, u]. q [1, H, T, h] is scaled; keys are [1,
+// K, h, S], values [1, K, S, u], mask [1, 1, T, S]; K divides H. With P pages (ir/graph/ops.h) keys
+// are [P, K, h, S/P], values [P, K, S/P, u], mask [P, 1, T, S/P]. `sinks` [1, H, 1, 1], which may
+// be invalid, are one more score per head, whose probability is dropped. With grouped queries the
+// H/K query heads of a key head become rows of one matrix, so that no key is repeated.
 ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask, ValueId sinks) {
   const Dims by_head = b.type(q).dims;
   const int64_t heads = by_head[1], tokens = by_head[2], width = by_head[3];
@@ -149,12 +147,13 @@ ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask
                                                : softmax_by_parts(b, masked, sinks);
   if (grouped) probs = b.reshape(probs, folded_probs);
   ValueId out = b.matmul(probs, values, "context");
-  // The probabilities of all pages sum to 1, so the contexts of the pages add up to the whole.
+  // The probabilities of all pages together sum to 1, so the result is the sum of the pages'
+  // contexts.
   if (pages > 1) out = b.reduce(ReduceFn::sum, out, kPageAxis);
   return grouped ? b.reshape(out, {1, heads, tokens, b.type(values).dims[3]}) : out;
 }
 
-using AttentionValues = AttentionOperands<ValueId>;  // absent ones are invalid
+using AttentionValues = AttentionOperands<ValueId>;  // absent operands are invalid
 
 ValueId normed_and_rotated(Builder& b, const Attention& op, const AttentionValues& operands,
                            ValueId heads, ValueId norm) {
@@ -164,9 +163,9 @@ ValueId normed_and_rotated(Builder& b, const Attention& op, const AttentionValue
   return op.qk_norm == QkNorm::per_head_rotated ? head_norm(b, heads, norm, op.eps) : heads;
 }
 
-// `all` are the keys or values of all tokens, earlier ones included; `result` is what the op gives
-// back to be stored. With append these differ: the cache is an input and the runtime stores the new
-// rows alone.
+// all: the keys or values of all tokens, including earlier tokens. result: the op's result, for
+// storage. With append, the two differ: the cache is an input, and the runtime stores only the new
+// rows.
 struct Keys {
   ValueId all, result;
 };
@@ -185,7 +184,7 @@ Keys with_cache(Builder& b, const Attention& op, const AttentionValues& operands
   return {blended, blended};
 }
 
-// What attend() takes, for all heads.
+// Arguments of attend(), for all heads.
 struct Heads {
   ValueId q, keys, values, mask, sinks;
 };
@@ -216,7 +215,7 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Attentio
   {
     Builder::NameScope scope(b, "q");
     q = normed_and_rotated(b, op, operands, q, operands.q_norm);
-    // Scales q and not the scores: there are fewer numbers, and f16 scores stay in range.
+    // Scales q instead of the scores: q has fewer elements, and f16 scores do not overflow.
     q = b.mul(q, b.scalar_like(q, op.scale), "scaled");
   }
   {

@@ -9,6 +9,7 @@ namespace {
 std::vector<ValueId> lower_mlp(Builder& b, const GatedMlp& mlp,
                                const std::vector<ValueId>& operands) {
   const auto [x, weights, biases, shared_gate] = gated_mlp_operands<ValueId>(mlp, operands);
+  // down(activation(gate x) · up x), times sigmoid(shared_gate x) if the MLP has such a gate.
   const auto [gate, up] = gate_and_up(b, x, weights, biases);
   ValueId hidden = gated_product(b, mlp.gating, gate, up);
   if (!shared_gate.valid()) return {biased_linear(b, hidden, weights.down, biases.down, "")};

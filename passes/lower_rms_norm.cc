@@ -7,7 +7,8 @@
 namespace moec {
 namespace {
 
-// Targets of f16 files may compute what is f32 in them in f16 as well.
+// The narrowest type in which the target may compute the norm. Targets with f16 inputs may also
+// compute f32 ops in f16, so the norm must not overflow in f16.
 DType least_type(const Shard& shard, DType of_norm) {
   const bool narrow = std::any_of(shard.inputs.begin(), shard.inputs.end(), [&](ValueId input) {
     return shard.type(input).dtype == DType::f16;

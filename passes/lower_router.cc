@@ -45,7 +45,7 @@ class RouterLowering {
     return b_.softmax(logits, kChannelAxis, "scores");
   }
 
-  // The scores of the chosen experts, 0 for all others.
+  // The scores of the chosen experts; 0 for all others.
   ValueId chosen(ValueId logits) {
     switch (op_.score) {
       case Score::softmax:
@@ -70,8 +70,8 @@ class RouterLowering {
     return named_choice(choice_scores(logits, logits), {logits});
   }
 
-  // Names what experts are chosen by, unless it is one of the `plain` values, which have names: by
-  // these names find_choices() knows it (ir/analysis/router_choice.h).
+  // Names the selection scores, by which find_choices() recognizes them
+  // (ir/analysis/router_choice.h). Values in `plain` already have names.
   Halves named_choice(const Halves& choice, std::initializer_list<ValueId> plain) {
     if (std::find(plain.begin(), plain.end(), choice.high) == plain.end())
       b_.rename(choice.high, b_.scoped("choice"));
@@ -79,13 +79,13 @@ class RouterLowering {
     return choice;
   }
 
-  // Biases and sums of scores need the scores themselves.
+  // Adding biases or scores requires unscaled scores.
   LogitUnit logit_unit() const {
     return choice_bias_.high.valid() || adds_scores() ? LogitUnit::one : LogitUnit::any;
   }
 
-  // What experts are chosen by. In f16 scores lie too close together: experts are chosen by the
-  // logits where that is the same choice, and else by two halves.
+  // The selection scores. f16 rounds close scores to equal values. Experts are therefore chosen by
+  // logits if that is equivalent, and otherwise by scores in two halves.
   Halves choice_scores(ValueId logits, ValueId scores) {
     if (b_.type(logits).dtype != DType::f16)
       return choice_bias_.high.valid() ? biased({scores, {}}) : Halves{scores, {}};
@@ -98,8 +98,8 @@ class RouterLowering {
     return halves.low.valid() ? two_sum(b_, halves.high, halves.low) : halves;
   }
 
-  // The scores, or what they are above 1/2, as halves that may overlap. A softmax grows by itself
-  // times what its logit grows by.
+  // The scores, or scores minus 1/2, as halves that may overlap. The low half of a softmax is its
+  // derivative, the score itself, times the low half of the logit.
   Halves score_halves(ValueId scores) {
     if (is_sigmoid(op_.score)) return centered_sigmoid(b_, choice_logits_);
     if (!choice_logits_.low.valid()) return {scores, {}};
@@ -107,13 +107,13 @@ class RouterLowering {
     return {high, b_.mul(high, choice_logits_.low, "low_scores")};
   }
 
-  // Whether scores are added up before they are compared.
+  // True if sums of scores are compared.
   bool adds_scores() const {
     return op_.groups_kept < op_.groups && op_.group_score == GroupScore::top2_sum;
   }
 
-  // The bias takes part in the choice only (DeepSeek-V3's balance without auxiliary loss): the
-  // weights are made from the scores without it.
+  // Adds the bias, which affects only the choice (DeepSeek-V3's load balancing without auxiliary
+  // loss); weights are computed from the scores without the bias.
   Halves biased(const Halves& scores) {
     const Type type = b_.type(scores.high);
     const Dims dims = channel_vector_dims(type.layout, channels_of(type));
@@ -139,7 +139,7 @@ class RouterLowering {
     return mask;
   }
 
-  // Lowers the scores in groups that are not kept below all others, so that none of them is chosen.
+  // Knocks out the scores of groups that are not kept: they become lower than all other scores.
   ValueId knock_out_groups(const Halves& scores) {
     Builder::NameScope scope(b_, "groups");
     const ChannelGrid grid(b_, scores.high);
@@ -154,7 +154,7 @@ class RouterLowering {
   }
 
   // A group's score is its best score, or the sum of its two best. The second best is the maximum
-  // after the first of the best was lowered; a tie for the best counts twice, as it should.
+  // after knocking out the first maximum, so that tied best scores count twice.
   Halves group_score(const ChannelGrid& grid, const Halves& by_group, int64_t size) {
     const int64_t axis = grid.inner_axis();
     const Halves best = largest(b_, by_group, axis, "best");
@@ -167,13 +167,14 @@ class RouterLowering {
     return {b_.add(best.high, second.high), {}};
   }
 
-  // The softmax over the chosen logits alone: exp() of a lowered logit is 0 in every element type.
+  // The softmax over the chosen logits only: exp() of a knocked-out logit is 0 in every element
+  // type.
   ValueId softmax_of_chosen(ValueId logits, ValueId mask) {
     return b_.softmax(kept_only(b_, logits, mask, "chosen_logits"), kChannelAxis, "chosen");
   }
 
-  // Sparsemixer, as Phi-3.5-MoE routes at inference: two picks one after the other, each weighted
-  // with its share of the softmax over the logits near it.
+  // Sparsemixer, the routing of Phi-3.5-MoE at inference time: two successive picks, each weighted
+  // by its probability in the softmax over the logits near it.
   ValueId mix_of_picks(ValueId logits) {
     named_choice(choice_logits_, {logits});
     ValueId picked = choose_pick(choice_logits_.high, "first");
@@ -193,8 +194,8 @@ class RouterLowering {
 
   // The softmax over the logits near the largest of `left`, without the pick `gone`, which may be
   // invalid. A logit z is far if (top − z) / max(|z|, top) > 2 eps. Since z <= top, max(|z|, top)
-  // is max(−z, top), which needs no op for magnitudes; multiplying instead of dividing keeps a
-  // divisor of 0 out.
+  // equals max(−z, top), which needs no abs. Multiplying by the divisor instead of dividing avoids
+  // division by 0.
   ValueId softmax_near(ValueId logits, ValueId left, ValueId gone) {
     ValueId top = b_.reduce(ReduceFn::max, left, kChannelAxis, "top");
     ValueId negated = b_.sub(b_.scalar_like(logits, 0), logits);
@@ -225,8 +226,8 @@ class RouterLowering {
     return b_.div(weights, divisor(total), "renormalised");
   }
 
-  // A positive eps that the element type would round to 0 becomes its smallest positive number:
-  // eps is there so that the divisor is not 0.
+  // A positive eps that underflows in f16 becomes the smallest positive f16 number, so that the
+  // divisor is not 0.
   ValueId eps_like(ValueId x) {
     constexpr double kSmallestF16 = 0x1p-24;
     const bool lost = op_.eps > 0 && round_to(b_.type(x).dtype, static_cast<float>(op_.eps)) == 0;
@@ -238,7 +239,8 @@ class RouterLowering {
     return b_.mul(weights, b_.scalar_like(weights, op_.scale));
   }
 
-  // Choice scores, and sums of two of them, stay finite; so do the halves of a bias that is not.
+  // Bound for the halves of a bias, so that a selection score and the sum of two selection scores
+  // are finite even if the bias is infinite.
   static constexpr double kMaxHalfBias = 8188;
 
   Builder& b_;
@@ -246,7 +248,7 @@ class RouterLowering {
   const RoutingForm form_;
   const int64_t most_channels_;  // of one value; 0: no limit
   const Halves choice_bias_;
-  Halves choice_logits_;  // the logits, in f16 with what their rounding lost where that is known
+  Halves choice_logits_;  // the logits, in f16 with their rounding error if it is known
 };
 
 Status check_count(const Shard& shard, const Op& op) {
@@ -254,9 +256,9 @@ Status check_count(const Shard& shard, const Op& op) {
   const int64_t most = exact_count(logits.dtype);
   if (channels_of(logits) <= most) return {};
   return fail("routing.too_many_experts",
-              fmt::format("{} experts are more than {} counts exactly ({})", channels_of(logits),
-                          dtype_name(logits.dtype), most),
-              "route in f32, or with --routing full_softmax (inexact)",
+              fmt::format("{} experts exceed the integers that {} represents exactly ({})",
+                          channels_of(logits), dtype_name(logits.dtype), most),
+              "route in f32, or pass --routing full_softmax (inexact)",
               {.shard = shard.name, .op = shard.label(op.results[0])});
 }
 
@@ -264,11 +266,11 @@ Diagnostic inexact_note(const Shard& shard, const Op& op) {
   return {Severity::warning,
           "routing.inexact",
           "full_softmax weights all experts instead of the chosen ones",
-          "use another --routing for the model's own results",
+          "pass another --routing for the model's exact results",
           {.shard = shard.name, .op = shard.label(op.results[0])}};
 }
 
-// The prefix of the values' names: "router", or "L03.router" beside "L03.routing_weights".
+// The prefix of value names: "router", or "L03.router" if the op's name is "L03.routing_weights".
 std::string router_scope(const Rewriter& rewriter, OpId id) {
   const std::string outer = outer_scope(rewriter, id);
   return outer.empty() ? "router" : outer + ".router";

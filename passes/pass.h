@@ -1,5 +1,5 @@
-// The interface of a pass: one snake_case free function in a file of the same name, which reads a
-// const shard and returns a new one. pipeline.h has the table of all passes and the default order.
+// The interface of a pass: one snake_case free function that reads a const shard and returns a new
+// one. pipeline.h has the table of all passes and the default order.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,8 @@
 
 namespace moec {
 
-// How routers become tensor math (lower_router in passes.h). All but full_softmax are exact.
+// The forms of tensor math to which routers are lowered (lower_router in passes.h). All except
+// full_softmax are exact.
 enum class RoutingForm : uint8_t { rank, iterate, topk, host, full_softmax };
 constexpr auto enum_names(RoutingForm) {
   return name_table<RoutingForm>({"rank", "iterate", "topk", "host", "full_softmax"});
@@ -27,22 +28,22 @@ struct PassOptions {
   RoutingForm routing = RoutingForm::rank;
   ExpertForm experts = ExpertForm::unrolled;
   AttentionForm attention = AttentionForm::batched;
-  // Widest projection of an expert bank, in channels; the target's limit applies as well. Wider
+  // Maximum channels of an expert bank's projection; the target's limit applies as well. Wider
   // banks are split.
   int64_t bank_channel_limit = 16384;
-  // By router of the shard, in order: the slots that tokens can choose, ascending; none: all of
-  // them. Empty: all slots of all routers.
+  // For each router of the shard, in order: the slots that tokens can choose, ascending. An empty
+  // entry allows all slots of the router; an empty list, all slots of all routers.
   std::vector<std::vector<int64_t>> kept_experts;
-  // Of tokens × k / experts, that an expert takes in a step of several tokens (limit_capacity); 0:
-  // all.
+  // Capacity factor: an expert accepts at most capacity × tokens × k / experts tokens per step
+  // (limit_capacity). 0: no limit.
   double capacity = 0;
-  WeightForms weights = {};  // of the shard's weights (encode_weights in passes.h)
+  WeightForms weights = {};  // storage forms of the shard's weights (encode_weights)
   Target target;             // projection and sum form, rules for `place`
 };
 
 struct PassContext {
   PassOptions options;
-  Diagnostics notes;  // warnings and notes of passes; errors are returned
+  Diagnostics notes;  // warnings and notes of passes; passes return errors instead
 };
 
 using PassFunction = Result<Shard> (*)(const Shard&, PassContext&);

@@ -15,7 +15,7 @@ namespace {
 struct Option {
   std::string_view name;
   std::string (*get)(const PassOptions&);
-  bool (*set)(PassOptions&, std::string_view);  // false: no such value
+  bool (*set)(PassOptions&, std::string_view);  // false: unknown value
 };
 
 template <class E>
@@ -66,6 +66,7 @@ bool set_slots(std::vector<int64_t>& slots, std::string_view text) {
     if (text.front() != ',' || text.size() == 1) return false;
     text.remove_prefix(1);
   }
+  // PassOptions::kept_experts lists the slots of a router in ascending order.
   return std::is_sorted(slots.begin(), slots.end());
 }
 
@@ -159,8 +160,8 @@ tl::unexpected<Diagnostics> unknown_option(std::string_view name) {
   std::vector<std::string_view> known;
   for (const Option& option : kOptions) known.push_back(option.name);
   return fail("passes.option",
-              fmt::format("there is no pass option '{}'{}", name, did_you_mean(name, known)),
-              fmt::format("the options are {}", fmt::join(known, ", ")));
+              fmt::format("unknown pass option '{}'{}", name, did_you_mean(name, known)),
+              fmt::format("use one of {}", fmt::join(known, ", ")));
 }
 
 }  // namespace
@@ -172,8 +173,10 @@ Status set_pass_option(PassOptions& options, std::string_view name_and_value) {
     if (option.name != name) continue;
     if (equals != std::string_view::npos && option.set(options, name_and_value.substr(equals + 1)))
       return {};
-    return fail("passes.option", fmt::format("'{}' does not set option {}", name_and_value, name),
-                fmt::format("its default is {}={}", name, option.get(PassOptions{})));
+    return fail("passes.option",
+                fmt::format("'{}' is not a value of option {}", name_and_value, name),
+                fmt::format("write the value in the form of its default, {}={}", name,
+                            option.get(PassOptions{})));
   }
   return unknown_option(name);
 }

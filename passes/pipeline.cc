@@ -13,44 +13,51 @@ constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::s
                kPlaced = Form::placed;
 
 constexpr Pass kPasses[] = {
-    {"limit_capacity", limit_capacity, kModel, kModel, "tokens beyond an expert's share dropped"},
-    {"expand_sigmoid", expand_sigmoid, kModel, kModel, "sigmoids of mixers by exp and reciprocal"},
-    {"lower_router", lower_router, kModel, kModel, "routers as elementwise ops and reductions"},
-    {"mask_experts", mask_experts, kModel, kModel, "experts kept from being chosen"},
-    {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
-    {"bank_experts", bank_experts, kModel, kModel, "all experts in three projections"},
-    {"lower_attention", lower_attention, kModel, kModel, "attention as matmuls and a softmax"},
-    {"lower_rms_norm", lower_rms_norm, kModel, kModel, "norms as elementwise ops and a mean"},
-    {"lower_gated_mlp", lower_gated_mlp, kModel, kLowered, "gated MLPs as three projections"},
-    {"linear_to_conv", linear_to_conv, kLowered, kStatic, "projections as 1x1 convolutions"},
-    {"linear_to_matmul", linear_to_matmul, kLowered, kStatic, "projections as matmuls"},
-    {"cast_to_select", cast_to_select, kStatic, kStatic, "casts of truth values as selects"},
+    {"limit_capacity", limit_capacity, kModel, kModel, "drops tokens beyond an expert's share"},
+    {"expand_sigmoid", expand_sigmoid, kModel, kModel,
+     "replaces sigmoids of mixers by exp and reciprocal"},
+    {"lower_router", lower_router, kModel, kModel,
+     "lowers routers to elementwise ops and reductions"},
+    {"mask_experts", mask_experts, kModel, kModel, "excludes experts from the choice"},
+    {"unroll_experts", unroll_experts, kModel, kModel,
+     "computes each expert separately and adds the results"},
+    {"bank_experts", bank_experts, kModel, kModel, "computes all experts in three projections"},
+    {"lower_attention", lower_attention, kModel, kModel,
+     "lowers attention to matmuls and a softmax"},
+    {"lower_rms_norm", lower_rms_norm, kModel, kModel,
+     "lowers norms to elementwise ops and a mean"},
+    {"lower_gated_mlp", lower_gated_mlp, kModel, kLowered,
+     "lowers gated MLPs to three projections"},
+    {"linear_to_conv", linear_to_conv, kLowered, kStatic, "lowers projections to 1x1 convolutions"},
+    {"linear_to_matmul", linear_to_matmul, kLowered, kStatic, "lowers projections to matmuls"},
+    {"cast_to_select", cast_to_select, kStatic, kStatic, "replaces casts of booleans by selects"},
     {"limit_channels", limit_channels, kStatic, kStatic,
-     "values of more channels than the target takes in parts"},
+     "splits values with more channels than the target's limit"},
     {"fold_weight_views", fold_weight_views, kStatic, kStatic,
-     "shape ops on weights as steps of the weights' views"},
+     "moves shape ops on weights into the weights' views"},
     {"fold_constants", fold_constants, kStatic, kStatic,
-     "ops on constants computed, ops that change nothing removed"},
+     "evaluates ops on constants and removes identities"},
     {"limit_fan_in", limit_fan_in, kStatic, kStatic,
-     "concats of more parts than the target takes as trees"},
+     "splits concats with more parts than the target's limit into trees"},
     {"guard_activations", guard_activations, kStatic, kStatic,
-     "a maximum between projections and their activations"},
-    {"slice_in_blocks", slice_in_blocks, kStatic, kStatic, "narrow slices as slices of blocks"},
-    {"bound_exponents", bound_exponents, kStatic, kStatic,
-     "a maximum between values and their exp"},
+     "inserts a maximum between projections and activations"},
+    {"slice_in_blocks", slice_in_blocks, kStatic, kStatic,
+     "replaces narrow slices by slices of blocks"},
+    {"bound_exponents", bound_exponents, kStatic, kStatic, "inserts a maximum before exp"},
     {"merge_reciprocals", merge_reciprocals, kStatic, kStatic,
-     "products with reciprocals as divisions"},
+     "replaces products with reciprocals by divisions"},
     {"eliminate_common", eliminate_common, kStatic, kStatic,
-     "equal ops replaced by the first of them"},
-    {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on removed"},
+     "replaces equal ops by the first of them"},
+    {"eliminate_dead", eliminate_dead, kStatic, kStatic,
+     "removes ops without effect on outputs and states"},
     {"hoist_state_writes", hoist_state_writes, kStatic, kStatic,
-     "states written right after their values are made"},
+     "moves state writes directly after their values"},
     {"limit_extents", limit_extents, kStatic, kStatic,
-     "an error if an axis of a value is longer than the target takes"},
-    {"encode_weights", encode_weights, kStatic, kStatic, "matrices of projections in few bits"},
+     "reports values with an axis above the target's limit"},
+    {"encode_weights", encode_weights, kStatic, kStatic, "quantizes the matrices of projections"},
     {"batch_coded_matmuls", batch_coded_matmuls, kStatic, kStatic,
-     "matmuls with codes in blocks of [1, T, C]"},
-    {"place", place, kStatic, kPlaced, "an error if the target's rules refuse an op"},
+     "gives block-quantized matmuls operands [1, T, C]"},
+    {"place", place, kStatic, kPlaced, "reports ops that the target's rules refuse"},
 };
 
 std::vector<std::string_view> pass_names() {
@@ -59,7 +66,7 @@ std::vector<std::string_view> pass_names() {
   return names;
 }
 
-// The pass where a pipeline needs it, else none.
+// Returns `pass` if it is needed, else an empty name.
 constexpr std::string_view when(bool needed, std::string_view pass) { return needed ? pass : ""; }
 
 std::vector<std::string_view> split_at_commas(std::string_view text) {
@@ -90,38 +97,40 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
       !options.weights.all_float() && options.target.engine.coded_matmul_rank > 2 && !conv;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
-           // Before the routers are lowered, of which it is told k and the number of experts.
+           // Before the routers are lowered, because it reads their k and number of experts.
            when(options.capacity > 0, "limit_capacity"),
-           // Before routers and MLPs are lowered, whose sigmoids keep the op.
+           // Before routers and MLPs are lowered, because their sigmoids must keep the op.
            when(options.target.engine.expand_sigmoid, "expand_sigmoid"),
            std::string_view("lower_router"),
-           // Right after the routers are lowered: other passes may merge the values that it limits.
+           // Directly after the routers are lowered, because other passes may merge the values that
+           // it clamps.
            when(!options.kept_experts.empty(), "mask_experts"),
            std::string_view(bank ? "bank_experts" : "unroll_experts"),
            std::string_view("lower_attention"),
            std::string_view("lower_rms_norm"),
-           // The last of the lowerings: its result has the form `lowered`, in which the verifier
-           // refuses composites.
+           // The last lowering of composites: its result has the form `lowered`, in which the
+           // verifier rejects composites.
            std::string_view("lower_gated_mlp"),
-           // After every lowering that makes projections.
+           // After every lowering that emits projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
-           // Before constants are folded, because the conditions may be constant.
+           // Before constants are folded, because conditions may be constant.
            when(limits.no_casts, "cast_to_select"),
-           // After convolutions were made, which it splits; before weight views are folded, because
-           // it slices weights.
+           // After projections are lowered to convolutions, which it splits; before weight views
+           // are folded, because it slices weights.
            when(limits.channels > 0, "limit_channels"),
-           // After projections have reshaped their weights, and before common ops are eliminated,
-           // so that equal views are one weight.
+           // After projections have reshaped their weights; before common ops are eliminated, so
+           // that equal views become one weight.
            std::string_view("fold_weight_views"),
            // After the concats of weights have become views.
            when(limits.fan_in > 0, "limit_fan_in"),
-           // Before common ops are eliminated: folding makes more constants and shape ops equal.
+           // Before common ops are eliminated, because folding makes more ops equal.
            std::string_view("fold_constants"),
-           // Before common ops are eliminated: their constants and reshapes are equal.
+           // Before common ops are eliminated, because these passes add equal constants and
+           // reshapes.
            when(limits.guarded, "guard_activations"),
            when(limits.narrow_slice > 0, "slice_in_blocks"),
            when(limits.exp_below > 0, "bound_exponents"),
-           // Before dead ops are eliminated: it leaves the reciprocals without users.
+           // Before dead ops are eliminated, because it leaves the reciprocals without users.
            when(limits.no_reciprocals, "merge_reciprocals"),
            std::string_view("eliminate_common"),
            // After every pass that leaves ops without users.
@@ -130,11 +139,11 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            when(options.target.has_state, "hoist_state_writes"),
            // After every pass that removes ops.
            when(limits.extent > 0, "limit_extents"),
-           // After every pass that folds or counts views and activations: what it adds are
-           // transposes of weights.
+           // After every pass that folds views or counts channels, because it adds transposes of
+           // weights.
            when(!options.weights.all_float(), "encode_weights"),
            when(batches_codes, "batch_coded_matmuls"),
-           // Last: the target is asked only about ops that will be emitted.
+           // Last: the rules apply only to ops that will be emitted.
            std::string_view("place"),
        })
     if (!name.empty()) pipeline.push_back(find_pass(name));
@@ -146,9 +155,9 @@ Status check_pipeline(std::span<const Pass* const> passes, Form start) {
   for (const Pass* pass : passes) {
     if (pass->from != form)
       return fail("passes.order",
-                  fmt::format("pass {} takes form {}, but the shard is in form {} there",
-                              pass->name, form_name(pass->from), form_name(form)),
-                  "moec opt --list-passes shows the form that each pass takes and gives");
+                  fmt::format("pass {} requires form {}, but the shard is in form {}", pass->name,
+                              form_name(pass->from), form_name(form)),
+                  "check the order; moec opt --list-passes shows the forms of each pass");
     form = pass->to;
   }
   return {};
@@ -159,10 +168,9 @@ Result<std::vector<const Pass*>> parse_pipeline(std::string_view names) {
   for (std::string_view name : split_at_commas(names)) {
     const Pass* pass = find_pass(name);
     if (!pass)
-      return fail(
-          "passes.unknown",
-          fmt::format("there is no pass named '{}'{}", name, did_you_mean(name, pass_names())),
-          fmt::format("the passes are {}", fmt::join(pass_names(), ", ")));
+      return fail("passes.unknown",
+                  fmt::format("unknown pass '{}'{}", name, did_you_mean(name, pass_names())),
+                  fmt::format("use one of {}", fmt::join(pass_names(), ", ")));
     passes.push_back(pass);
   }
   return passes;

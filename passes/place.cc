@@ -24,26 +24,26 @@ Diagnostic state_refusal(const Target& target, const Shard& shard, const State& 
       {.shard = shard.name}};
 }
 
-// The ops that one finding about a rule names.
+// The ops that one finding about a rule concerns.
 struct Concerned {
   std::set<std::string_view> names;
   size_t count = 0;
   Place first;
 };
 
-// " (CPU would run it)"; empty where a warning says that the op stays.
+// " (CPU would run it)"; empty for a warning if the op stays on the target's unit.
 std::string fate(const TargetRule& rule) {
   if (!rule.unit.empty()) return fmt::format(" ({} would run it)", rule.unit);
-  return rule.severity == Severity::error ? " (nothing runs it)" : "";
+  return rule.severity == Severity::error ? " (no unit runs it)" : "";
 }
 
 Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Concerned& ops) {
   const std::string names = fmt::format("{}", fmt::join(ops.names, ", "));
   return {rule.severity, "target." + rule.id,
-          fmt::format("rule {} of target {} concerns {}: {}{}", rule.id, target.name,
+          fmt::format("rule {} of target {} applies to {}: {}{}", rule.id, target.name,
                       ops.count == 1 ? names : fmt::format("{} ops ({})", ops.count, names),
                       rule.reason, fate(rule)),
-          fmt::format("moec check --target {} --explain {} shows its source and confidence",
+          fmt::format("run moec check --target {} --explain {} for its source and confidence",
                       target.name, rule.id),
           ops.first};
 }
@@ -60,8 +60,8 @@ Result<Shard> place(const Shard& shard, PassContext& context) {
   Diagnostics refusals;
   if (!target.has_state)
     for (const State& state : shard.states) refusals.push_back(state_refusal(target, shard, state));
-  // Each refused op gets an error of its own. A warning may concern hundreds of ops, so there is
-  // one for each rule, with their number.
+  // Each rejected op gets a separate error. A warning may concern hundreds of ops, so there is one
+  // warning per rule, with the number of ops.
   std::map<const TargetRule*, Concerned, std::less<>> warned;
   for (const auto& [op, rule] : find_breaches(target, shard)) {
     Concerned alone;

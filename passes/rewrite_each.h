@@ -1,4 +1,4 @@
-// The common frame of passes that replace each op of one kind by other ops.
+// The common loop of passes that replace each op of one kind.
 #pragma once
 
 #include <utility>
@@ -9,8 +9,8 @@
 namespace moec {
 
 // Copies the shard; for each op of kind OpT, lower(builder, op, operands) returns the values that
-// replace the op's results. Names that it gives are put in the scope `scope(rewriter, id)`,
-// but those of the results: they keep the old names, by which users and goldens know them.
+// replace the op's results. New names get the scope `scope(rewriter, id)`. Results keep their old
+// names, which users and goldens rely on.
 template <class OpT, class Scope, class Lower>
 Shard rewrite_each(const Shard& shard, Form form, Scope&& scope, Lower&& lower) {
   Rewriter rewriter(shard);
@@ -37,11 +37,11 @@ Shard rewrite_each(const Shard& shard, Form form, Scope&& scope, Lower&& lower) 
   return rewriter.finish();
 }
 
-// Names in the scope of the op's own name.
+// Uses the op's name as the scope.
 inline std::string own_scope(const Rewriter& rewriter, OpId id) { return rewriter.scope_name(id); }
-// Names as they are.
+// Uses no scope.
 inline std::string no_scope(const Rewriter&, OpId) { return {}; }
-// Names beside the op's own: "L03" of "L03.attention", none of "attention".
+// The op's name without its last component: "L03" for "L03.attention", empty for "attention".
 inline std::string outer_scope(const Rewriter& rewriter, OpId id) {
   const std::string name = rewriter.scope_name(id);
   const size_t dot = name.rfind('.');

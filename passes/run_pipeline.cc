@@ -22,7 +22,7 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The name of a shard as one path component.
+// The name of a shard as a single path component.
 std::string path_name(const Shard& shard) {
   std::string name = shard.name;
   for (char& c : name) {
@@ -34,26 +34,27 @@ std::string path_name(const Shard& shard) {
 }
 
 Status write_text(const fs::path& path, const std::string& text) {
-  std::error_code ignored;  // the write below fails where this did
+  std::error_code ignored;  // if this fails, the write below fails too
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   std::ofstream file(path, std::ios::binary);
   if (!file || !(file << text) || !file.flush())
     return fail("passes.write", "the file cannot be written",
-                "choose a folder that can be written to (--dump-dir)", {.file = path.string()});
+                "choose a writable folder with --dump-dir", {.file = path.string()});
   return {};
 }
 
-// A new folder below the system's one for temporary files, which only this user can read.
+// Creates a folder in the system's temporary folder that only this user can read.
 Result<fs::path> make_temporary_folder() {
   std::error_code failure;
   const fs::path parent = fs::temp_directory_path(failure);
   std::string name = (parent / "moec-XXXXXX").string();
   if (failure || mkdtemp(name.data()) == nullptr)
-    return fail("passes.write", "no temporary folder can be made", "give a folder by --dump-dir");
+    return fail("passes.write", "cannot create a temporary folder",
+                "pass a folder with --dump-dir");
   return fs::path(name);
 }
 
-// Whether two shards are equal but for their form.
+// True if two shards are equal except for their form.
 bool same_content(const Shard& a, const Shard& b) {
   return a.inputs == b.inputs && a.states == b.states && a.outputs == b.outputs &&
          a.values == b.values && a.ops == b.ops;
@@ -95,7 +96,7 @@ class PipelineRun {
     if (next.form != pass.to)
       findings.push_back({Severity::error,
                           "passes.form",
-                          fmt::format("{} gave form {} instead of {}", pass.name,
+                          fmt::format("{} returned form {} instead of {}", pass.name,
                                       form_name(next.form), form_name(pass.to)),
                           "",
                           {.shard = next.name}});
@@ -104,8 +105,8 @@ class PipelineRun {
 
   fs::path dump_folder() const { return fs::path(options_.dump_dir) / options_.subfolder; }
 
-  // The folder for reproducers: that of --dump-dir or a temporary one. Never the working directory:
-  // the user asked for no files there.
+  // The folder for reproducers: --dump-dir or a temporary folder. Never the working directory,
+  // because the user did not request files there.
   Result<fs::path> reproducer_folder() const {
     if (!options_.dump_dir.empty()) return dump_folder();
     return make_temporary_folder();
@@ -145,7 +146,7 @@ class PipelineRun {
   PassReport report_;
 };
 
-// Errors if `skip` or `dump_after` has a name that is not a pass's.
+// Returns an error if `skip` or `dump_after` contains a name that is not a pass.
 Status check_names(const RunOptions& options) {
   for (const std::string& name : options.skip) MOEC_TRY(parse_pipeline(name));
   for (const std::string& name : options.dump_after)

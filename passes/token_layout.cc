@@ -2,8 +2,8 @@
 
 namespace moec {
 
-// Channel-major layouts hold their elements in the same order, so a reshape suffices between them;
-// rows are their transpose.
+// Channel-major layouts store elements in the same order, so a reshape converts between them; rows
+// are the transpose.
 ValueId to_layout(Builder& b, ValueId x, Layout layout) {
   const Type type = b.type(x);
   if (type.layout == layout) return x;

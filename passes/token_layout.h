@@ -1,4 +1,4 @@
-// Token tensors between the layouts, and their channels as a two-dimensional grid.
+// Converts token tensors between layouts, and views their channels as a two-dimensional grid.
 #pragma once
 
 #include <string>
@@ -7,20 +7,20 @@
 
 namespace moec {
 
-// The same tokens and channels in another layout (nothing is emitted when it is that already).
+// Converts x to a token layout. Emits nothing if x already has it.
 ValueId to_layout(Builder& b, ValueId x, Layout layout);
 
-// A token tensor whose n·m channels are seen as a grid [n, m]: channel c is (c / m, c % m).
+// Views the n·m channels of a token tensor as a grid [n, m]: channel c is (c / m, c % m).
 //   channels  [1, n·m, T, 1] ⟷ [1, n, m, T], bc1s likewise
 //   rows      [T, n·m]       ⟷ [T, n, m]
 class ChannelGrid {
  public:
-  // The grid of token tensors with this one's layout and tokens.
+  // For token tensors with the layout and the number of tokens of `like`.
   ChannelGrid(Builder& b, ValueId like);
 
   ValueId split(ValueId x, int64_t n, int64_t m, std::string name = {}) const;
   ValueId join(ValueId grid, std::string name = {}) const;
-  // The sizes of a constant grid, the same for each token.
+  // Sizes of a constant grid that broadcasts over tokens.
   Dims constant_dims(int64_t n, int64_t m) const;
 
   int64_t outer_axis() const { return 1; }

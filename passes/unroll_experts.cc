@@ -23,8 +23,8 @@ ValueId expert(Builder& b, const SoftMoe& moe, const ExpertOperands& operands, i
   return b.linear(hidden, weights.down, "out");
 }
 
-// The weighted sum of the down biases of all experts. It needs no expert's result, so one
-// projection makes it for all.
+// The weighted sum of the down biases of all experts. One projection computes it, because it does
+// not depend on the experts' results.
 ValueId down_biases(Builder& b, const SoftMoe& moe, const ExpertOperands& operands) {
   Builder::NameScope scope(b, "experts");
   std::vector<ValueId> biases;

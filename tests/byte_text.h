@@ -1,4 +1,4 @@
-// Texts of models whose tokens are bytes.
+// Texts of models with byte tokens.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Whole files and bytes, for tests that write them, change them and read them back.
+// Whole files and bytes, for tests that write, edit and read files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace moec {
 
-// The name of the running test, for the paths of its files: ctest runs tests at the same time.
+// The running test's name, for paths of its files, because ctest runs tests in parallel.
 inline std::string running_test() {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string(test->test_suite_name()) + "." + test->name();
@@ -21,19 +21,19 @@ inline std::string running_test() {
   return name;
 }
 
-// All bytes of a file that is there.
+// Returns all bytes of an existing file.
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Makes the file, or takes the place of what it held.
+// Creates the file or replaces its content.
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A text as writers and digests take it.
+// Views a text as bytes, for writers and digests.
 inline std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }

@@ -1,5 +1,5 @@
-// The golden checkpoints: two a family under tests/golden, those that store matrices in few bits,
-// and the trained models/tinymoe and models/tinytagger.
+// The golden checkpoints: two per family under tests/golden, additional ones with quantized
+// matrices, and the trained models/tinymoe and models/tinytagger.
 #pragma once
 
 #include <algorithm>

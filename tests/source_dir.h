@@ -1,4 +1,4 @@
-// Where the sources of this build lie: for tests that read files of the repository.
+// The source folder of this build, for tests that read files of the repository.
 #pragma once
 
 #include <string>

@@ -16,6 +16,8 @@ namespace moec {
 namespace {
 
 constexpr size_t kDigestLength = 32;
+// Replaces the digests of experts and router rows if no payload is read. Recorded and found digests
+// are then equal, so only the presence of weights is compared.
 constexpr const char* kUnread = "?";
 
 Diagnostic finding(std::string code, std::string cause, const std::string& shard,
@@ -23,7 +25,7 @@ Diagnostic finding(std::string code, std::string cause, const std::string& shard
   return {Severity::error,
           std::move(code),
           std::move(cause),
-          "the files are not those that were exported: export again",
+          "export again",
           {.shard = shard, .file = file}};
 }
 
@@ -37,6 +39,8 @@ std::string experts_text(const manifest::Shard& shard) {
   return text;
 }
 
+// Calls visit(expert, digest) for each block of a record. The digests of consecutive experts are
+// joined without a separator.
 template <class Visit>
 void each_block(const WeightRecord& record, Visit visit) {
   for (size_t i = 0; i < record.digests.size() / kDigestLength; ++i)
@@ -44,10 +48,12 @@ void each_block(const WeightRecord& record, Visit visit) {
           record.digests.substr(i * kDigestLength, kDigestLength));
 }
 
-// Which of the graphs of a layer, for each width and form of top-k, the graph of a shard is a part
-// of: that of a shard without a router serves in every form.
+// A layer has one graph per width and top-k variant. Returns the indices of the layer's graphs that
+// use this graph of the shard: a shard without a router has one graph per width, shared by all
+// variants.
 std::vector<size_t> graphs_with(size_t graphs, const manifest::Shard& shard, size_t width) {
   std::vector<size_t> with;
+  // Graphs are ordered by variant, then width. So the graphs of one width are `widths` apart.
   for (size_t graph = width; graph < graphs; graph += shard.widths.size()) with.push_back(graph);
   return with;
 }
@@ -56,12 +62,16 @@ std::vector<size_t> graphs_with(size_t graphs, const manifest::Shard& shard, siz
 
 WeightCheck::WeightCheck(const Manifest& manifest, std::string folder, bool content)
     : manifest_(manifest), folder_(std::move(folder)), content_(content) {
+  // record() sizes each layer by the number of experts, so the number is determined first. Shards
+  // without routing do not state the number.
   for (const manifest::Shard& shard : manifest.shards)
     if (shard.routing) experts_ = std::max(experts_, shard.routing->experts);
   for (const manifest::Shard& shard : manifest.shards) record(shard);
   for (auto& [number, layer] : layers_) {
     for (LayerExperts& found : layer.found) {
       found = layer.recorded;
+      // Keeps `holders`, so that the slices of an expert have the manifest's order even if the
+      // graphs are read in another order.
       for (ExpertParts& expert : found) expert.weights = expert.router = {};
     }
     for (size_t e = 0; e < layer.recorded.size(); ++e)
@@ -114,9 +124,9 @@ class WeightCheck::Taking {
 
   Status run() {
     if (digest_graph(body_, roles_) != shard_.widths[width_].graph)
-      report("coverage.changed_graph",
-             "the ops do not compute what they did when they were written");
+      report("coverage.changed_graph", "the ops differ from the exported computation");
     check_owners();
+    // A dead weight is skipped, so an expert that is stored but not used counts as missing.
     for (OpId id : op_ids(body_))
       if (std::holds_alternative<Weight>(body_.ops[id].data) && roles_[id].live) MOEC_TRY(take(id));
     note_nonfinite();
@@ -124,8 +134,10 @@ class WeightCheck::Taking {
   }
 
  private:
-  // Values that became infinite when they were written are counted in the manifest.
+  // Reports NaN and infinite values other than the cast overflows that the manifest counts.
   void note_nonfinite() {
+    // The file does not distinguish infinities of the checkpoint from overflows of the cast. So
+    // only the count above `cast_overflows` is reported.
     const auto cast = static_cast<uint64_t>(shard_.cast_overflows);
     if (nonfinite_ <= cast) return;
     const uint64_t count = nonfinite_ - cast;
@@ -134,7 +146,7 @@ class WeightCheck::Taking {
          "coverage.nonfinite_weight",
          fmt::format("{} of its weights {} NaN or infinite, as in the checkpoint", count,
                      count == 1 ? "is" : "are"),
-         "run moec validate to see what this does to the results",
+         "run moec validate to measure the effect on the results",
          {.shard = shard_.name, .file = path_}});
   }
 
@@ -144,8 +156,7 @@ class WeightCheck::Taking {
 
   void report_owner(std::string cause) { report("coverage.ownership", std::move(cause)); }
 
-  // Compares the owners of weights that the file's metadata states with those that follow from the
-  // graph.
+  // Compares the weight owners in the file's metadata with the owners that follow from the graph.
   void check_owners() {
     std::set<std::string> weights;
     for (OpId id : op_ids(body_))
@@ -204,10 +215,14 @@ class WeightCheck::Taking {
     const auto& weight = std::get<Weight>(body_.ops[id].data);
     const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
     const Type& type = body_.type(body_.ops[id].results[0]);
+    // The key is the position in the file, not the name: widths can name the same bytes
+    // differently. Type, axis and count determine the blocks.
     const std::string place = fmt::format("{}:{}:{}:{}:{}", file_.weights.files[range.file].path,
                                           range.offset, to_string(type), share.axis, share.count);
     if (const auto known = check_.read_.find(place); known != check_.read_.end())
       return &known->second;
+    // Opens the reader on demand: if earlier widths have read all weights, no weight file of this
+    // width is opened.
     if (!reader_) {
       MOEC_ASSIGN(reader_, WeightReader::open(file_.weights));
     }
@@ -233,13 +248,14 @@ class WeightCheck::Taking {
     for (const WeightRecord& record : shard_.weights)
       if (record.role == WeightRole::plain && record.name == name) {
         named = true;
+        // Widths may have different weights of one name, each with a separate record.
         same |= record.digests == digest;
       }
     if (!named)
       report("coverage.unknown_weight", fmt::format("the weight {} was not exported", name));
     else if (check_.content_ && !same)
       report("coverage.changed_weight",
-             fmt::format("the weight {} is not what was exported", name));
+             fmt::format("the weight {} differs from the exported one", name));
   }
 
   void take_part(const WeightShare& share, int64_t number, ExpertPart part) {
@@ -247,9 +263,10 @@ class WeightCheck::Taking {
     Layer& layer = check_.layers_[layer_number];
     const auto index = static_cast<size_t>(number);
     const std::string what = fmt::format("expert {} of layer {}", number, layer_number);
+    // Router rows are exempt: a router has a row for each expert of the layer.
     if (share.role != WeightRole::routing && !holds_expert(shard_, number))
       report("coverage.misplaced_expert",
-             fmt::format("{}: {} lies in a shard of {}", what, part.name, experts_text(shard_)));
+             fmt::format("{}: {} is in a shard of {}", what, part.name, experts_text(shard_)));
     for (const size_t graph : graphs_with(layer.found.size(), shard_, width_)) {
       ExpertParts& expert = layer.found[graph].at(index);
       if (share.role == WeightRole::routing)
@@ -259,16 +276,16 @@ class WeightCheck::Taking {
     }
   }
 
-  // Adds a part of an expert to what the graphs of its layer hold.
+  // Adds a part to an expert of its layer; reports a second holder.
   void take_expert(const ExpertParts& known, const std::string& what, ExpertPart part,
                    ExpertParts& expert) {
     part.holder = expert.holder(shard_.name, path_);
-    // Those that were recorded hold slices of the expert; any other one holds it again.
+    // The first `recorded` holders are slices of the expert; any other holder is a duplicate.
     const size_t recorded = known.holders.size();
     for (const ExpertPart& other : expert.weights)
       if (other.holder != part.holder && std::max(other.holder, part.holder) >= recorded) {
-        report("coverage.duplicate_expert", fmt::format("{} is held by shard {} as well", what,
-                                                        expert.holders[other.holder].shard));
+        report("coverage.duplicate_expert",
+               fmt::format("{} is also in shard {}", what, expert.holders[other.holder].shard));
         break;
       }
     expert.weights.push_back(std::move(part));
@@ -282,7 +299,7 @@ class WeightCheck::Taking {
   const std::string path_;
   const IdMap<OpId, OpRole> roles_;
   std::optional<WeightReader> reader_;
-  uint64_t nonfinite_ = 0;  // of the values that were read
+  uint64_t nonfinite_ = 0;  // count over all values read
 };
 
 void WeightCheck::take(const manifest::Shard& shard, size_t width, const LoadedShard& file) {
@@ -295,6 +312,8 @@ void WeightCheck::take(const manifest::Shard& shard, size_t width, const LoadedS
 void WeightCheck::cannot_read(const manifest::Shard& shard, size_t width) {
   for (const int64_t layer : shard.moe_layers) {
     std::vector<bool>& readable = layers_.at(layer).readable;
+    // compare() skips unreadable graphs, because all experts of this shard would count as missing
+    // in them.
     for (const size_t graph : graphs_with(readable.size(), shard, width)) readable[graph] = false;
     if (shard.experts > 0)
       findings_.push_back(
@@ -310,7 +329,7 @@ Diagnostics WeightCheck::finish() {
   for (const auto& [number, layer] : layers_) compare(number, layer);
   for (const manifest::Shard& shard : manifest_.shards) {
     const auto seen = plain_seen_.find(shard.name);
-    if (seen == plain_seen_.end()) continue;  // no graph of it could be read
+    if (seen == plain_seen_.end()) continue;  // none of its graphs was readable
     for (const WeightRecord& record : shard.weights)
       if (record.role == WeightRole::plain && !seen->second.contains(record.name))
         findings_.push_back(finding("coverage.missing_weight",
@@ -320,8 +339,8 @@ Diagnostics WeightCheck::finish() {
   return std::move(findings_);
 }
 
-// Compares a layer for every width. Widths share their weights, so that the same error would appear
-// in each; only the first width that has it is reported.
+// Compares a layer for every width. Widths share weights, so a fault appears in every width; only
+// the first faulty width is reported.
 void WeightCheck::compare(int64_t number, const Layer& layer) {
   LayerExperts recorded = layer.recorded;
   if (!content_)  // only the presence of weights can be compared

@@ -1,10 +1,9 @@
-// Compares the weights of an exported folder with the manifest's records of them: each expert of
-// each layer must be present once, and each other weight must be unchanged. The check reads graphs
-// and bytes and does not rely on the digests of whole files.
-//
-// What the graph computes decides whose a weight is (ir/analysis/find_experts.h); the file's
-// metadata must state the same. Experts that changed places together with their rows of the router
-// are accepted: see backends/coverage/compare_experts.h.
+// Compares the weights of an exported folder with the manifest's weight records: each expert of
+// each layer must be present exactly once, and every other weight must be unchanged. The check
+// reads graphs and bytes and does not rely on the digests of whole files. The owner of a weight
+// follows from the graph's data flow (ir/analysis/find_experts.h); the file's metadata must state
+// the same owner. Experts permuted together with their router rows are accepted: see
+// backends/coverage/compare_experts.h.
 #pragma once
 
 #include <map>
@@ -19,22 +18,21 @@ namespace moec {
 
 class WeightCheck {
  public:
-  // `manifest` must outlive the check and pass check_manifest(). Without `content` no payload is
-  // read, and only graphs and the presence of experts are checked.
+  // `manifest` must outlive the check and pass check_manifest(). Without `content`, checks only the
+  // graphs and the presence of experts, and reads no payload.
   WeightCheck(const Manifest& manifest, std::string folder, bool content);
 
-  // Takes a shard's graph for one width. Errors of reading are findings, and so are
-  //   coverage.changed_graph     the ops do not compute what they did
-  //   coverage.ownership         the file's metadata states another owner of a weight than the
-  //   graph
-  //                              has, no owner, or the owner of a weight that the file lacks
-  //   coverage.changed_weight, coverage.unknown_weight   a weight that is no expert's
-  //   coverage.misplaced_expert  an expert outside the range that the manifest gives the shard
-  //   coverage.nonfinite_weight  a note: weights that are NaN or infinite, beyond those that the
-  //   manifest counts as overflows; without content none is seen
-  //   coverage.duplicate_expert  an expert that another shard of the layer holds as well
+  // Checks a shard's graph for one width. Read errors become findings, as do
+  //   coverage.changed_graph     the ops no longer compute what was exported
+  //   coverage.ownership         the file's metadata contradicts the graph about the owner of a
+  //                              weight, states no owner, or names a weight that the file lacks
+  //   coverage.changed_weight, coverage.unknown_weight   about weights that belong to no expert
+  //   coverage.misplaced_expert  an expert outside the range that the manifest assigns to the shard
+  //   coverage.nonfinite_weight  a note: NaN or infinite weights in addition to the overflows that
+  //                              the manifest counts; needs content
+  //   coverage.duplicate_expert  an expert that another shard of the layer also contains
   void take(const manifest::Shard& shard, size_t width, const LoadedShard& file);
-  // Notes that the graph could not be read: coverage.unreadable_experts.
+  // Records that the graph could not be read: coverage.unreadable_experts.
   void cannot_read(const manifest::Shard& shard, size_t width);
 
   // Call after all shards. Returns the findings of take() and cannot_read(), those of
@@ -46,10 +44,10 @@ class WeightCheck {
     LayerExperts recorded;
     std::vector<LayerExperts> found;  // by width
     std::vector<bool> readable;       // by width
-    int64_t groups = 1;               // of the router
+    int64_t groups = 1;               // router groups
   };
   struct Digests {
-    std::vector<std::string> hex;  // by block
+    std::vector<std::string> hex;  // one per block
     std::vector<uint64_t> zero_tail;
   };
   class Taking;
@@ -65,7 +63,7 @@ class WeightCheck {
   std::map<int64_t, Layer> layers_;
   KnownExperts known_;
   std::map<std::string, std::set<std::string>> plain_seen_;  // shard → names
-  std::map<std::string, Digests> read_;                      // by place in the files
+  std::map<std::string, Digests> read_;                      // by position in the files
   Diagnostics findings_;
 };
 

@@ -9,6 +9,8 @@
 namespace moec {
 namespace {
 
+// The order of an expert's weights follows from the graph, so equal experts have equal joined
+// digests.
 std::vector<std::string> joined_weights(const LayerExperts& experts) {
   std::vector<std::string> joined;
   for (const ExpertParts& expert : experts) joined.push_back(join_digests(expert.weights));
@@ -21,8 +23,10 @@ std::vector<std::string> joined_rows(const LayerExperts& experts) {
   return joined;
 }
 
-// Pairs of rows and weights, sorted within each group of the router; the groups are sorted as well.
+// Pairs of router rows and weights, sorted within each router group; the groups are also sorted.
 std::vector<std::vector<std::string>> without_order(const LayerExperts& experts, size_t groups) {
+  // Two layers compute the same result if these lists are equal: the order within a group and the
+  // order of groups do not matter.
   std::vector<std::vector<std::string>> sorted(groups);
   const size_t size = experts.size() / groups;
   for (size_t e = 0; e < experts.size(); ++e)
@@ -33,7 +37,8 @@ std::vector<std::vector<std::string>> without_order(const LayerExperts& experts,
   return sorted;
 }
 
-// The position of a text in a list: `here` if the list has it there, otherwise the first one.
+// Returns the position of `text` in `list`: `here` if list[here] matches, otherwise the first
+// match.
 std::optional<size_t> place_of(const std::string& text, const std::vector<std::string>& list,
                                size_t here) {
   if (list[here] == text) return here;
@@ -55,11 +60,14 @@ class LayerComparison {
 
   Diagnostics run() {
     find_wanted();
+    // compare() searches all of `source_` for the wanted expert, so `source_` is completed first.
     for (size_t e = 0; e < found_.size(); ++e) source_.push_back(source_of(e));
     for (size_t e = 0; e < found_.size(); ++e)
       if (source_[e] != wanted_[e]) compare(e);
+    // compare_experts() found a difference, although each channel has the weights that its router
+    // row selects. So experts must be in other router groups.
     if (findings_.empty())
-      find("coverage.permuted_experts", 0, "experts have left their group of the router");
+      find("coverage.permuted_experts", 0, "experts were moved to another router group");
     return std::move(findings_);
   }
 
@@ -68,21 +76,22 @@ class LayerComparison {
   void find(std::string code, size_t at, fmt::format_string<Args...> cause, Args&&... args) {
     find_in(0, std::move(code), at, cause, std::forward<Args>(args)...);
   }
-  // Of a fault in the weights that the expert has in one of its holders.
+  // Adds a finding about the expert's weights in one of its holders.
   template <class... Args>
   void find_in(size_t holder, std::string code, size_t at, fmt::format_string<Args...> cause,
                Args&&... args) {
+    // An expert without weights may have no holder. The finding then names only the layer.
     const std::vector<ExpertHolder>& holders = found_[at].holders;
     const ExpertHolder held = holder < holders.size() ? holders[holder] : ExpertHolder();
     findings_.push_back(
         {Severity::error,
          std::move(code),
          fmt::format("layer {}: {}", layer_, fmt::format(cause, std::forward<Args>(args)...)),
-         "the files are not those that were exported: export again",
+         "export again",
          {.shard = held.shard, .file = held.file}});
   }
 
-  // The first holder that has other numbers of an expert's weights than were recorded.
+  // The first holder whose number of weights for the expert differs from the recorded one.
   size_t odd_holder(size_t e, size_t wanted) const {
     const auto count = [](const ExpertParts& parts, size_t holder) {
       return std::count_if(parts.weights.begin(), parts.weights.end(),
@@ -93,10 +102,11 @@ class LayerComparison {
     return 0;
   }
 
-  // Finds the expert that each row of the router chooses, by comparing rows with the recorded ones.
-  // For a row that no expert has, it is the channel's own number, so that the other checks go on.
+  // Finds the expert that each router row selects, by comparing the rows with the recorded ones.
+  // Maps an unknown row to the channel's own expert, so that the remaining checks still run.
   void find_wanted() {
     const std::vector<std::string> recorded = joined_rows(recorded_), found = joined_rows(found_);
+    // Reserves rows at their recorded position first, so that no equal row can claim them.
     std::set<size_t> chosen;
     for (size_t e = 0; e < found.size(); ++e)
       if (found[e] == recorded[e]) chosen.insert(e);
@@ -105,14 +115,14 @@ class LayerComparison {
       const bool good = row && (*row == e || chosen.insert(*row).second);
       wanted_.push_back(good ? *row : e);
       if (!row)
-        find("coverage.router_row", e, "row {} of the router belongs to no expert", e);
+        find("coverage.router_row", e, "router row {} belongs to no expert", e);
       else if (!good)
-        find("coverage.router_row", e, "row {} of the router is that of expert {} again", e, *row);
+        find("coverage.router_row", e, "router row {} repeats that of expert {}", e, *row);
     }
   }
 
-  // The recorded expert whose weights a channel has. Two experts may have equal weights; then it is
-  // the one that the channel's router row chooses, so that no harmless exchange is reported.
+  // Returns the recorded expert with the channel's weights. If several experts have equal weights,
+  // prefers the one that the channel's router row selects: exchanging equal experts is harmless.
   std::optional<size_t> source_of(size_t e) const {
     return place_of(found_weights_[e], recorded_weights_, wanted_[e]);
   }
@@ -121,7 +131,7 @@ class LayerComparison {
     const size_t wanted = wanted_[e];
     if (found_[e].weights.size() > recorded_[wanted].weights.size())
       return find_in(odd_holder(e, wanted), "coverage.duplicate_expert", e,
-                     "expert {} has {} weights in the graphs, not {}", wanted,
+                     "expert {} has {} weights in the graphs, expected {}", wanted,
                      found_[e].weights.size(), recorded_[wanted].weights.size());
     if (found_[e].weights.size() < recorded_[wanted].weights.size())
       return find_in(odd_holder(e, wanted), "coverage.missing_expert", e,
@@ -130,14 +140,13 @@ class LayerComparison {
     if (!source_[e]) return changed(e);
     const auto holder = std::find(source_.begin(), source_.end(), std::optional(wanted));
     if (holder == source_.end())
-      return find(
-          "coverage.duplicate_expert", e,
-          "the weights of expert {} are in the place of expert {}, whose own weights are missing",
-          *source_[e], wanted);
+      return find("coverage.duplicate_expert", e,
+                  "the weights of expert {} replace those of expert {}, which are missing",
+                  *source_[e], wanted);
     report_cycle(e);
   }
 
-  // Follows exchanged experts until the cycle closes, and reports the cycle once.
+  // Follows the permutation from channel `e` until the cycle closes. Reports each cycle once.
   void report_cycle(size_t e) {
     std::vector<size_t> cycle;
     std::optional<size_t> at = e;
@@ -157,9 +166,10 @@ class LayerComparison {
 
   void changed(size_t e) {
     const size_t wanted = wanted_[e];
+    // A match is in another layer, because source_of() found none in this layer.
     if (const auto known = known_.find(found_weights_[e]); known != known_.end())
       return find("coverage.foreign_expert", e,
-                  "the weights of expert {} of layer {} are in the place of expert {}",
+                  "the weights of expert {} of layer {} replace those of expert {}",
                   known->second.expert, known->second.layer, wanted);
     std::vector<std::string> parts;
     bool truncated = false;
@@ -178,20 +188,22 @@ class LayerComparison {
     for (size_t other = 0; other < recorded_.size(); ++other)
       if (part < recorded_[other].weights.size() &&
           recorded_[other].weights[part].digest == weight.digest)
-        return fmt::format("{} is that of expert {}", weight.name, other);
+        return fmt::format("{} belongs to expert {}", weight.name, other);
+    // The manifest does not record the bytes of a block, so the largest block of the layer's
+    // experts is the reference.
     uint64_t most = 0;
     for (const ExpertParts& expert : found_)
       if (part < expert.weights.size()) most = std::max(most, expert.weights[part].bytes);
     truncated |= weight.bytes < most || weight.zero_tail >= kZeroTail;
     if (weight.bytes < most)
-      return fmt::format("{} has {} bytes, that of others {}", weight.name, weight.bytes, most);
+      return fmt::format("{} has {} bytes, expected {} as in other experts", weight.name,
+                         weight.bytes, most);
     if (weight.zero_tail >= kZeroTail)
-      return fmt::format("{} ends in {} bytes of zeros", weight.name, weight.zero_tail);
-    return fmt::format("{} is not what was exported", weight.name);
+      return fmt::format("{} ends in {} zero bytes", weight.name, weight.zero_tail);
+    return fmt::format("{} differs from the exported one", weight.name);
   }
 
-  // Zero bytes at the end of a file show a write that was cut short; fewer than these may belong to
-  // the last element.
+  // Trailing zero bytes indicate a truncated write. A shorter run may belong to the last element.
   static constexpr uint64_t kZeroTail = 8;
 
   const int64_t layer_;
@@ -210,6 +222,7 @@ size_t ExpertParts::holder(const std::string& shard, const std::string& file) {
   const auto known = std::find_if(holders.begin(), holders.end(), [&](const ExpertHolder& holder) {
     return holder.shard == shard;
   });
+  // A shard has one file per width. Findings name the file that was read last.
   if (known != holders.end()) {
     known->file = file;
     return static_cast<size_t>(known - holders.begin());

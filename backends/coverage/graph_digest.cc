@@ -36,6 +36,7 @@ class GraphDigester {
     }
     for (const Output& output : shard_.outputs)
       ends.push_back(fmt::format("output {} {}", output.name, values_[output.value]));
+    // Outputs and states are identified by name, so their order does not matter.
     std::sort(ends.begin(), ends.end());
     return digest_text(fmt::format("{}", fmt::join(ends, "\n")));
   }
@@ -47,17 +48,19 @@ class GraphDigester {
     const Op& op = shard_.ops[id];
     const ValueId value = op.results[result];
     if (std::holds_alternative<Weight>(op.data)) return of_weight(id);
-    // A slice of the whole value changes nothing. Formats write it in several forms or leave it
-    // out, so it does not count.
+    // A slice of the whole value is the identity. Formats encode it differently or omit it, so the
+    // digest skips it.
     if (std::holds_alternative<Slice>(op.data) && shard_.type(op.operands[0]) == shard_.type(value))
       return values_[op.operands[0]];
     std::string text =
         fmt::format("{:016x} {} {}", hash_attributes(attributes(id)), result, type_of(value));
     for (ValueId operand : op.operands) text += " " + values_[operand];
+    // Returns a digest instead of the text: the text of an expression can grow exponentially with
+    // the depth of shared operands.
     return digest_text(text);
   }
 
-  // The weights of an expert are told apart by their order: gate, up, down.
+  // An expert's weights are distinguished by their order: gate, up, down.
   std::string of_weight(OpId id) {
     const ValueId value = shard_.ops[id].results[0];
     const WeightShare& share = roles_[id].share;
@@ -68,10 +71,11 @@ class GraphDigester {
                        share.axis, type_of(value));
   }
 
-  // The attributes as files keep them: values are rounded to the element type, and equal values are
-  // a single one.
+  // The attributes as they round-trip through files: constants rounded to the element type, and
+  // all-equal values collapsed to one.
   OpData attributes(OpId id) const {
     OpData data = shard_.ops[id].data;
+    // `begin` is the channel of an expert, and the digest must not depend on the experts' order.
     if (auto* slice = std::get_if<Slice>(&data); slice && roles_[id].narrows_routing)
       slice->begin = 0;
     if (auto* constant = std::get_if<Constant>(&data)) {

@@ -1,7 +1,7 @@
-// A digest of what a shard computes, for whatever weights: of its ops, constants and ports as they
-// depend on each other. Op order and value names do not count, except the names of plain weights,
-// which distinguish these. Experts are interchangeable: the digest contains neither which channel
-// of the routing weights an expert takes nor which of the weights of the same type it has.
+// A digest of a shard's computation, independent of weight values: its ops, constants and ports
+// with their dependencies. It ignores op order and value names, except the names that distinguish
+// plain weights. Experts are interchangeable: the digest covers neither an expert's routing channel
+// nor which of several equally typed weights it uses.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// `roles` is find_experts() of the shard. As in backends/files/digest.h.
+// `roles` is the result of find_experts(shard). Returns a digest as in backends/files/digest.h.
 std::string digest_graph(const Shard& shard, const IdMap<OpId, OpRole>& roles);
 
 }  // namespace moec

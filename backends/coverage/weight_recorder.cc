@@ -33,7 +33,8 @@ void WeightRecorder::take(const std::string& weight, uint64_t offset,
   const auto [begin, end] = by_weight_.equal_range(weight);
   for (auto known = begin; known != end; ++known) {
     Entry& entry = entries_[known->second];
-    // Each package of several widths holds the view; it is recorded once, from the first tile on.
+    // Several packages may write the same view; offset 0 restarts its digest, so the view counts
+    // once.
     if (offset == 0) entry.digests = {entry.type, entry.share.axis, entry.share.count};
     entry.digests.update(bytes);
   }

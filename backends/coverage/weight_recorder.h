@@ -1,5 +1,5 @@
-// Records the digests of a shard's weights while they are written, so that `moec check` can prove
-// from the files alone that each expert is still there.
+// Records digests of a shard's weights during emission, so that `moec check` can verify from the
+// files alone that each expert is present and unchanged.
 #pragma once
 
 #include <map>
@@ -15,14 +15,15 @@ namespace moec {
 
 class WeightRecorder {
  public:
-  // The shard as it is emitted for each width; `experts` and `moe_layers` as in find_experts().
+  // `widths` contains the shard of each token width; `experts` and `moe_layers` are as in
+  // find_experts().
   WeightRecorder(std::span<const Shard> widths, int64_t experts, size_t moe_layers);
 
-  // As EmitOptions::on_weight.
+  // The callback for EmitOptions::on_weight.
   void take(const std::string& weight, uint64_t offset, std::span<const std::byte> bytes);
 
-  // Call after all weights have been written, with EmitReport::ranges. Returns each weight of the
-  // graphs once.
+  // Call after all weights have been written, with EmitReport::ranges. Returns one record per
+  // weight of the graphs.
   std::vector<WeightRecord> records(std::span<const EmittedRange> ranges) const;
 
  private:

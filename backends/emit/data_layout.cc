@@ -6,13 +6,13 @@
 #include <numeric>
 
 #include "ir/base/invariant.h"
-#include "ir/graph/weight_form.h"
+#include "ir/graph/stored_codes.h"
 
 namespace moec {
 
 namespace {
 
-// Keys of literals cannot equal those of views: no view's text begins like this.
+// Never equals the key of a weight: no view's text begins with "literal".
 std::string literal_key(const std::string& bytes, DType dtype) {
   return fmt::format("literal {} {}", dtype_name(dtype), bytes);
 }
@@ -21,12 +21,16 @@ uint64_t round_up(uint64_t position, uint64_t alignment) {
   return (position + alignment - 1) / alignment * alignment;
 }
 
+// Key of one part of an encoded weight. The part's name comes first, so the key is
+// unambiguous although the text of a view can contain spaces.
 std::string part_key(const std::string& weight, WeightPart part) {
   return fmt::format("{} {}", enum_name(part), weight);
 }
 
 }  // namespace
 
+// The same view can occur with several encodings in one file, so a key without the encoding would
+// merge different bytes. Plain weights keep the bare text of the view.
 std::string weight_key(const Weight& weight) {
   std::string key = to_string(weight.view);
   if (!is_plain(weight.encoding)) key += " as " + to_string(weight.encoding);
@@ -42,6 +46,8 @@ void DataLayout::add(const Weight& weight, const Type& type, const std::string& 
   if (is_plain(weight.encoding)) {
     place(std::move(entry), key);
   } else {
+    // The codes must precede the other parts, as in stored_parts(): the pass over the codes
+    // computes scales, zeros and tables unless they are copied.
     for (const StoredPart& part : stored_parts(weight.encoding, type, form)) {
       entry.part = part;
       entry.dtype = part.type.dtype;
@@ -49,6 +55,7 @@ void DataLayout::add(const Weight& weight, const Type& type, const std::string& 
       place(entry, part_key(key, part.part));
     }
   }
+  // Resets the request even if place() added no entry: it applies to this weight only.
   next_alignment_ = 0;
 }
 
@@ -64,10 +71,14 @@ void DataLayout::place(Entry entry, const std::string& place_key) {
   if (!by_key_.emplace(place_key, entries_.size()).second) return;
   const uint64_t end = std::max(file_bytes(), format_.file_head), lead = format_.entry_lead;
   const uint64_t own = alignment_of(entry);
+  // A requested alignment above that of the format applies to the data, so the lead-in ends at an
+  // aligned offset. Otherwise the lead-in itself is aligned, and the data follow it directly.
   if (next_alignment_ > own) {
     entry.alignment = next_alignment_;
     entry.offset = round_up(end + lead, next_alignment_);
   } else {
+    // The data begin at a multiple of `own` plus `lead`, so their alignment is the greatest common
+    // divisor; gcd(own, 0) is `own`.
     entry.alignment = std::gcd(own, lead);
     entry.offset = round_up(end, own) + lead;
   }
@@ -75,7 +86,7 @@ void DataLayout::place(Entry entry, const std::string& place_key) {
   entries_.push_back(std::move(entry));
 }
 
-// Of the lead-in, where there is one.
+// The alignment of the entry's lead-in if the format has one.
 uint64_t DataLayout::alignment_of(const Entry& entry) const {
   const bool is_parameter = entry.part && entry.part->part != WeightPart::codes;
   return is_parameter && format_.parameters > 0 ? format_.parameters : format_.alignment;
@@ -100,12 +111,17 @@ const DataLayout::Entry& DataLayout::find_key(const std::string& place_key) cons
 }
 
 std::vector<WeightView> DataLayout::Entry::views() const {
-  std::vector<WeightView> views;
-  if (reads()) views.push_back(source.weight.view);
-  if (!literal.empty() || !is_copied(source.weight.encoding)) return views;
+  if (!literal.empty() || !is_copied(source.weight.encoding))
+    return reads() ? std::vector{source.weight.view} : std::vector<WeightView>();
   const auto stored = stored_codes(source.weight.view);
   MOEC_CHECK(stored, "{} decodes no codes", key);
-  views.push_back(part->part == WeightPart::codes ? stored->codes : stored->scales);
+  std::vector<WeightView> views;
+  // The values come first, for EmitOptions::on_weight. A second view has the stored part, which the
+  // file receives without decoding.
+  if (reads()) views.push_back(then(values_of(*stored), CastStep{source.type.dtype}));
+  views.push_back(part->part == WeightPart::codes    ? stored->codes
+                  : part->part == WeightPart::scales ? stored->scales
+                                                     : *stored->zeros);
   return views;
 }
 
@@ -117,6 +133,7 @@ std::vector<WeightView> DataLayout::views() const {
 }
 
 uint64_t DataLayout::file_bytes() const {
+  // Offsets ascend, so the last entry ends the file.
   return entries_.empty() ? 0 : entries_.back().offset + entries_.back().bytes;
 }
 

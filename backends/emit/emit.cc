@@ -6,7 +6,7 @@
 
 namespace moec {
 
-// An export plans kWriterBytes per file that is being written.
+// The export's memory plan counts kWriterBytes per open file.
 static_assert(BulkWriter::kHeldBytes == kWriterBytes);
 
 std::string to_string(const GraphKey& key, char between) {
@@ -20,6 +20,7 @@ std::vector<GraphKey> keys_of(std::span<const ShardWidth> widths) {
   return keys;
 }
 
+// Sums over tensors, not over files: a weight that several files contain is listed once.
 uint64_t EmitReport::overflows() const {
   uint64_t total = 0;
   for (const EmittedTensor& tensor : tensors) total += tensor.overflows;

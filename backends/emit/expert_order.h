@@ -1,5 +1,5 @@
-// The order in which the weights of a shard lie in a data file. Usually that of the graph; a
-// runtime that reads one expert at a time wants each expert's weights side by side.
+// Orders a shard's weights in a data file. The default is graph order. Runtimes that read single
+// experts need each expert's weights to be contiguous.
 #pragma once
 
 #include <optional>
@@ -11,27 +11,27 @@
 
 namespace moec {
 
-// How experts lie in data files.
+// Placement of experts in data files.
 struct ExpertLayout {
-  // A power of two from 64 on: each expert's weights lie together and begin at a multiple of it,
-  // behind all other weights. 0: the order of the graph.
+  // A power of two, at least 64: each expert's weights are contiguous, start at a multiple of it,
+  // and follow all other weights. 0: the order of the graph.
   uint64_t alignment = 0;
-  std::optional<MoeLayers>
-      layers;  // whose experts these are; without them, alignment has no effect
+  // The MoE layers that own the experts. Without them, `alignment` has no effect.
+  std::optional<MoeLayers> layers;
 };
 
 class ExpertOrder {
  public:
   ExpertOrder(const Shard& shard, const ExpertLayout& experts);
 
-  // All ops, those with the weights of single experts last.
+  // All ops; weights of single experts come last.
   const std::vector<OpId>& ops() const { return ops_; }
-  // Call before the weight that this op makes is added to the layout.
+  // Call before adding the weight that `op` defines to the layout.
   void begin(OpId op, DataLayout& layout);
 
  private:
   using Expert = std::pair<size_t, int64_t>;  // MoE layer of the shard, expert
-  // The expert that alone has the weight of the op.
+  // The only expert that uses the op's weight, if there is one.
   std::optional<Expert> owner(OpId op) const;
 
   uint64_t alignment_ = 0;

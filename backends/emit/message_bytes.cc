@@ -12,9 +12,13 @@ std::string message_bytes(const google::protobuf::MessageLite& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
+  // Protobuf otherwise writes the entries of maps in the order of a hash table, which can differ
+  // between runs.
   coded.SetSerializationDeterministic(true);
-  MOEC_CHECK(message.SerializeToCodedStream(&coded), "a {} does not serialise",
+  MOEC_CHECK(message.SerializeToCodedStream(&coded), "a {} cannot be serialized",
              message.GetTypeName());
+  // The coded stream reserves more bytes of the string than it writes. Trim() removes the excess,
+  // so `bytes` has its final size.
   coded.Trim();
   return bytes;
 }

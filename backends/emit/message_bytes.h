@@ -1,4 +1,4 @@
-// A protobuf message as the bytes of a file.
+// Serializes protobuf messages to file contents.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ class MessageLite;
 
 namespace moec {
 
-// The same bytes for equal messages: protobuf sorts maps only when it is asked to. The message must
-// be below 2 GiB.
+// Serializes deterministically: map entries are sorted, so equal messages have equal bytes. The
+// message must be smaller than 2 GiB.
 std::string message_bytes(const google::protobuf::MessageLite& message);
 
 }  // namespace moec

@@ -6,6 +6,7 @@ namespace moec {
 
 WeightOwner owner_of(const WeightShare& share, const std::vector<int64_t>& layers) {
   if (share.role == WeightRole::plain) return {};
+  // The share counts the MoE layers of the shard from 0; owners name layers of the model.
   return {share.role, at(layers, share.moe_layer), share.first, share.count,
           static_cast<int64_t>(share.axis)};
 }

@@ -1,4 +1,4 @@
-// The MoE layers of an emitted shard, and the ownership of its weights that follows from them.
+// The MoE layers of an emitted shard, and the weight owners that follow from them.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 namespace moec {
 
 struct MoeLayers {
-  int64_t experts = 0;          // of each MoE layer of the model
-  std::vector<int64_t> layers;  // of the model, in the order in which the shard runs them
+  int64_t experts = 0;          // per MoE layer of the model
+  std::vector<int64_t> layers;  // layer numbers in the model, in the shard's execution order
 };
 
-// The owner of a weight with this share: `layers` as in MoeLayers.
+// The owner of a weight with this share; `layers` is MoeLayers::layers.
 WeightOwner owner_of(const WeightShare& share, const std::vector<int64_t>& layers);
 
-// The owners of all weights of the shard, by the name that the file gives each. The shard must be
+// The owners of all weights of the shard, keyed by `name` of the weight's value. The shard must be
 // in form placed.
 WeightOwners owners_of(const Shard& shard, const MoeLayers& moe,
                        const std::function<std::string(ValueId)>& name);

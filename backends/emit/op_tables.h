@@ -1,7 +1,7 @@
-// Compile-time helpers of emitters, which answer for every op: a new op or a new function of an op
-// does not compile until each emitter has an answer for it. An emitter writes one overload for each
-// op that its format has, and one more for the ops, named by LoweredOp and OneOf (ir/graph/ops.h),
-// that it does not have. Tables of names are made with name_table (ir/base/enum_table.h).
+// Compile-time helpers that make emitters cover every op: a new op, or a new function of an op,
+// does not compile until each emitter handles it. An emitter has one overload per op of its format,
+// and one for all other ops, listed by LoweredOp and OneOf (ir/graph/ops.h). Name tables use
+// name_table (ir/base/enum_table.h).
 #pragma once
 
 #include "ir/base/enum_table.h"
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// Ops that passes have replaced before a shard is emitted: no format has them.
+// Ops that passes replace before emission; no format supports them.
 template <class OpT>
 concept LoweredOp = OneOf<OpT, Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear>;
 

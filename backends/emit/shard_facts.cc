@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-// Whether the layouts of the op's results are its own choice, not that of its operands' layouts.
+// True if the op itself fixes the layouts of its results; false if they follow from its operands.
 struct ChoosesLayout {
   bool operator()(const OneOf<Constant, Reshape, Transpose> auto&) const { return true; }
   bool operator()(const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Conv,
@@ -20,10 +20,10 @@ struct ChoosesLayout {
 }  // namespace
 
 Status check_placed(const Shard& shard) {
+  // Emitters rely on form placed and on the invariants that verify() checks.
   if (shard.form != Form::placed)
     return fail("emit.form",
-                fmt::format("the shard is in form {}, only placed shards are emitted",
-                            form_name(shard.form)),
+                fmt::format("the shard is in form {}, expected form placed", form_name(shard.form)),
                 "run the pass `place` last", {.shard = shard.name});
   if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
   return {};

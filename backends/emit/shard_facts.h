@@ -1,4 +1,4 @@
-// What the emitters of all formats ask of a shard.
+// Queries about a shard, shared by the emitters of all formats.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace moec {
 
-// Only placed shards that verify are emitted. Errors: emit.form, those of verify().
+// Fails unless the shard is in form placed and passes verify(). Errors: emit.form, those of
+// verify().
 Status check_placed(const Shard& shard);
 
-// Whether the value is a weight or a constant.
+// True if the value is a weight or a constant.
 bool is_source(const Shard& shard, ValueId value);
 
-// Whether a file must state the layout of this value because it does not follow from other values:
-// inputs, constants, and the results of reshape and transpose. Readers rebuild the layouts of all
-// other values by type inference.
+// True if a file must state the layout of this value: inputs, constants, and the results of reshape
+// and transpose. Readers infer the layouts of all other values.
 bool states_layout(const Shard& shard, ValueId value);
 
-// One sentence for people who look at a file; `family` may be empty.
+// A one-line description for the file's metadata; `family` may be empty.
 std::string describe_file(const Shard& shard, const std::string& family);
 
 }  // namespace moec

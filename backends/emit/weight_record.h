@@ -1,5 +1,5 @@
-// Role, digests and places of a weight, recorded when it was written: see manifest.fbs,
-// WeightRecord.
+// Role, digests and file ranges of a weight, recorded during emission: see WeightRecord in
+// manifest.fbs.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace moec {
 
-// What a range of a file of weights holds: the values of a weight, or a part of an encoded one
-// (ir/graph/encoding.h, WeightPart).
+// Contents of a range of a weight file: the values of a weight, or a part of an encoded one
+// (WeightPart in ir/graph/encoding.h).
 enum class StoredAs : uint8_t { values, codes, scales, zeros, table };
 constexpr auto enum_names(StoredAs) {
   return name_table<StoredAs>({"values", "codes", "scales", "zeros", "table"});
@@ -19,10 +19,10 @@ constexpr auto enum_names(StoredAs) {
 
 struct WeightRange {
   StoredAs part = StoredAs::values;
-  int64_t data = 0;  // index of the file among the shard's data files
+  int64_t data = 0;  // index into the shard's data files
   int64_t offset = 0, bytes = 0;
-  int64_t alignment = 1;  // of the offset
-  std::string digest;     // of the bytes
+  int64_t alignment = 1;  // alignment of `offset`
+  std::string digest;     // digest of the bytes
   bool operator==(const WeightRange&) const = default;
 };
 

@@ -17,9 +17,10 @@ namespace {
 
 using Entry = DataLayout::Entry;
 
-// What an encoder may hold at a time, besides what the export plans for reading and writing.
+// Maximum buffer of an encoder. The export's memory plan does not count it.
 constexpr int64_t kBandBytes = int64_t{48} << 20;
-// Of a value of a band: the value, its code, and both once more while a block is gathered.
+// Bytes per value of a band: the value and its code, plus a second copy of both while gathering a
+// block.
 constexpr int64_t kBytesPerValue = 12;
 
 Status check_band(const Entry& entry) {
@@ -27,12 +28,12 @@ Status check_band(const Entry& entry) {
   const int64_t bytes = band_elements(weight.encoding, type) * kBytesPerValue;
   if (bytes <= kBandBytes) return {};
   return fail("encode.over_budget",
-              fmt::format("encoding {} as {} takes {} bytes at a time, the limit is {}",
+              fmt::format("encoding {} as {} needs a buffer of {} bytes, the limit is {}",
                           to_string(type), to_string(weight.encoding), bytes, kBandBytes),
               "choose a form with groups of fewer rows", {.tensor = entry.name});
 }
 
-// Writes one entry after the other.
+// Writes the entries of a layout in order.
 class EntryWriter {
  public:
   EntryWriter(ViewSeries& views, const EmitOptions& options, OutputFile& file, EmitReport& report)
@@ -51,7 +52,7 @@ class EntryWriter {
  private:
   Status write_weight(const Entry& entry) {
     const bool copied = is_copied(entry.source.weight.encoding);
-    if (!entry.reads()) return copied ? copy_scales(entry) : write_parameters(entry);
+    if (!entry.reads()) return copied ? copy_parameters(entry) : write_parameters(entry);
     StreamReport stream;
     MOEC_TRY(copied       ? copy_codes(entry, stream)
              : entry.part ? stream_codes(entry, stream)
@@ -98,10 +99,12 @@ class EntryWriter {
         stream);
   }
 
-  // The values are read for the callback; the file gets the codes that they are decoded from.
+  // Decodes the values for the on_weight callback only; the file gets the stored codes unchanged.
   Status copy_codes(const Entry& entry, StreamReport& stream) {
     const auto& [weight, type, form] = entry.source;
     uint64_t decoded = 0;
+    // `views_` delivers the decoded values first, then the stored codes
+    // (DataLayout::Entry::views()).
     MOEC_TRY(views_.next(
         [&](std::span<const std::byte> tile) -> Status {
           if (options_.on_weight) options_.on_weight(entry.key, decoded, tile);
@@ -118,23 +121,25 @@ class EntryWriter {
     return {};
   }
 
-  Status copy_scales(const Entry& entry) {
-    std::vector<std::byte> scales;
+  Status copy_parameters(const Entry& entry) {
+    std::vector<std::byte> parameters;
     StreamReport stream;
     MOEC_TRY(views_.next(
         [&](std::span<const std::byte> tile) -> Status {
-          scales.insert(scales.end(), tile.begin(), tile.end());
+          parameters.insert(parameters.end(), tile.begin(), tile.end());
           return {};
         },
         stream));
     report_.bytes_read += stream.bytes_read;
     if (is_new_) report_.weight_bytes += entry.bytes;
-    const auto bytes = copied_scales(scales, entry.dtype);
+    const auto bytes = copied_parameters(entry.part->part, parameters, entry.dtype);
     return bytes ? put(*bytes) : fail(with_tensor(bytes.error(), entry.name));
   }
 
   Status stream_codes(const Entry& entry, StreamReport& stream) {
     const auto& [weight, type, form] = entry.source;
+    // Releases the previous encoder and metric before inputs_of() reads the next metric, so that
+    // the memory of two weights is never held at once.
     encoder_.emplace<std::monostate>();
     inputs_.reset();
     if (options_.inputs_of) {
@@ -161,10 +166,11 @@ class EntryWriter {
       };
     const Status streamed = views_.next(
         [&](std::span<const std::byte> tile) { return encoder.add(tile, sink); }, stream);
+    // The encoder does not know tensor names, so with_tensor() adds the name to its errors.
     return streamed ? streamed : fail(with_tensor(streamed.error(), entry.name));
   }
 
-  // The bytes of a part, after the codes.
+  // The bytes of a part. Valid after the codes have been encoded.
   std::span<const std::byte> parameters(WeightPart part) const {
     if (const auto* calibrated = std::get_if<CalibratedEncoder>(&encoder_))
       return calibrated->parameters(part);
@@ -178,12 +184,12 @@ class EntryWriter {
   }
 
   Status write_parameters(const Entry& entry) {
-    MOEC_CHECK(encoder_.index() != 0, "the parameters of {} come before its codes", entry.key);
+    MOEC_CHECK(encoder_.index() != 0, "the parameters of {} precede its codes", entry.key);
     if (is_new_) report_.weight_bytes += entry.bytes;
     return put(parameters(entry.part->part));
   }
 
-  // Packages of several widths may hold the same weight once each: it is reported once.
+  // Several packages may contain the same weight; it is reported once.
   Status describe(const Entry& entry, const StreamReport& stream) {
     is_new_ = !reported_.contains(entry.key);
     if (!is_new_) return {};
@@ -199,7 +205,7 @@ class EntryWriter {
   OutputFile& file_;
   EmitReport& report_;
   std::unordered_set<std::string> reported_;
-  InputMetrics inputs_;  // of the last codes, where they are calibrated
+  InputMetrics inputs_;  // calibration of the last codes; null if not calibrated
   std::variant<std::monostate, WeightEncoder, CalibratedEncoder> encoder_;  // of the last codes
   bool is_new_ = true;                                                      // the last weight
   Digest written_;                                                          // of the last entry
@@ -209,6 +215,8 @@ class EntryWriter {
 
 Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes) {
   for (const Entry& entry : layout.entries()) {
+    // cost() fails if a view exceeds the memory budget. The error then occurs before the first byte
+    // is written.
     for (const WeightView& view : entry.views()) MOEC_TRY(weights.cost(view, tile_bytes));
     if (!entry.reads()) continue;
     MOEC_ASSIGN(const ViewCost cost, weights.cost(entry.source.weight.view, tile_bytes));
@@ -227,6 +235,8 @@ Status write_weights(const DataLayout& layout, const WeightReader& weights,
   EntryWriter writer(views, options, file, report);
   for (const Entry& entry : layout.entries()) {
     MOEC_TRY(begin(entry));
+    // Graphs contain the offsets of the layout, so a different position would corrupt the weights
+    // silently.
     MOEC_CHECK(file.bytes() == entry.offset, "{} begins at {}, not {}", entry.key, file.bytes(),
                entry.offset);
     MOEC_TRY(writer.write(entry));

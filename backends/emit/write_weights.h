@@ -1,4 +1,4 @@
-// The payload of a weight file, for the emitters of all formats.
+// Writes the payload of weight files, for the emitters of all formats.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,18 @@
 
 namespace moec {
 
-// Writes what a format has before an entry's data. The file must then stand at entry.offset.
+// Writes the format's lead-in of an entry. On return the file position must be entry.offset.
 using BeginEntry = std::function<Status(const DataLayout::Entry& entry)>;
 
-// The reader can deliver every weight of the layout, each with as many bytes as its type has, and
-// an encoder can hold what it must of it. Reads no payload. Errors: those of WeightReader,
+// Checks that the reader can deliver every weight of the layout with the byte count of its type,
+// and that encoding fits the encoder's buffer. Reads no payload. Errors: those of WeightReader,
 // encode.over_budget.
 Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes);
 
-// Writes all entries in their order: literals as they are, weights tile by tile. Adds to `report`
-// the tensors that it does not hold yet, their bytes, their ranges in the data file that is added
-// next, and the bytes read; tells the callbacks in `options` of each tile. Errors: those of
-// `begin`, OutputFile, WeightReader, WeightEncoder and options.on_progress.
+// Writes all entries in order: literals unchanged, weights tile by tile. Adds to `report` the
+// tensors that are new to it, their bytes, their ranges in the next data file of the report, and
+// the bytes read. Calls the callbacks of `options` for each tile. Errors: those of `begin`,
+// OutputFile, WeightReader, WeightEncoder and options.on_progress.
 Status write_weights(const DataLayout& layout, const WeightReader& weights,
                      const EmitOptions& options, const BeginEntry& begin, OutputFile& file,
                      EmitReport& report);

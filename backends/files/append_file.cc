@@ -13,6 +13,8 @@ namespace moec {
 
 static int write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
+    // A write may be short, for example on a nearly full disk. The next call then returns the
+    // error.
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) return errno;
     if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
@@ -21,6 +23,7 @@ static int write_all(int descriptor, std::string_view bytes) {
 }
 
 Result<AppendFile> AppendFile::open(std::string path) {
+  // O_APPEND makes each write start at the end, also after append() has truncated the file.
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return write_error(errno, "open", path);
   return AppendFile(std::move(path), descriptor);
@@ -41,10 +44,14 @@ AppendFile::~AppendFile() {
 
 Status AppendFile::append(std::string_view record) {
   struct stat before {};
+  // The size before the record is the position to which a failed write is cut back.
   if (::fstat(descriptor_, &before) != 0) return write_error(errno, "examine", path_);
   int error = write_all(descriptor_, record);
+  // fdatasync() flushes the data and the new file size, which readers of the record need. It need
+  // not flush the timestamps.
   if (error == 0 && ::fdatasync(descriptor_) != 0) error = errno;
   if (error == 0) return {};
+  // A partial record would otherwise be joined with the next one into one damaged line.
   const bool cut = ::ftruncate(descriptor_, before.st_size) == 0;
   return write_error(error, cut ? "write" : "write and cut", path_);
 }

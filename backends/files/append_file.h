@@ -1,5 +1,5 @@
-// A file that grows by whole records, such as a journal. Each record is on disk before the next one
-// is written.
+// An append-only file of records, such as a journal. Each record is on disk before the next one is
+// written.
 #pragma once
 
 #include <string>
@@ -18,11 +18,10 @@ class AppendFile {
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  // The record is on disk when this returns. After a failure, a partial record is cut off again if
-  // the disk still permits it.
+  // Returns when the record is on disk. After a failure, truncates a partial record if possible.
   Status append(std::string_view record);
 
-  // Error emit.folder_gone when the path no longer leads to this file.
+  // Fails with emit.folder_gone if the path no longer refers to this file.
   Status check_present() const;
 
  private:

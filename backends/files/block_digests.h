@@ -1,6 +1,5 @@
-// Digests of the equal blocks of a tensor along one axis, such as the parts of the experts in a
-// bank. The tensor's bytes are passed in C order, in pieces of any size. With one block, that of
-// the whole tensor.
+// Digests of equal blocks of a tensor along one axis, such as the experts of a bank. The tensor's
+// bytes arrive in C order, in pieces of any size. A single block is the whole tensor.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace moec {
 
 class BlockDigests {
  public:
-  // `count` divides dims[axis]; a scalar is one block.
+  // `count` must divide type.dims[axis], unless it is 1.
   BlockDigests(const Type& type, size_t axis, int64_t count);
 
   // Adds the next bytes of the tensor.
@@ -23,7 +22,7 @@ class BlockDigests {
 
   size_t count() const { return blocks_.size(); }
   std::string hex(size_t block) const { return blocks_[block].digest.hex(); }
-  // How many of the block's last bytes are zero.
+  // Returns the number of trailing zero bytes of the block.
   uint64_t zero_tail(size_t block) const { return blocks_[block].zero_tail; }
 
  private:
@@ -33,8 +32,8 @@ class BlockDigests {
   };
 
   std::vector<Block> blocks_;
-  uint64_t run_ = 0;   // bytes of a block that lie together
-  uint64_t done_ = 0;  // bytes seen
+  uint64_t run_ = 0;   // contiguous bytes of a block
+  uint64_t done_ = 0;  // bytes processed
 };
 
 }  // namespace moec

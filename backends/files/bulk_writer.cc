@@ -20,8 +20,8 @@
 namespace moec {
 namespace {
 
-// Direct writes need addresses, positions and sizes that are multiples of the disk's block size,
-// which is this or less.
+// Direct writes require addresses, offsets and sizes that are multiples of the disk's block size.
+// This is an upper bound of common block sizes.
 constexpr size_t kBlockBytes = 4096;
 
 struct Free {
@@ -29,33 +29,35 @@ struct Free {
 };
 using Piece = std::unique_ptr<std::byte, Free>;
 
+// aligned_alloc() requires a size that is a multiple of the alignment, which kPieceBytes is. Memory
+// from it is released by free().
 Piece new_piece() {
   Piece piece(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, BulkWriter::kPieceBytes)));
   if (!piece) throw std::bad_alloc();
   return piece;
 }
 
-// Writes past the page cache as long as the file system allows it; called by several threads at
-// once.
+// Writes bypassing the page cache as long as the file system supports it. Thread-safe.
 class DirectFile {
  public:
   explicit DirectFile(int fd) : fd_(fd), begin_(std::max<off_t>(0, ::lseek(fd, 0, SEEK_CUR))) {}
 
-  // From now on blocks bypass the cache, where the file system allows it.
+  // Makes later writes of blocks bypass the page cache, if the file system supports it.
   void begin_direct() { direct_ = set_direct(true); }
 
-  // `bytes` are whole blocks, unless they go through the cache. `position` counts from where the
-  // file stood at first.
+  // `bytes` must be whole blocks in direct mode. `position` is relative to the initial file offset.
   int write(std::span<const std::byte> bytes, uint64_t position) {
     off_t at = begin_ + static_cast<off_t>(position);
     while (!bytes.empty()) {
+      // If another writer resets `direct_` during the call, EINVAL must still lead to a retry.
       const bool direct = direct_;
       const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
       if (written >= 0) {
         bytes = bytes.subspan(static_cast<size_t>(written));
         at += written;
       } else if (errno == EINVAL && direct && set_direct(false)) {
-        direct_ = false;  // larger blocks than ours, or an earlier write that was cut short
+        direct_ =
+            false;  // the disk has larger blocks, or an earlier short write broke the alignment
       } else if (errno != EINTR) {
         return errno;
       }
@@ -63,8 +65,9 @@ class DirectFile {
     return 0;
   }
 
-  // Writes the end of the file; no other write may be in flight.
+  // Writes the end of the file. No other write may be in flight.
   int write_tail(std::span<const std::byte> bytes, uint64_t position) {
+    // Direct mode requires whole blocks, which the last bytes of a file may not fill.
     const size_t blocks = bytes.size() / kBlockBytes * kBlockBytes;
     if (const int error = write(bytes.first(blocks), position)) return error;
     if (blocks < bytes.size() && direct_.exchange(false) && !set_direct(false)) return errno;
@@ -73,6 +76,7 @@ class DirectFile {
 
  private:
   bool set_direct(bool wanted) {
+    // O_DIRECT belongs to the open file description, so it changes for all threads at once.
     const int flags = ::fcntl(fd_, F_GETFL);
     const int changed = wanted ? flags | O_DIRECT : flags & ~O_DIRECT;
     return flags >= 0 && ::fcntl(fd_, F_SETFL, changed) == 0;
@@ -85,25 +89,24 @@ class DirectFile {
 
 }  // namespace
 
-// Slots of memory are used in turn: piece n occupies slot n % kPieces until it is written and
-// observed.
+// Buffers form a ring: piece n occupies slot n % kPieces until it is written and observed.
 struct BulkWriter::Impl {
   DirectFile file;
   std::vector<Observer> observers;
   std::array<Piece, kPieces> pieces;
-  size_t in_last = 0;  // bytes in the piece that the caller fills
+  size_t in_last = 0;  // bytes in the piece that the caller is filling
 
   std::mutex mutex;
   std::condition_variable writable, observable, room;
   uint64_t filled = 0, to_write = 0;    // pieces
-  std::vector<uint64_t> to_observe;     // by each observer
-  std::array<size_t, kPieces> users{};  // of each slot: who is not done with it
+  std::vector<uint64_t> to_observe;     // next piece per observer
+  std::array<size_t, kPieces> users{};  // per slot: pending writers and observers
   bool ended = false;
   int error = 0;
-  // Who writes and observes: threads, and the caller for what the system refused a thread.
+  // Assigns writing and observing to threads, or to the caller if a thread could not be created.
   struct Crew {
     bool begun = false, caller_writes = false;
-    std::vector<size_t> caller_observes;  // numbers of observers
+    std::vector<size_t> caller_observes;  // indices of observers
     ThreadGroup threads;
   } crew;
 
@@ -117,24 +120,28 @@ struct BulkWriter::Impl {
   void hand_over() {
     {
       const std::lock_guard lock(mutex);
+      // One user for the writer, and one per observer. The slot is free when all have finished.
       users[filled % kPieces] = 1 + observers.size();
       ++filled;
       in_last = 0;
     }
     writable.notify_one();
+    // One notification suffices for the writers, because one of them handles the piece. Every
+    // observer must process the piece.
     observable.notify_all();
     if (!crew.begun) start();
     catch_up();
   }
 
-  // Called with the first full piece. Most files are smaller than a piece: they go through the
-  // cache, because they are read again soon.
+  // Called with the first full piece. Files smaller than a piece, which are most files, go through
+  // the page cache: they are read again soon.
   void start() {
     crew.begun = true;
     file.begin_direct();
     const auto write_all = [this] { follow(writable, to_write, [this](auto n) { write(n); }); };
     for (size_t i = 0; i < kWriters; ++i)
       if (!crew.threads.start(write_all)) break;
+    // One writer is enough to make progress, so the caller helps only if none started.
     crew.caller_writes = crew.threads.size() == 0;
     for (size_t i = 0; i < observers.size(); ++i)
       if (!crew.threads.start([this, i] {
@@ -143,7 +150,7 @@ struct BulkWriter::Impl {
         crew.caller_observes.push_back(i);
   }
 
-  // The caller does what has no thread.
+  // Performs the work for which no thread could be created.
   void catch_up() {
     if (crew.caller_writes) finish_pieces(to_write, [this](auto n) { write(n); });
     for (const size_t i : crew.caller_observes)
@@ -153,6 +160,8 @@ struct BulkWriter::Impl {
   template <class Work>
   void finish_pieces(uint64_t& next, Work work) {
     while (next < filled) {
+      // `next` and `filled` need no lock: only the caller's thread changes them if it does this
+      // work.
       const uint64_t number = next++;
       work(number);
       const std::lock_guard lock(mutex);
@@ -160,11 +169,13 @@ struct BulkWriter::Impl {
     }
   }
 
-  // Processes full pieces until no more will come; `next` is the number of the next one.
+  // Processes full pieces, starting at `next`, until the end of the file.
   template <class Work>
   void follow(std::condition_variable& more, uint64_t& next, Work work) {
     std::unique_lock lock(mutex);
     while (true) {
+      // `ended` alone does not stop the loop: filled pieces are processed first. Writers share
+      // `next`; the mutex guards it.
       more.wait(lock, [&] { return next < filled || ended; });
       if (next == filled) return;
       const uint64_t number = next++;
@@ -175,7 +186,8 @@ struct BulkWriter::Impl {
     }
   }
 
-  // After a failure the remaining pieces are dropped; the caller learns of it with its next piece.
+  // After a failure the remaining pieces are dropped; append() reports the error with the next
+  // piece.
   void write(uint64_t number) {
     {
       const std::lock_guard lock(mutex);
@@ -186,8 +198,7 @@ struct BulkWriter::Impl {
     if (error == 0) error = failed;
   }
 
-  // Waits until the piece to be filled is free. Returns the errno of the first failure so far, or
-  // 0.
+  // Waits until the next slot is free. Returns the errno of the first failure so far, or 0.
   int wait_for_room() {
     std::unique_lock lock(mutex);
     const size_t slot = filled % kPieces;
@@ -228,6 +239,7 @@ int BulkWriter::append(std::span<const std::byte> bytes) {
 int BulkWriter::finish() {
   impl_->end();
   const std::span rest = impl_->piece(impl_->filled).first(std::exchange(impl_->in_last, 0));
+  // end() has joined all threads, so no lock is needed.
   if (rest.empty()) return impl_->error;
   if (impl_->error == 0) impl_->error = impl_->file.write_tail(rest, impl_->filled * kPieceBytes);
   for (const Observer& observer : impl_->observers) observer(rest);

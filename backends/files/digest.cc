@@ -17,6 +17,7 @@
 namespace moec {
 
 struct Digest::State {
+  // The state must be aligned to 64 bytes, which XXH3_createState() ensures.
   XXH3_state_t* xxh = XXH3_createState();
   State() {
     if (!xxh) throw std::bad_alloc();
@@ -36,6 +37,7 @@ void Digest::update(std::span<const std::byte> bytes) {
 
 std::string Digest::hex() const {
   XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
+  // xxhsum prints the canonical form: the high half first, both halves big-endian.
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
@@ -45,13 +47,15 @@ std::string digest_text(std::string_view text) {
   return digest.hex();
 }
 
-// What follows the text that is sealed.
+// Returns the digest field and the closing brace that follow the sealed text.
 static std::string seal_of(std::string_view body) {
   return fmt::format(",\n \"digest\": \"{}\"\n}}\n", digest_text(body));
 }
 
 std::string sealed_text(std::string_view object) {
   object = object.substr(0, object.rfind('}'));
+  // The seal begins with a comma and a newline, so the newline before the closing brace is dropped
+  // too.
   const std::string_view body = object.substr(0, object.find_last_not_of("\n ") + 1);
   return std::string(body) + seal_of(body);
 }
@@ -70,6 +74,8 @@ static Status feed(const RegularFile& file,
   for (uint64_t offset = 0; offset < file.size(); offset += buffer.size()) {
     const auto piece =
         std::span(buffer).first(std::min<uint64_t>(buffer.size(), file.size() - offset));
+    // A file that shrinks during the loop is an error of read_into(), so the digest covers exactly
+    // size() bytes.
     MOEC_TRY(file.read_into(offset, piece));
     take(std::as_bytes(piece));
   }
@@ -102,6 +108,7 @@ static Result<FileDigests> digest_regular_file(const std::string& path, bool sha
 Result<FileDigests> digest_file(const std::string& path, bool sha256) {
   return digest_regular_file(path, sha256).map_error([](Diagnostics errors) {
     for (Diagnostic& error : errors) {
+      // RegularFile names no next step if a read fails.
       error.code = error.code == "file.open" ? "digest.open" : "digest.read";
       error.next_step = "check the disk and the file's permissions";
     }

@@ -1,5 +1,5 @@
-// The digest of emitted files: xxh3-128 as 32 lower-case hex digits, most significant first (the
-// form that `xxhsum -H2` prints). It detects damage and mix-ups, not forgery.
+// The digest of emitted files: xxh3-128 as 32 lower-case hex digits, most significant first, as
+// printed by `xxhsum -H2`. It detects corruption and mix-ups, but is not cryptographic.
 #pragma once
 
 #include <memory>
@@ -32,15 +32,16 @@ std::string digest_text(std::string_view text);
 // Reads the file in pieces of 1 MiB. Fails with "digest.open" or "digest.read".
 Result<std::string> digest_file(const std::string& path);
 
-// A JSON object, as json_text() writes it, with a last member "digest": that of the text before it.
+// Appends a last member "digest" to a JSON object as written by json_text(): the digest of the text
+// before it.
 std::string sealed_text(std::string_view object);
-// Whether the text is one that sealed_text() made.
+// Returns true if the text ends with the correct digest member of sealed_text().
 bool is_sealed(std::string_view text);
 
-// That of a file that is open. Errors: those of RegularFile.
+// Digest of an open file. Errors: those of RegularFile.
 Result<std::string> digest_file(const RegularFile& file);
 
-// Both digests of the file, in one pass: SHA-256 (sha.h) only with `sha256`, else empty. Errors as
+// Computes both digests in one pass. SHA-256 (sha.h) is empty unless `sha256`. Errors: those of
 // digest_file().
 struct FileDigests {
   std::string xxh3, sha256;

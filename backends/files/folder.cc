@@ -17,10 +17,12 @@
 namespace moec {
 namespace {
 
+// O_PATH requires no read permission on the folder. Its descriptors suffice for openat() and the
+// other *at() calls of this file.
 constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 tl::unexpected<Diagnostics> not_a_folder(const std::string& path, std::string_view what) {
-  return fail("emit.bad_folder", fmt::format("{} is {}, where a folder is needed", path, what),
+  return fail("emit.bad_folder", fmt::format("{} is {}, expected a folder", path, what),
               "move it away, or choose another output folder", {.file = path});
 }
 
@@ -41,16 +43,19 @@ struct CloseListing {
 };
 using Listing = std::unique_ptr<DIR, CloseListing>;
 
-// A descriptor of the folder that can be read from.
+// Opens the folder for listing; O_PATH descriptors cannot be read.
 Listing open_listing(int folder) {
   const int readable = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (readable < 0) return nullptr;
   Listing listing(::fdopendir(readable));
+  // fdopendir() owns the descriptor only if it succeeds.
   if (!listing) ::close(readable);
   return listing;
 }
 
 bool is_folder_at(int folder, const dirent& entry) {
+  // Some file systems do not store the types of entries in directories (DT_UNKNOWN). Their entries
+  // require a separate call.
   if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
   struct stat info {};
   return ::fstatat(folder, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
@@ -64,6 +69,7 @@ bool is_name(std::string_view component) {
 
 bool is_below(std::string_view path) {
   if (path.empty() || path.ends_with('/')) return false;
+  // take_component() does not report an empty last component, so a final slash is rejected first.
   while (!path.empty())
     if (!is_name(take_component(path))) return false;
   return true;
@@ -78,6 +84,7 @@ SplitPath split_path(const std::string& path) {
 OutputPath OutputPath::of_file(const std::string& path) {
   const std::filesystem::path whole(path);
   const std::string parent = whole.parent_path().string();
+  // The process id distinguishes the temporary names of two processes that write the same file.
   return {parent.empty() ? "." : parent, whole.filename().string(), std::to_string(::getpid())};
 }
 
@@ -112,10 +119,14 @@ Result<Folder> Folder::open_below(std::string_view name) const { return below(na
 Result<Folder> Folder::create_below(std::string_view name) const { return below(name, true); }
 
 Result<Folder> Folder::below(std::string_view name, bool create) const {
+  // Each component is opened relative to the previous one without following links. A single
+  // openat() would follow links in all but the last component.
   Folder current(path_, ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0));
   if (current.descriptor_ < 0) return write_error(errno, "open folder", path_);
   while (!name.empty()) {
     const std::string component(take_component(name));
+    // EEXIST is not an error: the folder may exist already, or another thread may create it.
+    // enter() fails if the entry is not a folder.
     if (create && ::mkdirat(current.descriptor_, component.c_str(), 0777) != 0 && errno != EEXIST)
       return write_error(errno, "create folder", current.path_of(component));
     MOEC_ASSIGN(current, current.enter(component));
@@ -125,9 +136,10 @@ Result<Folder> Folder::below(std::string_view name, bool create) const {
 
 Result<Folder> Folder::enter(const std::string& name) const {
   const std::string path = path_of(name);
-  if (!is_name(name)) return not_a_folder(path, "not the path of a folder below it");
+  if (!is_name(name)) return not_a_folder(path, "not a path below the folder");
   Folder folder(path, ::openat(descriptor_, name.c_str(), kFolderFlags | O_NOFOLLOW));
   if (folder.descriptor_ >= 0) return folder;
+  // Saved before the call of is_link(), which may change errno.
   const int error = errno;
   if (is_link(descriptor_, name)) return not_a_folder(path, "a link, which is not followed");
   return write_error(error, "open folder", path);
@@ -138,6 +150,7 @@ Result<std::vector<FolderEntry>> Folder::entries() const {
   if (!listing) return write_error(errno, "list", path_);
   std::vector<FolderEntry> found;
   while (true) {
+    // readdir() returns null both at the end and on an error; only errno distinguishes them.
     errno = 0;
     const dirent* entry = ::readdir(listing.get());
     if (!entry) break;
@@ -145,6 +158,7 @@ Result<std::vector<FolderEntry>> Folder::entries() const {
     if (name != "." && name != "..") found.push_back({name, is_folder_at(descriptor_, *entry)});
   }
   if (errno != 0) return write_error(errno, "list", path_);
+  // The order of readdir() depends on the file system; results must not.
   std::sort(found.begin(), found.end(),
             [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
   return found;
@@ -170,6 +184,7 @@ Result<RegularFile> Folder::open_file(const std::string& name) const {
 }
 
 Status Folder::remove_file(const std::string& name) const {
+  // unlinkat() removes a link itself, not its target.
   if (::unlinkat(descriptor_, name.c_str(), 0) != 0 && errno != ENOENT)
     return write_error(errno, "remove", path_of(name));
   return {};
@@ -185,6 +200,8 @@ Status Folder::remove_all(const std::string& name) const {
   struct stat info {};
   if (::fstatat(descriptor_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
     return {};
+  // A link to a folder is not a folder here (AT_SYMLINK_NOFOLLOW), so removal never leaves this
+  // folder.
   if (!S_ISDIR(info.st_mode)) return remove_file(name);
   MOEC_ASSIGN(const Folder folder, enter(name));
   MOEC_ASSIGN(const std::vector<FolderEntry> inside, folder.entries());
@@ -199,6 +216,7 @@ Status Folder::rename(const std::string& from, const std::string& to) const {
 }
 
 bool Folder::link_file(const std::string& name, const Folder& other, const std::string& as) const {
+  // Without AT_SYMLINK_FOLLOW, a source that is a symbolic link is linked itself, not its target.
   return ::linkat(descriptor_, name.c_str(), other.descriptor_, as.c_str(), 0) == 0;
 }
 

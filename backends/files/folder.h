@@ -1,6 +1,6 @@
-// A folder that is open, as a place for files to be written. The path of the folder itself is the
-// user's choice, so links in it are followed; no link below it is, so that nothing is written,
-// renamed or removed anywhere else, whatever another program plants there meanwhile.
+// An open folder to write files in. Links in the folder's own path are followed, because the user
+// chose it. Links below it are never followed, so that a link planted by another program cannot
+// redirect writes, renames or removals elsewhere.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace moec {
 
-// Where a file goes: a folder that the user chose, and the path below it.
+// The target of a file: a folder that the user chose, and the path below it.
 struct OutputPath {
   std::string folder;
   std::string name;  // "attn/L00.data"
-  std::string mark;  // in the temporary name, so that it is nobody else's
+  std::string mark;  // part of the temporary name, to avoid collisions with other processes
 
   std::string text() const { return folder + "/" + name; }
-  // For a file whose whole path is the user's choice, with the process as its mark.
+  // For a file whose whole path the user chose; `mark` identifies the process.
   static OutputPath of_file(const std::string& path);
 };
 
-// What a folder lists. A link is no folder, wherever it leads.
+// An entry of a folder. A link is never a folder, whatever its target.
 struct FolderEntry {
   std::string name;
   bool is_folder = false;
@@ -31,14 +31,14 @@ struct FolderEntry {
 
 class Folder {
  public:
-  // Opens the folder at `path`; create() makes it, and its parents, where it is missing. Errors,
-  // here and below: those of write_error.h; emit.bad_folder where a link, or anything else that is
-  // no folder, is in the way.
+  // Opens the folder at `path`; create() also creates it and missing parents. Errors, here and
+  // below: those of write_error.h; emit.bad_folder if a component of the path is a link or not a
+  // folder.
   static Result<Folder> open(const std::string& path);
   static Result<Folder> create(const std::string& path);
 
-  // The same for a path of folders below this one, or for this one where `name` is empty. "." and
-  // ".." are not followed either.
+  // Like open() and create() for a path below this folder; an empty `name` means this folder.
+  // Rejects "." and "..".
   Result<Folder> open_below(std::string_view name) const;
   Result<Folder> create_below(std::string_view name) const;
 
@@ -49,25 +49,26 @@ class Folder {
   const std::string& path() const { return path_; }
   std::string path_of(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-  // The names below are of entries of this folder, without a slash.
+  // In the functions below, `name` is an entry of this folder, without a slash.
 
-  // Sorted by name.
+  // Returns all entries, sorted by name.
   Result<std::vector<FolderEntry>> entries() const;
   bool has(const std::string& name) const;
 
-  // Makes a file that did not exist, open for writing; an older one of that name is removed first,
-  // so that no other name of it changes. Returns its descriptor, which the caller closes.
+  // Creates a new file, open for writing. Removes an older file of that name first, so that its
+  // other hard links keep their contents. Returns the descriptor, which the caller closes.
   Result<int> create_file(const std::string& name) const;
-  // Opens a file for reading. Errors: those of RegularFile; a link is refused.
+  // Opens a file for reading. Errors: those of RegularFile, also for a link.
   Result<RegularFile> open_file(const std::string& name) const;
 
-  // Removes a file or a link, or an empty folder. What is missing is no error.
+  // Removes a file or link, or an empty folder. A missing entry is not an error.
   Status remove_file(const std::string& name) const;
   Status remove_empty_folder(const std::string& name) const;
-  // Removes whatever has the name, with all that a folder holds.
+  // Removes the entry; recursively if it is a folder.
   Status remove_all(const std::string& name) const;
   Status rename(const std::string& from, const std::string& to) const;
-  // Another name, in `other`, of one of this folder's files. False where the file system has none.
+  // Creates a hard link in `other` to a file of this folder. Returns false if the file system does
+  // not support hard links.
   bool link_file(const std::string& name, const Folder& other, const std::string& as) const;
 
  private:
@@ -79,15 +80,15 @@ class Folder {
   int descriptor_ = -1;
 };
 
-// Gives a file a second name in the same folder, whose folders are made where they are missing.
-// False where the file system has no such links.
+// Creates a hard link `as` to `file` below the same folder; creates missing subfolders. Returns
+// false if the file system does not support hard links.
 Result<bool> link_files(const OutputPath& file, const OutputPath& as);
 
-// Whether a path leads to a place below the folder that it starts from: it is relative and has no
-// "." or ".." in it.
+// Returns true if the path is relative, not empty, and has no empty, "." or ".." component, so that
+// it stays below its base folder.
 bool is_below(std::string_view path);
 
-// The last component of a path, and what is before it.
+// A path split into its last component and the rest.
 struct SplitPath {
   std::string parent, leaf;
 };

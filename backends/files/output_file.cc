@@ -22,12 +22,13 @@
 namespace moec {
 namespace {
 
-// Sets the file's size ahead, which lets its writes run in parallel. Only a lack of space is an
-// error: some file systems cannot reserve space.
+// Sets the file's size in advance, so that writes can run in parallel. Only a lack of space is an
+// error, because some file systems cannot reserve space.
 Status reserve(int fd, uint64_t bytes, const std::string& path) {
   if (bytes == 0) return {};
   int failed = 0;
   do {
+    // posix_fallocate() would write to every block if the file system cannot reserve space.
     failed = fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (failed == EINTR);
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
@@ -54,13 +55,15 @@ struct OutputFile::Impl {
   Digest digest;
   std::optional<Sha> sha;
   std::string sha256;
-  std::unique_ptr<BulkWriter> writer;  // as long as the file is open
+  std::unique_ptr<BulkWriter> writer;  // while the file is open
   bool closed = false, published = false;
 
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
+    // The threads of `writer` use `fd`, so they end before close().
     writer.reset();
+    // If create_file() failed, this object has no temporary file to remove.
     const bool created = fd >= 0 || closed;
     if (fd >= 0) ::close(fd);
     if (created && !published) (void)folder.remove_file(temporary);
@@ -76,6 +79,7 @@ Result<OutputFile> OutputFile::create(const OutputPath& path, uint64_t expected_
                                       Observer observer) {
   const SplitPath name = split_path(path.name);
   MOEC_ASSIGN(const Folder root, Folder::create(path.folder));
+  // Only temporary names with a `mark` contain a process id, which remove_abandoned() requires.
   if (!path.mark.empty()) remove_abandoned(path.text(), temporary_of(""));
   MOEC_ASSIGN(Folder folder, root.create_below(name.parent));
   auto impl = std::make_unique<Impl>(std::move(folder), name.leaf, path);
@@ -86,6 +90,8 @@ Result<OutputFile> OutputFile::create(const OutputPath& path, uint64_t expected_
   if (observer) observers.push_back(std::move(observer));
   if (sha256) {
     impl->sha.emplace(ShaKind::sha256);
+    // The address of the digest is stable: it lies in the Impl, which OutputFile moves as a whole
+    // by pointer.
     observers.emplace_back([sha = &*impl->sha](auto bytes) { sha->update(bytes); });
   }
   impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observers));
@@ -93,6 +99,8 @@ Result<OutputFile> OutputFile::create(const OutputPath& path, uint64_t expected_
 }
 
 Status OutputFile::write(std::span<const std::byte> bytes) {
+  // Updated on the caller's thread, unlike SHA-256: digest() covers all bytes so far, and XXH3 is
+  // much faster than SHA-256.
   impl_->digest.update(bytes);
   impl_->bytes += bytes.size();
   if (const int error = impl_->writer->append(bytes))
@@ -112,6 +120,7 @@ Status OutputFile::finish() {
   if (const int error = impl_->writer->finish()) return write_error(error, "write", impl_->path);
   impl_->writer.reset();
   if (impl_->sha) impl_->sha256 = impl_->sha->finish_hex();
+  // reserve() may have set the size to `expected`, so a shorter file would end in zeros.
   if (impl_->bytes < impl_->expected &&
       ::ftruncate(impl_->fd, static_cast<off_t>(impl_->bytes)) != 0)
     return write_error(errno, "cut", impl_->path);
@@ -130,8 +139,9 @@ Status OutputFile::close() {
 }
 
 Status OutputFile::close_file() {
+  // Set before close(): the descriptor is invalid afterwards even if close() fails.
   impl_->closed = true;
-  // From here on the temporary file is known by name only.
+  // After this, only the name identifies the temporary file.
   if (::close(std::exchange(impl_->fd, -1)) != 0) return write_error(errno, "close", impl_->path);
   return {};
 }
@@ -139,7 +149,7 @@ Status OutputFile::close_file() {
 Status OutputFile::remove_older() const { return impl_->folder.remove_file(impl_->name); }
 
 Status OutputFile::publish() {
-  MOEC_CHECK(impl_->closed, "{} is published before it was closed", impl_->path);
+  MOEC_CHECK(impl_->closed, "{} was published before it was closed", impl_->path);
   MOEC_TRY(impl_->folder.rename(impl_->temporary, impl_->name));
   impl_->published = true;
   return {};
@@ -163,6 +173,8 @@ Status write_file(const OutputPath& path, std::string_view bytes) {
   return file.publish();
 }
 
+// For targets that are not regular files, which a rename would replace: /dev/stdout, a pipe, a
+// link.
 static Status write_through(const std::string& path, std::string_view bytes) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0644);
   if (fd < 0) return write_error(errno, "open", path);
@@ -172,6 +184,7 @@ static Status write_through(const std::string& path, std::string_view bytes) {
     if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
     if (written < 0 && errno != EINTR) error = errno;
   }
+  // Network file systems report some write errors only from close().
   if (::close(fd) != 0 && error == 0) error = errno;
   if (error != 0) return write_error(error, "write", path);
   return {};
@@ -179,6 +192,8 @@ static Status write_through(const std::string& path, std::string_view bytes) {
 
 Status write_user_file(const std::string& path, std::string_view bytes) {
   struct stat info {};
+  // lstat(), so that a link counts as a link and its target is written, as with a shell
+  // redirection.
   const bool exists = ::lstat(path.c_str(), &info) == 0;
   if (exists && !S_ISREG(info.st_mode)) return write_through(path, bytes);
   return write_file(OutputPath::of_file(path), bytes);

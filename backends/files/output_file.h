@@ -1,7 +1,6 @@
-// A file that appears under its final name only when it is complete: it is made anew under a
-// temporary name beside it, synced, then renamed, all in a folder that is reached as folder.h says.
-// Its digest is computed meanwhile, and bytes are written while the caller makes the next ones
-// (bulk_writer.h).
+// A file that appears under its final name only when complete: it is created under a temporary name
+// next to it, synced, then renamed. Links below the folder are not followed (folder.h). The digest
+// is computed during writing, and writes overlap with the caller's work (bulk_writer.h).
 #pragma once
 
 #include <cstddef>
@@ -16,15 +15,15 @@
 
 namespace moec {
 
-// The temporary name under which a file is written.
+// Returns the temporary name of a file during writing.
 std::string temporary_of(const std::string& path);
 
 class OutputFile {
  public:
-  // Creates missing folders and reserves `expected_bytes` on disk where the file system can, so
-  // that a full disk is found before the first byte. Errors: those of Folder, each naming the path.
-  // With `sha256` that digest is computed as well. The observer, if there is one, gets all bytes in
-  // order on a thread of its own; sync() returns after its last call.
+  // Creates missing folders and reserves `expected_bytes` if the file system supports it, so that a
+  // full disk is detected before the first write. If `sha256` is true, also computes that digest.
+  // `observer`, if set, receives all bytes in order on its own thread; sync() returns after its
+  // last call. Errors: those of Folder, with the path.
   using Observer = std::function<void(std::span<const std::byte> bytes)>;
   static Result<OutputFile> create(const OutputPath& path, uint64_t expected_bytes,
                                    bool sha256 = false, Observer observer = nullptr);
@@ -34,24 +33,24 @@ class OutputFile {
   // Removes the temporary file unless it was published.
   ~OutputFile();
 
-  // A failure of the disk may be reported by a later call, at the latest by sync().
+  // An error of this write may be reported by a later call, at the latest by sync() or close().
   Status write(std::span<const std::byte> bytes);
-  // Writes zero bytes up to this position.
+  // Writes zeros up to this position.
   Status pad_to(uint64_t position);
 
-  // Waits for all writes, flushes to the device and closes; nothing can be written any more.
+  // Waits for all writes, flushes to the device and closes the file.
   Status sync();
-  // The same without the flush, for a file of a folder that is flushed as a whole (sync_tree.h).
+  // Like sync() without the flush, for files in a folder that is flushed as a whole (sync_tree.h).
   Status close();
-  // Removes the file that has the final name so far.
+  // Removes an older file with the final name.
   Status remove_older() const;
-  // Renames to the final name. After sync() or close().
+  // Renames to the final name. Call after sync() or close().
   Status publish();
 
   const std::string& path() const;  // the final path
   uint64_t bytes() const;           // written so far
   std::string digest() const;       // xxh3-128 of the bytes so far, 32 lower-case hex digits
-  // After sync() or close(): 64 lower-case hex digits, or empty where it was not asked for.
+  // 64 lower-case hex digits, or empty unless requested. Call after sync() or close().
   const std::string& sha256() const;
 
  private:
@@ -62,14 +61,14 @@ class OutputFile {
   std::unique_ptr<Impl> impl_;
 };
 
-// Writes a small file at once: write_synced() leaves it complete and synced under its temporary
-// name, write_file() publishes it as well.
+// Write a small file: write_synced() leaves it complete and synced under its temporary name;
+// write_file() also publishes it.
 Result<OutputFile> write_synced(const OutputPath& path, std::string_view bytes,
                                 bool sha256 = false);
 Status write_file(const OutputPath& path, std::string_view bytes);
 
-// The same for a file that the user named. A device, a pipe or a link is written to: it stays what
-// it is.
+// Like write_file() for a path that the user named. Writes through to a device, pipe or link
+// instead of replacing it.
 Status write_user_file(const std::string& path, std::string_view bytes);
 
 }  // namespace moec

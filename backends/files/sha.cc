@@ -13,7 +13,7 @@ struct Sha::State {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
   explicit State(const EVP_MD* algorithm) {
     MOEC_CHECK(context && EVP_DigestInit_ex(context, algorithm, nullptr) == 1,
-               "libcrypto offers no {}", EVP_MD_get0_name(algorithm));
+               "libcrypto does not support {}", EVP_MD_get0_name(algorithm));
   }
   ~State() { EVP_MD_CTX_free(context); }
   State(const State&) = delete;

@@ -1,5 +1,5 @@
-// Two digests that other programs compute as well (FIPS 180-4): SHA-1, which ONNX defines as the
-// checksum of external data files and which detects accidents, not attacks; and SHA-256.
+// Standard digests (FIPS 180-4) that other programs can verify. SHA-1 is ONNX's checksum of
+// external data files; it detects only accidental changes. SHA-256 is cryptographic.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class Sha {
   Sha& operator=(Sha&&) noexcept;
 
   void update(std::span<const std::byte> bytes);
-  // The digest of all bytes so far, 40 or 64 lower-case hex digits. Ends the computation.
+  // Ends the computation. Returns the digest of all bytes, 40 or 64 lower-case hex digits.
   std::string finish_hex();
 
  private:

@@ -8,14 +8,14 @@
 
 namespace moec {
 
-// Runs a program, which is looked for in PATH where it is a name, with these arguments, and returns
-// its exit code; 128 and more where a signal ended it. It reads and writes the standard streams of
-// this process; with `quiet`, its standard output is this process's standard error. Error
-// program.start: it cannot be started.
+// Runs a program and returns its exit code, or 128 plus the signal number if a signal ended it. A
+// name without a slash is looked up in PATH. The program shares the standard streams of this
+// process; with `quiet`, its standard output goes to standard error. Error: program.start (the
+// program cannot be started).
 Result<int> run_program(const std::string& program, const std::vector<std::string>& arguments,
                         bool quiet = false);
 
-// The path of the running program; empty where the system does not tell.
+// Returns the path of the running program; empty if unknown.
 std::string path_of_this_program();
 
 }  // namespace moec

@@ -3,9 +3,9 @@
 
 namespace moec {
 
-// While an object of this class exists (one at a time), the first of these signals is recorded and
-// a second one ends the process at once, as it would by default. A signal that the process was
-// started to ignore stays ignored.
+// While an object of this class exists (at most one at a time), the first of these signals is
+// recorded. A second one has its default action and ends the process. Signals that the process
+// ignored at start stay ignored.
 class StopSignals {
  public:
   StopSignals();
@@ -13,7 +13,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The number of the signal that arrived, 0 if none did. Any thread may call it.
+  // Returns the number of the recorded signal, or 0. Thread-safe.
   static int caught();
 };
 

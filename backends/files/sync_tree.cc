@@ -29,10 +29,13 @@ int sync_path(const std::string& path, int flags) {
 Status sync_tree(const std::string& folder) {
   std::vector<std::string> paths = {folder};
   std::error_code failed;
+  // The iterator does not follow links to folders, so the walk stays in the tree.
   for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end;
        entry.increment(failed))
     paths.push_back(entry->path().string());
   if (failed) return write_error(failed.value(), "list", folder);
+  // One element per path, so threads need no lock. The first failed path determines the reported
+  // error, regardless of the order in which threads finish.
   std::vector<int> errors(paths.size());
   ThreadGroup threads;
   for (size_t i = 0; i < paths.size(); ++i) {

@@ -1,5 +1,5 @@
-// Flushes a finished folder to the disk. Errors: those of write_error.h. A file system that cannot
-// flush folders is not an error.
+// Flushes a finished folder to disk. Errors: those of write_error.h. File systems that cannot flush
+// folders are not an error.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace moec {
 
-// Flushes each file and folder in `folder`, and the folder itself, to the device. In parallel,
-// because a file system with a journal then commits them together.
+// Flushes `folder` and, recursively, all files and folders in it. Works in parallel, because
+// journaling file systems then commit them together.
 Status sync_tree(const std::string& folder);
 
-// Flushes only the names in the folder, so that renames and removals survive a power cut.
+// Flushes only the folder's directory entries, so that renames and removals survive a power
+// failure.
 Status sync_folder(const std::string& folder);
 
 }  // namespace moec

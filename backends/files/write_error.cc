@@ -10,7 +10,8 @@
 namespace moec {
 namespace {
 
-// What to do about the errors of one kind. Unused places of `errors` are 0, which is no error.
+// Code and next step for a group of errno values. Unused elements of `errors` are 0, which is not
+// an errno.
 struct ErrorKind {
   const char* code;
   const char* next;
@@ -18,6 +19,7 @@ struct ErrorKind {
 };
 
 constexpr ErrorKind kErrorKinds[] = {
+    // EFBIG: the file exceeds the limit of the file system or of ulimit -f.
     {"emit.no_space", "free space there or choose another output folder", {ENOSPC, EDQUOT, EFBIG}},
     {"emit.no_permission",
      "make the folder writable or choose another output folder",
@@ -25,11 +27,9 @@ constexpr ErrorKind kErrorKinds[] = {
     {"emit.bad_folder",
      "choose an output folder whose path consists of folders only",
      {ENOTDIR, EEXIST, EISDIR, ELOOP, ENAMETOOLONG}},
-    {"emit.folder_gone",
-     "leave the output folder alone while it is written, and run again",
-     {ENOENT, ESTALE}},
+    {"emit.folder_gone", "run again without changing the output folder", {ENOENT, ESTALE}},
     {"emit.too_many_files",
-     "raise the limit of open files (ulimit -n), or use fewer jobs",
+     "raise the limit of open files (ulimit -n) or use fewer jobs",
      {EMFILE, ENFILE}},
 };
 

@@ -1,4 +1,4 @@
-// The diagnostic of a failed system call on an output file.
+// Diagnostics of failed system calls on output files.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace moec {
 
-// "cannot {action} {path}: …" with a code by the errno: emit.no_space, emit.no_permission,
-// emit.bad_folder, emit.folder_gone (the folder was removed under the export), emit.too_many_files,
-// emit.write_failed.
+// Returns "cannot {action} {path}: …" with a code for the errno: emit.no_space, emit.no_permission,
+// emit.bad_folder, emit.folder_gone (the folder was removed during the export),
+// emit.too_many_files, emit.write_failed.
 tl::unexpected<Diagnostics> write_error(int error, std::string_view action,
                                         const std::string& path);
 

@@ -36,7 +36,7 @@ Result<std::vector<WeightView>> views_for_onnx(std::span<const ShardWidth> width
   return onnx_weight_views(widths, options.experts);
 }
 
-// A file holds one graph.
+// An ONNX file holds one graph, so the selection is unused.
 Result<LoadedShard> read_from_onnx(const std::string& path, const GraphSelection&) {
   return read_onnx(path);
 }
@@ -71,6 +71,7 @@ constexpr std::array<std::string_view, 1> kGgufSuffixes = {".gguf"};
 
 // ---- The table ---------------------------------------------------------------------------------
 
+// format_of() indexes the table, so the rows must be in the order of ShardFormat.
 const std::array kFormats = {
     Format{.id = ShardFormat::onnx,
            .about = "an .onnx file",
@@ -99,7 +100,7 @@ const std::array kFormats = {
            .shape = FormatShape::weights_only,
            .suffixes = kGgufSuffixes},
 };
-static_assert(kFormats.size() == enum_count<ShardFormat>, "one row for each format");
+static_assert(kFormats.size() == enum_count<ShardFormat>, "one row per format");
 
 }  // namespace
 
@@ -107,6 +108,7 @@ std::span<const Format> all_formats() { return kFormats; }
 
 const Format& format_of(ShardFormat id) { return at(kFormats, id); }
 
+// The comparison of suffixes is case-sensitive.
 const Format* format_of_path(const std::string& path) {
   const std::string suffix = std::filesystem::path(path).extension().string();
   for (const Format& format : kFormats)
@@ -125,7 +127,7 @@ std::vector<std::string_view> shard_suffixes() {
 Status require_graphs(const Format& format, const std::string& path) {
   if (format.shape == FormatShape::graphs) return {};
   return fail("format.weights_only",
-              fmt::format("files of format {} hold weights and no graph", enum_name(format.id)),
+              fmt::format("files of format {} hold weights but no graph", enum_name(format.id)),
               "export the model for a target whose format holds graphs", {.file = path});
 }
 

@@ -1,4 +1,4 @@
-// Reads an exported shard's file back into the IR, in whatever format the export is.
+// Reads an exported shard back into the IR, independent of the export's format.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moec {
 
-// The graph of one token width of a shard in the exported folder. Errors: format.weights_only,
+// Reads the graph of one token width. `folder` is the export's folder. Errors: format.weights_only,
 // those of the format's reader.
 Result<LoadedShard> read_shard(const Manifest& manifest, const std::string& folder,
                                const manifest::Width& width);

@@ -1,4 +1,4 @@
-// Checks that the shards make up the model: each layer, each expert and each vocabulary entry once.
+// Checks that the shards cover each layer, expert and vocabulary entry of the model exactly once.
 #include <algorithm>
 #include <map>
 
@@ -10,36 +10,38 @@
 namespace moec::manifest {
 namespace {
 
-constexpr int64_t kMostLayers = 4096;  // without caches
+constexpr int64_t kMaxLayers = 4096;  // in models without caches
 
 struct Range {
   int64_t begin, size;
   auto operator<=>(const Range&) const = default;
 };
 
-// Adds a finding where the ranges leave a gap in [0, total), overlap or leave it.
+// Adds a finding if the ranges do not cover [0, total) exactly once.
 void check_tiling(std::vector<Range> ranges, int64_t total, const char* code, std::string_view what,
                   Findings& findings) {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  // The ranges before the current one cover [0, covered) exactly once.
   int64_t covered = 0;
   for (const Range& range : ranges) {
-    // The comparisons are ordered so that no number of a hostile file overflows.
+    // The order of the comparisons avoids overflow with hostile numbers.
     bool inside = range.begin >= 0 && range.begin < total && range.size > 0 &&
                   range.size <= total - range.begin;
-    if (!findings.require(inside, code, {}, "{}: {} from {} are not within {}", what, range.size,
-                          range.begin, total))
+    if (!findings.require(inside, code, {}, "{}: a range of {} starting at {} is outside [0, {})",
+                          what, range.size, range.begin, total))
       return;
     if (!findings.require(
-            range.begin == covered, code, {}, "{}: {} up to {}, the next begins at {}", what,
+            range.begin == covered, code, {}, "{}: {} up to {}, the next range begins at {}", what,
             range.begin > covered ? "a gap: covered" : "an overlap: covered", covered, range.begin))
       return;
     covered += range.size;
   }
-  findings.require(covered == total, code, {}, "{}: covered up to {} of {}", what, covered, total);
+  findings.require(covered == total, code, {}, "{}: only {} of {} are covered", what, covered,
+                   total);
 }
 
-// Number `slice` of `slices` slices along the intermediate width.
+// Slice `slice` of `slices` along the intermediate width.
 struct Slice {
   int64_t slice, slices;
 };
@@ -48,10 +50,10 @@ struct LayerShards {
   int64_t attention = 0, moe = 0, routers = 0, groups = 0;
   std::vector<Slice> mlp, shared;
   std::map<std::vector<ExpertRun>, std::vector<Slice>> experts;
-  std::vector<int64_t> expert_totals;  // as each routing shard declares
+  std::vector<int64_t> expert_totals;  // as declared by each routing shard
 };
 
-// Each slice must be there once.
+// Checks that each slice is present once.
 void check_slices(std::vector<Slice> slices, const char* code, std::string_view what,
                   Findings& findings) {
   std::sort(slices.begin(), slices.end(),
@@ -60,7 +62,7 @@ void check_slices(std::vector<Slice> slices, const char* code, std::string_view 
   for (int64_t i = 0; i < count; ++i) {
     const auto& [slice, of] = at(slices, i);
     if (!findings.require(slice == i && of == count, code, {},
-                          "{}: slice {} of {}, where slice {} of {} is due", what, slice, of, i,
+                          "{}: found slice {} of {}, expected slice {} of {}", what, slice, of, i,
                           count))
       return;
   }
@@ -72,7 +74,7 @@ bool lists(const std::vector<int64_t>& layers, int64_t layer) {
 bool mixes(const Model& model, int64_t layer) { return !lists(model.feed_forward_only, layer); }
 bool feeds(const Model& model, int64_t layer) { return !lists(model.mixer_only, layer); }
 
-// Counts the parts of `layer` that the shard holds.
+// Adds the shard's parts of `layer` to the counts.
 void add_shard(const Model& model, const Shard& shard, int64_t layer, LayerShards& found) {
   const bool whole = holds_whole_layers(shard.kind);
   const bool routes = lists(shard.moe_layers, layer);
@@ -95,46 +97,49 @@ std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
   return layers;
 }
 
-// A shard's layers must exist, and be as many as its kind allows.
+// Checks that the shard's layers exist and that their number is valid for its kind.
 bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& findings) {
+  // The head has layer -1 and holds no layers.
   const bool head = is_head(shard.kind);
   const int64_t first = head ? -1 : manifest.first_layer(), end = head ? 0 : manifest.end_layer();
   if (!findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
-                        "the shard's layer is {}", shard.layer))
+                        "the shard's layer {} is out of range", shard.layer))
     return false;
   const int64_t least = head ? 0 : 1;
   const int64_t most = holds_whole_layers(shard.kind) ? end - shard.layer : least;
   return findings.require(least <= shard.layers && shard.layers <= most, "manifest.layer",
-                          shard.name, "the shard has {} layers from {} on", shard.layers,
-                          shard.layer);
+                          shard.name, "the shard cannot have {} layers starting at {}",
+                          shard.layers, shard.layer);
 }
 
-// Only shards of an MLP, a shared expert or a group of experts hold slices.
+// Checks that only shards of an MLP, a shared expert or an expert group are slices.
 void check_slice(const Shard& shard, Findings& findings) {
   const bool sliced =
       is_dense(shard.kind) || is_shared_expert(shard.kind) || is_expert_group(shard.kind);
   const bool whole = shard.slice == 0 && shard.slices == 1;
   findings.require(whole || (sliced && shard.slice >= 0 && shard.slice < shard.slices),
-                   "manifest.number", shard.name, "the shard is slice {} of {}", shard.slice,
+                   "manifest.number", shard.name, "the shard cannot be slice {} of {}", shard.slice,
                    shard.slices);
 }
 
-// Experts are listed where they are no run: ascending, in a group of experts.
+// Checks that only expert groups with non-consecutive experts have `expert_ids`, and that these are
+// ascending.
 bool check_expert_ids(const Shard& shard, Findings& findings) {
   const std::vector<int64_t>& ids = shard.expert_ids;
   if (ids.empty()) return true;
   const bool ascending =
       std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
+  // Consecutive experts must not be listed, so that a set of experts has a single form.
   return findings.require(ascending && ids.front() >= 0 && ids.back() <= kMaxElements &&
                               is_expert_group(shard.kind) && ids.front() == shard.first_expert &&
                               std::ssize(ids) == shard.experts &&
                               ids.back() - ids.front() >= shard.experts,
                           "manifest.experts", shard.name,
-                          "expert_ids are not {} ascending experts from {} on with a gap",
+                          "expert_ids must be {} ascending experts starting at {}, with a gap",
                           shard.experts, shard.first_expert);
 }
 
-// The MoE layers of a shard must be ascending, among its layers, and allowed by its kind.
+// Checks that the MoE layers of a shard are ascending, within its layers, and valid for its kind.
 void check_moe_layers(const Shard& shard, Findings& findings) {
   const std::vector<int64_t>& routed = shard.moe_layers;
   const bool whole = holds_whole_layers(shard.kind);
@@ -144,33 +149,40 @@ void check_moe_layers(const Shard& shard, Findings& findings) {
       std::adjacent_find(routed.begin(), routed.end(), std::greater_equal<>()) == routed.end();
   const bool inside = routed.empty() ||
                       (routed.front() >= shard.layer && routed.back() < shard.layer + shard.layers);
+  // A shard of whole layers may be dense. Shards of all other kinds have MoE layers exactly if
+  // their kind routes.
   findings.require(ascending && inside && (whole || routed.empty() != routes), "manifest.layer",
-                   shard.name, "the shard's MoE layers are [{}]", fmt::join(routed, ", "));
+                   shard.name, "the shard's MoE layers [{}] are invalid", fmt::join(routed, ", "));
 }
 
-// top-k must not exceed the experts, nor those of the kept groups; groups have equal sizes.
+// Checks that k does not exceed the number of experts, or of experts in the kept groups, and that
+// groups have equal sizes.
 void check_routing(const Shard& shard, Findings& findings) {
   const int64_t experts = shard.routing->experts;
   const Router& router = shard.routing->router;
   findings.require(router.top_k >= 1 && router.top_k <= experts, "manifest.routing", shard.name,
-                   "each token chooses {} of {} experts", router.top_k, experts);
+                   "each token selects {} of {} experts", router.top_k, experts);
   if (!findings.require(router.groups >= 1 && experts % router.groups == 0 &&
                             router.groups_kept >= 1 && router.groups_kept <= router.groups,
                         "manifest.routing", shard.name,
-                        "{} experts cannot be chosen from {} of {} groups", experts,
+                        "{} experts cannot be selected from {} of {} groups", experts,
                         router.groups_kept, router.groups))
     return;
+  // The product cannot overflow: after the division, it is at most `experts`.
   const int64_t most = experts / router.groups * router.groups_kept;
   findings.require(router.groups == 1 || router.top_k <= most, "manifest.routing", shard.name,
-                   "each token chooses {} experts, the kept groups have {}", router.top_k, most);
+                   "each token selects {} experts, but the kept groups have {}", router.top_k,
+                   most);
 }
 
-// The ranges must be those of the node's experts, each once.
+// Checks that the ranges cover the node's experts exactly once.
 void check_node_experts(std::vector<Range> ranges, const std::vector<int64_t>& experts,
                         std::string_view what, Findings& findings) {
   std::sort(ranges.begin(), ranges.end());
   std::vector<Range> wanted;
   for (const ExpertRun& run : runs_of(experts)) wanted.push_back({run.first, run.count});
+  // Each range removes a part from the front of the next wanted run. A mismatch sets an index that
+  // no later range matches.
   size_t at_wanted = 0;
   for (const auto& [begin, size] : ranges) {
     if (at_wanted < wanted.size() && wanted[at_wanted].begin == begin && size > 0 &&
@@ -182,11 +194,11 @@ void check_node_experts(std::vector<Range> ranges, const std::vector<int64_t>& e
     }
   }
   findings.require(at_wanted == wanted.size(), "manifest.experts", {},
-                   "{}: the shards do not hold those of the node, {}, once each", what,
+                   "{}: the shards must hold each of the node's experts {} once", what,
                    fmt::join(experts, ","));
 }
 
-// Layers of one part are layers of the model, each listed once.
+// Checks that layers with a single part are layers of the model, each listed once.
 void check_parts(const Model& model, Findings& findings) {
   std::vector<int64_t> listed = model.mixer_only;
   listed.insert(listed.end(), model.feed_forward_only.begin(), model.feed_forward_only.end());
@@ -196,11 +208,10 @@ void check_parts(const Model& model, Findings& findings) {
   std::sort(listed.begin(), listed.end());
   const bool once = std::adjacent_find(listed.begin(), listed.end()) == listed.end();
   const bool inside = listed.empty() || (listed.front() >= 0 && listed.back() < model.layers);
-  findings.require(ascending && once && inside, "manifest.layer", {},
-                   "the layers of one part are [{}] and [{}] of {}; they must be ascending, and "
-                   "each listed once",
-                   fmt::join(model.mixer_only, ", "), fmt::join(model.feed_forward_only, ", "),
-                   model.layers);
+  findings.require(
+      ascending && once && inside, "manifest.layer", {},
+      "the layers of one part are [{}] and [{}] of {}, expected ascending and disjoint lists",
+      fmt::join(model.mixer_only, ", "), fmt::join(model.feed_forward_only, ", "), model.layers);
 }
 
 bool has_feed_forward(const LayerShards& found) {
@@ -208,23 +219,24 @@ bool has_feed_forward(const LayerShards& found) {
          !found.shared.empty();
 }
 
-// `sets` are those of a node.
+// `sets` are the experts of the node.
 void check_layer(const Model& model, int64_t layer, const LayerShards& found,
                  const ExpertSets& sets, Findings& findings) {
   findings.require(found.attention == int{mixes(model, layer)}, "manifest.layer", {},
                    "layer {} has {} attention shards{}", layer, found.attention,
-                   mixes(model, layer) ? "" : ", and is a feed-forward part alone");
+                   mixes(model, layer) ? "" : ", but is only a feed-forward part");
   if (!feeds(model, layer)) {
     findings.require(!has_feed_forward(found), "manifest.layer", {},
-                     "layer {} has feed-forward shards, and is a mixer alone", layer);
+                     "layer {} has feed-forward shards, but is only a mixer", layer);
     return;
   }
   bool routed = found.moe > 0 || found.groups > 0;
+  // Only layers with expert groups can have separate router and shared-expert shards.
   bool one_part = found.mlp.empty() == routed && found.routers == int{found.groups > 0} &&
                   (found.moe == 0 || found.groups == 0) &&
                   (found.shared.empty() || found.groups > 0);
   findings.require(one_part, "manifest.layer", {},
-                   "layer {} needs one mlp, or moe shards, or a router with expert groups; it has "
+                   "layer {} needs one mlp, moe shards, or a router with expert groups; it has "
                    "{} mlp, {} moe, {} router, {} shared-expert and {} expert-group shards",
                    layer, found.mlp.size(), found.moe, found.routers, found.shared.size(),
                    found.groups);
@@ -235,14 +247,15 @@ void check_layer(const Model& model, int64_t layer, const LayerShards& found,
   const std::vector<int64_t>& totals = found.expert_totals;
   bool agree = !totals.empty() && std::equal(totals.begin() + 1, totals.end(), totals.begin());
   if (!findings.require(agree, "manifest.experts", {},
-                        "layer {}: its shards do not agree on the number of experts", layer))
+                        "layer {}: its shards disagree on the number of experts", layer))
     return;
   const std::string what = fmt::format("experts of layer {}", layer);
   std::vector<Range> ranges;
+  // Slices of a group have the same runs, so each entry is one group.
   for (const auto& [runs, slices] : found.experts) {
     for (const ExpertRun& run : runs) ranges.push_back({run.first, run.count});
     check_slices(slices, "manifest.experts",
-                 fmt::format("{}: from {} on", what, runs.front().first), findings);
+                 fmt::format("{} starting at {}", what, runs.front().first), findings);
   }
   if (const auto own = sets.layers.find(layer); own != sets.layers.end())
     return check_node_experts(std::move(ranges), own->second, what, findings);
@@ -252,14 +265,15 @@ void check_layer(const Model& model, int64_t layer, const LayerShards& found,
 }  // namespace
 
 void check_layers(const Manifest& manifest, Findings& findings) {
-  // Each shard's layers must exist, and no number in the file may make these loops long.
+  // Bounds the loops below, because a hostile file could declare a huge number of layers.
   const auto caches = std::ssize(manifest.caches);
-  const int64_t most = !has_cache(manifest.build.cache) ? kMostLayers : caches;
+  const int64_t most = !has_cache(manifest.build.cache) ? kMaxLayers : caches;
   const int64_t held = manifest.end_layer() - manifest.first_layer();
-  if (!findings.require(held <= most, "manifest.layer", {}, "{} layers have {} caches", held,
-                        caches))
+  if (!findings.require(held <= most, "manifest.layer", {},
+                        "{} layers need one cache each, found {}", held, caches))
     return;
   check_parts(manifest.model, findings);
+  // whole_layers bounds shards_by_layer(), which visits each layer of each shard.
   int64_t whole_layers = 0;
   for (const Shard& shard : manifest.shards) {
     if (!check_held_layers(manifest, shard, findings)) return;
@@ -269,13 +283,13 @@ void check_layers(const Manifest& manifest, Findings& findings) {
     if (shard.routing) check_routing(shard, findings);
     if (holds_whole_layers(shard.kind)) whole_layers += shard.layers;
     if (!findings.require(whole_layers <= manifest.model.layers, "manifest.layer", shard.name,
-                          "{} layers have shards of whole layers, the model has {}", whole_layers,
+                          "shards of whole layers hold {} layers, the model has {}", whole_layers,
                           manifest.model.layers))
       return;
   }
   std::map<int64_t, LayerShards> layers = shards_by_layer(manifest);
   const auto sets = node_experts_of(manifest);
-  if (!sets) return;  // check_node() has reported them
+  if (!sets) return;  // reported by check_node()
   for (int64_t layer = manifest.first_layer(); layer < manifest.end_layer(); ++layer)
     check_layer(manifest.model, layer, layers[layer], *sets, findings);
 }
@@ -289,7 +303,7 @@ void check_vocabulary(const Manifest& manifest, Findings& findings) {
     bool same = shard && is_head(shard->kind) && shard->vocab_begin == slice.begin &&
                 shard->vocab_size == slice.size;
     findings.require(same, "manifest.vocabulary", slice.shard,
-                     "the logits from {} are not the slice of a head shard of that name",
+                     "the logits starting at {} do not match a head shard of that name",
                      slice.begin);
   }
   bool in_order = std::is_sorted(ranges.begin(), ranges.end(),
@@ -298,7 +312,7 @@ void check_vocabulary(const Manifest& manifest, Findings& findings) {
   const int64_t scored =
       manifest.tagging ? std::ssize(manifest.tagging->labels) : manifest.model.vocab;
   findings.require(manifest.logits.vocab == scored, "manifest.vocabulary", {},
-                   "{} logits for a {} of {}", manifest.logits.vocab,
+                   "found {} logits for a {} of {}", manifest.logits.vocab,
                    manifest.tagging ? "list of labels" : "vocabulary", scored);
   if (!manifest.has_head()) {
     findings.require(ranges.empty(), "manifest.vocabulary", {},

@@ -1,4 +1,4 @@
-// The parts of check_manifest that have their own files.
+// The parts of check_manifest(), by file.
 #pragma once
 
 #include <map>
@@ -13,13 +13,14 @@ namespace moec::manifest {
 // check_layers.cc: manifest.layer, manifest.experts, manifest.vocabulary
 void check_layers(const Manifest& manifest, Findings& findings);
 void check_vocabulary(const Manifest& manifest, Findings& findings);
-// check_node.cc: manifest.node. The other checks calculate with the layers of a node.
+// check_node.cc: manifest.node. Other checks rely on the layers of the node.
 void check_node(const Manifest& manifest, Findings& findings);
 // check_schedule.cc: manifest.schedule, manifest.type
 void check_schedule(const Manifest& manifest, Findings& findings);
 // check_top_k.cc: manifest.top_k, manifest.number
 void check_top_k(const Manifest& manifest, Findings& findings);
-// Whether the graphs of the default form choose and weight experts as the model does.
+// Returns true if the graphs of the default variant select and weight experts exactly as the model
+// does.
 bool routes_exactly(const Manifest& manifest);
 // check_weight_records.cc: manifest.weights, manifest.ranges, manifest.digest
 void check_weights(const Manifest& manifest, Findings& findings);
@@ -32,20 +33,20 @@ inline ShardIndex index_shards(const Manifest& manifest) {
   return index;
 }
 
-// Null where no shard has that name.
+// Returns null if no shard has that name.
 inline const Shard* find_shard(const ShardIndex& index, std::string_view name) {
   auto found = index.find(name);
   return found == index.end() ? nullptr : found->second;
 }
 
-// Whether the width shares its file with the width before it: one package holds several functions,
+// Returns true if the width shares its file with the previous one: a package with several functions
 // or a range of widths.
 inline bool shares_file(const Shard& shard, size_t width) {
   return width > 0 && shard.widths[width].file == shard.widths[width - 1].file;
 }
 
-// Calls visit(FileRef, shard name) for each file that the manifest names. The name is empty for
-// files that belong to no shard.
+// Calls visit(FileRef, shard name) for each file of the manifest. The name is empty for files that
+// belong to no shard.
 template <class Visit>
 void for_each_file(const Manifest& manifest, Visit&& visit) {
   for (const FileRef& file : manifest.carried) visit(file, std::string());

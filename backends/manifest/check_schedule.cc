@@ -1,5 +1,5 @@
-// Checks that the schedule can be run: each shard once, each port bound, each edge written before
-// it is read, and the types of both ends equal.
+// Checks that the schedule is executable: each shard runs once, each port is bound, each edge is
+// written before it is read, and the types of both ends are equal.
 #include <array>
 #include <map>
 #include <set>
@@ -21,10 +21,11 @@ Dims cache_dims(const Cache& cache, int64_t pages, bool keys) {
 }
 
 bool holds(const Shard& shard, int64_t layer) {
+  // Compares a difference, because shard.layer + shard.layers could overflow.
   return shard.layer >= 0 && shard.layer <= layer && layer - shard.layer < shard.layers;
 }
 
-// Each port must be bound exactly once, and each binding must name a port.
+// Checks that each port is bound exactly once, and that each binding names a port.
 template <class Binding>
 void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& ports,
                  const std::string& shard, Findings& findings) {
@@ -40,8 +41,8 @@ void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& 
                      "the port {} is not bound", port.name);
 }
 
-// Follows the schedule for one width, edge by edge; of shards with several forms of top-k, in the
-// form of this number, or the last one.
+// Simulates the schedule for one width, edge by edge. A shard with several top-k variants uses
+// variant number `form`, or its last one if it has fewer.
 class Walk {
  public:
   Walk(const Manifest& manifest, const ShardIndex& shards, size_t width, size_t form,
@@ -57,6 +58,7 @@ class Walk {
     const Model& model = manifest_.model;
     if (manifest_.has_embedding()) edges_[std::string(kEmbedEdge)] = {{}, {model.hidden, tokens_}};
     for (const Step& step : manifest_.schedule)
+      // check_steps() has reported unknown shards.
       if (const Shard* shard = find_shard(shards_, step.shard)) run_step(step, *shard);
     for (const auto& [name, edge] : edges_)
       findings_.require(edge.read, "manifest.schedule", {}, "the edge {} is never read", name);
@@ -64,14 +66,15 @@ class Walk {
 
  private:
   struct Edge {
-    std::optional<Type> type;  // none for the embedding rows, whose reader chooses the layout
-    std::array<int64_t, 2> rows = {};  // channels and tokens, with no type
+    std::optional<Type> type;  // nullopt for the embedding rows, whose reader determines the layout
+    std::array<int64_t, 2> rows = {};  // channels and tokens, if `type` is not set
     bool read = false;
   };
 
   void run_step(const Step& step, const Shard& shard) {
     const size_t widths = manifest_.build.tokens.size();
     const size_t forms = shard.widths.size() / widths;
+    // Graphs are stored variant by variant, each with all widths.
     const Width& width = shard.widths[width_ + widths * std::min(form_, forms - 1)];
     check_bound(step.inputs, width.inputs, shard.name, findings_);
     check_bound(step.outputs, width.outputs, shard.name, findings_);
@@ -88,7 +91,7 @@ class Walk {
       take_cache(enum_name(binding.source), binding.layer, port, shard, read_);
     std::optional<Dims> dims = dims_of(binding, port);
     if (findings_.require(dims.has_value(), "manifest.type", shard.name,
-                          "the port {} reads {}, which the manifest does not have", port.name,
+                          "the port {} reads {}, which the manifest lacks", port.name,
                           enum_name(binding.source)))
       require_dims(port, *dims, enum_name(binding.source), shard);
   }
@@ -97,21 +100,22 @@ class Walk {
     if (binding.sink == SinkKind::edge) return write(binding.edge, port, shard);
     if (binding.sink == SinkKind::logits) {
       bool fits = is_token_tensor(port, shard.vocab_size);
-      findings_.require(fits, "manifest.type", shard.name, "the port {} {} is not {} tokens of {}",
-                        port.name, to_string(port.type()), tokens_, shard.vocab_size);
+      findings_.require(fits, "manifest.type", shard.name,
+                        "the port {} is {}, expected {} tokens of {}", port.name,
+                        to_string(port.type()), tokens_, shard.vocab_size);
       return;
     }
     take_cache(enum_name(binding.sink), binding.layer, port, shard, written_);
     const Cache* cache = manifest_.find_cache(binding.layer);
     if (!findings_.require(cache != nullptr, "manifest.type", shard.name,
-                           "the port {} writes a cache that layer {} does not have", port.name,
+                           "the port {} writes a cache that layer {} lacks", port.name,
                            binding.layer))
       return;
     if (binding.sink == SinkKind::recurrent_state)
       require_dims(port, cache->state, enum_name(binding.sink), shard);
     else if (binding.sink == SinkKind::history_rows)
       findings_.require(is_token_tensor(port, cache->history_channels), "manifest.type", shard.name,
-                        "the port {} {} is not {} tokens of the history's {} channels", port.name,
+                        "the port {} is {}, expected {} tokens of {} history channels", port.name,
                         to_string(port.type()), tokens_, cache->history_channels);
     else
       require_dims(port, new_rows_dims(*cache, binding.sink), enum_name(binding.sink), shard);
@@ -123,7 +127,7 @@ class Walk {
   }
 
   void read(const std::string& name, const Port& port, const Shard& shard) {
-    // The first layer of a later stage reads what the stage before has written.
+    // The first layer of a later stage reads edges of the previous stage.
     if (!manifest_.has_embedding() && shard.layer == manifest_.first_layer())
       edges_.try_emplace(name, Edge{port.type()});
     auto found = edges_.find(name);
@@ -134,13 +138,15 @@ class Walk {
     Edge& edge = found->second;
     edge.read = true;
     bool fits = edge.type ? *edge.type == port.type() : is_token_tensor(port, edge.rows[0]);
-    findings_.require(fits, "manifest.type", shard.name, "the port {} {} reads the edge {} {}",
-                      port.name, to_string(port.type()), name,
+    findings_.require(fits, "manifest.type", shard.name,
+                      "the port {} {} does not match the edge {} {}", port.name,
+                      to_string(port.type()), name,
                       edge.type ? to_string(*edge.type) : "of embedding rows");
   }
 
   void write(const std::string& name, const Port& port, const Shard& shard) {
     Edge edge{port.type()};
+    // The next stage, and no step of this node, reads the outputs of the node's last layer.
     edge.read = !manifest_.has_head() && shard.layer + shard.layers == manifest_.end_layer();
     bool first = edges_.emplace(name, edge).second;
     findings_.require(first, "manifest.schedule", shard.name, "the edge {} is written twice", name);
@@ -151,17 +157,19 @@ class Walk {
            source == SourceKind::history || source == SourceKind::recurrent_state;
   }
 
-  using LayerCaches = std::set<std::pair<std::string_view, int64_t>>;  // source or sink, and layer
+  using LayerCaches = std::set<std::pair<std::string_view, int64_t>>;  // (source or sink, layer)
 
-  // A cache is read once and written once, by the shard that has its layer.
+  // Checks that a cache is read once and written once, by the shard that has its layer.
   void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard,
                   LayerCaches& taken) {
     const bool own = holds(shard, layer);
-    findings_.require(own, "manifest.schedule", shard.name,
-                      "the port {} is bound to the cache of layer {}", port.name, layer);
+    findings_.require(
+        own, "manifest.schedule", shard.name,
+        "the port {} is bound to the cache of layer {}, which the shard does not hold", port.name,
+        layer);
     findings_.require(!own || taken.emplace(what, layer).second, "manifest.schedule", shard.name,
-                      "the port {} is bound to the cache of layer {}, and so is another", port.name,
-                      layer);
+                      "the port {} is bound to the cache of layer {}, which another port uses too",
+                      port.name, layer);
   }
 
   std::optional<Dims> dims_of(const InputBinding& binding, const Port& port) const {
@@ -183,19 +191,19 @@ class Walk {
       case SourceKind::history:
       case SourceKind::recurrent_state:
         return dims_of_kept(binding, port);
-      case SourceKind::edge:  // has a type and no fixed dims; input() reads it before
+      case SourceKind::edge:  // has no fixed dims; handled earlier by read()
         break;
     }
     return std::nullopt;
   }
-  // The dims of a source that has a number for each token.
+  // Returns the dims of a source with one number per token.
   std::optional<Dims> dims_of_numbers(SourceKind source, const Port& port) const {
     const bool there =
         source != SourceKind::query_scale || (manifest_.rope && manifest_.rope->query_scale);
     if (!there || port.layout == Layout::plain) return std::nullopt;
     return token_type(port.dtype, port.layout, 1, tokens_).dims;
   }
-  // The dims of a source that keeps something of earlier tokens of one layer.
+  // Returns the dims of a source that a layer keeps from earlier tokens.
   std::optional<Dims> dims_of_kept(const InputBinding& binding, const Port& port) const {
     const Cache* cache = manifest_.find_cache(binding.layer);
     if (!cache) return std::nullopt;
@@ -207,6 +215,8 @@ class Walk {
     return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens).dims;
   }
   int64_t keys() const {
+    // With append, the keys are the cache and the new tokens. With blend, the new tokens are
+    // already in the cache.
     switch (manifest_.build.cache) {
       case CacheForm::none:
         return tokens_;
@@ -223,16 +233,18 @@ class Walk {
            port.type() == token_type(port.dtype, port.layout, channels, tokens_);
   }
   void require_dims(const Port& port, const Dims& dims, std::string_view what, const Shard& shard) {
-    findings_.require(port.dims == dims, "manifest.type", shard.name, "the port {} is {}, {} is {}",
-                      port.name, to_string(port.dims), what, to_string(dims));
+    findings_.require(port.dims == dims, "manifest.type", shard.name,
+                      "the port {} is {}, but {} is {}", port.name, to_string(port.dims), what,
+                      to_string(dims));
   }
 
   void check_skip(const Step& step, const Width& width) {
+    // A skipped step forwards a tensor unchanged, so both ports need the same type.
     if (step.skip_from.empty() && step.skip_to.empty()) return;
     const Port* from = find_port(width.inputs, step.skip_from);
     const Port* to = find_port(width.outputs, step.skip_to);
     findings_.require(from && to && from->type() == to->type(), "manifest.schedule", step.shard,
-                      "the step cannot be skipped by handing \"{}\" on as \"{}\"", step.skip_from,
+                      "the step cannot be skipped by forwarding \"{}\" as \"{}\"", step.skip_from,
                       step.skip_to);
   }
 
@@ -245,29 +257,30 @@ class Walk {
   LayerCaches read_, written_;
 };
 
-// Each shard must run exactly once. Returns how many forms of top-k there are to walk through; none
-// where a shard lacks a width.
+// Checks that each shard runs exactly once. Returns the number of top-k variants to simulate; 0 if
+// a shard lacks a width.
 size_t check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& findings) {
   std::map<std::string_view, int64_t> runs;
   for (const Step& step : manifest.schedule) {
     ++runs[step.shard];
     findings.require(find_shard(shards, step.shard) != nullptr, "manifest.schedule", step.shard,
-                     "a step runs a shard that does not exist");
+                     "a step runs an unknown shard");
   }
   const size_t widths = manifest.build.tokens.size();
   bool complete = true;
   size_t forms = 1;
   for (const Shard& shard : manifest.shards) {
     findings.require(runs[shard.name] == 1, "manifest.schedule", shard.name,
-                     "the schedule runs the shard {} times", runs[shard.name]);
+                     "the schedule runs the shard {} times, expected once", runs[shard.name]);
     complete = complete && !shard.widths.empty() && shard.widths.size() % widths == 0;
+    // Shards that do not route have one variant, so the loop keeps the largest number.
     forms = std::max(forms, shard.widths.size() / widths);
   }
   return complete ? forms : 0;
 }
 
-// With cache form blend, an attention shard keeps the keys and values of its layer as states. No
-// other shard has states.
+// With cache form blend, an attention shard has its layer's keys and values as states. No other
+// shard has states.
 void check_states(const Manifest& manifest, const Shard& shard, Findings& findings) {
   std::vector<Port> wanted;
   const Cache* cache = manifest.find_cache(shard.layer);
@@ -277,18 +290,19 @@ void check_states(const Manifest& manifest, const Shard& shard, Findings& findin
       wanted.emplace_back(keys ? kKeyState : kValueState,
                           Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages, keys)});
   findings.require(shard.states == wanted, "manifest.type", shard.name,
-                   "the shard's {} states differ from the {} of its cache in number, name or type",
+                   "the shard's {} states do not match the {} that its cache requires",
                    shard.states.size(), wanted.size());
 }
 
 void check_logits(const Manifest& manifest, Findings& findings) {
+  // Compares sets, because the order of logits in the schedule does not matter here.
   std::set<std::pair<std::string_view, std::string_view>> slices, bound;
   for (const LogitSlice& slice : manifest.logits.slices) slices.insert({slice.shard, slice.port});
   for (const Step& step : manifest.schedule)
     for (const OutputBinding& binding : step.outputs)
       if (binding.sink == SinkKind::logits) bound.insert({step.shard, binding.port});
   findings.require(slices == bound, "manifest.vocabulary", {},
-                   "the schedule's logits are not those of the sampling inputs");
+                   "the schedule and `logits` name different logit ports");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Checks that the recorded weights make up the experts that the shards declare.
+// Checks that the recorded weights match the experts that the shards declare.
 #include <algorithm>
 #include <bit>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kDigestLength = 32;
 
-// Whether the text is one or more digests.
+// Returns true if the text is one or more digests.
 bool are_digests(std::string_view text) {
   if (text.empty() || text.size() % kDigestLength != 0) return false;
   for (size_t at = 0; at < text.size(); at += kDigestLength)
@@ -24,7 +24,7 @@ int64_t blocks_of(const WeightRecord& record) {
   return static_cast<int64_t>(record.digests.size() / kDigestLength);
 }
 
-// The run of the shard's experts that has this one; the first run where none has it.
+// Returns the run of the shard's experts that contains `expert`, or the first run if none does.
 ExpertRun run_with(const Shard& shard, int64_t expert) {
   const std::vector<ExpertRun> runs = expert_runs(shard);
   for (const ExpertRun& run : runs)
@@ -32,7 +32,7 @@ ExpertRun run_with(const Shard& shard, int64_t expert) {
   return runs.front();
 }
 
-// The record's blocks must be inside the range that its role allows.
+// Checks that the record's blocks are within the range that its role allows.
 bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t experts,
                   Findings& findings) {
   int64_t begin = 0, end = 1;  // plain: one block
@@ -47,60 +47,63 @@ bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t expert
   const bool layer =
       0 <= record.moe_layer && record.moe_layer < (record.role == WeightRole::plain ? 1 : layers);
   if (!findings.require(layer, "manifest.weights", shard.name,
-                        "the weight {} is of MoE layer {} of {}", record.name, record.moe_layer,
-                        layers))
+                        "the weight {} belongs to MoE layer {} of {}", record.name,
+                        record.moe_layer, layers))
     return false;
+  // The first comparison keeps the difference from overflowing.
   const bool inside = record.first_expert >= begin && blocks <= end - record.first_expert;
+  // Only an expert weight can be stored in several records.
   const bool whole = record.role == WeightRole::expert || blocks == end;
-  return findings.require(inside && whole, "manifest.weights", shard.name,
-                          "the weight {} of role {} has {} blocks from {} on, not from {} to {}",
-                          record.name, enum_name(record.role), blocks, record.first_expert, begin,
-                          end - 1);
+  return findings.require(
+      inside && whole, "manifest.weights", shard.name,
+      "the weight {} of role {} has {} blocks starting at {}, expected {} to {}", record.name,
+      enum_name(record.role), blocks, record.first_expert, begin, end - 1);
 }
 
 bool is_power_of_two(int64_t number) {
   return number > 0 && std::has_single_bit(static_cast<uint64_t>(number));
 }
 
-// Whether the bytes lie in a data file of the shard.
+// Returns true if the range is within a data file of the shard.
 bool lies_in_file(const Shard& shard, const WeightRange& range) {
   if (range.data < 0 || range.data >= std::ssize(shard.data)) return false;
   const int64_t size = at(shard.data, range.data).bytes;
+  // Compares a difference, because range.offset + range.bytes could overflow.
   return range.offset >= 0 && range.bytes > 0 && range.bytes <= size &&
          range.offset <= size - range.bytes;
 }
 
 void check_ranges(const Shard& shard, const WeightRecord& record, Findings& findings) {
   for (const WeightRange& range : record.ranges) {
-    findings.require(lies_in_file(shard, range), "manifest.ranges", shard.name,
-                     "bytes [{}, {} + {}) of data file {} hold no {} of the weight {}",
-                     range.offset, range.offset, range.bytes, range.data, enum_name(range.part),
-                     record.name);
+    findings.require(
+        lies_in_file(shard, range), "manifest.ranges", shard.name,
+        "bytes [{}, {} + {}) of data file {} are not a valid range for the {} of weight {}",
+        range.offset, range.offset, range.bytes, range.data, enum_name(range.part), record.name);
     findings.require(is_power_of_two(range.alignment) && range.offset % range.alignment == 0,
                      "manifest.ranges", shard.name,
-                     "byte {}, of the weight {}, is not aligned to {}", range.offset, record.name,
+                     "offset {} of the weight {} is not aligned to {}", range.offset, record.name,
                      range.alignment);
     findings.require(is_digest(range.digest), "manifest.digest", shard.name,
                      "the digest \"{}\" of a range of {} is not 32 hex digits", range.digest,
                      record.name);
+    // Values or codes come first; scales, zero points and palettes follow.
     const bool is_first = &range == &record.ranges.front();
     const bool begins = range.part == StoredAs::values || range.part == StoredAs::codes;
     findings.require(begins == is_first, "manifest.ranges", shard.name,
-                     "range {} of the weight {} holds its {}", &range - record.ranges.data(),
-                     record.name, enum_name(range.part));
+                     "range {} of the weight {} must not contain its {}",
+                     &range - record.ranges.data(), record.name, enum_name(range.part));
   }
   findings.require(!record.ranges.empty(), "manifest.ranges", shard.name,
-                   "the weight {} lies nowhere", record.name);
+                   "the weight {} has no ranges", record.name);
 }
 
-// Every expert must have the same number of weights. With a single expert there is nothing to
-// compare.
+// Checks that every expert has the same number of weights. Skips shards with a single expert.
 void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights,
                    Findings& findings) {
   const auto recorded = std::ssize(weights);
   if (shard.experts < 2 ||
       !findings.require(recorded == shard.experts, "manifest.weights", shard.name,
-                        "weights of {} experts, not of {}", recorded, shard.experts))
+                        "found weights of {} experts, expected {}", recorded, shard.experts))
     return;
   const auto& [first, most] = *weights.begin();
   for (const auto& [expert, count] : weights)
@@ -109,9 +112,11 @@ void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights
 }
 
 void check_records(const Shard& shard, int64_t experts, Findings& findings) {
-  std::vector<std::map<int64_t, int64_t>> weights(shard.moe_layers.size());  // of each expert
+  std::vector<std::map<int64_t, int64_t>> weights(
+      shard.moe_layers.size());  // weight counts by expert, per MoE layer
   for (const WeightRecord& record : shard.weights) {
     check_ranges(shard, record, findings);
+    // blocks_of() counts whole digests, so it requires well-formed ones.
     if (!findings.require(are_digests(record.digests), "manifest.digest", shard.name,
                           "the digests of the weight {} are not 32 hex digits each", record.name) ||
         !check_blocks(shard, record, experts, findings))
@@ -123,13 +128,13 @@ void check_records(const Shard& shard, int64_t experts, Findings& findings) {
   for (const auto& of_layer : weights) check_experts(shard, of_layer, findings);
 }
 
-// Whether the number is a plausible count, so that no sum of two overflows. Other checks report
-// those that are not.
+// Returns true if the sum of two such counts cannot overflow. Other checks report invalid counts.
 bool is_count(int64_t number) { return number >= 0 && number <= kMaxElements; }
 
 }  // namespace
 
 void check_weights(const Manifest& manifest, Findings& findings) {
+  // Uses the last shard with routing. check_layers() reports shards of a layer that disagree.
   int64_t experts = 0;
   for (const Shard& shard : manifest.shards)
     if (shard.routing && is_count(shard.routing->experts)) experts = shard.routing->experts;

@@ -10,6 +10,7 @@ namespace moec {
 ExpertGrid expert_grid(const Manifest& manifest) {
   ExpertGrid grid;
   std::set<int64_t> layers;
+  // All MoE layers of a ModelConfig share its router settings, so any shard with routing has them.
   for (const manifest::Shard& shard : manifest.shards) {
     if (!shard.routing) continue;
     layers.insert(shard.moe_layers.begin(), shard.moe_layers.end());
@@ -19,14 +20,17 @@ ExpertGrid expert_grid(const Manifest& manifest) {
     grid.groups = router.groups;
     grid.groups_kept = router.groups_kept;
   }
+  // The default variant can have a different k in each layer; callers need the largest.
   if (manifest.top_k && !manifest.top_k->forms.empty())
     for (const manifest::TopKLayer& layer : manifest.top_k->forms.front().layers)
       grid.top_k = std::max(grid.top_k, layer.top_k);
+  // Ascending and without duplicates, so callers can use a binary search.
   grid.layers.assign(layers.begin(), layers.end());
   return grid;
 }
 
 Result<ExpertSets> node_experts_of(const Manifest& manifest) {
+  // A folder that is not a node has all experts, and empty sets restrict no layer.
   return parse_expert_sets(manifest.node ? manifest.node->experts : "", expert_grid(manifest),
                            "node.experts");
 }

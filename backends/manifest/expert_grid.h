@@ -1,4 +1,4 @@
-// The experts of an export, from which masks take some.
+// The experts of an export, and the sets of them that masks and nodes select.
 #pragma once
 
 #include "backends/manifest/manifest.h"
@@ -6,21 +6,21 @@
 
 namespace moec {
 
-// No layers where the model has no experts. Its top_k is the most that a token
-// chooses in a layer in the first form of top-k.
+// Returns the grid of the export's experts; it has no layers if the model has no experts. `top_k`
+// is the maximum k of a layer in the default top-k variant.
 ExpertGrid expert_grid(const Manifest& manifest);
 
-// The mask that the graphs of the export have. Errors: those of parse_expert_sets().
+// Returns the expert mask that the export's graphs apply. Errors: those of parse_expert_sets().
 Result<ExpertSets> expert_mask_of(const Manifest& manifest);
 
-// Those that a node holds; all of them where the folder is no node. Errors: those of
+// Returns the experts of the node; all experts if the folder is not a node. Errors: those of
 // parse_expert_sets().
 Result<ExpertSets> node_experts_of(const Manifest& manifest);
 
-// How tokens choose experts, for people: "routing rank (exact)", or "no experts".
+// Returns a description of the routing for users: "routing rank (exact)", or "no experts".
 std::string routing_text(const Manifest& manifest);
 
-// What a node holds, for people: its place among the stages, its layers and its experts.
+// Returns a description of a node for users: its stage, layers and experts.
 std::string node_text(const manifest::Node& node);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// each_field(struct, f) calls f(name, field) for each field in the schema's order. The readers and
-// writers of both forms share this list; a test compares it with manifest.fbs.
+// each_field(struct, f) calls f(name, field) for each field in schema order. The readers and
+// writers of both file formats share this list; a test compares it with manifest.fbs.
 #pragma once
 
 #include <concepts>
@@ -261,7 +261,7 @@ void each_field(Is<TopKLayer> auto& self, auto&& f) {
   f("top_k", self.top_k);
 }
 
-void each_field(Is<TopKForm> auto& self, auto&& f) {
+void each_field(Is<TopKVariant> auto& self, auto&& f) {
   f("name", self.name);
   f("layers", self.layers);
   f("bytes_active", self.bytes_active);

@@ -1,4 +1,4 @@
-// Names and limits of the files that describe an export's folder.
+// Names and size limits of the files that describe an export's folder.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace moec {
 
 inline constexpr std::string_view kManifestJson = "manifest.json";
 inline constexpr std::string_view kManifestBin = "manifest.bin";
-// Present in a folder until the export there is complete: backends/output/journal.h.
+// Present until the export in the folder is complete: backends/output/journal.h.
 inline constexpr const char* kJournalFile = "export.journal";
-// Compiled graphs that engines keep in an export's folder: ".openvino/….blob". They are made from
-// the export's files, are no part of it, and may be removed at any time.
+// Compiled graphs that engines cache in an export's folder: ".openvino/….blob". They are derived
+// from the export's files, are not part of it, and may be removed at any time.
 inline constexpr const char* kCompiledFolder = ".openvino";
 inline constexpr std::string_view kCompiledSuffix = ".blob";
-// A larger manifest is refused before it is read.
+// A larger manifest is rejected before it is read.
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;
 
 }  // namespace moec

@@ -12,7 +12,7 @@ namespace moec::manifest {
 
 class Findings {
  public:
-  // `shard` may be empty. `code` is the whole code, "manifest.name".
+  // `shard` may be empty. `code` is the full code, such as "manifest.name".
   template <class... Args>
   void add(const char* code, const std::string& shard, fmt::format_string<Args...> cause,
            Args&&... args) {
@@ -21,7 +21,7 @@ class Findings {
                      .next_step = "export the model again",
                      .place = {.shard = shard}});
   }
-  // Adds the finding where `holds` is false. Returns `holds`.
+  // Adds the finding if `holds` is false. Returns `holds`.
   template <class... Args>
   bool require(bool holds, const char* code, const std::string& shard,
                fmt::format_string<Args...> cause, Args&&... args) {

@@ -1,7 +1,7 @@
-// FlatBuffer → Manifest, for untrusted bytes. FlatBuffers' verifier proves that every offset stays
-// inside the buffer. This reader also refuses absent fields, numbers that are not finite or too
-// large, unknown enum values, and shared parts, by which a small file could expand to any amount of
-// memory.
+// FlatBuffer → Manifest, for untrusted input. FlatBuffers' verifier ensures that every offset stays
+// within the buffer. This reader also rejects absent fields, non-finite or too large numbers,
+// unknown enum values, and shared parts. A small file with shared parts could expand to any amount
+// of memory.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ class Reader {
  public:
   Reader(size_t bytes, const std::string& file) : left_(bytes), file_(file) {}
 
-  // False after the first finding.
+  // Returns false after the first finding.
   template <class T>
   bool table(const Table& from, const StructDef& def, T& into) {
     if (!spend(size_of(from))) return false;
@@ -40,6 +40,7 @@ class Reader {
       size_t path_end = path_.size();
       path_ += path_end == 0 ? name : fmt::format(".{}", name);
       fine = read(from, field_of(def, name), field);
+      // After a finding, path_ remains the path of the finding.
       if (fine) path_.resize(path_end);
     });
     return fine;
@@ -55,6 +56,7 @@ class Reader {
   }
   template <class T>
   bool read(const Table& from, const FieldDef& field, T& into) {
+    // Rejects a missing field, because its default would be indistinguishable from a stored value.
     if (!from.CheckField(field.value.offset)) return missing();
     if constexpr (std::is_enum_v<T>)
       return read_enum(from, field, into);
@@ -69,13 +71,15 @@ class Reader {
   template <class E>
   bool read_enum(const Table& from, const FieldDef& field, E& into) {
     std::string name;
+    // Converts by name, because the numbers in the schema and in the C++ enum can differ.
     if (!read_name(from, field, name)) return false;
     std::optional<E> value = parse_text<E>(name);
-    if (!value) return corrupt(fmt::format("{} is not known", name));
+    if (!value) return corrupt(fmt::format("{} is unknown", name));
     into = *value;
     return true;
   }
   bool read_name(const Table& from, const FieldDef& field, std::string& into) {
+    // All enums of the schema are bytes. The verifier does not check their values.
     uint8_t number = from.GetField<uint8_t>(field.value.offset, 0);
     const flatbuffers::EnumVal* known = field.value.type.enum_def->ReverseLookup(number);
     if (!known) return corrupt(fmt::format("{} is not a value of {}", number, enum_of(field)));
@@ -84,7 +88,7 @@ class Reader {
   }
   template <class T>
   bool read_number(const Table& from, const FieldDef& field, T& into) {
-    // A bool is read as a byte: any byte but 0 is true.
+    // Reads a bool as a byte, because bytes other than 0 and 1 would be undefined behavior.
     using Stored = std::conditional_t<std::same_as<T, bool>, uint8_t, T>;
     into = static_cast<T>(from.GetField<Stored>(field.value.offset, 0));
     if constexpr (std::same_as<T, double>)
@@ -92,10 +96,11 @@ class Reader {
     if constexpr (std::same_as<T, int64_t>) return check_integer(into);
     return true;
   }
-  // The limit of manifest.json, so that a manifest can be written in both forms.
+  // Same limit as manifest.json, so that every manifest can be written in both forms.
   bool check_integer(int64_t number) {
-    if (number >= -kMostInteger && number <= kMostInteger) return true;
-    return corrupt(fmt::format("{}, integers are at most {} away from 0", number, kMostInteger));
+    if (number >= -kMaxInteger && number <= kMaxInteger) return true;
+    return corrupt(
+        fmt::format("{} is out of range, the limit is {} in magnitude", number, kMaxInteger));
   }
   bool read_string(const Table& from, const FieldDef& field, std::string& into) {
     if (field.value.type.enum_def) return read_name(from, field, into);
@@ -108,8 +113,8 @@ class Reader {
     const auto* numbers = from.GetPointer<const flatbuffers::Vector<int64_t>*>(field.value.offset);
     const size_t bytes = numbers->size() * sizeof(int64_t);
     if (!spend(bytes)) return false;
-    // Copied as bytes: the verifier checks the alignment of the length, not of the numbers after
-    // it.
+    // Copies bytes, because the verifier checks the alignment of the length but not of the
+    // elements.
     into.resize(numbers->size());
     std::copy_n(numbers->Data(), bytes, reinterpret_cast<uint8_t*>(into.data()));
     return std::all_of(into.begin(), into.end(),
@@ -133,7 +138,7 @@ class Reader {
     return table(*part, *field.value.type.struct_def, into);
   }
 
-  // A table's size in the file, from its vtable.
+  // Returns the size of a table in bytes, as recorded in its vtable.
   static size_t size_of(const Table& table) {
     return flatbuffers::ReadScalar<flatbuffers::voffset_t>(table.GetVTable() +
                                                            sizeof(flatbuffers::voffset_t));
@@ -142,8 +147,8 @@ class Reader {
     return field.value.type.enum_def->name;
   }
 
-  // Each byte of the file may be read once. Our writer never shares a part between two places; a
-  // file that does would take more memory than its size.
+  // Each byte of the file may be read only once. moec's writer never shares parts, and shared parts
+  // could need far more memory than the file.
   bool spend(size_t bytes) {
     if (bytes > left_) return corrupt("parts of the file are shared");
     left_ -= bytes;
@@ -170,9 +175,10 @@ class Reader {
 };
 
 bool is_well_formed(std::string_view bytes) {
-  constexpr size_t smallest = 8;  // the root's offset and the identifier
+  constexpr size_t smallest = 8;  // the root offset and the identifier
   if (bytes.size() < smallest || bytes.size() > kMaxManifestBytes) return false;
   flatbuffers::Verifier::Options options;
+  // Without shared parts, at least one offset refers to each table.
   options.max_tables = bytes.size() / sizeof(flatbuffers::uoffset_t);
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(),
                                  options);
@@ -183,7 +189,7 @@ bool is_well_formed(std::string_view bytes) {
 }  // namespace manifest
 
 Result<Manifest> from_bytes(std::string_view bytes, const std::string& file) {
-  // The copy is aligned, wherever `bytes` came from.
+  // `bytes` may be unaligned; the copy is aligned.
   const std::vector<char> aligned(bytes.begin(), bytes.end());
   if (!manifest::is_well_formed({aligned.data(), aligned.size()}))
     return fail("manifest.corrupt", "the file is damaged or not a manifest",

@@ -1,5 +1,5 @@
-// JSON → Manifest: each struct from the object of the same fields, by the list that the writers use
-// (fields.h). Enums are names, never numbers, so that a manifest does not depend on their order.
+// JSON → Manifest, using the same field lists as the writers (fields.h). Enums are names, never
+// numbers, so that a manifest does not depend on their order.
 #include <fmt/format.h>
 
 #include "backends/manifest/fields.h"
@@ -15,14 +15,14 @@ using flatbuffers::StructDef;
 
 namespace {
 
-// A manifest nests nine deep: shards, widths, inputs, dims. Its largest member, `shards`, has some
-// five values for each weight.
+// A manifest has a depth of nine: shards, widths, inputs, dims. Its largest member, `shards`, has
+// about five values per weight.
 constexpr JsonLimits kJsonLimits{.bytes = kMaxManifestBytes, .depth = 16, .values = 16 << 20};
 
 JsonCodes codes() {
   JsonCodes codes = JsonCodes::all_as(
       "manifest.syntax",
-      "export the model again, or correct the text by backends/manifest/manifest.fbs");
+      "export the model again, or correct the text according to backends/manifest/manifest.fbs");
   codes.missing_field = "manifest.missing_field";
   codes.unknown_field = "manifest.unknown_field";
   return codes;
@@ -49,7 +49,7 @@ Status read_enum(JsonFields& from, const char* name, E& into) {
   return {};
 }
 
-// The schema has an enum for some fields that are strings in C++.
+// Some fields are enums in the schema but strings in C++.
 Status read_string(JsonFields& from, const FieldDef& field, std::string& into) {
   const char* name = field.name.c_str();
   MOEC_TRY(from.text(name, into));
@@ -59,6 +59,7 @@ Status read_string(JsonFields& from, const FieldDef& field, std::string& into) {
   return {};
 }
 
+// Declared before read_list(), because lists and tables contain each other.
 template <class T>
 Status read_table(JsonFields from, const StructDef& def, T& into);
 
@@ -101,9 +102,11 @@ Status read_field(JsonFields& from, const FieldDef& field, std::optional<T>& int
 template <class T>
 Status read_table(JsonFields from, const StructDef& def, T& into) {
   Status status;
+  // each_field() cannot stop early, so the fields after an error are skipped.
   each_field(into, [&](const char* name, auto& field) {
     if (status) status = read_field(from, field_of(def, name), field);
   });
+  // finish() rejects unknown fields, which would otherwise be ignored.
   return status ? from.finish() : status;
 }
 

@@ -24,6 +24,7 @@ std::vector<manifest::Port> ports_of(const Shard& shard, bool inputs) {
 }
 
 std::vector<manifest::Placement> predict_placement(const Shard& shard, const Target& target) {
+  // The maps are ordered, so that the placement of a shard has the same text in every export.
   std::map<std::string, std::map<std::string, int64_t>, std::less<>> rules_by_unit;
   std::map<std::string, int64_t, std::less<>> ops_by_unit;
   const auto units = predict_units(target, shard);
@@ -33,6 +34,7 @@ std::vector<manifest::Placement> predict_placement(const Shard& shard, const Tar
   std::vector<manifest::Placement> placement;
   for (const auto& [unit, ops] : ops_by_unit) {
     manifest::Placement entry{unit, ops, {}};
+    // A unit without a breach gets an empty list.
     for (const auto& [rule, count] : rules_by_unit[unit]) entry.rules.push_back({rule, count});
     placement.push_back(std::move(entry));
   }

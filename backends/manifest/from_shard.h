@@ -1,5 +1,4 @@
-// The parts of a manifest that are computed from a shard: used by the export that writes them, and
-// by the checks that compare them.
+// Computes parts of a manifest from a shard. Exports write these parts, and checks compare them.
 #pragma once
 
 #include <string>
@@ -10,13 +9,13 @@
 
 namespace moec {
 
-// A shard's inputs, or its outputs, in order.
+// Returns the inputs or outputs of a shard, in order.
 std::vector<manifest::Port> ports_of(const Shard& shard, bool inputs);
 
-// Where each op of a placed shard is predicted to run, by unit.
+// Returns the predicted unit of the ops of a placed shard, grouped by unit.
 std::vector<manifest::Placement> predict_placement(const Shard& shard, const Target& target);
 
-// The names of the labels, by id.
+// Returns the names of the labels, by id.
 std::vector<std::string> label_names(const manifest::Tagging& tagging);
 
 }  // namespace moec

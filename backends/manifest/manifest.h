@@ -1,9 +1,9 @@
-// The runtime manifest as plain structs: everything that a program needs to run a folder of shards
-// step by step without knowing the model. manifest.fbs documents the fields; each struct here
-// mirrors the schema's table of the same name.
+// The runtime manifest as plain structs: everything that a runtime needs to execute a folder of
+// shards step by step, without knowledge of the model. manifest.fbs documents the fields; each
+// struct mirrors the schema table of the same name.
 //
-//   manifest_file.h   reads and writes both forms, manifest.json and manifest.bin
-//   manifest_check.h  checks a manifest, and the files that it names
+//   manifest_file.h   reads and writes manifest.json and manifest.bin
+//   manifest_check.h  checks a manifest and its files
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@
 
 namespace moec::manifest {
 
-// Incremented when a field is added or removed, or changes its meaning.
+// Incremented if a field is added, removed, or changes its meaning.
 inline constexpr int64_t kSchemaVersion = 19;
-// What is read. The fields that 19 added are absent from a manifest of version 18, and mean nothing
-// where they are absent.
+// The oldest version that is read. Version 19 only added optional fields, which are absent from
+// version 18.
 inline constexpr int64_t kOldestSchema = 18;
 
 struct Tool {
@@ -35,14 +35,14 @@ struct Tool {
 
 struct Model {
   std::string family;
-  std::string config_digest;  // of config.json, as in FileRef; empty: there is none (GGUF)
+  std::string config_digest;  // of config.json, as in FileRef; empty: no config.json (GGUF)
   int64_t hidden = 0, vocab = 0, layers = 0, max_positions = 0;
   double norm_eps = 0;
   bool tied_head = false;
   int64_t left_out_layers = 0;
   Task task = Task::text_generation;
   std::vector<int64_t> eos_tokens;
-  std::vector<int64_t> mixer_only, feed_forward_only;  // layers of one part, ascending
+  std::vector<int64_t> mixer_only, feed_forward_only;  // layers that consist of one part, ascending
   bool operator==(const Model&) const = default;
 };
 
@@ -78,7 +78,7 @@ struct FileRef {
   std::string path;  // relative to the manifest's folder
   int64_t bytes = 0;
   std::string digest;
-  std::string sha256;  // empty unless asked for
+  std::string sha256;  // empty unless requested
   bool operator==(const FileRef&) const = default;
 };
 
@@ -93,10 +93,10 @@ struct RopeTable {
   TableFile table;
   RopeStyle style = RopeStyle::half;
   bool query_scale = false;
-  std::vector<int64_t> widths;  // of each rotation: cosines, and as many sines
+  std::vector<int64_t> widths;  // of each rotation: its number of cosines, and of sines
   int64_t width(int64_t rotation) const { return at(widths, rotation); }
-  // Where the cosines of a rotation begin in a row; the sines follow them. Of the number of
-  // rotations: where the queries' scale is.
+  // Returns the column of the first cosine of a rotation; the sines follow the cosines. For
+  // `rotation` == widths.size(), the column of the query scale.
   int64_t column(int64_t rotation) const {
     int64_t column = 0;
     for (int64_t before = 0; before < rotation; ++before) column += 2 * width(before);
@@ -114,7 +114,7 @@ struct Cache {
   bool operator==(const Cache&) const = default;
 };
 
-// Of the recurrent state.
+// Returns the number of elements of the recurrent state.
 inline size_t state_elements(const Cache& cache) {
   if (cache.state.empty()) return 0;
   size_t elements = 1;
@@ -141,8 +141,8 @@ struct Width {
   std::string function;
   std::string graph;
   std::vector<Port> inputs, outputs;
-  // How many experts tokens take in each of the shard's MoE layers; none where the export has no
-  // forms of top-k, or the shard no router.
+  // k of each MoE layer of the shard; nullopt if the export has no top-k variants or the shard has
+  // no router.
   std::optional<std::vector<int64_t>> top_k;
   bool operator==(const Width&) const = default;
 };
@@ -254,7 +254,7 @@ struct Device {
 
 struct Node {
   std::string name;
-  std::string experts;  // ir/experts/expert_sets.h, as text; empty: all of its layers
+  std::string experts;  // ir/experts/expert_sets.h, as text; empty: all experts
   int64_t stage = 0, stages = 1;
   int64_t first_layer = 0, layers = 0;
   bool operator==(const Node&) const = default;
@@ -265,11 +265,11 @@ struct TopKLayer {
   bool operator==(const TopKLayer&) const = default;
 };
 
-struct TopKForm {
-  std::string name;  // ir/experts/top_k_forms.h
+struct TopKVariant {
+  std::string name;  // ir/experts/top_k_variants.h
   std::vector<TopKLayer> layers;
   int64_t bytes_active = 0, macs_active = 0;
-  bool operator==(const TopKForm&) const = default;
+  bool operator==(const TopKVariant&) const = default;
 };
 
 struct Confidence {
@@ -279,7 +279,7 @@ struct Confidence {
 
 struct TopK {
   int64_t own = 0;
-  std::vector<TopKForm> forms;  // at least one; the default first
+  std::vector<TopKVariant> forms;  // at least one; the first is the default
   std::vector<BatteryRule> battery;
   std::vector<CategoryRule> categories;
   std::optional<Confidence> confidence;
@@ -316,13 +316,14 @@ struct Manifest {
   std::optional<Capacity> capacity;
   bool operator==(const Manifest&) const = default;
 
-  // Whether the files hold graphs: else there are no shards and no tables, and the files of weights
-  // are among side_files.
+  // Returns true if the files contain graphs. Otherwise there are no shards or tables, and
+  // side_files lists the weight files.
   bool has_graphs() const { return build.format != ShardFormat::gguf; }
-  // The layers whose shards are here: all of the model's unless the folder is a node.
+  // Layers [first_layer(), end_layer()) are in this folder: all layers of the model, unless the
+  // folder is a node.
   int64_t first_layer() const { return node ? node->first_layer : 0; }
   int64_t end_layer() const { return node ? node->first_layer + node->layers : model.layers; }
-  // Whether the tables of tokens are here, and whether the head is.
+  // has_embedding(): this folder has the embedding and rotary tables. has_head(): it has the head.
   bool has_embedding() const { return has_graphs() && first_layer() == 0; }
   bool has_head() const { return end_layer() == model.layers; }
   const Shard* find_shard(std::string_view name) const {

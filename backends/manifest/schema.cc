@@ -9,8 +9,10 @@
 namespace moec::manifest {
 
 const flatbuffers::Parser& schema() {
+  // Parses on first use. The initialization of a local static is thread-safe.
   static const auto parser = [] {
     auto made = std::make_unique<flatbuffers::Parser>();
+    // Copies the text, because Parse() requires a terminated string.
     const std::string text(embedded_schema.front().text);
     MOEC_CHECK(made->Parse(text.c_str()), "manifest.fbs does not parse: {}", made->error_);
     return made;

@@ -1,5 +1,4 @@
-// Manifest → FlatBuffer: each struct becomes the schema's table with the same fields, matched by
-// name.
+// Manifest → FlatBuffer. Struct fields are matched with the schema's fields by name.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -23,7 +22,8 @@ concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
 class TableWriter {
  public:
-  // FlatBuffers are written inside out: the strings, vectors and tables of a table come before it.
+  // FlatBuffers are built bottom-up: strings, vectors and tables must be written before the table
+  // that refers to them.
   template <class T>
   uoffset_t table(const T& value, const StructDef& def) {
     std::vector<uoffset_t> children;
@@ -31,6 +31,7 @@ class TableWriter {
       children.push_back(child(field, field_of(def, name)));
     });
     uoffset_t start = builder_.StartTable();
+    // The second pass visits the fields in the same order as the first.
     size_t next = 0;
     each_field(value, [&](const char* name, const auto& field) {
       add(field, field_of(def, name), children[next++]);
@@ -46,7 +47,8 @@ class TableWriter {
   }
 
  private:
-  // The offset of a part that the field points to; 0 where the value is inline or absent.
+  // Writes the value that the field refers to. Returns its offset; 0 if the value is inline or
+  // absent.
   uoffset_t child(const std::string& text, const FieldDef& field) {
     return field.value.type.enum_def ? 0 : builder_.CreateString(text).o;
   }
@@ -71,6 +73,7 @@ class TableWriter {
       return table(value, *field.value.type.struct_def);
   }
 
+  // AddElement() without a default writes every value, because from_bytes() requires all fields.
   template <class T>
   void add(const T& value, const FieldDef& field, uoffset_t offset) {
     if (offset != 0) return builder_.AddOffset(at(field), flatbuffers::Offset<void>(offset));
@@ -86,6 +89,7 @@ class TableWriter {
   void add_name(std::string_view name, const FieldDef& field) {
     const flatbuffers::EnumDef& names = *field.value.type.enum_def;
     const flatbuffers::EnumVal* known = names.Lookup(std::string(name));
+    // With an unknown name, the table lacks the field, but finish() then fails.
     if (known) return builder_.AddElement<uint8_t>(at(field), known->GetAsUInt64());
     findings_.push_back({.code = "manifest.unknown_name",
                          .cause = fmt::format("{} has no value \"{}\"", names.name, name),

@@ -1,6 +1,5 @@
-// Manifest → JSON. FlatBuffers' text generator is not used, because it keeps only twelve digits of
-// a number: numbers written here read back exactly. Objects and lists that fit on a line stay on
-// one.
+// Manifest → JSON. FlatBuffers' text generator keeps only twelve digits of a number; this writer
+// uses enough to round-trip. Objects and lists that fit on one line are not split.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +33,8 @@ bool is_within(char byte, unsigned char low, unsigned char high) {
   return static_cast<unsigned char>(byte) >= low && static_cast<unsigned char>(byte) <= high;
 }
 
-// The length of the UTF-8 sequence at the start of `text`, which is not empty, or 0 where it is
-// malformed or cut short.
+// Returns the length of the UTF-8 sequence at the start of `text`, which must not be empty; 0 if it
+// is malformed or truncated.
 size_t utf8_length(std::string_view text) {
   const auto form =
       std::find_if(kUtf8Forms.begin(), kUtf8Forms.end(), [&](const Utf8Form& candidate) {
@@ -104,6 +103,7 @@ class JsonWriter {
   std::string number(T number) {
     if constexpr (std::same_as<T, double>)
       if (!std::isfinite(number)) report("manifest.not_finite", "is not a finite number");
+    // fmt writes the shortest text that round-trips.
     return fmt::format("{}", number);
   }
 
@@ -112,6 +112,7 @@ class JsonWriter {
     for (size_t length; !text.empty(); text.remove_prefix(length)) {
       length = utf8_length(text);
       if (length == 0) return report("manifest.not_utf8", "is not UTF-8 text"), out;
+      // JSON requires escapes for quotes, backslashes and control characters only.
       auto first = static_cast<unsigned char>(text[0]);
       if (first == '"' || first == '\\')
         out += fmt::format("\\{}", text[0]);
@@ -123,8 +124,9 @@ class JsonWriter {
     return out + '"';
   }
 
-  // Whether the parts fit on one line with their commas and brackets.
+  // Returns true if the parts fit on one line with commas and brackets.
   static bool fit_on_a_line(const std::vector<std::string>& parts, size_t indent) {
+    // Counts the brackets and separators, but not the name of the member, which is added later.
     size_t width = indent + 2 + (parts.empty() ? 0 : 2 * (parts.size() - 1));
     for (const std::string& part : parts) width += part.size();
     return width <= kLineWidth && std::none_of(parts.begin(), parts.end(), [](const auto& part) {
@@ -132,7 +134,7 @@ class JsonWriter {
            });
   }
 
-  // Each part is freed as soon as it is in the text: the text of a large model takes much memory.
+  // Frees each part once it is in the text, because the text of a large model needs much memory.
   static std::string enclosed(char open, std::vector<std::string> parts, char close,
                               size_t indent) {
     if (fit_on_a_line(parts, indent))
@@ -142,6 +144,7 @@ class JsonWriter {
     size_t bytes = 1 + end.size();
     for (const std::string& part : parts) bytes += inner.size() + 1 + part.size();
     std::string text(1, open);
+    // Reserves the exact size, because growing a large text would need both copies at once.
     text.reserve(bytes);
     for (std::string& part : parts) {
       if (&part != &parts.front()) text += ',';

@@ -1,5 +1,5 @@
-// The forms of top-k of an export (ir/experts/top_k_forms.h), and which graphs of its shards belong
-// to them.
+// The top-k variants of an export (ir/experts/top_k_variants.h) and the graphs of its shards for
+// each.
 #pragma once
 
 #include <string>
@@ -7,29 +7,30 @@
 
 #include "backends/manifest/manifest.h"
 #include "ir/experts/expert_sets.h"
-#include "ir/experts/top_k_forms.h"
+#include "ir/experts/top_k_variants.h"
 
 namespace moec {
 
-// The default first. Empty where the export has none.
-std::vector<TopKForm> top_k_forms(const Manifest& manifest);
+// Returns the variants, default first. Empty if the export has none.
+std::vector<TopKVariant> top_k_variants(const Manifest& manifest);
 
-// What their texts are read with: the experts of all MoE layers of the model, also in a node that
-// has some of them.
+// Returns the grid for parsing the text of variants: the experts of all MoE layers of the model,
+// even if a node has only some of these layers.
 ExpertGrid top_k_grid(const Manifest& manifest);
 
-// The place among shard.widths of the graph for the width build.tokens[width] in a form; null: in
-// the first one.
+// Returns the index in shard.widths of the graph of a variant for the width build.tokens[width]. A
+// null `form` means the default variant. `widths` is the number of token widths.
 size_t graph_index(const manifest::Shard& shard, size_t width, size_t widths,
-                   const TopKForm* form = nullptr);
+                   const TopKVariant* form = nullptr);
 
-// In which places of shard.widths there are graphs for a width, one for each different form.
+// Returns the indices in shard.widths of all graphs for a width, one per distinct variant.
 std::vector<size_t> graphs_of_width(const manifest::Shard& shard, size_t width, size_t widths);
 
-// Whether every layer takes as many experts as the checkpoint says.
-bool is_own(const manifest::TopK& top_k, const manifest::TopKForm& form);
+// Returns true if every layer has the checkpoint's own k.
+bool is_own(const manifest::TopK& top_k, const manifest::TopKVariant& form);
 
-// "1, 2", with the checkpoint's own number where it is none of them; empty without forms.
+// Returns the names of the variants, such as "1, 2", followed by the checkpoint's k if it is not
+// the default; empty without variants.
 std::string describe_forms(const Manifest& manifest);
 
 }  // namespace moec

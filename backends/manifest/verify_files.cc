@@ -31,11 +31,12 @@ void verify_file(const manifest::FileRef& file, const std::string& shard, const 
   };
   struct stat info;
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return report("manifest.file_missing", "the manifest names a missing file");
+    return report("manifest.file_missing", "the file is missing or not a regular file");
+  // Compares the size before the digests, because this does not read the file.
   if (info.st_size != file.bytes)
     return report(
         "manifest.size_changed",
-        fmt::format("the file has {} bytes, the manifest says {}", info.st_size, file.bytes));
+        fmt::format("the file has {} bytes, the manifest records {}", info.st_size, file.bytes));
   if (!digests) return;
   const Result<FileDigests> found = digest_file(path, !file.sha256.empty());
   if (!found) {
@@ -43,15 +44,17 @@ void verify_file(const manifest::FileRef& file, const std::string& shard, const 
     return;
   }
   if (found->xxh3 != file.digest)
-    report(
-        "manifest.digest_changed",
-        fmt::format("the file has the digest {}, the manifest says {}", found->xxh3, file.digest));
+    report("manifest.digest_changed",
+           fmt::format("the file has the digest {}, the manifest records {}", found->xxh3,
+                       file.digest));
+  // Both texts are empty if the manifest has no SHA-256.
   if (found->sha256 != file.sha256)
     report("manifest.digest_changed",
-           fmt::format("the file has the SHA-256 {}, the manifest says {}", found->sha256,
+           fmt::format("the file has the SHA-256 {}, the manifest records {}", found->sha256,
                        file.sha256));
 }
 
+// An engine adds compiled graphs after the export, so the manifest does not list them.
 bool is_compiled_graph(const std::filesystem::path& name) {
   return name.parent_path() == kCompiledFolder && name.extension() == kCompiledSuffix;
 }
@@ -80,21 +83,23 @@ Diagnostics find_extra_files(const Manifest& manifest, const std::string& folder
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().lexically_relative(folder).string();
+    // A link to a folder counts as a file, because the iterator does not follow it.
     if (fs::is_directory(entry->symlink_status(error)) || known.contains(name) ||
         is_compiled_graph(name))
       continue;
     ++extra;
     first.insert(printable(name));
+    // Keeps the smallest names, so that the message does not depend on the order of the folder.
     if (first.size() > kNamed) first.erase(std::prev(first.end()));
   }
   if (extra == 0) return {};
   return {
       {Severity::warning,
        "manifest.extra_files",
-       fmt::format("the manifest does not name {} of the files here: {}{}", extra,
+       fmt::format("the folder has {} files that are not in the manifest: {}{}", extra,
                    fmt::join(first, ", "),
                    extra > first.size() ? fmt::format(" and {} more", extra - first.size()) : ""),
-       "move or delete what is not part of the export; runtimes do not read it",
+       "move or delete these files, which runtimes do not read",
        {.file = folder}}};
 }
 

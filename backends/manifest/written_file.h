@@ -1,4 +1,4 @@
-// Describes written files for a manifest.
+// Creates the manifest's descriptions of written files.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace moec::manifest {
 
-// `path` is relative to the manifest's folder. Call it after sync() or close().
+// `path` is relative to the manifest's folder. Call after sync() or close().
 FileRef describe_file(std::string path, const OutputFile& file);
 
-// Writes a small file at once, as write_file() does, and returns its description, with a SHA-256 if
-// `sha256`. Errors: those of OutputFile.
+// Writes a small file like write_file(). Returns its description, with a SHA-256 if `sha256`.
+// Errors: those of OutputFile.
 Result<FileRef> write_listed_file(const std::string& folder, const std::string& path,
                                   std::string_view bytes, bool sha256);
 

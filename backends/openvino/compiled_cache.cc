@@ -29,14 +29,15 @@ namespace moec {
 
 namespace {
 
-// What a model computes of fixed inputs: whether two models are the same graph.
+// A test run compares the outputs of a restored model for fixed inputs with those of the compiled
+// model.
 //
-// OpenVINO 2026.4.1 restores some graphs wrong: on a CPU, those in which it fused a rotary
-// embedding give other keys than when they were compiled (its own CACHE_DIR as well). So nothing
-// that was restored is used untested.
+// OpenVINO 2026.4.1 restores some graphs incorrectly: on a CPU, graphs in which it fused a rotary
+// embedding compute wrong keys after restoring, also with its own CACHE_DIR. So every restored
+// model is tested before use.
 
-// All outputs, one after the other, of inputs that are a pure function of the model's ports:
-// uniform in [-1, 1). Error engine.run.
+// Returns all outputs, concatenated, for pseudorandom inputs that depend only on the model's ports:
+// uniform in [-1, 1). Error: engine.run.
 Result<std::vector<float>> test_results(OpenVinoModel& model) {
   std::vector<PortBytes> inputs;
   std::vector<const void*> elements;
@@ -58,8 +59,8 @@ Result<std::vector<float>> test_results(OpenVinoModel& model) {
   return results;
 }
 
-// Whether the results are as close as two runs of a device in this precision: ‖a − b‖ ≤ 1e-5 · ‖b‖
-// in f32, 1e-3 in f16, all finite.
+// Returns true if the results agree within the variation of a device's runs in this precision: ‖a −
+// b‖ ≤ 1e-5 · ‖b‖ in f32, 1e-3 in f16, all finite.
 bool same_results(const std::vector<float>& a, const std::vector<float>& b,
                   const std::string& precision) {
   if (a.size() != b.size()) return false;
@@ -77,12 +78,12 @@ namespace fs = std::filesystem;
 constexpr size_t kDigestBytes = 32;
 
 tl::unexpected<Diagnostics> fail_cache(const std::string& path, const std::string& why) {
-  return fail("engine.cache", "a compiled model cannot be kept: " + why,
-              "make the folder writable, or leave out --engine-cache", {.file = path});
+  return fail("engine.cache", "a compiled model cannot be stored: " + why,
+              "make the folder writable, or run without --engine-cache", {.file = path});
 }
 
-// What the export says of a file, and what the file system says: files that were edited since are
-// others.
+// Identifies a file by its manifest entry, size and modification time, so that edited files do not
+// match.
 Result<std::string> identity(const std::string& folder, const manifest::FileRef& file) {
   const std::string path = folder + "/" + file.path;
   struct stat status {};
@@ -107,8 +108,8 @@ Result<std::string> key_of(const ShardGraph& graph, const OpenVinoLibrary& libra
   return digest_text(facts);
 }
 
-// The end of a file: how many bytes of it are the model, as 16 hexadecimal digits, and the digest
-// of all before the digest. Between the model and that are the results of the test run, as f32.
+// A file consists of the model, the results of the test run as f32, the model's size as 16
+// hexadecimal digits, and the digest of everything before it.
 constexpr size_t kSizeDigits = 16;
 constexpr size_t kEndBytes = kSizeDigits + kDigestBytes;
 
@@ -117,7 +118,7 @@ struct Kept {
   std::vector<float> results;
 };
 
-// Nothing for a file that is missing, cut or changed.
+// Returns nullopt if the file is missing, truncated or changed.
 std::optional<Kept> read_kept(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || file.tellg() < static_cast<std::streamoff>(kEndBytes)) return std::nullopt;
@@ -149,7 +150,7 @@ Status append(const std::string& path, std::string_view bytes) {
   return file ? Status() : fail_cache(path, "the disk may be full");
 }
 
-// Adds the results and the end to a file with a saved model.
+// Appends the results, the size and the digest to a saved model.
 Status finish_file(const std::string& path, const std::vector<float>& results) {
   std::error_code error;
   const auto model_bytes = fs::file_size(path, error);
@@ -161,7 +162,7 @@ Status finish_file(const std::string& path, const std::vector<float>& results) {
   return append(path, digest);
 }
 
-// Removes a file at the end of its scope, if it is still there.
+// Removes a file, if it still exists, at the end of the scope.
 struct Removed {
   const std::string& path;
   explicit Removed(const std::string& of) : path(of) {}
@@ -173,8 +174,8 @@ struct Removed {
   Removed& operator=(const Removed&) = delete;
 };
 
-// Those of the same shard, width and device with other keys: of an earlier export or another
-// OpenVINO.
+// Removes entries of the same shard, width and device with other keys, such as those of an earlier
+// export or OpenVINO version.
 void remove_older(const fs::path& folder, const std::string& stem, const std::string& kept) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;

@@ -1,14 +1,12 @@
-// Compiled models that are kept for later runs, as files of kCompiledFolder (file_names.h) in an
-// export:
+// A cache of compiled models: files in the subfolder kCompiledFolder (file_names.h) of an export:
 //
 //   <shard>.t<tokens>.<device>.<key>.blob
-//
-// The key is a digest of all that the result depends on, so that a file of another export, another
-// OpenVINO or another device is not found; it is replaced. A file holds what OpenVINO saved, the
-// results of a test run (test_run.h), and a digest of both. It is used only if the digest is right
-// and the restored model gives these results; else the model is compiled. What OpenVINO cannot
-// restore is not kept. A file is written under another name and then renamed, so that several
-// programs may share the folder.
+// The key is a digest of everything that the compiled model depends on, so files of another export,
+// OpenVINO version or device never match, and are replaced. A file contains the model as saved by
+// OpenVINO, the results of a test run, and a digest of both. The file is used only if the digest
+// matches and the restored model reproduces these results; otherwise the model is compiled. Models
+// that OpenVINO cannot restore are not kept. Files are written under a temporary name and renamed,
+// so that several processes may share the folder.
 #pragma once
 
 #include <memory>
@@ -24,14 +22,13 @@ class CompiledCache {
   CompiledCache(OpenVinoLibrary& library, OpenVinoCompile options)
       : library_(library), options_(std::move(options)) {}
 
-  // The model of the graph, from the folder or compiled and kept there. Errors: engine.compile,
-  // engine.cache (the folder cannot be written), those of reading the sizes and times of the
-  // export's files.
+  // Restores the graph's model, or compiles and stores it. Errors: engine.compile (also if a file
+  // of the export cannot be read), engine.cache (the folder cannot be written).
   Result<std::unique_ptr<OpenVinoModel>> get(const ShardGraph& graph);
 
  private:
   std::unique_ptr<OpenVinoModel> restored(const std::string& path) const;
-  // Whether the file was written: the model could be restored from it.
+  // Writes the file. Returns false, without a file, if the model cannot be restored from it.
   Result<bool> keep(OpenVinoModel& model, const std::string& path) const;
 
   OpenVinoLibrary& library_;

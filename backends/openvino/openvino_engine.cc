@@ -23,19 +23,19 @@ namespace moec {
 
 namespace {
 
-// A compiled model with the ports of the manifest.
+// A compiled model whose ports have the names and types of the manifest.
 
 class OpenVinoExecutable : public Executable {
  public:
-  // `held` is what the model takes, in bytes. Error session.port: the ports of the file are not
-  // those that the manifest lists for the graph.
+  // `held` is the memory of the model in bytes. Error: session.port (the ports of the file differ
+  // from those of the graph in the manifest).
   static Result<std::unique_ptr<Executable>> create(const ShardGraph& graph,
                                                     std::unique_ptr<OpenVinoModel> model,
                                                     uint64_t held);
 
   std::span<const NamedType> inputs() const override { return inputs_; }
-  // The probe is told of all outputs of the model, those of the manifest and watched ones, under
-  // each name that the value has.
+  // Calls the probe for all outputs of the model, including watched values, under each name of the
+  // value.
   Result<NamedTensors> run(const NamedTensors& inputs, const Probe& probe) override;
   const Tensor* state(std::string_view) const override { return nullptr; }
   Status set_state(std::string_view name, Tensor value) override;
@@ -66,19 +66,19 @@ const manifest::Port* find(const std::vector<manifest::Port>& ports, const std::
   return found == ports.end() ? nullptr : &*found;
 }
 
-// The layout of a value with a row for each token: files do not name it.
+// Returns the layout of a watched value with one row per token, which files do not record.
 Layout watched_layout(const Type& type, Layout of_export) {
   if (type.rank() == 2) return Layout::rows;
   return is_channel_major(of_export) ? of_export : Layout::channels;
 }
 
-// Names ports of a model, of whose values several names may be known, as the manifest does.
+// Maps the ports of a model to those of the manifest. A model's port may have several names.
 class PortNames {
  public:
   PortNames(const ShardGraph& graph, const std::vector<manifest::Port>& ports, const Place& place)
       : graph_(graph), ports_(ports), place_(place) {}
 
-  // Error session.port: a port has another type than in the manifest, or one is missing.
+  // Error: session.port (a port is missing, or its type differs from the manifest).
   Result<std::vector<NamedType>> of(const std::vector<OpenVinoPort>& model) {
     std::vector<NamedType> named;
     for (const OpenVinoPort& port : model) {
@@ -86,11 +86,11 @@ class PortNames {
       named.push_back(std::move(one));
     }
     if (taken_.size() == ports_.size()) return named;
-    return unlike_manifest("the file lacks a port that the manifest lists", place_);
+    return unlike_manifest("the file lacks a port of the manifest", place_);
   }
 
  private:
-  // Two ports may pass on one value, which has the names of both.
+  // If two ports share a value, the value has the names of both.
   Result<NamedType> of(const OpenVinoPort& port) {
     for (const std::string& name : port.names) {
       const manifest::Port* known = find(ports_, name);
@@ -113,12 +113,13 @@ class PortNames {
   std::set<std::string> taken_;
 };
 
-// Ports of moec have types that arithmetic takes.
+// Requires float ports: moec's graphs have no others.
 Status check_types(const std::vector<NamedType>& ports, const Place& place) {
   for (const NamedType& port : ports)
     if (!is_float(port.type.dtype))
-      return unlike_manifest(
-          fmt::format("port '{}' has the type {}", port.name, to_string(port.type)), place);
+      return unlike_manifest(fmt::format("port '{}' has the type {}, expected a float type",
+                                         port.name, to_string(port.type)),
+                             place);
   return {};
 }
 
@@ -151,8 +152,8 @@ Result<NamedTensors> OpenVinoExecutable::run(const NamedTensors& inputs, const P
     const auto& [name, type] = inputs_[i];
     const auto found = inputs.find(name);
     if (found == inputs.end())
-      return unlike_manifest(
-          fmt::format("the file has an input '{}' that the manifest does not bind", name), place_);
+      return unlike_manifest(fmt::format("the manifest does not bind input '{}' of the file", name),
+                             place_);
     const std::vector<float>& values = found->second.data;
     if (std::ssize(values) != type.elements())
       return unlike_manifest(
@@ -178,9 +179,10 @@ Status OpenVinoExecutable::set_state(std::string_view name, Tensor) {
   return unlike_manifest(fmt::format("the file has no state '{}'", name), place_);
 }
 
-// Loads the library with OpenVINO's part of the engine, which lies beside the program.
+// Loads the module with OpenVINO's part of the engine.
 
-// Beside the program: no path of the environment or of the system leads elsewhere.
+// The module is next to the program. No search path is used, so that the environment cannot
+// substitute another library.
 std::string module_path() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -188,21 +190,20 @@ std::string module_path() {
 }
 
 tl::unexpected<Diagnostics> not_built(const std::string& path) {
-  return fail("engine.not_built", "this build of moec has no OpenVINO",
-              "install the wheel of OpenVINO into .venv (scripts/install_python.sh) or OpenVINO "
-              "itself, then configure with -DMOEC_OPENVINO=ON and build; or run without --engine",
+  return fail("engine.not_built", "this build of moec does not include OpenVINO",
+              "install OpenVINO, or its wheel into .venv (scripts/install_python.sh), and build "
+              "with -DMOEC_OPENVINO=ON; or run without --engine",
               {.file = path});
 }
 
 tl::unexpected<Diagnostics> not_loaded(const std::string& path, const std::string& why) {
   return fail("engine.library", fmt::format("OpenVINO cannot be loaded: {}", why),
-              "install the OpenVINO that moec was built with again, or build moec again",
+              "reinstall the OpenVINO version that moec was built with, or rebuild moec",
               {.file = path});
 }
 
-// It stays loaded until the program ends. Errors: engine.not_built (this build has no such
-// library), engine.library (it, or the OpenVINO that it was built with, cannot be loaded or does
-// not start).
+// Keeps the module loaded until the process ends. Errors: engine.not_built (this build has no
+// module), engine.library (the module or its OpenVINO cannot be loaded or fails to start).
 Result<std::unique_ptr<OpenVinoLibrary>> load_openvino() {
   const std::string path = module_path();
   if (path.empty() || ::access(path.c_str(), F_OK) != 0) return not_built(path);
@@ -211,11 +212,11 @@ Result<std::unique_ptr<OpenVinoLibrary>> load_openvino() {
   const auto open = reinterpret_cast<OpenVinoEntry>(::dlsym(module, kOpenVinoModuleEntry));
   if (open == nullptr) return not_loaded(path, ::dlerror());
   std::unique_ptr<OpenVinoLibrary> library(open());
-  if (!library) return not_loaded(path, "it does not start");
+  if (!library) return not_loaded(path, "it fails to start");
   return library;
 }
 
-// "GPU" stands for the first of several, "GPU.0".
+// "GPU" means the first GPU, which OpenVINO lists as "GPU.0" if there are several.
 bool has_device(const std::vector<std::string>& devices, const std::string& device) {
   return std::any_of(devices.begin(), devices.end(), [&](const std::string& present) {
     return present == device || present == device + ".0";
@@ -226,9 +227,9 @@ Status check_device(const OpenVinoLibrary& library, const std::string& device) {
   const std::vector<std::string> devices = library.devices();
   if (has_device(devices, device)) return {};
   return fail("engine.device",
-              fmt::format("OpenVINO finds no device {} on this machine; it finds {}", device,
+              fmt::format("OpenVINO found no device {} on this machine, only {}", device,
                           devices.empty() ? "none" : fmt::format("{}", fmt::join(devices, ", "))),
-              "give --device one of these, or install the driver of the device");
+              "pass one of these devices as --device, or install the device's driver");
 }
 
 const char* precision_name(Precision precision) {
@@ -253,7 +254,7 @@ class OpenVinoEngine : public Engine {
   Status accepts(const Manifest& manifest, Precision precision) const override {
     if (manifest.build.format != ShardFormat::onnx)
       return fail("engine.format",
-                  fmt::format("OpenVINO runs ONNX files; the export holds those of format {}",
+                  fmt::format("the export has format {}, OpenVINO runs only ONNX",
                               enum_name(manifest.build.format)),
                   "export for target onnx, or run without --engine");
     const std::vector<std::string> precisions = library_->precisions(options_.device);
@@ -261,11 +262,11 @@ class OpenVinoEngine : public Engine {
         precisions.end())
       return {};
     return fail("engine.precision",
-                fmt::format("device {} ({}) does not compute in {}, but in {}", options_.device,
+                fmt::format("device {} ({}) does not compute in {}, only in {}", options_.device,
                             library_->full_name(options_.device), precision_name(precision),
                             fmt::join(precisions, ", ")),
-                "give --precision one of these; rounding to f16 after every op needs the reference "
-                "executor: run without --engine");
+                "pass one of these as --precision, or run without --engine to round to f16 after "
+                "every op");
   }
 
   Result<std::unique_ptr<Executable>> compile(const ShardGraph& graph,

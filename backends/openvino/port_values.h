@@ -1,4 +1,4 @@
-// Values of ports as OpenVINO has them, and as f32.
+// Converts port values between f32 and OpenVINO's element types.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace moec {
 
 using PortBytes = std::vector<std::byte>;
 
-// The elements in the type of the port: f32, f16 or bf16.
+// Convert to and from `type`, whose element type must be f32, f16 or bf16.
 PortBytes to_port(const Type& type, const std::vector<float>& values);
 std::vector<float> from_port(const Type& type, const void* elements);
 

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Bounds the memory of a copy; tokenizers can have tens of megabytes.
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
 Status copy_bytes(const RegularFile& from, OutputFile& to) {
@@ -24,21 +25,25 @@ Status copy_bytes(const RegularFile& from, OutputFile& to) {
     MOEC_ASSIGN(const std::string chunk, from.read(at, std::min(kChunkBytes, from.size() - at)));
     MOEC_TRY(to.write(std::as_bytes(std::span(chunk))));
   }
+  // The copy is valid only if the source did not change between the first and the last chunk.
   return from.check_unchanged();
 }
 
-// Whether `file`, a path without links, lies in the folder `source` or in its store of blobs.
+// True if `file`, a path without links, is in the folder `source` or in its blob store.
 bool belongs_to(const fs::path& file, const fs::path& source) {
+  // Both paths are canonical, so a lexical comparison suffices.
   const fs::path inside = file.lexically_relative(source);
   if (!inside.empty() && *inside.begin() != "..") return true;
   const fs::path store = file.parent_path();
+  // The Hugging Face cache has MODEL/blobs/HASH and MODEL/snapshots/REVISION/NAME, where NAME is
+  // usually a link to a blob.
   if (store.filename() != "blobs") return false;
   const fs::path model = store.parent_path();
   const fs::path below = source.lexically_relative(model);
   return source.parent_path() == model || (!below.empty() && *below.begin() == "snapshots");
 }
 
-// The file that a name in the folder stands for.
+// Opens a file of the folder after checking its link target.
 Result<RegularFile> open_carried(const fs::path& source, const std::string& name) {
   const std::string path = (source / name).string();
   std::error_code error;
@@ -48,11 +53,13 @@ Result<RegularFile> open_carried(const fs::path& source, const std::string& name
                 "download it again, or remove the link", {.file = path});
   if (!belongs_to(file, fs::canonical(source, error)))
     return fail("export.carried_link",
-                fmt::format("the file would be copied into the export, but it is a link to {}, out "
-                            "of the checkpoint's folder",
+                fmt::format("the file to copy is a link to {}, outside of the checkpoint's "
+                            "folder",
                             file.string()),
-                "put the file itself there if it belongs to the model, or remove the link",
+                "replace the link with the file if it belongs to the model, or remove the link",
                 {.file = path});
+  // The resolved path has no links. O_NOFOLLOW detects a link that replaced the file after the
+  // check; O_NONBLOCK keeps a pipe from blocking open().
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
   return RegularFile::adopt(path, ::open(file.c_str(), kFlags));
 }
@@ -90,11 +97,12 @@ bool has_tokenizer(const CarriedSource& source) {
 std::vector<std::string> carried_names(const CarriedSource& source) {
   std::vector<std::string> names;
   for (const MadeFile& file : source.made) names.push_back(file.name);
+  // Generated files replace all files of the folder, so that they never mix with a tokenizer in it.
   if (!names.empty()) return names;
   for (const char* name : kCarriedFiles) {
     std::error_code error;
-    // symlink_status(), so that a dangling link of an incomplete download is an error and not
-    // passed over as a missing file.
+    // symlink_status() also finds dangling links of incomplete downloads, so that they become
+    // errors instead of missing files.
     if (fs::exists(fs::symlink_status(fs::path(source.folder) / name, error)))
       names.emplace_back(name);
   }
@@ -102,6 +110,8 @@ std::vector<std::string> carried_names(const CarriedSource& source) {
 }
 
 Status check_carried_files(const CarriedSource& source) {
+  // The text may fail to be generated. So it is generated once before the export and again when the
+  // file is written.
   for (const MadeFile& file : source.made) MOEC_TRY(file.text().map([](const std::string&) {}));
   if (!source.made.empty()) return {};
   for (const std::string& name : carried_names(source)) MOEC_TRY(open_carried(source.folder, name));

@@ -1,5 +1,5 @@
-// Copies a checkpoint's tokenizer, chat template and sampling parameters into its export, so that a
-// program that runs the shards can convert text to token ids and back.
+// Copies a checkpoint's tokenizer, chat template and sampling parameters into the export, so that
+// runtimes can convert between text and token ids.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace moec {
 
-// The names of these files on the Hugging Face hub, among them SentencePiece and tiktoken models.
+// The file names on the Hugging Face hub, including SentencePiece and tiktoken models.
 inline constexpr std::array kCarriedFiles = {"tokenizer.json",
                                              "tokenizer_config.json",
                                              "special_tokens_map.json",
@@ -27,33 +27,32 @@ inline constexpr std::array kCarriedFiles = {"tokenizer.json",
                                              "chat_template.json",
                                              "generation_config.json"};
 
-// A file that no folder has, such as one that stands for the keys of a GGUF file.
+// A generated file, such as a tokenizer made from the keys of a GGUF file.
 struct MadeFile {
   std::string name;
   std::function<Result<std::string>()> text;
 };
 
-// Where the files come from.
+// The source of the files.
 struct CarriedSource {
   std::string folder;          // the checkpoint's
-  std::vector<MadeFile> made;  // if there are any, they take the place of the folder's
+  std::vector<MadeFile> made;  // if not empty, used instead of the folder's files
 };
 
-// Whether one of the files is enough to encode text.
+// True if one of the files can encode text.
 bool has_tokenizer(const CarriedSource& source);
 
-// The names of those that there are, in the order above; dangling links are among them.
+// The names of the existing files, in the order above, including dangling links.
 std::vector<std::string> carried_names(const CarriedSource& source);
 
-// Whether each of them can be copied or made, as carry_files() would.
+// Succeeds if carry_files() could copy or generate each file.
 Status check_carried_files(const CarriedSource& source);
 
-// Copies them to the folder `out`, byte for byte. A file may be a link
-// inside the folder, or into the store of blobs that the folder of a downloaded model links into:
-// a folder `blobs` beside it, or beside the folder `snapshots` that holds it. Errors:
-// export.carried_link for a link to anywhere else, whose contents may be private; those of
-// RegularFile for a source (a dangling link included), those of MadeFile::text, those of OutputFile
-// for a copy.
+// Copies or generates the files in the folder `out`. A source may be a link within its folder, or
+// into the blob store of a downloaded model: a folder `blobs` next to the source folder, or next to
+// the folder `snapshots` that contains it. Errors: export.carried_link for any other link, because
+// its target may be private; those of RegularFile for a source, including a dangling link; those of
+// MadeFile::text; those of OutputFile for a copy.
 Result<std::vector<manifest::FileRef>> carry_files(const CarriedSource& source,
                                                    const std::string& out, bool sha256);
 

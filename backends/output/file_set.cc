@@ -13,6 +13,8 @@ Status write_set(const std::string& folder, const std::vector<NamedText>& files)
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(folder));
   std::vector<OutputFile> written;
   for (const NamedText& file : files) {
+    // All files are complete on disk before the first rename, so a full disk leaves the old set as
+    // it was.
     MOEC_ASSIGN(OutputFile output, write_synced({folder, file.name}, file.text));
     written.push_back(std::move(output));
   }

@@ -1,4 +1,5 @@
-// Files that belong together: a folder holds all of one run, or says that it does not.
+// Writes a set of files so that a folder has the complete set of one run, or is recognizably
+// incomplete.
 #pragma once
 
 #include <string>
@@ -9,13 +10,13 @@
 namespace moec {
 
 struct NamedText {
-  std::string name;  // in the folder
+  std::string name;  // name in the folder
   std::string text;
 };
 
-// Writes all files, complete and flushed, before the first takes its name. The last one says that
-// the set is whole: it is removed before the others take their names, and takes its own after them.
-// The folder is locked meanwhile. Errors: export.locked, those of create_folder() and OutputFile.
+// Writes and flushes all files under temporary names before renaming any. The last file marks the
+// set as complete: an older one is removed before the other files are renamed, and the new one is
+// renamed last. Locks the folder. Errors: export.locked, those of create_folder() and OutputFile.
 Status write_set(const std::string& folder, const std::vector<NamedText>& files);
 
 }  // namespace moec

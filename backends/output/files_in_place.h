@@ -1,4 +1,4 @@
-// The last look at an export's files before its manifest is written.
+// Checks an export's files before its manifest is written.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace moec {
 
-// Every file that the manifest names is in the folder, as a regular file of the recorded size and
-// below no link. Reads no bytes: moec check compares digests. Error emit.file_gone for the first
-// one that is not.
+// Checks that every file of the manifest is in the folder: a regular file of the recorded size, not
+// reached through a link. Reads no contents; `moec check` compares digests. Error emit.file_gone
+// for the first file that fails.
 Status check_files_in_place(const Manifest& manifest, const std::string& folder);
 
 }  // namespace moec

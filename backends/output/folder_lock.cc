@@ -13,9 +13,9 @@
 namespace moec {
 namespace {
 
-// Whether the opened file is still the one at `path`. A holder removes the lock file before it
-// releases the lock, so the file that was opened may be removed by the time it is locked; then
-// another process may have created and locked a new one.
+// True if the opened file is still the one at `path`. A holder removes the lock file before it
+// releases the lock. When flock succeeds, the opened file may already be unlinked, and another
+// process may have locked a new file.
 bool is_still_at(int descriptor, const std::string& path) {
   struct stat opened {};
   struct stat named {};
@@ -36,6 +36,7 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
       return fail("export.locked", "another export is writing to this folder",
                   "wait until it has finished, or choose another --out", {.file = folder});
     }
+    // `path_` is still empty here, so the destructor does not unlink the file of the new holder.
     if (!is_still_at(lock.descriptor_, path)) continue;
     lock.path_ = path;
     return lock;
@@ -47,6 +48,8 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
+  // Unlinked before the lock is released: afterwards the file could already belong to another
+  // holder.
   if (!path_.empty()) ::unlink(path_.c_str());
   ::close(descriptor_);
 }

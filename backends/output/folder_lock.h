@@ -1,6 +1,5 @@
-// Prevents two exports from writing to one folder, by a lock (flock) on a file in it. The operating
-// system releases the lock when the process ends, in whatever way, so a lock file that is left
-// behind locks nothing.
+// Prevents two exports from writing to one folder, by flock on a file in it. The operating system
+// releases the lock when the process ends for any reason, so a leftover lock file has no effect.
 #pragma once
 
 #include <string>
@@ -13,8 +12,8 @@ inline constexpr const char* kLockFile = "export.lock";
 
 class FolderLock {
  public:
-  // Locks a folder, which must exist. Does not wait. Errors: export.locked when another process or
-  // another FolderLock holds the lock, those of backends/files/write_error.h.
+  // Locks an existing folder without waiting. Errors: export.locked if another process or
+  // FolderLock holds the lock, those of backends/files/write_error.h.
   static Result<FolderLock> take(const std::string& folder);
 
   FolderLock(FolderLock&& other) noexcept;
@@ -25,7 +24,7 @@ class FolderLock {
  private:
   explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
 
-  std::string path_;  // of the lock file; empty: the lock is not held
+  std::string path_;  // path of the lock file; empty: not locked
   int descriptor_ = -1;
 };
 

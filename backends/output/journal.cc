@@ -29,6 +29,8 @@ Result<std::string> digest_in(const std::string& folder, const EmittedFile& file
   MOEC_ASSIGN(const Folder root, Folder::open(folder));
   MOEC_ASSIGN(const Folder parent, root.open_below(name.parent));
   MOEC_ASSIGN(const RegularFile opened, parent.open_file(name.leaf));
+  // The file is not read, because its digest must differ. An empty digest equals no digest of a
+  // written file.
   if (opened.size() != file.bytes) return std::string();
   return digest_file(opened);
 }
@@ -38,9 +40,10 @@ bool is_intact(const EmittedFile& file, const std::string& folder) {
   return digest && *digest == file.digest;
 }
 
-// An error for each input that differs: "option --tokens was 1,16, now it is 1".
+// One error per input that differs.
 Diagnostics differences(const ExportInputs& was, const ExportInputs& now,
                         const std::string& folder) {
+  // The union of `was` and `now`: an input that only one of them has is a difference too.
   ExportInputs names = was;
   names.insert(now.begin(), now.end());
   const auto value = [](const ExportInputs& inputs, const std::string& name) {
@@ -53,9 +56,10 @@ Diagnostics differences(const ExportInputs& was, const ExportInputs& now,
       found.push_back(
           {Severity::error,
            "export.differs",
-           fmt::format("the folder holds an unfinished export, for which {} was {}, now it is {}",
-                       name, value(was, name), value(now, name)),
-           "give the same inputs as before, or start over with --force",
+           fmt::format(
+               "the folder has an unfinished export with another {}: it was {}, now it is {}", name,
+               value(was, name), value(now, name)),
+           "use the same inputs as before, or start over with --force",
            {.file = folder}});
   return found;
 }
@@ -71,7 +75,7 @@ Result<FinishedTarget> describe_finished(const std::string& folder) {
   FinishedTarget target{.folder = name_of(folder)};
   MOEC_ASSIGN(target.manifest, digest_file(manifest_path(folder)));
   MOEC_ASSIGN(JournalText journal, read_journal(folder));
-  journal.finished.clear();  // so that journals do not contain one another
+  journal.finished.clear();  // so that journals do not nest
   target.journal = journal_text(journal);
   return target;
 }
@@ -87,8 +91,11 @@ const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
 }
 
 Result<Journal> Journal::write(const std::string& folder, JournalText text) {
+  // Written under a temporary name and renamed, so that a crash leaves either the old journal or
+  // the new one.
   MOEC_TRY(write_file({folder, kJournalFile}, journal_text(text)));
   MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
+  // The rename must be on disk before the export replaces any file that the journal names.
   MOEC_TRY(sync_folder(folder));
   Journal journal(folder, std::move(file));
   for (const JournalPart& part : text.parts) {
@@ -105,8 +112,8 @@ Result<Journal> Journal::begin(const std::string& folder, const ExportInputs& in
   return write(folder, {inputs, std::move(names), {}, {}});
 }
 
-// Rewrites the file without torn lines, so that no new entry is appended to half a line. A journal
-// without parts has nothing to keep, so its inputs may differ.
+// Rewrites the file without torn lines, so that new entries are not appended to a partial line. A
+// journal without parts has nothing to resume, so its inputs may differ.
 Result<Journal> Journal::resume(const std::string& folder, const ExportInputs& inputs,
                                 std::set<std::string> names, const JournalText& earlier) {
   names.insert(earlier.names.begin(), earlier.names.end());
@@ -120,11 +127,15 @@ const EmitReport* Journal::find_complete(const std::string& part) {
   const auto found = earlier_.find(part);
   if (found == earlier_.end()) return nullptr;
   const std::vector<EmittedFile> files = files_of(found->second);
+  // Needs no lock, because `earlier_` does not change after write(). Digests of large files take
+  // seconds.
   const bool intact = std::all_of(files.begin(), files.end(), [&](const EmittedFile& file) {
     return is_intact(file, folder_);
   });
   const std::lock_guard lock(*mutex_);
   if (!intact) {
+    // The part's entry remains in the journal file. add() appends a new entry after it, and write()
+    // keeps the last entry of each part.
     complete_.erase(part);
     return nullptr;
   }
@@ -134,6 +145,8 @@ const EmitReport* Journal::find_complete(const std::string& part) {
 
 Status Journal::add(const JournalPart& part) {
   const std::lock_guard lock(*mutex_);
+  // Writes to the open journal succeed even after its folder was removed. The parts in that folder
+  // are lost.
   MOEC_TRY(check_present());
   MOEC_TRY(file_.append(journal_line(part)));
   complete_.insert(part.name);

@@ -1,7 +1,7 @@
-// The journal of an export, a file (kJournalFile) in its output folder that lists the complete
-// parts, so that the same command resumes an interrupted export. It exists as long as the export is
-// not finished, and is removed in its last step. With several targets, the journal that is removed
-// last holds copies of the others.
+// The journal of an export: a file (kJournalFile) in the output folder that lists the complete
+// parts, so that the same command can resume an interrupted export. The last step of the export
+// removes it. With several targets, the journal that is removed last contains copies of the other
+// journals.
 #pragma once
 
 #include <map>
@@ -19,54 +19,53 @@ namespace moec {
 // Reads the journal in `folder`, which must exist. Errors: export.journal, those of RegularFile.
 Result<JournalText> read_journal(const std::string& folder);
 
-// Describes a folder whose manifest is written, for the journal of another target. Errors: those of
-// digest_file() and of read_journal().
+// Describes a folder with a written manifest, for the journal of another target. Errors: those of
+// digest_file() and read_journal().
 Result<FinishedTarget> describe_finished(const std::string& folder);
 
-// Finds the entry for `folder` in another target's journal. Null where there is none, or where the
-// folder's manifest is not the one that the entry describes, because another export replaced it.
+// Finds the entry for `folder` in another target's journal. Null if there is none, or if the
+// folder's manifest differs from the entry because another export replaced it.
 const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
                                     const std::string& folder);
 
-// May be used by several threads at once, except for remove() and the entries of finished targets.
+// Thread-safe, except for remove() and the entries of finished targets.
 class Journal {
  public:
-  // Starts a new journal and replaces any that exists; `names` are JournalText::names. Errors, here
+  // Starts a new journal and replaces an existing one; `names` are JournalText::names. Errors, here
   // and below: those of backends/files/write_error.h.
   static Result<Journal> begin(const std::string& folder, const ExportInputs& inputs,
                                std::set<std::string> names);
 
-  // Continues the journal of an earlier run, which must have been made for the same inputs. Further
-  // errors: export.differs, one for each input that differs.
+  // Continues the journal of an earlier run with the same inputs. Additional error: export.differs,
+  // one per input that differs.
   static Result<Journal> resume(const std::string& folder, const ExportInputs& inputs,
                                 std::set<std::string> names, const JournalText& earlier);
 
-  // Returns how an earlier run emitted the part, after all its files were read and found to be
-  // files in the folder, not links, of the size and the digest of the journal's entry. Null
-  // otherwise: the part must be made.
+  // Returns the journal's report of a part if all its files are intact. Reads each file to compare
+  // size and digest; rejects links. Returns null if the part must be emitted.
   const EmitReport* find_complete(const std::string& part);
 
-  // Enters a part, all files of which are on disk under their final names.
+  // Adds a part. All its files must be on disk under their final names.
   Status add(const JournalPart& part);
-  // Enters another target whose journal is removed before this one. An entry that exists already is
-  // not repeated.
+  // Adds another target, whose journal is removed before this one. Does not repeat an existing
+  // entry.
   Status add(const FinishedTarget& target);
 
-  // The number of parts that find_complete() returned, and that of all complete parts: those that
-  // were added, and those of an earlier run unless find_complete() has found them damaged.
+  // kept(): number of parts that find_complete() returned. complete(): number of added parts and
+  // parts of the earlier run, except those that find_complete() found damaged.
   size_t kept() const;
   size_t complete() const;
 
   // Paths of the files of an earlier run's parts, relative to the folder.
   std::set<std::string> files() const;
-  // Those of all files that this export or earlier ones wrote here.
+  // Names of all files that this export or earlier ones write here.
   const std::set<std::string>& names() const { return names_; }
 
-  // Error emit.folder_gone when the journal file is gone: complete parts may be gone as well.
+  // Error emit.folder_gone if the journal file is gone: complete parts may be gone too.
   Status check_present() const { return file_.check_present(); }
 
-  // Removes the file, without a flush. If a power cut undoes that, the same command finds every
-  // part complete and removes the journal again.
+  // Removes the file without a flush. If a power failure undoes the removal, the same command finds
+  // every part complete and removes the journal again.
   Status remove();
 
  private:
@@ -77,7 +76,7 @@ class Journal {
   std::string folder_;
   AppendFile file_;
   std::set<std::string> names_;
-  std::map<std::string, EmitReport> earlier_;  // by part: entries of an earlier run
+  std::map<std::string, EmitReport> earlier_;  // entries of an earlier run, by part
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::set<std::string> complete_;  // names of parts
   std::vector<FinishedTarget> finished_;

@@ -31,12 +31,14 @@ std::string line_of(const char* key, const ordered_json& value) {
   return seal_line(fmt::format("{{\"{}\":{}", key, json_text(value, -1)));
 }
 
-// Whether the line is undamaged: it ends with the digest of what is before the digest.
+// True if the line ends with the digest of the text before it.
 bool is_sealed(std::string_view line) {
   const size_t end = kDigestKey.size() + kDigestDigits + 2;
   if (line.size() < end || !line.ends_with("\"}")) return false;
   const std::string_view body = line.substr(0, line.size() - end);
   const std::string_view tail = line.substr(body.size());
+  // A torn line lacks the digest, and a line that was joined with another one has the digest of
+  // other text.
   return tail.starts_with(kDigestKey) &&
          tail.substr(kDigestKey.size(), kDigestDigits) == digest_of(body);
 }
@@ -48,6 +50,7 @@ ordered_json to_json(const WeightRange& range) {
 }
 
 ordered_json to_json(const WeightRecord& weight) {
+  // A default ordered_json is null, so a weight without ranges would have null instead of a list.
   auto ranges = ordered_json::array();
   for (const WeightRange& range : weight.ranges) ranges.push_back(to_json(range));
   return {{"name", weight.name},           {"role", enum_name(weight.role)},
@@ -138,25 +141,28 @@ Result<FinishedTarget> read_finished(JsonFields fields) {
   return target;
 }
 
-// One line of a journal, which may hold the whole journal of another target. A line that is torn,
-// or that journal_line() would not write, has no members: it counts as damaged, without a message.
+// A line of a journal, which may contain the whole journal of another target. A line that is torn,
+// or that journal_line() would not write, is damaged: it has no members and produces no message.
 class Line {
  public:
   Line(std::string_view text, const std::string& file)
       : report_(text, file, JsonCodes::all_as("export.journal", {})) {
+    // The seal is checked before the text is parsed, so the parser never reads a damaged line.
     if (!is_sealed(text)) return;
     if (auto parsed = report_.parse({.bytes = text.size()})) value_ = std::move(*parsed);
   }
 
   bool is_whole() const { return !value_.is_null(); }
 
-  // The member under the key, if `read` understands it.
+  // Returns the member `key` if `read` succeeds, otherwise nullopt.
   template <class Read>
   auto member(const char* key, Read read) const
       -> std::optional<typename std::invoke_result_t<Read, JsonFields>::value_type> {
+    // Lines of other kinds lack the member: read_lines() queries all members of each line.
     const JsonValue* value = value_.find(key);
     if (!value) return std::nullopt;
     auto result = JsonFields::of(report_, *value, key).and_then(read);
+    // The line is intact, but this version writes the member in another form.
     if (!result) return std::nullopt;
     return std::move(*result);
   }
@@ -173,8 +179,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// Adds all lines but that of the inputs. Those that are torn or damaged are skipped. Returns the
-// number of the others.
+// Adds all lines except the inputs; skips damaged ones. Returns the number of undamaged lines.
 size_t read_lines(std::string_view text, const std::string& file, JournalText& journal) {
   size_t whole = 0;
   while (!text.empty()) {
@@ -211,10 +216,12 @@ std::string journal_line(const JournalPart& part) {
     ordered_json entry = {{"tokens", graph.tokens}};
     entry.update(to_json(graph.file));
     entry["function"] = graph.function;
+    // read_graph() accepts a missing field, so only exports with several values of k have it.
     if (!graph.top_k.empty()) entry["top_k"] = graph.top_k;
     graphs.push_back(std::move(entry));
   }
   for (const EmittedFile& file : part.emitted.data) data.push_back(to_json(file));
+  // A resumed export does not need the other tensors, and a model has thousands of them.
   for (const EmittedTensor& tensor : part.emitted.tensors)
     if (tensor.overflows > 0 || tensor.nonfinite > 0)
       nonfinite.push_back({{"tensor", tensor.name},
@@ -245,10 +252,11 @@ std::string journal_text(const JournalText& journal) {
 
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {
   JournalText journal;
+  // The inputs determine whether the parts belong to this export. So the first line must be intact.
   auto inputs = Line(take_line(text), file).member("export", read_inputs);
   if (!inputs)
     return fail("export.journal",
-                "the first line of the journal is damaged: it names the inputs of the export",
+                "the first line of the journal, with the inputs of the export, is damaged",
                 "start over with --force", {.file = file});
   journal.inputs = std::move(*inputs);
   read_lines(text, file, journal);
@@ -264,12 +272,16 @@ std::vector<EmittedFile> files_of(const EmitReport& emitted) {
 std::map<std::string, std::string, std::less<>> files_of_journal(std::string_view text,
                                                                  const std::string& file) {
   JournalText journal;
+  // A file without a sealed line is not a journal of moec. It must not make other files removable.
   if (read_lines(text, file, journal) == 0) return {};
   std::map<std::string, std::string, std::less<>> files = {{kJournalFile, ""}};
+  // The later entry of a part applies, as in Journal: the part was emitted again.
   for (const JournalPart& part : journal.parts)
     for (EmittedFile& emitted : files_of(part.emitted))
       files.insert_or_assign(std::move(emitted.path), std::move(emitted.digest));
+  // emplace() keeps a known digest; names of incomplete parts get an empty digest.
   for (const std::string& name : journal.names) files.emplace(name, "");
+  // The digests do not protect against a crafted journal, and --force removes these paths.
   std::erase_if(files, [](const auto& entry) { return !is_below(entry.first); });
   return files;
 }

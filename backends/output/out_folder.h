@@ -1,5 +1,5 @@
-// The output folder of an export: the names of its files, which of the files in it an export wrote,
-// and the removal of those.
+// The output folder of an export: names of its files, detection of files that exports wrote, and
+// their removal.
 #pragma once
 
 #include <map>
@@ -15,55 +15,56 @@ namespace moec {
 
 inline constexpr const char* kReportFile = "report.json";
 
-// The names that an export may choose. manifest.json, manifest.bin and report.json are fixed.
+// The configurable names of an export. manifest.json, manifest.bin and report.json are fixed.
 struct OutNames {
   std::string embedding = "embed.bin", rope = "rope.bin";
-  std::string stem_prefix;   // in front of each shard's path: "zaya_ane/"; may be empty
-  std::string runtime_meta;  // manifest for the runtimes of the ane-book; empty: not written
+  std::string stem_prefix;   // prefix of each shard's path: "zaya_ane/"; may be empty
+  std::string runtime_meta;  // manifest for the ane-book's runtimes; empty: not written
 
-  // Those of files at the top of the folder.
+  // Names of files at the top of the folder.
   std::vector<std::string> top_level() const;
 };
 
-// Paths of files, relative to an output folder. A file belongs to a set if its path does, where the
-// temporary names of OutputFile and of packages (".part", ".old" behind any component) count as the
-// final ones. The journal and the lock file belong to none.
+// Paths relative to an output folder. Membership treats the temporary names of OutputFile and of
+// packages (".part", ".old" after any component) as the final ones. The journal and the lock file
+// are never members.
 using OutFiles = std::set<std::string>;
 
-// Files that moec wrote, and the digest that each had then; empty: not known.
+// Files that moec wrote, and their digests at that time; empty: unknown.
 using OwnFiles = std::map<std::string, std::string, std::less<>>;
 
-// The paths alone.
+// The paths of `own`.
 OutFiles paths_of(const OwnFiles& own);
 
-// Creates the folder, and its parents, unless it exists. Errors: export.out_not_folder,
+// Creates the folder and its parents if missing. Errors: export.out_not_folder,
 // export.no_permission, those of write_error.h.
 Status create_folder(const std::string& folder);
 
-// Whether the folder or a folder below it has any file or link, apart from what an export writes
-// before its journal: the lock file and the journal's temporary file. Error export.no_permission.
+// True if the folder or a subfolder contains a file or link, ignoring the files that an export
+// writes before its journal: the lock file and the journal's temporary file. Error
+// export.no_permission.
 Result<bool> holds_files(const std::string& folder);
 
-// What --force may remove of `own`: all of it, or nothing. Reads every file whose digest is known.
-// Files that are gone do not count. Error output.changed: a file has other bytes than moec wrote.
+// Checks that --force may remove all files of `own`. Reads every file with a known digest; ignores
+// missing files. Error output.changed: a file differs from what moec wrote.
 Status check_replaceable(const std::string& folder, const OwnFiles& own);
 
-// The files that earlier exports wrote, as their manifest or their journal in the folder lists
-// them, the manifests included. The digest of manifest.json is not known: jobs add to it. Whatever
-// version of moec wrote it: what counts as a manifest is a text with a "schema_version" and a
-// "tool". Reads only; files that are none are passed over.
+// The files of earlier exports, as listed by the manifest or journal in the folder, including the
+// manifests. The digest of manifest.json is unknown, because jobs modify it. Accepts manifests of
+// any moec version: any text with a "schema_version" and a "tool". Ignores other files. Does not
+// write.
 OwnFiles files_of_exports(const std::string& folder);
 
-// Nothing that is not in `own` stands where one of the files in `writes` goes: no file or link of
-// that name or of the name of a folder above it, no folder of that name, and nothing at all in a
-// package, a folder with one of the suffixes (".mlpackage"), because packages are replaced as a
-// whole. Error export.foreign_file, which names what is in the way.
+// Checks that the files in `writes` would not replace anything outside of `own`. Conflicts are an
+// entry with the same name, and a file or link with the name of a parent folder. A package, which
+// is a folder with one of the suffixes (".mlpackage"), is replaced as a whole, so any foreign entry
+// in it is a conflict too. Error export.foreign_file, which names the conflicts.
 Status check_none_in_the_way(const std::string& folder, const OutFiles& writes, const OutFiles& own,
                              std::span<const std::string_view> package_suffixes);
 
-// Removes the files in `own`, except the journal and those whose exact paths are in `kept`, and the
-// folders that become empty. Leaves all other files. manifest.json is removed first, so that an
-// interrupted removal does not leave a folder that looks finished. Error export.no_permission.
+// Removes the files in `own`, except the journal and exact paths in `kept`, and folders that become
+// empty. Removes manifest.json first, so that an interrupted removal does not leave a folder that
+// looks finished. Error export.no_permission.
 Status remove_files(const std::string& folder, const OutFiles& own,
                     const std::set<std::string>& kept);
 

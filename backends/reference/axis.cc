@@ -9,6 +9,7 @@
 namespace moec {
 namespace {
 
+// Uses BinaryFn::max, so that a NaN has the same effect as in that op.
 float maximum_of(const Line& line) {
   float best = line[0];
   for (int64_t i = 1; i < line.size; ++i) best = apply(BinaryFn::max, best, line[i]);
@@ -36,6 +37,12 @@ Lines::Lines(const Dims& dims, int64_t axis) : size(dims.at(axis)) {
   }
 }
 
+// Sums in double, which has 29 more fraction bits than f32. Callers round the sum to f32 once.
+bool keeps_axis(const Dims& from, int64_t from_axis, const Dims& to, int64_t to_axis) {
+  const Lines old_lines(from, from_axis), new_lines(to, to_axis);
+  return new_lines.size == old_lines.size && new_lines.outer == old_lines.outer;
+}
+
 double sum_of(const Line& line) {
   double sum = 0;
   for (int64_t i = 0; i < line.size; ++i) sum += line[i];
@@ -43,12 +50,15 @@ double sum_of(const Line& line) {
 }
 
 void softmax(const Line& line, float* to) {
+  // The maximum becomes 0 in the exponent, so that exp() cannot overflow.
   const float top = maximum_of(line);
   for (int64_t i = 0; i < line.size; ++i) to[i * line.step] = std::exp(line[i] - top);
   const auto sum = static_cast<float>(sum_of({to, line.size, line.step}));
   for (int64_t i = 0; i < line.size; ++i) to[i * line.step] /= sum;
 }
 
+// One pass per chosen element. The comparison is strict, so that the lower position wins a tie. A
+// NaN is chosen only if all remaining elements are NaN.
 std::vector<int64_t> largest(const Line& line, int64_t k) {
   std::vector<int64_t> chosen;
   std::vector<bool> taken(static_cast<size_t>(line.size), false);
@@ -93,6 +103,8 @@ std::vector<Tensor> eval(const TopK& op, const Call& call) {
   const Lines lines(x.type.dims, op.axis);
   lines.for_each([&](int64_t start) {
     const Line line{x.data.data() + start, lines.size, lines.step};
+    // The result has k elements along the axis instead of `lines.size`. `start` splits into the
+    // outer index and the index after the axis.
     int64_t to = start / (lines.size * lines.step) * (op.k * lines.step) + start % lines.step;
     for (int64_t position : largest(line, op.k)) {
       at(results[0].data, to) = line[position];

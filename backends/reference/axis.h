@@ -1,4 +1,4 @@
-// Arithmetic along one axis, for ops and for the composites that use it, too.
+// Arithmetic along one axis, shared by ops and composites.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// The elements along one axis of a tensor: data[0], data[step], …
+// Elements along one axis of a tensor: data[0], data[step], …
 struct Line {
   const float* data = nullptr;
   int64_t size = 0, step = 1;
@@ -17,8 +17,8 @@ struct Line {
   float operator[](int64_t i) const { return data[i * step]; }
 };
 
-// The lines along `axis` of a tensor: each has dims[axis] elements, `step` apart. for_each() calls
-// visit(offset of the first element) for each line, in C order of the other axes.
+// Lines along `axis` of a tensor: each has dims[axis] elements, `step` apart. for_each() calls
+// visit(offset of the first element) for each line, in row-major order of the other axes.
 struct Lines {
   int64_t outer = 1, size = 1, step = 1;
   Lines(const Dims& dims, int64_t axis);
@@ -30,13 +30,17 @@ struct Lines {
   }
 };
 
+// True if a reshape of `from` to `to` keeps the elements of an axis together: `from_axis` and
+// `to_axis` have the same size, and the sizes before them the same product.
+bool keeps_axis(const Dims& from, int64_t from_axis, const Dims& to, int64_t to_axis);
+
 double sum_of(const Line& line);
 
-// exp(x - max) / Σ exp(x - max); `to` has the same step.
+// Writes exp(x - max) / Σ exp(x - max) to `to`, with the step of `line`.
 void softmax(const Line& line, float* to);
 
-// The positions of the k largest elements, in descending order; of equal elements the lower
-// position comes first. NaNs come last.
+// Returns the positions of the k largest elements in descending order; ties go to the lower
+// position. NaNs come last.
 std::vector<int64_t> largest(const Line& line, int64_t k);
 
 }  // namespace moec

@@ -7,6 +7,9 @@
 namespace moec {
 namespace {
 
+// True if each operand reaches the next element of axis `outer` by one more step along `inner`.
+// Both axes then form one axis of dims[outer] * dims[inner] elements. The condition also holds for
+// broadcast axes: 0 = 0 * n.
 bool joins(const PerAxis& dims, std::span<const PerAxis> strides, size_t outer, size_t inner) {
   return std::all_of(strides.begin(), strides.end(),
                      [&](const PerAxis& each) { return each[outer] == each[inner] * dims[inner]; });
@@ -15,7 +18,7 @@ bool joins(const PerAxis& dims, std::span<const PerAxis> strides, size_t outer, 
 }  // namespace
 
 PerAxis::PerAxis(size_t axes) : size_(axes) {
-  MOEC_CHECK(axes <= values_.size(), "a tensor has {} axes", axes);
+  MOEC_CHECK(axes <= values_.size(), "a tensor has {} axes, more than the maximum rank", axes);
 }
 
 PerAxis::PerAxis(std::span<const int64_t> values) : PerAxis(values.size()) {
@@ -40,6 +43,7 @@ PerAxis row_strides(PerAxis dims) {
 }
 
 PerAxis broadcast_strides(PerAxis dims, PerAxis to) {
+  // A scalar broadcasts to any rank; other operands have the rank of the result (OPS.md).
   if (dims.empty()) return PerAxis(to.size());
   PerAxis strides = row_strides(dims);
   for (size_t i = 0; i < dims.size(); ++i)
@@ -47,11 +51,12 @@ PerAxis broadcast_strides(PerAxis dims, PerAxis to) {
   return strides;
 }
 
-// Goes from the innermost axis outwards; the axes that are kept collect at the back, from `front`
-// on.
+// Processes the axes from the innermost outwards and compacts the joined axes at the end of the
+// arrays, starting at `front`.
 void join_axes(PerAxis& dims, std::span<PerAxis> strides) {
   size_t front = dims.size();
   for (size_t i = dims.size(); i-- > 0;) {
+    // The stride of an axis of size 1 is never applied, so the axis cannot prevent a join.
     if (dims[i] == 1) continue;
     if (front < dims.size() && joins(dims, strides, i, front)) {
       dims[front] *= dims[i];
@@ -63,6 +68,7 @@ void join_axes(PerAxis& dims, std::span<PerAxis> strides) {
   }
   dims.drop_front(front);
   for (PerAxis& each : strides) each.drop_front(front);
+  // walk() needs an innermost axis, also for a single element.
   if (!dims.empty()) return;
   dims.push_back(1);
   for (PerAxis& each : strides) each.push_back(0);

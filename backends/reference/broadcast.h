@@ -1,5 +1,5 @@
-// Walks over several operands with different strides at the same time, as broadcasting, slices and
-// transposes need it.
+// Walks over several operands with different strides in lockstep, for broadcasting, slices and
+// transposes.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace moec {
 
-// A number for each axis of a tensor, which allocates nothing: a small op takes less time than an
-// allocation or two.
+// A number per axis of a tensor, without heap allocation, because an allocation takes longer than a
+// small op.
 class PerAxis {
  public:
   explicit PerAxis(size_t axes = 0);  // zeros
   explicit PerAxis(std::span<const int64_t> values);
-  PerAxis(const Dims& dims)  // NOLINT(google-explicit-constructor): they are the same numbers
+  PerAxis(const Dims& dims)  // NOLINT(google-explicit-constructor): lossless conversion
       : PerAxis(std::span<const int64_t>(dims)) {}
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   int64_t& operator[](size_t axis) { return values_[axis]; }
   int64_t operator[](size_t axis) const { return values_[axis]; }
   void push_back(int64_t value);
-  // Forgets the first axes.
+  // Removes the first `axes` axes.
   void drop_front(size_t axes);
 
  private:
@@ -32,44 +32,44 @@ class PerAxis {
   size_t size_ = 0;
 };
 
-// The distances between neighbours along each axis of a row-major tensor.
+// Returns the strides of a row-major tensor, in elements.
 PerAxis row_strides(PerAxis dims);
 
-// The strides that broadcast a tensor to `to`: 0 along axes where it has size 1; all 0 for a
-// scalar.
+// Returns the strides that broadcast a tensor to `to`: 0 along axes of size 1; all 0 for a scalar.
 PerAxis broadcast_strides(PerAxis dims, PerAxis to);
 
-// Drops axes of size 1 and joins neighbouring axes that every operand walks with one stride, so
-// that the innermost loop is long. At least one axis is left.
+// Drops axes of size 1 and joins adjacent axes that every operand can traverse with a single
+// stride, so that the innermost loop is long. At least one axis remains.
 void join_axes(PerAxis& dims, std::span<PerAxis> strides);
 
-// `count` neighbours along the innermost axis: the C-order index of the first one, and for each of
-// the N operands its offset and the step to the next one.
+// A run of `count` elements along the innermost axis: the row-major index of the first element and,
+// per operand, its offset and step.
 template <size_t N>
-struct Stretch {
+struct StridedRun {
   size_t index = 0;
   int64_t count = 0;
   std::array<int64_t, N> offset{}, step{};
 };
 
-// Calls visit(stretch) for the elements of `dims` in C order.
+// Visits the elements of a tensor with sizes `dims` in row-major order, one run along the innermost
+// axis per call.
 template <size_t N, class Visit>
 void walk(PerAxis dims, std::array<PerAxis, N> strides, Visit visit) {
   join_axes(dims, strides);
   const size_t last = dims.size() - 1;
-  Stretch<N> stretch;
-  stretch.count = dims[last];
-  for (size_t n = 0; n < N; ++n) stretch.step[n] = strides[n][last];
+  StridedRun<N> run;
+  run.count = dims[last];
+  for (size_t n = 0; n < N; ++n) run.step[n] = strides[n][last];
   PerAxis at(dims.size());
   while (true) {
-    visit(stretch);
-    stretch.index += static_cast<size_t>(stretch.count);
+    visit(run);
+    run.index += static_cast<size_t>(run.count);
     size_t axis = last;
     while (axis > 0) {
       --axis;
-      for (size_t n = 0; n < N; ++n) stretch.offset[n] += strides[n][axis];
+      for (size_t n = 0; n < N; ++n) run.offset[n] += strides[n][axis];
       if (++at[axis] < dims[axis]) break;
-      for (size_t n = 0; n < N; ++n) stretch.offset[n] -= strides[n][axis] * dims[axis];
+      for (size_t n = 0; n < N; ++n) run.offset[n] -= strides[n][axis] * dims[axis];
       at[axis] = 0;
       if (axis == 0) return;
     }

@@ -10,9 +10,11 @@
 namespace moec {
 namespace {
 
-using Named = AttentionOperands<const Tensor*>;  // absent ones are null
+using Named = AttentionOperands<const Tensor*>;  // absent operands are null
 
-// Pair i of token t turns by the angle whose cosine and sine are row t, column i of the tables.
+// Rotates pair i of token t by the angle whose cosine and sine are row t, column i of the tables.
+// Channels from `rope_dims` on do not change. Both results use the old values, so `x` and `y` copy
+// them first.
 void rotate(const Attention& op, const Named& in, int64_t token, std::span<float> head) {
   const auto pairs = static_cast<size_t>(op.rope_dims / 2);
   for (size_t i = 0; i < pairs; ++i) {
@@ -26,12 +28,14 @@ void rotate(const Attention& op, const Named& in, int64_t token, std::span<float
   }
 }
 
-// The norm's weights for one head: those of all, or one number of its own.
+// Weights of the norm for one head: a vector shared by all heads, or a number per head.
 std::vector<float> head_weights(const Tensor& norm, int64_t head, int64_t head_dim) {
   if (norm.type.rank() == 1) return norm.data;
   return std::vector<float>(static_cast<size_t>(head_dim), at(norm.data, head));
 }
 
+// `norm` is null if the op has no norm weights. per_head_rotated normalizes after the rotation,
+// per_head and per_head_values before it.
 Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tokens, int64_t heads,
                          const Tensor* norm) {
   Heads split = split_heads(tokens, heads, op.head_dim);
@@ -47,13 +51,14 @@ Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tok
   return split;
 }
 
+// The values have no norm weight, so all weights are 1.
 void norm_values(Heads& v, const Attention& op) {
   const std::vector<float> ones(static_cast<size_t>(v.head_dim), 1);
   for (int64_t h = 0; h < op.kv_heads; ++h)
     for (int64_t t = 0; t < v.rows; ++t) rms_norm(v.at(h, t), ones, op.eps);
 }
 
-// The rows of the cache, then the new ones.
+// Returns the rows of the cache, followed by the new ones.
 Heads appended(Heads cache, Heads rows, int64_t heads) {
   Heads all{cache.rows + rows.rows, rows.head_dim, {}};
   for (int64_t h = 0; h < heads; ++h) {
@@ -65,7 +70,9 @@ Heads appended(Heads cache, Heads rows, int64_t heads) {
   return all;
 }
 
-// cache · (1 − Σ_t write_mask[s, t]) + Σ_t write_mask[s, t] · row t
+// cache · (1 − Σ_t write_mask[s, t]) + Σ_t write_mask[s, t] · row t. The products are in f32, their
+// sum in double. Each output element reads only its own cache element, so the update works in
+// place.
 Heads blended(Heads cache, Heads rows, int64_t heads, const Tensor& write_mask) {
   for (int64_t s = 0; s < cache.rows; ++s) {
     const Line writes{write_mask.data.data() + s * rows.rows, rows.rows};
@@ -97,18 +104,19 @@ double dot(std::span<const float> a, std::span<const float> b) {
 // One query of one head.
 struct Query {
   std::span<const float> q;
-  const std::vector<float>& mask;  // added to the scores, one number for each key
+  const std::vector<float>& mask;  // added to the scores, one number per key
   const float* sink;               // may be null
 };
 
-// The keys and values of one head.
+// Keys and values of one head.
 struct KeyHead {
   Heads& k;
   Heads& v;
   int64_t head;
 };
 
-// out = Σ softmax(scale · q·k + mask) · v
+// out = Σ softmax(scale · q·k + mask) · v. A sink is one more score of the softmax, without a
+// value. The probabilities of the keys then sum to less than 1.
 void attend(double scale, const Query& query, const KeyHead& keys, std::span<float> out) {
   std::vector<float> scores;
   for (int64_t s = 0; s < keys.k.rows; ++s)
@@ -131,6 +139,7 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   const Named in = attention_operands(op, call.operands);
   Heads q = normed_and_rotated(op, in, *in.q, op.heads, in.q_norm);
   Heads new_k = normed_and_rotated(op, in, *in.k, op.kv_heads, in.k_norm);
+  // Values may have another head size than keys, so `v_dim` follows from the channels of v.
   const int64_t v_dim = channels_of(in.v->type) / op.kv_heads;
   Heads new_v = split_heads(*in.v, op.kv_heads, v_dim);
   if (op.qk_norm == QkNorm::per_head_values) norm_values(new_v, op);
@@ -141,11 +150,13 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
     const std::vector<float> mask = mask_of_query(*in.mask, t);
     for (int64_t h = 0; h < op.heads; ++h)
       attend(op.scale, {q.at(h, t), mask, in.sinks == nullptr ? nullptr : &at(in.sinks->data, h)},
+             // Grouped-query attention: consecutive query heads share a key head.
              {k, v, h / (op.heads / op.kv_heads)},
              out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
   }
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};
   if (!has_cache(op.cache)) return results;
+  // A caller that appends keeps the old rows itself and needs only the new ones.
   const bool whole_cache = updates_cache(op.cache);
   results.push_back(in_pages(whole_cache ? k : new_k, call.types[1]));
   results.push_back(in_pages(whole_cache ? v : new_v, call.types[2]));

@@ -11,11 +11,13 @@
 namespace moec {
 namespace {
 
+// `gate` is not used by relu2, which has no gate matrix; gated_mlp() then passes `up` for both.
 float activate(const Gating& gating, float gate, float up) {
   switch (gating.activation) {
     case Activation::silu:
       return gate * apply(UnaryFn::sigmoid, gate) * up;
     case Activation::gelu_tanh: {
+      // sqrt(2 / pi), written as sqrt(2) * (1 / sqrt(pi)).
       constexpr float kSlope = std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>;
       const float cubic = gate + 0.044715F * gate * gate * gate;
       return 0.5F * gate * (1 + std::tanh(kSlope * cubic)) * up;
@@ -43,6 +45,8 @@ TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) 
   return y;
 }
 
+// Reports the rows that the weight in this operand multiplies, for calibration. Without a probe it
+// does nothing.
 void tell(const Call& call, size_t operand, const TokenRows& x) {
   if (call.applied) call.applied(operand, x.channels, x.data);
 }
@@ -52,10 +56,11 @@ struct MlpRows {
   TokenRows output;  // down · inner
 };
 
-// Biases that are absent are null. The weights are the call's operands from `position` on.
+// Absent biases are null in `biases`. The weights are the call's operands starting at `position`.
 MlpRows gated_mlp(const Call& call, size_t position, const Gating& gating, const TokenRows& x,
                   const Parts& biases) {
   const Parts weights = mlp_parts_at<const Tensor*>(call.operands, position, gating);
+  // The last matrix is `down`. It multiplies the activations, all others multiply x.
   const size_t last = position + gating.matrices() - 1;
   for (size_t i = position; i < last; ++i) tell(call, i, x);
   TokenRows inner = project(*weights.up, biases.up, x);
@@ -67,12 +72,14 @@ MlpRows gated_mlp(const Call& call, size_t position, const Gating& gating, const
   return {std::move(inner), std::move(output)};
 }
 
-// The tokens that chose an expert, and their routing weights.
+// Tokens that chose an expert, and their routing weights.
 struct Chosen {
   std::vector<int64_t> tokens;
   std::vector<float> weights;
 };
 
+// A weight of 0 means that the token did not choose the expert. NaN is not equal to 0, so it counts
+// as chosen and stays visible in the output.
 Chosen tokens_of_expert(const TokenRows& routing, int64_t expert) {
   Chosen chosen;
   for (int64_t t = 0; t < routing.tokens; ++t) {
@@ -84,7 +91,8 @@ Chosen tokens_of_expert(const TokenRows& routing, int64_t expert) {
   return chosen;
 }
 
-// Their rows of x; with `weigh` multiplied by the routing weights.
+// Returns the rows of x for the chosen tokens, multiplied by their routing weights if `weigh` is
+// set.
 TokenRows rows_of_tokens(const TokenRows& x, const Chosen& chosen, bool weigh) {
   TokenRows rows{std::ssize(chosen.tokens), x.channels, {}};
   for (size_t i = 0; i < chosen.tokens.size(); ++i)
@@ -93,8 +101,8 @@ TokenRows rows_of_tokens(const TokenRows& x, const Chosen& chosen, bool weigh) {
   return rows;
 }
 
-// Adds the output of an expert to the tokens that chose it; with `weigh` it is multiplied by the
-// routing weights.
+// Adds the output of an expert to the tokens that chose it, multiplied by their routing weights if
+// `weigh` is set.
 void add_chosen(TokenRows& sum, const TokenRows& y, const Chosen& chosen, bool weigh) {
   for (int64_t i = 0; i < y.tokens; ++i) {
     const std::span<const float> from = y.row(i);
@@ -128,6 +136,7 @@ Tensor eval(const SoftMoe& op, const Call& call) {
     if (!operands.biases.empty()) biases = at(operands.biases, e);
     const int64_t number = op.first_expert + e;
     const Chosen chosen = tokens_of_expert(routing, number);
+    // An expert without tokens adds exactly 0, even if its weights are not finite (OPS.md).
     if (chosen.tokens.empty()) continue;
     const bool weigh_output = op.weight_on == RoutedWeight::output;
     const TokenRows rows = rows_of_tokens(x, chosen, !weigh_output);

@@ -1,5 +1,5 @@
-// The router by its definition, one token at a time: scores, the experts that may be chosen, the
-// chosen experts, and their weights.
+// The router by its definition, one token at a time: scores, candidate experts, chosen experts, and
+// their weights.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ using Floats = std::vector<float>;
 
 Line line_of(std::span<const float> values) { return {values.data(), std::ssize(values)}; }
 
-// Replaces logits by a sigmoid of each, or by their softmax.
+// Replaces each logit with its sigmoid, or all logits with their softmax.
 void score(Score kind, Floats& logits) {
   switch (kind) {
     case Score::softmax:
@@ -30,6 +30,7 @@ void score(Score kind, Floats& logits) {
   }
 }
 
+// Only `max` and `top2_sum` exist: the sum of the best one or two experts.
 float group_score(GroupScore kind, std::span<const float> choices) {
   const std::vector<int64_t> best = largest(line_of(choices), kind == GroupScore::max ? 1 : 2);
   float sum = 0;
@@ -37,7 +38,7 @@ float group_score(GroupScore kind, std::span<const float> choices) {
   return sum;
 }
 
-// The experts of the groups that are kept, in ascending order.
+// Returns the experts of the selected groups, ascending.
 std::vector<int64_t> candidates(const Router& op, const Floats& choices) {
   const int64_t size = std::ssize(choices) / op.groups;
   Floats scores;
@@ -46,6 +47,7 @@ std::vector<int64_t> candidates(const Router& op, const Floats& choices) {
         op.group_score,
         std::span(choices).subspan(static_cast<size_t>(g * size), static_cast<size_t>(size))));
   std::vector<int64_t> kept = largest(line_of(scores), op.groups_kept);
+  // Ascending groups give ascending experts, so that ties between experts go to the lowest index.
   std::sort(kept.begin(), kept.end());
   std::vector<int64_t> experts;
   for (int64_t g : kept)
@@ -61,10 +63,12 @@ std::vector<int64_t> chosen_experts(const Router& op, const Floats& choices) {
   for (int64_t e : experts) open.push_back(at(choices, e));
   std::vector<int64_t> chosen;
   for (int64_t i : largest(line_of(open), op.top_k)) chosen.push_back(at(experts, i));
+  // Ascending experts fix the order of summation in divisor() and softmax().
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
 
+// The number by which the weights are divided (OPS.md, router, step 3).
 double divisor(const Router& op, const Floats& weights) {
   const double sum = sum_of(line_of(weights));
   switch (op.renorm) {
@@ -80,7 +84,7 @@ double divisor(const Router& op, const Floats& weights) {
   return 1;
 }
 
-// The weight of logits[pick], the largest open logit, in the softmax over the open logits near it.
+// Weight of logits[pick], the largest open logit, in the softmax over the open logits close to it.
 double share(std::span<const float> logits, const std::vector<bool>& open, size_t pick,
              double eps) {
   const double top = logits[pick];
@@ -91,6 +95,8 @@ double share(std::span<const float> logits, const std::vector<bool>& open, size_
   return 1 / near;
 }
 
+// Router `sparsemixer`: writes the two weights to `logits`, all others become 0. The second pick
+// sees the logits without the first one.
 void mix(const Router& op, std::span<float> logits) {
   std::vector<bool> open(logits.size(), true);
   Floats weights(logits.size(), 0.0f);
@@ -102,6 +108,9 @@ void mix(const Router& op, std::span<float> logits) {
   std::copy(weights.begin(), weights.end(), logits.begin());
 }
 
+// Replaces the logits of one token with its routing weights. Biases affect only the choice, so the
+// weights are computed from `scores`. The biases are added one after the other, because the second
+// one is the low half of the first.
 void route(const Router& op, std::span<float> logits, std::initializer_list<const Tensor*> biases) {
   if (picks_two(op.score)) return mix(op, logits);
   Floats scores(logits.begin(), logits.end());

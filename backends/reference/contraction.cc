@@ -1,4 +1,4 @@
-// Matrix products and convolutions, with Eigen.
+// Matrix products and convolutions with Eigen.
 #include <Eigen/Core>
 #include <algorithm>
 #include <memory>
@@ -13,24 +13,28 @@ namespace moec {
 
 namespace {
 
-// An operand of a convolution or a matrix product: in memory, or a weight that stays as it is
-// stored.
-
-// One stored operand at a time.
+// An operand of a convolution or a matrix product: values in memory, or a weight in its stored
+// form. Only one stored operand may exist at a time (see MappedRead).
 class Operand {
  public:
   Operand(const Call& call, size_t index)
       : stored_(call.stored.empty() ? nullptr : call.stored[index]) {
-    if (stored_ && stored_->mapped()) read_.emplace(*stored_->mapped());
+    if (const auto range = stored_ ? stored_->range() : std::nullopt) read_.emplace(*range);
     whole_ = stored_ ? stored_->whole() : call[index].data.data();
   }
 
-  // All elements; null where they must be widened.
+  // The operand, starting at element `begin`, for kernels.
+  Factor from(int64_t begin) const {
+    if (stored_) return {nullptr, stored_, begin};
+    return {whole_ + begin, nullptr, 0};
+  }
+  // All elements as f32; null if they must be widened.
   const float* whole() const { return whole_; }
-  // For products of its halves with a vector; null where they must be widened.
+  // Kernels for products of the operand's 16-bit floats with a vector; null if the elements must be
+  // widened.
   const HalfProducts* halves() const { return stored_->halves(); }
   const std::byte* half_at(int64_t element) const { return stored_->data() + 2 * element; }
-  // Elements begin … begin + count - 1 as f32.
+  // Converts elements [begin, begin + count) to f32.
   void widen(int64_t begin, int64_t count, float* to) const { stored_->widen(begin, count, to); }
 
  private:
@@ -52,29 +56,25 @@ void add_bias(Tensor& result, const Tensor& bias, int64_t channels, int64_t step
     result.data[i] += bias.data[i / static_cast<size_t>(step) % static_cast<size_t>(channels)];
 }
 
-// The sizes of a product: [rows, inner] · [inner, columns].
-struct Sizes {
-  int64_t rows = 0, inner = 0, columns = 0;
-};
-
-// An operand from one of its elements on.
-struct Factor {
+// An operand, starting at element `begin`.
+struct Part {
   const Operand& operand;
   int64_t begin = 0;
   const float* whole() const { return operand.whole() ? operand.whole() + begin : nullptr; }
 };
 
-// Parts of a stored matrix are widened at a time: few elements for a vector, so that they stay in
-// the nearest caches, more for a matrix, which reads them again and again. Eigen sums the products
-// of an element in one order only if rows and columns are cut at multiples of its blocks (8 for a
-// vector; 48 is a multiple of all blocks of matrices), no part is a single row or column, and
-// `inner` is too long for its loops for small matrices.
+// A stored matrix is widened in parts. Parts for a product with a vector stay in the innermost
+// caches. Parts for a product with a matrix are larger, because each is reused. Eigen sums the
+// products of an element in the same order as for the whole matrix only under three conditions.
+// Rows and columns are cut at multiples of Eigen's block sizes (8 for a vector; 48 is a multiple of
+// all block sizes for matrices). No part is a single row or column. `inner` exceeds the limit of
+// Eigen's loops for small matrices.
 constexpr int64_t kVectorElements = int64_t{16} << 10;
 constexpr int64_t kMatrixElements = int64_t{1} << 20;
 constexpr int64_t kVectorBlock = 8, kMatrixBlock = 48;
 constexpr int64_t kShortInner = 64;
 
-// The length of the parts that an axis of `size` is cut into; the last one takes the rest as well.
+// Length of the parts of an axis of `size`; the last part includes the remainder.
 int64_t part_of(int64_t size, int64_t inner, bool is_vector) {
   if (inner < kShortInner) return size;
   const int64_t block = is_vector ? kVectorBlock : kMatrixBlock;
@@ -82,7 +82,7 @@ int64_t part_of(int64_t size, int64_t inner, bool is_vector) {
   return std::max(block, wanted / block * block);
 }
 
-// Calls visit(begin, count) for the parts of an axis.
+// Calls visit(begin, count) for each part of an axis.
 template <class Visit>
 void for_each_part(int64_t size, int64_t part, Visit visit) {
   for (int64_t begin = 0; begin < size;) {
@@ -92,27 +92,27 @@ void for_each_part(int64_t size, int64_t part, Visit visit) {
   }
 }
 
-// Rows and columns of a matrix that has `stride` columns.
-struct Part {
+// Rows and columns of a matrix with `stride` columns.
+struct Tile {
   int64_t first_row = 0, rows = 0, first_column = 0, columns = 0, stride = 0;
 };
 
 // Widens a part of a stored matrix.
-void widen_part(Factor matrix, const Part& part, float* to) {
+void widen_part(Part matrix, const Tile& part, float* to) {
   const int64_t from = matrix.begin + part.first_row * part.stride + part.first_column;
   if (part.columns == part.stride) return matrix.operand.widen(from, part.rows * part.columns, to);
   for (int64_t row = 0; row < part.rows; ++row)
     matrix.operand.widen(from + row * part.stride, part.columns, to + row * part.columns);
 }
 
-// The kernels that sum halves in the order of Eigen; null where there are none.
-const HalfProducts* halves_of(Factor matrix) {
+// Kernels that sum 16-bit floats in Eigen's order; null if there are none.
+const HalfProducts* halves_of(Part matrix) {
   constexpr bool kSumsFours = Eigen::internal::packet_traits<float>::size == 4;
   return kSumsFours ? matrix.operand.halves() : nullptr;
 }
 
-// A stored matrix on the left: row by row of the result.
-void multiply_stored(Factor a, const float* b, const Sizes& sizes, Out<Matrix> out) {
+// Stored matrix on the left: computes the result in blocks of rows.
+void multiply_stored(Part a, const float* b, const ProductSizes& sizes, Out<Matrix> out) {
   const HalfProducts* halves = sizes.columns == 1 ? halves_of(a) : nullptr;
   if (halves != nullptr && sizes.inner >= kShortInner)
     return halves->dot_rows(a.operand.half_at(a.begin), sizes.rows, sizes.inner, b, out.data());
@@ -126,8 +126,8 @@ void multiply_stored(Factor a, const float* b, const Sizes& sizes, Out<Matrix> o
   });
 }
 
-// A stored matrix on the right: column by column of the result.
-void multiply_stored(const float* a, Factor b, const Sizes& sizes, Out<Matrix> out) {
+// Stored matrix on the right: computes the result in blocks of columns.
+void multiply_stored(const float* a, Part b, const ProductSizes& sizes, Out<Matrix> out) {
   const int64_t part = part_of(sizes.columns, sizes.inner, false);
   const auto columns = std::make_unique_for_overwrite<float[]>(
       static_cast<size_t>(std::min(2 * part, sizes.columns) * sizes.inner));
@@ -138,14 +138,15 @@ void multiply_stored(const float* a, Factor b, const Sizes& sizes, Out<Matrix> o
   });
 }
 
-// How many rows of b Eigen sums before it adds them to a result of one row.
-int64_t summed_rows(const Sizes& sizes) {
+// Number of rows of b that Eigen sums before it adds them to a result of one row.
+int64_t summed_rows(const ProductSizes& sizes) {
   if (sizes.inner < 128) return sizes.inner;
   return sizes.columns * static_cast<int64_t>(sizeof(float)) < 32000 ? 16 : 4;
 }
 
-// One row times a stored matrix: a few rows of the matrix at a time, in parts of their columns.
-void multiply_row_stored(const float* a, Factor b, const Sizes& sizes, float* out) {
+// One row times a stored matrix: processes a few rows of the matrix at a time, in parts of their
+// columns.
+void multiply_row_stored(const float* a, Part b, const ProductSizes& sizes, float* out) {
   const int64_t summed = summed_rows(sizes);
   if (const HalfProducts* halves = halves_of(b)) {
     for (int64_t i = 0; i < sizes.inner; i += summed)
@@ -166,11 +167,11 @@ void multiply_row_stored(const float* a, Factor b, const Sizes& sizes, float* ou
   });
 }
 
-// A few rows times the transpose of a matrix [columns, inner]: row by row, which needs no copy of
-// the matrix in the order of Eigen's products.
+// A few rows times the transpose of a matrix [columns, inner]: computed row by row, because Eigen's
+// matrix product would first pack a copy of the matrix.
 constexpr int64_t kFewRows = 4;
 
-void multiply_turned(const float* a, const float* b, const Sizes& sizes, float* out) {
+void multiply_turned(const float* a, const float* b, const ProductSizes& sizes, float* out) {
   const In<Matrix> turned(b, sizes.columns, sizes.inner);
   if (sizes.rows > kFewRows) {
     Out<Matrix>(out, sizes.rows, sizes.columns).noalias() =
@@ -182,8 +183,12 @@ void multiply_turned(const float* a, const float* b, const Sizes& sizes, float* 
         turned * In<Columns>(a + row * sizes.inner, sizes.inner, 1);
 }
 
-// out [rows, columns], which is zero, = a · b. At most one of them is stored.
-void multiply(Factor a, Factor b, const Sizes& sizes, float* out) {
+// out [rows, columns] = a · b; `out` must be zero initially. At most one operand is stored.
+void multiply(const Call& call, Part a, Part b, const ProductSizes& sizes, float* out) {
+  if (call.products != nullptr)
+    return call.products->multiply(a.operand.from(a.begin), b.operand.from(b.begin),
+                                   call.right_is_turned, sizes, out);
+  if (call.right_is_turned) return multiply_turned(a.whole(), b.whole(), sizes, out);
   Out<Matrix> result(out, sizes.rows, sizes.columns);
   if (a.whole() == nullptr)
     multiply_stored(a, b.whole(), sizes, result);
@@ -196,7 +201,7 @@ void multiply(Factor a, Factor b, const Sizes& sizes, float* out) {
                        In<Matrix>(b.whole(), sizes.inner, sizes.columns);
 }
 
-// out [N, T'] += w_k [N, C] · x[:, k : k + T'], for one group and one kernel position k.
+// out [N, T'] += w_k [N, C] · x[:, k : k + T'] for one group and one kernel position k.
 void add_position(const float* x, int64_t tokens, const float* w, int64_t kernel, int64_t channels,
                   Out<Matrix> out) {
   Eigen::Map<const Matrix, 0, Strides> wk(w, out.rows(), channels,
@@ -208,7 +213,7 @@ void add_position(const float* x, int64_t tokens, const float* w, int64_t kernel
 
 }  // namespace
 
-// Computed on the transposes, whose columns are tokens, so that one token is a matrix-vector
+// Computes on the transposes, whose columns are tokens, so that a single token is a matrix-vector
 // product.
 TokenRows project(const Tensor& w, const TokenRows& x) {
   const int64_t outputs = w.type.dims[0];
@@ -231,17 +236,17 @@ Tensor eval(const Linear&, const Call& call) {
 
 Tensor eval(const Conv& op, const Call& call) {
   const int64_t tokens = tokens_of(call[0].type), new_tokens = tokens_of(call.type());
-  const int64_t outputs = channels_of(call.type()) / op.groups;  // of one group
+  const int64_t outputs = channels_of(call.type()) / op.groups;  // per group
   const int64_t channels = channels_of(call[0].type) / op.groups;
   const int64_t kernel = call[1].type.dims[2] * call[1].type.dims[3];  // one of them is 1
   Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
   const Operand x(call, 0), w(call, 1);
   for (int64_t group = 0; group < op.groups; ++group) {
-    const Factor in{x, group * channels * tokens};
-    const Factor weight{w, group * outputs * channels * kernel};
+    const Part in{x, group * channels * tokens};
+    const Part weight{w, group * outputs * channels * kernel};
     float* to = result.data.data() + group * outputs * new_tokens;
     if (kernel == 1)
-      multiply(weight, in, {outputs, channels, tokens}, to);
+      multiply(call, weight, in, {outputs, channels, tokens}, to);
     else
       for (int64_t k = 0; k < kernel; ++k)
         add_position(in.whole() + k, tokens, weight.whole() + k, kernel, channels,
@@ -253,7 +258,7 @@ Tensor eval(const Conv& op, const Call& call) {
 
 Tensor eval(const MatMul&, const Call& call) {
   const Dims& dims = call.type().dims;
-  const Sizes sizes{dims[dims.size() - 2], call[0].type.dims.back(), dims[dims.size() - 1]};
+  const ProductSizes sizes{dims[dims.size() - 2], call[0].type.dims.back(), dims[dims.size() - 1]};
   Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
   const auto leading = [](const Dims& all) {
     return PerAxis(std::span<const int64_t>(all).first(all.size() - 2));
@@ -263,18 +268,15 @@ Tensor eval(const MatMul&, const Call& call) {
   walk<2>(batch,
           {broadcast_strides(leading(call[0].type.dims), batch),
            broadcast_strides(leading(call[1].type.dims), batch)},
-          [&](const Stretch<2>& stretch) {
-            for (int64_t i = 0; i < stretch.count; ++i) {
-              const int64_t at_a = stretch.offset[0] + i * stretch.step[0];
-              const int64_t at_b = stretch.offset[1] + i * stretch.step[1];
-              const int64_t at = static_cast<int64_t>(stretch.index) + i;
-              const Factor left{a, at_a * sizes.rows * sizes.inner};
-              const Factor right{b, at_b * sizes.inner * sizes.columns};
+          [&](const StridedRun<2>& run) {
+            for (int64_t i = 0; i < run.count; ++i) {
+              const int64_t at_a = run.offset[0] + i * run.step[0];
+              const int64_t at_b = run.offset[1] + i * run.step[1];
+              const int64_t at = static_cast<int64_t>(run.index) + i;
+              const Part left{a, at_a * sizes.rows * sizes.inner};
+              const Part right{b, at_b * sizes.inner * sizes.columns};
               float* to = result.data.data() + at * sizes.rows * sizes.columns;
-              if (call.right_is_turned)
-                multiply_turned(left.whole(), right.whole(), sizes, to);
-              else
-                multiply(left, right, sizes, to);
+              multiply(call, left, right, sizes, to);
             }
           });
   return result;

@@ -9,6 +9,7 @@
 namespace moec {
 namespace {
 
+// Zeros; callers overwrite every element.
 Tensor empty_result(const Type& type) {
   return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
 }
@@ -20,20 +21,21 @@ Tensor map_two(const Call& call, Fn fn) {
   Tensor result = empty_result(call.type());
   const Dims& dims = result.type.dims;
   walk<2>(dims, {broadcast_strides(a.type.dims, dims), broadcast_strides(b.type.dims, dims)},
-          [&](const Stretch<2>& stretch) {
-            float* to = result.data.data() + stretch.index;
-            const float *x = a.data.data() + stretch.offset[0],
-                        *y = b.data.data() + stretch.offset[1];
-            const auto [x_step, y_step] = stretch.step;
-            for (int64_t i = 0; i < stretch.count; ++i) to[i] = fn(x[i * x_step], y[i * y_step]);
+          [&](const StridedRun<2>& run) {
+            float* to = result.data.data() + run.index;
+            const float *x = a.data.data() + run.offset[0], *y = b.data.data() + run.offset[1];
+            const auto [x_step, y_step] = run.step;
+            for (int64_t i = 0; i < run.count; ++i) to[i] = fn(x[i * x_step], y[i * y_step]);
           });
   return result;
 }
 
-// E4M3 has 3 fraction bits, and its smallest normal number is 2^-6. Values beyond ±448 become ±448,
-// as in ONNX.
+// E4M3 has 3 fraction bits and a smallest normal number of 2^-6. Values beyond ±448 saturate at
+// ±448, as in ONNX.
 float round_to_f8(float value) {
   if (std::isnan(value) || value == 0) return value;
+  // The distance between neighbouring numbers at this magnitude. Below 2^-6 the numbers are
+  // subnormal and the distance stays 2^-9.
   const float quantum = std::ldexp(1.0f, std::max(std::ilogb(value), -6) - 3);
   return std::clamp(std::nearbyint(value / quantum) * quantum, -448.0f, 448.0f);
 }
@@ -42,12 +44,16 @@ struct IntegerRange {
   double least, greatest;
 };
 
+// Ranges of the integer types as doubles. 2^63 - 1 rounds to 2^63, which a float represents as
+// well.
 IntegerRange range_of(DType dtype) {
   if (dtype == DType::u8) return {0, 255};
   if (dtype == DType::i32) return {-2147483648.0, 2147483647.0};
   return {-9223372036854775808.0, 9223372036854775807.0};
 }
 
+// Rounds toward zero and saturates; NaN becomes 0. Elements of integer types are held as floats, so
+// nothing is converted to an integer type.
 float truncated(float value, DType dtype) {
   if (std::isnan(value)) return 0;
   const IntegerRange range = range_of(dtype);
@@ -55,7 +61,7 @@ float truncated(float value, DType dtype) {
       std::clamp(std::trunc(static_cast<double>(value)), range.least, range.greatest));
 }
 
-// The executor rounds to f16 and bf16, as it does for any other op.
+// The executor rounds to f16 and bf16 after each op, so only other types are converted here.
 float cast_element(float value, DType dtype) {
   if (is_float(dtype)) return value;
   if (dtype == DType::boolean) return value != 0 ? 1.0f : 0.0f;
@@ -67,6 +73,7 @@ float cast_element(float value, DType dtype) {
 
 Tensor eval(const Unary& op, const Call& call) {
   Tensor result{call.type(), call[0].data};
+  // A constant function keeps the switch of apply() out of the loop.
   with_constant(op.fn, [&](auto fn) {
     for (float& value : result.data) value = apply(fn(), value);
   });
@@ -91,13 +98,13 @@ Tensor eval(const Select&, const Call& call) {
   const Dims& dims = result.type.dims;
   std::array<PerAxis, 3> strides;
   for (size_t n = 0; n < 3; ++n) strides[n] = broadcast_strides(call[n].type.dims, dims);
-  walk<3>(dims, strides, [&](const Stretch<3>& stretch) {
-    float* to = result.data.data() + stretch.index;
+  walk<3>(dims, strides, [&](const StridedRun<3>& run) {
+    float* to = result.data.data() + run.index;
     std::array<const float*, 3> from;
-    for (size_t n = 0; n < 3; ++n) from[n] = call[n].data.data() + stretch.offset[n];
+    for (size_t n = 0; n < 3; ++n) from[n] = call[n].data.data() + run.offset[n];
     const auto [condition, yes, no] = from;
-    const auto [condition_step, yes_step, no_step] = stretch.step;
-    for (int64_t i = 0; i < stretch.count; ++i)
+    const auto [condition_step, yes_step, no_step] = run.step;
+    for (int64_t i = 0; i < run.count; ++i)
       to[i] = condition[i * condition_step] != 0 ? yes[i * yes_step] : no[i * no_step];
   });
   return result;

@@ -1,25 +1,29 @@
-// One function an op: the results, from the operands' values. Nothing is rounded to the results'
-// element types here; the executor does that for all ops alike.
+// Evaluates ops: one function per op computes the results from the operands' values. The functions
+// do not round results to their element types; the executor does so for all ops.
 #pragma once
 
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "backends/reference/products.h"
 #include "backends/reference/reference.h"
-#include "backends/reference/stored_weight.h"
 
 namespace moec {
 
 struct Call {
   std::vector<const Tensor*> operands;
-  std::span<const Type> types;              // of the results
-  std::vector<const StoredWeight*> stored;  // by operand; null, or none at all: `operands` has it
+  std::span<const Type> types;  // of the results
+  // The stored weight of each operand; null if `operands` contains the operand's values. Empty if
+  // no operand is stored.
+  std::vector<const StoredWeight*> stored;
 
-  // Told of the rows [tokens, inputs] that the matrix in an operand is applied to; may be empty.
+  // Called with the rows [tokens, inputs] to which the matrix in operand `operand` is applied; may
+  // be empty.
   std::function<void(size_t operand, int64_t inputs, std::span<const float> rows)> applied;
-  ExpertProbe expert;            // told of each expert that tokens chose; may be empty
-  bool right_is_turned = false;  // operand 1 of a product is what its right factor transposes
+  ExpertProbe expert;                  // called for each expert that tokens chose; may be empty
+  const Products* products = nullptr;  // null: sums in Eigen's order
+  bool right_is_turned = false;  // operand 1 of a product is the transpose of its right factor
 
   const Tensor& operator[](size_t i) const { return *operands[i]; }
   const Type& type() const { return types.front(); }

@@ -6,6 +6,8 @@
 namespace moec {
 namespace {
 
+// Layouts are not compared, because callers may pass plain tensors. The number of elements is
+// compared, because a Tensor does not enforce it.
 bool holds(const Tensor& tensor, const Type& type) {
   return tensor.type.dtype == type.dtype && tensor.type.dims == type.dims &&
          tensor.data.size() == static_cast<size_t>(type.elements());
@@ -15,19 +17,19 @@ std::string described(const Tensor& tensor) {
   return fmt::format("{} with {} elements", to_string(tensor.type), tensor.data.size());
 }
 
+// run_program() does not check the number and the types of the inputs.
 Status check_inputs(const Shard& shard, const std::vector<const Tensor*>& inputs) {
   if (inputs.size() != shard.inputs.size())
-    return fail(
-        "reference.input_count",
-        fmt::format("the shard has {} inputs, {} were given", shard.inputs.size(), inputs.size()),
-        "give one tensor for each input, in their order", {.shard = shard.name});
+    return fail("reference.input_count",
+                fmt::format("the shard has {} inputs, got {}", shard.inputs.size(), inputs.size()),
+                "pass one tensor per input, in order", {.shard = shard.name});
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId id = shard.inputs[i];
     if (!holds(*inputs[i], shard.type(id)))
       return fail(
           "reference.input_type",
           fmt::format("the input is {}, got {}", to_string(shard.type(id)), described(*inputs[i])),
-          "give a tensor of the input's element type and sizes",
+          "pass a tensor with the input's element type and sizes",
           {.shard = shard.name, .op = shard.label(id)});
   }
   return {};
@@ -62,6 +64,7 @@ Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, con
 
 Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs,
                                           const RunProbes& probes) {
+  // Pointers avoid a copy of inputs that a run need not convert or round.
   std::vector<const Tensor*> lent;
   for (const Tensor& input : inputs) lent.push_back(&input);
   return run(lent, probes);
@@ -71,6 +74,8 @@ Result<std::vector<Tensor>> Executor::run(const std::vector<const Tensor*>& inpu
                                           const RunProbes& probes) {
   MOEC_TRY(check_inputs(shard(), inputs));
   MOEC_ASSIGN(std::vector<Tensor> outputs, run_program(impl_->program, inputs, probes));
+  // Mapped weights are read during the run. A file that changed meanwhile makes the outputs
+  // unreliable.
   for (const auto& file : impl_->program.files) MOEC_TRY(file->check_unchanged());
   return outputs;
 }
@@ -86,13 +91,13 @@ Status Executor::set_state(std::string_view name, Tensor value) {
   auto found = impl_->program.states.find(name);
   if (found == impl_->program.states.end())
     return fail("reference.unknown_state", fmt::format("no state is named \"{}\"", name),
-                "use a name that the shard declares", {.shard = shard().name});
+                "use the name of a declared state", {.shard = shard().name});
   const Type& type = found->second.type;
   if (!holds(value, type))
-    return fail(
-        "reference.state_type",
-        fmt::format("state \"{}\" holds {}, got {}", name, to_string(type), described(value)),
-        "give a tensor of the state's element type and sizes", {.shard = shard().name});
+    return fail("reference.state_type",
+                fmt::format("state \"{}\" is {}, got {}", name, to_string(type), described(value)),
+                "pass a tensor with the state's element type and sizes", {.shard = shard().name});
+  // The caller's layout may differ. The elements are rounded as if a run had written them.
   value.type = type;
   round_elements(value, impl_->program.options.precision);
   found->second = std::move(value);

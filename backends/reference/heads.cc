@@ -8,7 +8,8 @@
 namespace moec {
 namespace {
 
-// Calls visit(head, row) for each vector of a cache of these sizes, in the order of its elements.
+// Calls visit(head, row) for each vector of a cache of these sizes, in memory order.
+// Page p of a cache holds rows [p * rows, (p + 1) * rows) of every head.
 template <class Visit>
 void each_vector(const Dims& cache, Visit visit) {
   const int64_t pages = cache[0], heads = cache[1], rows = cache[2];
@@ -50,6 +51,7 @@ Tensor in_pages(Heads& heads, const Type& type) {
   return cache;
 }
 
+// The mask has the pages of the cache, so the row of a query is spread over the pages.
 std::vector<float> mask_of_query(const Tensor& mask, int64_t t) {
   const int64_t pages = mask.type.dims[0], tokens = mask.type.dims[2], rows = mask.type.dims[3];
   std::vector<float> row;

@@ -1,5 +1,5 @@
-// The vectors of the heads of attention, from tensors of tokens and from caches in any number of
-// pages (ir/graph/ops.h, Attention).
+// Vectors of attention heads, from tensors of tokens and from caches with any number of pages
+// (ir/graph/ops.h, Attention).
 #pragma once
 
 #include <span>
@@ -20,14 +20,14 @@ struct Heads {
   }
 };
 
-// The heads of a tensor of tokens with heads·head_dim channels.
+// Returns the heads of a tensor of tokens with heads·head_dim channels.
 Heads split_heads(const Tensor& tokens, int64_t heads, int64_t head_dim);
 
-// The heads of a cache [P, heads, rows/P, head_dim], and a cache of type `type` from heads.
+// Convert between a cache [P, heads, rows/P, head_dim] and its heads.
 Heads from_pages(const Tensor& cache);
 Tensor in_pages(Heads& heads, const Type& type);
 
-// The row of query t of a mask [P, 1, T, keys/P]: what is added to the score of each key.
+// Returns the row of query t of a mask [P, 1, T, keys/P]: the addend to the score of each key.
 std::vector<float> mask_of_query(const Tensor& mask, int64_t t);
 
 }  // namespace moec

@@ -18,20 +18,20 @@ std::vector<Tensor> as_list(Tensor tensor) {
 }
 std::vector<Tensor> as_list(std::vector<Tensor> tensors) { return tensors; }
 
-// The ops that load_program() and run_program() give their values, which are no function of
-// operands.
+// Ops that load_program() and run_program() evaluate themselves, because they are not functions of
+// their operands.
 std::vector<Tensor> eval_one(const OneOf<Weight, StateRead, StateWrite> auto& op, const Call&) {
   MOEC_CHECK(false, "{} has no definition by values alone", mnemonic(op));
   return {};
 }
 
-// An op without eval() in eval.h does not compile.
+// An op without eval() in eval.h is a compile error.
 template <class OpT>
 std::vector<Tensor> eval_one(const OpT& op, const Call& call) {
   return as_list(eval(op, call));
 }
 
-// An op without operands is fixed unless it reads a state; inputs have no op at all.
+// An op without operands is fixed unless it reads a state. Inputs have no op.
 bool is_fixed_op(const Program& program, const Op& op) {
   if (std::holds_alternative<StateRead>(op.data)) return false;
   if (!op.results.empty() && program.paged.values[op.results.front()]) return false;
@@ -51,26 +51,25 @@ void find_last_uses(Program& program) {
     program.last_use[output.value] = static_cast<uint32_t>(program.shard.ops.size());
 }
 
-bool swaps_last_axes(const Dims& perm) {
-  const auto rank = std::ssize(perm);
-  if (rank < 2) return false;
-  for (int64_t axis = 0; axis < rank - 2; ++axis)
-    if (perm.at(axis) != axis) return false;
-  return perm.at(rank - 2) == rank - 1;
-}
-
 bool is_brought(const Program& program, ValueId id) {
   return program.is_fixed[id] || program.paged.values[id];
 }
 
-// Whether an operand is the right factor of a product of values that a run computes.
+IdMap<ValueId, uint8_t> brought_values(const Program& program) {
+  IdMap<ValueId, uint8_t> brought(program.shard.values.size());
+  for (uint32_t i = 0; i < program.shard.values.size(); ++i)
+    brought[ValueId{i}] = is_brought(program, ValueId{i}) ? 1 : 0;
+  return brought;
+}
+
+// True if the operand is the right factor of a product whose left factor is computed per run.
 bool is_right_factor(const Program& program, const Op& op, size_t operand) {
   return operand == 1 && std::holds_alternative<MatMul>(op.data) &&
          !is_brought(program, op.operands[0]);
 }
 
-// Transposes whose results are right factors of products and nothing else: the products read what
-// is transposed, as the keys of attention, where it lies.
+// Finds transposes whose results are used only as right factors of products. The products read the
+// operand of the transpose in place; an example is the keys of attention.
 void find_turned(Program& program) {
   const Shard& shard = program.shard;
   for (const Op& op : shard.ops)
@@ -83,7 +82,7 @@ void find_turned(Program& program) {
   for (const Output& output : shard.outputs) program.turned[output.value] = {};
 }
 
-// Products take it in the place of its transpose.
+// Extends the last uses of values that products read in place of their transposes.
 void keep_turned(Program& program) {
   for (const OpId op : op_ids(program.shard))
     for (const ValueId id : program.shard.ops[op].operands)
@@ -91,27 +90,41 @@ void keep_turned(Program& program) {
         program.last_use[from] = std::max(program.last_use[from], op.index);
 }
 
-// Smaller weights are quicker as f32 in memory.
+// With fewer elements, a weight is faster as f32 in memory.
 constexpr int64_t kStoredElements = int64_t{16} << 10;
 
-// The file with the weight holds the values of its view.
+// True if the file of the weight contains the values of its view.
 bool keeps_values(const Encoding& encoding) { return is_plain(encoding) || is_copied(encoding); }
 
-// Large weights of which each use can take them from their file. The values of an encoded weight
-// lie in no file.
-IdMap<ValueId, uint8_t> find_storable(const Program& program) {
+// True if the value may stay in its file: a large weight or, with kernels that read them, a
+// transpose or a reshape of one.
+bool may_be_stored(const Program& program, const WeightMatrices& matrices, const Op& op) {
+  if (op.results.size() != 1 || !matrices[op.results.front()]) return false;
+  const ValueId id = op.results.front();
+  return !program.paged.values[id] && program.shard.type(id).elements() >= kStoredElements &&
+         (program.options.products != nullptr || std::holds_alternative<Weight>(op.data));
+}
+
+// Finds large weights that every use can read from their file. The values of an encoded weight are
+// not in any file. Ops follow the values that they use, so they are visited in reverse order.
+IdMap<ValueId, uint8_t> find_storable(const Program& program, const WeightMatrices& matrices) {
   const Shard& shard = program.shard;
   IdMap<ValueId, uint8_t> storable(shard.values.size());
   for (const Op& op : shard.ops)
-    if (const auto* weight = std::get_if<Weight>(&op.data);
-        weight && keeps_values(weight->encoding) && !program.paged.values[op.results.front()])
-      storable[op.results.front()] = shard.type(op.results.front()).elements() >= kStoredElements;
-  for (const Op& op : shard.ops) {
-    const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];
-    for (size_t i = 0; i < op.operands.size(); ++i)
-      if (is_fixed || !takes_stored(shard, op, i)) storable[op.operands[i]] = 0;
-  }
+    if (may_be_stored(program, matrices, op)) storable[op.results.front()] = 1;
   for (const Output& output : shard.outputs) storable[output.value] = 0;
+  for (size_t i = shard.ops.size(); i-- > 0;) {
+    const Op& op = shard.ops[OpId{static_cast<uint32_t>(i)}];
+    const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];
+    const bool is_view = is_fixed && storable[op.results.front()];
+    for (size_t operand = 0; operand < op.operands.size(); ++operand) {
+      const ValueId id = op.operands[operand];
+      const bool reads = matrices[id] && reads_stored(shard, op, operand, matrices[id]->is_turned);
+      // An op that is computed once at load needs its operands as elements, unless its result is a
+      // view of a stored weight.
+      if (!is_view && (is_fixed || !reads)) storable[id] = 0;
+    }
+  }
   return storable;
 }
 
@@ -123,22 +136,46 @@ Diagnostics at_value(Diagnostics findings, const Shard& shard, ValueId id) {
   return findings;
 }
 
-Status find_stored_weights(Program& program, const WeightReader& weights) {
+// Values that are read by ops whose results are not views of weights.
+IdMap<ValueId, uint8_t> find_read(const Program& program, const WeightMatrices& matrices) {
+  IdMap<ValueId, uint8_t> read(program.shard.values.size());
+  for (const Op& op : program.shard.ops)
+    if (op.results.size() != 1 || !matrices[op.results.front()])
+      for (const ValueId id : op.operands) read[id] = 1;
+  return read;
+}
+
+void store(Program& program, ValueId id, auto values, const StoredForm& form, bool is_read) {
+  program.files.insert(values.file());
+  if (is_read) {
+    program.memory.mapped += values.bytes();
+    program.memory.largest = std::max(program.memory.largest, values.bytes());
+  }
+  program.stored[id].emplace(std::move(values), form);
+}
+
+Status find_stored_weights(Program& program, const WeightMatrices& matrices,
+                           const WeightReader& weights) {
   const Shard& shard = program.shard;
   for (uint32_t i = 0; i < shard.values.size(); ++i) program.stored.push({});
-  const IdMap<ValueId, uint8_t> storable = find_storable(program);
+  const IdMap<ValueId, uint8_t> storable = find_storable(program, matrices);
+  const IdMap<ValueId, uint8_t> read = find_read(program, matrices);
   for (const Op& op : shard.ops) {
     if (op.results.empty() || !storable[op.results.front()]) continue;
     const ValueId id = op.results.front();
-    auto values = weights.map(std::get<Weight>(op.data).view);
+    const WeightMatrix& matrix = *matrices[id];
+    StoredForm form{program.options.precision == Precision::f16, matrix.is_turned};
+    auto values = weights.map(matrix.view);
     if (!values) return fail(at_value(std::move(values.error()), shard, id));
-    if (!*values) continue;
-    const bool rounds =
-        program.options.precision == Precision::f16 && (*values)->dtype() != DType::f16;
-    program.files.insert((*values)->file());
-    program.memory.mapped += (*values)->bytes();
-    program.memory.largest = std::max(program.memory.largest, (*values)->bytes());
-    program.stored[id].emplace(std::move(**values), rounds);
+    if (*values) {
+      form.rounds &= (*values)->dtype() != DType::f16;
+      store(program, id, std::move(**values), form, read[id] != 0);
+      continue;
+    }
+    if (program.options.products == nullptr) continue;
+    auto codes = weights.map_codes(matrix.view);
+    if (!codes) return fail(at_value(std::move(codes.error()), shard, id));
+    if (*codes) store(program, id, std::move(**codes), form, read[id] != 0);
   }
   return {};
 }
@@ -147,8 +184,8 @@ uint64_t f32_bytes(const Shard& shard, ValueId id) {
   return static_cast<uint64_t>(shard.type(id).elements()) * sizeof(float);
 }
 
-// The most bytes of values that are neither fixed nor states at one time of a run. The inputs may
-// be copied, to be rounded, and the caller gets a copy of the outputs.
+// Peak bytes, during a run, of values that are neither fixed nor states. Includes copies of inputs,
+// which rounding may require, and of outputs, which the caller receives.
 uint64_t most_of_a_run(const Program& program) {
   const Shard& shard = program.shard;
   uint64_t live = 0;
@@ -171,15 +208,15 @@ uint64_t most_of_a_run(const Program& program) {
   return std::max(most, live);
 }
 
-// An op with its name, operands and results; measured with the graphs of unrolled experts.
+// Bytes of an op with its name, operands and results; measured on graphs of unrolled experts.
 constexpr uint64_t kOpBytes = 1024;
 
-// Refuses absurd sizes before anything is allocated.
+// Rejects excessive sizes before anything is allocated.
 Status check_memory(Program& program) {
   const Shard& shard = program.shard;
   ExecutorMemory& memory = program.memory;
   memory.run = most_of_a_run(program);
-  for (const State& state : shard.states) {  // a run writes a second one
+  for (const State& state : shard.states) {  // a run writes a second copy
     const auto bytes = static_cast<uint64_t>(state.type.elements()) * sizeof(float);
     memory.held += bytes;
     memory.run += bytes;
@@ -189,16 +226,17 @@ Status check_memory(Program& program) {
     if (program.is_fixed[id] && !program.stored[id]) memory.held += f32_bytes(shard, id);
     if (memory.held + memory.run > program.options.memory_limit)
       return fail("reference.too_large",
-                  fmt::format("running the shard takes more than the limit of {} bytes",
+                  fmt::format("running the shard would exceed the memory limit of {} bytes",
                               program.options.memory_limit),
-                  "split the shard, or give more memory",
+                  "split the shard, or raise the memory limit",
                   {.shard = shard.name, .op = shard.label(id)});
   }
+  // Added after the check, so these bytes are reported but not limited.
   memory.held += shard.ops.size() * kOpBytes;
   return {};
 }
 
-// The values that a file with the encoded weight gives back.
+// Returns the weight's values after encoding, as a reader of the emitted file decodes them.
 Result<std::vector<float>> read_encoded(const Weight& op, const Type& type,
                                         const WeightReader& weights) {
   std::vector<std::byte> values;
@@ -224,6 +262,7 @@ Result<Tensor> read_weight(const Program& program, const Weight& op, ValueId id,
 Status load_fixed_values(Program& program, const WeightReader& weights) {
   for (uint32_t i = 0; i < program.shard.values.size(); ++i) program.fixed.push({});
   for (const Op& op : program.shard.ops) {
+    // Ops come in order of definition, so the operands of a fixed op have been computed.
     if (op.results.empty() || !program.is_fixed[op.results.front()]) continue;
     if (program.stored[op.results.front()]) {
       program.fixed[op.results.front()].type = program.shard.type(op.results.front());
@@ -237,7 +276,8 @@ Status load_fixed_values(Program& program, const WeightReader& weights) {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(&program.fixed[id]);
-    std::vector<Tensor> results = eval_op(program, op, std::move(operands));
+    std::vector<Tensor> results =
+        eval_op(program, op, std::move(operands), result_types(program, op));
     for (size_t i = 0; i < results.size(); ++i)
       program.fixed[op.results[i]] = std::move(results[i]);
   }
@@ -255,11 +295,17 @@ std::vector<const StoredWeight*> stored_operands(const Program& program, const O
 
 }  // namespace
 
-std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, const RunProbes& probes) {
+std::vector<Type> result_types(const Program& program, const Op& op) {
   std::vector<Type> types;
   for (ValueId id : op.results) types.push_back(program.shard.type(id));
+  return types;
+}
+
+std::vector<Tensor> eval_op(const Program& program, const Op& op,
+                            std::vector<const Tensor*> operands, const std::vector<Type>& types,
+                            const RunProbes& probes) {
   Call call{std::move(operands), types, stored_operands(program, op), {}, probes.experts};
+  call.products = program.options.products;
   call.right_is_turned = op.operands.size() == 2 && program.turned[op.operands[1]].valid();
   if (probes.matrices)
     call.applied = [&](size_t operand, int64_t inputs, std::span<const float> rows) {
@@ -277,17 +323,45 @@ void reset_states(Program& program) {
                                   std::vector<float>(static_cast<size_t>(state.type.elements()))};
 }
 
+// Removes the gates of parts that contain a watched value.
+static void open_watched(Program& program) {
+  Gates& gates = program.gates;
+  std::set<uint32_t> opened;
+  for (uint32_t i = 0; i < program.shard.values.size(); ++i)
+    for (const std::string& ending : program.options.watched)
+      if (program.shard.label(ValueId{i}).ends_with(ending))
+        opened.insert(gates.of_value[ValueId{i}]);
+  for (const OpId id : op_ids(program.shard)) {
+    if (!opened.contains(gates.of_op[id])) continue;
+    gates.of_op[id] = Gates::kNone;
+    for (const ValueId result : program.shard.ops[id].results)
+      gates.of_value[result] = Gates::kNone;
+  }
+}
+
+// Keeps the weights of each gate alive until the last op of its part.
+static void keep_gates(Program& program) {
+  for (const Gate& gate : program.gates.gates)
+    program.last_use[gate.weights] = std::max(program.last_use[gate.weights], gate.last_op);
+}
+
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
                              const ExecutorOptions& options) {
   Program program;
   program.shard = shard;
   program.options = options;
-  MOEC_ASSIGN(program.paged, find_paged(shard, weights.table(), options.pager));
+  const WeightMatrices matrices = find_weight_matrices(shard, options.products != nullptr);
+  MOEC_ASSIGN(program.paged, find_paged(shard, matrices, weights.table(), options.pager));
   find_fixed_values(program);
   find_last_uses(program);
   find_turned(program);
   keep_turned(program);
-  MOEC_TRY(find_stored_weights(program, weights));
+  if (options.products != nullptr) {
+    program.gates = find_gates(shard, brought_values(program));
+    open_watched(program);
+    keep_gates(program);
+  }
+  MOEC_TRY(find_stored_weights(program, matrices, weights));
   MOEC_TRY(check_memory(program));
   MOEC_TRY(load_fixed_values(program, weights));
   reset_states(program);

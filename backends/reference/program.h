@@ -1,5 +1,5 @@
-// A shard prepared for repeated runs: its weights are read, and values that are the same in each
-// run are computed once.
+// A shard prepared for repeated runs: its weights are read, and values that do not change between
+// runs are computed once.
 #pragma once
 
 #include <map>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/reference/eval.h"
+#include "backends/reference/gates.h"
 #include "backends/reference/paged_weights.h"
 
 namespace moec {
@@ -17,16 +18,17 @@ namespace moec {
 struct Program {
   Shard shard;
   ExecutorOptions options;
-  IdMap<ValueId, uint8_t> is_fixed;  // 1: depends on weights and constants alone
-  IdVector<ValueId, Tensor> fixed;   // the values that are fixed; the others are empty
-  IdVector<ValueId, std::optional<StoredWeight>> stored;  // for these, `fixed` has the type alone
-  PagedWeights paged;  // of these, `stored` is set while a run has their unit
-  std::set<std::shared_ptr<const PayloadFile>> files;  // of the stored weights
-  IdMap<ValueId, uint32_t> last_use;  // index of the last op that takes the value; 0: none does
-  IdMap<ValueId, ValueId> turned;     // of a transposed right factor: what it is the transpose of
+  IdMap<ValueId, uint8_t> is_fixed;  // 1: depends only on weights and constants
+  IdVector<ValueId, Tensor> fixed;   // values of fixed ids; the others are empty
+  IdVector<ValueId, std::optional<StoredWeight>> stored;  // if set, `fixed` has only the type
+  PagedWeights paged;  // `stored` is set for these while a run holds their unit
+  std::set<std::shared_ptr<const PayloadFile>> files;  // files of the stored weights
+  IdMap<ValueId, uint32_t> last_use;  // index of the last op that uses the value; 0: none
+  IdMap<ValueId, ValueId> turned;     // transposed right factor → the operand of the transpose
+  Gates gates;                        // empty without kernels for products
   std::map<std::string, Tensor, std::less<>> states;
   ExecutorMemory memory;
-  bool releases_weights = false;  // after each op that takes them
+  bool releases_weights = false;  // after each op that uses them
 };
 
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
@@ -34,12 +36,17 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
 
 void reset_states(Program& program);
 
-// The inputs must have the number and types that the shard declares. Errors: those of the pager.
+// The number and types of inputs must match the shard. Errors: those of the pager.
 Result<std::vector<Tensor>> run_program(Program& program, const std::vector<const Tensor*>& inputs,
                                         const RunProbes& probes);
 
-// The rounded results of an op that is neither a weight nor reads or writes a state.
+// Returns the results of an op, rounded and of the given types. The op is not a weight and does not
+// access a state.
 std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, const RunProbes& probes = {});
+                            std::vector<const Tensor*> operands, const std::vector<Type>& types,
+                            const RunProbes& probes = {});
+
+// The types that the shard declares for the results of an op.
+std::vector<Type> result_types(const Program& program, const Op& op);
 
 }  // namespace moec

@@ -4,6 +4,7 @@
 
 namespace moec {
 
+// Elements are held as f32, so an f32 tensor needs rounding only if the precision is f16.
 bool rounds_elements(DType dtype, Precision precision) {
   return is_float(dtype) && (precision == Precision::f16 || dtype != DType::f32);
 }

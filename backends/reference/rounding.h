@@ -4,11 +4,11 @@
 
 namespace moec {
 
-// Whether round_elements() may change elements of this type.
+// True if round_elements() can change elements of this type at this precision.
 bool rounds_elements(DType dtype, Precision precision);
 
-// Rounds the elements to the tensor's element type; to binary16 instead where the precision is f16.
-// Integers and bools stay as they are.
+// Rounds the elements to the tensor's element type, or to binary16 if the precision is f16. Does
+// not change integers and bools.
 void round_elements(Tensor& tensor, Precision precision);
 
 }  // namespace moec

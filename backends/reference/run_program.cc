@@ -1,22 +1,27 @@
+#include <algorithm>
+#include <optional>
+
 #include "backends/reference/program.h"
 #include "backends/reference/rounding.h"
 
 namespace moec {
 namespace {
 
-// The units of the pager that a run takes, each from its first use to its last.
+// Units of the pager that a run holds, each from its first to its last use.
 class UnitsInUse {
  public:
   explicit UnitsInUse(Program& program) : program_(program), pager_(program.options.pager) {}
   UnitsInUse(const UnitsInUse&) = delete;
   UnitsInUse& operator=(const UnitsInUse&) = delete;
+  // After an error some units are still held. They must be released, or the pager could not evict
+  // them.
   ~UnitsInUse() {
     for (const auto& [unit, bytes] : held_) pager_->release(unit);
   }
 
-  // Makes the operands of an op ready that come from units. Returns whether all of them are there,
-  // which fails where a unit takes no part, and after an error. Those that the op needs as tensors
-  // are put into `tensors`, as zeros where they are not there.
+  // Binds the operands of an op that come from units. Returns true if all are available: not if a
+  // unit has no part in this run, and not after an error. Puts operands that the op needs as
+  // tensors into `tensors`, as zeros if they are unavailable.
   bool bind(const Op& op, IdMap<ValueId, Tensor>& tensors) {
     bool all = true;
     for (const ValueId id : op.operands) {
@@ -32,8 +37,9 @@ class UnitsInUse {
     return all;
   }
 
-  // Gives back the units whose last op this was.
+  // Releases the units whose last op this was.
   void end(OpId op) {
+    // erase() invalidates `unit`, so the loop continues with the iterator that erase() returns.
     for (auto unit = held_.begin(); unit != held_.end();) {
       const bool ends = program_.paged.last_ops.at(unit->first) == op.index;
       if (ends) pager_->release(unit->first);
@@ -44,8 +50,11 @@ class UnitsInUse {
   const Status& failure() const { return failure_; }
 
  private:
+  // Returns null if the pager has no bytes for the unit in this run, or after an error. A null from
+  // the pager is stored, too, so that acquire() is called once per unit.
   const HeldBytes* bytes_of(size_t unit) {
     if (const auto found = held_.find(unit); found != held_.end()) return found->second;
+    // No further unit is acquired after an error, which the run reports after the op.
     if (!failure_) return nullptr;
     auto bytes = pager_->acquire(unit);
     if (!bytes) {
@@ -56,13 +65,15 @@ class UnitsInUse {
   }
 
   void bind_stored(ValueId id, const HeldBytes* bytes) {
-    const HeldView& view = program_.paged.values[id]->view;
+    const PagedWeight& weight = *program_.paged.values[id];
     const bool rounds =
-        program_.options.precision == Precision::f16 && view.type().dtype != DType::f16;
+        program_.options.precision == Precision::f16 && weight.view.type().dtype != DType::f16;
     program_.fixed[id].type = program_.shard.type(id);
-    program_.stored[id].emplace(HeldValues{&view, bytes, &failure_}, rounds);
+    program_.stored[id].emplace(HeldValues{&weight.view, bytes, &failure_},
+                                StoredForm{rounds, weight.is_turned});
   }
 
+  // A missing unit reads as zeros, as if the expert were not part of the model.
   Tensor tensor_of(ValueId id, const HeldBytes* bytes) {
     const Type& type = program_.shard.type(id);
     Tensor tensor{type, std::vector<float>(static_cast<size_t>(type.elements()))};
@@ -80,7 +91,7 @@ class UnitsInUse {
   Status failure_;
 };
 
-// One run, and its values.
+// One run and its values.
 class Run {
  public:
   Run(Program& program, const RunProbes& probes)
@@ -106,12 +117,13 @@ class Run {
     }
     std::vector<Tensor> outputs;
     for (const Output& output : shard_.outputs) outputs.push_back(*at_[output.value]);
+    // The outputs are copies, because at_ may point to a state that is replaced here.
     for (auto& [state, value] : writes_) program_.states[state] = std::move(value);
     return outputs;
   }
 
  private:
-  // Takes an input where it lies, unless it has another type or must be rounded.
+  // Uses an input in place unless it has another type or must be rounded.
   void define(ValueId id, const Tensor& input) {
     const Type& type = shard_.type(id);
     at_[id] = &input;
@@ -129,13 +141,15 @@ class Run {
 
   void step(OpId id) {
     const Op& op = shard_.ops[id];
-    if (is_ready(op) || is_left_out(op)) return;
+    if (is_ready(op) || is_left_out(op) || is_early_[id]) return;
+    if (const uint32_t gate = program_.gates.of_op[id]; gate != Gates::kNone)
+      return step_gated(id, gate);
     if (ends_in_reshape(id)) return put(op.results.front(), reshaped(op));
     if (const auto* read = std::get_if<StateRead>(&op.data)) {
       at_[op.results.front()] = &program_.states[read->state];
       return;
     }
-    // Writes take effect after the run: a later read in this run still gets the old value.
+    // Writes take effect after the run: a later read in the same run must see the old value.
     if (const auto* write = std::get_if<StateWrite>(&op.data)) {
       writes_[write->state] = *at_[op.operands.front()];
       return;
@@ -143,12 +157,111 @@ class Run {
     take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
   }
 
-  // Whether nobody wants the result of a transpose: the products take what it transposes.
+  // Computes an op for the indices that its gate selects. Inner values of the part have only the
+  // elements at these indices. Values that the rest of the shard reads have all elements.
+  void step_gated(OpId id, uint32_t number) {
+    const Gate& gate = program_.gates.gates[number];
+    const OpenGate& open = opened(gate, number);
+    const Op& op = shard_.ops[id];
+    const ValueId result = op.results.front();
+    if (open.all) {
+      take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
+    } else if (open.indices.empty()) {
+      if (program_.gates.leaves[result]) take(op, zeros(op));
+    } else if (has_selected(result, number)) {
+      const CountedAxis axis = gated_axis(result, number);
+      Tensor part = evaluate_part(op, number);
+      const bool leaves = program_.gates.leaves[result] != 0;
+      put(result,
+          leaves ? scatter_selected(part, shard_.type(result), axis, open) : std::move(part));
+    }
+    if (gate.last_op == id.index) open_.erase(number);
+  }
+
+  // Returns the selected indices of a gate. The first op of the part computes them. A gate that is
+  // a slice may come later in the op list, so it is evaluated early and skipped at its turn.
+  OpenGate& opened(const Gate& gate, uint32_t number) {
+    if (const auto found = open_.find(number); found != open_.end()) return found->second;
+    if (gate.slice.valid() && !at_[gate.weights]) {
+      const Op& slice = shard_.ops[gate.slice];
+      take(slice, evaluate(slice));
+      is_early_[gate.slice] = 1;
+    }
+    return open_.emplace(number, open_gate(gate, *at_[gate.weights])).first->second;
+  }
+
+  CountedAxis gated_axis(ValueId id, uint32_t number) const {
+    return program_.gates.axis(id, number);
+  }
+
+  // Number of selected indices that a value has; absent if it does not count them.
+  std::optional<int64_t> selected_count(ValueId id, uint32_t number) const {
+    const CountedAxis axis = gated_axis(id, number);
+    if (axis.axis < 0) return std::nullopt;
+    return count_selected(open_.at(number), axis, shard_.type(id).dims.at(axis.axis));
+  }
+
+  // False for a value without selected indices, such as the cache if tokens see new keys only. Such
+  // a value has no tensor, because a size cannot be 0. A concatenation of keys omits the value.
+  bool has_selected(ValueId id, uint32_t number) const { return selected_count(id, number) != 0; }
+
+  Tensor evaluate_part(const Op& op, uint32_t number) {
+    Type type = shard_.type(op.results.front());
+    if (const auto count = selected_count(op.results.front(), number))
+      type = with_size(std::move(type), gated_axis(op.results.front(), number).axis, *count);
+    if (!units_.bind(op, own_))
+      return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
+    if (joins_whole_keys(op, number)) return join_keys(op, number, type);
+    std::vector<const Tensor*> operands;
+    for (const ValueId id : op.operands) {
+      const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
+      if (has_selected(from, number)) operands.push_back(part_of(from, number));
+    }
+    return std::move(eval_op(program_, op, std::move(operands), {type}, probes_).front());
+  }
+
+  // True for a concatenation along the axis of the gate whose operands come from outside of the
+  // part: a cache and new rows. It gathers them directly, so that no second copy exists.
+  bool joins_whole_keys(const Op& op, uint32_t number) const {
+    const auto* concat = std::get_if<Concat>(&op.data);
+    return concat != nullptr && gated_axis(op.results.front(), number).axis == concat->axis &&
+           std::none_of(op.operands.begin(), op.operands.end(),
+                        [&](ValueId id) { return program_.gates.of_value[id] == number; });
+  }
+
+  Tensor join_keys(const Op& op, uint32_t number, const Type& type) const {
+    std::vector<SelectedOperand> operands;
+    for (const ValueId id : op.operands) operands.push_back({at_[id], gated_axis(id, number)});
+    return concat_selected(operands, type, open_.at(number));
+  }
+
+  // An operand's elements at the indices that an open gate selects, at least one. A value of the
+  // same part has only these elements and is used directly. A value from outside is gathered once
+  // and kept until the part ends.
+  const Tensor* part_of(ValueId id, uint32_t number) {
+    if (const Tensor* brought = brought_tensor(id)) return brought;
+    if (program_.gates.of_value[id] == number && !program_.gates.leaves[id]) return &own_[id];
+    const CountedAxis axis = gated_axis(id, number);
+    OpenGate& open = open_.at(number);
+    if (axis.axis < 0) return at_[id];
+    const auto found = open.gathered.find(id);
+    if (found != open.gathered.end()) return &found->second;
+    return &open.gathered.emplace(id, gather_selected(*at_[id], axis, open)).first->second;
+  }
+
+  // Null for a value that a run computes.
+  const Tensor* brought_tensor(ValueId id) const {
+    const auto& paged = program_.paged.values[id];
+    if (paged) return paged->as_tensor ? &own_[id] : at_[id];
+    return program_.is_fixed[id] ? at_[id] : nullptr;
+  }
+
+  // True if the result of a transpose is not needed: products use its operand directly.
   bool is_left_out(const Op& op) const {
     return !probes_.values && !op.results.empty() && program_.turned[op.results.front()].valid();
   }
 
-  // Whether the op reshapes a value of this run that nothing else takes.
+  // True if the op reshapes a value of this run that has no later use.
   bool ends_in_reshape(OpId id) const {
     const Op& op = shard_.ops[id];
     if (!std::holds_alternative<Reshape>(op.data)) return false;
@@ -156,7 +269,7 @@ class Run {
     return at_[from] == &own_[from] && program_.last_use[from] == id.index;
   }
 
-  // The same elements, which are already rounded.
+  // Reuses the elements, which are already rounded.
   Tensor reshaped(const Op& op) {
     return {shard_.type(op.results.front()), std::move(own_[op.operands.front()].data)};
   }
@@ -168,10 +281,10 @@ class Run {
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
       operands.push_back(paged && paged->as_tensor ? &own_[id] : at_[from]);
     }
-    return eval_op(program_, op, std::move(operands), probes_);
+    return eval_op(program_, op, std::move(operands), result_types(program_, op), probes_);
   }
 
-  // The results of products with a weight that takes no part.
+  // Results of products with a weight that has no part in the run.
   std::vector<Tensor> zeros(const Op& op) const {
     std::vector<Tensor> results;
     for (ValueId id : op.results) {
@@ -190,18 +303,21 @@ class Run {
     for (size_t i = 0; i < op.results.size(); ++i) put(op.results[i], std::move(results[i]));
   }
 
+  // Probes do not see values without complete elements: stored and paged weights, and inner values
+  // of gated parts.
   void see(ValueId id) const {
-    if (probes_.values && !program_.stored[id] && !program_.paged.values[id])
+    const bool is_part = program_.gates.of_value[id] != Gates::kNone && !program_.gates.leaves[id];
+    if (probes_.values && !program_.stored[id] && !program_.paged.values[id] && !is_part)
       probes_.values(shard_.label(id), *at_[id]);
   }
 
-  // Frees operands that no later op uses, and results that no op uses.
+  // Frees operands without later uses, and results without any use.
   void drop_used(OpId op) {
     units_.end(op);
+    // Mapped pages count as memory of the process until they are released.
     if (program_.releases_weights)
       for (ValueId id : shard_.ops[op].operands)
-        if (program_.stored[id] && program_.stored[id]->mapped())
-          program_.stored[id]->mapped()->release();
+        if (program_.stored[id]) program_.stored[id]->release();
     for (ValueId id : shard_.ops[op].operands)
       if (program_.last_use[id] == op.index) own_[id] = {};
     for (ValueId id : shard_.ops[op].results)
@@ -213,8 +329,11 @@ class Run {
   const RunProbes& probes_;
   UnitsInUse units_;
   IdMap<ValueId, Tensor> own_;
-  IdMap<ValueId, const Tensor*> at_;  // fixed, a state, or own
+  // Points to a fixed value, a state, an input, or an element of own_.
+  IdMap<ValueId, const Tensor*> at_;
   std::map<std::string, Tensor> writes_;
+  std::map<uint32_t, OpenGate> open_;  // by gate, from the first op of its part to the last one
+  IdMap<OpId, uint8_t> is_early_;      // slices that a gate needed before their turn
 };
 
 }  // namespace

@@ -6,16 +6,16 @@
 namespace moec {
 namespace {
 
-// A tensor whose element [i…] is element offset + Σ i·stride of x.
+// Returns a tensor whose element [i…] is element offset + Σ i·stride of x.
 Tensor gather(const Tensor& x, const Type& type, int64_t offset, PerAxis strides) {
   Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
-  walk<1>(type.dims, {strides}, [&](const Stretch<1>& stretch) {
-    float* to = result.data.data() + stretch.index;
-    const float* from = x.data.data() + offset + stretch.offset[0];
-    if (stretch.step[0] == 1)
-      std::copy_n(from, stretch.count, to);
+  walk<1>(type.dims, {strides}, [&](const StridedRun<1>& run) {
+    float* to = result.data.data() + run.index;
+    const float* from = x.data.data() + offset + run.offset[0];
+    if (run.step[0] == 1)
+      std::copy_n(from, run.count, to);
     else
-      for (int64_t i = 0; i < stretch.count; ++i) to[i] = from[i * stretch.step[0]];
+      for (int64_t i = 0; i < run.count; ++i) to[i] = from[i * run.step[0]];
   });
   return result;
 }
@@ -24,6 +24,7 @@ Tensor gather(const Tensor& x, const Type& type, int64_t offset, PerAxis strides
 
 Tensor eval(const Slice& op, const Call& call) {
   const PerAxis strides = row_strides(call[0].type.dims);
+  // A slice keeps the strides of the operand. Only the offset of the first element changes.
   return gather(call[0], call.type(), op.begin * strides[static_cast<size_t>(op.axis)], strides);
 }
 
@@ -34,9 +35,10 @@ Tensor eval(const Transpose& op, const Call& call) {
   return gather(call[0], call.type(), 0, permuted);
 }
 
+// Reshapes keep the row-major order, so the elements stay as they are.
 Tensor eval(const Reshape&, const Call& call) { return {call.type(), call[0].data}; }
 
-// For each position of the axes before `axis`, copies one contiguous stretch of each part.
+// For each position of the axes before `axis`, copies one contiguous range of each part.
 Tensor eval(const Concat& op, const Call& call) {
   Tensor result{call.type(), {}};
   result.data.reserve(static_cast<size_t>(call.type().elements()));
@@ -44,9 +46,9 @@ Tensor eval(const Concat& op, const Call& call) {
   for (int64_t axis = 0; axis < op.axis; ++axis) outer *= call.type().dims.at(axis);
   for (int64_t i = 0; i < outer; ++i) {
     for (const Tensor* part : call.operands) {
-      const auto stretch = static_cast<std::ptrdiff_t>(part->data.size()) / outer;
-      result.data.insert(result.data.end(), part->data.begin() + i * stretch,
-                         part->data.begin() + (i + 1) * stretch);
+      const auto run = static_cast<std::ptrdiff_t>(part->data.size()) / outer;
+      result.data.insert(result.data.end(), part->data.begin() + i * run,
+                         part->data.begin() + (i + 1) * run);
     }
   }
   return result;
@@ -54,6 +56,7 @@ Tensor eval(const Concat& op, const Call& call) {
 
 Tensor eval(const Constant& op, const Call& call) {
   const auto count = static_cast<size_t>(call.type().elements());
+  // A single value stands for all elements.
   if (op.values.size() == 1)
     return {call.type(), std::vector<float>(count, static_cast<float>(op.values.front()))};
   return {call.type(), std::vector<float>(op.values.begin(), op.values.end())};

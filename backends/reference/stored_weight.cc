@@ -1,22 +1,20 @@
 #include "backends/reference/stored_weight.h"
 
-#include <algorithm>
-#include <array>
+#include <mutex>
 
 #include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {
 
-void round_to_f16(float* values, size_t count) {
-  std::array<std::byte, 4096> halves;
-  for (size_t done = 0; done < count; done += halves.size() / 2) {
-    const size_t part = std::min(count - done, halves.size() / 2);
-    encode(DType::f16, values + done, part, halves.data());
-    decode(DType::f16, halves.data(), part, values + done);
-  }
+// Takes a lock, because several threads may decode a weight at once.
+void keep_first(Status& first, Status failure) {
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
+  if (first) first = std::move(failure);
 }
 
+// Offsets in a file need not be multiples of 4; reading an unaligned float is undefined behaviour.
 bool is_aligned(const std::byte* data) {
   return reinterpret_cast<uintptr_t>(data) % alignof(float) == 0;
 }
@@ -24,34 +22,53 @@ bool is_aligned(const std::byte* data) {
 }  // namespace
 
 DType StoredWeight::dtype() const {
-  const MappedValues* file = mapped();
-  return file ? file->dtype() : std::get<HeldValues>(values_).view->type().dtype;
+  if (const auto* file = std::get_if<MappedValues>(&values_)) return file->dtype();
+  if (const auto* codes = std::get_if<MappedView>(&values_)) return codes->type().dtype;
+  return std::get<HeldValues>(values_).view->type().dtype;
+}
+
+std::optional<MappedRange> StoredWeight::range() const {
+  if (const auto* file = std::get_if<MappedValues>(&values_)) return file->range();
+  if (const auto* codes = std::get_if<MappedView>(&values_)) return codes->range();
+  return std::nullopt;
+}
+
+void StoredWeight::release() const {
+  if (const auto* file = std::get_if<MappedValues>(&values_)) file->release();
+  if (const auto* codes = std::get_if<MappedView>(&values_)) codes->release();
 }
 
 const std::byte* StoredWeight::data() const {
-  if (const MappedValues* file = mapped()) return file->data();
+  if (const auto* file = std::get_if<MappedValues>(&values_)) return file->data();
+  if (std::holds_alternative<MappedView>(values_)) return nullptr;
   const auto& held = std::get<HeldValues>(values_);
   return held.view->data(*held.bytes);
 }
 
+// Only f32 values that need no rounding can be read in place.
 const float* StoredWeight::whole() const {
-  const std::byte* stored = dtype() == DType::f32 && !rounds_ ? data() : nullptr;
+  const std::byte* stored = dtype() == DType::f32 && !form_.rounds ? data() : nullptr;
   return stored && is_aligned(stored) ? reinterpret_cast<const float*>(stored) : nullptr;
 }
 
 const HalfProducts* StoredWeight::halves() const {
-  return rounds_ || data() == nullptr ? nullptr : half_products(dtype());
+  return form_.rounds || data() == nullptr ? nullptr : half_products(dtype());
 }
 
 void StoredWeight::widen(int64_t begin, int64_t count, float* to) const {
-  if (const MappedValues* file = mapped()) {
+  if (const auto* file = std::get_if<MappedValues>(&values_)) {
     file->widen(begin, static_cast<size_t>(count), to);
+  } else if (const auto* codes = std::get_if<MappedView>(&values_)) {
+    codes->widen(begin, count, to);
   } else {
     const auto& held = std::get<HeldValues>(values_);
+    // widen() has no result, because kernels call it on several threads. The first error is kept
+    // for the run.
     Status decoded = held.view->widen(*held.bytes, begin, count, to);
-    if (!decoded && *held.failure) *held.failure = std::move(decoded);
+    if (!decoded) keep_first(*held.failure, std::move(decoded));
   }
-  if (rounds_) round_to_f16(to, static_cast<size_t>(count));
+  // Rounds here, because the elements of a stored weight never pass through round_elements().
+  if (form_.rounds) round_values(DType::f16, to, static_cast<size_t>(count));
 }
 
 }  // namespace moec

@@ -1,13 +1,13 @@
-// Large weights that stay as they are stored, in their files or in the slot of an expert.
-// Convolutions and matrix products take them as operands and widen them part by part; the Tensor of
-// such an operand has a type and no elements.
+// Large weights in their stored form, in their files or in expert slots. Convolutions and matrix
+// products use them as operands and widen them part by part. The Tensor of such an operand has a
+// type but no elements.
 #pragma once
 
 #include <variant>
 
 #include "backends/weights/views/half_products.h"
-#include "backends/weights/views/held_view.h"
 #include "backends/weights/views/mapped_values.h"
+#include "backends/weights/views/mapped_view.h"
 
 namespace moec {
 
@@ -15,32 +15,43 @@ namespace moec {
 struct HeldValues {
   const HeldView* view = nullptr;
   const HeldBytes* bytes = nullptr;
-  Status* failure = nullptr;  // becomes the first error of decoding
+  Status* failure = nullptr;  // receives the first decoding error
+};
+
+// Transformations that apply when a stored weight is read.
+struct StoredForm {
+  bool rounds = false;     // each element is rounded to f16
+  bool is_turned = false;  // a product uses the transpose of the stored matrix
 };
 
 class StoredWeight {
  public:
-  // With `rounds`, each element is rounded to f16.
-  StoredWeight(MappedValues values, bool rounds) : values_(std::move(values)), rounds_(rounds) {}
-  StoredWeight(HeldValues values, bool rounds) : values_(values), rounds_(rounds) {}
+  using Values = std::variant<MappedValues, MappedView, HeldValues>;
 
-  // Null unless the weight stays in its file. Its elements are read under a MappedRead.
-  const MappedValues* mapped() const { return std::get_if<MappedValues>(&values_); }
+  StoredWeight(Values values, StoredForm form) : values_(std::move(values)), form_(form) {}
 
-  // All elements as f32, if that is how they are stored; else null.
+  bool is_turned() const { return form_.is_turned; }
+  // Returns the weight's byte range in its mapped file, which must be read under a MappedRead;
+  // nullopt for a weight in a slot.
+  std::optional<MappedRange> range() const;
+  // Releases the memory of a mapped weight to the operating system.
+  void release() const;
+
+  // Returns all elements if they can be read in place as f32, or null.
   const float* whole() const;
-  // The elements as they are stored, and what sums products of them; both null where they must be
-  // widened.
+  // Returns the stored elements, or null if they must be decoded.
   const std::byte* data() const;
+  // Returns kernels for products that read the 16-bit elements in place, or null if the elements
+  // must be widened.
   const HalfProducts* halves() const;
-  // Converts elements begin … begin + count - 1.
+  // Converts elements [begin, begin + count). Thread-safe.
   void widen(int64_t begin, int64_t count, float* to) const;
 
  private:
   DType dtype() const;
 
-  std::variant<MappedValues, HeldValues> values_;
-  bool rounds_ = false;
+  Values values_;
+  StoredForm form_;
 };
 
 }  // namespace moec

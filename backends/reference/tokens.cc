@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// [1, C, T, 1] holds the transpose of [T, C].
+// Layout [1, C, T, 1] stores the transpose of [T, C].
 std::vector<float> transposed(const std::vector<float>& data, int64_t rows, int64_t columns) {
   std::vector<float> result(data.size());
   for (int64_t r = 0; r < rows; ++r)
@@ -19,6 +19,8 @@ TokenRows zero_rows(int64_t tokens, int64_t channels) {
   return {tokens, channels, std::vector<float>(static_cast<size_t>(tokens * channels))};
 }
 
+// bc1s, [1, C, 1, T], has the same memory order as [1, C, T, 1], so both need the same
+// transposition.
 TokenRows rows_of(const Tensor& tensor) {
   const int64_t tokens = tokens_of(tensor.type), channels = channels_of(tensor.type);
   if (tensor.type.layout == Layout::rows) return {tokens, channels, tensor.data};

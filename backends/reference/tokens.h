@@ -1,4 +1,4 @@
-// Tensors of tokens, in either layout, as rows of channels. The composites work on these.
+// Converts tensors of tokens, in either layout, to rows of channels, which the composites use.
 #pragma once
 
 #include <span>
@@ -25,10 +25,10 @@ struct TokenRows {
 
 TokenRows zero_rows(int64_t tokens, int64_t channels);
 TokenRows rows_of(const Tensor& tensor);
-// A tensor of `type`, in its layout.
+// Returns a tensor of type `type`, in its layout.
 Tensor tensor_of(const TokenRows& rows, const Type& type);
 
-// W · x for each row x.   w [out, in]
+// Returns W · x for each row x; w is [out, in].
 TokenRows project(const Tensor& w, const TokenRows& x);
 
 }  // namespace moec

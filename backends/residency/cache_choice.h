@@ -1,10 +1,10 @@
-// Routing that knows what is resident: experts in the cache get a bonus, so that fewer have to be
-// loaded. Not the model's results.
+// Cache-aware routing: resident experts get a bonus, so that fewer experts are loaded. This changes
+// the model's results.
 //
-// Of a token's logits, those of resident experts are raised by bias · (largest − smallest logit).
-// The experts with the largest raised logits are chosen, but always the best `keep_top` of the
-// model's own choice. Their weights are what the model gives them: from logits that are not raised,
-// renormalised over the chosen ones where its family does that.
+// Adds bias · (largest − smallest logit) to a token's logits of resident experts, and chooses the
+// experts with the largest sums. The best `keep_top` experts of the model's own choice are always
+// chosen. Routing weights use the original logits, renormalised over the chosen experts if the
+// family renormalises.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 namespace moec {
 
 struct CacheBias {
-  double bias = 0;  // at least 0; 0 is the model's own routing
+  double bias = 0;  // >= 0; 0 is the model's own routing
   int64_t keep_top = 1;
 };
 
-// The chosen experts, ascending, of `top_k`. Of equal raised logits the lower expert is chosen.
+// Returns the `top_k` chosen experts, ascending. Ties go to the lower expert.
 std::vector<int64_t> cache_aware_choice(std::span<const float> logits,
                                         const std::vector<bool>& resident, int64_t top_k,
                                         const CacheBias& bias);

@@ -16,12 +16,13 @@ namespace {
 
 constexpr std::string_view kCacheStateFormat = "moec.expert_cache";
 constexpr int64_t kCacheStateVersion = 1;
-// As many experts as 100 layers of 1,024 have.
+// Enough for 100 layers of 1,024 experts.
 constexpr JsonLimits kCacheStateLimits{.values = size_t{1} << 20};
 
 class StateReader {
  public:
   Result<CacheState> read(JsonFields& fields) {
+    // read_head() comes first, because read_expert() compares with `state_.step`.
     MOEC_TRY(read_head(fields));
     MOEC_TRY(fields.each("experts", [&](JsonFields& item) { return read_expert(item); }));
     MOEC_TRY(fields.finish());
@@ -41,17 +42,19 @@ class StateReader {
     ResidentExpert expert;
     MOEC_TRY(fields.whole("layer", expert.key.layer));
     MOEC_TRY(fields.whole("expert", expert.key.expert));
+    // lcp uses log2(count), which would be infinite for a count of 0.
     MOEC_TRY(fields.positive("count", expert.count));
     MOEC_TRY(fields.whole("last_step", expert.last_step));
     MOEC_TRY(fields.positive("last_use", expert.last_use));
     MOEC_TRY(fields.finish());
     if (expert.last_step > state_.step)
       return fields.bad("last_step", fmt::format("must be at most step, {}", state_.step));
+    // `last_use` counts the uses of all experts of a policy, so an expert cannot have more uses.
     if (expert.count > expert.last_use)
       return fields.bad("count", fmt::format("must be at most last_use, {}", expert.last_use));
     if (!seen_.insert(expert.key).second)
-      return fields.bad(
-          "expert", fmt::format("is {} of layer {} again", expert.key.expert, expert.key.layer));
+      return fields.bad("expert", fmt::format("repeats expert {} of layer {}", expert.key.expert,
+                                              expert.key.layer));
     state_.experts.push_back(expert);
     return {};
   }
@@ -62,6 +65,7 @@ class StateReader {
 
 }  // namespace
 
+// Discards the counters of experts that do not fit, as an eviction does.
 std::vector<ResidentExpert> latest_used(const CacheState& state, int64_t slots) {
   std::map<int64_t, std::vector<ResidentExpert>> layers;
   for (const ResidentExpert& expert : state.experts) layers[expert.key.layer].push_back(expert);
@@ -91,8 +95,9 @@ std::string cache_state_text(const CacheState& state) {
 Result<CacheState> parse_cache_state(std::string_view text, const std::string& file) {
   const JsonReport report(
       text, file,
-      JsonCodes::by_prefix("cache_state",
-                           "give another file; where it does not exist, the cache begins empty"));
+      JsonCodes::by_prefix(
+          "cache_state",
+          "pass another file, or a path without a file to start with an empty cache"));
   MOEC_ASSIGN(const JsonValue value, report.parse(kCacheStateLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   return StateReader().read(fields);

@@ -1,4 +1,4 @@
-// What a cache of experts knows, as a file, so that a later run begins where an earlier one ended.
+// State of an expert cache as a file from which a later run can continue.
 //
 //   {"format": "moec.expert_cache", "version": 1,
 //    "model": "qwen3_moe", "digest": "…", "policy": "lcp", "step": 812,
@@ -15,23 +15,23 @@
 namespace moec {
 
 struct CacheState {
-  std::string model;   // its family
-  std::string digest;  // of its experts, as an export has them
+  std::string model;   // model family
+  std::string digest;  // digest of the export's experts (ExpertPlaces::digest())
   PolicyKind policy = PolicyKind::lru;
-  int64_t step = 0;                     // of the run
-  std::vector<ResidentExpert> experts;  // each once
+  int64_t step = 0;                     // last step of the run
+  std::vector<ResidentExpert> experts;  // each at most once
   bool operator==(const CacheState&) const = default;
 };
 
-// Of each layer the `slots` experts that were used last, the latest one first; layers ascending.
+// Returns the `slots` most recently used experts per layer, latest first; layers ascending.
 std::vector<ResidentExpert> latest_used(const CacheState& state, int64_t slots);
 
-// The text of the file.
+// Returns the text of the file.
 std::string cache_state_text(const CacheState& state);
 
-// Errors: cache_state.syntax, cache_state.duplicate_key, cache_state.missing_field,
-// cache_state.unknown_field, cache_state.bad_value (an expert twice, a use behind the last step, a
-// count that cannot be), each with file and line.
+// Errors, with file and line: cache_state.syntax, cache_state.duplicate_key,
+// cache_state.missing_field, cache_state.unknown_field, cache_state.bad_value (a repeated expert, a
+// use after the last step, an impossible count).
 Result<CacheState> parse_cache_state(std::string_view text, const std::string& file);
 
 // Errors: cache_state.file, and those of parse_cache_state().

@@ -11,10 +11,12 @@
 namespace moec {
 namespace {
 
-// For each expert of each step: the index of the next step that needs it, or the number of steps.
+// Returns, for each expert of each step, the index of the next step that needs it, or the number of
+// steps if none does.
 std::vector<std::vector<int64_t>> next_uses(std::span<const CacheStep> steps) {
   std::vector<std::vector<int64_t>> next(steps.size());
   std::map<ExpertId, int64_t> later;
+  // Goes backwards, so that `later` maps each expert to its first use after step i.
   for (size_t i = steps.size(); i-- > 0;)
     for (const int64_t expert : steps[i].experts) {
       const auto [found, added] =
@@ -25,10 +27,11 @@ std::vector<std::vector<int64_t>> next_uses(std::span<const CacheStep> steps) {
   return next;
 }
 
-// Residents by their next use.
+// Resident experts of Belady's policy, ordered by their next use.
 class FarthestLeaves {
  public:
-  // Whether the expert was resident. From now on it is needed and does not leave.
+  // Removes the expert, so that shrink() cannot evict it during this step. Returns true if it was
+  // resident.
   bool take(ExpertId key) {
     const auto found = next_of_.find(key);
     if (found == next_of_.end()) return false;
@@ -40,7 +43,7 @@ class FarthestLeaves {
     next_of_[key] = next;
     by_next_.insert({next, key});
   }
-  // Keeps the `most` experts that are used soonest.
+  // Keeps the `most` experts with the soonest next uses.
   void shrink(int64_t most) {
     while (std::ssize(next_of_) > most) {
       next_of_.erase(by_next_.rbegin()->second);
@@ -50,13 +53,16 @@ class FarthestLeaves {
 
  private:
   std::map<ExpertId, int64_t> next_of_;
+  // The key breaks ties between experts that no later step needs, so the victim is deterministic.
   std::set<std::pair<int64_t, ExpertId>> by_next_;
 };
 
+// Returns 1 if `all` is 0, because no use missed.
 double rate(int64_t part, int64_t all) {
   return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
 }
 
+// Describes the step as one token. Its experts are hits unless they were loaded.
 ChosenStep one_token(const CacheStep& step, int64_t loads) {
   ChosenStep chosen{step.layer, 1, {}, std::ssize(step.experts) - loads};
   for (const int64_t expert : step.experts) chosen.chosen.push_back({expert, 1});
@@ -76,7 +82,9 @@ double CacheCounts::hit_rate() const { return rate(hits(), uses); }
 double CacheCounts::warm_rate() const { return rate(hits(), uses - first_uses); }
 
 std::vector<CacheStep> cache_steps(std::span<const TraceRow> rows, int64_t tokens) {
-  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> needed;  // chunk, layer
+  // The order of the map is the execution order. The set removes duplicates among the tokens of a
+  // chunk, because a step loads an expert once.
+  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> needed;  // key: (chunk, layer)
   for (const TraceRow& row : rows) needed[{row.token / tokens, row.layer}].insert(row.expert);
   std::vector<CacheStep> steps;
   for (const auto& [key, experts] : needed)
@@ -109,17 +117,19 @@ Result<CacheCounts> simulate_policy(std::span<const CacheStep> steps, PolicyKind
 Result<CacheCounts> simulate_belady(std::span<const CacheStep> steps, CacheSlots slots) {
   if (largest_step(steps) > slots.slots)
     return fail("residency.slots",
-                fmt::format("a step needs {} experts, there are {} slots", largest_step(steps),
+                fmt::format("a step needs {} experts, but there are {} slots", largest_step(steps),
                             slots.slots),
-                "give more slots, or fewer tokens a step");
+                "use more slots, or fewer tokens per step");
   const auto next = next_uses(steps);
   CacheCounts counts{.first_uses = count_first_uses(steps)};
-  std::map<int64_t, FarthestLeaves> caches;  // by layer; a pool's is that of 0
+  std::map<int64_t, FarthestLeaves> caches;  // by layer; a pool uses key 0
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto& [chunk, layer, experts] = steps[i];
     FarthestLeaves& cache = caches[slots.pool ? 0 : layer];
     for (const int64_t expert : experts)
       if (!cache.take({layer, expert})) ++counts.loads;
+    // The step's experts are outside the cache here, so only others are evicted. The check of
+    // largest_step() ensures that the argument is not negative.
     cache.shrink(slots.slots - std::ssize(experts));
     for (size_t e = 0; e < experts.size(); ++e) cache.put({layer, experts[e]}, next[i][e]);
     counts.uses += std::ssize(experts);

@@ -14,6 +14,7 @@ ExpertPolicy& ExpertCache::policy_of(int64_t layer) {
 }
 
 bool ExpertCache::resident(ExpertId key) const {
+  // A layer that has not run has no policy, so none of its experts is resident.
   const auto policy = policies_.find(slots_.pool ? 0 : key.layer);
   return policy != policies_.end() && policy->second->resident(key);
 }
@@ -22,6 +23,8 @@ Result<std::vector<ExpertLoad>> ExpertCache::use(int64_t step, int64_t layer,
                                                  std::span<const int64_t> experts) {
   ExpertPolicy& policy = policy_of(layer);
   policy.begin_step(step);
+  // Protects all experts before the first insertion, so that no insertion evicts an expert that
+  // this step still needs.
   for (const int64_t expert : experts) policy.protect({layer, expert});
   std::vector<ExpertLoad> loads;
   for (const int64_t expert : experts) {
@@ -33,12 +36,14 @@ Result<std::vector<ExpertLoad>> ExpertCache::use(int64_t step, int64_t layer,
     ExpertLoad load{key, std::nullopt};
     if (policy.size() >= slots_.slots) {
       load.evicted = policy.evict();
+      // The experts inserted so far stay resident, so the cache remains usable after this error.
+      // FirstSteps::note() relies on this.
       if (!load.evicted)
         return fail("residency.slots",
-                    fmt::format("a step needs {} experts of layer {}, for which {} slots are too "
-                                "few beside what is pinned",
+                    fmt::format("a step needs {} experts of layer {}, but pinned experts leave too "
+                                "few of the {} slots",
                                 experts.size(), layer, slots_.slots),
-                    "give more slots, fewer tokens a step, or pin fewer experts");
+                    "use more slots or fewer tokens per step, or pin fewer experts");
     }
     policy.insert(key);
     loads.push_back(load);

@@ -1,5 +1,5 @@
-// A cache of experts without their weights: which experts are resident in a number of slots, and
-// which of them a policy replaces. It serves simulations.
+// Expert cache without weights, for simulations: tracks the experts in a number of slots and evicts
+// by a policy.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace moec {
 
-// Slots of each layer, or of all layers together.
+// Number of slots per layer, or of a pool for all layers.
 struct CacheSlots {
   int64_t slots = 0;
-  bool pool = false;  // one pool of all layers
+  bool pool = false;  // one pool for all layers
 };
 
-// An expert that comes in, and the one whose slot it takes; none where a slot was free.
+// An expert to load and the expert that it evicts, if no slot was free.
 struct ExpertLoad {
   ExpertId expert;
   std::optional<ExpertId> evicted;
@@ -27,14 +27,13 @@ struct ExpertLoad {
 
 class ExpertCache {
  public:
-  // Experts of `pinned` come in when they are used, as others do, and then stay; PolicyKind::pinned
-  // alone looks at them.
+  // Pinned experts are loaded at their first use, like other experts, and then stay resident. Only
+  // PolicyKind::pinned uses `pinned`.
   ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertId> pinned = {});
 
   bool resident(ExpertId key) const;
-  // A step (expert_policy.h): the experts of one layer that it needs, ascending. Returns those that
-  // have to be loaded, in this order. Error residency.slots: they are more than there are slots
-  // that no pinned expert has.
+  // Runs a step (expert_policy.h) that needs `experts` of one layer, ascending. Returns the experts
+  // to load, in this order. Error: residency.slots (more experts than slots that are not pinned).
   Result<std::vector<ExpertLoad>> use(int64_t step, int64_t layer,
                                       std::span<const int64_t> experts);
 
@@ -44,7 +43,7 @@ class ExpertCache {
   PolicyKind kind_;
   CacheSlots slots_;
   std::vector<ExpertId> pinned_;
-  std::map<int64_t, std::unique_ptr<ExpertPolicy>> policies_;  // by layer; a pool's is that of 0
+  std::map<int64_t, std::unique_ptr<ExpertPolicy>> policies_;  // by layer; a pool uses key 0
 };
 
 }  // namespace moec

@@ -10,6 +10,7 @@ namespace {
 
 class LeastRecentlyUsed : public ExpertPolicy {
  protected:
+  // All experts have the same worth, so Rank orders them by `last_use`.
   std::optional<double> worth(const ResidentExpert&) const override { return 0; }
 };
 
@@ -20,9 +21,9 @@ class LeastFrequentlyUsed : public ExpertPolicy {
   }
 };
 
-// The logarithm to base 2 of count · 0.25^((step − last_step) / 128) is log2(count) + last_step/64
-// − step/64. The last term is the same for all experts and is left out: the order does not change
-// with the step, and nothing underflows.
+// log2 of count · 0.25^((step − last_step) / 128) is log2(count) + last_step/64 − step/64. The last
+// term is equal for all experts and is omitted: the order then does not depend on the step, and no
+// worth underflows.
 class LeastCachePriority : public ExpertPolicy {
  protected:
   std::optional<double> worth(const ResidentExpert& expert) const override {
@@ -63,12 +64,13 @@ void ExpertPolicy::protect(ExpertId key) { protected_.insert(key); }
 void ExpertPolicy::hit(ExpertId key) {
   const auto found = experts_.find(key);
   MOEC_CHECK(found != experts_.end(), "only a resident expert can be hit");
+  // The counters are unchanged since the rank was inserted, so rank_of() returns the same rank.
   if (const auto rank = rank_of(found->second)) victims_.erase(*rank);
   note_use(found->second);
 }
 
 void ExpertPolicy::insert(ExpertId key) {
-  MOEC_CHECK(!resident(key), "a resident expert does not come in again");
+  MOEC_CHECK(!resident(key), "a resident expert cannot be inserted again");
   note_use({.key = key});
 }
 
@@ -84,6 +86,7 @@ void ExpertPolicy::note_use(ResidentExpert expert) {
 std::optional<ExpertId> ExpertPolicy::evict() {
   for (auto rank = victims_.begin(); rank != victims_.end(); ++rank) {
     const ExpertId key = std::get<ExpertId>(*rank);
+    // Skips protected experts but keeps their ranks, because the protection ends with the step.
     if (protected_.contains(key)) continue;
     victims_.erase(rank);
     experts_.erase(key);
@@ -95,6 +98,7 @@ std::optional<ExpertId> ExpertPolicy::evict() {
 void ExpertPolicy::pin(std::span<const ExpertId>) {}
 
 void ExpertPolicy::rank_again() {
+  // Newly pinned experts are no longer victims, and unpinned experts become victims again.
   victims_.clear();
   for (const auto& [key, expert] : experts_)
     if (const auto rank = rank_of(expert)) victims_.insert(*rank);
@@ -113,11 +117,12 @@ std::vector<ResidentExpert> ExpertPolicy::experts() const {
 }
 
 void ExpertPolicy::restore(std::span<const ResidentExpert> experts, int64_t step) {
-  MOEC_CHECK(experts_.empty(), "only an empty policy takes over experts");
+  MOEC_CHECK(experts_.empty(), "only an empty policy can restore experts");
   step_ = step;
   for (const ResidentExpert& expert : experts) {
     experts_[expert.key] = expert;
     if (const auto rank = rank_of(expert)) victims_.insert(*rank);
+    // Later uses must have a larger `last_use` than all restored experts.
     uses_ = std::max(uses_, expert.last_use);
   }
 }

@@ -1,12 +1,12 @@
-// Policies of caches of experts: which expert of a full cache leaves for one that is needed.
+// Policies of expert caches: the choice of the expert to evict from a full cache.
 //
-// A policy knows the experts of one set of slots by their keys. With a number of slots per layer
-// there is one policy for each layer, and with one pool of slots for all layers a single one: keys
-// have the layer, so that both are the same to it. It holds no weights, takes no locks and does not
-// know how many slots there are; expert_cache.h does.
+// A policy tracks the experts of one set of slots by key. Per-layer slots need one policy per
+// layer; a pool shared by all layers needs only one. Keys contain the layer, so a policy works the
+// same in both cases. A policy holds no weights, uses no locks and does not track the number of
+// slots (expert_cache.h does).
 //
-// A step is what computes with several experts at a time: one MoE layer and one token, or a chunk
-// of tokens. The experts of the step under way are protected, they do not leave:
+// A step uses several experts together: one MoE layer's work for one token or a chunk of tokens.
+// Experts of the current step are protected from eviction:
 //
 //   policy->begin_step(token);
 //   for (ExpertId key : needed) policy->protect(key);
@@ -32,12 +32,12 @@
 
 namespace moec {
 
-// What is known of an expert from when it came in to when it leaves.
+// Counters of a resident expert, from its load to its eviction.
 struct ResidentExpert {
   ExpertId key;
-  int64_t count = 0;      // uses; the one that it came in for is the first
-  int64_t last_step = 0;  // of its latest use
-  int64_t last_use = 0;   // the number of its latest use among all uses
+  int64_t count = 0;      // uses, including the one that loaded it
+  int64_t last_step = 0;  // step of its latest use
+  int64_t last_use = 0;   // rank of its latest use among all uses
   bool operator==(const ResidentExpert&) const = default;
 };
 
@@ -50,40 +50,39 @@ class ExpertPolicy {
  public:
   virtual ~ExpertPolicy() = default;
 
-  // A step begins: protects nothing more. `step` counts tokens from 0 and never goes back; the
-  // layers of a token, which are steps of their own, share it.
+  // Begins a step and clears all protections. `step` counts tokens from 0 and never decreases; the
+  // layers of a token call begin_step() separately with the same number.
   void begin_step(int64_t step);
-  // The expert does not leave before the next step begins, whether it is resident or not yet.
+  // Protects the expert from eviction until the next step begins, even if it is not resident yet.
   void protect(ExpertId key);
 
   bool resident(ExpertId key) const { return experts_.contains(key); }
-  // How many experts are resident.
+  // Number of resident experts.
   int64_t size() const { return std::ssize(experts_); }
-  // A resident expert is used; protects it.
+  // Records a use of a resident expert, and protects it.
   void hit(ExpertId key);
-  // An expert that is not resident comes in because it is used; protects it.
+  // Adds an expert that was not resident, records its use, and protects it.
   void insert(ExpertId key);
-  // The expert that the policy misses least leaves, with all that is known of it. Of equals the one
-  // that was not used for longest leaves. Nothing where all that are resident have to stay.
+  // Evicts the expert of least worth and discards its counters; ties go to the least recently used.
+  // Absent if no resident expert may be evicted.
   std::optional<ExpertId> evict();
 
   int64_t step() const { return step_; }
-  // From now on these experts never leave, and those of earlier calls may; PolicyKind::pinned alone
-  // looks at them.
+  // Replaces the set of pinned experts, which are never evicted. Only PolicyKind::pinned uses it.
   virtual void pin(std::span<const ExpertId> pinned);
 
-  // What is resident, by key.
+  // Returns the resident experts by key.
   std::vector<ResidentExpert> experts() const;
-  // Takes experts over from an earlier run, of a policy that has none. They are those of
-  // parse_cache_state(); `step` is that of the run.
+  // Continues from the experts of an earlier run, as parse_cache_state() returns them, at step
+  // `step`. The policy must be empty.
   void restore(std::span<const ResidentExpert> experts, int64_t step);
 
  protected:
-  // How much an expert is worth, the least of which leaves first; nothing for one that never
-  // leaves. Depends on the expert alone, so that it changes only when the expert is used.
+  // Worth of an expert; the least worth is evicted first. Absent for an expert that is never
+  // evicted. Must depend only on the argument, so that it changes only when the expert is used.
   virtual std::optional<double> worth(const ResidentExpert& expert) const = 0;
 
-  // The worth of experts has changed otherwise than by their use.
+  // Recomputes the ranks after the worth of experts changed for a reason other than a use.
   void rank_again();
 
  private:
@@ -93,16 +92,16 @@ class ExpertPolicy {
   void note_use(ResidentExpert expert);
 
   std::map<ExpertId, ResidentExpert> experts_;
-  std::set<Rank> victims_;  // the experts that may leave, the first one first
+  std::set<Rank> victims_;  // evictable experts in the order of eviction
   std::set<ExpertId> protected_;
   int64_t step_ = 0;
   int64_t uses_ = 0;
 };
 
-// lru     the expert that was not used for longest leaves
-// lfu     the one with the fewest uses since it came in leaves
-// lcp     the one with the least count · 0.25^((step − last_step) / 128) leaves
-// pinned  those of `pinned` never leave, of the others that of lru
+// lru     evicts the least recently used expert
+// lfu     evicts the expert with the fewest uses since it was loaded
+// lcp     evicts the expert with the lowest count · 0.25^((step − last_step) / 128)
+// pinned  as lru, but never evicts an expert of `pinned`
 std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertId> pinned = {});
 
 }  // namespace moec

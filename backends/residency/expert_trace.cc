@@ -25,11 +25,15 @@ namespace {
 constexpr std::string_view kTraceHeader = "layer,token,expert,weight";
 constexpr std::string_view kTraceMagic = "MOECTRC\n";
 constexpr uint32_t kTraceVersion = 1;
+// Offsets in the header of expert_trace.h: magic, version, a zero word, number of rows.
 constexpr size_t kTraceRowsAt = 16, kTraceHeaderBytes = 24;
+// Stored as the number of rows until close(), so that readers recognise an interrupted trace.
 constexpr uint64_t kUnfinishedTrace = ~uint64_t{0};
-constexpr int32_t kMostTraceIds = 65536;
-constexpr const char* kTraceNext = "give a file that moec trace or moec run --log-gates wrote";
+// The binary format stores layers and experts in 16 bits.
+constexpr int32_t kMaxTraceIds = 65536;
+constexpr const char* kTraceNext = "pass a file written by moec trace or moec run --log-gates";
 
+// put() and take() copy numbers without conversion, and the format is little-endian.
 static_assert(std::endian::native == std::endian::little);
 
 template <class T>
@@ -39,6 +43,7 @@ void put(std::string& out, T value) {
   out.append(bytes, sizeof value);
 }
 
+// Copies the bytes, because numbers in the file are not aligned: an expert has 6 bytes.
 template <class T>
 T take(std::string_view bytes, size_t offset) {
   T value;
@@ -56,10 +61,10 @@ std::string trace_header(uint64_t rows) {
 
 tl::unexpected<Diagnostics> trace_not_written(const std::string& path) {
   return fail("trace.write", fmt::format("cannot write the trace: {}", std::strerror(errno)),
-              "check the folder, its permissions and the space on its disk", {.file = path});
+              "check that the folder exists, is writable and has free space", {.file = path});
 }
 
-// Reads a cell of a CSV row and the comma after it; without a comma, the last cell of the row.
+// Reads a cell of a CSV row, followed by a comma unless `comma` is false (the last cell).
 template <class T>
 bool read_cell(std::string_view& line, T& value, bool comma) {
   const auto number = take_number<T>(line);
@@ -70,8 +75,8 @@ bool read_cell(std::string_view& line, T& value, bool comma) {
 }
 
 bool in_range(const TraceRow& row) {
-  const auto is_id = [](int32_t id) { return id >= 0 && id < kMostTraceIds; };
-  return is_id(row.layer) && is_id(row.expert) && row.expert < kMostExperts && row.token >= 0 &&
+  const auto is_id = [](int32_t id) { return id >= 0 && id < kMaxTraceIds; };
+  return is_id(row.layer) && is_id(row.expert) && row.expert < kMaxExperts && row.token >= 0 &&
          std::isfinite(row.weight);
 }
 
@@ -82,10 +87,13 @@ bool read_line(std::string_view line, TraceRow& row) {
 
 Result<std::vector<TraceRow>> read_csv(std::string_view text, const std::string& file) {
   std::vector<TraceRow> rows;
+  // An empty file has no line 1; sorted() then reports trace.empty. Blank lines after the header
+  // are skipped.
   for (uint32_t line = 1; !text.empty(); ++line) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view words = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    // Accepts lines that end in CRLF.
     if (words.ends_with('\r')) words.remove_suffix(1);
     if (line == 1 && words == kTraceHeader) continue;
     TraceRow row;
@@ -93,9 +101,9 @@ Result<std::vector<TraceRow>> read_csv(std::string_view text, const std::string&
       rows.push_back(row);
     else if (line == 1 || !words.empty())
       return fail("trace.row",
-                  line == 1 ? fmt::format("the first line is '{}', not '{}'", printable(words, 60),
-                                          kTraceHeader)
-                            : fmt::format("'{}' is no row of layer, token, expert and weight",
+                  line == 1 ? fmt::format("the first line is '{}', expected '{}'",
+                                          printable(words, 60), kTraceHeader)
+                            : fmt::format("'{}' is not a row of layer, token, expert and weight",
                                           printable(words, 60)),
                   kTraceNext, {.file = file, .line = line});
   }
@@ -107,12 +115,11 @@ Status check_header(std::string_view bytes, const std::string& file) {
     return fail("trace.truncated", "the file ends in its header", kTraceNext, {.file = file});
   const auto version = take<uint32_t>(bytes, kTraceMagic.size());
   if (version != kTraceVersion)
-    return fail(
-        "trace.version",
-        fmt::format("the trace has version {}, this moec reads version {}", version, kTraceVersion),
-        "record the trace again with this moec", {.file = file});
+    return fail("trace.version",
+                fmt::format("the trace has version {}, expected {}", version, kTraceVersion),
+                "record the trace again with this moec", {.file = file});
   if (take<uint64_t>(bytes, kTraceRowsAt) != kUnfinishedTrace) return {};
-  return fail("trace.unfinished", "the trace was not finished: its writer was stopped",
+  return fail("trace.unfinished", "the trace is incomplete: its writer was stopped",
               "record the trace again", {.file = file});
 }
 
@@ -123,6 +130,7 @@ Result<std::vector<TraceRow>> read_binary(std::string_view bytes, const std::str
   std::vector<TraceRow> rows;
   for (size_t at = kTraceHeaderBytes; at < bytes.size();) {
     const size_t count = bytes.size() - at < kGroup ? 0 : take<uint16_t>(bytes, at + 6);
+    // The writer emits no empty group, so a count of 0 is damage or a truncated file.
     if (count == 0 || bytes.size() - at - kGroup < count * kExpert) break;
     TraceRow row{take<uint16_t>(bytes, at + 4), take<int32_t>(bytes, at), 0, 0};
     at += kGroup;
@@ -134,12 +142,13 @@ Result<std::vector<TraceRow>> read_binary(std::string_view bytes, const std::str
                     {.file = file, .offset = at});
       rows.push_back(row);
     }
+    // Bytes after the last row are an error, so the number of rows alone does not suffice.
     if (rows.size() == wanted && at == bytes.size()) return rows;
   }
   if (wanted == 0 && bytes.size() == kTraceHeaderBytes) return rows;
   return fail(
       "trace.truncated",
-      fmt::format("the trace has {} whole rows, its header tells of {}", rows.size(), wanted),
+      fmt::format("the trace has {} complete rows, its header expects {}", rows.size(), wanted),
       "record the trace again", {.file = file});
 }
 
@@ -147,14 +156,15 @@ Result<std::vector<TraceRow>> sorted(std::vector<TraceRow> rows, const std::stri
   const auto key = [](const TraceRow& row) { return std::tuple(row.token, row.layer, row.expert); };
   std::sort(rows.begin(), rows.end(),
             [&](const TraceRow& a, const TraceRow& b) { return key(a) < key(b); });
+  // A token chooses an expert at most once. Documents that restart the numbers cause repetitions.
   const auto twice =
       std::adjacent_find(rows.begin(), rows.end(),
                          [&](const TraceRow& a, const TraceRow& b) { return key(a) == key(b); });
   if (twice != rows.end())
     return fail("trace.twice",
-                fmt::format("token {} has expert {} of layer {} twice", twice->token, twice->expert,
-                            twice->layer),
-                "number the tokens of all documents through", {.file = file});
+                fmt::format("token {} lists expert {} of layer {} twice", twice->token,
+                            twice->expert, twice->layer),
+                "number the tokens consecutively across documents", {.file = file});
   if (rows.empty()) return fail("trace.empty", "the trace has no rows", kTraceNext, {.file = file});
   return rows;
 }
@@ -163,11 +173,12 @@ Result<std::vector<TraceRow>> sorted(std::vector<TraceRow> rows, const std::stri
 
 struct TraceWriter::File {
   std::string path;
-  std::string written;  // until it is finished: a file beside it, or a pipe or device itself
+  std::string written;  // written until close(): a temporary file next to the path, or the pipe or
+                        // device itself
   TraceForm form = TraceForm::csv;
   std::ofstream stream;
   uint64_t rows = 0;
-  std::vector<TraceRow> group;  // of one layer and token, not written yet
+  std::vector<TraceRow> group;  // rows of one layer and token that are not yet written
 };
 
 TraceForm trace_form_of(const std::string& path) {
@@ -178,10 +189,11 @@ TraceWriter::TraceWriter(std::unique_ptr<File> file) : file_(std::move(file)) {}
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 TraceWriter::~TraceWriter() {
+  // The paths are equal after a successful close(), and for pipes and devices, which must stay.
   if (file_ && file_->written != file_->path) std::remove(file_->written.c_str());
 }
 
-// A device or a pipe stays what it is. The number keeps the name from being one of the user's.
+// Pipes and devices are written directly. The process id avoids a collision with a user's file.
 static std::string unfinished_path(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::symlink_status(path, error);
@@ -204,14 +216,14 @@ Result<TraceWriter> TraceWriter::open(const std::string& path, TraceForm form) {
 }
 
 void TraceWriter::add(const TraceRow& row) {
-  MOEC_CHECK(row.layer < kMostTraceIds && row.expert < kMostTraceIds,
-             "ids of a trace have 16 bits");
+  MOEC_CHECK(row.layer < kMaxTraceIds && row.expert < kMaxTraceIds, "ids of a trace have 16 bits");
   ++file_->rows;
   if (file_->form == TraceForm::csv) {
     file_->stream << fmt::format("{},{},{},{}\n", row.layer, row.token, row.expert, row.weight);
     return;
   }
   const auto& group = file_->group;
+  // A group stores its layer and token once, so another layer or token ends it.
   if (!group.empty() && (group[0].layer != row.layer || group[0].token != row.token)) write_group();
   file_->group.push_back(row);
 }
@@ -234,6 +246,7 @@ void TraceWriter::write_group() {
 Status TraceWriter::close() {
   if (file_->form == TraceForm::binary) {
     write_group();
+    // Writes the number of rows last: until then, the header marks the file as unfinished.
     file_->stream.seekp(0);
     file_->stream << trace_header(file_->rows);
   }
@@ -242,6 +255,7 @@ Status TraceWriter::close() {
   if (file_->written == file_->path) return {};
   if (std::rename(file_->written.c_str(), file_->path.c_str()) != 0)
     return trace_not_written(file_->path);
+  // The temporary file no longer exists, so the destructor must not remove that path.
   file_->written = file_->path;
   return {};
 }

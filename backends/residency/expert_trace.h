@@ -1,13 +1,14 @@
-// Traces of experts: which experts the tokens of a text chose, layer by layer. A trace is a file of
-// one of two forms, with the same rows:
+// Expert traces: the experts that the tokens of a text chose, layer by layer. A trace is a file in
+// one of two formats with the same rows:
 //
-// csv, which other tools of this field read (those that want `layer,expert` take two columns):
+// csv, which other tools of this field read (tools that need `layer,expert` use columns 1 and
+// 3):
 //
 //   layer,token,expert,weight
 //   0,0,3,0.625
 //   0,0,7,0.375
 //
-// binary, little-endian, about 7 bytes an expert:
+// binary, little-endian, about 7 bytes per expert:
 //
 //   8 bytes  "MOECTRC\n"
 //   u32      version, 1
@@ -15,8 +16,8 @@
 //   u64      rows; all bits are set until the file is finished
 //   groups   u32 token, u16 layer, u16 n, then n of: u16 expert, f32 weight
 //
-// Tokens are numbered through all documents of a text. Weights are the routing weights that the
-// model multiplies with; both forms hold them exactly.
+// Tokens are numbered consecutively across the documents of a text. Weights are the routing weights
+// that the model multiplies by; both formats store them exactly.
 #pragma once
 
 #include <cstdint>
@@ -39,22 +40,23 @@ struct TraceRow {
 enum class TraceForm : uint8_t { csv, binary };
 constexpr auto enum_names(TraceForm) { return name_table<TraceForm>({"csv", "binary"}); }
 
-// By the ending of the file: .moetrace and .bin are binary, all others csv.
+// Returns the format for a file name: binary for .moetrace and .bin, otherwise csv.
 TraceForm trace_form_of(const std::string& path);
 
 class TraceWriter {
  public:
-  // Error trace.write.
+  // Error: trace.write.
   static Result<TraceWriter> open(const std::string& path, TraceForm form);
 
   TraceWriter(TraceWriter&&) noexcept;
   TraceWriter& operator=(TraceWriter&&) noexcept;
   ~TraceWriter();
 
-  // Rows of one layer and token should follow one another. Layers and experts are below 65,536.
+  // Adds a row. Rows of one layer and token should be consecutive; layers and experts must be below
+  // 65,536.
   void add(const TraceRow& row);
-  // Finishes the file, which has its name only then: an earlier one stays until it is replaced.
-  // Error trace.write: not all rows could be written.
+  // Finishes the file and renames it to `path` of open(). Until then, an existing file at `path` is
+  // unchanged. Error: trace.write (not all rows could be written).
   Status close();
 
  private:
@@ -64,10 +66,10 @@ class TraceWriter {
   std::unique_ptr<File> file_;
 };
 
-// Reads a file of either form, whatever its name. The rows are sorted by token, layer and expert.
-// Errors: trace.file (cannot be read), trace.version, trace.unfinished (its writer was stopped),
-// trace.truncated, trace.row (a row of another form, with its line or offset), trace.twice (an
-// expert twice of one token), trace.empty.
+// Reads a file of either format, regardless of its name. Returns the rows sorted by token, layer
+// and expert. Errors: trace.file (unreadable), trace.version, trace.unfinished (its writer was
+// stopped), trace.truncated, trace.row (a malformed row, with its line or offset), trace.twice (a
+// token has an expert twice), trace.empty.
 Result<std::vector<TraceRow>> read_trace(const std::string& path);
 Result<std::vector<TraceRow>> parse_trace(std::string_view bytes, const std::string& file);
 

@@ -17,7 +17,8 @@ double FirstStepCounts::cold_hit_rate() const { return share(cold_hits, uses); }
 FirstSteps::FirstSteps(PolicyKind kind, int64_t slots, std::span<const ExpertId> pinned)
     : cold_(kind, {.slots = slots}, pinned) {}
 
-// A step of more experts than slots goes through them one by one.
+// The cold cache may have fewer slots than the step has experts; it then uses the experts one at a
+// time.
 void FirstSteps::note(const ChosenStep& step) {
   int64_t& tokens = tokens_[step.layer];
   if (tokens >= kFirstTokens) return;
@@ -30,6 +31,8 @@ void FirstSteps::note(const ChosenStep& step) {
     counts_.cold_hits += cold_.resident({step.layer, chosen.expert}) ? 1 : 0;
     experts.push_back(chosen.expert);
   }
+  // The layer's number of tokens serves as the step number. It never decreases within a layer, and
+  // each layer has a separate policy.
   if (cold_.use(tokens, step.layer, experts)) return;
   for (const int64_t expert : experts) (void)cold_.use(tokens, step.layer, std::span(&expert, 1));
 }

@@ -1,5 +1,5 @@
-// What a start with full slots is worth: the hits of the first tokens, beside those of slots that
-// are empty at first.
+// Measures the benefit of a warm start: the hits of the first tokens, compared with the hits of a
+// cache that starts empty.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace moec {
 inline constexpr int64_t kFirstTokens = 32;
 
 struct FirstStepCounts {
-  int64_t tokens = 0;     // that were counted, of each layer
-  int64_t uses = 0;       // experts that steps chose
-  int64_t hits = 0;       // of these, resident when their step began
-  int64_t cold_hits = 0;  // the same for a cache that was empty before the first token
+  int64_t tokens = 0;     // counted tokens per layer
+  int64_t uses = 0;       // experts chosen by steps
+  int64_t hits = 0;       // uses of experts that were resident when the step began
+  int64_t cold_hits = 0;  // `hits` of a cache that starts empty
   double hit_rate() const;
   double cold_hit_rate() const;
 };
 
 class FirstSteps {
  public:
-  // Empty slots of this policy run along.
+  // Simulates a cache of this policy that starts empty.
   FirstSteps(PolicyKind kind, int64_t slots, std::span<const ExpertId> pinned);
 
   // Counts the step if its layer has seen fewer than kFirstTokens tokens.

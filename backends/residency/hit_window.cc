@@ -11,6 +11,8 @@ double HitWindow::Hits::rate() const {
 }
 
 std::optional<DomainChange> HitWindow::note(const ChosenStep& step) {
+  // A chunk begins with the first layer. Windows end only at the beginning of a chunk, so they
+  // contain all layers of their tokens.
   if (!first_layer_) first_layer_ = step.layer;
   std::optional<DomainChange> change;
   if (step.layer == *first_layer_) {
@@ -28,6 +30,7 @@ void HitWindow::count(const ChosenStep& step) {
   layer.layer = step.layer;
   layer.tokens += step.tokens;
   if (step.chosen.empty()) return;
+  // `chosen` is ascending, so its last element has the largest id.
   const auto most = static_cast<size_t>(step.chosen.back().expert) + 1;
   if (layer.selections.size() < most) layer.selections.resize(most);
   for (const auto& [expert, tokens] : step.chosen) at(layer.selections, expert) += tokens;
@@ -35,6 +38,7 @@ void HitWindow::count(const ChosenStep& step) {
 
 std::optional<DomainChange> HitWindow::end_window() {
   std::optional<DomainChange> change;
+  // Without earlier uses, rate() returns 0, which is not a measured rate.
   const bool has_before = before_.uses > 0;
   if (has_before && window_.rate() <= before_.rate() - kDomainDrop)
     change = DomainChange{begin_, before_.rate(), window_.rate()};
@@ -42,6 +46,7 @@ std::optional<DomainChange> HitWindow::end_window() {
     before_.uses += window_.uses;
     before_.hits += window_.hits;
   }
+  // Restarts the reference, so that later windows are compared with windows of the new domain only.
   if (change) before_ = {};
   fresh_ = false;
   ended_.layers.clear();

@@ -12,6 +12,7 @@ std::vector<ExpertId> most_chosen(const ExpertProfile& profile, int64_t most) {
     std::vector<int64_t> order;
     for (int64_t e = 0; e < std::ssize(layer.selections); ++e)
       if (at(layer.selections, e) > 0) order.push_back(e);
+    // `order` is ascending here, so the stable sort resolves ties in favour of the lower expert.
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return at(layer.selections, a) > at(layer.selections, b);
     });
@@ -23,6 +24,7 @@ std::vector<ExpertId> most_chosen(const ExpertProfile& profile, int64_t most) {
 
 void add_selections(ExpertProfile& sum, const ExpertProfile& more) {
   for (LayerProfile& layer : sum.layers) {
+    // find_layer() cannot return null: the caller guarantees the same layers in both profiles.
     const LayerProfile& other = *find_layer(more, layer.layer);
     layer.tokens += other.tokens;
     for (size_t e = 0; e < layer.selections.size(); ++e) layer.selections[e] += other.selections[e];

@@ -1,4 +1,4 @@
-// Which experts of a profile are worth a slot that they never leave.
+// Selects the experts of a profile to pin in slots.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace moec {
 
-// Of each layer the `most` experts that most tokens chose, of equals the lower ones; none that no
-// token chose.
+// Returns, per layer, the `most` experts chosen by the most tokens; ties go to the lower expert.
+// Skips experts that no token chose.
 std::vector<ExpertId> most_chosen(const ExpertProfile& profile, int64_t most);
 
-// Adds what the tokens of another text chose to `sum`, a profile of the same layers and experts:
-// tokens and selections alone.
+// Adds the tokens and selections of `more` to `sum`, a profile of the same layers and experts.
+// Ignores the other counts.
 void add_selections(ExpertProfile& sum, const ExpertProfile& more);
 
 }  // namespace moec

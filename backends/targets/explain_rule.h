@@ -1,5 +1,4 @@
-// The rules of targets by their id, and what they say of forms of weights, for
-// `moec check --explain`.
+// Finds and describes target rules and weight-form entries, for `moec check --explain`.
 #pragma once
 
 #include <string>
@@ -14,13 +13,12 @@ struct ExplainedRule {
   TargetRule rule;
 };
 
-// The rules that `id` names: one of that id, or all whose id is `id` and a suffix behind a dot, as
-// rules that differ by chip family have. They are those of the named target, or of every built-in
-// one if `target` is empty. Errors: check.unknown_rule, which lists the known ids; those of
-// find_target().
+// The rule with this id, or all rules with ids `id`.SUFFIX, which differ by chip family. Searches
+// the named target, or all built-in ones if `target` is empty. Errors: check.unknown_rule, which
+// lists the known ids; those of find_target().
 Result<std::vector<ExplainedRule>> explain_rule(const std::string& id, const std::string& target);
 
-// A rule as text of several lines: its reason, condition, limit, chips, confidence and source.
+// Formats a rule on several lines: reason, condition, limit, chips, confidence and source.
 std::string describe_rule(const TargetRule& rule);
 
 struct ExplainedForms {
@@ -28,17 +26,16 @@ struct ExplainedForms {
   TargetWeightForms forms;
 };
 
-// The names of the projections that the forms go with; none: all.
+// The names of the projection forms that the entry applies to; empty: all.
 std::vector<std::string_view> projections_of(const TargetWeightForms& forms);
-// An entry as text of several lines: the forms, whether they are taken, the reason, confidence and
-// source.
+// Formats an entry on several lines: forms, accepted or rejected, reason, confidence and source.
 std::string describe_weight_forms(const ExplainedForms& entry);
 
-// Whether the text is a form of weights (ir/graph/weight_form.h), or "weights" for all of them.
+// True if the text is a weight form (ir/graph/weight_form.h), or "weights" for all forms.
 bool names_weight_forms(const std::string& text);
 
-// The entries that name the form, of the targets that explain_rule() looks at. Errors:
-// check.unknown_form (no target names it), those of find_target().
+// The entries for the form in the targets that explain_rule() searches. Errors: check.unknown_form
+// (no target has an entry), those of find_target().
 Result<std::vector<ExplainedForms>> explain_weight_forms(const std::string& form,
                                                          const std::string& target);
 

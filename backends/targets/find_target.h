@@ -1,4 +1,4 @@
-// Finds the target that the user names.
+// Finds a target by name or file.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace moec {
 
-// Whether the name is that of a file: it ends with ".json".
+// True if the name is a file name: it ends with ".json".
 bool is_target_file(const std::string& name);
 
-// A compiled-in target, or the user's own, read from a file of at most 1 MiB
+// Returns a built-in target, or reads one from a file of at most 1 MiB
 // (backends/targets/load_target.h). Errors: target.*, file.*.
 Result<Target> find_target(const std::string& name);
 

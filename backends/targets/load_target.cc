@@ -16,6 +16,7 @@ namespace moec {
 
 namespace {
 
+// Conditions that are meaningless without axes. Without axes, extent_above applies to all axes.
 bool needs_axes(RuleCondition condition) {
   return condition == RuleCondition::axis_is || condition == RuleCondition::slice_offset;
 }
@@ -35,7 +36,7 @@ Status read_names(JsonFields& fields, std::string_view name, std::vector<E>& out
       [&](E value) { out.push_back(value); });
 }
 
-// These conditions compare with no number; all others have a `limit`.
+// Conditions without a `limit`; all other conditions compare with one.
 constexpr std::array kWithoutLimit = {RuleCondition::op_is,
                                       RuleCondition::dtype_is,
                                       RuleCondition::axis_is,
@@ -55,6 +56,9 @@ Status read_condition(JsonFields& fields, TargetRule& rule) {
   const bool by_op =
       rule.condition == RuleCondition::op_is || rule.condition == RuleCondition::fused_activation;
   if (has_limit(rule.condition)) MOEC_TRY(fields.positive("limit", rule.limit));
+  // Reads a field only if the condition uses it. JsonFields::finish() reports other fields as
+  // unknown, so a misplaced field is never ignored silently. Conditions on whole shards have no
+  // ops.
   if (by_op || (fields.has("ops") && !concerns_shards(rule.condition)))
     MOEC_TRY(read_ops(fields, rule.ops));
   if (needs_axes(rule.condition) || (takes_axes(rule.condition) && fields.has("axes")))
@@ -67,11 +71,12 @@ Status read_condition(JsonFields& fields, TargetRule& rule) {
   return {};
 }
 
-// The strength of the evidence for a rule, strongest first.
+// Kinds of evidence for a rule, strongest first.
 constexpr std::array<std::string_view, 4> kConfidences = {"documented", "measured",
                                                           "reverse-engineered", "folklore"};
 
 Status read_confidence(JsonFields& fields, std::string& confidence) {
+  // The rule stores text, because `confidence` is only shown, never compared.
   MOEC_ASSIGN(const size_t index, fields.one_of("confidence", kConfidences));
   confidence = kConfidences[index];
   return {};
@@ -92,12 +97,15 @@ Result<TargetRule> read_rule(JsonFields& fields) {
   return rule;
 }
 
-constexpr std::string_view kNextStep = "backends/targets/onnx.json shows every field";
+// The next step of errors in a target file.
+constexpr std::string_view kNextStep =
+    "compare with backends/targets/onnx.json, which has every field";
 
 Status read_dtype(JsonFields& fields, DType& dtype) {
   std::string name;
   MOEC_TRY(fields.text("dtype", name));
   const auto parsed = parse_dtype(name);
+  // parse_dtype() also accepts integers and booleans, which activations cannot have.
   if (!parsed || !is_float(*parsed)) return fields.bad("dtype", "must be f32, f16 or bf16");
   dtype = *parsed;
   return {};
@@ -105,7 +113,7 @@ Status read_dtype(JsonFields& fields, DType& dtype) {
 
 Status read_min_coverage(JsonFields& fields, int64_t& percent) {
   MOEC_TRY(fields.whole("min_coverage", percent));
-  if (percent > 100) return fields.bad("min_coverage", "is a percentage, at most 100");
+  if (percent > 100) return fields.bad("min_coverage", "must be a percentage of at most 100");
   return {};
 }
 
@@ -121,22 +129,24 @@ Status read_chips(JsonFields& fields, Target& target) {
   });
 }
 
-// A rule may name only families that the target has.
+// A rule may name only chip families of the target.
 Status check_chips(const Target& target, const TargetRule& rule, const JsonFields& fields) {
   for (const std::string& chip : rule.chips)
     if (std::none_of(target.chips.begin(), target.chips.end(),
                      [&](const ChipFamily& family) { return family.name == chip; }))
-      return fields.bad("chips", fmt::format("names the unknown chip family \"{}\" in rule {}",
+      return fields.bad("chips", fmt::format("has the unknown chip family \"{}\" in rule {}",
                                              printable(chip, 60), printable(rule.id, 60)));
   return {};
 }
 
 Status read_rules(JsonFields& fields, Target& target) {
+  // Messages and `moec check --explain` identify a rule by its id alone, so an id must be unique
+  // within a target.
   std::set<std::string> ids;
   return fields.each("rules", [&](JsonFields& item) -> Status {
     MOEC_ASSIGN(TargetRule rule, read_rule(item));
     if (!ids.insert(rule.id).second)
-      return item.bad("id", fmt::format("is \"{}\", which an earlier rule has already",
+      return item.bad("id", fmt::format("is \"{}\", which an earlier rule already has",
                                         printable(rule.id, 60)));
     MOEC_TRY(check_chips(target, rule, item));
     target.rules.push_back(std::move(rule));
@@ -144,10 +154,11 @@ Status read_rules(JsonFields& fields, Target& target) {
   });
 }
 
-// A form's text, or one with groups of any size.
+// True for a weight form, or one with groups of any size (":g*").
 bool is_form_entry(const std::string& text) {
   constexpr std::string_view kAnyGroup = ":g*";
   if (!text.ends_with(kAnyGroup)) return parse_weight_form(text).has_value();
+  // parse_weight_form() requires a number as the group size, so 1 replaces the "*".
   return parse_weight_form(text.substr(0, text.size() - 1) + "1").has_value();
 }
 
@@ -168,6 +179,7 @@ Status read_weight_form(JsonFields& fields, TargetWeightForms& entry) {
 }
 
 Status read_engine(JsonFields& fields, TargetEngine& engine) {
+  // `expand_sigmoid` and `coded_matmul_rank` are optional: their defaults fit most engines.
   if (fields.has("expand_sigmoid"))
     MOEC_TRY(fields.boolean("expand_sigmoid", engine.expand_sigmoid));
   if (!fields.has("coded_matmul_rank")) return {};
@@ -177,13 +189,13 @@ Status read_engine(JsonFields& fields, TargetEngine& engine) {
   return {};
 }
 
-// Optional: a target without these fields takes weights as they are only.
+// Optional: a target without these fields accepts only float weights.
 Status read_weights(JsonFields& fields, Target& target) {
   if (fields.has("four_bits")) {
     std::string text;
     MOEC_TRY(fields.text("four_bits", text));
     const auto form = parse_weight_form(text);
-    if (!form) return fields.bad("four_bits", "is no form of weights");
+    if (!form) return fields.bad("four_bits", "is not a weight form");
     target.four_bits = *form;
   }
   if (!fields.has("weights")) return {};
@@ -192,6 +204,8 @@ Status read_weights(JsonFields& fields, Target& target) {
   });
 }
 
+// The order of the reads matters in two places: check_chips() compares the rules with the chips,
+// and the limits follow from all rules.
 Result<Target> read_target(JsonFields fields) {
   Target target;
   MOEC_TRY(fields.text("name", target.name));
@@ -223,6 +237,7 @@ Result<Target> load_target(std::string_view text, const std::string& file) {
 
 std::vector<std::string_view> builtin_target_names() {
   std::vector<std::string_view> names;
+  // The order is that of embedded_targets, which builtin_target() indexes with a position here.
   for (const EmbeddedFile& file : embedded_targets)
     names.push_back(file.name.substr(0, file.name.rfind('.')));
   return names;
@@ -232,12 +247,13 @@ Result<Target> builtin_target(std::string_view name) {
   const std::vector<std::string_view> names = builtin_target_names();
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    return fail(
-        "target.unknown",
-        fmt::format("there is no target named \"{}\"{}", name, did_you_mean(name, names)),
-        fmt::format("known targets: {}; a target of your own is named by its file, FILE.json",
-                    fmt::join(names, ", ")));
+    return fail("target.unknown",
+                fmt::format("no target is named \"{}\"{}", name, did_you_mean(name, names)),
+                fmt::format("use one of {}, or the path of a target file, FILE.json",
+                            fmt::join(names, ", ")));
   const EmbeddedFile& file = at(embedded_targets, found - names.begin());
+  // Built-in targets must pass the same checks as files of users. Their texts are small, so each
+  // use parses them again.
   return load_target(file.text, std::string(file.name));
 }
 

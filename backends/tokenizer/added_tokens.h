@@ -1,7 +1,7 @@
 // Added tokens, such as <|im_start|>: matched in the text as a whole, before the model runs.
 #pragma once
 
-#include <array>
+#include <bitset>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -17,8 +17,8 @@ struct AddedToken {
   std::string content;
   bool single_word = false;             // matched only between non-word characters
   bool lstrip = false, rstrip = false;  // also consumes adjacent white space
-  bool normalized = true;               // matched in the normalized text, normalized itself
-  bool special = false;                 // omitted by decoding
+  bool normalized = true;               // its normalized form is matched in the normalized text
+  bool special = false;                 // omitted when decoding
 };
 
 // Leftmost-longest search for a set of added tokens.
@@ -40,8 +40,12 @@ class AddedTokenSearch {
   const AddedToken* longest_at(std::string_view text, size_t at, size_t& length) const;
 
   std::unordered_map<std::string, AddedToken, Hash, std::equal_to<>> tokens_;
-  // Lengths of the tokens in bytes, by first byte; descending.
-  std::array<std::vector<size_t>, 256> lengths_;
+  static size_t place_of(std::string_view text);
+
+  std::bitset<256> bytes_;         // single bytes that are tokens
+  std::bitset<(1 << 16)> starts_;  // the first two bytes of longer tokens
+  // Lengths of the longer tokens in bytes, by their first two bytes; descending.
+  std::unordered_map<size_t, std::vector<size_t>> lengths_;
 };
 
 }  // namespace moec

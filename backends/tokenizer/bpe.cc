@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <queue>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -13,17 +14,20 @@
 namespace moec {
 namespace {
 
-constexpr size_t kMostCached = 1 << 17;  // words
-constexpr size_t kLongestCached = 64;    // bytes
+// The two limits bound the texts in the cache to 8 MiB. A full cache is cleared, which needs no
+// bookkeeping per hit.
+constexpr size_t kMaxCached = 1 << 17;  // words
+constexpr size_t kLongestCached = 64;   // bytes
 
 struct Merge {
   int64_t rank = 0, token = 0;
 };
 
-// A hash table of merges, keyed by a pair of ids. Open addressing: every character of an uncached
-// word costs a few lookups.
+// A hash table of merges, keyed by a pair of ids. Uses open addressing, because every character of
+// an uncached word costs a few lookups.
 class MergeTable {
  public:
+  // At most half of the slots are in use, so that a probe reaches an empty slot after few steps.
   explicit MergeTable(size_t merges) {
     int bits = 4;
     while ((size_t{1} << static_cast<unsigned>(bits)) < 2 * merges) ++bits;
@@ -44,6 +48,8 @@ class MergeTable {
   }
 
  private:
+  // No key has this value, because Vocabulary limits ids to [0, 2^24]. Two such ids fit into 64
+  // bits.
   static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 
   static uint64_t key(int64_t left, int64_t right) {
@@ -73,8 +79,9 @@ std::string_view first_character(std::string_view text) {
 
 struct Merges {
   MergeTable pairs;
-  // Pairs of character tokens that some merge makes adjacent: the last character of its left half
-  // and the first of its right half. A word splits at every other pair, so parts can be cached.
+  // Pairs of character tokens that some merge makes adjacent: the last character of the merge's
+  // left half and the first character of its right half. A word is split at all other pairs, so
+  // that its parts can be cached.
   MergeTable meetings;
 };
 
@@ -94,6 +101,9 @@ class Word {
     symbols_.push_back({token, last, -1});
   }
 
+  // Applies the merges of the word. The queue may contain pairs whose symbols a later merge has
+  // changed. Each candidate therefore records its two tokens, and a candidate that no longer
+  // matches is dropped.
   void join(const MergeTable& merges) {
     for (size_t i = 0; i + 1 < symbols_.size(); ++i) look_at(static_cast<int>(i), merges);
     while (!queue_.empty()) {
@@ -117,6 +127,8 @@ class Word {
   }
 
  private:
+  // The token of a symbol that was merged into its left neighbour. It differs from every id, so
+  // that stale candidates do not match.
   static constexpr int64_t kGone = -1;
 
   struct Symbol {
@@ -134,6 +146,7 @@ class Word {
   };
 
   Symbol& at(int place) { return symbols_[static_cast<size_t>(place)]; }
+  // Queues the pair of the symbol at `place` and its successor if it has a merge.
   void look_at(int place, const MergeTable& merges) {
     const Symbol& left = at(place);
     if (left.next < 0) return;
@@ -164,6 +177,8 @@ class Bpe : public TokenModel {
       ascii_[code] = this->vocabulary().find(std::string(1, static_cast<char>(code)));
   }
 
+  // Looks up the whole word first, then splits it at pairs of characters that no merge can join.
+  // Parts of long words recur in other words, so the parts are cached as well.
   Status encode(std::string_view word, std::vector<int64_t>& tokens) override {
     if (options_.ignore_merges)
       if (const auto id = vocabulary().find(word)) {
@@ -172,14 +187,18 @@ class Bpe : public TokenModel {
       }
     if (append_cached(word, tokens)) return {};
     const size_t before = tokens.size();
-    read_characters(word);
-    size_t begin = 0;
-    for (size_t i = 1; i <= characters_.size(); ++i) {
-      if (i < characters_.size() && can_meet(characters_[i - 1].token, characters_[i].token))
-        continue;
-      MOEC_TRY(encode_part(word, begin, i, tokens));
-      begin = i;
+    part_.clear();
+    for (size_t at = 0; at < word.size();) {
+      const size_t length = utf8_length(word[at]);
+      const Character next{at, length, find_character(word, at, length)};
+      if (!part_.empty() && !can_meet(part_.back().token, next.token)) {
+        MOEC_TRY(encode_part(word, tokens));
+        part_.clear();
+      }
+      part_.push_back(next);
+      at += length;
     }
+    if (!part_.empty()) MOEC_TRY(encode_part(word, tokens));
     keep(word, tokens, before);
     return {};
   }
@@ -190,16 +209,9 @@ class Bpe : public TokenModel {
     std::optional<int64_t> token;
   };
 
-  void read_characters(std::string_view word) {
-    characters_.clear();
-    for (size_t at = 0; at < word.size();) {
-      const size_t length = utf8_length(word[at]);
-      characters_.push_back({at, length, find_character(word, at, length)});
-      at += length;
-    }
-  }
-
-  // A fallback or unknown token may have merges with any neighbour.
+  // A fallback or unknown token may have merges with any neighbour. With a prefix or suffix, the
+  // token of a character depends on its place in the word. A part then has no fixed tokens, so such
+  // words are never split.
   bool can_meet(std::optional<int64_t> left, std::optional<int64_t> right) const {
     return !left || !right || has_affixes() || merges_.meetings.find(*left, *right);
   }
@@ -216,31 +228,33 @@ class Bpe : public TokenModel {
   // Caches tokens[before…] as the tokens of the text.
   void keep(std::string_view text, const std::vector<int64_t>& tokens, size_t before) {
     if (text.size() > kLongestCached) return;
-    if (cache_.size() >= kMostCached) cache_.clear();
+    if (cache_.size() >= kMaxCached) cache_.clear();
     cache_.emplace(text, std::vector<int64_t>(tokens.begin() + static_cast<std::ptrdiff_t>(before),
                                               tokens.end()));
   }
 
-  // Encodes characters [first, last) of the word.
-  Status encode_part(std::string_view word, size_t first, size_t last,
-                     std::vector<int64_t>& tokens) {
-    const size_t begin = characters_[first].offset;
-    const size_t end = characters_[last - 1].offset + characters_[last - 1].length;
+  // Encodes the characters in part_, a part of the word.
+  Status encode_part(std::string_view word, std::vector<int64_t>& tokens) {
+    const size_t begin = part_.front().offset;
+    const size_t end = part_.back().offset + part_.back().length;
     const std::string_view part = word.substr(begin, end - begin);
+    // encode() itself caches a part that is the whole word.
     const bool is_whole = part.size() == word.size();
     if (!is_whole && append_cached(part, tokens)) return {};
     const size_t before = tokens.size();
-    MOEC_TRY(join(word, first, last));
+    MOEC_TRY(join(word));
     word_.append_to(tokens);
     if (!is_whole) keep(part, tokens, before);
     return {};
   }
 
-  Status join(std::string_view word, size_t first, size_t last) {
+  // Converts the characters of part_ to symbols, then merges them. A character without a token
+  // becomes, in this order of preference, byte-fallback tokens, the unknown token, an error, or
+  // nothing. It is dropped only if the model names no unknown token.
+  Status join(std::string_view word) {
     word_.clear();
     std::optional<int64_t> unknown;  // pending: fuse_unk may extend it
-    for (size_t i = first; i < last; ++i) {
-      const auto& [offset, length, id] = characters_[i];
+    for (const auto& [offset, length, id] : part_) {
       const std::string_view character = word.substr(offset, length);
       if (!id && options_.byte_fallback && add_bytes(character)) continue;
       if (!id && !unknown_ && !options_.unknown.empty()) return fail_unknown(character);
@@ -253,16 +267,29 @@ class Bpe : public TokenModel {
     return {};
   }
 
-  std::optional<int64_t> find_character(std::string_view part, size_t at, size_t length) const {
+  // Remembers the last character: in SentencePiece texts, most multi-byte characters are the space
+  // symbol.
+  std::optional<int64_t> find_recent(std::string_view character) {
+    if (character != recent_) {
+      recent_token_ = vocabulary().find(character);
+      recent_ = character;
+    }
+    return recent_token_;
+  }
+
+  // Returns the token of the character at `at` with the prefix and suffix that its place in the
+  // word requires.
+  std::optional<int64_t> find_character(std::string_view part, size_t at, size_t length) {
     const bool continues = at > 0 && !options_.prefix.empty();
     const bool ends = at + length == part.size() && !options_.suffix.empty();
     if (length == 1 && !has_affixes()) return ascii_[static_cast<unsigned char>(part[at])];
-    if (!continues && !ends) return vocabulary().find(part.substr(at, length));
+    if (!continues && !ends) return find_recent(part.substr(at, length));
     return vocabulary().find(fmt::format("{}{}{}", continues ? options_.prefix : "",
                                          part.substr(at, length), ends ? options_.suffix : ""));
   }
 
-  // Adds byte-fallback tokens; false if a byte has none.
+  // Adds byte-fallback tokens; false if a byte has none. Checks all bytes first, so that a failure
+  // leaves the word unchanged.
   bool add_bytes(std::string_view character) {
     for (const char c : character)
       if (!fallback_[static_cast<uint8_t>(c)]) return false;
@@ -276,7 +303,9 @@ class Bpe : public TokenModel {
   std::array<std::optional<int64_t>, 256> fallback_;  // tokens of bytes
   std::array<std::optional<int64_t>, 128> ascii_;     // tokens of characters
   std::unordered_map<std::string, std::vector<int64_t>, HashText, std::equal_to<>> cache_;
-  std::vector<Character> characters_;  // of the current word
+  std::string recent_;
+  std::optional<int64_t> recent_token_;
+  std::vector<Character> part_;  // characters that can be merged with one another
   Word word_;
 };
 
@@ -301,13 +330,17 @@ Result<Merges> read_merges(JsonFields& fields, const Vocabulary& vocabulary,
   if (!items->array()) return fields.bad("merges", "must be a list");
   const std::string& prefix = options.prefix;
   const size_t count = items->array()->size();
-  Merges merges{MergeTable(count), MergeTable(count)};
+  Merges merges{MergeTable(count), MergeTable(0)};
+  std::set<std::pair<int64_t, int64_t>> meetings;
   int64_t rank = 0;
   for (const JsonValue& item : *items->array()) {
     const auto halves = halves_of(item);
-    if (!halves) return fields.bad("merges", fmt::format("has {}, no pair", to_string(item, 60)));
+    if (!halves)
+      return fields.bad("merges", fmt::format("has {}, expected a pair", to_string(item, 60)));
     const auto& [left, right] = *halves;
     if (left.empty() || right.empty()) return fields.bad("merges", "has an empty half");
+    // The right half of a merge has the prefix of a continuing piece, but the joined token must not
+    // contain it in the middle.
     const auto joined =
         fmt::format("{}{}", left, right.starts_with(prefix) ? right.substr(prefix.size()) : right);
     const auto a = vocabulary.find(left), b = vocabulary.find(right), c = vocabulary.find(joined);
@@ -315,10 +348,13 @@ Result<Merges> read_merges(JsonFields& fields, const Vocabulary& vocabulary,
       return fields.bad("merges",
                         fmt::format("has {}, which the vocabulary lacks", to_string(item, 60)));
     merges.pairs.set(*a, *b, {rank++, *c});
+    // A character without a token needs no entry: can_meet() assumes that it can be merged.
     const auto ending = vocabulary.find(last_character(left));
     const auto beginning = vocabulary.find(first_character(right));
-    if (ending && beginning) merges.meetings.set(*ending, *beginning, {});
+    if (ending && beginning) meetings.emplace(*ending, *beginning);
   }
+  merges.meetings = MergeTable(meetings.size());  // small, because it is queried for each character
+  for (const auto& [ending, beginning] : meetings) merges.meetings.set(ending, beginning, {});
   return merges;
 }
 
@@ -333,6 +369,7 @@ Result<std::unique_ptr<TokenModel>> read_bpe(JsonFields& fields) {
   MOEC_ASSIGN(options.byte_fallback, flag(fields, "byte_fallback", false));
   MOEC_ASSIGN(options.ignore_merges, flag(fields, "ignore_merges", false));
   MOEC_ASSIGN(options.unknown, text_or(fields, "unk_token", ""));
+  // Dropout skips merges at random, which no deterministic encoder can reproduce.
   if (is_given(fields, "dropout")) {
     double dropout = 0;
     MOEC_TRY(fields.number("dropout", dropout));

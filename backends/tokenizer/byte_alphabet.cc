@@ -7,6 +7,7 @@
 namespace moec {
 namespace {
 
+// 68 of the 256 bytes have no printable character. They get the characters from U+0100 on.
 constexpr char32_t kCharacters = 0x144;  // up to U+0143
 
 struct Alphabet {
@@ -14,6 +15,7 @@ struct Alphabet {
   std::array<std::optional<uint8_t>, kCharacters> bytes;
 };
 
+// 0xad, the soft hyphen, is not printable. GPT-2 also counts the space as not printable.
 Alphabet make_alphabet() {
   Alphabet alphabet;
   char32_t moved = 0x100;
@@ -26,6 +28,7 @@ Alphabet make_alphabet() {
   return alphabet;
 }
 
+// Made once, on first use; the initialization of a local static is thread-safe.
 const Alphabet& alphabet() {
   static const Alphabet made = make_alphabet();
   return made;

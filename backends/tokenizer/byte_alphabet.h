@@ -1,4 +1,5 @@
-// The alphabet of byte-level BPE: one printable character per byte, so that a vocabulary is text.
+// The alphabet of byte-level BPE: one printable character per byte, so that a vocabulary can be
+// stored as text.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace moec {
 
-// The character of a byte in UTF-8. Printable Latin-1 maps to itself, the other bytes map to U+0100
-// and up in order (GPT-2, bytes_to_unicode).
+// Returns the character of a byte, in UTF-8. Printable Latin-1 characters map to themselves; the
+// other bytes map, in order, to U+0100 and above (GPT-2, bytes_to_unicode).
 std::string_view character_of_byte(uint8_t byte);
 
 // Inverse of character_of_byte() for a text; nullopt if a character is outside the alphabet.

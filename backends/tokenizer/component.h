@@ -11,13 +11,13 @@
 
 namespace moec {
 
-// Returns the error tokenizer.component: the component type is not implemented.
+// Returns the error tokenizer.component for a component type that is not implemented.
 inline tl::unexpected<Diagnostics> refuse_component(const JsonFields& fields,
                                                     const std::string& kind,
                                                     const std::string& type) {
   return fail("tokenizer.component",
               fmt::format("unsupported {} \"{}\"", kind, printable(type, 60)),
-              "pass token ids, --prompt-tokens", {.file = fields.report().file()});
+              "pass token ids with --prompt-tokens", {.file = fields.report().file()});
 }
 
 // Returns true if the field is present and not null.
@@ -25,13 +25,13 @@ inline bool is_given(JsonFields& fields, std::string_view name) {
   return fields.has(name) && !(*fields.value(name))->is_null();
 }
 
-// The boolean field, or `absent` if it is missing or null.
+// Returns the boolean field, or `absent` if it is missing or null.
 inline Result<bool> flag(JsonFields& fields, std::string_view name, bool absent) {
   if (is_given(fields, name)) MOEC_TRY(fields.boolean(name, absent));
   return absent;
 }
 
-// The string field, or `absent` if it is missing or null.
+// Returns the string field, or `absent` if it is missing or null.
 inline Result<std::string> text_or(JsonFields& fields, std::string_view name, std::string absent) {
   if (is_given(fields, name)) MOEC_TRY(fields.text(name, absent));
   return absent;

@@ -11,6 +11,8 @@
 namespace moec {
 namespace {
 
+// `from` must not be empty. The search continues after the inserted text, so it ends even if `to`
+// contains `from`.
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
@@ -23,7 +25,8 @@ std::string join(const std::vector<std::string>& tokens) {
   return text;
 }
 
-// A token with a character outside the alphabet is kept as it is, as in tokenizers.
+// A token with a character outside the alphabet is kept unchanged, as in tokenizers. All tokens
+// become one, because the bytes of a character may be spread over several tokens.
 Status from_byte_level(std::vector<std::string>& tokens) {
   std::string bytes;
   for (const std::string& token : tokens) bytes += bytes_of_characters(token).value_or(token);
@@ -31,7 +34,8 @@ Status from_byte_level(std::vector<std::string>& tokens) {
   return {};
 }
 
-// Appends the bytes as one token; one U+FFFD per byte if they are not valid UTF-8.
+// Appends the bytes as one token; one U+FFFD per byte if they are not valid UTF-8. tokenizers
+// checks the run of bytes as a whole, too.
 void add_bytes(std::string& bytes, std::vector<std::string>& tokens) {
   if (bytes.empty()) return;
   if (first_invalid_utf8(bytes))
@@ -63,6 +67,7 @@ Status fuse(std::vector<std::string>& tokens) {
 }
 
 // Removes `content` up to `start` times from the front and `stop` times from the back.
+// strip_decoder() rejects an empty `content`, which would match without shortening the text.
 std::string_view stripped(std::string_view text, std::string_view content, int64_t start,
                           int64_t stop) {
   for (; start > 0 && text.starts_with(content); --start) text.remove_prefix(content.size());
@@ -92,9 +97,12 @@ Result<Decoder> replace_decoder(JsonFields& fields) {
   };
 }
 
+// If `drops_first` is set, the first token loses all of its replacement characters, not only a
+// leading one. tokenizers does the same.
 Result<Decoder> metaspace_decoder(JsonFields& fields) {
   std::string replacement;
   MOEC_TRY(fields.text("replacement", replacement));
+  // "str_rep" and "split" do not affect decoding; they are read so that finish() accepts them.
   MOEC_TRY(text_or(fields, "str_rep", ""));
   MOEC_ASSIGN(const std::string scheme, text_or(fields, "prepend_scheme", "always"));
   MOEC_ASSIGN(const bool adds_space, flag(fields, "add_prefix_space", true));
@@ -109,6 +117,8 @@ Result<Decoder> metaspace_decoder(JsonFields& fields) {
   };
 }
 
+// The suffix marks the end of a word, so it becomes a space in every token except the last, where
+// it is removed.
 Result<Decoder> bpe_decoder(JsonFields& fields) {
   MOEC_ASSIGN(const std::string suffix, text_or(fields, "suffix", "</w>"));
   MOEC_TRY(fields.finish());
@@ -123,6 +133,7 @@ Result<Decoder> bpe_decoder(JsonFields& fields) {
 // The cleanup of WordPiece: removes spaces before English punctuation and contractions
 // (clean_up_tokenization of transformers).
 std::string without_gaps(std::string text) {
+  // The order matters: each replacement sees the result of the previous ones.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kGaps = {
       {{" .", "."},
        {" ?", "?"},
@@ -139,6 +150,8 @@ std::string without_gaps(std::string text) {
   return text;
 }
 
+// The cleanup runs per token, after the space before the token is added. It therefore also removes
+// that space.
 Result<Decoder> word_piece_decoder(JsonFields& fields) {
   MOEC_ASSIGN(const std::string prefix, text_or(fields, "prefix", "##"));
   MOEC_ASSIGN(const bool cleans, flag(fields, "cleanup", true));
@@ -185,6 +198,7 @@ Result<Decoder> plain_decoder(JsonFields& fields, Status (*decode)(std::vector<s
 }  // namespace
 
 Result<Decoder> read_decoder(const JsonReport& report, const JsonValue& value) {
+  // Without a decoder, tokenizers joins the tokens with spaces.
   if (value.is_null()) return put_spaces_between;
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value, "decoder"));
   std::string type;

@@ -12,6 +12,8 @@
 
 namespace moec {
 
+// Shared by all copies, so that a tokenizer is opened at most once. An error is stored, too: later
+// calls return the same error without opening the file again.
 struct ModelTokenizer::Opened {
   Open open;
   std::mutex opening;
@@ -27,6 +29,7 @@ ModelTokenizer::ModelTokenizer(Open open, int64_t vocab) : vocab_(vocab) {
 ModelTokenizer ModelTokenizer::of_folder(const std::string& folder, int64_t vocab) {
   const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
   if (!file_exists(path)) return {Open(), vocab};
+  // Tokenizer::bytes() has the same ids if tokens are bytes, and also encodes invalid UTF-8.
   const auto open = [folder, path]() -> Result<Tokenizer> {
     MOEC_ASSIGN(const bool bytes, tokens_are_bytes(folder));
     return bytes ? Tokenizer::bytes() : Tokenizer::open(path);
@@ -36,6 +39,8 @@ ModelTokenizer ModelTokenizer::of_folder(const std::string& folder, int64_t voca
 
 Result<const Tokenizer*> ModelTokenizer::get() const {
   if (!opened_) return nullptr;
+  // Several threads may encode their first text at once. The result stays valid after the lock,
+  // because it is never replaced.
   const std::lock_guard lock(opened_->opening);
   auto& tokenizer = opened_->tokenizer;
   if (!tokenizer) tokenizer.emplace(opened_->open());
@@ -60,6 +65,8 @@ Result<std::vector<int64_t>> ModelTokenizer::encode(std::string_view text,
     return fail("tokenizer.missing", "the model has no tokenizer",
                 "pass token ids instead of text");
   MOEC_ASSIGN(std::vector<int64_t> tokens, tokenizer->encode(text, special));
+  // A tokenizer.json may have more tokens than the embedding has rows, for example after it was
+  // copied from another model. Vocabulary::add() rejects negative ids.
   for (const int64_t token : tokens)
     if (token >= vocab_)
       return fail("tokenizer.vocabulary",

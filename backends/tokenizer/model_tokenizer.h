@@ -21,10 +21,10 @@ class ModelTokenizer {
 
   bool exists() const { return opened_ != nullptr; }
   int64_t vocab() const { return vocab_; }
-  // The opened tokenizer, or null if there is none. Errors: those of `open`.
+  // Returns the opened tokenizer, or null if there is none. Errors: those of `open`.
   Result<const Tokenizer*> get() const;
-  // Returns *this if it can be opened. Otherwise returns a tokenizer that does not exist and adds
-  // the errors to `notes`: token ids still work.
+  // Returns *this if it can be opened. Otherwise adds the errors to `notes` and returns a tokenizer
+  // for which exists() is false, because token ids still work.
   ModelTokenizer or_none(Diagnostics& notes) const;
   // Encodes a text and checks the ids against `vocab`. Errors: those of get() and
   // Tokenizer::encode(), tokenizer.missing, tokenizer.vocabulary (an id is outside the model's

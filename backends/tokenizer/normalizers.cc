@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-// Concatenates what `append` writes for each code point.
+// Returns the concatenation of the text that `append` appends for each code point.
 template <class Append>
 std::string map_code_points(std::string_view text, Append append) {
   std::string mapped;
@@ -28,6 +28,7 @@ std::string without(std::string_view text, bool (*drop)(char32_t)) {
   });
 }
 
+// Two scans from the front, because UTF-8 cannot be read backwards with next_code_point().
 std::string_view strip(std::string_view text, bool left, bool right) {
   size_t begin = 0;
   for (size_t at = 0; left && at < text.size(); begin = at)
@@ -40,6 +41,7 @@ std::string_view strip(std::string_view text, bool left, bool right) {
 
 // The ranges of handle_chinese_chars (BERT's tokenizer).
 bool is_ideograph(char32_t code) {
+  // tokenizers begins the sixth range at 0x2b920, but the original BERT code begins it at 0x2b820.
   static constexpr std::array<std::pair<char32_t, char32_t>, 8> kRanges = {{{0x4e00, 0x9fff},
                                                                             {0x3400, 0x4dbf},
                                                                             {0x20000, 0x2a6df},
@@ -53,6 +55,7 @@ bool is_ideograph(char32_t code) {
   return false;
 }
 
+// Tab, newline and carriage return are in category Cc, but BERT treats them as white space.
 void append_clean(std::string& text, char32_t code) {
   const bool ends_line = code == '\t' || code == '\n' || code == '\r';
   if (code == 0 || code == 0xfffd || (!ends_line && is_control_or_other(code))) return;
@@ -73,9 +76,12 @@ Result<Normalizer> bert_normalizer(JsonFields& fields) {
   MOEC_ASSIGN(const bool cleans, flag(fields, "clean_text", true));
   MOEC_ASSIGN(const bool sets_apart, flag(fields, "handle_chinese_chars", true));
   MOEC_ASSIGN(const bool lowers, flag(fields, "lowercase", true));
+  // A null strip_accents follows lowercase, as in the original BERT tokenizer.
   MOEC_ASSIGN(const bool strips, flag(fields, "strip_accents", lowers));
   MOEC_TRY(fields.finish());
   return [=](std::string& text) -> Status {
+    // The order is that of tokenizers: accents are separated and removed before the text becomes
+    // lower case.
     if (cleans) text = map_code_points(text, append_clean);
     if (sets_apart) text = map_code_points(text, append_apart);
     if (strips) text = without(to_normal_form(text, NormalForm::nfd), is_nonspacing_mark);
@@ -99,6 +105,7 @@ Result<Normalizer> prepend_normalizer(JsonFields& fields) {
   MOEC_TRY(fields.text("prepend", prefix));
   MOEC_TRY(fields.finish());
   return [prefix](std::string& text) -> Status {
+    // An empty text gets no prefix, so that it still has no tokens.
     if (!text.empty()) text.insert(0, prefix);
     return {};
   };
@@ -107,6 +114,7 @@ Result<Normalizer> prepend_normalizer(JsonFields& fields) {
 Result<Normalizer> sequence_normalizer(JsonFields& fields) {
   MOEC_ASSIGN(const auto steps, read_components(fields, "normalizers", read_normalizer));
   MOEC_TRY(fields.finish());
+  // For callers, an empty function means that the text does not change.
   if (steps.empty()) return Normalizer();
   return [steps](std::string& text) -> Status {
     for (const Normalizer& step : steps) MOEC_TRY(step(text));
@@ -138,6 +146,7 @@ constexpr std::array<std::pair<std::string_view, NormalForm>, 4> kForms = {
 
 }  // namespace
 
+// A pattern has either "Regex" or "String". finish() rejects an object that has both.
 Result<Pattern> read_pattern(JsonFields& owner, std::string_view name) {
   MOEC_ASSIGN(JsonFields fields, owner.object(name));
   const bool is_regex = fields.has("Regex");
@@ -181,6 +190,7 @@ Result<Normalizer> read_normalizer(const JsonReport& report, const JsonValue& va
   if (type == "Lowercase") return plain(fields, lower);
   if (type == "StripAccents")
     return plain(fields, [](const std::string& text) { return without(text, is_mark); });
+  // As a normalizer, ByteLevel adds no space and does not split; it only maps bytes to characters.
   if (type == "ByteLevel") return plain(fields, in_byte_alphabet);
   return refuse_component(fields, "normalizer", type);
 }

@@ -12,9 +12,11 @@
 namespace moec {
 namespace {
 
-// Ruby: ^ and $ match at every newline, a dot matches anything but a newline.
+// As in Ruby, ^ and $ match at every newline, and a dot matches anything except a newline. \C is
+// forbidden, because it matches single bytes and would cut characters apart.
 constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-constexpr size_t kMostStack = 64u << 20;  // maximum bytes of a backtracking stack
+// A match that needs more stack fails in pcre2_match(), and find() returns that error.
+constexpr size_t kMaxStack = 64u << 20;  // maximum bytes of a backtracking stack
 
 }  // namespace
 
@@ -38,6 +40,7 @@ std::string message_of(int error) {
   return text;
 }
 
+// Only a line feed is a newline, as in Oniguruma; PCRE2's default depends on how it was built.
 Owner<pcre2_code> compile(std::string_view pattern, int& error) {
   const Owner<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
@@ -46,6 +49,7 @@ Owner<pcre2_code> compile(std::string_view pattern, int& error) {
                                          pattern.size(), kOptions, &error, &offset, context.get()));
 }
 
+// The known scripts depend on PCRE2's version, so the check compiles a pattern with `name`.
 bool is_script(std::string_view name) {
   int error = 0;
   return compile(fmt::format("\\p{{sc:{}}}", name), error) != nullptr;
@@ -57,6 +61,8 @@ void add(std::vector<TextRange>& ranges, size_t begin, size_t end, bool matches)
 
 }  // namespace
 
+// The match data and the stack are scratch memory of find(). Copies of a pattern share them, so
+// find() is not thread-safe. `code` is declared before them, so it is destroyed after them.
 struct Pattern::Code {
   std::string text;  // the pattern; matched literally if `code` is null
   Owner<pcre2_code> code;
@@ -86,11 +92,12 @@ Result<Pattern> Pattern::regex(std::string_view pattern) {
   pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE);  // falls back to the interpreter
   code->data.reset(pcre2_match_data_create_from_pattern(code->code.get(), nullptr));
   code->context.reset(pcre2_match_context_create(nullptr));
-  code->stack.reset(pcre2_jit_stack_create(32u << 10, kMostStack, nullptr));
+  code->stack.reset(pcre2_jit_stack_create(32u << 10, kMaxStack, nullptr));
   pcre2_jit_stack_assign(code->context.get(), nullptr, code->stack.get());
   return Pattern(std::move(code));
 }
 
+// `wanted` must not be empty; literal() ensures that. Matches do not overlap.
 static void find_text(const std::string& wanted, std::string_view text,
                       std::vector<TextRange>& ranges) {
   size_t last = 0;
@@ -110,6 +117,7 @@ Status Pattern::find(std::string_view text, std::vector<TextRange>& ranges) cons
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(code_->data.get());
   size_t last = 0, from = 0;
   while (from < text.size()) {
+    // The caller has checked the UTF-8, so PCRE2 need not scan the rest of the text for each match.
     const int result =
         pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                     PCRE2_NO_UTF_CHECK, code_->data.get(), code_->context.get());

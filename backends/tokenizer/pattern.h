@@ -18,9 +18,10 @@ struct TextRange {
 
 class Pattern {
  public:
-  // Matches `text` literally. Error: tokenizer.pattern if it is empty.
+  // Creates a pattern that matches `text` literally. Error: tokenizer.pattern if `text` is empty.
   static Result<Pattern> literal(std::string_view text);
-  // Error: tokenizer.pattern if the expression is invalid or its syntax is not supported.
+  // Creates a pattern from a regular expression. Error: tokenizer.pattern if the expression is
+  // invalid or its syntax is not supported.
   static Result<Pattern> regex(std::string_view pattern);
 
   // Appends the matches and the ranges between them; together they cover `text`, which must be

@@ -7,7 +7,8 @@
 namespace moec {
 namespace {
 
-// Appends each match to the previous range unless that is a match.
+// Appends each match to the previous range unless that is a match. A match at the start of the
+// piece remains a piece. Works in place, because the result never has more ranges.
 void merge_with_previous(std::vector<TextRange>& parts) {
   size_t kept = 0;
   bool after_match = false;
@@ -62,6 +63,7 @@ void apply(SplitBehavior behavior, std::vector<TextRange>& parts) {
 
 }  // namespace
 
+// An empty text has no piece, because TokenModel::encode() requires a non-empty word.
 Pieces::Pieces(std::string text, bool begins) : text_(std::move(text)), begins_(begins) {
   if (!text_.empty()) ranges_.push_back({0, text_.size(), false});
 }
@@ -75,6 +77,7 @@ Status Pieces::split(const FindParts& find, SplitBehavior behavior, bool invert)
     if (invert)
       for (TextRange& part : parts) part.matches = !part.matches;
     apply(behavior, parts);
+    // The flag `matches` is reset, because the next pre-tokenizer splits all pieces alike.
     for (const TextRange& part : parts)
       all.push_back({ranges_[i].begin + part.begin, ranges_[i].begin + part.end, false});
   }
@@ -83,6 +86,8 @@ Status Pieces::split(const FindParts& find, SplitBehavior behavior, bool invert)
 }
 
 Status Pieces::split_at(bool (*matches)(char32_t), SplitBehavior behavior) {
+  // Each matching character is a range of one character; apply() joins runs if `behavior` requires
+  // it.
   const auto find = [&](std::string_view text, std::vector<TextRange>& parts) {
     size_t begin = 0;
     for (size_t at = 0; at < text.size();) {
@@ -98,6 +103,7 @@ Status Pieces::split_at(bool (*matches)(char32_t), SplitBehavior behavior) {
   return split(find, behavior);
 }
 
+// Writes all pieces into one new string. A piece whose new text is empty is dropped.
 void Pieces::rewrite(const std::function<void(size_t index, std::string& text)>& write) {
   std::string text;
   text.reserve(2 * text_.size());

@@ -30,7 +30,7 @@ using FindParts = std::function<Status(std::string_view text, std::vector<TextRa
 
 class Pieces {
  public:
-  // A single piece, `text`. `begins`: the piece starts the input of the tokenizer.
+  // A single piece, `text`. `begins` is true if the piece starts the input of the tokenizer.
   Pieces(std::string text, bool begins);
 
   size_t size() const { return ranges_.size(); }
@@ -50,7 +50,7 @@ class Pieces {
 
  private:
   std::string text_;
-  std::vector<TextRange> ranges_;  // never empty ranges
+  std::vector<TextRange> ranges_;  // never empty
   bool begins_ = false;
 };
 

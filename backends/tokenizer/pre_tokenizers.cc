@@ -18,6 +18,8 @@ constexpr std::string_view kGpt2Pattern =
 // \w+|[^\w\s]+ with the \w of Rust's regex, which tokenizers uses here: it includes joiners.
 constexpr std::string_view kWordsAndSigns = R"([\w\p{Join_Control}]+|[^\w\p{Join_Control}\s]+)";
 
+// Includes the ASCII symbols $ + < = > ^ ` | ~, which Unicode does not classify as punctuation but
+// BERT does.
 bool is_ascii_punctuation(char32_t code) {
   return (code >= '!' && code <= '/') || (code >= ':' && code <= '@') ||
          (code >= '[' && code <= '`') || (code >= '{' && code <= '~');
@@ -45,6 +47,8 @@ Result<PreTokenizer> cutter(JsonFields& fields, bool (*matches)(char32_t), Split
   return [=](Pieces& pieces) { return pieces.split_at(matches, behavior); };
 }
 
+// Maps each byte to its character. With `adds_space`, a space is prepended to each piece that does
+// not begin with one.
 void to_byte_alphabet(Pieces& pieces, bool adds_space) {
   pieces.rewrite([&](size_t index, std::string& text) {
     if (adds_space && !pieces[index].starts_with(' ')) text += character_of_byte(' ');
@@ -75,6 +79,7 @@ Result<PreTokenizer> byte_level_pre_tokenizer(JsonFields& fields) {
   };
 }
 
+// Unlike most components, Split has no defaults: tokenizers requires all three fields.
 Result<PreTokenizer> split_pre_tokenizer(JsonFields& fields) {
   MOEC_ASSIGN(Pattern pattern, read_pattern(fields, "pattern"));
   SplitBehavior behavior{};
@@ -107,9 +112,12 @@ struct Metaspace {
 
   void write(const Pieces& pieces, size_t index, std::string& text) const {
     const std::string_view piece = pieces[index];
+    // `first` applies only to the piece that starts the input. A text after an added token gets no
+    // prefix.
     const bool asks = scheme == PrependScheme::always ||
                       (scheme == PrependScheme::first && pieces.begins_text(index));
     if (asks && !piece.starts_with(' ') && !piece.starts_with(replacement)) text += replacement;
+    // Bytes can be compared, because no byte of a multi-byte character is a space.
     for (const char c : piece)
       if (c == ' ')
         text += replacement;
@@ -121,13 +129,14 @@ struct Metaspace {
 Result<PreTokenizer> metaspace_pre_tokenizer(JsonFields& fields) {
   Metaspace space;
   MOEC_TRY(fields.text("replacement", space.replacement));
-  MOEC_TRY(text_or(fields, "str_rep", ""));  // redundant, in older files
+  MOEC_TRY(text_or(fields, "str_rep", ""));  // a redundant field of older files
   MOEC_ASSIGN(space.scheme, read_scheme(fields));
   MOEC_ASSIGN(const bool splits, flag(fields, "split", true));
   MOEC_TRY(fields.finish());
   MOEC_ASSIGN(const Pattern pattern, Pattern::literal(space.replacement));
   return [=, find = finder(pattern)](Pieces& pieces) -> Status {
     pieces.rewrite([&](size_t index, std::string& text) { space.write(pieces, index, text); });
+    // The replacement begins a word, so each match joins the text after it.
     if (splits) MOEC_TRY(pieces.split(find, SplitBehavior::MergedWithNext));
     return {};
   };
@@ -152,6 +161,8 @@ Result<PreTokenizer> punctuation_pre_tokenizer(JsonFields& fields) {
   return cutter(fields, is_any_punctuation, behavior);
 }
 
+// The pattern matches the words, so `invert` makes the white space between them the ranges to
+// remove.
 Result<PreTokenizer> whitespace_pre_tokenizer(JsonFields& fields) {
   MOEC_TRY(fields.finish());
   MOEC_ASSIGN(Pattern pattern, Pattern::regex(kWordsAndSigns));

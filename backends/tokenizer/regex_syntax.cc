@@ -24,6 +24,8 @@ constexpr std::array<std::pair<char, const char*>, 4> kClasses = {{
     {'h', "0-9a-fA-F"},
 }};
 
+// Escapes with the same meaning in both syntaxes. Letters and digits without a translation are
+// refused, because an escape with another meaning would change tokens silently.
 constexpr std::string_view kSameEscapes = "tnrfvae0AzZ";
 
 bool is_alphanumeric(char c) {
@@ -48,11 +50,13 @@ class Translation {
                 "report the pattern");
   }
 
+  // Returns '\0' after the end of the pattern, so callers need no range checks.
   char peek(size_t ahead = 0) const {
     return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0';
   }
 
-  // Translates one element and records its start for interval().
+  // Translates one element. An interval applies to the element before it, so `atom_` keeps the
+  // start of that element for interval(). A group starts at its opening parenthesis.
   Status element() {
     const char c = peek();
     if (c == '{') return interval();
@@ -74,14 +78,18 @@ class Translation {
     return {};
   }
 
+  // Copies the opening of a group, including lookarounds and flags. Their syntax is the same,
+  // except that Ruby's flag m lets the dot match newlines, which is s in PCRE2.
   Status group() {
     if (peek(1) == '?' && peek(2) == '#') return refuse("a comment");
     groups_.push_back(out_.size());
     out_ += pattern_[at_++];
     if (peek() != '?') return {};
     while (peek() == '?' || peek() == ':' || peek() == '=' || peek() == '!' || peek() == '<' ||
-           peek() == '>' || peek() == 'i' || peek() == 'm' || peek() == '-')
-      out_ += pattern_[at_++];
+           peek() == '>' || peek() == 'i' || peek() == 'm' || peek() == '-') {
+      out_ += peek() == 'm' ? 's' : peek();
+      ++at_;
+    }
     return {};
   }
 
@@ -91,7 +99,7 @@ class Translation {
     const std::string_view inside =
         end == std::string_view::npos ? "" : pattern_.substr(at_, end + 1 - at_);
     if (inside.size() < 3 || inside.find_first_not_of("0123456789,{}") != std::string_view::npos)
-      return refuse("a brace that is no interval");
+      return refuse("a brace that is not an interval");
     out_ += inside;
     at_ = end + 1;
     if (peek() != '+') return {};
@@ -100,6 +108,8 @@ class Translation {
     return {};
   }
 
+  // An upper-case letter negates a class. \b and \B become lookarounds, because PCRE2's \b uses
+  // another set of word characters.
   Status escape() {
     const char c = peek(1);
     for (const auto& [name, items] : kClasses)
@@ -132,6 +142,7 @@ class Translation {
     return std::string{'\\', c};
   }
 
+  // \P{^…} is a double negation. Only a name that PCRE2 knows as a script gets the prefix "sc:".
   Result<std::string> property() {
     const bool negative = peek(1) == 'P';
     const size_t end = pattern_.find('}', at_);
@@ -149,7 +160,7 @@ class Translation {
     if (peek(1) == 'u') return code_point_of({2, 4, 0});
     if (peek(2) == '{') return code_point_of({3, 8, 1});
     if (peek(2) >= '8' && std::isxdigit(peek(3)) != 0)
-      return refuse("a byte that is no code point");
+      return refuse("a byte that is not a code point");
     return code_point_of({2, 2, 0});
   }
 
@@ -184,6 +195,8 @@ class Translation {
     return items;
   }
 
+  // A negated class becomes \P{…}, which works only for a single property. \W and \H have several
+  // items and are refused.
   Result<std::string> class_escape() {
     const char c = peek(1);
     for (const auto& [name, items] : kClasses) {
@@ -198,7 +211,8 @@ class Translation {
     return common_escape();
   }
 
-  // [items], [items&&[items]] or [items&&items]. The second operand becomes a lookahead.
+  // [items], [items&&[items]] or [items&&items]. The second operand becomes a lookahead. The
+  // lookahead tests the same character as the class after it, so both must match.
   Status bracket() {
     MOEC_ASSIGN(const std::string first, simple_class());
     if (peek() != '&') {
@@ -230,7 +244,7 @@ class Translation {
       ++at_;
     }
     MOEC_ASSIGN(const std::string items, class_items());
-    if (at_ == pattern_.size()) return refuse("a class without an end");
+    if (at_ == pattern_.size()) return refuse("an unterminated class");
     if (peek() == ']') {
       ++at_;
     } else if (negative) {

@@ -16,10 +16,11 @@ Result<std::vector<int64_t>> ids_of(JsonFields& fields, const std::string& name)
   return ids;
 }
 
-// Reads one part of a template: {"Sequence": …} (the text) or {"SpecialToken": …}.
+// Reads one part of a template: {"Sequence": …} (the text) or {"SpecialToken": …}. `has_text` is
+// true for parts after the text.
 Status read_part(JsonFields& fields, JsonFields& part, SurroundingTokens& tokens, bool& has_text) {
   if (part.has("Sequence")) {
-    if (has_text) return fields.bad("single", "has the text twice");
+    if (has_text) return fields.bad("single", "contains the text twice");
     has_text = true;
     return {};
   }
@@ -32,6 +33,7 @@ Status read_part(JsonFields& fields, JsonFields& part, SurroundingTokens& tokens
   return {};
 }
 
+// Reads only "single". "pair" applies to two texts, which no caller encodes.
 Result<SurroundingTokens> read_template(JsonFields& fields) {
   SurroundingTokens tokens;
   bool has_text = false;
@@ -76,6 +78,7 @@ Result<SurroundingTokens> read_post_processor(const JsonReport& report, const Js
   if (type == "Sequence") return sequence_of_processors(fields);
   if (type != "BertProcessing" && type != "RobertaProcessing")
     return refuse_component(fields, "post-processor", type);
+  // BertProcessing and RobertaProcessing add the same tokens for a single text.
   MOEC_TRY(read_pair(fields, "cls", tokens.before));
   MOEC_TRY(read_pair(fields, "sep", tokens.behind));
   return tokens;

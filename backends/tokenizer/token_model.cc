@@ -22,6 +22,7 @@ Result<Vocabulary> read_vocabulary(JsonFields& fields) {
   if (!tokens->object()) return fields.bad("vocab", "must be an object of ids by token");
   Vocabulary vocabulary;
   for (const auto& [token, id] : *tokens->object()) {
+    // Vocabulary::add() checks the range of the id, and that ids and tokens are distinct.
     if (!id.integer())
       return fields.bad("vocab", fmt::format("has no integer for \"{}\"", printable(token, 60)));
     MOEC_TRY(vocabulary.add(token, *id.integer()));
@@ -31,13 +32,14 @@ Result<Vocabulary> read_vocabulary(JsonFields& fields) {
 
 tl::unexpected<Diagnostics> fail_unknown(std::string_view characters) {
   return fail("tokenizer.unknown",
-              fmt::format("no token for \"{}\", and the model has no unknown token",
+              fmt::format("the model has no token for \"{}\" and no unknown token",
                           printable(characters, 60)),
               "remove these characters");
 }
 
 std::string fallback_token(uint8_t byte) { return fmt::format("<0x{:02X}>", byte); }
 
+// The form is checked exactly, so that an ordinary token such as "<0x>" is not decoded as a byte.
 std::optional<uint8_t> fallback_byte(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
   unsigned byte = 0;

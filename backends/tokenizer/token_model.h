@@ -32,7 +32,7 @@ class TokenModel {
 Result<std::unique_ptr<TokenModel>> read_token_model(const JsonReport& report,
                                                      const JsonValue& value);
 
-// Readers by type, called after the type was read.
+// Readers per type, called after the type has been read.
 Result<std::unique_ptr<TokenModel>> read_bpe(JsonFields& fields);
 Result<std::unique_ptr<TokenModel>> read_unigram(JsonFields& fields);
 Result<std::unique_ptr<TokenModel>> read_word_level(JsonFields& fields);
@@ -44,9 +44,9 @@ Result<Vocabulary> read_vocabulary(JsonFields& fields);
 // Returns the error tokenizer.unknown for characters without a token.
 tl::unexpected<Diagnostics> fail_unknown(std::string_view characters);
 
-// The byte-fallback token of a byte: "<0x0A>".
+// Returns the byte-fallback token of a byte: "<0x0A>".
 std::string fallback_token(uint8_t byte);
-// The byte of a byte-fallback token; nullopt for other tokens.
+// Returns the byte of a byte-fallback token; nullopt for other tokens.
 std::optional<uint8_t> fallback_byte(std::string_view token);
 
 }  // namespace moec

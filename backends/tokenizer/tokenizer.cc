@@ -17,6 +17,8 @@
 
 namespace moec {
 
+// The text is first searched for tokens in `in_text`. Between them, the normalized text is searched
+// for tokens in `in_normalized`.
 struct Tokenizer::Parts {
   std::unique_ptr<TokenModel> model;  // null: ids are byte values
   Normalizer normalizer;
@@ -28,7 +30,7 @@ struct Tokenizer::Parts {
   std::unordered_map<int64_t, std::optional<std::string>> added;
   std::unordered_map<std::string, int64_t> added_ids;
   int64_t size = 0;
-  std::mutex encoding;  // patterns and models have scratch buffers and caches
+  std::mutex scratch;  // patterns, models and decoders have scratch buffers and caches
 
   Status add(AddedToken token);
   std::string bytes_at(std::string_view text, int64_t token) const;
@@ -51,6 +53,7 @@ Result<AddedToken> read_added(JsonFields& fields) {
   MOEC_ASSIGN(token.lstrip, flag(fields, "lstrip", false));
   MOEC_ASSIGN(token.rstrip, flag(fields, "rstrip", false));
   MOEC_ASSIGN(token.special, flag(fields, "special", false));
+  // The default of tokenizers: special tokens match the text as written.
   MOEC_ASSIGN(token.normalized, flag(fields, "normalized", !token.special));
   MOEC_TRY(fields.finish());
   return token;
@@ -58,18 +61,20 @@ Result<AddedToken> read_added(JsonFields& fields) {
 
 }  // namespace
 
-// A token in the model's vocabulary keeps that id. tokenizers numbers other tokens consecutively
-// and ignores the file's id, so a file with a different id is rejected.
+// An added token in the model's vocabulary keeps its id there. tokenizers numbers other added
+// tokens consecutively and ignores the file's id, so a file with a different id is rejected.
 Status Tokenizer::Parts::add(AddedToken token) {
+  // tokenizers ignores empty tokens; a search for one would match everywhere.
   if (token.content.empty()) return {};
   const auto known = model->vocabulary().find(token.content);
   const auto again = added_ids.find(token.content);
   const int64_t id = known ? *known : again != added_ids.end() ? again->second : size;
   if (id != token.id)
     return fail("tokenizer.malformed",
-                fmt::format("the added token \"{}\" has the id {}, and tokenizers would give it {}",
+                fmt::format("the added token \"{}\" has id {}, but tokenizers would assign {}",
                             printable(token.content, 60), token.id, id),
                 "fix tokenizer.json");
+  // A token of the normalized text is compared with normalized texts, so it is normalized itself.
   std::string content = token.content;
   if (token.normalized && normalizer) MOEC_TRY(normalizer(content));
   size = std::max(size, id + 1);
@@ -79,6 +84,7 @@ Status Tokenizer::Parts::add(AddedToken token) {
   return {};
 }
 
+// `part` is a view of the text, so its address shows if it starts the input.
 Status Tokenizer::Parts::encode(std::string_view text, std::vector<int64_t>& tokens) const {
   const char* begin = text.data();
   return in_text.split(text, [&](std::string_view part, const AddedToken* token) -> Status {
@@ -132,6 +138,8 @@ Tokenizer::~Tokenizer() = default;
 Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& path) {
   const JsonReport report = report_on(json, path);
   auto parts = std::make_unique<Parts>();
+  // Members may come in any order. Added tokens need the model and the normalizer, so they are
+  // added last.
   std::vector<AddedToken> added;
   JsonValue absent;
   MOEC_ASSIGN(parts->decoder, read_decoder(report, absent));
@@ -159,6 +167,8 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& pat
   if (!parts->model)
     return fail("tokenizer.malformed", "the file has no \"model\"", "fix tokenizer.json",
                 {.file = path});
+  // tokenizers numbers new added tokens from the number of tokens, not from the largest id plus
+  // one. The two differ if ids have gaps.
   parts->size = std::ssize(parts->model->vocabulary().ids());
   for (AddedToken& token : added) MOEC_TRY(parts->add(std::move(token)));
   parts->size = std::max(parts->size, parts->model->vocabulary().size());
@@ -167,14 +177,15 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& pat
 
 Result<Tokenizer> Tokenizer::open(const std::string& path) {
   if (!file_exists(path))
-    return fail("tokenizer.missing", "the file is missing",
-                "copy the model's tokenizer.json there, or pass token ids, --prompt-tokens",
-                {.file = path});
+    return fail(
+        "tokenizer.missing", "the file is missing",
+        "copy the model's tokenizer.json to this path, or pass token ids with --prompt-tokens",
+        {.file = path});
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
   if (file.size() > kMaxTokenizerBytes)
     return fail("tokenizer.too_long",
-                fmt::format("the file is longer than {} bytes", kMaxTokenizerBytes),
-                "pass token ids, --prompt-tokens", {.file = path});
+                fmt::format("the file is larger than {} bytes", kMaxTokenizerBytes),
+                "pass token ids with --prompt-tokens", {.file = path});
   MOEC_ASSIGN(const std::string json, file.read(0, file.size()));
   return parse(json, path);
 }
@@ -187,14 +198,16 @@ Tokenizer Tokenizer::bytes() {
 
 Result<std::vector<int64_t>> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   std::vector<int64_t> tokens;
+  // Without a model, every byte is a token, so the text need not be valid UTF-8.
   if (!parts_->model) {
     for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
     return tokens;
   }
+  // UTF-8 is checked once here, because all components require valid UTF-8.
   if (const auto at = first_invalid_utf8(text))
     return fail("tokenizer.utf8", fmt::format("invalid UTF-8 at byte {} of the text", *at),
                 "pass text in UTF-8");
-  const std::lock_guard lock(parts_->encoding);
+  const std::lock_guard lock(parts_->scratch);
   const bool adds = special == SpecialTokens::add;
   if (adds) tokens = parts_->surrounding.before;
   MOEC_TRY(parts_->encode(text, tokens));
@@ -219,11 +232,14 @@ Result<std::string> Tokenizer::decode(std::span<const int64_t> tokens) const {
       texts.push_back(*plain);
     }
   }
+  const std::lock_guard lock(parts_->scratch);
   MOEC_TRY(parts_->decoder(texts));
   for (const std::string& part : texts) text += part;
   return text;
 }
 
+// bytes_at() returns an empty string if the remaining text does not begin with the token, for
+// example with a special token.
 std::optional<std::vector<int64_t>> Tokenizer::byte_counts(std::span<const int64_t> tokens,
                                                            std::string_view text) const {
   std::vector<int64_t> counts;
@@ -261,6 +277,8 @@ Result<std::string> TextDecoder::add(int64_t token) {
   const std::span<const int64_t> all(tokens_);
   MOEC_ASSIGN(const std::string known, tokenizer_->decode(all.first(given_)));
   MOEC_ASSIGN(const std::string text, tokenizer_->decode(all));
+  // A trailing U+FFFD may be the start of a character whose other bytes follow. The text is held
+  // back until the character is complete.
   if (text.size() <= known.size() || text.ends_with(kReplacement)) return std::string();
   std::string more = text.substr(known.size());
   // The next token's text may depend on this step's tokens (a stripped space), not on earlier ones.
@@ -269,6 +287,7 @@ Result<std::string> TextDecoder::add(int64_t token) {
   return more;
 }
 
+// Unlike add(), returns the U+FFFD of a character that stays incomplete.
 Result<std::string> TextDecoder::finish() {
   if (!tokenizer_) return std::string();
   const std::span<const int64_t> all(tokens_);

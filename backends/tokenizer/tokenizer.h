@@ -1,7 +1,7 @@
 // Encodes text as token ids and decodes ids, as defined by a Hugging Face tokenizer.json.
 //
-// Results equal those of the package tokenizers. A component that is not implemented is an error
-// that names it, never a different tokenization.
+// Results equal those of the package tokenizers. A component that is not implemented causes an
+// error that names the component, never a different tokenization.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace moec {
 
-// Maximum size of a tokenizer.json in bytes. A token or a merge is a few JSON values, so the size
-// bounds their number.
+// Maximum size of a tokenizer.json in bytes. A token or a merge consists of a few JSON values, so
+// the size bounds the number of values.
 inline constexpr uint64_t kMaxTokenizerBytes = 128u << 20;
 inline constexpr JsonLimits kTokenizerLimits{.bytes = kMaxTokenizerBytes,
                                              .values = kMaxTokenizerBytes / 4};
 
-// Whether encode() adds the special tokens of the post-processor. Leave them out if the text
-// contains them already, as the output of a chat template does.
+// Selects whether encode() adds the special tokens of the post-processor. Leave them out if the
+// text already contains them, as the output of a chat template does.
 enum class SpecialTokens : uint8_t { add, leave_out };
 
 class Tokenizer {
@@ -33,7 +33,7 @@ class Tokenizer {
   static Result<Tokenizer> parse(std::string_view json, const std::string& path);
   // Parses a file. Further errors: tokenizer.missing, tokenizer.too_long, file.*.
   static Result<Tokenizer> open(const std::string& path);
-  // The tokenizer whose ids are byte values. It encodes any bytes.
+  // Returns the tokenizer whose ids are byte values, which encodes arbitrary bytes.
   static Tokenizer bytes();
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -47,16 +47,16 @@ class Tokenizer {
   // Decodes ids. Special tokens and unknown ids are skipped; invalid UTF-8 becomes U+FFFD.
   Result<std::string> decode(std::span<const int64_t> tokens) const;
 
-  // The number of bytes of `text` that each token covers. Returns nullopt unless the tokens'
-  // bytes, concatenated, equal the text; a normalizer may prevent that.
+  // Returns the number of bytes of `text` that each token covers. Returns nullopt unless the
+  // tokens' bytes, concatenated, equal the text; a normalizer may prevent that.
   std::optional<std::vector<int64_t>> byte_counts(std::span<const int64_t> tokens,
                                                   std::string_view text) const;
 
-  // The id of a token, added tokens included.
+  // Returns the id of a token, which may be an added token.
   std::optional<int64_t> find(std::string_view token) const;
-  // The string of a token in the vocabulary, added tokens included: "Ġthe", "<|im_end|>".
+  // Returns the string of a token, which may be an added token: "Ġthe", "<|im_end|>".
   std::optional<std::string> name(int64_t token) const;
-  // The largest id plus one.
+  // Returns the largest id plus one.
   int64_t size() const;
 
  private:

@@ -20,6 +20,8 @@ utf8proc_category_t category_of(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
+// True if the category lies in [first, last] of utf8proc's enumeration. The enumeration lists the
+// categories of each major class contiguously: L*, M*, N*, P*, S*, Z*, C*.
 bool is_between(char32_t code, utf8proc_category_t first, utf8proc_category_t last) {
   const utf8proc_category_t category = category_of(code);
   return category >= first && category <= last;
@@ -39,6 +41,8 @@ size_t ill_formed_length(std::string_view text, size_t at) {
   };
   const unsigned lead = byte(0);
   if (lead < 0xc2 || lead > 0xf4) return 1;
+  // The narrower ranges exclude overlong forms (e0, f0), surrogates (ed) and code points above
+  // U+10FFFF (f4).
   const unsigned least = lead == 0xe0 ? 0xa0U : lead == 0xf0 ? 0x90U : 0x80U;
   const unsigned most = lead == 0xed ? 0x9fU : lead == 0xf4 ? 0x8fU : 0xbfU;
   if (byte(1) < least || byte(1) > most || lead < 0xe0) return 1;
@@ -55,6 +59,7 @@ void append_normal(std::string& text, std::string_view line, NormalForm form) {
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t length =
       utf8proc_map(bytes_of(line), static_cast<utf8proc_ssize_t>(line.size()), &mapped, options);
+  // The text is valid UTF-8, so an error is a failed allocation or an overflow of its size.
   MOEC_CHECK(length >= 0, "{}", utf8proc_errmsg(length));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
   text.append(mapped, mapped + length);
@@ -78,6 +83,7 @@ std::optional<size_t> first_invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
+// An invalid text is a bug of the caller: Tokenizer::encode() rejects invalid UTF-8.
 char32_t next_code_point(std::string_view text, size_t& at) {
   utf8proc_int32_t code = 0;
   const auto left = static_cast<utf8proc_ssize_t>(text.size() - at);
@@ -107,6 +113,7 @@ std::string to_normal_form(std::string_view text, NormalForm form) {
   std::string normal;
   normal.reserve(text.size());
   while (!text.empty()) {
+    // npos is larger than any size, so the last line ends with the text.
     const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
     const std::string_view line = text.substr(0, end);
     if (is_ascii(line))
@@ -118,6 +125,7 @@ std::string to_normal_form(std::string_view text, NormalForm form) {
   return normal;
 }
 
+// U+0085 has the property White_Space, but it is in category Cc.
 bool is_white_space(char32_t code) {
   if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
   return code == 0x85 || is_between(code, UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZP);
@@ -140,6 +148,7 @@ bool is_word(char32_t code) {
 
 bool is_nonspacing_mark(char32_t code) { return category_of(code) == UTF8PROC_CATEGORY_MN; }
 
+// Excludes Cn, so unassigned code points are kept, and Cs, because a valid text has no surrogates.
 bool is_control_or_other(char32_t code) {
   const utf8proc_category_t category = category_of(code);
   return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
@@ -147,7 +156,7 @@ bool is_control_or_other(char32_t code) {
 }
 
 // U+0130 is the only code point with an unconditional lower case of two code points
-// (SpecialCasing.txt); utf8proc has the simple mapping.
+// (SpecialCasing.txt); utf8proc has only the simple mapping.
 void append_lower(std::string& text, char32_t code) {
   if (code == 0x130)
     text += "i\xcc\x87";

@@ -9,10 +9,10 @@
 
 namespace moec {
 
-// The offset of the first invalid byte, or nullopt if the text is valid UTF-8.
+// Returns the offset of the first invalid byte, or nullopt if the text is valid UTF-8.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
-// The length in bytes of the code point with this lead byte.
+// Returns the length in bytes of the code point with this lead byte.
 constexpr size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
@@ -33,8 +33,8 @@ bool is_white_space(char32_t code);  // property White_Space
 bool is_numeric(char32_t code);      // categories Nd, Nl, No
 bool is_punctuation(char32_t code);  // categories P*
 bool is_mark(char32_t code);         // categories M*
-// Categories L*, M*, Nd, Nl, Pc and the joiners: \w of Rust's regex, except the enclosed letters of
-// So.
+// Categories L*, M*, Nd, Nl, Pc and the joiners: \w of Rust's regex crate, without the enclosed
+// letters in category So.
 bool is_word(char32_t code);
 bool is_nonspacing_mark(char32_t code);   // category Mn
 bool is_control_or_other(char32_t code);  // categories Cc, Cf, Co

@@ -14,6 +14,8 @@ constexpr double kUnknownPenalty = 10;  // below the minimum score (SentencePiec
 // Sorted tokens; finds all prefixes of a text by narrowing a range byte by byte.
 class PrefixSearch {
  public:
+  // The entries are views of the vocabulary's strings. The base class owns the vocabulary and is
+  // constructed first.
   explicit PrefixSearch(const Vocabulary& vocabulary) {
     for (const auto& [token, id] : vocabulary.ids()) sorted_.emplace_back(token, id);
     std::sort(sorted_.begin(), sorted_.end());
@@ -22,6 +24,7 @@ class PrefixSearch {
   // Calls found(length, id) for each token that is a prefix of `text`, shortest first.
   template <class Found>
   void find(std::string_view text, Found found) const {
+    // Invariant: [first, last) are the tokens that begin with the first `length` bytes of the text.
     auto first = sorted_.begin(), last = sorted_.end();
     for (size_t length = 0; length < text.size() && first != last; ++length) {
       const auto byte_of = [&](const auto& entry) {
@@ -56,6 +59,7 @@ class Unigram : public TokenModel {
     std::vector<Part> parts;  // in reverse order
     for (size_t end = word.size(); end > 0; end = best[end].from) {
       const Arrival& arrival = best[end];
+      // Adjacent unknown characters form one part, as tokenizers does with fuse_unk.
       const bool joins = !arrival.token && !parts.empty() && !parts.back().token;
       if (joins)
         parts.back().begin = arrival.from;
@@ -68,7 +72,7 @@ class Unigram : public TokenModel {
   }
 
  private:
-  // The best path to an offset: its last token, nullopt for an unknown character.
+  // The best path to an offset. `token` is its last token, or nullopt for an unknown character.
   struct Arrival {
     double score = 0;
     size_t from = 0;
@@ -80,6 +84,8 @@ class Unigram : public TokenModel {
     std::optional<int64_t> token;
   };
 
+  // Returns the best arrival at each offset. Every character boundary is reached, because a single
+  // character always forms a step. Offsets inside a character stay unreached and are never used.
   std::vector<Arrival> best_path(std::string_view word) const {
     std::vector<Arrival> best(word.size() + 1);
     for (size_t at = 0; at < word.size();) {
@@ -87,9 +93,13 @@ class Unigram : public TokenModel {
       bool is_known = false;
       const auto arrive = [&](size_t bytes, double score, std::optional<int64_t> token) {
         Arrival& there = best[at + bytes];
+        // On equal sums the first arrival stays. Starts are visited from left to right, so the
+        // longer last token wins.
         const double sum = best[at].score + score;
         if (!there.reached || sum > there.score) there = {sum, at, true, token};
       };
+      // The text may contain the name of the unknown token, such as "<unk>". That match is fused
+      // like an unknown character.
       search_.find(word.substr(at), [&](size_t bytes, int64_t token) {
         is_known |= bytes == length;
         const bool unknown = token == unknown_;
@@ -102,7 +112,8 @@ class Unigram : public TokenModel {
     return best;
   }
 
-  // Fused unknown characters may be a token; byte fallback is the second choice.
+  // Fused unknown characters may form a token. If they do not, tries byte fallback before the
+  // unknown token.
   Status add(std::string_view part, std::optional<int64_t> token, std::vector<int64_t>& tokens) {
     if (!token) token = vocabulary().find(part);
     if (token) {
@@ -115,6 +126,7 @@ class Unigram : public TokenModel {
     return {};
   }
 
+  // Appends nothing unless every byte has a token.
   bool add_bytes(std::string_view part, std::vector<int64_t>& tokens) const {
     std::vector<int64_t> bytes;
     for (const char c : part) {
@@ -147,7 +159,8 @@ Result<ScoredVocabulary> read_scores(JsonFields& fields) {
   for (const JsonValue& entry : *entries->array()) {
     const auto* pair = entry.array();
     if (!pair || pair->size() != 2 || !(*pair)[0].string() || !(*pair)[1].number())
-      return fields.bad("vocab", fmt::format("has {}, no token and score", to_string(entry, 60)));
+      return fields.bad("vocab",
+                        fmt::format("has {}, expected a token and a score", to_string(entry, 60)));
     MOEC_TRY(read.vocabulary.add(*(*pair)[0].string(), std::ssize(read.scores)));
     read.scores.push_back(*(*pair)[1].number());
   }
@@ -161,7 +174,7 @@ Result<std::unique_ptr<TokenModel>> read_unigram(JsonFields& fields) {
   std::optional<int64_t> unknown;
   if (is_given(fields, "unk_id")) {
     MOEC_TRY(fields.whole("unk_id", unknown.emplace()));
-    if (*unknown >= std::ssize(read.scores)) return fields.bad("unk_id", "is no token");
+    if (*unknown >= std::ssize(read.scores)) return fields.bad("unk_id", "is not a token id");
   }
   MOEC_ASSIGN(const bool byte_fallback, flag(fields, "byte_fallback", false));
   MOEC_TRY(fields.finish());

@@ -15,17 +15,17 @@ namespace moec {
 
 class Vocabulary {
  public:
-  // Error: tokenizer.malformed, without a place, if the id is negative, above 2^24 or already used,
-  // or the token exists.
+  // Adds a token. Error: tokenizer.malformed, without a place, if the id is negative, above 2^24 or
+  // in use, or if the token exists.
   Status add(std::string token, int64_t id);
   std::optional<int64_t> find(std::string_view token) const {
     const auto found = ids_.find(token);
     if (found == ids_.end()) return std::nullopt;
     return found->second;
   }
-  // The token with the id, or null.
+  // Returns the token with this id, or null.
   const std::string* token(int64_t id) const;
-  // The largest id plus one.
+  // Returns the largest id plus one.
   int64_t size() const { return std::ssize(tokens_); }
   size_t count() const { return ids_.size(); }
   const std::unordered_map<std::string_view, int64_t>& ids() const { return ids_; }

@@ -33,6 +33,8 @@ class WordPiece : public TokenModel {
         prefix_(std::move(prefix)),
         most_characters_(most_characters) {}
 
+  // If any part of a word has no token, the whole word becomes one unknown token. Words above
+  // `most_characters_` are not tried, because the search is quadratic in their length.
   Status encode(std::string_view word, std::vector<int64_t>& tokens) override {
     const size_t before = tokens.size();
     if (characters_of(word) <= most_characters_ && cut(word, tokens)) return {};
@@ -60,6 +62,8 @@ class WordPiece : public TokenModel {
   }
 
   // Appends the longest token at `begin` and returns its end; returns `begin` if none matches.
+  // Each step removes one character from the end of `candidate`, so the prefix of continuing pieces
+  // stays.
   size_t end_of_longest(std::string_view word, size_t begin, std::vector<int64_t>& tokens) const {
     std::string candidate = (begin > 0 ? prefix_ : "") + std::string(word.substr(begin));
     for (size_t end = word.size(); end > begin;) {
@@ -93,6 +97,7 @@ Result<std::unique_ptr<TokenModel>> read_word_piece(JsonFields& fields) {
   MOEC_ASSIGN(Vocabulary vocabulary, read_vocabulary(fields));
   MOEC_ASSIGN(const std::string unknown, text_or(fields, "unk_token", "[UNK]"));
   MOEC_ASSIGN(std::string prefix, text_or(fields, "continuing_subword_prefix", "##"));
+  // The default of tokenizers.
   int64_t most_characters = 100;
   if (fields.has("max_input_chars_per_word"))
     MOEC_TRY(fields.whole("max_input_chars_per_word", most_characters));

@@ -14,32 +14,37 @@
 namespace moec {
 namespace {
 
-constexpr size_t kMostText = size_t{256} << 20;
-constexpr uint64_t kMostConfig = 16u << 20;
+// The limit of ChildProgram::ask() on an answer.
+constexpr size_t kMaxText = size_t{256} << 20;
+constexpr uint64_t kMaxConfig = 16u << 20;
 
 tl::unexpected<Diagnostics> python_failed(const std::string& python, const std::string& cause) {
   return fail("chat.python", fmt::format("cannot render the chat template: {}", cause),
-              fmt::format("install jinja2, {} -m pip install jinja2, or select another "
+              fmt::format("install jinja2 with {} -m pip install jinja2, or select another "
                           "interpreter with --python",
                           python));
 }
 
 }  // namespace
 
+// Held through a pointer, because render() is const but starts and replaces the interpreter.
 struct ChatTemplate::Running {
   std::string folder, python;
+  // ChildProgram is not thread-safe, and threads of a server render at the same time.
   std::mutex asking;
   std::optional<ChildProgram> program;
 
   Result<std::string> ask(std::string_view request) {
     const std::lock_guard lock(asking);
+    // The first request starts the interpreter, so runs without a chat need no Python.
     if (!program) {
       const std::string script(embedded_chat.front().text);
+      // Passing the script to -c avoids a script file next to the program.
       MOEC_ASSIGN(ChildProgram started, ChildProgram::start(python, {"-c", script, folder}));
       program.emplace(std::move(started));
     }
     Result<std::string> answer = program->ask(request);
-    if (!answer) program.reset();
+    if (!answer) program.reset();  // so that the next request starts a new interpreter
     return answer;
   }
 };
@@ -55,8 +60,9 @@ ChatTemplate::~ChatTemplate() = default;
 Result<std::string> ChatTemplate::render(std::string_view request) const {
   const Result<std::string> answer = running_->ask(request);
   if (!answer) return python_failed(running_->python, answer.error().front().cause);
+  // ChildProgram::ask() already limits the answer, so this limit never refuses one.
   MOEC_ASSIGN(const JsonValue reply,
-              parse_json(*answer, {.file = "chat template"}, {.bytes = 2 * kMostText}));
+              parse_json(*answer, {.file = "chat template"}, {.bytes = 2 * kMaxText}));
   if (const JsonValue* text = reply.find("text"); text && text->string()) return *text->string();
   const JsonValue* error = reply.find("error");
   return fail("serve.chat",
@@ -69,7 +75,8 @@ Result<bool> has_chat_template(const std::string& folder) {
     return true;
   const std::string path = folder + "/tokenizer_config.json";
   if (!file_exists(path)) return false;
-  MOEC_ASSIGN(const std::string text, read_text_file(path, kMostConfig));
+  MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxConfig));
+  // model_max_length may be 10^30, which does not fit into 64 bits.
   MOEC_ASSIGN(const JsonValue config, parse_json(text, {.file = path}, {.long_integers = true}));
   const JsonValue* chat = config.find("chat_template");
   return chat && !chat->is_null();

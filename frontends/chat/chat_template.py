@@ -1,9 +1,10 @@
-"""Renders the chat template of a folder as transformers does. moec runs it as a program, which needs the package jinja2:
+"""Renders the chat template of a folder as transformers does. Requires jinja2. moec runs it as a child process:
 
     python3 chat_template.py FOLDER
 
-A request on standard input is the number of its bytes, a line end, and that many bytes: the JSON of a request for
-/v1/chat/completions. The answer has the same form: {"text": …} or {"error": …}. The program ends with its input.
+Each request on standard input is a length in bytes, a newline, and that number of bytes of JSON: the body of a request
+to /v1/chat/completions. The answer on standard output has the same framing and is {"text": …} or {"error": …}. The
+script exits at the end of its input.
 """
 
 import datetime
@@ -16,7 +17,7 @@ SPECIAL_TOKENS = [f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad"
 
 
 class TemplateError(ValueError):
-    """A chat template that is missing, malformed, or refuses the messages."""
+    """The chat template is missing or malformed, or refuses the messages."""
 
 
 def read_json(path):
@@ -24,35 +25,34 @@ def read_json(path):
 
 
 def special_tokens(config):
-    """Name -> text of the special tokens that the config has; a template may ask whether one is defined."""
+    """Returns {name: text} of the special tokens in the config. Omits absent ones, because templates test for them."""
     tokens = {name: config[name] for name in SPECIAL_TOKENS if config.get(name)}
     return {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
 
 
 def stored_templates(folder, config):
-    """Name -> source of the chat templates of a folder. Files go before tokenizer_config.json."""
+    """Returns {name: source} of the chat templates in a folder. If there are template files, they replace all templates
+    of tokenizer_config.json, as in transformers."""
+    files = [("default", folder / "chat_template.jinja")]
+    files += [(named.stem, named) for named in sorted((folder / "additional_chat_templates").glob("*.jinja"))]
+    templates = {name: file.read_text(encoding="utf-8") for name, file in files if file.is_file()}
+    if templates:
+        return templates
     stored = read_json(folder / "chat_template.json").get("chat_template", config.get("chat_template"))
     if isinstance(stored, list):
-        templates = {entry["name"]: entry["template"] for entry in stored}
-    else:
-        templates = {"default": stored} if isinstance(stored, str) else {}
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        templates["default"] = file.read_text(encoding="utf-8")
-    for named in sorted((folder / "additional_chat_templates").glob("*.jinja")):
-        templates[named.stem] = named.read_text(encoding="utf-8")
-    return templates
+        return {entry["name"]: entry["template"] for entry in stored}
+    return {"default": stored} if isinstance(stored, str) else {}
 
 
 def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    """jinja2's own filter escapes HTML and non-ASCII characters, which changes the tokens."""
+    """Replaces jinja2's filter tojson, which escapes HTML and non-ASCII characters and so changes the tokens."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
 
 
 def refuse(message):
-    raise TemplateError(f"the chat template refuses: {message}")
+    raise TemplateError(f"the chat template refuses the messages: {message}")
 
 
 def make_environment():
@@ -60,7 +60,7 @@ def make_environment():
     import jinja2.sandbox
 
     class Generation(jinja2.ext.Extension):
-        """{% generation %} marks the text of the assistant for training; its body is rendered as it is."""
+        """The tag {% generation %}, which marks the assistant's text for training. Its body is rendered unchanged."""
 
         tags = {"generation"}
 
@@ -78,7 +78,7 @@ def make_environment():
 
 
 class ChatTemplate:
-    """The chat templates of a folder. Every fault of its files or of a template is a TemplateError of render()."""
+    """The chat templates of a folder. render() raises TemplateError for any error in the files or templates."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -92,7 +92,7 @@ class ChatTemplate:
         return templates["default"]
 
     def render(self, messages, tools=None, documents=None, **variables):
-        """The text of the messages, with the prompt for the assistant's answer."""
+        """Returns the rendered messages, followed by the generation prompt."""
         given = {"messages": messages, "tools": tools, "documents": documents, "add_generation_prompt": True}
         try:
             config = read_json(self.folder / "tokenizer_config.json")
@@ -100,26 +100,26 @@ class ChatTemplate:
             return template.render(**special_tokens(config), **(given | variables))
         except TemplateError:
             raise
-        except Exception as error:  # a template is a program, which may raise anything
+        except Exception as error:  # a template is a program and can raise any exception
             raise TemplateError(f"the chat template does not accept the messages: {error}") from error
 
 
 def text_of_parts(content):
-    """The text of a content that is a list of text parts; others are left to the template."""
+    """Joins the parts of a content that is a list of text parts. Returns any other content unchanged."""
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
         return "\n".join(part.get("text", "") for part in content)
     return content
 
 
 def with_objects(call):
-    """A tool call whose arguments are an object, as templates take them; clients send its JSON."""
+    """Returns the tool call with parsed arguments. Clients send a JSON string, but templates expect an object."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return call
     try:
         return call | {"function": function | {"arguments": json.loads(function["arguments"] or "{}")}}
     except ValueError as error:
-        raise TemplateError(f"the arguments of a tool call are no JSON: {error}") from error
+        raise TemplateError(f"the arguments of a tool call are not JSON: {error}") from error
 
 
 def message_for_template(message):
@@ -132,7 +132,7 @@ def message_for_template(message):
 
 
 def answer(template, request):
-    """The text of a request's messages."""
+    """Returns the rendered text of a request's messages."""
     messages, kwargs = request.get("messages"), request.get("chat_template_kwargs") or {}
     if not isinstance(messages, list) or not messages:
         raise TemplateError("messages must be a list with at least one message")
@@ -143,7 +143,7 @@ def answer(template, request):
 
 
 def serve(folder, requests, answers):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, which is for the program that asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in the terminal is for the parent process
     template = ChatTemplate(pathlib.Path(folder))
     while size := requests.readline():
         try:

@@ -1,4 +1,4 @@
-// moec analyze: measures with a text what the experts of a model do.
+// moec analyze: measures on a text how a model uses its experts.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +19,7 @@
 namespace moec {
 namespace {
 
+// With --table, the analysis is optional, because a dense model has no experts to count.
 int run_table(const AnalyzeOptions& options, Progress& progress, const AnalyzeFlags& flags) {
   const auto tabulated = tabulate_model(options);
   progress.finish();
@@ -28,6 +29,7 @@ int run_table(const AnalyzeOptions& options, Progress& progress, const AnalyzeFl
     return kExitFine;
   }
   print_notes(tabulated->notes, flags.quiet);
+  // The analysis is absent for a dense model, and without a text or imatrix.
   if (tabulated->analysis) print_out("{}\n", analysis_table(*tabulated->analysis));
   print_out("{}results in {}\n", table_text(tabulated->table), options.folder);
   return kExitFine;
@@ -37,11 +39,12 @@ int run_analyze(const AnalyzeFlags& flags) {
   auto options = analyze_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("analyze", flags.quiet || flags.json);
+  Progress progress("analyze", flags.quiet || flags.json, options->exported ? "tokens" : "bytes");
   options->stop = [] { return StopSignals::caught() != 0; };
-  options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
-    progress.advance(bytes, total, part);
+  options->progress = [&](uint64_t count, uint64_t total, const std::string& part) {
+    progress.advance(count, total, part);
   };
+  // Both kinds of runs use the callbacks above.
   if (options->table) return run_table(*options, progress, flags);
   const auto analysis = analyze_model(*options);
   progress.finish();
@@ -55,7 +58,7 @@ int run_analyze(const AnalyzeFlags& flags) {
   return kExitFine;
 }
 
-// Ends before the command asks for its arguments.
+// CLI::Success ends the parsing before required arguments are checked.
 void print_prompts() {
   print_out("{}", default_suite_text());
   throw CLI::Success();
@@ -65,11 +68,12 @@ void print_prompts() {
 
 void add_analyze_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "analyze", "Measure on a text how a model's routers use its experts, layer by layer");
+      "analyze", "Measure how a model's routers use its experts on a text, layer by layer");
   auto flags = std::make_shared<AnalyzeFlags>();
   add_analyze_flags(*command, *flags);
+  // A callback and not a bound flag, because the flag must work without SOURCE and --out.
   command->add_flag_callback("--print-prompts", print_prompts,
-                             "Print the prompts of --prompts default, a JSON object each, and end");
+                             "Print the prompts of --prompts default as JSON lines and exit");
   command->footer("Example: moec analyze models/tinymoe --prompts default --out out/analysis");
   command->callback([flags, &exit_code] { exit_code = run_analyze(*flags); });
 }

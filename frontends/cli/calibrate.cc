@@ -1,4 +1,5 @@
-// moec calibrate: runs a text through a checkpoint and records what its matrices are applied to.
+// moec calibrate: runs a text through a checkpoint and records statistics of the inputs of its
+// matrices.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +26,9 @@ namespace {
 
 void print_layer(const CalibratedLayer& layer) {
   std::vector<int64_t> tokens = tokens_of_experts(layer);
+  // A dense layer has no experts.
   if (tokens.empty()) return;
+  // Before the sort, because the index of a count is the id of its expert.
   const std::vector<size_t> none = experts_without_tokens(tokens);
   std::sort(tokens.begin(), tokens.end());
   print_out("L{:02}  {:>4} experts  {:>8} {:>8} {:>8}  {}\n", layer.layer, tokens.size(),
@@ -33,24 +36,26 @@ void print_layer(const CalibratedLayer& layer) {
             none.empty() ? "-" : fmt::format("{}", fmt::join(none, " ")));
 }
 
-// How many tokens reached the experts of each layer, and which experts none reached.
+// Prints the minimum, median and maximum tokens per expert of each layer, and its unused experts.
 void print_calibration(const FinishedCalibration& finished, bool quiet) {
   const CalibrationReport& report = finished.report;
   print_notes(report.notes, quiet);
   const std::vector<CalibratedLayer>& layers = report.index.layers;
+  // A dense model has no rows, so its header is omitted.
   if (std::any_of(layers.begin(), layers.end(),
                   [](const CalibratedLayer& layer) { return !tokens_of_experts(layer).empty(); }))
-    print_out("tokens of the experts:  fewest   median     most  never chosen\n");
+    print_out("tokens per expert:   fewest   median     most  never chosen\n");
   for (const CalibratedLayer& layer : report.index.layers) print_layer(layer);
   print_out(
-      "calibrated with {} tokens in windows of {} ({} tokens behind them are not used), {:.1f} s\n",
+      "calibrated with {} tokens in windows of {} ({} trailing tokens are not used), {:.1f} s\n",
       report.index.tokens, report.index.window, report.unused_tokens, finished.seconds);
   if (report.resumed_layers > 0)
     print_out("{} layers were kept from an earlier run\n", report.resumed_layers);
-  print_out("{} in {}\n", binary_bytes(static_cast<double>(report.bytes)), finished.folder);
+  print_out("{} in {}\n", decimal_bytes(report.bytes), finished.folder);
 }
 
 int run_calibrate(const CalibrateFlags& flags) {
+  // The reported time includes the checks of the source and the flags.
   const auto start = std::chrono::steady_clock::now();
   if (const Status source = require_checkpoint(flags.source); !source)
     return report_failure(source.error(), flags.json);
@@ -59,6 +64,11 @@ int run_calibrate(const CalibrateFlags& flags) {
   const StopSignals signals;
   Progress progress("calibrate", flags.quiet || flags.json);
   options->stop = [] { return StopSignals::caught() != 0; };
+  // The size is printed before the long run begins, so that a user can stop it in time.
+  options->start = [&](uint64_t bytes) {
+    if (!flags.quiet && !flags.json)
+      say("calibrate: writes up to {} to {}\n", decimal_bytes(bytes), flags.out);
+  };
   options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
     progress.advance(bytes, total, part);
   };
@@ -75,8 +85,8 @@ int run_calibrate(const CalibrateFlags& flags) {
 
 void add_calibrate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("calibrate",
-                                         "Run a text through a checkpoint and record the inputs of "
-                                         "its matrices, for codes of few bits");
+                                         "Run a text through a checkpoint and record statistics of "
+                                         "its matrices' inputs, for quantization");
   auto flags = std::make_shared<CalibrateFlags>();
   add_calibrate_flags(*command, *flags);
   command->footer("Example: moec calibrate models/tinymoe --text sample.txt --out stats/tinymoe");

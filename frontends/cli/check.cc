@@ -15,6 +15,7 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_measured.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/cli/print/shard_rows.h"
 #include "frontends/jobs/check/check_folder.h"
 #include "frontends/jobs/check/check_json.h"
 #include "frontends/jobs/check/check_split.h"
@@ -26,7 +27,7 @@ namespace moec {
 
 namespace {
 
-std::string bytes_text(int64_t bytes) { return binary_bytes(static_cast<double>(bytes)); }
+std::string bytes_text(int64_t bytes) { return decimal_bytes(bytes); }
 
 std::string describe(const manifest::Placement& placement) {
   std::string text = fmt::format("{} {}", placement.ops, placement.unit);
@@ -35,26 +36,32 @@ std::string describe(const manifest::Placement& placement) {
   return text;
 }
 
-void print_shards(const CheckReport& report) {
+void print_shards(const CheckReport& report, bool all) {
   print_out("{:<14} {:>6} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8}  {}\n", "shard", "ops", "weights",
             "activations", "% ops", "% MACs", "% bytes", "changes", "predicted placement");
+  std::vector<ShardRow> rows;
   for (const CheckedShard& shard : report.shards) {
     std::string placement;
     for (const manifest::Placement& unit : shard.placement)
       placement += (placement.empty() ? "" : ", ") + describe(unit);
     for (const TargetRule* rule : shard.doubts) placement += ", undecided by " + rule->id;
     const Coverage& coverage = shard.coverage;
-    print_out("{:<14} {:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}\n", shard.name,
-              shard.ops, bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
-              coverage.ops.percent(), coverage.macs.percent(), coverage.weight_bytes.percent(),
-              transitions(shard), placement);
+    rows.push_back(
+        {shard.name,
+         fmt::format("{:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}", shard.ops,
+                     bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
+                     coverage.ops.percent(), coverage.macs.percent(),
+                     coverage.weight_bytes.percent(), transitions(shard), placement),
+         {}});
   }
+  print_out("{}", shard_lines(rows, all, ""));
 }
 
 void print_ops_elsewhere(const CheckReport& report) {
   for (const CheckedShard& shard : report.shards)
     for (const CheckedWidth& width : shard.widths)
       for (const PlacedOp& op : width.placement.ops)
+        // Ops on the target's own unit are the expected case and would fill the screen.
         if (op.unit != report.target.unit)
           print_out("  {} {} ({}): predicted on {} by rule {}\n", width.file, op.name, op.op,
                     op.unit, op.rule);
@@ -69,15 +76,15 @@ void print_coverage(const CheckReport& report) {
             ops.percent_undecided(), macs.percent_undecided(), weight_bytes.percent_undecided());
 }
 
-// One line for each broken rule, with the number of files and ops that break it.
+// Prints one line per broken rule, with the number of files and ops that break it.
 void print_rules(const CheckReport& report) {
   for (const BrokenRule& broken : broken_rules(report))
     print_out("{} [{}] {} files, {} ops: {}\n", severity_name(broken.rule->severity),
               broken.rule->id, broken.files, broken.ops, broken.rule->reason);
 }
 
-// A rule of the target concerns ops by the hundreds, for one reason, so its first op stands for
-// all.
+// One rule of a target may reject hundreds of ops for the same reason, so only its first finding is
+// shown.
 void print_findings(const Diagnostics& findings, bool in_full) {
   const auto most = [](std::string_view code) {
     return code.starts_with("target.") || code == "check.coverage" || code == "check.undecided"
@@ -93,7 +100,7 @@ std::string_view verdict(const Diagnostics& findings) {
   return has_error(findings) ? "FELL SHORT" : "PASSED";
 }
 
-// Of files without graphs, which have no placement.
+// Prints the report of files without graphs, which have no placement.
 void print_held(const HeldWeights& held, const Diagnostics& findings, bool in_full) {
   print_out("{} files, {} of weights, {} tensors", held.files, bytes_text(held.bytes),
             held.tensors);
@@ -104,21 +111,27 @@ void print_held(const HeldWeights& held, const Diagnostics& findings, bool in_fu
   print_out("{}\n", verdict(findings));
 }
 
-// A table of the shards, the rules that they break with the number of files and ops, and of the
-// findings of each rule the first. `with_ops` lists all of them, and each op that is predicted to
-// run on another unit than the target's, with the rule that says so.
-// The same of each node, and what was found of all together.
-void print_check(const CheckReport& report, bool with_ops) {
+// Parts of the report that are listed in full. `shards`: every shard. `ops`: every finding, and
+// every op predicted to run on another unit than the target's, with the rule that decides it.
+struct Listed {
+  bool shards = false, ops = false;
+};
+
+// Prints a table of the shards, the broken rules with their numbers of files and ops, and the first
+// finding of each rule.
+void print_check(const CheckReport& report, const Listed& listed) {
+  const bool with_ops = listed.ops;
+  // Files without graphs have no shards, so the tables below would be empty.
   if (report.held) return print_held(*report.held, report.findings, with_ops);
-  print_shards(report);
+  print_shards(report, listed.shards);
   if (with_ops) print_ops_elsewhere(report);
   const manifest::Build& build = report.manifest.build;
   print_out("{} shards, {} of weights, {}\n", report.shards.size(),
             bytes_text(checked_weight_bytes(report)), routing_text(report.manifest));
-  if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
-  if (report.manifest.top_k) print_out("forms of top-k: {}\n", describe_forms(report.manifest));
+  if (!build.expert_mask.empty()) print_out("experts kept by the mask: {}\n", build.expert_mask);
+  if (report.manifest.top_k) print_out("top-k variants: {}\n", describe_forms(report.manifest));
   if (report.manifest.capacity)
-    print_out("capacity of experts: {}\n", report.manifest.capacity->factor);
+    print_out("expert capacity factor: {}\n", report.manifest.capacity->factor);
   if (report.manifest.node) print_out("{}\n", node_text(*report.manifest.node));
   print_coverage(report);
   print_rules(report);
@@ -126,12 +139,13 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_out("{}\n", verdict(report.findings));
 }
 
-void print_check(const SplitCheck& split, bool with_ops) {
+// Prints the report of each node, then the findings that concern the whole split.
+void print_check(const SplitCheck& split, const Listed& listed) {
   for (const CheckedNode& node : split.nodes) {
     print_out("{}\n", node.folder);
-    print_check(*node.report, with_ops);
+    print_check(*node.report, listed);
   }
-  print_findings(split.findings, with_ops);
+  print_findings(split.findings, listed.ops);
   print_out("{} nodes: {}\n", split.nodes.size(), split.passed() ? "PASSED" : "FELL SHORT");
 }
 
@@ -139,7 +153,8 @@ struct CheckFlags {
   std::string folder, explain, measured;
   UserOutput sarif{.flag = "--sarif"};
   CheckOptions options;
-  bool json = false, ops = false, expected = false;
+  Listed listed;
+  bool json = false, expected = false;
 };
 
 void print_rules(const std::vector<ExplainedRule>& rules, bool json) {
@@ -167,8 +182,9 @@ int explain(const CheckFlags& flags) {
   return kExitFine;
 }
 
-// The files that are written besides the report.
+// Writes the files that the flags request in addition to the report.
 Status write_files(const CheckFlags& flags, const CheckReport& report) {
+  // run_check() has already refused an existing SARIF file without --force.
   if (!flags.sarif.path.empty()) MOEC_TRY(write_user_file(flags.sarif.path, to_sarif(report)));
   if (!flags.expected) return {};
   return write_file({flags.folder, std::string(kExpectedPlacement)}, expected_placement(report));
@@ -181,6 +197,7 @@ int report_measured(const CheckFlags& flags, const CheckReport& report) {
   if (!comparison) return report_failure(comparison.error(), flags.json);
   flags.json ? print_json(measured_json(*comparison, *measured))
              : print_comparison(*comparison, *measured);
+  // An op on a better unit than predicted is a wrong prediction, but no shortfall.
   return comparison->is_worse() ? kExitFellShort : kExitFine;
 }
 
@@ -189,18 +206,19 @@ int run_check_of_nodes(const CheckFlags& flags) {
     return report_failure(
         {{Severity::error,
           "check.split",
-          "--sarif, --measured and --expected are for one export, and this folder has several",
-          "give the folder of a node",
+          "--sarif, --measured and --expected require a single export, but this folder has several",
+          "pass the folder of one node",
           {.file = flags.folder}}},
         flags.json);
   const auto split = check_split(flags.folder, flags.options);
   if (!split) return report_failure(split.error(), flags.json);
-  flags.json ? print_json(check_json(*split, flags.ops)) : print_check(*split, flags.ops);
+  flags.json ? print_json(check_json(*split, flags.listed.ops)) : print_check(*split, flags.listed);
   return split->passed() ? kExitFine : kExitFellShort;
 }
 
 int run_check(const CheckFlags& flags) {
   if (!flags.explain.empty()) return explain(flags);
+  // The folder of a split has no manifest, so check_folder() below would refuse it.
   if (is_split_folder(flags.folder)) return run_check_of_nodes(flags);
   if (const Status source = require_export(flags.folder); !source)
     return report_failure(source.error(), flags.json);
@@ -211,55 +229,57 @@ int run_check(const CheckFlags& flags) {
   if (Status status = write_files(flags, **report); !status)
     return report_failure(status.error(), flags.json);
   if (!flags.measured.empty()) return report_measured(flags, **report);
-  flags.json ? print_json(check_json(**report, flags.ops)) : print_check(**report, flags.ops);
+  flags.json ? print_json(check_json(**report, flags.listed.ops))
+             : print_check(**report, flags.listed);
   return has_error((*report)->findings) ? kExitFellShort : kExitFine;
 }
 
 }  // namespace
 
 void add_check_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "check",
-      "Check an exported folder: its files, its weights, and on which unit each op is predicted to "
-      "run");
+  CLI::App* command = app.add_subcommand("check",
+                                         "Check an exported folder: its files, its weights and the "
+                                         "unit that each op is predicted to run on");
   auto flags = std::make_shared<CheckFlags>();
-  command->add_option("OUT", flags->folder, "An exported folder, or the folder of a split");
-  command->add_option(
-      "--explain", flags->explain,
-      "Print the target rule of this id (limit, chips, confidence, source), or what targets say of "
-      "a form of weights, int8:32, or of all of them, weights, instead of checking");
+  command->add_option("OUT", flags->folder,
+                      "An exported folder, or a folder that moec split wrote");
+  command->add_option("--explain", flags->explain,
+                      "Instead of checking, explain the target rule with this id (limit, chips, "
+                      "confidence, source), or the targets' support for a weight format, e.g. "
+                      "int8:32; weights: for all formats");
   command->add_option("--target", flags->options.target,
                       "Target whose rules apply: a built-in name or the path of a target file "
-                      "NAME.json (default: the one that the folder was exported for)");
+                      "NAME.json (default: the target of the export)");
   command->add_option(
       "--chip", flags->options.chip,
       "Apply only the rules of this chip, e.g. m1 (default: the rules of all chips)");
   command->add_flag("--allow-over-budget", flags->options.allow_over_budget,
-                    "A shard above the budget that it was exported with is a warning instead of "
-                    "an error");
-  // Scripts of older versions give it; undecided shards are no errors any more.
+                    "Report shards above the budget of the export as warnings instead of errors");
+  // Has no effect: undecided shards are no longer errors, but older scripts still pass the flag.
   command->add_flag("--allow-disputed")->group("");
   command
       ->add_option("--min-coverage", flags->options.min_coverage,
-                   "Percentage of each shard's compute ops that must be predicted to run on the "
+                   "Minimum percentage of each shard's compute ops predicted to run on the "
                    "target's unit, 0 to 100 (default: the target's)")
       ->check(CLI::Range(0, 100));
   command->add_option("--sarif", flags->sarif.path,
                       "Also write the broken rules to this file, as SARIF 2.1.0");
   command->add_flag("--force", flags->sarif.force, "Replace the file that --sarif names");
   command->add_option("--measured", flags->measured,
-                      "Compare the prediction with measured.json of moec confirm or of "
+                      "Compare the prediction with this measured.json of moec confirm or "
                       "scripts/confirm_on_mac.py");
   command->add_flag("--expected", flags->expected,
                     "Write OUT/expected_placement.json, which scripts/confirm_on_mac.py reads");
-  command->add_flag("--ops", flags->ops,
-                    "List every finding, and the ops that are predicted to run on another unit; "
-                    "with --json, all ops");
+  command->add_flag("--all", flags->listed.shards, "List every shard, even if there are many");
+  command->add_flag(
+      "--ops", flags->listed.ops,
+      "List every finding, and the ops predicted to run on another unit; with --json, all ops");
   command->add_flag("--digests,!--no-digests", flags->options.digests,
                     "Read every byte of every file and compare its digest (default: --digests)");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec check out/tinymoe --chip m1");
   command->callback([flags, &exit_code] {
+    // CLI11 cannot require OUT, because --explain runs without it.
     if (flags->folder.empty() && flags->explain.empty()) throw CLI::RequiredError("OUT");
     exit_code = run_check(*flags);
   });

@@ -1,5 +1,5 @@
-// The commands, one file each. An add_… function declares a command and its flags on the app; when
-// the app runs the command, it puts the exit code into `exit_code`.
+// The commands, one file each. An add_… function declares a command and its flags on the app. When
+// the app runs the command, its exit code is written to `exit_code`, which must outlive the app.
 #pragma once
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

@@ -1,4 +1,4 @@
-// moec compare: what the compression of an export costs, on a text.
+// moec compare: measures on a text how much the predictions of an export differ from a reference.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -29,6 +29,7 @@ namespace {
 
 std::string with_error(const WindowMean& value, double factor, int digits) {
   std::string text = fmt::format("{:.{}f}", factor * value.mean, digits);
+  // A single window has no standard error.
   if (value.standard_error)
     text += fmt::format(" +- {:.{}f}", factor * *value.standard_error, digits);
   return text;
@@ -56,9 +57,10 @@ void print_row(const std::string& name, const ValueComparison& c) {
 }
 
 void print_shards(const CompareReport& report) {
+  // Exports that are cut differently have no matching shards.
   if (report.shards.empty()) return;
-  print_out("each shard of B on the inputs of A's\n{:<14} {:>7}  {:<11}  {:<9}  {}\n", "shard",
-            "SQNR dB", "mean cosine", "rel L2", "NaN/Inf");
+  print_out("each shard of B on the inputs of A's shard\n{:<14} {:>7}  {:<11}  {:<9}  {}\n",
+            "shard", "SQNR dB", "mean cosine", "rel L2", "NaN/Inf");
   for (const ComparedShard& shard : report.shards) {
     print_row(shard.shard, shard.output);
     if (shard.cache) print_row("  new K, V", *shard.cache);
@@ -66,6 +68,7 @@ void print_shards(const CompareReport& report) {
 }
 
 double percent_of(uint64_t part, uint64_t whole) {
+  // A layer without tokens has no flipped sets.
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
@@ -82,8 +85,9 @@ void print_routers(const CompareReport& report) {
   }
 }
 
-// Of the experts of a layer that some token chose, the median and the worst.
+// Prints the median and the worst of a layer's experts that at least one token chose.
 void print_experts_of_layer(std::vector<ComparedExpert> experts) {
+  // Experts without tokens have no error. As zeros, they would lower the median.
   std::erase_if(experts, [](const ComparedExpert& expert) { return expert.tokens == 0; });
   if (experts.empty()) return;
   std::sort(experts.begin(), experts.end(), [](const auto& a, const auto& b) {
@@ -96,14 +100,14 @@ void print_experts_of_layer(std::vector<ComparedExpert> experts) {
 
 void print_experts(const CompareReport& report) {
   if (report.experts.empty()) return;
-  print_out("each expert of B on the inputs of A's\n{:<7} {:<15} {:<13} {:<9} {}\n", "layer",
+  print_out("each expert of B on the inputs of A's expert\n{:<7} {:<15} {:<13} {:<9} {}\n", "layer",
             "median rel L2", "worst expert", "rel L2", "tokens");
   std::map<int64_t, std::vector<ComparedExpert>> layers;
   for (const ComparedExpert& expert : report.experts) layers[expert.id.layer].push_back(expert);
   for (const auto& [layer, experts] : layers) print_experts_of_layer(experts);
 }
 
-// The predictions, a table of the shards, one of the routers, and the verdict.
+// Prints the predictions, tables of shards, experts and routers, the findings and the verdict.
 void print_comparison(const CompareReport& report) {
   print_predictions(report);
   print_shards(report);
@@ -125,25 +129,28 @@ Result<CompareOptions> compare_options(const CompareFlags& flags) {
   CompareOptions options = flags.options;
   MOEC_TRY(require_export(options.compared));
   MOEC_ASSIGN(options.session, session_options(flags.session));
+  // The flag is a percentage, the limit a share.
   if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
+  // A golden contains its own text, so the checks below do not apply.
   if (holds_golden(options.reference)) return options;
   MOEC_TRY(require_export(options.reference));
   if (options.texts.empty() && options.tokens_file.empty())
-    return fail("compare.empty", "there is no text to compare with",
-                "give --text FILES or --tokens FILE with at least a few thousand tokens");
+    return fail("compare.empty", "no text was given for the comparison",
+                "pass --text FILES or --tokens FILE with at least a few thousand tokens");
   return options;
 }
 
-// One export with groups of its experts, or with --against.
+// Compares one export with itself restricted to --groups, or with --against.
 int run_group_comparison(const CompareFlags& flags) {
+  // Does not use compare_options(), which requires B and a text.
   const auto session = session_options(flags.session);
   if (!session) return report_failure(session.error(), flags.json);
   const CompareOptions& given = flags.options;
-  Progress progress("compare", flags.quiet || flags.json);
+  Progress progress("compare", flags.quiet || flags.json, "tokens");
   const auto report = compare_groups(
       {given.reference, flags.against, flags.groups, flags.prompts, given.texts, given.tokens_file,
        given.window, *session,
-       [&](uint64_t done, uint64_t total) { progress.advance(done, total, "tokens"); }});
+       [&](uint64_t done, uint64_t total) { progress.advance(done, total, "groups"); }});
   progress.finish();
   if (!report) return report_failure(report.error(), flags.json);
   flags.json ? print_json(group_report_json(*report)) : print_out("{}", group_table(*report));
@@ -151,9 +158,9 @@ int run_group_comparison(const CompareFlags& flags) {
 }
 
 Result<CompareReport> compare_texts(CompareOptions options, bool quiet) {
-  Progress progress("compare", quiet);
-  options.progress = [&](uint64_t bytes, uint64_t total) {
-    progress.advance(bytes, total, "tokens");
+  Progress progress("compare", quiet, "tokens");
+  options.progress = [&](uint64_t tokens, uint64_t total) {
+    progress.advance(tokens, total, "windows");
   };
   auto report = compare_exports(options);
   progress.finish();
@@ -162,16 +169,17 @@ Result<CompareReport> compare_texts(CompareOptions options, bool quiet) {
 
 ComparedShard compared_shard(const ShardReport& shard) {
   ComparedShard compared{shard.shard, {shard.alone, {}}, {}};
+  // Absent for shards that write no rows of a cache.
   if (shard.cache) compared.cache = {*shard.cache, {}};
   return compared;
 }
 
-// A golden has its own text, and so its own windows.
+// A golden defines the text and its windows, so flags for a text are refused.
 Result<CompareReport> compare_golden(const CompareOptions& options) {
   if (!options.texts.empty() || !options.tokens_file.empty())
     return fail("compare.golden_text", "a golden is compared on its own text",
-                "leave out --text and --tokens, or give an export as A",
-                {.file = options.reference});
+                "omit --text and --tokens, or pass an export as A", {.file = options.reference});
+  // A copy, because --top-k applies only to B, and the golden replaces the run of A.
   SessionOptions session = options.session;
   session.top_k = options.top_k;
   MOEC_ASSIGN(const Golden golden, Golden::open(options.reference));
@@ -184,6 +192,7 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
 }
 
 int run_compare(const CompareFlags& flags) {
+  // Without B, A is compared with itself or with --against.
   if (flags.options.compared.empty()) return run_group_comparison(flags);
   const auto options = compare_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
@@ -198,22 +207,27 @@ int run_compare(const CompareFlags& flags) {
 void add_form_flags_of_b(CLI::App& command, CompareOptions& options, CLI::Option* groups) {
   add_form_flags(command, options.top_k);
   for (const char* flag : {"--top-k", "--battery", "--category", "--confidence"})
+    // These flags apply to B, which a comparison of groups does not have.
     command.get_option(flag)->excludes(groups)->description(
-        "Of B: " + command.get_option(flag)->get_description());
+        "For B: " + command.get_option(flag)->get_description());
 }
 
 void add_text_flags(CLI::App& command, CompareOptions& options) {
   CLI::Option* texts =
-      command.add_option("--text", options.texts, "Text files to compare on, one after the other")
+      command
+          .add_option("--text", options.texts,
+                      "Text files for the comparison: concatenated, or with --groups "
+                      "or --against one document each")
           ->delimiter(',')
           ->allow_extra_args(false);
   command
       .add_option("--tokens", options.tokens_file,
-                  "A file of token ids instead of text, separated by spaces, lines or commas")
+                  "A file of token ids instead of text, separated by spaces, newlines or commas")
       ->excludes(texts);
   command
       .add_option("--window", options.window,
-                  "Tokens that see one another, at most the context of both exports")
+                  "Tokens per window, at most the context of both exports; attention does not "
+                  "cross windows")
       ->check(whole_from(1))
       ->capture_default_str();
 }
@@ -225,38 +239,40 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       "compare", "Compare the predictions of two exports of a checkpoint on a text");
   auto flags = std::make_shared<CompareFlags>();
   command
-      ->add_option(
-          "A", flags->options.reference,
-          "The reference: an exported folder, or a golden of scripts/make_golden.py, which has its "
-          "own text")
+      ->add_option("A", flags->options.reference,
+                   "The reference: an exported folder, or a golden of scripts/make_golden.py, "
+                   "which contains its own text")
       ->required();
-  CLI::Option* groups =
-      command->add_option("--groups", flags->groups,
-                          "A JSON file of groups of experts: what A predicts with each of them");
+  CLI::Option* groups = command->add_option(
+      "--groups", flags->groups,
+      "A JSON file of groups of experts: compare A with itself restricted to each group");
   CLI::Option* against =
       command->add_option("--against", flags->against,
-                          "Another export, whose documents have bounds; with --groups its groups");
+                          "Compare A with this export by document, with confidence bounds; "
+                          "--groups then restricts this export");
   command
       ->add_option("B", flags->options.compared,
-                   "Another export of the same checkpoint, e.g. with weights in few bits")
+                   "Another export of the same checkpoint, e.g. with quantized weights")
       ->excludes(groups)
       ->excludes(against);
   add_form_flags_of_b(*command, flags->options, groups);
   add_text_flags(*command, flags->options);
   command
-      ->add_option("--prompts", flags->prompts,
-                   "With --groups or --against: documents of several categories, JSON lines in a "
-                   "file, or default")
+      ->add_option(
+          "--prompts", flags->prompts,
+          "With --groups or --against: documents by category, default or a file of JSON lines")
+      // Only run_group_comparison() reports by the categories of a suite.
       ->excludes("B")
       ->excludes("--text")
       ->excludes("--tokens");
   command
       ->add_option("--max-kl", flags->options.limits.max_kl,
-                   "Exit with 1 if the mean KL(A||B) exceeds this, in nats")
+                   "Exit with 1 if the mean KL(A||B) exceeds this number of nats")
       ->check(finite_from_zero());
   command
       ->add_option("--min-top1", flags->min_top1_percent,
-                   "Exit with 1 if the likeliest next token agrees at fewer positions, in %")
+                   "Exit with 1 if the most likely next token agrees at less than this percentage "
+                   "of positions")
       ->check(finite_from_zero());
   add_session_flags(*command, flags->session);
   command->add_flag("-q,--quiet", flags->quiet, "Print no progress");

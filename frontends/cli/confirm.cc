@@ -1,4 +1,4 @@
-// moec confirm: lets a vendor's own compiler and emulator judge an exported folder.
+// moec confirm: checks an exported folder with a vendor's compiler and emulator.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,13 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A vendor's compiler and emulator. Its name is that of the target whose rules it confirms, which
-// also lists its chips.
+// A vendor's compiler and emulator. `name` is also the name of the target whose rules the engine
+// confirms and that lists the chips.
 struct VendorEngine {
   std::string name, script, python_variable, chip;
 };
 
 const std::vector<VendorEngine>& engines() {
+  // The compilers come as Python packages, so scripts drive them.
   static const std::vector<VendorEngine> all = {
       {"qnn", "scripts/confirm_with_qnn.py", "MOEC_QNN_PYTHON", "v75"},
       {"rknn", "scripts/confirm_with_rknn.py", "MOEC_RKNN_PYTHON", "rk3588"}};
@@ -52,36 +53,44 @@ const VendorEngine& engine_of(const ConfirmFlags& flags) {
   const auto found =
       std::find_if(engines().begin(), engines().end(),
                    [&](const VendorEngine& engine) { return engine.name == flags.engine; });
-  MOEC_CHECK(found != engines().end(), "the flag took the engine {}", flags.engine);
+  // The validator of --engine accepts only the names of engines().
+  MOEC_CHECK(found != engines().end(), "--engine accepted the unknown engine {}", flags.engine);
   return *found;
 }
 
-// The family of the chip that is asked for, else the engine's default. Error target.unknown_chip.
+// Returns the family of the requested chip, or the engine's default. Error target.unknown_chip.
 Result<std::string> chip_of(const ConfirmFlags& flags) {
   const VendorEngine& engine = engine_of(flags);
   if (flags.chip.empty()) return engine.chip;
   MOEC_ASSIGN(const Target target, builtin_target(engine.name));
+  // Called for its error: it refuses chips that the target does not have.
   MOEC_TRY(for_chip(target, flags.chip));
   for (const ChipFamily& family : target.chips)
+    // The script gets the family, but --chip may name a chip of the family.
     if (std::find(family.chips.begin(), family.chips.end(), flags.chip) != family.chips.end())
       return family.name;
   return flags.chip;
 }
 
-// That of the checkout which this program was built in, or of the working folder.
+// Returns the script in the checkout that built this program, or in the working folder.
 Result<std::string> script_of(const ConfirmFlags& flags) {
   if (!flags.script.empty()) return flags.script;
   const std::string& script = engine_of(flags).script;
+  // The program is in build/PRESET/frontends of its checkout.
   const fs::path built = fs::path(path_of_this_program()).parent_path();
+  // This program's checkout comes first, so that the script has the version of the program.
   for (const fs::path& root : {built / "../../..", fs::path(".")})
     if (fs::exists(root / script)) return (root / script).lexically_normal().string();
-  return fail("confirm.script", fmt::format("{} is not beside this program", script),
-              "give its path with --script");
+  return fail(
+      "confirm.script",
+      fmt::format("{} is neither in this program's checkout nor in the working folder", script),
+      "pass its path with --script");
 }
 
 std::string python_of(const ConfirmFlags& flags) {
   if (!flags.python.empty()) return flags.python;
   const char* variable = std::getenv(engine_of(flags).python_variable.c_str());
+  // An empty variable counts as absent, because an empty name is not a program.
   return variable != nullptr && *variable != '\0' ? variable : "python3";
 }
 
@@ -100,30 +109,38 @@ std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::stri
   return words;
 }
 
-// The script reports its own errors. It exits with 0 or 1 where it has written the measurement.
+// Exit codes 0 and 1 of the script mean that it has written the measurement. Otherwise, the script
+// has printed its own error.
 Result<int> run_script(const ConfirmFlags& flags, const std::string& chip) {
   MOEC_ASSIGN(const std::string script, script_of(flags));
   const std::string python = python_of(flags);
+  // With --json, the script's output must not mix with the report on stdout.
   MOEC_ASSIGN(const int code, run_program(python, arguments_of(flags, script, chip), flags.json));
   if (code == kExitFine || code == kExitFellShort) return code;
-  return fail("confirm.engine", fmt::format("{} {} ended with exit code {}", python, script, code),
-              fmt::format("it says above what is wrong; where a package is missing, install it as "
-                          "the script's --help says, and name that Python with --python or {}",
+  return fail("confirm.engine", fmt::format("{} {} exited with code {}", python, script, code),
+              fmt::format("read its error above; if a package is missing, install it as the "
+                          "script's --help describes and select that Python with --python or {}",
                           engine_of(flags).python_variable));
 }
 
 Result<int> confirm(const ConfirmFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
+  // Flags are checked before the compiler runs, which takes the longest.
   MOEC_ASSIGN(const std::string chip, chip_of(flags));
   if (!flags.contexts.empty()) MOEC_TRY(check_context_folder(flags.folder, flags.contexts));
   MOEC_ASSIGN(const int code, run_script(flags, chip));
+  // list_contexts() extends the manifest, which check_folder() reads.
   if (!flags.contexts.empty()) MOEC_TRY(list_contexts(flags.folder, flags.contexts));
   MOEC_ASSIGN(const auto report,
+              // Without digests: the measurement has the digests of the graphs, which
+              // compare_placement() compares.
               check_folder(flags.folder, {.target = flags.engine, .chip = chip, .digests = false}));
   MOEC_ASSIGN(const Measured measured, read_measured(measured_path(flags)));
   MOEC_ASSIGN(const PlacementComparison comparison, compare_placement(*report, measured));
   flags.json ? print_json(measured_json(comparison, measured))
              : print_comparison(comparison, measured);
+  // The script exits with 1 if its own comparison fell short, and a good placement does not change
+  // that.
   return comparison.is_worse() ? kExitFellShort : code;
 }
 
@@ -136,37 +153,38 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
   command.add_option("OUT", flags.folder, "An exported folder of ONNX files")->required();
   command
       .add_option("--engine", flags.engine,
-                  "Whose compiler and emulator: qnn, Qualcomm's, from the Python package "
-                  "onnxruntime-qnn; rknn, Rockchip's, from rknn-toolkit2 (default: qnn)")
+                  "Compiler and emulator. qnn: Qualcomm's, from the Python package "
+                  "onnxruntime-qnn; rknn: Rockchip's, from rknn-toolkit2 (default: qnn)")
       ->check(one_of(engine_names()));
   command.add_option("--chip", flags.chip,
-                     "Chip family: v68 to v81 of qnn, rk3562 to rk3588 and rv1126b of rknn "
-                     "(default: v75, rk3588)");
+                     "Chip family: v68 to v81 for qnn; rk3562 to rk3588 and rv1126b for rknn "
+                     "(default: v75 or rk3588)");
   command.add_option("--golden", flags.golden,
-                     "Golden folder whose tokens are fed and whose logits are compared (default: "
-                     "some tokens, against onnxruntime's CPU provider)");
+                     "Golden folder that supplies the tokens and the reference logits (default: up "
+                     "to 16 fixed tokens, compared with onnxruntime's CPU provider)");
   command.add_option("--context-binaries", flags.contexts,
                      "Also write the compiled contexts, and contexts.json with their digests, to "
-                     "this folder; the manifest lists them where it lies in OUT");
-  command.add_option("--measured", flags.measured,
-                     "The file to write, which moec check --measured reads (default: "
-                     "OUT/measured.json)");
-  command.add_flag("--no-run", flags.no_run, "Compile only, run nothing in the emulator");
+                     "this folder; if this folder is inside OUT, the manifest lists the files");
+  command.add_option(
+      "--measured", flags.measured,
+      "File for the measurement, which moec check --measured reads (default: OUT/measured.json)");
+  command.add_flag("--no-run", flags.no_run, "Compile only; do not run the emulator");
   command.add_option("--python", flags.python,
-                     "Python that has the package (default: the environment variable "
-                     "MOEC_QNN_PYTHON or MOEC_RKNN_PYTHON, else python3)");
-  command.add_option("--script", flags.script,
-                     "Path of scripts/confirm_with_ENGINE.py (default: that of the checkout)");
+                     "Python interpreter with the engine's package (default: the environment "
+                     "variable MOEC_QNN_PYTHON or MOEC_RKNN_PYTHON, else python3)");
+  command.add_option(
+      "--script", flags.script,
+      "Path of scripts/confirm_with_ENGINE.py (default: in this program's checkout)");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 
 }  // namespace
 
 void add_confirm_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("confirm",
-                                         "Compile an exported folder with a vendor's own compiler, "
-                                         "run it in its emulator, and compare "
-                                         "with what is predicted");
+  CLI::App* command =
+      app.add_subcommand("confirm",
+                         "Compile an exported folder with a vendor's compiler, run it in the "
+                         "vendor's emulator, and compare with the predicted placement");
   auto flags = std::make_shared<ConfirmFlags>();
   add_flags(*command, *flags);
   command->footer(

@@ -1,4 +1,4 @@
-// moec discover: which experts a text wants, by running a model without them.
+// moec discover: runs a model without its experts to predict the experts that a text uses.
 #include "frontends/jobs/residency/discover.h"
 
 #include <CLI/CLI.hpp>
@@ -23,13 +23,15 @@ struct DiscoverFlags {
 };
 
 Result<Discovery> discover_named(const DiscoverFlags& flags) {
+  // Skipping experts needs them in separate shards, which only an export has.
   MOEC_TRY(require_export(flags.run.options.source));
   DiscoverOptions options{.file = flags.file, .force = flags.force, .recall = flags.recall};
   MOEC_ASSIGN(options.run, analyze_options(flags.run));
   const StopSignals signals;
-  Progress progress("discover", flags.run.quiet || flags.run.json);
+  Progress progress("discover", flags.run.quiet || flags.run.json, "tokens");
   options.run.stop = [] { return StopSignals::caught() != 0; };
   options.run.progress = [&](uint64_t tokens, uint64_t total, const std::string& part) {
+    // --recall runs the text a second time, with all experts.
     progress.advance(tokens, options.recall ? 2 * total : total, part);
   };
   auto discovery = discover_experts(options);
@@ -53,14 +55,16 @@ int run_discover(const DiscoverFlags& flags) {
 
 void add_discover_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "discover", "Guess which experts a text wants, without reading any, as a profile");
+      "discover",
+      "Predict the experts that a text uses without reading any expert, and write a profile");
   auto flags = std::make_shared<DiscoverFlags>();
   command->add_option("OUT", flags->run.options.source, "An exported folder")->required();
   add_text_run_flags(*command, flags->run);
   command->add_option("-o,--out", flags->file, "The profile to write")->required();
   command->add_flag("--force", flags->force, "Replace the file that --out names");
-  command->add_flag("--recall", flags->recall,
-                    "Run the whole model as well, and tell how many of its experts were found");
+  command->add_flag(
+      "--recall", flags->recall,
+      "Also run the whole model and report the share of its experts that was predicted");
   command->footer("Example: moec discover out/tinymoe --prompt \"def f(x):\" --out profile.json");
   command->callback([flags, &exit_code] { exit_code = run_discover(*flags); });
 }

@@ -50,16 +50,18 @@ void print_tensors(const FamilyReport& report) {
     print_out("  {:<18} {:>10} {:<14} {}\n", "ignored", count, "", pattern);
 }
 
+// Limits the findings per code, because a wrong name template affects every tensor of a role.
 void print_findings(const Diagnostics& findings) {
   if (!findings.empty()) print_out("{}\n", render(first_of_each_code(findings, kShownErrors)));
 }
 
-// The errors of the config are left to the caller.
+// Does not print errors of the config; the caller reports them.
 void print_family_report(const FamilyReport& report) {
   const Family& family = *report.config.family;
   print_out("{}: {}\n", family.model_type, family.summary);
   print_axes(family.axes);
   print_config(report.config);
+  // Roles and their shapes depend on the config, so they are unknown after an error in it.
   if (!report.config_errors.empty()) return;
   print_tensors(report);
   if (!report.has_checkpoint) return;
@@ -92,23 +94,24 @@ int run_family_check(const FamilyFlags& flags) {
   else
     print_family_report(*report);
   if (!report->config_errors.empty())
+    // The JSON report already contains the errors, and stdout must have one object.
     return flags.json ? kExitBadInput : report_failure(report->config_errors, false);
   return report->ok() ? kExitFine : kExitFellShort;
 }
 
 void add_check(CLI::App& family, int& exit_code) {
-  CLI::App* command = family.add_subcommand(
-      "check",
-      "Explain how a descriptor resolves against a config, and which tensors of a "
-      "checkpoint it accounts for");
+  CLI::App* command =
+      family.add_subcommand("check",
+                            "Show how a descriptor resolves against a config, and check that it "
+                            "accounts for the tensors of a checkpoint");
   auto flags = std::make_shared<FamilyFlags>();
   command->add_option("FILE", flags->file, "The family descriptor (models/families/README.md)")
       ->required();
   CLI::Option* config = command->add_option(
       "--config", flags->config,
-      "A config.json, or a folder that has one (default: that of --checkpoint)");
+      "A config.json, or a folder that contains one (default: from --checkpoint)");
   CLI::Option* checkpoint = command->add_option(
-      "--checkpoint", flags->checkpoint, "A checkpoint folder whose tensors are checked, too");
+      "--checkpoint", flags->checkpoint, "A checkpoint folder whose tensors are checked as well");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer(
       "Exit codes: 0 success, 1 tensors are missing, unexpected or unused, 2 the descriptor or the "
@@ -130,9 +133,10 @@ int run_family_show(const std::string& model_type) {
 
 void add_show(CLI::App& family, int& exit_code) {
   CLI::App* command = family.add_subcommand(
-      "show", "Print the built-in descriptor of a model type, to begin your own from");
+      "show", "Print the built-in descriptor of a model type, as a template for your own");
   auto model_type = std::make_shared<std::string>();
-  command->add_option("MODEL_TYPE", *model_type, "The \"model_type\" of a config.json: qwen3_moe")
+  command
+      ->add_option("MODEL_TYPE", *model_type, "The \"model_type\" of a config.json, e.g. qwen3_moe")
       ->required();
   command->footer("Example: moec family show qwen3_moe > my_family.json");
   command->callback([model_type, &exit_code] { exit_code = run_family_show(*model_type); });
@@ -142,6 +146,7 @@ void add_show(CLI::App& family, int& exit_code) {
 
 void add_family_command(CLI::App& app, int& exit_code) {
   CLI::App* family = app.add_subcommand("family", "Show or check a family descriptor");
+  // The command alone does nothing.
   family->require_subcommand(1);
   add_show(*family, exit_code);
   add_check(*family, exit_code);

@@ -18,17 +18,17 @@
 namespace moec {
 namespace {
 
-constexpr size_t kColumns = 80;  // of the text
-constexpr size_t kNames = 30;    // of them for the names of options
+constexpr size_t kColumns = 80;  // width of a line of help
+constexpr size_t kNames = 30;    // width of the column with option names
 constexpr const char* kOther = "Other";
-constexpr const char* kUngrouped = "Options";  // as CLI11 names it
+constexpr const char* kUngrouped = "Options";  // CLI11's name of its default group
 
 struct CommandRow {
   std::string_view name, task;
-  std::string_view common;  // its most used options, at most ten
+  std::string_view common;  // the most used options, at most ten
 };
 
-// By task, in the order in which they are listed.
+// Grouped by task, in the order of --help.
 constexpr auto kCommands = std::to_array<CommandRow>({
     {"inspect", "Look", "--tensors --json"},
     {"plan", "Look",
@@ -66,8 +66,9 @@ struct GroupRow {
   std::string_view options;
 };
 
-// COMMAND:--option goes before --option, for names that mean something else in that command. Every
-// entry names an option. The options of export have their groups in their rows (option_row.h).
+// An entry COMMAND:--option overrides the entry --option, for names with another meaning in that
+// command. Every entry must name an existing option. The options of export get their groups from
+// their rows (option_row.h).
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
      "--family-file --ignore-key --text --prompt --prompts --prompt-file --prompt-tokens --window "
@@ -79,7 +80,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--out --force --dry-run --name --format --plot --sarif --record --write --tensors "
      "--imatrix --coactivation --print-prompts --expected --context-binaries --measured "
      "--log-gates "
-     "--log-layers --memory-report --json --quiet --redact --table --timing --ops "
+     "--all --log-layers --memory-report --json --quiet --redact --table --timing --ops "
      "--digests --state"},
     {"Target", "--target --chip"},
     {"Form", "--dtype --passes --list-passes"},
@@ -95,7 +96,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
      "--chat --max-tokens --stop-token --ignore-eos --temperature --sample-top-k --top-p --seed "
-     "--precision --engine --engine-cache --repeats --energy-per-byte --energy-per-mac "
+     "--precision --engine --engine-cache --threads --repeats --energy-per-byte --energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "
      "--port --sequences --waiting --connections --max-body --timeout --api-key-file "
      "--allow-host --allow-origin"},
@@ -105,7 +106,8 @@ constexpr auto kGroups = std::to_array<GroupRow>({
     {"Help", "--help --help-all"},
 });
 
-// The words of a row, in its order.
+// Splits a row at its spaces.
+// The tables are constexpr, so they contain several words as one string.
 std::vector<std::string> words_of(std::string_view row) {
   std::vector<std::string> words;
   for (size_t end = 0; !row.empty(); row.remove_prefix(std::min(end + 1, row.size()))) {
@@ -122,7 +124,7 @@ const auto* find_row(const Rows& rows, std::string_view name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-// The entries of kGroups by option, and which of them were asked for.
+// Maps the entries of kGroups to their groups and records the entries that were looked up.
 class GroupIndex {
  public:
   GroupIndex() {
@@ -131,8 +133,9 @@ class GroupIndex {
   }
 
   std::string group_of(const CLI::App& command, const CLI::Option& option) {
-    if (option.get_group() != kUngrouped) return option.get_group();  // by its row
+    if (option.get_group() != kUngrouped) return option.get_group();  // set by its option row
     const std::string name = "--" + option.get_single_name();
+    // The entry with a command comes first, because it overrides the general one.
     for (const std::string& entry : {command.get_name() + ":" + name, name})
       if (const auto found = groups_.find(entry); found != groups_.end()) {
         used_.insert(entry);
@@ -141,10 +144,11 @@ class GroupIndex {
     return kOther;
   }
 
-  // An entry that no command has is a row that somebody forgot to remove.
+  // Fails if no command has the option of an entry, e.g. because the option was removed or renamed.
   void check_used() const {
+    // Fails at the start of every command, so that an outdated table cannot remain unnoticed.
     for (const auto& [entry, group] : groups_)
-      MOEC_CHECK(used_.contains(entry), "no command has the option {} of help.cc", entry);
+      MOEC_CHECK(used_.contains(entry), "help.cc lists the option {}, which no command has", entry);
   }
 
  private:
@@ -152,11 +156,12 @@ class GroupIndex {
   std::set<std::string> used_;
 };
 
-// Breaks a text into lines of at most `width` characters, at spaces.
+// Breaks a text at spaces into lines of at most `width` bytes; longer words are not broken.
 std::string wrapped(std::string_view text, size_t width) {
   std::string lines;
   while (text.size() > width) {
     size_t end = text.rfind(' ', width);
+    // The first word is longer than the line, so it gets a line alone.
     if (end == std::string_view::npos) end = text.find(' ');
     if (end == std::string_view::npos) break;
     lines += std::string(text.substr(0, end)) + "\n";
@@ -172,6 +177,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
     const CommandRow* row = find_row(kCommands, app->get_name());
+    // --help-all and commands without a row use CLI11's form, which lists every group.
     if (!row || mode != CLI::AppFormatMode::Normal)
       return CLI::Formatter::make_help(app, std::move(name), mode);
     return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) +
@@ -192,12 +198,14 @@ class HelpFormatter : public CLI::Formatter {
  private:
   std::string common_options(const CLI::App& app, const CommandRow& row) const {
     std::vector<const CLI::Option*> shown;
+    // get_option() throws for unknown names, but check_common() has already refused these.
     for (const std::string& name : words_of(row.common)) shown.push_back(app.get_option(name));
     const auto all = app.get_options([&](const CLI::Option* option) {
       return option->nonpositional() && option != app.get_help_ptr() &&
              option != app.get_help_all_ptr();
     });
     std::string text = shown.empty() ? "" : make_group("Options", false, shown);
+    // Nothing is hidden, so a pointer to --help-all would mislead.
     if (all.size() == shown.size()) return text;
     return text + fmt::format("\n{} more: moec {} --help-all\n", all.size() - shown.size(),
                               app.get_name());
@@ -206,14 +214,15 @@ class HelpFormatter : public CLI::Formatter {
 
 void arrange_command(CLI::App& command, GroupIndex& index) {
   command.set_help_all_flag("--help-all", "Print all options by group and exit");
+  // CLI11 prints positional arguments in a separate section, which has no groups.
   for (CLI::Option* option : command.get_options())
     if (option->nonpositional()) option->group(index.group_of(command, *option));
 }
 
 void check_common(const CLI::App& command, const CommandRow& row) {
   for (const std::string& name : words_of(row.common))
-    MOEC_CHECK(command.get_option_no_throw(name), "moec {} has no option {}, which help.cc names",
-               row.name, name);
+    MOEC_CHECK(command.get_option_no_throw(name),
+               "moec {} does not have the option {}, which help.cc lists for it", row.name, name);
 }
 
 }  // namespace

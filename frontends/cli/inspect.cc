@@ -16,6 +16,7 @@
 #include "frontends/cli/flags/source_flag.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/cli/print/shard_rows.h"
 #include "frontends/jobs/inspect/inspect_source.h"
 #include "frontends/sources/hf/checkpoint.h"
 #include "ir/base/byte_text.h"
@@ -27,11 +28,12 @@ namespace moec {
 namespace {
 
 void print_labels(const std::vector<std::string>& labels) {
-  if (!labels.empty()) print_out("labels of tokens: {}\n", fmt::join(labels, ", "));
+  if (!labels.empty()) print_out("token labels: {}\n", fmt::join(labels, ", "));
 }
 
 void print_attention(const ModelConfig& model) {
   const std::vector<AttentionConfig> kinds = model.kinds_of_attention();
+  // Layers refer to their kind of attention by index, so the number of layers is counted per index.
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     const AttentionConfig& own = kinds[kind];
     const auto layers = std::count_if(
@@ -45,7 +47,7 @@ void print_attention(const ModelConfig& model) {
   }
 }
 
-// `with_tensors` also lists each tensor of the checkpoint with its type.
+// With `with_tensors`, also lists the checkpoint's tensors with their types.
 void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
   const ModelConfig& c = checkpoint.config;
   const ParameterCounts counts = count_parameters(c, checkpoint.weights);
@@ -54,6 +56,7 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
   print_out("{}: {} layers ({} MoE), hidden {}, vocabulary {}, {} positions\n", c.family,
             c.layers.size(), count_moe_layers(c), c.hidden, c.vocab, c.max_positions);
   print_attention(c);
+  // Dense models have no experts, and the line would consist of zeros.
   if (c.moe.experts > 0)
     print_out("experts: {} of width {}{}, top-{}, score {}, renorm {}{}\n", c.moe.experts,
               c.moe.expert_ff,
@@ -62,40 +65,46 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
               c.moe.shared_ff > 0 ? fmt::format("; shared expert of width {}{}", c.moe.shared_ff,
                                                 c.moe.shared_gated ? ", sigmoid gate" : "")
                                   : "");
-  print_out("parameters: {} ({} a token), head {}\n", counts.parameters, counts.active,
+  print_out("parameters: {} ({} per token), head {}\n", counts.parameters, counts.active,
             c.head.tied ? "tied" : "untied");
+  // A checkpoint may mix types, for example f32 routers with bf16 matrices.
   for (const auto& [dtype, bytes] : counts.bytes_by_dtype)
-    print_out("  {} of {}\n", binary_bytes(static_cast<double>(bytes)), dtype);
+    print_out("  {} of {}\n", decimal_bytes(bytes), dtype);
   if (with_tensors)
     for (const auto& [name, range] : checkpoint.weights.tensors)
       print_out("  {:<64} {}\n", name, to_string(range.type));
 }
 
-// A line on the export, and one for each of its shards.
-void print_manifest(const Manifest& manifest) {
+// Prints a summary of the export and one row per shard.
+void print_manifest(const Manifest& manifest, bool all) {
   const manifest::Build& build = manifest.build;
+  // A manifest states an expert form even if the model has no experts.
   const bool has_experts = !expert_grid(manifest).layers.empty();
   print_out("{} for {}: {} shards, {}, widths {}, context {}, {}{}\n", manifest.model.family,
             build.target, manifest.shards.size(), dtype_name(build.dtype), to_string(build.tokens),
             build.context, routing_text(manifest),
             has_experts ? fmt::format(", experts {}", build.experts) : "");
-  if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
-  if (manifest.top_k) print_out("forms of top-k: {}\n", describe_forms(manifest));
-  if (manifest.capacity) print_out("capacity of experts: {}\n", manifest.capacity->factor);
+  if (!build.expert_mask.empty()) print_out("experts kept by the mask: {}\n", build.expert_mask);
+  if (manifest.top_k) print_out("top-k variants: {}\n", describe_forms(manifest));
+  if (manifest.capacity) print_out("expert capacity factor: {}\n", manifest.capacity->factor);
   if (manifest.node) print_out("{}\n", node_text(*manifest.node));
   if (manifest.tagging) print_labels(label_names(*manifest.tagging));
+  std::vector<ShardRow> rows;
   for (const manifest::Shard& shard : manifest.shards)
-    print_out("  {:<14} {:>10}  {:>12} macs a token ({} active)  {}\n", shard.name,
-              binary_bytes(static_cast<double>(shard.weight_bytes)), shard.cost.macs_dense,
-              shard.cost.macs_active, shard.widths.front().file.path);
+    rows.push_back(
+        {shard.name,
+         fmt::format("{:>10}  {:>12} MACs per token ({} active)", decimal_bytes(shard.weight_bytes),
+                     shard.cost.macs_dense, shard.cost.macs_active),
+         shard.widths.front().file.path});
+  print_out("{}", shard_lines(rows, all, "  "));
 }
 
 struct InspectFlags {
   InspectOptions options;
-  bool tensors = false, json = false;
+  bool tensors = false, all = false, json = false;
 };
 
-// Prints what was found, in the form that is asked for.
+// Visits a described source: prints it as text or JSON and returns the exit code.
 struct Describe {
   const InspectFlags& flags;
 
@@ -107,7 +116,7 @@ struct Describe {
 
   int operator()(const Manifest& manifest) const {
     if (!flags.json) {
-      print_manifest(manifest);
+      print_manifest(manifest, flags.all);
       return kExitFine;
     }
     const auto json = described_export_json(manifest);
@@ -141,9 +150,10 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
       ->required();
   add_family_options(*command, flags->options.family);
   command->add_option("--function", flags->options.function,
-                      "The function to read, for a .mlpackage that has several");
+                      "Function to read from a .mlpackage that has several");
   command->add_flag("--tensors", flags->tensors,
                     "Also list the checkpoint's tensors with their types");
+  command->add_flag("--all", flags->all, "List every shard of an export, even if there are many");
   command->add_flag("--json", flags->json, "Print the description as JSON");
   command->footer("Example: moec inspect models/tinymoe");
   command->callback([flags, &exit_code] { exit_code = run_inspect(*flags); });

@@ -29,6 +29,7 @@ void list_passes(bool json) {
 }
 
 Result<Optimised> optimise_file(const OptFlags& flags) {
+  // Flags come first, so that their errors are reported before those of the file.
   MOEC_ASSIGN(const ExportOptions options, resolve_for_one(flags.given));
   MOEC_TRY(require_ir(flags.file));
   MOEC_ASSIGN(const OptInput input,
@@ -43,6 +44,7 @@ void print_optimised(const Optimised& optimised, bool timing) {
   print_notes(notes);
   if (timing)
     for (const PassReport& report : result.passes)
+      // To stderr, because stdout has the resulting shard.
       say("{:<24} {:9.3f} ms  {:>5} -> {:>5} ops{}\n", report.pass, report.seconds * 1e3,
           report.ops_before, report.ops_after, report.changed ? "" : "  (unchanged)");
   print_out("{}", print(result.shard));
@@ -62,20 +64,20 @@ void add_opt_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("opt", "Run passes over a shard in text form and print the result");
   auto flags = std::make_shared<OptFlags>();
   command->add_option("FILE", flags->file, "A shard in text form, an .ir test or a reproducer");
-  command->add_option(
-      "--passes", flags->passes,
-      "Names of the passes to run, a,b or a b (default: those of the file's run line, or the whole "
-      "pipeline if it has none)");
+  command->add_option("--passes", flags->passes,
+                      "Passes to run, separated by commas or spaces (default: those in the file's "
+                      "run line, else the whole pipeline)");
   command->add_flag("--list-passes", flags->list, "List all passes and exit");
   command->add_flag("--timing", flags->timing,
                     "Print the time of each pass and the number of ops before and after it");
   command->add_flag("--json", flags->json,
-                    "Print the result as JSON, with the times and numbers of ops of the passes");
+                    "Print the result as JSON, with the times and op counts of the passes");
   add_option_flags(*command, OptionUsers::passes, flags->given);
   command->footer(
       "Example: moec opt tests/passes/unroll_experts.ir --passes unroll_experts,lower_gated_mlp");
   command->callback([flags, &exit_code] {
     if (flags->list) return list_passes(flags->json);
+    // CLI11 cannot require FILE, because --list-passes runs without it.
     if (flags->file.empty()) throw CLI::RequiredError("FILE");
     exit_code = run_opt(*flags);
   });

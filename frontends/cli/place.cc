@@ -1,5 +1,7 @@
-// moec place: which experts the nodes of a cluster hold.
+// moec place: assigns experts to the nodes of a cluster.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,20 +25,27 @@ namespace {
 struct PlaceFlags {
   PlanFlags plan;
   PlaceNodesOptions options;
-  std::string policy = "packed", out;
+  std::string policy, out;  // empty policy: packed with a profile, else contiguous
   std::vector<std::string> memory;
   bool force = false, json = false;
+  bool own_types = false;  // count weights in the checkpoint's types
 };
 
 Result<PlacedNodes> place_named(const PlaceFlags& flags) {
   PlaceNodesOptions options = flags.options;
   MOEC_ASSIGN(options.plan, plan_options(flags.plan));
-  options.policy = *parse_enum<PlacePolicy>(flags.policy);
+  options.plan.own_types = flags.own_types;
+  // The policy `packed` needs a profile of the experts that tokens choose together. Without a
+  // profile, ranges of experts are the default.
+  options.policy = flags.policy.empty()
+                       ? options.profile.empty() ? PlacePolicy::contiguous : PlacePolicy::packed
+                       : *parse_enum<PlacePolicy>(flags.policy);
   for (const std::string& word : flags.memory) {
     MOEC_ASSIGN(const int64_t bytes, bytes_of_flag("--node-memory", word));
     options.nodes.memory.push_back(bytes);
   }
   MOEC_TRY(require_model(flags.plan.source));
+  // Before the plan is made, so that a refused file costs no time.
   MOEC_TRY(check_user_output({flags.out, "--out", flags.force}, flags.plan.source));
   return place_nodes(std::move(options));
 }
@@ -52,6 +61,7 @@ int run_place(const PlaceFlags& flags) {
   if (const Status written = write_placement(flags, *placed); !written)
     return report_failure(written.error(), flags.json);
   if (flags.json)
+    // The file and the report have the same members, so both derive from one text.
     print_json(report_json(true, nlohmann::ordered_json::parse(placement_text(*placed))));
   else
     print_out("{}", placement_table(*placed));
@@ -62,48 +72,58 @@ void add_node_flags(CLI::App& command, PlaceFlags& flags) {
   NodeRequest& nodes = flags.options.nodes;
   command
       .add_option("--nodes", nodes.nodes,
-                  "Nodes in all stages (default: as few as --node-memory allows)")
+                  "Total number of nodes in all stages (default: as few as --node-memory allows)")
       ->check(whole_from(1));
   command
       .add_option("--node-memory", flags.memory,
-                  "Memory of every node, or of each, stage by stage, e.g. 24GB,24GB,16GB (default: "
-                  "not limited)")
+                  "Memory per node: one value for all nodes or one for each, stage by stage, e.g. "
+                  "24GB,24GB,16GB (default: unlimited)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--stages", nodes.stages, "Runs of layers, each on nodes of its own")
+  command
+      .add_option("--stages", nodes.stages,
+                  "Number of stages: runs of consecutive layers, each on separate nodes")
       ->check(whole_from(1))
       ->capture_default_str();
   command
       .add_option("--replicas", nodes.replicas,
-                  "Copies of a layer's experts on all nodes of a stage (default: as many as fit)")
+                  "Number of copies of a layer's experts over all nodes of a stage (default: as "
+                  "many as fit)")
       ->check(whole_from(1));
 }
 
 }  // namespace
 
 void add_place_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "place",
-      "Choose which experts each node of a cluster holds, by how a text used them and by the "
-      "nodes' memory");
+  CLI::App* command = app.add_subcommand("place",
+                                         "Assign experts to the nodes of a cluster, based on their "
+                                         "use on a text and the nodes' memory");
   auto flags = std::make_shared<PlaceFlags>();
   add_plan_flags(*command, OptionUsers::planning, flags->plan);
+  // moec plan shares the flags, but runs without SOURCE for --list.
   command->get_option("SOURCE")->required();
   command->add_option("--profile", flags->options.profile,
-                      "What moec analyze wrote: profile.json, or its folder");
+                      "The profile.json from moec analyze, or its folder");
   command
-      ->add_option("--policy", flags->policy,
-                   "packed: together what tokens choose together. balanced: equal work, as EPLB "
-                   "does. contiguous: ranges of experts, without a profile")
-      ->check(one_of({"packed", "balanced", "contiguous"}))
-      ->capture_default_str();
+      ->add_option(
+          "--policy", flags->policy,
+          "packed: experts that tokens choose together share a node; balanced: equal load, as in "
+          "EPLB; contiguous: ranges of experts (default: packed with a profile, else contiguous)")
+      ->check(one_of({"packed", "balanced", "contiguous"}));
   add_node_flags(*command, *flags);
   command->add_option("--out", flags->out, "Write the placement to this file");
-  command->add_flag("--force", flags->force, "Replace the file");
+  command->add_flag("--force", flags->force, "Replace the file that --out names");
   command->add_flag("--json", flags->json, "Print the placement as JSON");
   command->footer(
       "Example: moec place qwen3-30b-a3b --node-memory 24GB --policy contiguous --weights 4bit");
-  command->callback([flags, &exit_code] { exit_code = run_place(*flags); });
+  command->callback([command, flags, &exit_code] {
+    // Without these flags, the user describes no export, so the checkpoint's own types are counted.
+    constexpr const char* kTypes[] = {"--target", "--dtype", "--weights"};
+    flags->own_types = std::all_of(std::begin(kTypes), std::end(kTypes), [&](const char* flag) {
+      return command->get_option(flag)->count() == 0;
+    });
+    exit_code = run_place(*flags);
+  });
 }
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// moec plan: how a model would be cut into shards and what they would cost, from its config alone.
+// moec plan: predicts the shards of an export and their costs from the model's config alone.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/option_bytes.h"
+#include "frontends/jobs/calibrate/calibration_size.h"
 #include "frontends/jobs/plan/plan_source.h"
 #include "ir/base/byte_text.h"
 #include "models/cluster/plan_devices.h"
@@ -25,12 +26,12 @@ namespace {
 
 void print_replicas(const ReplicaPlan& plan) {
   print_out(
-      "replicas: {} of the {} groups of experts of a layer; the busiest device has at most {:.3f} "
+      "replicas: {} of the {} expert groups of a layer; the busiest device has at most {:.3f} "
       "times the mean load\n",
       plan.replicas, plan.groups, plan.worst_imbalance());
 }
 
-// A table of the devices; where experts have copies, also how evenly the load is spread.
+// Prints a table of the devices; if experts are replicated, also the imbalance of the load.
 void print_devices(const DevicePlan& plan) {
   print_out("\n{:<12} {:>10} {:>14} {:>12} {:>10} {:>7}  trunk: {}\n", "devices", "memory",
             "weights, cache", "activations", "free", "shards", enum_name(plan.trunk));
@@ -40,16 +41,18 @@ void print_devices(const DevicePlan& plan) {
     print_out("{:<12} {:>10} {:>14} {:>12} {:>10} {:>7}", device.name, decimal_bytes(device.bytes),
               decimal_bytes(load.bytes), decimal_bytes(load.peak_bytes),
               decimal_bytes(device.bytes - load.needed()), load.units.size());
+    // 0 means that the user stated no bandwidth.
     if (device.bandwidth > 0)
-      print_out("  {:.2f} ms a token to read its weights",
+      print_out("  {:.2f} ms per token to read its weights",
                 1e3 * load.token_bytes / device.bandwidth);
     print_out("\n");
   }
   if (plan.replicas) print_replicas(*plan.replicas);
 }
 
-// "32 32 32 32" as "4 x 32", the larger sizes first.
+// Describes the sizes 32, 32, 32, 32 as "4 x 32"; larger sizes come first.
 std::string describe_groups(const std::vector<int64_t>& sizes) {
+  // Groups often have equal sizes, so a count per size is shorter than the list.
   std::map<int64_t, int64_t, std::greater<>> counts;
   for (const int64_t size : sizes) ++counts[size];
   std::string text;
@@ -59,6 +62,7 @@ std::string describe_groups(const std::vector<int64_t>& sizes) {
 }
 
 std::string describe_budget(const KindReport& kind) {
+  // 0 bytes means that there is no limit; it must not be a divisor.
   if (kind.budget_bytes == 0) return "none";
   const double margin = 100.0 - 100.0 * static_cast<double>(kind.largest_bytes) /
                                     static_cast<double>(kind.budget_bytes);
@@ -77,10 +81,13 @@ void print_kinds(const PlanReport& report) {
 }
 
 std::string describe_storage(const StoredWeights& stored) {
+  if (stored.coding == WeightCoding::gguf_blocks)
+    return "the file has weights in quantized blocks; an export dequantizes them, or keeps uniform "
+           "codes with --weights copy";
   if (stored.block.empty())
-    return fmt::format("the checkpoint stores its experts as {}; an export decodes them",
+    return fmt::format("the checkpoint stores its experts as {}; an export dequantizes them",
                        enum_name(stored.coding));
-  return fmt::format("the checkpoint stores matrices as {} of {}; an export decodes them",
+  return fmt::format("the checkpoint stores matrices as {} of {}; an export dequantizes them",
                      enum_name(stored.coding), fmt::join(stored.block, " x "));
 }
 
@@ -98,15 +105,14 @@ std::string describe_layers(const Plan& plan) {
 std::string describe_experts(const PlannedSource& planned, const ShardCut& cut) {
   return fmt::format("{}{} ({})", describe_groups(planned.measured.report.groups),
                      cut.slices > 1 ? fmt::format(", each in {} slices", cut.slices) : "",
-                     is_whole_moe(cut.kind) ? "with the router" : "router in a shard of its own");
+                     is_whole_moe(cut.kind) ? "with the router" : "router in its own shard");
 }
 
-// What was cut, and into what.
 std::string describe_cut(const PlannedSource& planned, const ShardCut& cut) {
   const std::string slices = fmt::format("{} slice{}", cut.parts, cut.parts == 1 ? "" : "s");
   switch (cut.kind) {
     case ShardKind::layers:
-      return "whole layers a shard: " + describe_layers(planned.made.plan);
+      return "whole layers per shard: " + describe_layers(planned.made.plan);
     case ShardKind::lm_head:
       return "head: " + slices;
     case ShardKind::mlp:
@@ -138,7 +144,7 @@ void print_memory(const PlannedSource& planned) {
     print_out("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
   };
   row("trunk", report.trunk_bytes,
-      fmt::format("of it the head {}", decimal_bytes(report.head_bytes)));
+      fmt::format("including head {}", decimal_bytes(report.head_bytes)));
   row("experts", report.expert_total_bytes,
       fmt::format("{} each", decimal_bytes(report.expert_bytes)));
   row("tables", report.embedding_bytes + report.rope_bytes,
@@ -152,12 +158,12 @@ void print_memory(const PlannedSource& planned) {
 }
 
 void print_resident(const ResidentSet& set) {
-  print_out("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
+  print_out("\nresident: {} of {} experts per layer in {}: {} for everything else, {} per slot\n",
             resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
 }
 
-// The shards with their budgets, the cuts, the cost of a token, memory and devices.
+// Prints the shards with their budgets, the cuts, the cost per token and the memory.
 void print_plan(const PlannedSource& planned) {
   const PlanReport& report = planned.measured.report;
   const ModelConfig& model = planned.made.plan.model;
@@ -174,16 +180,19 @@ void print_plan(const PlannedSource& planned) {
   print_kinds(report);
   print_out("\n");
   print_cuts(planned);
-  print_out("\na token reads   weights and multiplies\n");
+  print_out("\ncost per token  weights read and multiplies\n");
   print_cost("dense, static", report.dense);
   print_cost("host-routed", report.host_routed);
   print_cost("ideal sparse", report.sparse);
   print_out("\n");
   print_memory(planned);
+  if (planned.calibration_bytes)
+    print_out("\ncalibration: moec calibrate writes up to {}\n",
+              decimal_bytes(*planned.calibration_bytes));
   if (planned.resident) print_resident(*planned.resident);
 }
 
-// At most one of the two is given.
+// At most one of the two flags is given.
 struct MemoryFlags {
   std::string resident_budget, working_set;
 };
@@ -192,9 +201,12 @@ struct PlanCommandFlags {
   PlanFlags plan;
   MemoryFlags memory;
   bool list = false, json = false;
+  CLI::Option* calibration = nullptr;  // without a folder: show the bytes of a calibration
 };
 
-// The memory that --resident-budget names, or the share of --working-set that is planned with.
+// Returns the bytes of --resident-budget, or the usable share of --working-set; nullopt without
+// either.
+// A working set is the memory that a device recommends, of which only a part should be used.
 Result<std::optional<int64_t>> resident_budget(const MemoryFlags& flags) {
   if (!flags.resident_budget.empty()) {
     MOEC_ASSIGN(const int64_t bytes, bytes_of_flag("--resident-budget", flags.resident_budget));
@@ -205,12 +217,19 @@ Result<std::optional<int64_t>> resident_budget(const MemoryFlags& flags) {
   return std::optional(static_cast<int64_t>(kResidentShare * static_cast<double>(bytes)));
 }
 
-// What is read of flags comes before what is read of SOURCE.
+// Checks the flags before SOURCE is read, so that errors in flags are reported first.
 Result<PlannedSource> plan_named(const PlanCommandFlags& flags) {
   MOEC_ASSIGN(PlanSourceOptions options, plan_options(flags.plan));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
   MOEC_TRY(require_model(flags.plan.source));
-  return plan_source(std::move(options));
+  std::optional<uint64_t> bytes;
+  // The flag without a folder asks for the size of a calibration that does not exist yet.
+  if (flags.calibration->count() > 0 && flags.plan.calibration.empty()) {
+    MOEC_ASSIGN(bytes, calibration_bytes(options.source, options.family));
+  }
+  MOEC_ASSIGN(PlannedSource planned, plan_source(std::move(options)));
+  planned.calibration_bytes = bytes;
+  return planned;
 }
 
 int list_models(bool json) {
@@ -229,18 +248,24 @@ void print_planned(const PlannedSource& planned) {
   print_notes(planned.notes);
   print_plan(planned);
   if (planned.measured.devices) print_devices(*planned.measured.devices);
+  // Printed last, because a shard above its budget decides the exit code.
   if (!planned.findings.empty()) say("{}\n", render(planned.findings));
 }
 
 int run_plan(const PlanCommandFlags& flags) {
   if (flags.list) return list_models(flags.json);
+  // CLI11 cannot require SOURCE, because --list runs without it.
   if (flags.plan.source.empty())
     return report_failure(
-        fail("plan.source", "SOURCE is missing", "moec plan --list lists the published models")
+        fail("plan.source", "SOURCE is missing",
+             flags.plan.calibration.empty()
+                 ? "pass SOURCE, e.g. a name that moec plan --list prints"
+                 : "pass SOURCE before --calibration, or pass a folder after --calibration")
             .value(),
         flags.json);
   const auto planned = plan_named(flags);
   if (!planned) return report_failure(planned.error(), flags.json);
+  // A plan above its budget is still printed, because it shows which budget is too small.
   flags.json ? print_json(plan_json(*planned)) : print_planned(*planned);
   return has_error(planned->findings) ? kExitFellShort : kExitFine;
 }
@@ -248,31 +273,33 @@ int run_plan(const PlanCommandFlags& flags) {
 }  // namespace
 
 static void add_memory_flags(CLI::App& command, MemoryFlags& flags) {
-  command.add_option(
-      "--resident-budget", flags.resident_budget,
-      "Show how many experts of each layer fit into this much memory, in bytes or with a "
-      "unit, e.g. 18GB");
+  command.add_option("--resident-budget", flags.resident_budget,
+                     "Show how many experts per layer fit into this much memory, in bytes or with "
+                     "a unit, e.g. 18GB");
   command
-      .add_option(
-          "--working-set", flags.working_set,
-          "The same for a device's recommended working set, of which 0.71 is used (on a Mac "
-          "the working set is 0.75 of the memory)")
+      .add_option("--working-set", flags.working_set,
+                  "Like --resident-budget, for 0.71 of this recommended working set of a device "
+                  "(on a Mac, the working set is 0.75 of the memory)")
       ->excludes("--resident-budget");
 }
 
 void add_plan_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "plan",
-      "Show how a model would be exported: its shards, their bytes and budgets, the cost of a "
-      "token. No weights are needed");
+  CLI::App* command =
+      app.add_subcommand("plan",
+                         "Show how a model would be exported: its shards, their bytes and budgets, "
+                         "the cost per token; no weights needed");
   auto flags = std::make_shared<PlanCommandFlags>();
   command->add_flag("--list", flags->list, "List the published models that SOURCE may name");
   add_plan_flags(*command, OptionUsers::device, flags->plan);
+  // --calibration is shared with moec place, where its folder is required.
+  flags->calibration = command->get_option("--calibration")->expected(0, 1);
+  flags->calibration->description(flags->calibration->get_description() +
+                                  "; without a folder, show the bytes that moec calibrate writes");
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"
-      "Exit code 1: a shard exceeds its budget, and --allow-over-budget is not given.");
+      "Exit code 1: a shard exceeds its budget and --allow-over-budget is not given");
   command->callback([flags, &exit_code] { exit_code = run_plan(*flags); });
 }
 

@@ -1,4 +1,5 @@
-// moec prepack: puts the experts that texts want most into one file, from which a run begins.
+// moec prepack: writes the most used experts into one file that fills the expert slots when a run
+// starts.
 #include "frontends/jobs/residency/prepack.h"
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,7 @@ struct PrepackFlags {
 Status prepack(const PrepackFlags& flags) {
   MOEC_TRY(require_export(flags.options.exported));
   PrepackOptions options = flags.options;
+  // run_prepack() owns the StopSignals that record the signal.
   options.stop = [] { return StopSignals::caught() != 0; };
   MOEC_ASSIGN(const Prepacked prepacked, prepack_experts(options));
   if (flags.json)
@@ -43,25 +45,27 @@ int run_prepack(const PrepackFlags& flags) {
 void add_prepack_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "prepack",
-      "Put the experts that texts want most into one file, for runs that begin with them");
+      "Write the most used experts into one file that fills the expert slots when a run starts");
   auto flags = std::make_shared<PrepackFlags>();
   PrepackOptions& options = flags->options;
   command->add_option("OUT", options.exported, "An exported folder")->required();
   command
-      ->add_option("--profile", options.profiles,
-                   "A profile.json of moec analyze or moec discover; what several have is summed")
+      ->add_option(
+          "--profile", options.profiles,
+          "A profile.json from moec analyze or moec discover; repeatable: counts are summed")
+      // One word per flag. Otherwise, CLI11 would append the positional argument that follows.
       ->allow_extra_args(false)
       ->required();
-  command->add_option("--capacity", options.capacity, "Experts of each layer, at least 1")
+  command->add_option("--capacity", options.capacity, "Experts per layer, at least 1")
       ->check(whole_from(1))
       ->required();
   command
       ->add_option("--pin-top-k", options.pin_top_k,
-                   "Mark so many of each layer as pinned: runs keep them (default: none)")
+                   "Experts per layer to mark as pinned, which runs never evict (default: none)")
       ->check(whole_from(1));
   command->add_option("-o,--out", options.file, "The file to write")->required();
   command->add_flag("--force", options.force, "Replace the file that --out names");
-  command->add_flag("--json", flags->json, "Print what was written as JSON");
+  command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer(
       "Example: moec prepack out/tinymoe --profile out/analysis --capacity 8 --out warm.pack");
   command->callback([flags, &exit_code] { exit_code = run_prepack(*flags); });

@@ -1,4 +1,4 @@
-// moec probe: which group of experts is to serve a text, by its first tokens.
+// moec probe: chooses the group of experts that serves a text, based on its first tokens.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,15 +26,19 @@ struct ProbeFlags {
 Result<ProbeReport> probe_named(const ProbeFlags& flags) {
   ProbeOptions options = flags.options;
   MOEC_TRY(require_export(options.model));
+  // Flags are checked before the model is opened.
   MOEC_ASSIGN(options.session, session_options(flags.session));
+  // Absent if the flag is not given: the default depends on the presence of --groups.
   options.score = parse_enum<ProbeScore>(flags.score);
-  Progress progress("probe", flags.quiet || flags.json);
+  Progress progress("probe", flags.quiet || flags.json, "documents");
+  // The job reports totals, but Progress counts increments.
   uint64_t told = 0;
   options.progress = [&](uint64_t done, uint64_t total) {
     progress.advance(done - std::exchange(told, done), total, "documents");
   };
   auto report = probe_groups(options);
   progress.finish();
+  // Only a complete measurement replaces the table of the export.
   if (report && flags.write) MOEC_TRY(write_probe_table(*report, options.model));
   return report;
 }
@@ -48,13 +52,15 @@ int run_probe(const ProbeFlags& flags) {
 
 void add_document_flags(CLI::App& command, ProbeOptions& options) {
   CLI::Option* prompt =
-      command.add_option("--prompt", options.prompt, "A text whose group is wanted");
+      command.add_option("--prompt", options.prompt, "A text for which to choose a group");
   command
       .add_option("--prompts", options.prompts,
-                  "A suite of prompts to measure the choices on: default, or a file "
+                  "A suite of prompts on which to measure the choice: default, or a file "
                   "(frontends/jobs/analyze/README.md)")
       ->excludes(prompt);
-  command.add_option("--text", options.texts, "Text files to measure on, each a document")
+  command
+      .add_option("--text", options.texts,
+                  "Text files on which to measure the choice, one document each")
       ->excludes(prompt)
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -66,32 +72,35 @@ void add_document_flags(CLI::App& command, ProbeOptions& options) {
 
 void add_probe_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "probe", "Choose the group of experts that is to serve a text, by its first tokens");
+      "probe",
+      "Choose the group of experts that serves a text, based on the first tokens of the text");
   auto flags = std::make_shared<ProbeFlags>();
   ProbeOptions& options = flags->options;
   command->add_option("OUT", options.model, "An exported folder")->required();
   command->add_option("--groups", options.groups,
-                      "A JSON file of groups of experts, such as moec place writes (default: "
-                      "those of the table that --write put into the export)");
+                      "A JSON file of groups of experts, e.g. from moec place (default: the groups "
+                      "in the table that --write stored in the export)");
   command
-      ->add_option("--score", flags->score,
-                   "By what a group is chosen. mass: its experts' share of the routing weights of "
-                   "the first tokens. table: what the export's table has for texts with such "
-                   "routing (default: table without --groups, mass with them)")
+      ->add_option(
+          "--score", flags->score,
+          "Score by which a group is chosen. mass: its experts' share of the first tokens' routing "
+          "weights; table: its log-probability in the export's table, for the category with the "
+          "nearest routing (default: mass with --groups, else table)")
       ->check(one_of({"mass", "table"}));
   add_document_flags(*command, options);
   command
       ->add_option("--prefill", options.prefill,
-                   "First tokens, by which the group is chosen (default: as the table has, or 32)")
+                   "Number of first tokens from which the group is chosen (default: the table's "
+                   "number, or 32)")
       ->check(whole_from(1));
   command
       ->add_option("--window", options.window,
-                   "Tokens of a document that run, at most the export's context")
+                   "Number of tokens to run per document, at most the export's context")
       ->check(whole_from(1))
       ->capture_default_str();
   add_session_flags(*command, flags->session);
   command->add_flag("--write", flags->write,
-                    "Put what was measured into the export as its table, probe.json");
+                    "Store the measurement in the export as its table, probe.json");
   command->add_flag("-q,--quiet", flags->quiet, "Print no progress");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec probe out/tinymoe --groups placement.json --prompts default");

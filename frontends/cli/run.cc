@@ -1,4 +1,4 @@
-// moec run: writes text with an exported model, or finds the spans that it labels in a text.
+// moec run: generates text with an exported model, or prints the spans that it labels in a text.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,8 +31,7 @@ namespace moec {
 
 namespace {
 
-// One line for each span: where it begins and ends, its score, its label, and its text if the
-// prompt was text.
+// Prints one line per span: its begin, end, score and label, and its text if the prompt was text.
 void print_spans(const Prompt& prompt, const TaggedText& tagged) {
   for (const TextSpan& span : tagged.spans)
     print_out("{:>6} {:>6}  {:.3f}  {}{}\n", span.begin, span.end, span.score, span.label,
@@ -50,30 +49,32 @@ struct RunFlags {
   bool replace_log = false;
   ExpertFlags experts;
   bool redact = false, json = false, memory_report = false;
-  std::vector<std::string> given;  // those that only one of the two tasks takes
+  std::vector<std::string> given;  // given flags that apply to only one of the two tasks
 };
 
-// Flags for models that write text, and flags for models that label tokens.
+// The first list applies only to models that write text, the second only to models that label
+// tokens.
 constexpr std::array kWritingFlags = {"--max-tokens",  "--stop-token",   "--ignore-eos",
                                       "--temperature", "--sample-top-k", "--top-p",
                                       "--seed",        "--chat"};
 constexpr std::array kTaggingFlags = {"--redact"};
 
+// The task is known only after the manifest is read, so CLI11 cannot check these flags.
 Status check_flags(const RunFlags& flags, bool tags) {
   for (const std::string& flag : flags.given) {
     const bool tagging =
         std::find(kTaggingFlags.begin(), kTaggingFlags.end(), flag) != kTaggingFlags.end();
     if (tagging != tags)
       return fail("run.flags",
-                  fmt::format("{} is for models that {}; this one {}", flag,
+                  fmt::format("{} is for models that {}, but this model {}", flag,
                               tagging ? "label tokens" : "write text",
                               tags ? "labels tokens" : "writes text"),
-                  "leave the flag out");
+                  "omit the flag");
   }
   return {};
 }
 
-// Prints tokens as soon as their text is known.
+// Prints tokens as soon as their text is complete: a character may span several tokens.
 class TokenPrinter {
  public:
   explicit TokenPrinter(const Tokenizer* tokenizer) : decoder_(tokenizer) {}
@@ -81,10 +82,12 @@ class TokenPrinter {
   Status add(int64_t token) {
     MOEC_ASSIGN(const std::string text, decoder_.add(token));
     printer_.write(text);
+    // stdout may be a pipe, which would otherwise show the text in large pieces.
     std::fflush(stdout);
     return {};
   }
   Status finish() {
+    // A text may end within a character, whose bytes are still pending.
     MOEC_ASSIGN(const std::string text, decoder_.finish());
     printer_.write(text);
     printer_.finish();
@@ -97,14 +100,15 @@ class TokenPrinter {
   TextPrinter printer_;
 };
 
+// To stderr, so that stdout has only the text.
 void print_times(const Prompt& prompt, const GeneratedText& text, const Session& session) {
   say("[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n", prompt.tokens.size(),
       text.prefill_seconds, text.tokens.size(), text.decode_tokens_per_second());
   if (text.stopped_by == StoppedBy::eos_token)
-    say("[stopped by the model's end of text, token {}; --ignore-eos goes on]\n",
+    say("[stopped at the end-of-text token {}; pass --ignore-eos to continue]\n",
         *text.stopping_token);
   if (text.stopped_by == StoppedBy::context)
-    say("[the context of {} is full: export with a larger --context for more]\n",
+    say("[the context of {} tokens is full; export with a larger --context]\n",
         session.manifest().build.context);
 }
 
@@ -112,8 +116,10 @@ Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
                  const ModelTokenizer& model_tokenizer, const Diagnostics& notes) {
   MOEC_ASSIGN(const Tokenizer* tokenizer, model_tokenizer.get());
   TokenPrinter printer(tokenizer);
+  // The callback cannot return an error, so the first one is kept until generation has ended.
   Status printed;
   const auto show_token = [&](int64_t token) {
+    // With --json, stdout has exactly one object.
     if (!flags.json && printed) printed = printer.add(token);
   };
   MOEC_ASSIGN(const GeneratedText text, write_text(session, prompt, flags.write, show_token));
@@ -128,7 +134,8 @@ Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
   return {};
 }
 
-// The redacted text is written as it is: a file's bytes, or a line.
+// Adds a final newline only if the prompt came from the command line. Text from a file is printed
+// byte for byte.
 void print_redacted(const RunFlags& flags, const Prompt& prompt, const TaggedText& tagged) {
   TextPrinter printer;
   printer.write(redact(*prompt.text, tagged.spans));
@@ -156,25 +163,32 @@ Diagnostics notes_of(const Session& session, Precision precision) {
 }
 
 Status run(const RunFlags& flags) {
+  // Cheap checks of flags and files come before the model is opened.
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
   options.cache_bias = flags.experts.cache_bias;
-  MOEC_ASSIGN(options.engine, open_engine(flags.engine));
+  // session_options() created the engine `cpu`, which open_engine() may replace.
+  MOEC_ASSIGN(options.engine, open_engine(flags.engine, flags.session, options.engine));
+  // Engines other than the reference executor expose only the values that are requested in advance.
   if (!flags.gates.file.empty()) options.watched = {kRoutingWeights};
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
+  // Only models that label tokens have this entry.
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
   if (flags.write.generate.stop_token)
     MOEC_TRY(check_token("--stop-token", *flags.write.generate.stop_token, session.manifest()));
   Diagnostics notes = notes_of(session, options.precision);
   ModelTokenizer tokenizer = export_tokenizer(flags.folder, session.manifest());
+  // A prompt of token ids needs no tokenizer, so an unusable one becomes a note.
   if (!flags.prompt.tokens.empty()) tokenizer = tokenizer.or_none(notes);
   Prompt prompt;
+  // A chat may read its messages from standard input, one at a time, in run_chat().
   if (!flags.chat.wanted) {
     MOEC_ASSIGN(prompt, read_prompt(flags.prompt, session.manifest(), tokenizer));
   }
   if (!flags.json) print_notes(notes);
+  // Before generation, so that a refused log file costs no run.
   MOEC_TRY(check_user_output({flags.gates.file, "--log-gates", flags.replace_log}, flags.folder));
   MOEC_TRY(with_gate_log(session, flags.gates, [&] {
     if (flags.chat.wanted)
@@ -183,7 +197,9 @@ Status run(const RunFlags& flags) {
     return tags ? show_spans(flags, prompt, session, notes)
                 : show_text(flags, prompt, session, tokenizer, notes);
   }));
+  // Only after success, so that a failed run leaves the earlier state.
   if (session.experts()) MOEC_TRY(session.experts()->save_state());
+  // The JSON object of a text already contains these reports.
   if (flags.json) return {};
   say("{}", routing_report(session));
   say("{}", expert_report(session));
@@ -196,6 +212,7 @@ int run_run(const RunFlags& flags) {
   return status ? kExitFine : report_failure(status.error(), flags.json);
 }
 
+// Copies the names, because run() has no access to the command.
 template <class Names>
 void note_given(const CLI::App& command, const Names& names, RunFlags& flags) {
   for (const char* name : names)
@@ -203,30 +220,32 @@ void note_given(const CLI::App& command, const Names& names, RunFlags& flags) {
 }
 
 void add_writing_flags(CLI::App& command, WriteOptions& write) {
-  command.add_option("-n,--max-tokens", write.generate.max_tokens, "The most tokens to write")
+  command
+      .add_option("-n,--max-tokens", write.generate.max_tokens,
+                  "Maximum number of tokens to generate")
       ->check(whole_from(1))
       ->capture_default_str();
   command.add_option("--stop-token", write.generate.stop_token,
-                     "Stop also when the model chooses this token id (default: none)");
+                     "Also stop when the model generates this token id (default: none)");
   command.add_flag("--ignore-eos", write.ignore_eos,
-                   "Write on behind the end of text, a token that the checkpoint's config names");
+                   "Continue after the end-of-text tokens that the checkpoint's config names");
   command
       .add_option("--temperature", write.generate.sampler.temperature,
-                  "Divide logits by this before sampling; 0 always takes the likeliest token")
+                  "Divide logits by this before sampling; 0: always the most likely token")
       ->check(finite_from_zero())
       ->capture_default_str();
   command
       .add_option("--sample-top-k", write.generate.sampler.top_k,
-                  "Sample among the k likeliest tokens; 0: among all")
+                  "Sample from the k most likely tokens; 0: from all")
       ->check(whole_from(0))
       ->capture_default_str();
   command
       .add_option("--top-p", write.generate.sampler.top_p,
-                  "Sample from the smallest set of likeliest tokens whose probabilities sum to at "
-                  "least this; 1: from all")
+                  "Sample from the smallest set of most likely tokens whose probabilities sum to "
+                  "at least this; 1: from all")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command.add_option("--seed", write.generate.sampler.seed, "Seed of the sampling")
+  command.add_option("--seed", write.generate.sampler.seed, "Seed of the sampler")
       ->check(whole_from(0))
       ->capture_default_str();
 }
@@ -235,15 +254,14 @@ void add_writing_flags(CLI::App& command, WriteOptions& write) {
 
 void add_run_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("run",
-                                         "Write text with an exported model, or, if it labels "
-                                         "tokens, find the labelled spans of a text");
+                                         "Generate text with an exported model or, if it labels "
+                                         "tokens, print the labelled spans of a text");
   auto flags = std::make_shared<RunFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   add_prompt_flags(*command, flags->prompt);
-  command->add_flag(
-      "--chat", flags->chat.wanted,
-      "Chat with the model by its chat template: answer the prompt, or one message per "
-      "line of standard input");
+  command->add_flag("--chat", flags->chat.wanted,
+                    "Chat with the model using its chat template: answer the prompt, or each line "
+                    "of standard input");
   add_python_flag(*command, flags->chat.python);
   add_writing_flags(*command, flags->write);
   add_session_flags(*command, flags->session);
@@ -253,21 +271,23 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_expert_flags(*command, flags->experts);
   add_cache_bias_flags(*command, flags->experts);
   command->add_flag("--memory-report", flags->memory_report,
-                    "Print where the memory goes, in MB and percent of the machine's; --json has "
-                    "it always");
-  CLI::Option* gates = command->add_option(
-      "--log-gates", flags->gates.file,
-      "Write the experts that tokens choose to this file: CSV, or binary for .moetrace and .bin");
+                    "Print the memory use by purpose, in MB and percent of the machine's memory; "
+                    "--json always includes it");
+  CLI::Option* gates = command->add_option("--log-gates", flags->gates.file,
+                                           "Write the experts that each token chooses to this "
+                                           "file: binary for .moetrace and .bin, else CSV");
   command->add_flag("--force", flags->replace_log, "Replace the file that --log-gates names");
   command
       ->add_option("--log-layers", flags->gates.layers,
-                   "With --log-gates: of these layers only, 0-3,7 (default: all)")
+                   "With --log-gates: log only these layers, e.g. 0-3,7 (default: all)")
       ->needs(gates);
-  command->add_flag("--redact", flags->redact,
-                    "Models that label tokens: print the text with <LABEL> in place of each span");
+  command->add_flag(
+      "--redact", flags->redact,
+      "For models that label tokens: print the text with <LABEL> in place of each span");
   command->add_flag("--json", flags->json, "Print the tokens and times, or the spans, as JSON");
   command->footer("Example: moec run out/tinymoe --prompt \"def \" --max-tokens 80");
   command->callback([flags, command, &exit_code] {
+    // Defaults do not count: only given flags can contradict the task of the model.
     note_given(*command, kWritingFlags, *flags);
     note_given(*command, kTaggingFlags, *flags);
     exit_code = run_run(*flags);

@@ -14,7 +14,6 @@ struct ChatFlags {
   std::string python;
 };
 
-// Settings of a chat.
 struct ChatRun {
   const std::string& folder;
   const ChatFlags& flags;
@@ -22,7 +21,7 @@ struct ChatRun {
   bool json = false;
 };
 
-// Answers the prompt of the flags, or each line of standard input if there is none. Errors:
+// Answers the prompt in `prompt`, or each line of standard input if `prompt` has none. Errors:
 // run.no_chat (no chat template), run.flags (--json without a prompt), those of Conversation.
 Status run_chat(const ChatRun& run, const PromptFlags& prompt, Session& session,
                 const ModelTokenizer& tokenizer, const Diagnostics& notes);

@@ -31,7 +31,8 @@ struct ServeFlags {
   ServeOptions serve;
 };
 
-// The name of the folder, unless one is given.
+// Returns --name, or the folder's name.
+// canonical() also resolves `.` and a trailing slash, which have no usable last component.
 std::string model_name(const ServeFlags& flags) {
   if (!flags.name.empty()) return flags.name;
   std::error_code error;
@@ -39,13 +40,15 @@ std::string model_name(const ServeFlags& flags) {
   return (error ? std::filesystem::path(flags.folder) : folder).filename().string();
 }
 
-// As it stands in an address: that of version 6 in brackets.
+// Returns the host as URLs spell it: IPv6 addresses need brackets.
+// A colon occurs only in IPv6 addresses, because the port is a separate flag.
 std::string url_host(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
 Result<ServedText> served_text(const ServeFlags& flags, const Manifest& manifest) {
   Diagnostics notes;
+  // Without a usable tokenizer, the server still accepts prompts of token ids.
   ServedText text{export_tokenizer(flags.folder, manifest).or_none(notes), nullptr};
   print_notes(notes);
   MOEC_ASSIGN(const bool has_chat, has_chat_template(flags.folder));
@@ -58,25 +61,31 @@ Status serve(const ServeFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
-  MOEC_ASSIGN(options.engine, open_engine(flags.engine));
+  MOEC_ASSIGN(options.engine, open_engine(flags.engine, flags.session, options.engine));
   ServeOptions serve = flags.serve;
+  // As many connections may wait as are served. Without a limit, connections could wait
+  // indefinitely.
   serve.http.waiting = serve.http.connections;
   MOEC_ASSIGN(const int64_t body, bytes_of_mebibyte_flag("--max-body", flags.most_body));
   serve.http.most_body = static_cast<uint64_t>(body);
+  // In milliseconds, because the flag accepts fractions of a second.
   serve.http.deadline = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout * 1000));
   if (!flags.api_key_file.empty()) {
     MOEC_ASSIGN(serve.access.api_key, read_api_key(flags.api_key_file));
   }
+  // Each text that is generated concurrently has its own KV caches in the session.
   options.sequences = serve.limits.sequences;
   if (options.experts)
     options.experts->on_change = [](const DomainChange& change) {
       say("[{}]\n", change_text(change));
     };
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
+  // Shared ownership: the session moves into the server, and the store is needed after that.
   const auto experts = session.experts();
   if (experts) print_notes(experts->notes());
   const StopSignals signals;
   serve.stop = [] { return StopSignals::caught() != 0; };
+  // Printed when the port is known: with --port 0, the system chooses it.
   serve.listening = [&](int port) {
     say("serving {} at http://{}:{}/v1\n", model_name(flags), url_host(serve.host), port);
   };
@@ -95,30 +104,33 @@ int run_serve(const ServeFlags& flags) {
 void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   command
       .add_option("--sequences", flags.serve.limits.sequences,
-                  "Texts that are written at a time, and whose caches are kept for texts that "
-                  "begin as they do")
+                  "Texts generated concurrently; their KV caches are kept for later texts with the "
+                  "same prefix")
       ->check(whole_from(1))
       ->capture_default_str();
   command
       .add_option("--waiting", flags.serve.limits.waiting,
-                  "Texts that may wait for others; further ones are refused with status 429")
+                  "Texts that may wait in the queue; further ones are refused with status 429")
       ->check(whole_from(1))
       ->capture_default_str();
   command
       .add_option("--connections", flags.serve.http.connections,
-                  "Connections that are answered at a time, a thread each; as many more wait, "
+                  "Connections served concurrently, one thread each. The same number may wait; "
                   "further ones are refused")
-      ->check(CLI::Range(int64_t{1}, kMostConnections))
+      ->check(CLI::Range(int64_t{1}, kMaxConnections))
       ->capture_default_str();
   command
       .add_option("--max-tokens", flags.serve.most_tokens,
-                  "The most tokens of a text (default: as many as the context has)")
+                  "Maximum number of tokens per text (default: the context)")
       ->check(whole_from(1));
-  command.add_option("--max-body", flags.most_body, "The largest request, in MiB or with a unit")
+  command
+      .add_option("--max-body", flags.most_body,
+                  "Maximum size of a request body, in MiB or with a unit")
       ->capture_default_str();
   command
       .add_option("--timeout", flags.timeout,
-                  "Seconds in which a request must arrive, and some of an answer be taken")
+                  "Maximum seconds for a request to arrive completely, and for the client to "
+                  "accept the next bytes of an answer")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
 }
@@ -126,31 +138,32 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
 void add_access_flags(CLI::App& command, ServeFlags& flags) {
   AccessRules& access = flags.serve.access;
   command.add_option("--api-key-file", flags.api_key_file,
-                     "A file with the key that requests must have (Authorization: Bearer KEY)");
-  command.add_option("--allow-host", access.hosts,
-                     "A name by which clients may call the server, besides localhost and "
-                     "addresses in numbers; may be given several times");
+                     "A file with the key that requests must send (Authorization: Bearer KEY)");
+  command.add_option(
+      "--allow-host", access.hosts,
+      "A host name that requests may use, in addition to localhost and IP addresses; repeatable");
   command.add_option("--allow-origin", access.origins,
-                     "An origin whose pages may ask from a browser, e.g. http://localhost:3000, or "
-                     "* for all; may be given several times");
+                     "An origin whose web pages may send requests, e.g. http://localhost:3000, or "
+                     "* for all; repeatable");
 }
 
 }  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "serve", "Serve an exported model over HTTP, with the completions of the OpenAI API");
+      "serve", "Serve an exported model over HTTP with the completion endpoints of the OpenAI API");
   auto flags = std::make_shared<ServeFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   command
-      ->add_option(
-          "--host", flags->serve.host,
-          "The address to listen at. Who reaches it can use the model, unless there is a key")
+      ->add_option("--host", flags->serve.host,
+                   "The address to listen on; without --api-key-file, anyone who can reach it can "
+                   "use the model")
       ->capture_default_str();
-  command->add_option("--port", flags->serve.port, "The port; 0: one that is free")
+  command->add_option("--port", flags->serve.port, "The port; 0: any free port")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command->add_option("--name", flags->name, "The model's name (default: that of the folder)");
+  command->add_option("--name", flags->name,
+                      "The model's name in the API (default: the folder's name)");
   add_python_flag(*command, flags->python);
   add_limit_flags(*command, *flags);
   add_access_flags(*command, *flags);

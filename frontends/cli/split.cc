@@ -1,4 +1,4 @@
-// moec split: cuts a GGUF model or an export into packages of nodes.
+// moec split: splits a GGUF model or an export into one package per node.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,20 +24,21 @@ namespace {
 void print_node(const SplitReport& report, const NodePlan& node) {
   print_out("{:<16} {:>6} of {:<5} {:<12} {:>16} {:>16}\n", node.node.name, node.node.count,
             report.experts, enum_name(report.routing_of(node)), node.experts.layout.file_bytes,
+            // Includes the trunk, which every node needs, although the folder has it only once.
             report.plan.bytes_of(node));
 }
 
-// A line for each node with its experts and bytes, and the bytes of all.
+// Prints one line per node with its experts and bytes, then the totals.
 void print_split(const SplitReport& report, double seconds, bool quiet) {
   print_notes(report.notes, quiet);
   print_out("{:<16} {:>15} {:<12} {:>16} {:>16}\n", "node", "experts/layer", "routing",
             "experts' bytes", "bytes in all");
   for (const NodePlan& node : report.plan.nodes) print_node(report, node);
   const uint64_t trunk = report.plan.trunk.layout.file_bytes;
-  print_out("trunk, shared by all: {} bytes ({})\n", trunk,
-            binary_bytes(static_cast<double>(trunk)));
+  print_out("trunk, shared by all: {} bytes ({})\n", trunk, decimal_bytes(trunk));
+  // Counts the trunk once, unlike the last column of the table.
   const uint64_t unique = report.plan.unique_bytes();
-  const std::string bytes = binary_bytes(static_cast<double>(unique));
+  const std::string bytes = decimal_bytes(unique);
   if (report.dry_run)
     print_out("{} bytes ({}) would be written\n", unique, bytes);
   else
@@ -52,16 +53,20 @@ void print_split(const ExportSplit& split, double seconds, bool quiet) {
               fmt::format("{}-{}", node.manifest.first_layer(), node.manifest.end_layer() - 1),
               node.expert_bytes(), node.bytes());
   print_out("trunk, shared by all: {} bytes ({})\n", split.trunk_bytes(),
-            binary_bytes(static_cast<double>(split.trunk_bytes())));
-  const std::string bytes = binary_bytes(static_cast<double>(split.unique_bytes()));
+            decimal_bytes(split.trunk_bytes()));
+  const std::string bytes = decimal_bytes(split.unique_bytes());
   if (split.dry_run)
     print_out("{} bytes ({}) would be in the nodes\n", split.unique_bytes(), bytes);
   else
     print_out("{} bytes ({}) in {}, {}, {:.1f} s\n", split.unique_bytes(), bytes, split.out,
+              // Links need no further space on the disk. Files are copied if the file system has no
+              // hard links.
               split.linked ? "linked to the export's files" : "copied", seconds);
 }
 
-// Prints what came of a split that began at `start`.
+// Prints the result of a split that started at `start`. Returns the exit code.
+// Exports and GGUF models have different reports, but the same JSON and print functions by
+// overloading.
 template <class Report>
 int show(const Result<Report>& report, std::chrono::steady_clock::time_point start,
          const SplitFlags& flags) {
@@ -83,6 +88,7 @@ int run_split(const SplitFlags& flags) {
     progress.advance(bytes, total, file);
   };
   const auto start = std::chrono::steady_clock::now();
+  // An export is split by whole shards, a GGUF model within the tensors of its experts.
   if (is_export(options.source)) {
     const Result<ExportSplit> split = split_export(options);
     progress.finish();
@@ -97,7 +103,8 @@ int run_split(const SplitFlags& flags) {
 
 void add_split_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "split", "Cut a GGUF model or an export into packages of nodes that share its trunk");
+      "split",
+      "Split a GGUF model or an export into one package per node; all packages share its trunk");
   auto flags = std::make_shared<SplitFlags>();
   add_split_flags(*command, *flags);
   command->footer("Example: moec split model.gguf --groups 4 --out nodes");

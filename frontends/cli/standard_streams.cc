@@ -23,10 +23,12 @@
 namespace moec {
 namespace {
 
-// The command line library prints its help through std::cout, everything else through stdout.
+// CLI11 prints its help through std::cout; all other output goes through stdout.
 bool flush_results() {
   std::cout.flush();
   const bool flushed = std::fflush(stdout) == 0;
+  // A full disk may be noticed only by the flush. An earlier failed write may be noticed only by
+  // ferror().
   return flushed && std::cout.good() && std::ferror(stdout) == 0;
 }
 
@@ -36,6 +38,7 @@ int report_lost_results(int code) {
                                 "the results could not be written to stdout",
                                 "check the disk or the program that reads them",
                                 {}}));
+  // An error code of the command says more than the lost output.
   return code == kExitFine ? kExitBadInput : code;
 }
 
@@ -44,7 +47,7 @@ void report_as_json(const std::string& message, const std::string& reproducer) {
   print_json(failure_json({{Severity::error,
                             "internal.error",
                             message,
-                            fmt::format("this is an error of moec: report it with {}", with),
+                            fmt::format("report this moec bug with {}", with),
                             {}}}));
 }
 
@@ -53,8 +56,10 @@ void report_as_json(const std::string& message, const std::string& reproducer) {
 void report_internal_errors(bool json) { set_up_internal_errors(json ? report_as_json : nullptr); }
 
 int run_and_flush(int argc, const char* const* argv) {
+  // Searched in the raw words: the handlers must exist before anything is parsed.
   const bool json = std::any_of(
       argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  // The message is made in advance, because no memory may be left when it is needed.
   end_without_memory({failure_text({refused_memory()}, json), json ? STDOUT_FILENO : STDERR_FILENO,
                       kExitBadInput});
   report_internal_errors(json);
@@ -62,8 +67,8 @@ int run_and_flush(int argc, const char* const* argv) {
     const int code = run_cli(argc, argv);
     return flush_results() ? code : report_lost_results(code);
   } catch (const std::system_error& error) {
-    // fmt::print throws where stdout takes no more. Anything else is a resource that the system
-    // refused, a thread for example.
+    // fmt::print throws if a write to stdout fails. Any other std::system_error is a resource that
+    // the system refused, e.g. a thread.
     if (std::ferror(stdout) != 0) return report_lost_results(kExitFine);
     return report_failure({refused_resource(error)}, json);
   } catch (const std::bad_alloc&) {

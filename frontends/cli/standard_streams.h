@@ -1,17 +1,17 @@
-// A command line with its standard streams, whatever the caller made of them.
+// Runs the command line so that lost output and internal errors are reported.
 #pragma once
 
 namespace moec {
 
-// Broken invariants and uncaught exceptions of any thread end the process with code 3. They are
-// said on stderr, and with `json` also reported on stdout, as internal.error.
+// Sets up handlers for broken invariants and uncaught exceptions of any thread. The handlers end
+// the process with exit code 3 and report the error on stderr; with `json` also on stdout, as
+// internal.error.
 void report_internal_errors(bool json);
 
-// run_cli(), with results that cannot be written as an error: stdout is flushed, and where that or
-// an earlier write failed, says so on stderr and returns kExitBadInput in place of kExitFine. Also
-// reports what the system refuses: threads and the like (system.resource); and memory
-// (system.memory), at which it ends the process with kExitBadInput. Sets up
-// report_internal_errors().
+// Runs run_cli(), then flushes stdout. If a write to stdout failed, reports it on stderr and
+// returns kExitBadInput in place of kExitFine. Reports refused resources such as threads
+// (system.resource) and refused memory (system.memory); the latter ends the process with
+// kExitBadInput. Calls report_internal_errors().
 int run_and_flush(int argc, const char* const* argv);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// moec trace: writes which experts the tokens of a text choose.
+// moec trace: writes the experts that each token of a text chooses.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,12 +24,14 @@ struct TraceFlags {
 Result<TraceReport> trace_named(const TraceFlags& flags) {
   TraceOptions options{.file = flags.file, .force = flags.force, .form = trace_form_of(flags.file)};
   MOEC_ASSIGN(options.run, analyze_options(flags.run));
+  // An absent --format is an empty text, which is not a form, so the file name decides.
   if (const auto form = parse_enum<TraceForm>(flags.form)) options.form = *form;
   const StopSignals signals;
-  Progress progress("trace", flags.run.quiet || flags.run.json);
+  Progress progress("trace", flags.run.quiet || flags.run.json,
+                    options.run.exported ? "tokens" : "bytes");
   options.run.stop = [] { return StopSignals::caught() != 0; };
-  options.run.progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
-    progress.advance(bytes, total, part);
+  options.run.progress = [&](uint64_t count, uint64_t total, const std::string& part) {
+    progress.advance(count, total, part);
   };
   auto report = trace_model(options);
   progress.finish();
@@ -38,6 +40,7 @@ Result<TraceReport> trace_named(const TraceFlags& flags) {
 
 int run_trace(const TraceFlags& flags) {
   const auto report = trace_named(flags);
+  // trace_model() runs the analysis of moec analyze, so a stop has the code of the analysis.
   if (!report) return report_stopped(report.error(), kAnalyzeInterrupted, flags.run.json);
   if (flags.run.json) {
     print_json(trace_json(*report));
@@ -53,10 +56,10 @@ int run_trace(const TraceFlags& flags) {
 
 void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
-      app.add_subcommand("trace", "Write which experts the tokens of a text choose, as a trace");
+      app.add_subcommand("trace", "Write a trace of the experts that each token of a text chooses");
   auto flags = std::make_shared<TraceFlags>();
   add_measured_source_flags(*command, flags->run);
-  command->add_option("-o,--out", flags->file, "The file of the trace")->required();
+  command->add_option("-o,--out", flags->file, "File for the trace")->required();
   command->add_flag("--force", flags->force, "Replace the file that --out names");
   command
       ->add_option("--format", flags->form,

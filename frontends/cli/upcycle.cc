@@ -1,4 +1,4 @@
-// moec upcycle: makes a checkpoint with experts of a dense one.
+// moec upcycle: makes a Mixture-of-Experts checkpoint from a dense one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -21,9 +21,10 @@ namespace {
 
 void print_model(const UpcycleReport& report) {
   const ModelConfig& model = report.plan.result;
+  // --layers may leave some layers dense.
   const auto layers = std::count_if(model.layers.begin(), model.layers.end(),
                                     [](const LayerConfig& layer) { return layer.moe; });
-  print_out("{}: {} of {} layers with {} experts of {} units, {} a token\n", model.family, layers,
+  print_out("{}: {} of {} layers with {} experts of {} units, {} per token\n", model.family, layers,
             model.layers.size(), model.moe.experts, model.moe.expert_ff, model.moe.routing.top_k);
   if (report.plan.group > 1)
     print_out("groups of {} experts with equal router rows\n", report.plan.group);
@@ -37,8 +38,8 @@ void print_model(const UpcycleReport& report) {
 
 void print_comparison(const UpcycleComparison& comparison, double max_error) {
   print_out(
-      "verified on {} tokens: largest relative error {:.3g} (allowed {:.3g}), KL {:.3g}, same "
-      "likeliest token {:.2f} %, whole groups {:.4f} % of {} choices\n",
+      "verified on {} tokens: maximum relative error {:.3g} (allowed {:.3g}), KL {:.3g}, same "
+      "top-1 {:.2f} %, whole groups {:.4f} % of {} choices\n",
       comparison.tokens, comparison.max_error, max_error, comparison.mean_kl, 100 * comparison.top1,
       100 * comparison.whole_rate(), comparison.choices);
 }
@@ -46,7 +47,7 @@ void print_comparison(const UpcycleComparison& comparison, double max_error) {
 void print_upcycle(const UpcycleReport& report, double seconds, bool quiet) {
   print_notes(report.plan.notes, quiet);
   print_model(report);
-  const std::string bytes = binary_bytes(static_cast<double>(report.tensor_bytes));
+  const std::string bytes = decimal_bytes(report.tensor_bytes);
   if (report.dry_run)
     print_out("{} tensors, {} bytes ({}) would be written\n", report.plan.tensors.size(),
               report.tensor_bytes, bytes);
@@ -67,6 +68,7 @@ int show(const UpcycleReport& report, double seconds, const UpcycleFlags& flags)
 }
 
 int run_upcycle(const UpcycleFlags& flags) {
+  // The reported time includes the checks of the source and the flags.
   const auto start = std::chrono::steady_clock::now();
   if (const Status source = require_checkpoint(flags.options.source); !source)
     return report_failure(source.error(), flags.json);
@@ -89,7 +91,8 @@ int run_upcycle(const UpcycleFlags& flags) {
 
 void add_upcycle_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "upcycle", "Make a checkpoint with experts of a dense one, or of one with fewer experts");
+      "upcycle",
+      "Make a Mixture-of-Experts checkpoint from a dense one, or from one with fewer experts");
   auto flags = std::make_shared<UpcycleFlags>();
   add_upcycle_flags(*command, *flags);
   command->footer(

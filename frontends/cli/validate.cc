@@ -1,4 +1,4 @@
-// moec validate: compares what the emitted files compute with golden results.
+// moec validate: compares the results of the emitted files with golden results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +23,7 @@ namespace moec {
 namespace {
 
 std::string percent(uint64_t part, uint64_t whole) {
+  // Nothing was counted, so a percentage would be undefined.
   return whole == 0 ? "-"
                     : fmt::format("{:.1f} %",
                                   100.0 * static_cast<double>(part) / static_cast<double>(whole));
@@ -34,19 +35,22 @@ void print_row(const std::string& name, const Comparison& c, bool passed) {
             c.headroom, passed ? "ok" : "BELOW");
 }
 
-// One line for each number of bits that shards have, the most first.
+// Prints one line of thresholds per bit width among the shards, the widest first.
 void print_thresholds(const ValidationReport& report) {
+  // Shards of one bit width share their thresholds, so later ones only repeat the entry.
   std::map<int64_t, Thresholds, std::greater<>> by_bits;
   for (const ShardReport& shard : report.shards) by_bits[shard.thresholds.bits] = shard.thresholds;
   for (const auto& [bits, thresholds] : by_bits) {
-    print_out("thresholds of {:>2} bits: cosine >= {}, relative L2 <= {}", bits, thresholds.cosine,
+    print_out("thresholds for {:>2} bits: cosine >= {}, relative L2 <= {}", bits, thresholds.cosine,
               thresholds.relative_l2);
-    if (std::isfinite(thresholds.worst_row)) print_out(", of each row <= {}", thresholds.worst_row);
+    // Infinite means that there is no limit per row.
+    if (std::isfinite(thresholds.worst_row)) print_out(", per row <= {}", thresholds.worst_row);
     print_out("\n");
   }
 }
 
-// A table of the shards alone, one of the routers, one of the shards chained, and the verdict.
+// Prints tables of the shards run alone, of the routers and of the chained shards, then the
+// verdict.
 void print_validation(const ValidationReport& report) {
   print_out("each shard alone on golden inputs\n");
   print_thresholds(report);
@@ -54,16 +58,19 @@ void print_validation(const ValidationReport& report) {
             "worst row", "SQNR dB", "max error", "NaN/Inf", "headroom");
   for (const ShardReport& shard : report.shards) {
     print_row(shard.shard, shard.alone, shard.passed);
+    // The new rows of the cache are compared separately, but the verdict is that of the shard.
     if (shard.cache) print_row("  new K, V", *shard.cache, shard.passed);
   }
   print_out("routers\n{:<14} {:<12} {:<13} {:<12} {}\n", "shard", "same experts", "weight moved",
-            "least margin", "tokens closer than the logit error");
+            "least margin", "tokens within the logit error");
   for (const ShardReport& shard : report.shards)
+    // Only shards that route have this comparison.
     if (shard.router)
       print_out("{:<14} {:<12} {:<13.2e} {:<12.2e} {}\n", shard.shard,
                 percent(shard.router->same_set, shard.router->tokens), shard.router->moved_weight,
                 shard.router->min_margin, shard.router->close_tokens);
   print_out("chained from tokens to logits\n");
+  // Chained shards have no thresholds, because errors of earlier shards add up.
   for (const ShardReport& shard : report.shards) print_row(shard.shard, shard.chained, true);
   print_out("logits: top-1 {} of {} tokens, KL {:.2e} nats\n",
             percent(report.logits.same_top1, report.logits.tokens), report.logits.tokens,
@@ -72,15 +79,17 @@ void print_validation(const ValidationReport& report) {
     print_out("greedy text: {} of {} tokens equal\n", report.greedy_equal, report.greedy_wanted);
   if (!report.top_k.empty()) print_out("{}\n", report.top_k);
   if (report.drops) print_out("capacity: {}\n", report.drops->describe());
+  // With variants, report.top_k already explains why routers need not agree.
   if (!report.exact && report.top_k.empty())
-    print_out("the export's routing is inexact: router agreement is not to be expected\n");
+    print_out("the export's routing is inexact: routers need not agree\n");
   print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
 }
 
 struct ValidateFlags {
   std::string folder, golden, thresholds;
   SessionFlags session;
-  EngineFlags engine;
+  // The reference executor has the summation order that is used for comparisons with goldens.
+  EngineFlags engine{.engine = "reference"};
   bool json = false, record = false;
 };
 
@@ -91,12 +100,12 @@ Status check_paths(const ValidateFlags& flags) {
 
 Result<SessionOptions> options_of(const ValidateFlags& flags) {
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
-  MOEC_ASSIGN(options.engine, open_engine(flags.engine));
+  MOEC_ASSIGN(options.engine, open_engine(flags.engine, flags.session, options.engine));
   if (flags.record && options.engine)
     return fail("engine.option",
-                fmt::format("--record records what the reference executor computes, not engine {}",
+                fmt::format("--record requires results of the reference executor, not of engine {}",
                             options.engine->traits().name),
-                "leave out --record or --engine");
+                "omit --record or --engine");
   return options;
 }
 
@@ -109,6 +118,7 @@ Result<ValidationReport> validate(const ValidateFlags& flags) {
     MOEC_ASSIGN(thresholds, ThresholdTable::read(flags.thresholds));
   }
   MOEC_ASSIGN(ValidationReport report, validate_model(flags.folder, golden, options, thresholds));
+  // Also records a validation that fell short.
   if (flags.record) MOEC_TRY(record_validation(report, flags.folder));
   return report;
 }
@@ -116,8 +126,10 @@ Result<ValidationReport> validate(const ValidateFlags& flags) {
 int run_validate(const ValidateFlags& flags) {
   const auto report = validate(flags);
   if (!report) return report_failure(report.error(), flags.json);
+  // The JSON report contains the notes.
   if (!flags.json) print_notes(report->notes);
   flags.json ? print_json(validation_json(*report)) : print_validation(*report);
+  // A missed threshold differs from bad input: scripts distinguish them by the exit code.
   return report->passed ? kExitFine : kExitFellShort;
 }
 
@@ -125,7 +137,7 @@ int run_validate(const ValidateFlags& flags) {
 
 void add_validate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "validate", "Run the emitted files and compare the results with golden ones");
+      "validate", "Run the emitted files and compare the results with golden results");
   auto flags = std::make_shared<ValidateFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   command
@@ -133,7 +145,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
                    "Folder of golden results, made by scripts/make_golden.py")
       ->required();
   command->add_option("--thresholds", flags->thresholds,
-                      "A file of thresholds by bits, with the fields of "
+                      "A file of thresholds per bit width, with the fields of "
                       "frontends/jobs/validate/thresholds.json (default: that file)");
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);

@@ -5,52 +5,56 @@
 namespace moec {
 namespace {
 
-// What runtime/zaya_ane.swift fixes in its code.
+// Constants of runtime/zaya_ane.swift.
 constexpr int64_t kBookFrequencies = 32;
 constexpr double kBookTheta = 5e6;
+// Longest cache that the runtime's masks support.
 constexpr int64_t kBookRows = 8192;
+// Slices of the head in the ane-book's own exports.
 constexpr int64_t kBookHeadSlices = 2;
 
 tl::unexpected<Diagnostics> refuse(const std::string& what, const std::string& instead) {
-  return fail("compat.ane_book", "the runtimes of the ane-book do not support " + what, instead);
+  return fail("compat.ane_book", "the ane-book runtimes do not support " + what, instead);
 }
 
-// What the options of an export decide.
+// Checks the export options.
 Status check_form(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
   if (build.format != ShardFormat::coreml)
-    return refuse("formats other than Core ML", "--target ane");
-  if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
+    return refuse("formats other than Core ML", "use --target ane");
+  if (build.dtype != DType::f16) return refuse("f32 tables", "use --dtype f16");
   if (build.layout != Layout::channels)
-    return refuse("layouts with the tokens on the last axis", "--layout channels");
+    return refuse("layouts with the tokens on the last axis", "use --layout channels");
   if (plan.build.layers_per_shard > 0)
-    return refuse("whole layers in one shard", "leave --layers-per-shard out");
-  if (!has_cache(build.cache)) return refuse("models without a KV cache", "leave --compat out");
-  if (!updates_cache(build.cache)) return refuse("a KV cache as inputs", "--kv state");
+    return refuse("whole layers in one shard", "omit --layers-per-shard");
+  if (!has_cache(build.cache)) return refuse("models without a KV cache", "omit --compat");
+  if (!updates_cache(build.cache)) return refuse("a KV cache as inputs", "use --kv state");
+  // The runtimes run a MoE layer as one package, so its router cannot be a separate shard.
   if (plan.build.host_routing)
-    return refuse("routers in shards of their own",
-                  "--routing rank or iterate, without --experts-per-shard");
+    return refuse("routers in separate shards",
+                  "use --routing rank or iterate, without --experts-per-shard");
   if (build.context > kBookRows)
     return refuse(fmt::format("a KV cache of more than {} rows", kBookRows),
-                  fmt::format("--context {}", kBookRows));
+                  fmt::format("use --context {} or less", kBookRows));
+  // The meta file names one package per layer, so this package must serve every token width.
   if (!one_package_a_shard)
-    return refuse("a package for each token width", "--tokens 1, or --widths range");
+    return refuse("one package per token width", "use --tokens 1 or --widths range");
   return {};
 }
 
-// What the model decides.
+// Checks the architecture of the model.
 Status check_architecture(const Plan& plan) {
+  // The runtimes alternate attention and MoE packages. A dense layer has no place in that order.
   for (const ShardDecl& shard : plan.shards)
     if (is_dense(shard.kind))
-      return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
+      return refuse(fmt::format("dense layers ({})", shard.name), "omit --compat");
   for (const LayerConfig& layer : plan.model.layers)
     if (layer.chunk > 0 || !layer.rotated)
-      return refuse("attention in chunks or layers without rotary embeddings",
-                    "leave --compat out");
+      return refuse("chunked attention or layers without rotary embeddings", "omit --compat");
   if (!plan.model.more_attention.empty() || plan.model.norms_feed_forward())
-    return refuse("layers whose attention differs, or norms behind attention and experts",
-                  "leave --compat out");
+    return refuse("layers with different attention, or norms after attention and experts",
+                  "omit --compat");
   if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
-    return refuse("convolved attention or routers that carry a state", "leave --compat out");
+    return refuse("convolved attention or routers with a state", "omit --compat");
   return {};
 }
 
@@ -66,6 +70,7 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
   return check_architecture(plan);
 }
 
+// A warning and not an error, because the user can edit the constants in the runtime's source.
 void note_fixed_in_book(const Plan& plan, Diagnostics& notes) {
   const RopeConfig& rope = plan.model.attention.rope;
   if (rope.dims / 2 == kBookFrequencies && rope.theta == kBookTheta &&
@@ -74,11 +79,11 @@ void note_fixed_in_book(const Plan& plan, Diagnostics& notes) {
   notes.push_back(
       {Severity::warning,
        "export.book_rotation",
-       fmt::format("the runtimes of the ane-book compute {} rotary frequencies of base {}, this "
+       fmt::format("the ane-book runtimes compute {} rotary frequencies of base {}, but this "
                    "model has {} of base {}{}",
                    kBookFrequencies, kBookTheta, rope.dims / 2, rope.theta,
                    rope.scaling == RopeScaling::none ? "" : ", scaled"),
-       "set ropeHalf and the tables of runtime/zaya_ane.swift by rope.bin "
+       "set ropeHalf and the tables in runtime/zaya_ane.swift from rope.bin "
        "(backends/formats/coreml/README.md)",
        {}});
 }

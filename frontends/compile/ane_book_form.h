@@ -1,4 +1,5 @@
-// The form of a plan that the Swift runtimes of videlalvaro/ane-book support (`--compat ane-book`).
+// Restricts a plan to what the Swift runtimes of videlalvaro/ane-book support
+// (`--compat ane-book`).
 #pragma once
 
 #include "backends/manifest/manifest.h"
@@ -7,18 +8,19 @@
 
 namespace moec {
 
-// Cuts as the runtimes need them: an MoE layer is one shard, and the head has at least the two
-// slices of their own exports.
+// Sets the cuts that the runtimes require, which are those of the ane-book's own exports: one shard
+// per MoE layer, and at least two head slices.
 void cut_for_ane_book(CutOptions& cuts);
 
-// Error compat.ane_book, which says what to choose instead, for what the runtimes do not support:
-// other formats than Core ML, f32 tables, other layouts than [1, C, T, 1], the cache as inputs,
-// dense layers, host routing, several packages a shard, several layers a shard, a cache of more
-// rows than they use.
+// Succeeds if the runtimes support the plan. Error: compat.ane_book, with the option to use
+// instead, for the first unsupported property. Options: formats other than Core ML, f32 tables,
+// layouts other than [1, C, T, 1], no cache, the cache as inputs, a cache of more than 8,192 rows.
+// Shards: host routing, several packages or layers per shard. Models: dense layers, and attention,
+// norms or routers that the ane-book's model does not have.
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard);
 
-// Notes export.book_rotation where the rotation is not the one that the runtimes compute: 32
-// frequencies of base 5,000,000.
+// Adds the warning export.book_rotation if the model's rotary embedding differs from the one that
+// the runtimes hard-code, which has 32 frequencies of base 5,000,000.
 void note_fixed_in_book(const Plan& plan, Diagnostics& notes);
 
 }  // namespace moec

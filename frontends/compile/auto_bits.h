@@ -1,4 +1,4 @@
-// Chooses the bits of --weights auto:BITS.
+// Chooses the bit widths of expert weights for --weights auto:BITS.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@
 
 namespace moec {
 
-// Fills in policy.chosen: for each item auto:BITS, the forms of the tensors of experts in its
-// layers, with so many bits of codes for each weight on average and the least divergence that is to
-// be expected (expected_kl()). Scales and tables come on top, as with other forms. The forms are
-// those of the target's four bits with other numbers of bits, as far as the target has them, and
-// int8. Error weights.auto: BITS are fewer or more than those of all these forms.
+// For each item auto:BITS of `policy`, sets policy.chosen to a weight form for every expert tensor
+// in the item's layers. Minimizes the expected divergence (expected_kl()) with an average of at
+// most BITS bits per weight; scales and palettes are not counted. Candidates are the item's
+// four-bit form, the same form with 2, 3 or 6 bits, and int8, each only if the target supports it.
+// Error: weights.auto (the target supports no candidate, or BITS is outside their range).
 Status choose_forms(const Target& target, const Sensitivity& sensitivity, WeightPolicy& policy);
 
-// The same with the sensitivity in the folder of a calibration; a policy that chooses nothing is
-// left as it is. Further errors: weights.auto without a folder, those of read_sensitivity().
+// Does the same with the sensitivity from the folder `calibration`. Does nothing if `policy` has no
+// item auto:BITS. Further errors: weights.auto if `calibration` is empty; those of
+// read_sensitivity().
 Status choose_forms(const Target& target, const std::string& calibration, WeightPolicy& policy);
 
-// The bits of the codes of a form; 0 for floats.
+// Returns the bits per code of a weight form; 0 for floats.
 int64_t code_bits(const WeightForm& form);
 
 }  // namespace moec

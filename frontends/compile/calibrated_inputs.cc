@@ -19,27 +19,30 @@ tl::unexpected<Diagnostics> no_use(std::string cause, std::string next) {
   return fail("calibrate.no_use", std::move(cause), std::move(next));
 }
 
-// A matrix as CalibrationStats knows it.
+// Key of a matrix in CalibrationStats.
 struct Matrix {
   int64_t layer = -1;
   std::string role;
   int64_t expert = -1;
 };
 
-// The encoded weights of a shard by the text of their view.
+// Quantized weights of a shard, keyed by the text of their view.
 std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
                                                const CompiledShard& compiled) {
   const std::map<std::string, WeightUse> uses = weight_uses(plan, index);
   const size_t layers = moe_layers_of(plan.model, plan.shards[index]).size();
   std::map<std::string, Matrix> matrices;
+  // Token widths share their weights, so later widths repeat the entries of the first width.
   for (const Shard& shard : compiled.widths) {
     const IdMap<OpId, OpRole> roles = find_experts(shard, plan.model.moe.experts, layers);
     for (OpId id : op_ids(shard)) {
       const auto* weight = std::get_if<Weight>(&shard.ops[id].data);
+      // Plain weights have no codes, and copied codes must stay those of the checkpoint.
       if (!weight || is_plain(weight->encoding) || is_copied(weight->encoding)) continue;
       const auto use = uses.find(first_tensor(weight->view));
       if (use == uses.end()) continue;
-      // A tensor that holds all experts is sliced; the graph tells which one.
+      // If one tensor contains all experts, all slices have its name, and only the graph identifies
+      // the expert.
       const WeightShare& share = roles[id].share;
       const bool sliced = use->second.expert < 0 && share.role == WeightRole::expert;
       matrices[to_string(weight->view)] = {use->second.layer, use->second.role,
@@ -49,15 +52,16 @@ std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
   return matrices;
 }
 
-// Which of the inputs of a matrix the shard's weight with `size` of them has: those of a slice of
-// an MLP where they are as many, else all, of which the encoder refuses any other number.
+// Returns the range of the matrix's `all` inputs that the shard's weight with `size` inputs uses:
+// the shard's MLP slice if the slice has that size, otherwise all inputs. The encoder refuses a
+// mismatch.
 InputRange inputs_in_shard(const ShardDecl& decl, int64_t all, int64_t size) {
   if (size == all || decl.slices == 1) return {0, all};
   const auto [begin, sliced] = slice_of(decl, all);
   return sliced == size ? InputRange{begin, size} : InputRange{0, all};
 }
 
-// A range in so many parts of about equal size.
+// Splits a range into `parts` ranges whose sizes differ by at most one.
 std::vector<InputRange> in_parts(const InputRange& range, int64_t parts) {
   std::vector<InputRange> ranges;
   for (int64_t i = 0; i < parts; ++i) {
@@ -67,8 +71,8 @@ std::vector<InputRange> in_parts(const InputRange& range, int64_t parts) {
   return ranges;
 }
 
-// The inputs of the weights of one shard. Matrices that share their inputs are encoded one after
-// the other, so the last metric is kept: factoring takes as long as encoding.
+// Finds the error metrics of one shard's weights. Caches the last metrics, because matrices with
+// the same inputs are encoded consecutively, and factoring takes as long as encoding.
 class ShardInputs {
  public:
   ShardInputs(const CalibrationStats& stats, const ShardDecl& decl,
@@ -86,7 +90,8 @@ class ShardInputs {
         in_parts(range, input_blocks(weight.encoding, type, limit_));
     const MetricParts parts = metric_parts(weight.encoding);
     if (inputs == inputs_ && ranges == ranges_ && has(parts)) return last_;
-    last_.reset();  // before the next ones take memory
+    // Metrics grow with the square of the inputs, so two of them might exceed the limit.
+    last_.reset();  // frees memory before the next metrics are allocated
     MOEC_ASSIGN(std::vector<Hessian> hessians, stats_.find(layer, role, expert, ranges));
     last_ =
         std::make_shared<const std::vector<ErrorMetric>>(make_metrics(std::move(hessians), parts));
@@ -96,6 +101,8 @@ class ShardInputs {
   }
 
  private:
+  // Encoders that fit tables need the Hessian in addition to its factor, so they cannot reuse
+  // metrics without the Hessian.
   bool has(MetricParts parts) const {
     return last_ && (parts == MetricParts::factor || !last_->front().hessian.empty());
   }
@@ -104,7 +111,7 @@ class ShardInputs {
   const ShardDecl& decl_;
   std::map<std::string, Matrix> matrices_;
   EncoderLimit limit_;
-  const CalibratedInput* inputs_ = nullptr;  // of the last metrics, and the ranges of them
+  const CalibratedInput* inputs_ = nullptr;  // key of last_, with ranges_
   std::vector<InputRange> ranges_;
   InputMetrics last_;
 };
@@ -117,16 +124,22 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
                                                                  const std::string& source) {
   if (folder.empty()) return nullptr;
   if (plan.build.weights.all_float())
-    return no_use("a calibration chooses codes, but all weights are exported as floats",
-                  "give --weights, or leave out --calibration");
+    return no_use(
+        "--calibration applies to quantized weights, but all weights are exported as floats",
+        "pass --weights, or omit --calibration");
   if (plan.weight_seed)
-    return no_use("a calibration is of a checkpoint, but the weights are random",
-                  "leave out --seeded-weights or --calibration");
+    return no_use(
+        "--calibration needs the checkpoint's weights, but --seeded-weights replaces them",
+        "omit --seeded-weights or --calibration");
   if (passes.experts == ExpertForm::bank)
-    return no_use("each row of a bank of experts has the inputs of its own expert",
-                  "leave out --experts bank or --calibration");
+    return no_use(
+        "--experts bank combines experts with different inputs in one weight, which --calibration "
+        "does not support",
+        "omit --experts bank or --calibration");
   MOEC_ASSIGN(CalibrationStats stats, CalibrationStats::open(folder));
   MOEC_ASSIGN(const std::string config, source_config_text(source));
+  // Moments of another checkpoint may have the same shapes. Only the identity of the checkpoint
+  // distinguishes them.
   MOEC_ASSIGN(const std::string identity, checkpoint_identity(config, plan.weights));
   MOEC_TRY(stats.check_checkpoint(identity));
   return std::make_shared<const CalibrationStats>(std::move(stats));
@@ -135,6 +148,8 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
 decltype(EmitOptions::inputs_of) inputs_of_shard(const CalibrationStats& stats, const Plan& plan,
                                                  size_t index, const CompiledShard& compiled,
                                                  const EncoderLimit& limit) {
+  // std::function copies its target. The shared pointer lets all copies use the same cached
+  // metrics.
   return [inputs = std::make_shared<ShardInputs>(stats, plan.shards[index],
                                                  encoded_matrices(plan, index, compiled), limit)](
              const Weight& weight, const Type& type) { return inputs->find(weight, type); };
@@ -145,6 +160,7 @@ EncoderLimit encoder_limit(const CompileOptions& compile, const ExportResources&
   constexpr uint64_t kBeside = uint64_t{64} << 20;
   EncoderLimit limit;
   const uint64_t share = resources.memory_bytes / targets;
+  // The minimum prevents an unsigned wrap-around when the share is smaller than the reserve.
   limit.bytes = share - std::min(share, kBeside);
   if (compile.calibration_inputs > 0) limit.inputs = compile.calibration_inputs;
   return limit;
@@ -158,6 +174,7 @@ void EncoderMemory::take(const Shard& placed) {
     const int64_t parts = input_blocks(weight->encoding, type, limit);
     if (parts > 1) in_blocks[placed.name].insert(fmt::format("{} in {}", type.dims.at(1), parts));
     const auto needed = static_cast<uint64_t>(calibrated_bytes(weight->encoding, type, parts));
+    // A job encodes one weight at a time, so only the weight that needs the most memory counts.
     if (needed <= bytes) continue;
     bytes = needed;
     inputs = type.dims.at(1);
@@ -177,11 +194,10 @@ Diagnostics note_blocks(const EncoderMemory& memory) {
   }
   return {{Severity::note,
            "calibrate.blocks",
-           fmt::format("moments of inputs are taken in blocks, which do not make up for one "
-                       "another's errors ({}), in {} shards: {}",
+           fmt::format("input moments are split into blocks, and errors are not compensated across "
+                       "blocks ({}), in {} shards: {}",
                        fmt::join(sizes, ", "), shards.size(), fmt::join(shards, ", ")),
-           "give more --memory for fewer blocks; backends/weights/encode/README.md says what they "
-           "cost",
+           "for fewer blocks, pass a larger --memory (costs: backends/weights/encode/README.md)",
            {}}};
 }
 

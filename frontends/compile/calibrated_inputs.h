@@ -1,4 +1,4 @@
-// What a calibration knows of the inputs of the weights of a shard.
+// Finds the calibration statistics of the inputs of weights.
 #pragma once
 
 #include <map>
@@ -12,42 +12,45 @@
 
 namespace moec {
 
-// The calibration in this folder, which must be of the checkpoint of the plan; null without a
-// folder. `source` is that of the plan. Errors: those of CalibrationStats::open(),
-// calibrate.other_checkpoint, calibrate.no_use where no weight of the plan is encoded, is random,
-// or where experts are banks, whose rows have the inputs of several experts.
+// Opens the calibration in `folder`; returns null if `folder` is empty. `source` is the path of the
+// plan's checkpoint, to which the calibration must belong. Errors: those of
+// CalibrationStats::open(); calibrate.other_checkpoint; calibrate.no_use (all weights are floats,
+// weights are random, or experts are banks, which combine experts with different inputs).
 Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::string& folder,
                                                                  const Plan& plan,
                                                                  const PassOptions& passes,
                                                                  const std::string& source);
 
-// Finds the inputs of the weights of shard `index` by their views. Weights that the calibration has
-// no inputs of are encoded without it. `compiled` may end before the result; `stats` and `plan` may
-// not. `limit` is what encoding one weight may take.
+// Returns a function that finds the error metrics of a weight of shard `index` by its view. The
+// function returns null for weights without calibrated inputs, which are encoded without
+// calibration. The function keeps references to `stats` and `plan`, which must outlive it, but not
+// to `compiled`. `limit` bounds the memory for encoding one weight.
 decltype(EmitOptions::inputs_of) inputs_of_shard(const CalibrationStats& stats, const Plan& plan,
                                                  size_t index, const CompiledShard& compiled,
                                                  const EncoderLimit& limit);
 
-// What encoding a weight with a calibration may take in an export to `targets`: what its memory
-// leaves beside the program, its buffers and a usual plan. It does not depend on the jobs, and so
-// the bytes of an export do not.
+// Returns the memory limit for encoding one weight with a calibration in an export to `targets`
+// targets: the export's memory per target minus 64 MiB for the program, its buffers and a typical
+// plan. The limit does not depend on the number of jobs, so neither do the exported bytes.
 EncoderLimit encoder_limit(const CompileOptions& compile, const ExportResources& resources,
                            size_t targets);
 
-// The weight that takes the most memory to be encoded with a calibration (calibrated_bytes()).
+// Tracks the weight that needs the most memory to encode with a calibration (calibrated_bytes()).
 struct EncoderMemory {
   EncoderLimit limit;
   uint64_t bytes = 0;
   int64_t inputs = 0, blocks = 1;
-  std::string what;  // its type, its tensor and its shard
-  // Shards with weights whose inputs are taken in blocks, and of which sizes: "14336 in 6".
+  std::string what;  // type, tensor and shard of that weight
+  // Shard with weights that have their inputs split into blocks → "INPUTS in BLOCKS", such as
+  // "14336 in 6".
   std::map<std::string, std::set<std::string>> in_blocks;
 
-  // Takes the encoded weights of one more shard into account.
+  // Adds the quantized weights of a shard in form `placed`.
   void take(const Shard& placed);
 };
 
-// Names the shards whose inputs are taken in blocks; nothing where there are none.
+// Returns the note calibrate.blocks, which lists the shards of `in_blocks`; empty if there are
+// none.
 Diagnostics note_blocks(const EncoderMemory& memory);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Proves the owners of a shard's weights by the checkpoint's tensors that they are read from.
+// Checks that the graph of a shard uses weights of experts, and only these, as experts.
 #pragma once
 
 #include <map>
@@ -11,11 +11,10 @@
 
 namespace moec {
 
-// Compares what find_experts() finds in the graph of a shard of the plan, in form placed, with the
-// roles of the tensors in the weights (models/shards/weight_uses.h): a weight is of experts if and
-// only if it is read from matrices or biases of routed experts. Error compile.owner: one for each
-// weight that breaks this.
-// `uses` is weight_uses() of the shard.
+// Compares what find_experts() finds in the graph of a shard (form `placed`) with the roles of the
+// tensors that its weights read (models/shards/weight_uses.h). The graph must use a weight as that
+// of an expert if and only if the weight is read from matrices or biases of routed experts. Error:
+// compile.owner for each weight that violates this. `uses` is weight_uses() of the shard.
 Status check_owners(const Plan& plan, size_t index, const std::map<std::string, WeightUse>& uses,
                     const Shard& placed);
 

@@ -1,4 +1,4 @@
-// Options that decide what is compiled: the source, the cuts, the form of the shards.
+// Options for compilation: the source, the cuts and the passes.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace moec {
 
-// The model to export, or the part of it.
+// The model to export, or its first layers.
 struct SourceOptions {
   std::string path;  // checkpoint folder; with a weight seed also a single config file
   FamilyOptions family;
@@ -24,45 +24,44 @@ struct SourceOptions {
   std::optional<uint64_t> weight_seed;  // random weights instead of the checkpoint's
 };
 
-// Which experts tokens take, and how many.
+// Experts that tokens can choose, and the number of experts per token.
 struct ChoiceOptions {
-  std::string mask;   // value of --expert-mask (ir/experts/expert_sets.h); may be empty
-  std::string top_k;  // value of --top-k (ir/experts/top_k_forms.h); empty: as the checkpoint says
-  std::string
-      policy;  // a file of rules that choose among these (ir/experts/top_k_policy.h), or empty
-  TopKPolicy rules;  // found by plan_export()
+  std::string mask;   // value of --expert-mask (ir/experts/expert_sets.h); empty: no mask
+  std::string top_k;  // value of --top-k (ir/experts/top_k_variants.h); empty: as in the checkpoint
+  // File with rules that select a variant (ir/experts/top_k_policy.h); empty: no rules.
+  std::string policy;
+  TopKPolicy rules;  // set by plan_export()
 };
 
-// How the model is cut into shards and compiled for one target.
+// Options for cutting a model into shards and compiling the shards for one target.
 struct CompileOptions {
-  BuildOptions build;   // resolve_build() fills in what depends on the model
+  BuildOptions build;   // resolve_build() fills in the fields that depend on the model
   std::string kv, mla;  // values of --kv and --mla; empty: not given
   CutOptions cuts;
-  DeviceOptions devices;  // devices that the manifest assigns shards to; may be empty
-  PassOptions passes;     // with the target
-  std::optional<std::string> target_file;  // where passes.target was read from; none: built in
-  std::string chip;                        // chip whose rules apply; empty: those of every chip
+  DeviceOptions devices;  // devices to which the manifest assigns shards; may be empty
+  PassOptions passes;     // includes the target
+  std::optional<std::string> target_file;  // file of passes.target; absent: built-in target
+  std::string chip;                        // chip whose rules apply; empty: rules of every chip
   CoremlOptions coreml;
   RunOptions run;
   ChoiceOptions choice;
   bool fold_overflow = false;  // find_folds.h
-  std::string calibration;  // folder that codes are chosen with (calibrated_inputs.h); may be empty
-  // The most inputs of a matrix whose moments are taken together; 0: as many as the memory holds.
+  std::string calibration;  // folder of calibration statistics (calibrated_inputs.h); empty: none
+  // Maximum number of inputs of a matrix per block of moments; 0: as many as fit in memory.
   int64_t calibration_inputs = 0;
-  ScaleFolds folds;  // found by plan_export()
+  ScaleFolds folds;  // set by plan_export()
 };
 
-// Which values of weights an export accepts although results that they take part in are useless.
+// Invalid weight values that an export accepts with a warning.
 struct ValueOptions {
-  bool overflow = false;   // finite in the checkpoint, infinite in the element type of the export
+  bool overflow = false;   // finite in the checkpoint, infinite in the exported element type
   bool nonfinite = false;  // NaN or infinite in the checkpoint
 };
 
 struct ExportResources {
-  // Shards compiled and written at the same time. 0: as many as the memory has room for, at most 4.
+  // Number of shards compiled and written at the same time. 0: as many as fit in memory, at most 4.
   int jobs = 1;
-  // Upper bound for the memory of the whole process, whatever the size of the model: what an export
-  // needs beyond it is an error before anything is written.
+  // Maximum memory of the whole process. An export that needs more fails before it writes a file.
   uint64_t memory_bytes = uint64_t{256} << 20;
 };
 

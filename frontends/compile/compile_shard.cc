@@ -24,14 +24,16 @@ std::optional<Router> find_router(const Shard& shard) {
   return std::nullopt;
 }
 
-// The options with the forms of the shard's weights. Noise takes the form of the tensor in whose
-// place it stands.
+// Returns the options with the weight forms of the shard. Random weights have the form of the
+// tensor that they replace.
 PassOptions with_forms(PassOptions options, const Plan& plan, size_t index,
                        std::optional<uint64_t> weight_seed) {
   if (plan.build.weights.all_float()) return options;
   options.weights = weight_forms(plan, index);
   if (!weight_seed) return options;
   WeightForms seeded{options.weights.base, {}};
+  // seeded_weights() derives the seed of a tensor from its name, so the forms are keyed by these
+  // seeds. The type of the view does not affect the seed.
   for (const auto& [name, form] : options.weights.by_source) {
     const WeightView noise = seeded_weights(tensor_view(name, {DType::f32, {1}}), *weight_seed);
     const uint64_t seed = std::get<SeededSource>(noise.source).seed;
@@ -41,7 +43,7 @@ PassOptions with_forms(PassOptions options, const Plan& plan, size_t index,
   return options;
 }
 
-// The options of shard `index`: those of with_forms(), and what its routers may choose.
+// Returns the options of with_forms(), plus the experts that the shard's routers can select.
 PassOptions shard_options(const PassOptions& options, const Plan& plan, size_t index,
                           std::optional<uint64_t> weight_seed) {
   PassOptions own = with_forms(options, plan, index, weight_seed);
@@ -53,7 +55,7 @@ PassOptions shard_options(const PassOptions& options, const Plan& plan, size_t i
   return own;
 }
 
-// What a compiled shard reads of its weights, in bytes: all of them, and those of experts.
+// Bytes of a compiled shard's weights, and of the expert weights among them.
 struct WeightBytes {
   int64_t all = 0, experts = 0;
 };
@@ -66,21 +68,24 @@ WeightBytes count_weight_bytes(const Plan& plan, size_t index, const Shard& plac
   return {weight_bytes(placed, form), expert_weight_bytes(placed, roles, form)};
 }
 
-// The forms of the plan whose graphs of the shard differ; null: there is one, as the model has it.
-std::vector<const TopKForm*> forms_of(const Plan& plan, size_t index) {
-  const std::vector<TopKForm>& all = plan.build.experts.top_k;
+// Returns the top-k variants of the plan that have different graphs for this shard; a single null
+// pointer if the shard has one graph, with the model's own top-k.
+std::vector<const TopKVariant*> forms_of(const Plan& plan, size_t index) {
+  const std::vector<TopKVariant>& all = plan.build.experts.top_k;
+  // Shards without a router have the same graph in every variant.
   if (all.empty() || !routes(plan.shards[index].kind)) return {nullptr};
-  std::vector<const TopKForm*> forms;
+  std::vector<const TopKVariant*> forms;
   for (const size_t i : distinct_forms(all, moe_layers_of(plan.model, plan.shards[index])))
     forms.push_back(&all[i]);
   return forms;
 }
 
-// Without costs.
+// Returns one entry per variant with a separate graph. The label distinguishes the files of the
+// variants, so a single variant has none.
 std::vector<CompiledForm> empty_forms(const Plan& plan, size_t index) {
-  const std::vector<const TopKForm*> forms = forms_of(plan, index);
+  const std::vector<const TopKVariant*> forms = forms_of(plan, index);
   std::vector<CompiledForm> empty;
-  for (const TopKForm* form : forms) {
+  for (const TopKVariant* form : forms) {
     CompiledForm& described = empty.emplace_back();
     if (form) described.top_k = form->of(moe_layers_of(plan.model, plan.shards[index]));
     if (forms.size() > 1) described.label = top_k_label(described.top_k);
@@ -88,19 +93,22 @@ std::vector<CompiledForm> empty_forms(const Plan& plan, size_t index) {
   return empty;
 }
 
-// Of the experts of a shard's layers, so many are active.
+// Fraction chosen / all of a shard's experts that are active for a token.
 struct ActiveShare {
   int64_t chosen = 1, all = 1;
   int64_t of(int64_t number) const { return number * chosen / all; }
 };
 
-// With a form; null: as the model has it.
-ActiveShare active_share(const Plan& plan, size_t index, const TopKForm* form) {
+// Returns the active share for the variant `form`; if null, for the model's own top-k.
+ActiveShare active_share(const Plan& plan, size_t index, const TopKVariant* form) {
   const MoeConfig& moe = plan.model.moe;
+  // At least 1, because ActiveShare::of() divides by it and a dense model has 0 experts.
   const int64_t experts = std::max<int64_t>(moe.experts, 1);
   const std::vector<int64_t> layers = moe_layers_of(plan.model, plan.shards[index]);
   if (!form || layers.empty()) return {std::max<int64_t>(moe.routing.top_k, 1), experts};
   const std::vector<int64_t> top_k = form->of(layers);
+  // Layers of one shard may differ in top-k, so the share is a sum over its layers: Σ top_k /
+  // (experts · layers).
   return {std::accumulate(top_k.begin(), top_k.end(), int64_t{0}), experts * std::ssize(layers)};
 }
 
@@ -110,7 +118,7 @@ ShardCost per_token(ShardCost cost, int64_t tokens) {
   return cost;
 }
 
-// Runs the pipeline for one width after the other and collects the reports in `compiled`.
+// Compiles a shard one width at a time and collects reports, costs and notes in `compiled`.
 class Compiler {
   using Uses = std::map<std::string, WeightUse>;
 
@@ -122,14 +130,18 @@ class Compiler {
         options_(shard_options(options, plan, index, plan.weight_seed)),
         run_(run),
         folds_(folds),
+        // weight_uses() runs the builder of the shard. check_owners() needs the result only for MoE
+        // layers.
         uses_(moe_layers_of(plan.model, plan.shards[index]).empty() ? Uses()
                                                                     : weight_uses(plan, index)),
         compiled_(compiled) {}
 
-  Result<Shard> compile(int64_t tokens, const TopKForm* form) {
+  Result<Shard> compile(int64_t tokens, const TopKVariant* form) {
     MOEC_ASSIGN(Shard model, build_shard(plan_, index_, tokens, form));
     if (plan_.weight_seed) model = with_seeded_weights(std::move(model), *plan_.weight_seed);
     model = with_folded_scales(std::move(model), folds_);
+    // `passes` is empty only for the first width of the default variant. Costs are counted before
+    // the passes, so they do not depend on the form of the ops.
     if (compiled_.passes.empty()) describe(model, tokens);
     PassContext context{options_, {}};
     MOEC_ASSIGN(PipelineResult result,
@@ -145,10 +157,10 @@ class Compiler {
   }
 
  private:
-  // Calls visit(share, cost) for the default number of experts, and for each of the plan's forms.
+  // Calls visit(share, cost) for the default top-k, then for each variant of the plan.
   template <class Visit>
   void for_each_cost(Visit visit) {
-    const std::vector<TopKForm>& forms = plan_.build.experts.top_k;
+    const std::vector<TopKVariant>& forms = plan_.build.experts.top_k;
     visit(active_share(plan_, index_, forms.empty() ? nullptr : &forms.front()), compiled_.cost);
     compiled_.costs.resize(forms.size());
     for (size_t i = 0; i < forms.size(); ++i)
@@ -162,10 +174,11 @@ class Compiler {
     });
   }
 
-  // The model form has no encoded weights yet.
+  // Must run after the passes: weights in form `model` are not quantized yet.
   void count_bytes(const Shard& placed) {
     const WeightBytes bytes = count_weight_bytes(plan_, index_, placed, options_.target.format);
     for_each_cost([&](const ActiveShare& share, ShardCost& cost) {
+      // Every token reads the weights outside of experts, and a share of the experts' weights.
       cost.bytes_dense = bytes.all;
       cost.bytes_active = bytes.all - bytes.experts + share.of(bytes.experts);
     });
@@ -194,7 +207,9 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
   CompiledShard compiled;
   compiled.forms = empty_forms(plan, index);
   Compiler compiler(plan, index, options, run, folds, compiled);
-  for (const TopKForm* form : forms_of(plan, index))
+  // Variants are the outer loop. widths_of() and describe_widths() derive both indices from this
+  // order.
+  for (const TopKVariant* form : forms_of(plan, index))
     for (int64_t tokens : plan.build.tokens) {
       MOEC_ASSIGN(Shard shard, compiler.compile(tokens, form));
       compiled.widths.push_back(std::move(shard));
@@ -204,14 +219,15 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
 
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
                                         const RunOptions& run, const ScaleFolds& folds) {
-  // Two compiled widths show which sizes depend on the width, and all others follow from them
-  // (ir/analysis/at_width.h). One token is not taken for them: sizes of 1 let the passes simplify
-  // its shard further than those of all other widths.
+  // The differences between two compiled widths show which sizes depend on the width; all other
+  // widths are derived from these two (ir/analysis/at_width.h). Width 1 is never compiled, because
+  // sizes of 1 allow passes to simplify the shard more than at other widths.
   const int64_t largest = std::max<int64_t>(plan.build.tokens.back(), 2);
   Plan samples = plan;
   samples.build.tokens = {largest, largest + 1};
   CompiledShard compiled;
   compiled.forms = empty_forms(plan, index);
+  // plan_top_k() refuses several variants for this packaging.
   MOEC_CHECK(compiled.forms.size() == 1, "a range of widths has {} forms", compiled.forms.size());
   Compiler compiler(samples, index, options, run, folds, compiled);
   MOEC_ASSIGN(const Shard a, compiler.compile(largest, nullptr));
@@ -226,7 +242,10 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
 Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOptions& options,
                                    const RunOptions& run,
                                    const std::function<void(const Shard&)>& visit) {
+  // Widths ascend, and activations grow with the width, so the last width has the peak.
   MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
+  // Omits the weight seed, because sizes do not depend on the values of the weights. with_forms()
+  // then keys the forms by tensor name.
   PassContext context{shard_options(options, plan, index, std::nullopt), {}};
   MOEC_ASSIGN(const PipelineResult placed,
               run_pipeline(model, default_pipeline(context.options), context, run));

@@ -13,41 +13,43 @@
 
 namespace moec {
 
-// Of a shard whose layers take so many experts.
+// A shard compiled for one top-k variant.
 struct CompiledForm {
-  std::vector<int64_t> top_k;  // by the shard's MoE layers; empty: as the model has it
-  std::string label;           // top_k_label(); empty where the shard has no other form
+  std::vector<int64_t> top_k;  // per MoE layer of the shard; empty: the model's own top-k
+  std::string label;           // top_k_label(); empty if the shard has a single variant
 };
 
 struct CompiledShard {
-  // In form `placed`: for the first of `forms` parallel to plan.build.tokens, then for the next.
+  // Graphs in form `placed`: all widths of plan.build.tokens for the first of `forms`, then for the
+  // next.
   std::vector<Shard> widths;
-  std::vector<CompiledForm> forms;  // at least one; the plan's default first
-  std::vector<PassReport> passes;   // of the widest width
-  // Of the model form at the narrowest width, for each token: with the first of the plan's numbers
-  // of experts that tokens take, and with each of plan.build.experts.top_k.
+  std::vector<CompiledForm> forms;  // top-k variants, at least one; the plan's default is first
+  std::vector<PassReport> passes;   // of the last width of the default variant
+  // Costs per token at the first width: `cost` with the plan's default top-k, `costs` with each
+  // variant of plan.build.experts.top_k. If weights are quantized, bytes are those of the placed
+  // shard.
   ShardCost cost;
   std::vector<ShardCost> costs;
-  std::optional<Router> router;  // where the shard routes, of the first form
-  Diagnostics notes;             // without repetitions by further widths
+  std::optional<Router> router;  // of the first variant; absent if the shard does not route
+  Diagnostics notes;             // of all widths, without duplicates
 };
 
-// What the graphs of shard `index` are, in the order of CompiledShard::widths.
+// Returns one key per graph of shard `index`, in the order of CompiledShard::widths.
 std::vector<GraphKey> graph_keys(const Plan& plan, size_t index);
 
-// Builds and compiles shard `index` once for each width and form of top-k, with `folds` moved and
-// its weights in the forms of plan.build.weights. Errors: those of build_shard() and
-// run_pipeline().
+// Builds and compiles shard `index` once for each width and top-k variant. Applies `folds` to the
+// weights and quantizes them according to plan.build.weights. Errors: those of build_shard(),
+// run_pipeline() and check_owners().
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
                                     const RunOptions& run, const ScaleFolds& folds = {});
 
-// The same, but all widths have the same ops, as one program for a range of widths needs. Further
-// error width.structure (ir/analysis/at_width.h).
+// Like compile_shard(), but all widths have the same ops, which a single program for a range of
+// widths requires. Further error: width.structure (ir/analysis/at_width.h).
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
                                         const RunOptions& run, const ScaleFolds& folds = {});
 
-// Measures shard `index`, compiled for the widest width. Its weights are not replaced by noise.
-// `visit`, where given, sees the compiled shard.
+// Measures shard `index`, compiled for the largest width with the checkpoint's weights, even if the
+// plan has a weight seed. Calls `visit` with the compiled shard unless `visit` is empty.
 Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOptions& options,
                                    const RunOptions& run,
                                    const std::function<void(const Shard&)>& visit = {});

@@ -1,4 +1,4 @@
-// How far a model was cut, and why, as JSON: of report.json and of plans.
+// Converts the cuts of a model to JSON, for report.json and for plans.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace moec {
 
-// A list with the kind, the parts, the slices and the reason of each cut.
+// Returns an array with the kind, parts, slices and reason of each cut.
 nlohmann::ordered_json cuts_json(std::span<const ShardCut> cuts);
 
 }  // namespace moec

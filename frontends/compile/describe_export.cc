@@ -15,6 +15,8 @@ manifest::FileRef file_ref(const EmittedFile& file) {
   return {file.path, static_cast<int64_t>(file.bytes), file.digest, file.sha256};
 }
 
+// compiled.widths, emitted.graphs and graph_keys() have the same order: all widths of a variant,
+// then the next variant.
 std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledShard& compiled,
                                              const EmitReport& emitted, size_t moe_layers) {
   std::vector<manifest::Width> widths;
@@ -52,7 +54,7 @@ manifest::Tagging describe_labels(const ModelConfig& model) {
   return tagging;
 }
 
-// Of the kinds that the plan has.
+// Returns the nonzero budgets of the shard kinds that the plan contains.
 std::vector<manifest::Budget> describe_budgets(const Plan& plan, const Budgets& budgets) {
   std::set<ShardKind> kinds;
   for (const ShardDecl& shard : plan.shards) kinds.insert(shard.kind);
@@ -63,20 +65,20 @@ std::vector<manifest::Budget> describe_budgets(const Plan& plan, const Budgets& 
   return described;
 }
 
-// Whether the default form takes as many experts as the checkpoint says.
+// Returns true if the default variant has the checkpoint's top-k in every layer.
 bool takes_own_experts(const Plan& plan) {
-  const std::vector<TopKForm>& forms = plan.build.experts.top_k;
+  const std::vector<TopKVariant>& forms = plan.build.experts.top_k;
   const ExpertGrid grid = expert_grid(plan.model);
-  return forms.empty() || forms.front() == uniform_form(grid, grid.top_k);
+  return forms.empty() || forms.front() == uniform_variant(grid, grid.top_k);
 }
 
-// The forms without their costs.
+// Returns the top-k variants without costs; absent if the plan has none.
 std::optional<manifest::TopK> describe_top_k(const Plan& plan, const TopKPolicy& policy) {
   if (plan.build.experts.top_k.empty()) return std::nullopt;
   manifest::TopK top_k;
   top_k.own = plan.model.moe.routing.top_k;
-  for (const TopKForm& form : plan.build.experts.top_k) {
-    manifest::TopKForm& described = top_k.forms.emplace_back();
+  for (const TopKVariant& form : plan.build.experts.top_k) {
+    manifest::TopKVariant& described = top_k.forms.emplace_back();
     described.name = form.name;
     for (const auto& [layer, k] : form.layers) described.layers.push_back({layer, k});
   }
@@ -89,6 +91,8 @@ std::optional<manifest::TopK> describe_top_k(const Plan& plan, const TopKPolicy&
 manifest::Build describe_build(const Plan& plan, const PassOptions& options,
                                const Budgets& budgets) {
   const BuildOptions& build = plan.build;
+  // The routing is exact only if none of three options changes the choices of the checkpoint's
+  // routers: an inexact form, another top-k, or a capacity.
   return {options.target.name,
           options.target.format,
           build.dtype,
@@ -113,6 +117,7 @@ manifest::Cache describe_cache(const Plan& plan, int64_t layer) {
   manifest::Cache cache;
   cache.layer = layer;
   cache.dtype = plan.build.dtype;
+  // Other mixers keep a history or a state instead of keys and values; their sizes stay 0.
   if (config.mixes() && config.mixer == MixerKind::attention) {
     cache.kv_heads = attention.kv_heads;
     cache.rows = plan.build.context;
@@ -125,7 +130,7 @@ manifest::Cache describe_cache(const Plan& plan, int64_t layer) {
   return cache;
 }
 
-// One cache a layer; none for models that read a text as a whole.
+// Adds one cache per layer; adds none for models that process a text in a single step.
 void add_caches(const Plan& plan, Manifest& manifest) {
   const ModelConfig& model = plan.model;
   for (int64_t layer = 0; layer < std::ssize(model.layers) && model.keeps_cache(); ++layer)
@@ -134,7 +139,7 @@ void add_caches(const Plan& plan, Manifest& manifest) {
 
 }  // namespace
 
-// The layers that are of these parts.
+// Returns the indices of the layers that consist of exactly `parts`.
 static std::vector<int64_t> layers_of(const ModelConfig& model, LayerParts parts) {
   std::vector<int64_t> layers;
   for (int64_t layer = 0; layer < std::ssize(model.layers); ++layer)

@@ -1,4 +1,4 @@
-// Describes a plan and its compiled shards in the terms of the manifest.
+// Describes a plan and its compiled shards as manifest entries.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace moec {
 
 manifest::Model describe_model(const ModelConfig& model);
 
-// The manifest without what becomes known later: tables, shards, files, devices. `budgets` are
-// those by which the model was cut, `policy` the rules that choose a form of top-k.
+// Returns the manifest without the parts that are only known later: tables, shards, files and
+// devices. `budgets` are the limits that determined the cuts; `policy` selects a top-k variant.
 Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets,
                        const TopKPolicy& policy = {});
 
-// The entry of shard `index`; `emitted` tells its files and weights, `target` the rules that
-// predict the placement of its ops.
+// Returns the entry of shard `index`, with files and weights from `emitted` and the placement of
+// ops that the rules of `target` predict.
 manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledShard& compiled,
                                const EmitReport& emitted, const Target& target);
 

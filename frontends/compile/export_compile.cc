@@ -22,6 +22,8 @@ std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compile
   return widths;
 }
 
+// Compiles only the first shard of each kind. The export compiles every shard when it writes the
+// shard, so trying every shard would double the compile time.
 Status try_each_kind(const Plan& plan, const CompileOptions& options) {
   std::set<ShardKind> tried;
   for (size_t i = 0; i < plan.shards.size(); ++i) {

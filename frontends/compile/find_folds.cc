@@ -14,10 +14,13 @@
 namespace moec {
 namespace {
 
-constexpr float kF16Rounds = 65520;  // the least that becomes infinite
+// The maximum of f16 is 65504, and the next step of its spacing would be 65536. Values from the
+// midpoint on round to infinity, because ties round to even.
+constexpr float kF16Rounds = 65520;  // smallest value that rounds to infinity in f16
 constexpr uint64_t kTile = uint64_t{1} << 20;
 
-// Calls visit(value) for each element of the view before the cast that ends it.
+// Calls visit(value) for each element of the view as f32, without the view's final cast, which
+// could overflow.
 template <class Visit>
 Status each_value(WeightView view, const WeightReader& reader, Visit visit) {
   if (!view.steps.empty() && std::holds_alternative<CastStep>(view.steps.back()))
@@ -33,22 +36,25 @@ Status each_value(WeightView view, const WeightReader& reader, Visit visit) {
   return reader.stream(view, kTile, take, report);
 }
 
-// The exponent k ≥ 0 with which every finite value times 2^-k fits f16.
+// Returns the smallest exponent k ≥ 0 for which every finite value times 2^-k fits f16.
 Result<int> exponent_for(const WeightView& view, const WeightReader& reader) {
   float largest = 0;
   MOEC_TRY(each_value(view, reader, [&](float value) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   }));
+  // For values from kF16Rounds on, a factor 2^-k only changes the exponent, so it is exact in f32.
   int k = 0;
   while (std::ldexp(largest, -k) >= kF16Rounds) ++k;
   return k;
 }
 
-// How many values lose bits in f16 if they are multiplied by 2^exponent, beyond those that they
-// lose in f16 anyhow.
+// Counts the values for which the factor 2^exponent causes additional rounding in f16 (underflow).
+// Rounding that also occurs without the factor is not counted.
 Result<uint64_t> count_losses(const WeightView& view, int exponent, const WeightReader& reader) {
   uint64_t lost = 0;
   MOEC_TRY(each_value(view, reader, [&](float value) {
+    // Compares round(value · 2^k) with round(value) · 2^k. They differ only if the scaled value is
+    // subnormal in f16 or vanishes.
     const float plain = f32_from_f16(f16_from_f32(value));
     if (!std::isfinite(plain)) return;
     const float moved = f32_from_f16(f16_from_f32(std::ldexp(value, exponent)));
@@ -91,6 +97,7 @@ class FoldFinder {
   Result<bool> fits_after(const Views& views, int k) const {
     MOEC_ASSIGN(const bool up, fits(scaled(views.up, -k)));
     MOEC_ASSIGN(const bool down, fits(scaled(views.down, k)));
+    // The bias of the up projection is added to its output, so the bias has the same factor.
     if (!up || !down || !views.bias) return up && down;
     return fits(scaled(*views.bias, -k));
   }
@@ -98,8 +105,11 @@ class FoldFinder {
   Status look_at(const Views& views, const std::string& shard) {
     MOEC_ASSIGN(const bool up, fits(views.up));
     MOEC_ASSIGN(const bool down, fits(views.down));
+    // If both projections fit, no fold is needed. If neither fits, a factor that shrinks one
+    // projection enlarges the other.
     if (up == down) return {};
     MOEC_ASSIGN(const int room, exponent_for(up ? views.down : views.up, reader_));
+    // A positive k divides the up projection by 2^k and multiplies the down projection by it.
     const int k = up ? -room : room;
     MOEC_ASSIGN(const bool both, fits_after(views, k));
     if (!both) return {};
@@ -109,19 +119,20 @@ class FoldFinder {
 
   Status note(const Views& views, int k, const std::string& shard) {
     const WeightView& shrunk = k > 0 ? views.up : views.down;
+    // Of the two projections, only the divided one can lose bits: a multiplication by 2^k does not
+    // underflow. Losses of the divided bias are not counted.
     MOEC_ASSIGN(const uint64_t lost, count_losses(shrunk, -std::abs(k), reader_));
     const std::string moved =
-        fmt::format("divided by 2^{0} to fit f16, and the {1} projection beside it multiplied",
+        fmt::format("divided by 2^{0} to fit f16, and the matching {1} projection multiplied",
                     std::abs(k), k > 0 ? "down" : "up");
     const Place place{.shard = shard, .tensor = first_tensor(shrunk)};
     if (lost == 0)
       notes_.push_back(
           {Severity::note, "export.folded_scale", moved + ", which is exact", "", place});
     else
-      notes_.push_back(
-          {Severity::warning, "export.fold_inexact",
-           fmt::format("{}; {} of its values are so small that they lose bits", moved, lost),
-           "export with --dtype f32 to keep them", place});
+      notes_.push_back({Severity::warning, "export.fold_inexact",
+                        fmt::format("{}; {} of its values lose bits to underflow", moved, lost),
+                        "export with --dtype f32 to preserve them", place});
     return {};
   }
 
@@ -135,6 +146,7 @@ class FoldFinder {
 
 Result<ScaleFolds> find_folds(const Plan& plan, const WeightReader& reader, Diagnostics& notes) {
   FoldFinder finder(reader, notes);
+  // Types other than f16 have the range of f32. A weight seed replaces the checkpoint's values.
   if (plan.build.dtype != DType::f16 || plan.weight_seed) return finder.take();
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(const Shard shard, build_shard(plan, i, plan.build.tokens.front()));

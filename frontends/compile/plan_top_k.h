@@ -1,4 +1,4 @@
-// The forms of top-k of an export: what --top-k and --top-k-policy say of a model and its target.
+// Checks --top-k, --top-k-policy and --capacity against a model and its target.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,26 @@
 
 namespace moec {
 
-// The forms of compile.choice.top_k; none where it is empty. Errors: those of parse_top_k_forms();
-// top_k.fixed (the score of the family chooses a fixed number), top_k.routing (a routing form that
-// chooses no experts), top_k.packaging (several forms in Core ML packages that do not hold several
-// functions), top_k.ane_book.
-Result<std::vector<TopKForm>> plan_top_k(const CompileOptions& compile, const ModelConfig& model,
-                                         bool ane_book);
+// Returns the top-k variants of compile.choice.top_k; none if that option is empty. Errors, in
+// addition to those of parse_top_k_variants():
+//   top_k.fixed        the family's routers always select the same number of experts
+//   top_k.routing      the routing form runs all experts
+//   top_k.packaging    several variants for Core ML packages without functions
+//   top_k.ane_book     several variants for the ane-book runtimes
+Result<std::vector<TopKVariant>> plan_top_k(const CompileOptions& compile, const ModelConfig& model,
+                                            bool ane_book);
 
-// The rules of compile.choice.policy for these forms; none where it is empty. Errors: those of
-// read_top_k_policy(); policy.no_forms; policy.confidence where routers are no shards of their own.
+// Reads the rules for the plan's variants from the file compile.choice.policy; returns no rules if
+// that option is empty. Errors: those of read_top_k_policy(); policy.no_forms (the plan has no
+// variants); policy.confidence (routers are not separate shards).
 Result<TopKPolicy> plan_top_k_policy(const CompileOptions& compile, const Plan& plan);
 
-// Checks the factor of --capacity. Errors: capacity.routing (a routing form that chooses no
-// experts), capacity.no_experts.
+// Checks --capacity. Errors: capacity.routing (the routing form runs all experts),
+// capacity.no_experts.
 Status check_capacity(const PassOptions& passes, const ModelConfig& model);
 
-// The grid of a model with the most experts that a token takes in any of these forms.
-ExpertGrid grid_of_forms(const ModelConfig& model, const std::vector<TopKForm>& forms);
+// Returns the expert grid of a model with the largest top-k of `forms`, or the model's own if there
+// are none.
+ExpertGrid grid_of_forms(const ModelConfig& model, const std::vector<TopKVariant>& forms);
 
 }  // namespace moec

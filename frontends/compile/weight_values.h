@@ -1,6 +1,5 @@
-// Judges the values of emitted weights: finite ones that are too large for the element type, and
-// those that are NaN or infinite in the checkpoint. Both are errors unless ValueOptions allows
-// them, then warnings.
+// Reports weight values that overflow the exported element type, and values that are NaN or
+// infinite in the checkpoint. They are errors, or warnings if ValueOptions allows them.
 //   export.cast_overflow       values became infinite
 //   export.nonfinite_weight    values are NaN or infinite in the checkpoint
 #pragma once
@@ -16,28 +15,31 @@
 
 namespace moec {
 
-// The first checkpoint tensor that a view reads; empty where it reads none.
+// Returns the name of the first checkpoint tensor that a view reads; empty if the view reads no
+// tensor.
 std::string first_tensor(const WeightView& view);
 
-// The findings of one weight in elements of `dtype`.
+// Returns the findings for one weight with elements of type `dtype`.
 Diagnostics judge_values(const EmittedTensor& weight, DType dtype, const ValueOptions& allowed,
                          const Place& place);
 
-// Reads a view only to judge its values. Where it joins several tensors, each finding names the one
-// with the values. Errors: those of WeightReader::stream().
+// Reads a view and checks its values without emitting them. If the view concatenates several
+// tensors, each finding names the tensor with the bad values. Errors: those of
+// WeightReader::stream().
 Result<Diagnostics> scan_values(const WeightView& view, const WeightReader& reader,
                                 const ValueOptions& allowed, const std::string& shard);
 
-// Judges the weights of one part while they are written, which ends at the first error.
+// Checks the weights of one shard while they are written. The first error aborts writing.
 class WrittenValues {
  public:
   WrittenValues(const ValueOptions& allowed, std::string shard)
       : allowed_(allowed), shard_(std::move(shard)) {}
 
-  // For EmitOptions::on_written.
+  // Callback for EmitOptions::on_written.
   Status take(const WeightView& view, const EmittedTensor& written);
 
-  // The failure of an emission; if take() caused it, with the names of the checkpoint's tensors.
+  // Returns `failure`. If take() caused it, returns findings that name the checkpoint's tensors
+  // instead.
   Diagnostics explain(Diagnostics failure, const WeightReader& reader) const;
 
  private:
@@ -46,12 +48,12 @@ class WrittenValues {
   std::optional<WeightView> refused_;
 };
 
-// Whether an earlier run wrote the part only because it allowed values that `allowed` does not.
+// Returns true if the shard of an earlier run contains values that `allowed` refuses.
 bool holds_refused_values(const EmitReport& part, const ValueOptions& allowed);
 
-// Reads the weights of a shard in form `model` that every token depends on (those of norms and
-// routers) and fails if one of them has values that are not allowed. `fine` holds the texts of
-// views that were read before; those that are read now are added.
+// Reads the weights of norms and routers, which affect every token, of a shard in form `model`.
+// Fails if a weight has values that `allowed` refuses. `fine` contains the texts of checked views;
+// skips these and adds the views that are read.
 Status check_sensitive_weights(const Shard& shard, const WeightReader& reader,
                                const ValueOptions& allowed, std::set<std::string>& fine);
 

@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
+// A path that ends with a slash has an empty filename(), so the parent's name is used.
 std::string model_name(const std::string& source) {
   const fs::path path = fs::path(source).lexically_normal();
   const fs::path last = path.has_filename() ? path : path.parent_path();
@@ -29,8 +30,9 @@ std::string model_name(const std::string& source) {
   return name;
 }
 
-// The package that a graph file lies in: the folder above Data/com.apple.CoreML/model.mlmodel.
+// Package of a shard's graph file: the folder that contains Data/com.apple.CoreML/model.mlmodel.
 std::string package_of(const manifest::Shard& shard) {
+  // check_ane_book() guarantees one package per shard, so the first width names the package of all.
   fs::path path = shard.widths.front().file.path;
   while (path.has_relative_path() && path.extension() != ".mlpackage") path = path.parent_path();
   return path.string();
@@ -38,18 +40,20 @@ std::string package_of(const manifest::Shard& shard) {
 
 void add_paths(const manifest::Shard& shard, ordered_json& entry) {
   const std::string package = package_of(shard);
+  // The runtimes load the compiled package, which the user creates next to the emitted one.
   entry["mlmodelc"] = fs::path(package).replace_extension(".mlmodelc").string();
   entry["mlpackage"] = package;
 }
 
-// A token id of config.json, or the first of a list of them; -1 where there is none.
+// Token id from config.json, the first one if the value is a list; -1 if absent.
 int64_t token_id(const JsonValue& config, std::string_view key) {
   const JsonValue* value = config.find(key);
+  // The metadata has one id per key, but a config may list several.
   if (value && value->array() && !value->array()->empty()) value = &value->array()->front();
   return value && value->integer() ? *value->integer() : -1;
 }
 
-// One entry for each package in the order of execution, which is its number, without the head.
+// One entry per package except the head, numbered in the order of execution.
 ordered_json describe_layers(const Manifest& manifest) {
   auto layers = ordered_json::array();
   for (const manifest::Step& step : manifest.schedule) {
@@ -100,6 +104,7 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
                        {"model_id", names.stem_prefix.substr(0, names.stem_prefix.rfind("_ane/"))},
                        {"d_model", model.hidden},
                        {"vocab_size", model.vocab},
+                       // The runtimes count packages, not layers of the model.
                        {"n_layers", layers.size()},
                        {"n_attn_heads", attention.heads},
                        {"n_kv_heads", attention.kv_heads},
@@ -112,6 +117,7 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
                        {"attn_implementation", "stateful"},
                        {"layers", layers},
                        {"lm_head_shards", describe_head(manifest)}};
+  // check_ane_book() accepts several widths only in one package with a range of widths.
   if (manifest.build.tokens.size() > 1) {
     meta["rangedim_t_max"] = manifest.build.tokens.back();
     meta["moe_rangedim"] = true;

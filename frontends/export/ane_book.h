@@ -1,13 +1,13 @@
-// Compatibility with the Swift runtimes of videlalvaro/ane-book (`--compat ane-book`): an export
-// that has their file names and their manifest besides ours.
+// Compatibility with the Swift runtimes of videlalvaro/ane-book (`--compat ane-book`): the export
+// uses their file names and has their manifest in addition to moec's own.
 //
 //   OUT/MODEL_ane/{attn,moe,lm_head}/…   the packages
 //   OUT/MODEL_embed.bin                  embedding rows, f16
 //   OUT/MODEL_runtime_meta.json          the keys that runtime/zaya_ane.swift decodes, and
-//                                        `mlpackage` beside each `mlmodelc`
+//                                        `mlpackage` next to each `mlmodelc`
 //
-// The runtimes load compiled models: `xcrun coremlcompiler compile X.mlpackage FOLDER` puts
-// X.mlmodelc where the keys name it. They take one package a shard, with the cache as states.
+// The runtimes load compiled models: `xcrun coremlcompiler compile X.mlpackage FOLDER` writes the
+// X.mlmodelc that the keys name. They need one package per shard, with the cache as states.
 #pragma once
 
 #include <string>
@@ -20,15 +20,14 @@
 
 namespace moec {
 
-// The names above. MODEL is OutputOptions::book_model, or else the last component of the source's
-// path, with '_' for each character outside [A-Za-z0-9].
+// Returns the names above. MODEL is OutputOptions::book_model or, if that is empty, the last
+// component of the source's path, with '_' for each character outside [A-Za-z0-9].
 OutNames ane_book_names(const ExportOptions& options);
 
 // Writes OUT/MODEL_runtime_meta.json. The runtimes sort its layers by number and expect `n_layers`
-// of them: each package counts as a layer. `model_family` is OutputOptions::book_model, or else the
-// family of the model; they print it and read nothing from it. The token ids for the begin and the
-// end of a text come from the source's config.json; -1 where it has none. Errors: those of reading
-// and writing.
+// of them; each package counts as a layer. `model_family` is OutputOptions::book_model or, if that
+// is empty, the model's family; the runtimes only print it. The bos and eos token ids come from the
+// source's config.json; -1 if absent. Errors: those of reading and writing.
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan);
 

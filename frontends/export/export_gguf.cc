@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/files/digest.h"
+#include "backends/files/sync_tree.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/written_file.h"
 #include "backends/output/carried_files.h"
@@ -57,6 +58,7 @@ Status check_out(const ExportOptions& options) {
   namespace fs = std::filesystem;
   const fs::path source = options.source.path;
   const fs::path folder = fs::is_directory(source, error) ? source : source.parent_path();
+  // equivalent() returns false if the output folder is missing; its error is ignored.
   if (fs::equivalent(folder.empty() ? "." : folder, options.output.folder, error))
     return fail("export.out_is_source", "the output folder is the checkpoint's own folder",
                 "choose another --out", {.file = options.output.folder});
@@ -65,22 +67,26 @@ Status check_out(const ExportOptions& options) {
 
 Result<GgufExport> plan_export(const ExportOptions& options) {
   MOEC_TRY(check_out(options));
+  // PlanMemory measures the growth since its construction, so it precedes the plan.
   const PlanMemory planned;
   MOEC_ASSIGN(GgufPlan plan, plan_gguf_model(request_of(options)));
   MOEC_ASSIGN(WeightReader reader, WeightReader::open(plan.weights));
+  // Memory that planning freed must not count as held.
   return_free_memory();
   const ExportResources& resources = options.resources;
   const uint64_t held = beyond_usual(planned.held());
   const int wanted =
       resources.jobs > 0 ? resources.jobs : default_jobs(resources.memory_bytes, 1, held, 0);
+  // Each part is written by one thread, so further threads would have no work.
   const int workers = std::min(wanted, static_cast<int>(plan.parts.size()));
   MOEC_ASSIGN(const ReaderOptions reading, export_reader(resources.memory_bytes, workers, held, 0));
   MOEC_TRY(check_plan_bytes(resources.memory_bytes, beyond_usual(planned.peak())));
   return GgufExport{options, std::move(plan), std::move(reader).with_options(reading), workers};
 }
 
-// Everything that the bytes depend on.
+// Everything that the exported bytes depend on.
 Result<ExportInputs> inputs_of(const GgufExport& job) {
+  // Listed here, because the rows of --max-file-size and --tokenizer have no `recorded`.
   const ExportOptions& options = job.options;
   const OutputOptions& output = options.output;
   ExportInputs inputs = {{"moec", MOEC_VERSION}};
@@ -120,15 +126,17 @@ class GgufWriter {
         payload_(job.payload_bytes()),
         results_(job.plan.parts.size()) {}
 
-  // The reports of all files, or the error of the first one that failed.
+  // Returns the reports of all files, or the error of the first file that failed.
   Result<std::vector<EmitReport>> run() {
     advance(0, {});
     ThreadGroup threads;
     for (int i = 1; i < job_.workers; ++i)
+      // If start() fails, the running threads and this one write the remaining parts.
       if (!threads.start([this] { work(); })) break;
     work();
     threads.join();
     std::vector<EmitReport> reports;
+    // Searched in part order, so the reported error does not depend on the timing of threads.
     for (auto& result : results_) {
       if (result && !*result) return fail(std::move(result->error()));
       if (result) reports.push_back(std::move(**result));
@@ -142,6 +150,7 @@ class GgufWriter {
   }
 
   void work() {
+    // A thread finishes each part that it fetched, so every part before a failing one has a result.
     while (!failed_) {
       const size_t i = next_++;
       if (i >= results_.size()) return;
@@ -162,6 +171,7 @@ class GgufWriter {
     MOEC_TRY(check_not_stopped());
     const GgufPart& part = job_.plan.parts[index];
     const EmitReport* kept = journal_.find_complete(part.name);
+    // An earlier run may have allowed values that this one refuses.
     if (kept == nullptr || holds_refused_values(*kept, job_.options.values)) return write(index);
     advance(kept->weight_bytes, part.name);
     return *kept;
@@ -182,6 +192,8 @@ class GgufWriter {
     };
     auto emitted = emit_gguf(part, job_.plan.payloads[index], job_.reader, emit);
     if (!emitted) return fail(values.explain(std::move(emitted.error()), job_.reader));
+    // A stream checks its files only at its start. A part must not enter the journal if a file
+    // changed during the stream.
     MOEC_TRY(job_.reader.check_unchanged());
     MOEC_TRY(journal_.add({part.name, *emitted}));
     return emitted;
@@ -195,7 +207,7 @@ class GgufWriter {
   std::atomic<bool> failed_{false};
 };
 
-// ---- What is said of the files -----------------------------------------------------------------
+// ---- Report and manifest -----------------------------------------------------------------------
 
 ordered_json part_json(const GgufPart& part) {
   auto tensors = ordered_json::array();
@@ -209,7 +221,7 @@ ordered_json part_json(const GgufPart& part) {
   return {{"file", part.name}, {"bytes", part.layout.file_bytes}, {"tensors", tensors}};
 }
 
-// report.json. The same input gives the same bytes.
+// Writes report.json. Equal inputs give equal bytes.
 Result<manifest::FileRef> write_gguf_report(const GgufExport& job) {
   auto fallbacks = ordered_json::array();
   for (const GgufFallback& fallback : job.plan.fallbacks)
@@ -233,6 +245,7 @@ Result<Manifest> describe(const GgufExport& job, const std::vector<EmitReport>& 
   Manifest manifest;
   manifest.tool = {"moec", MOEC_VERSION};
   manifest.model = describe_model(job.plan.model);
+  // A GGUF source has no config.json.
   if (!names_gguf(source)) {
     MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(source)));
   }
@@ -242,6 +255,8 @@ Result<Manifest> describe(const GgufExport& job, const std::vector<EmitReport>& 
   build.format = options.compile.passes.target.format;
   build.dtype = options.compile.build.dtype;
   build.weights = to_string(options.compile.build.weights);
+  // The manifest requires these fields, which describe graphs. Files without graphs get neutral
+  // values.
   build.tokens = {1};
   build.context = manifest.model.max_positions;
   build.routing = enum_name(RoutingForm::rank);
@@ -255,7 +270,8 @@ Result<Manifest> describe(const GgufExport& job, const std::vector<EmitReport>& 
   return manifest;
 }
 
-// Warns of values that are not finite. All of them are allowed.
+// Adds warnings about values that are not finite. The user allowed all of these values; otherwise,
+// WrittenValues would have failed the export.
 void note_values(const GgufExport& job, const std::vector<EmitReport>& reports,
                  Diagnostics& notes) {
   for (const EmitReport& report : reports)
@@ -280,9 +296,12 @@ Result<ExportSummary> finish(const GgufExport& job, const std::vector<EmitReport
     for (const EmittedFile& file : emitted.data) summary.file_bytes += file.bytes;
   }
   summary.parts_kept = folder.journal.kept();
+  // If the folder was removed and created again, the manifest would name missing files.
   MOEC_TRY(folder.journal.check_present());
   MOEC_TRY(check_files_in_place(summary.manifest, folder.path));
   MOEC_TRY(write_manifest(summary.manifest, folder.path));
+  // A power loss must not undo the rename of manifest.json after the journal is removed.
+  MOEC_TRY(sync_folder(folder.path));
   MOEC_TRY(folder.journal.remove());
   return summary;
 }
@@ -298,6 +317,8 @@ Result<ExportSummary> write_folder(const GgufExport& job, OpenFolder& folder) {
 Result<ExportSummary> export_gguf(const ExportOptions& options) {
   MOEC_ASSIGN(const GgufExport job, plan_export(options));
   MOEC_ASSIGN(LockedFolder locked, LockedFolder::lock(options.output));
+  // Checked after locking: an export for several targets needs the same lock to create its
+  // subfolders, so none can appear later.
   MOEC_TRY(check_not_common(options.output.folder));
   MOEC_TRY(locked.check_free());
   MOEC_TRY(locked.claim(files_of(job.plan)));

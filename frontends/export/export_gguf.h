@@ -1,5 +1,5 @@
-// The export of GGUF files: weights without graphs. Each file is a part of the journal, so that an
-// export that is resumed keeps those that are complete.
+// Exports GGUF files: weights without graphs. Each file is a part in the journal, so that a resumed
+// export keeps complete files.
 #pragma once
 
 #include "frontends/export/export_summary.h"
@@ -8,11 +8,11 @@
 
 namespace moec {
 
-// Exports into options.output.folder, as export_model() does: the files depend neither on the
-// number of jobs nor on the memory, manifest.json is written last, the same folder may be resumed
-// or replaced, and it is locked until the function returns. Errors: those of plan_gguf_model(), of
-// LockedFolder, of emit_gguf() and of weight_values.h; export.interrupted, with the note
-// export.unfinished.
+// Exports into options.output.folder, with the guarantees of export_model(): the files depend
+// neither on the number of jobs nor on the memory, and manifest.json is written last. The folder
+// may be resumed or replaced, and is locked until the function returns. Errors: those of
+// plan_gguf_model(), LockedFolder, emit_gguf() and weight_values.h; export.interrupted. After a
+// failure, the note export.unfinished states how many parts are kept.
 Result<ExportSummary> export_gguf(const ExportOptions& options);
 
 }  // namespace moec

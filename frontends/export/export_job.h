@@ -1,5 +1,6 @@
-// What all parts of one target's export share while they are written. A part is a table or a shard:
-// either an earlier run completed it, as the journal says, or it is made and entered there.
+// Shared state of one target's export while its parts are written. A part is a table or a shard. A
+// part is reused if the journal of an earlier run lists it; otherwise, it is written and added to
+// the journal.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +17,28 @@
 
 namespace moec {
 
-// Reports that `bytes` more of the payload are written, those of `part`. Called by several threads.
+// Reports that `bytes` more bytes of the payload were written to `part`. Called by several threads.
 using PayloadCallback = std::function<void(uint64_t bytes, const std::string& part)>;
 
-// May be used by several threads at once.
+// Safe to use from several threads.
 struct ExportJob {
   const ExportOptions& options;
   const Plan& plan;
   const OutNames& names;
   const WeightReader& reader;
   const CalibrationStats* calibration;  // may be null
-  const EncoderLimit& encoder;          // of weights that it is used for
+  const EncoderLimit& encoder;          // limits encoding with `calibration`
   Journal& journal;
   const PayloadCallback& advance;
-  int workers = 1;  // shards of all targets at the same time
+  int workers = 1;  // threads that each export a unit (export_units.h)
 
-  // Polled between tiles: fails when the user wants the export to stop, or the output folder is
-  // gone. Errors: export.interrupted, emit.folder_gone.
+  // Polled between tiles. Errors: export.interrupted if the user stopped the export,
+  // emit.folder_gone if the output folder vanished.
   Status check_not_stopped() const;
 
-  // Enters a part whose files are in place into the journal, unless the checkpoint has changed
-  // since it was opened: then the part may be made of bytes of two versions. Errors:
-  // weights.file_changed, those of Journal::add().
+  // Adds a part whose files are in place to the journal. Fails if the checkpoint changed since it
+  // was opened, because the part may then mix bytes of two versions. Errors: weights.file_changed,
+  // those of Journal::add().
   Status complete_part(const JournalPart& part) const;
 };
 

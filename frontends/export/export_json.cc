@@ -22,7 +22,7 @@ ordered_json summary_json(const std::string& out, const ExportSummary& summary, 
           {"exact_routing", manifest.build.exact}};
 }
 
-// The notes of all targets.
+// Concatenates the notes of all targets.
 Diagnostics all_notes(std::span<const ExportSummary> summaries) {
   Diagnostics notes;
   for (const ExportSummary& summary : summaries)
@@ -30,7 +30,7 @@ Diagnostics all_notes(std::span<const ExportSummary> summaries) {
   return notes;
 }
 
-// One of several targets: an object like the report of a single one.
+// Report of one of several targets: an object like the report of a single target.
 ordered_json target_json(const ExportOptions& target, const ExportSummary& summary,
                          double seconds) {
   ordered_json json = {{"ok", true}};
@@ -42,6 +42,7 @@ ordered_json target_json(const ExportOptions& target, const ExportSummary& summa
 
 }  // namespace
 
+// A shared view counts only for the target that reads it, so the sum does not count it twice.
 uint64_t bytes_read(std::span<const ExportSummary> summaries) {
   uint64_t bytes = 0;
   for (const ExportSummary& summary : summaries) bytes += summary.bytes_read;

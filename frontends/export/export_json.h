@@ -1,4 +1,4 @@
-// The report of an export as JSON (ir/base/report_json.h).
+// Writes the summary of an export as JSON (ir/base/report_json.h).
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace moec {
 
 // A finished export for one target or several.
 struct FinishedExport {
-  const std::string& out;  // the folder; with several targets that of their folders
+  const std::string& out;  // output folder; with several targets, the parent of their folders
   std::span<const ExportOptions> targets;
   std::span<const ExportSummary> summaries;  // parallel to `targets`
   double seconds = 0;                        // for all targets together
 };
 
-// Folder, counts, bytes and seconds; for several targets a list of their reports, and the bytes
-// that were read for all.
+// Returns folder, counts, bytes and seconds; for several targets, also the list of their reports
+// and the bytes read for all of them.
 nlohmann::ordered_json export_json(const FinishedExport& finished);
 
-// Of the checkpoint, for all targets together.
+// Bytes read from the checkpoint for all targets together.
 uint64_t bytes_read(std::span<const ExportSummary> summaries);
 
 }  // namespace moec

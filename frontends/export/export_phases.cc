@@ -22,10 +22,10 @@ namespace moec {
 
 namespace {
 
-// The names of all files that an export may write in its folder.
-
-// Manifest, report, tables, the files of every shard, and those of kCarriedFiles that the
-// checkpoint has.
+// Names of all files that an export may write: manifest, report, tables, the files of every shard,
+// and the carried files that the checkpoint has.
+// The list may include names that are not written in the end. A foreign file with such a name is
+// refused nevertheless.
 OutFiles files_to_write(const PlannedExport& planned) {
   const Plan& plan = planned.plan;
   const OutNames& names = planned.names;
@@ -44,6 +44,8 @@ OutFiles files_to_write(const PlannedExport& planned) {
   return files;
 }
 
+// Parts are the units that the journal lists: the embedding table, the rotary table if the model
+// has one, and the shards.
 size_t count_parts(const Plan& plan) {
   const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
   return tables + plan.shards.size();
@@ -56,10 +58,11 @@ uint64_t file_bytes(const manifest::Shard& shard) {
   return static_cast<uint64_t>(bytes);
 }
 
-// What a token costs in each form, in all shards.
+// Sums the cost per token over all shards, for each top-k variant.
 void add_costs(const std::vector<ExportedShard>& shards, manifest::TopK& top_k) {
   for (const ExportedShard& shard : shards)
     for (size_t i = 0; i < top_k.forms.size(); ++i) {
+      // `costs` has an entry per variant, even if the shard's graph is the same in all variants.
       top_k.forms[i].bytes_active += shard.costs.at(i).bytes_active;
       top_k.forms[i].macs_active += shard.costs.at(i).macs_active;
     }
@@ -80,6 +83,8 @@ Result<OpenExport> LockedExport::open() && {
 }
 
 Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) {
+  // Separate loops: no folder changes before every folder has passed all checks. resume_from() has
+  // no effect if both folders are the same: it requires a journal in exactly one of them.
   for (LockedExport& locked : exports)
     for (const LockedExport& sibling : exports)
       MOEC_TRY(locked.folder_.resume_from(sibling.folder_));
@@ -96,6 +101,8 @@ Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) 
 Result<PreparedExport> OpenExport::prepare() && {
   const ExportOptions& options = planned_.options;
   const Journal& journal = folder_->journal;
+  // Files of complete parts stay. Everything else that exports wrote is removed, so that no stale
+  // file remains in a finished folder.
   MOEC_TRY(remove_files(folder_->path, journal.names(), journal.files()));
   MOEC_ASSIGN(planned_.manifest.carried,
               carry_files(planned_.carried, folder_->path, options.output.sha256));
@@ -115,6 +122,7 @@ ExportJob PreparedExport::job(const PayloadCallback& advance) const {
 }
 
 ExportSummary PreparedExport::summarize(ExportedParts parts) {
+  // Moves the manifest and the notes out of planned_, so finish() must not read them there.
   ExportSummary summary;
   summary.manifest = std::move(planned_.manifest);
   summary.notes = std::move(planned_.notes);
@@ -144,6 +152,7 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
   const ParameterCounts parameters = count_parameters(planned_.plan.model, planned_.plan.weights);
   const ReportFacts facts{parameters, planned_.plan.build.weights, planned_.calibration.get(),
                           planned_.cuts, parts.shards};
+  // Written before the manifest, which lists the digest of the report.
   MOEC_ASSIGN(manifest::FileRef report, write_report(output.folder, facts, output.sha256));
   ExportSummary summary = summarize(std::move(parts));
   Manifest& manifest = summary.manifest;
@@ -152,11 +161,15 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
     MOEC_ASSIGN(manifest.side_files.emplace_back(),
                 write_runtime_meta(manifest, planned_.options, planned_.names, planned_.plan));
   }
-  // If the folder was removed and created again meanwhile, the manifest would name missing files.
+  // If the folder was removed and recreated during the export, the manifest would name missing
+  // files.
   MOEC_TRY(folder_->journal.check_present());
   MOEC_TRY(check_files_in_place(manifest, output.folder));
+  // open_reader() does not add the memory of reading to the peak of writing the manifest. The
+  // memory of reading is therefore returned first.
   return_free_memory();
   MOEC_TRY(write_manifest(manifest, output.folder));
+  // A power loss must not undo the rename of manifest.json after the journal is removed.
   MOEC_TRY(sync_folder(output.folder));
   return WrittenExport(std::move(summary), std::move(folder_));
 }
@@ -171,9 +184,10 @@ Result<ExportSummary> WrittenExport::remove_journal() && {
   return std::move(summary_);
 }
 
-// Each removal but the last is flushed to disk. Otherwise a power cut could undo it after the last
-// journal was removed, and that folder would look unfinished among finished ones.
+// Flushes each removal except the last to disk. Otherwise, a power loss could undo a removal after
+// the last journal was removed, and the folder would look unfinished.
 Result<std::vector<ExportSummary>> remove_journals(std::vector<WrittenExport> exports) {
+  // The last journal gets all copies before the first removal, so each state can be resumed.
   for (size_t i = 0; i + 1 < exports.size(); ++i)
     MOEC_TRY(exports.back().keep_journal_of(exports[i]));
   std::vector<ExportSummary> summaries;

@@ -1,14 +1,13 @@
-// The export of one target as a sequence of types, one for each phase:
+// The export of one target as a sequence of types, one per phase:
 //
 //   PlannedExport   nothing is written yet: export_plan.h
 //   LockedExport    the folder exists and is locked; the journal of an earlier run is read
 //   OpenExport      the journal is open for writing
-//   PreparedExport  leftovers are removed and files for text are copied; parts can be written
-//   WrittenExport  all parts, the report and the manifest are in place; the journal remains
+//   PreparedExport  leftovers are removed, text files are copied; parts can be written
+//   WrittenExport   all parts, the report and the manifest are in place; the journal remains
 //
-// Each step consumes the phase before it, so that steps in a wrong order do not compile. The order
-// of the steps of several targets is that of TargetExports (export_model.cc). An export refers to
-// its ExportOptions, which must outlive it.
+// Each step consumes the previous phase, so that steps in the wrong order do not compile.
+// TargetExports (export_model.cc) orders the steps of several targets.
 #pragma once
 
 #include <memory>
@@ -42,10 +41,10 @@ class LockedExport {
   LockedFolder folder_;
 };
 
-// Opens the journals of all targets of an export. Nothing in any folder changes before every folder
-// is known to be empty, resumable or to be replaced (force), and to hold nothing in the way that no
-// export wrote. Errors: export.out_not_empty, export.foreign_file, export.differs, those of
-// parse_journal() and Journal.
+// Opens the journals of all targets of an export. Checks all folders before it changes any: each
+// must be empty, resumable or replaceable (force), and no foreign file may have the name of a file
+// that this export writes. Errors: export.out_not_empty, export.foreign_file, export.differs, those
+// of parse_journal() and Journal.
 Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports);
 
 class PreparedExport;
@@ -54,8 +53,9 @@ class OpenExport {
  public:
   std::shared_ptr<const OpenFolder> folder() const { return folder_; }
 
-  // Removes what earlier exports left in the folder and the journal does not name, and copies the
-  // checkpoint's files for text. Errors: those of remove_files() and carry_files().
+  // Removes the files of earlier exports that the journal does not list, and copies the
+  // checkpoint's text files (tokenizer, chat template). Errors: those of remove_files() and
+  // carry_files().
   Result<PreparedExport> prepare() &&;
 
  private:
@@ -71,16 +71,15 @@ class WrittenExport;
 
 class PreparedExport {
  public:
-  // Bytes of weights in all shards.
+  // Weight bytes of all shards.
   uint64_t payload_bytes() const { return planned_.payload_bytes; }
 
-  // What the parts are made with. The job refers to this object and to `advance`: neither may move
-  // or end before it.
+  // Returns the shared state for writing the parts. The job refers to this object and to `advance`;
+  // neither may move while the job exists.
   ExportJob job(const PayloadCallback& advance) const;
 
-  // Writes report.json, the manifest of a compatible runtime where one is asked for, and at last
-  // manifest.json. `parts` must all be in place. Errors: emit.folder_gone, emit.file_gone,
-  // those of writing.
+  // Writes report.json, the ane-book's manifest if requested, and finally manifest.json. All
+  // `parts` must be in place. Errors: emit.folder_gone, emit.file_gone, those of writing.
   Result<WrittenExport> finish(ExportedParts parts) &&;
 
  private:
@@ -97,10 +96,11 @@ class WrittenExport {
  public:
   const std::string& path() const { return folder_->path; }
 
-  // Copies the sibling's journal into this one, which is to be removed after the sibling's.
+  // Copies the journal of `sibling` into the journal of this export, which must be removed after
+  // that of `sibling`.
   Status keep_journal_of(const WrittenExport& sibling);
 
-  // The last step: removes the journal, so that the folder counts as a finished export.
+  // Removes the journal, which makes the folder a finished export. This is the last step.
   Result<ExportSummary> remove_journal() &&;
 
  private:
@@ -112,9 +112,9 @@ class WrittenExport {
   std::shared_ptr<OpenFolder> folder_;
 };
 
-// Removes the journals of all targets, that of the last one at the end: it keeps copies of the
-// others, so that as long as any journal exists the same command resumes. Summaries in the order of
-// `exports`.
+// Removes the journals of all targets. The journal of the last target is removed last and contains
+// copies of the others, so that the same command can resume the export while any journal exists.
+// Returns the summaries in the order of `exports`.
 Result<std::vector<ExportSummary>> remove_journals(std::vector<WrittenExport> exports);
 
 }  // namespace moec

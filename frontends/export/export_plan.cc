@@ -38,21 +38,22 @@ namespace moec {
 namespace {
 
 Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
+  // With a seed, the weight files may be absent, so only the config is opened.
   return source.weight_seed ? open_config_only(source.path, source.family)
                             : open_source(source.path, source.family, equal_tensors);
 }
 
-// The mask of --expert-mask; layers that have all of their experts are left out.
+// Reads the mask of --expert-mask. Omits layers that keep all of their experts.
 Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& model,
-                           const std::vector<TopKForm>& forms) {
+                           const std::vector<TopKVariant>& forms) {
   if (!is_exact(compile.passes.routing))
     return fail("mask.inexact",
-                fmt::format("--routing {} chooses no experts, so that none can be kept from being "
-                            "chosen",
+                fmt::format("--routing {} runs all experts, so --expert-mask cannot exclude any",
                             enum_name(compile.passes.routing)),
-                "give another --routing, or leave out --expert-mask");
+                "pass another --routing, or omit --expert-mask");
   MOEC_ASSIGN(ExpertSets mask,
               read_expert_mask(compile.choice.mask, grid_of_forms(model, forms), "--expert-mask"));
+  // The journal records the mask's text, so masks with the same effect must have the same text.
   std::erase_if(mask.layers,
                 [&](const auto& layer) { return std::ssize(layer.second) == model.moe.experts; });
   return mask;
@@ -62,6 +63,7 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
                              Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   BuildOptions build = compile.build;
+  // Chooses the forms before the plan, because the cuts depend on the bytes of the forms.
   MOEC_TRY(choose_forms(compile.passes.target, compile.calibration, build.weights));
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
@@ -72,6 +74,7 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
                                      options.source.layers}),
                           config_path(options.source.path)));
   ExpertChoices& experts = made.plan.build.experts;
+  // The variants come first: a mask must leave enough experts for the largest of them.
   MOEC_ASSIGN(experts.top_k, plan_top_k(compile, made.plan.model, options.output.ane_book));
   MOEC_TRY(check_capacity(compile.passes, made.plan.model));
   if (!compile.choice.mask.empty()) {
@@ -83,21 +86,21 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
   return std::move(made.plan);
 }
 
-// The devices that the manifest assigns shards to; none where the user named none. A copy of an
-// expert is a copy of its shard, so experts are replicated only where they have shards of their
-// own.
+// Returns the devices that the manifest assigns shards to; none if the user named none. Only whole
+// shards are replicated, so replicas of experts need experts in separate shards.
 Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& options,
                                                      const Plan& plan) {
   std::vector<manifest::Device> assigned;
   if (options.devices.devices.empty()) return assigned;
   if (!options.devices.loads.empty() && !plan.build.host_routing)
     return fail("plan.replicas",
-                "the experts of a layer share one shard, and only whole shards are replicated",
-                "give --experts-per-shard; 1 replicates single experts");
+                "--loads replicates whole shards, but the experts of a layer share one shard",
+                "pass --experts-per-shard (1 replicates single experts)");
   MOEC_ASSIGN(const MeasuredPlan measured,
               measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
                 return compiled_size(plan, index, options.passes, options.run);
               }));
+  // measure_plan() plans devices whenever the options name some.
   MOEC_CHECK(measured.devices, "measure_plan() gave no devices");
   const DevicePlan& devices = *measured.devices;
   for (size_t d = 0; d < devices.devices.size(); ++d) {
@@ -108,13 +111,14 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
 }
 
 struct PlannedBytes {
-  uint64_t payload = 0;   // of the weights that the shards will hold
-  EncoderMemory encoder;  // of the largest weight that is encoded with a calibration
+  uint64_t payload = 0;   // weight bytes of all shards
+  EncoderMemory encoder;  // largest memory for encoding one weight with a calibration
 };
 
-// Adds the shards that are like one whose inputs are taken in blocks: one of each such set was
-// measured.
+// Copies the input blocks of measured shards to shards of the same kind and size, because
+// measure_shards() compiles only one of several equal shards.
 void add_alike(const Plan& plan, const std::vector<ShardSize>& sizes, EncoderMemory& encoder) {
+  // A copy, because the loop inserts into the map and must find only measured shards.
   const auto measured = encoder.in_blocks;
   for (size_t one = 0; one < sizes.size(); ++one) {
     const auto found = measured.find(plan.shards[one].name);
@@ -125,14 +129,16 @@ void add_alike(const Plan& plan, const std::vector<ShardSize>& sizes, EncoderMem
   }
 }
 
-// Shards above their budgets are errors, or notes where the user allows them. Peaks of activations
-// do not matter to a budget, so shards are compiled only where their weights are encoded.
+// Checks the budgets of the shards. A shard above its budget is an error, or a warning with
+// --allow-over-budget. Budgets do not depend on activations, so shards are compiled only if their
+// weights are quantized.
 Result<PlannedBytes> keep_budgets(const Plan& plan, const ExportOptions& options, size_t targets,
                                   Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   const CutOptions& cuts = compile.cuts;
   PlannedBytes bytes;
   bytes.encoder.limit = encoder_limit(options.compile, options.resources, targets);
+  // Stays empty without a calibration, because other encoders need no memory for moments.
   std::function<void(const Shard&)> visit;
   if (!compile.calibration.empty())
     visit = [&](const Shard& placed) { bytes.encoder.take(placed); };
@@ -154,9 +160,12 @@ Result<PlannedBytes> keep_budgets(const Plan& plan, const ExportOptions& options
 // Builds every shard to verify the plan, and reads the weights that every token depends on.
 Status check_plan(const Plan& plan, const WeightReader& reader, const ValueOptions& allowed,
                   std::set<std::string>& fine, Diagnostics& notes) {
+  // Only the interfaces are kept, so that one shard at a time is in memory.
   std::vector<ShardInterface> interfaces;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
+    // Every token depends on these weights, so a NaN in them makes the export useless. They are
+    // therefore read before anything is written.
     if (!plan.weight_seed) MOEC_TRY(check_sensitive_weights(shard, reader, allowed, fine));
     interfaces.push_back(interface_of(shard));
   }
@@ -176,14 +185,15 @@ void note_packaging(const CompileOptions& options, Diagnostics& notes) {
   notes.push_back(
       {Severity::warning,
        "export.range_widths",
-       "Core ML compiles a range package anew for each width that it meets, which takes "
-       "minutes on a device",
-       "leave --widths out for a package of each width",
+       "Core ML recompiles a range package for each new token width, which takes minutes on a "
+       "device",
+       "omit --widths to write one package per width",
        {}});
 }
 
-// The reference implementation changes from the short rotary factors to the long ones when a text
-// grows beyond the original length. A static table holds one set of factors: those of its context.
+// Warns if the context selects the long rotary factors. The reference implementation switches from
+// the short factors to the long ones when a text exceeds the original length, but a static table
+// contains only one set of factors.
 void note_rotations(const Plan& plan, Diagnostics& notes) {
   const std::vector<RopeConfig> ropes = plan.model.rotations();
   const auto far = std::find_if(ropes.begin(), ropes.end(), [&](const RopeConfig& rope) {
@@ -194,30 +204,31 @@ void note_rotations(const Plan& plan, Diagnostics& notes) {
   notes.push_back(
       {Severity::warning,
        "export.long_factors",
-       fmt::format("the rotary table has {}; unlike in the reference, shorter texts are rotated by "
-                   "them as well",
+       fmt::format("the rotary table has {}, also for short texts, for which the reference uses "
+                   "other factors",
                    describe_factors(rope, plan.build.context)),
-       fmt::format("export with --context {} for such texts", rope.original_max_positions),
+       fmt::format("export with --context {} for short texts", rope.original_max_positions),
        {}});
 }
 
-// A tokenizer is not needed for an export, but without one a text cannot be given to it. An export
-// of noise has no use for one.
+// Notes a missing tokenizer: the export is valid, but accepts no text. An export with random
+// weights does not need one.
 void note_tokenizer(const SourceOptions& source, const CarriedSource& carried, Diagnostics& notes) {
   if (source.weight_seed || has_tokenizer(carried)) return;
   notes.push_back({Severity::note,
                    "export.no_tokenizer",
-                   "the checkpoint has no tokenizer, so the export carries none: it takes token "
-                   "ids, not text",
-                   "to give it text, add tokenizer.json to the checkpoint and export again",
+                   "the checkpoint has no tokenizer, so the export accepts token ids, not text",
+                   "to use text, add tokenizer.json to the checkpoint and export again",
                    {.file = carried.folder}});
 }
 
-// The text files that go with the model. A tokenizer of a GGUF file that moec cannot write is left
-// out with a note.
+// Returns the tokenizer and other text files to copy. If moec cannot write the tokenizer of a GGUF
+// file, it is omitted with a note.
 Result<CarriedSource> carried_files_of(const SourceOptions& source, Diagnostics& notes) {
   MOEC_ASSIGN(CarriedSource carried, carried_source(source.path));
   const Status fine = check_carried_files(carried);
+  // Files of a checkpoint folder exist, so a failure to copy them is an error. Generated files can
+  // be omitted.
   if (!fine && carried.made.empty()) return fail(fine.error());
   if (!fine) {
     carried.made.clear();
@@ -238,16 +249,17 @@ Status check_out_is_not_source(const ExportOptions& options) {
   return {};
 }
 
-// Refuses labels from which no runtime could find spans, and reads the biases of their transitions.
+// Refuses labels that do not define spans, and reads the biases of their transitions.
 Status complete_tagging(const std::string& source, manifest::Tagging& tagging) {
   if (auto tags = parse_tags(tagging); !tags) {
+    // parse_tags() does not know that the labels came from the config.
     for (Diagnostic& finding : tags.error()) finding.place.file = config_path(source);
     return fail(std::move(tags.error()));
   }
   return read_calibration(source_folder(source), tagging);
 }
 
-// What the manifest says of the plan, the options and the checkpoint's text files.
+// Fills in the manifest from the plan, the options and the checkpoint's text files.
 Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
                                 Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
@@ -268,43 +280,49 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
   return manifest;
 }
 
-// What the process keeps for each shard until the manifest is written, measured with 7,800 shards
-// for Core ML against 3,100; and for each tensor while it is written, measured with 99,203 tensors.
+// Bytes that the process keeps per shard until the manifest is written, measured as the difference
+// between Core ML exports with 7,800 and 3,100 shards.
 constexpr uint64_t kShardBytes = uint64_t{32} << 10;
+// Bytes per tensor while the manifest is written, measured with 99,203 tensors.
 constexpr uint64_t kRecordBytes = uint64_t{1} << 10;
+
 struct OpenReader {
   WeightReader reader;
   int workers = 1;
 };
 
-// Fails where not even one job for each target has room to encode with the calibration, or not as
-// many as the user asks for.
+// Fails if the memory does not suffice to encode with the calibration in the requested number of
+// jobs per target. Without a requested number, checks one job per target.
 Status check_encoder(const ExportResources& resources, size_t targets, uint64_t plan_bytes,
                      const EncoderMemory& encoder) {
   const int jobs = std::max(resources.jobs, 1) * static_cast<int>(targets);
   const uint64_t memory = resources.memory_bytes;
+  // If the jobs do not fit even without the encoder, open_reader() returns the error of
+  // export_reader() instead.
   if (encoder.bytes == 0 || export_reader(memory, jobs, plan_bytes, encoder.bytes) ||
       !export_reader(memory, jobs, plan_bytes))
     return {};
   return fail(
       "encode.over_budget",
-      fmt::format("encoding {} with a calibration takes {} MiB, of them {} MiB for the "
-                  "moments of its {} inputs; {} at a time do not fit into {} MiB",
+      fmt::format("encoding {} with a calibration needs {} MiB, {} MiB of it for the moments of "
+                  "its {} inputs; {} at a time do not fit into {} MiB",
                   encoder.what, (encoder.bytes >> 20) + 1,
                   (metric_bytes(encoder.inputs, MetricParts::factor) / encoder.blocks >> 20) + 1,
                   encoder.inputs, jobs, memory >> 20),
-      jobs > 1 ? "give more --memory, fewer --jobs or targets, or leave out --calibration"
-               : "give more --memory, keep this group float, or leave out --calibration");
+      jobs > 1 ? "raise --memory, or reduce --jobs or the number of targets, or omit --calibration"
+               : "raise --memory, keep this group float, or omit --calibration");
 }
 
-// Opens the reader with this target's share of the memory. The other targets are not all planned
-// yet: they are taken to be as large as this one.
+// Opens the reader with this target's share of the memory. Not all targets are planned yet, so the
+// others are assumed to be as large as this one.
 Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets,
                                const PlanMemory& planned, const EncoderMemory& encoder) {
   MOEC_ASSIGN(WeightReader reader,
+              // An empty table: seeded weights are generated, and the files may be absent.
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights));
   return_free_memory();
   const ExportResources& resources = options.resources;
+  // Held memory grows with the plan and with the entries of the finished shards.
   const uint64_t held = targets * (planned.held() + plan.shards.size() * kShardBytes);
   MOEC_TRY(check_encoder(resources, targets, beyond_usual(held), encoder));
   const int workers = resources.jobs > 0 ? resources.jobs
@@ -313,7 +331,7 @@ Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, s
   MOEC_ASSIGN(const ReaderOptions reading,
               export_reader(resources.memory_bytes, workers * static_cast<int>(targets),
                             beyond_usual(held), encoder.bytes));
-  // Before anything was read, and when nothing is read any more but the manifest is written.
+  // The two memory peaks outside of reading: planning (before) and writing the manifest (after).
   const uint64_t written = held + targets * plan.weights.tensors.size() * kRecordBytes;
   MOEC_TRY(
       check_plan_bytes(resources.memory_bytes, beyond_usual(std::max(planned.peak(), written))));
@@ -325,18 +343,23 @@ Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, s
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& fine) {
   MOEC_TRY(check_out_is_not_source(options));
+  // PlanMemory measures the growth since its construction, so it comes first.
   const PlanMemory planned;
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_checkpoint(options, cuts, notes));
   MOEC_ASSIGN(const PlannedBytes bytes, keep_budgets(plan, options, targets, notes));
   MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned, bytes.encoder));
+  // Precedes find_folds(), which reads all up and down projections and is slower.
   MOEC_TRY(check_plan(plan, open.reader, options.values, fine, notes));
+  // Only the copy gets rules and folds, which planning derives. They follow from inputs that
+  // export_inputs() records, so export_inputs() gets the given options.
   ExportOptions own = options;
   MOEC_ASSIGN(own.compile.choice.rules, plan_top_k_policy(options.compile, plan));
   if (own.compile.fold_overflow) {
     MOEC_ASSIGN(own.compile.folds, find_folds(plan, open.reader, notes));
   }
+  // Follows find_folds(), because folds change the weights of the shards.
   MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
   note_rotations(plan, notes);
@@ -344,6 +367,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_ASSIGN(CarriedSource carried, carried_files_of(options.source, notes));
   MOEC_ASSIGN(Manifest manifest, begin_manifest(own, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
+  // With blocks of inputs, the bytes depend on the encoder's limit and thus on --memory.
   if (const EncoderMemory& encoder = bytes.encoder; !encoder.in_blocks.empty())
     inputs["option --calibration-inputs"] =
         fmt::format("{} in {} bytes", encoder.limit.inputs, encoder.limit.bytes);

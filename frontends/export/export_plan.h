@@ -24,21 +24,21 @@ struct PlannedExport {
   std::vector<ShardCut> cuts;
   WeightReader reader;
   std::shared_ptr<const CalibrationStats> calibration;  // may be null
-  EncoderLimit encoder;                                 // of weights that it is used for
-  int workers = 1;                                      // jobs, as the memory allows
+  EncoderLimit encoder;                                 // limits encoding with `calibration`
+  int workers = 1;  // number of jobs, as far as the memory allows
   OutNames names;
   CarriedSource carried;
-  Manifest manifest;           // as far as it is known before files are written
-  uint64_t payload_bytes = 0;  // of weights in all shards
+  Manifest manifest;           // the fields that are known before files are written
+  uint64_t payload_bytes = 0;  // weight bytes of all shards
   ExportInputs inputs;
   Diagnostics notes;
 };
 
-// Makes the plan and runs every check that needs no output file. Of the payload it reads only the
-// weights that check_sensitive_weights() looks at, and those of find_folds() where they are asked
-// for; `fine` holds the sensitive ones that were found so, and is shared by the targets of an
-// export, as is the memory (`targets`: their number). Errors: export.out_is_source, those of the
-// plan, of its checks, of the checkpoint's files, of the calibration and of the memory budget.
+// Makes the plan and runs every check that needs no output file. Reads only the weights that
+// check_sensitive_weights() examines and, with --fold-overflow, those of find_folds(). `fine`
+// collects the sensitive weights that passed; all targets of an export share it. `targets` is the
+// number of targets, which also share the memory. Errors: export.out_is_source, those of the plan,
+// of its checks, of the checkpoint's files, of the calibration and of the memory budget.
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& fine);
 

@@ -18,7 +18,8 @@
 namespace moec {
 namespace {
 
-// Warns of values that are not finite in the emitted weights. All of them are allowed.
+// Adds warnings about emitted values that are not finite. The user allowed all of these values;
+// otherwise, WrittenValues would have failed the export.
 void note_values(const ExportJob& job, const ShardDecl& decl, const EmitReport& emitted,
                  Diagnostics& notes) {
   for (const EmittedTensor& tensor : emitted.tensors)
@@ -27,8 +28,8 @@ void note_values(const ExportJob& job, const ShardDecl& decl, const EmitReport& 
       notes.push_back(std::move(finding));
 }
 
-// Whether a kept shard has each of these graphs. The journal was made for the same options, so this
-// fails only for a journal that was edited by hand.
+// True if a kept shard has exactly these graphs. The journal was made for the same options, so this
+// is false only if someone edited the journal.
 bool has_graphs(const EmitReport& emitted, const std::vector<GraphKey>& keys) {
   return std::equal(
       emitted.graphs.begin(), emitted.graphs.end(), keys.begin(), keys.end(),
@@ -52,9 +53,11 @@ Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledSh
   emit.sha256 = output.sha256;
   emit.experts = expert_layout(job, index);
   const MoeLayers& moe = *emit.experts.layers;
+  // Must outlive the emission, because on_weight refers to it.
   WeightRecorder recorder(compiled.widths, moe.experts, moe.layers.size());
   emit.on_weight = [&](const std::string& weight, uint64_t offset,
                        std::span<const std::byte> bytes) { recorder.take(weight, offset, bytes); };
+  // Called after each tile, so a stop or a removed folder ends the emission early.
   emit.on_progress = [&](uint64_t bytes) {
     job.advance(bytes, decl.name);
     return job.check_not_stopped();
@@ -70,19 +73,20 @@ Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledSh
   if (!emission) return fail(values.explain(std::move(emission.error()), job.reader));
   EmitReport& emitted = *emission;
   emitted.weights = recorder.records(emitted.ranges);
+  // The files have their final names here, as the journal requires.
   MOEC_TRY(job.complete_part({decl.name, emitted}));
   return emission;
 }
 
-// A shard before its first byte is written.
+// A compiled shard, before its first byte is written.
 struct PreparedShard {
   size_t index = 0;  // in the plan
   CompiledShard compiled;
   const EmitReport* kept = nullptr;  // from an earlier run; null: the shard must be written
-  std::vector<WeightView> views;     // to be read; none for a kept shard
+  std::vector<WeightView> views;     // that will be read; none for a kept shard
 };
 
-// Kept shards are compiled as well: the manifest describes their graphs.
+// Compiles kept shards as well, because the manifest describes their graphs.
 Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
   MOEC_TRY(job.check_not_stopped());
   const CompileOptions& compile = job.options.compile;
@@ -90,6 +94,8 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
   shard.index = index;
   MOEC_ASSIGN(shard.compiled, compile_for_export(job.plan, index, compile));
   const EmitReport* kept = job.journal.find_complete(job.plan.shards[index].name);
+  // All three conditions are needed: intact files, the same graphs, and values that this run
+  // allows.
   if (kept && has_graphs(*kept, graph_keys(job.plan, index)) &&
       !holds_refused_values(*kept, job.options.values))
     shard.kept = kept;
@@ -103,6 +109,7 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
 Result<EmitReport> emit_or_keep(const ExportJob& job, const PreparedShard& shard) {
   const ShardDecl& decl = job.plan.shards[shard.index];
   if (!shard.kept) return emit_new(job, shard.index, shard.compiled);
+  // Kept bytes count as progress, because the total includes them.
   job.advance(shard.kept->weight_bytes, decl.name);
   return *shard.kept;
 }
@@ -120,20 +127,22 @@ Result<ExportedShard> export_shard(const ExportJob& job, PreparedShard& shard) {
   return exported;
 }
 
-// By target and by index in its plan; empty: the shard was not started. Several threads write to
-// it, each to the elements of its own unit.
+// Results by target, then by index in its plan; empty: the shard was not started. Threads write to
+// it without locks, each only to the elements of the unit that it exports.
 using ShardResults = std::vector<std::vector<std::optional<Result<ExportedShard>>>>;
 
-// The export of one unit: the shards of all targets for the same part of the model.
+// Exports one unit: the shards of all targets for the same part of the model.
 class UnitExport {
  public:
   UnitExport(std::span<const ExportJob> jobs, const ExportUnit& unit, ShardResults& results)
       : jobs_(jobs), unit_(unit), results_(results), prepared_(jobs.size()) {}
 
-  // Stores the result of every shard, up to the first failure of each target. Returns whether all
+  // Stores the result of every shard, up to the first failure of each target. Returns true if all
   // shards of the unit were exported.
   bool run() {
     for (size_t target = 0; target < jobs_.size(); ++target)
+      // All targets are prepared before one is written, because SharedViews needs the views of
+      // every target in advance.
       if (!prepare(target)) return false;
     std::vector<std::vector<WeightView>> views(jobs_.size());
     for (size_t target = 0; target < jobs_.size(); ++target)
@@ -141,6 +150,7 @@ class UnitExport {
         std::move(shard.views.begin(), shard.views.end(), std::back_inserter(views[target]));
     run_targets_in_parallel(jobs_, std::move(views), [&](size_t target, const ExportJob& job) {
       for (PreparedShard& shard : prepared_[target])
+        // After a failure, the target stops reading. The other targets continue without it.
         if (!set(target, shard.index, [&] { return export_shard(job, shard); })) return;
     });
     return all_exported();
@@ -181,7 +191,7 @@ class UnitExport {
   std::vector<std::vector<PreparedShard>> prepared_;  // by target
 };
 
-// All shards, or the first error in the order of the units.
+// Returns all shards, or the first error in unit order.
 Result<std::vector<std::vector<ExportedShard>>> collect(const std::vector<ExportUnit>& units,
                                                         ShardResults results) {
   for (const ExportUnit& unit : units)
@@ -191,14 +201,14 @@ Result<std::vector<std::vector<ExportedShard>>> collect(const std::vector<Export
           return fail(std::move(result->error()));
   std::vector<std::vector<ExportedShard>> exported(results.size());
   for (size_t target = 0; target < results.size(); ++target)
+    // Without an error, every unit ran to its end, so each result has a value.
     for (auto& result : results[target]) exported[target].push_back(std::move(**result));
   return exported;
 }
 
-// Exports the units on `workers` threads, each of which takes the next unit until none is left or
-// one has failed. Units are taken in order and always run to their end, so every unit before a
-// failing one has a result: the error that collect() finds first is the same for any number of
-// workers.
+// Exports the units on `workers` threads, which fetch units in order until none is left or one has
+// failed. A fetched unit always runs to its end, so every unit before a failing one has a result.
+// collect() therefore finds the same first error for any number of workers.
 void run_units(std::span<const ExportJob> jobs, const std::vector<ExportUnit>& units, int workers,
                ShardResults& results) {
   std::atomic<size_t> next{0};
@@ -212,6 +222,7 @@ void run_units(std::span<const ExportJob> jobs, const std::vector<ExportUnit>& u
   };
   ThreadGroup threads;
   for (int i = 1; i < workers; ++i)
+    // With fewer threads, the units take longer but the bytes are the same.
     if (!threads.start(work)) break;
   work();
 }

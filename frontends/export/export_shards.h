@@ -1,4 +1,4 @@
-// The shards of an export: each is compiled, emitted and freed, or taken over from an earlier run.
+// Exports shards: each is compiled, emitted and freed, or reused from an earlier run.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace moec {
 
 struct ExportedShard {
   manifest::Shard shard;
-  std::vector<ShardCost> costs;    // of a token, with each of plan.build.experts.top_k
+  std::vector<ShardCost> costs;    // per token, one for each of plan.build.experts.top_k
   std::vector<PassReport> passes;  // of the widest width
   Diagnostics notes;
-  uint64_t bytes_read = 0;  // of the checkpoint's payload
+  uint64_t bytes_read = 0;  // from the checkpoint's payload
 };
 
-// Exports all shards of all targets; the result is by target, then in plan order. As many units
-// (export_units.h) are in progress at a time as the first target has jobs, and what the targets of
-// a unit have in common is read once. Errors: those of the first failing unit.
+// Exports all shards of all targets. Returns them by target, then in plan order. Processes
+// jobs.front().workers units (export_units.h) at a time; tensors that the targets of a unit have in
+// common are read once. Errors: those of the first failing unit.
 Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const ExportJob> jobs);
 
 }  // namespace moec

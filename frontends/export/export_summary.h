@@ -1,4 +1,4 @@
-// What a finished export reports to its caller.
+// Summary of a finished export.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace moec {
 
 struct ExportSummary {
-  Manifest manifest;          // as it was written
+  Manifest manifest;          // as written
   Diagnostics notes;          // warnings and notes, in plan order of the shards
-  uint64_t bytes_read = 0;    // of the checkpoint's payload, by this run
+  uint64_t bytes_read = 0;    // from the checkpoint's payload, by this run
   uint64_t weight_bytes = 0;  // in the shards
   uint64_t file_bytes = 0;    // of all data and graph files, with their alignment gaps
   size_t parts_kept = 0;      // tables and shards that an earlier run had completed

@@ -16,24 +16,28 @@ namespace moec {
 
 namespace {
 
-// Writes a table, and adds the tensors that it is made of to `emitted`.
+// Writes a table to `file` and adds its source tensors to `emitted`.
 using TableWriter = std::function<Status(OutputFile& file, EmitReport& emitted)>;
 
-// Takes over a table that an earlier run completed, or writes it by `write`. A table is one part
-// of one file.
+// Reuses a table that an earlier run completed, or writes it with `write`. A table is a part with
+// a single file.
 Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& name,
                                        uint64_t expected_bytes, const TableWriter& write,
                                        Diagnostics& notes) {
   MOEC_TRY(job.check_not_stopped());
   const ValueOptions& allowed = job.options.values;
   const EmitReport* kept = job.journal.find_complete(name);
+  // The earlier run may have allowed values that this one refuses.
   if (kept && holds_refused_values(*kept, allowed)) kept = nullptr;
   EmitReport emitted = kept ? *kept : EmitReport();
+  // A default-constructed report has no file. A table has exactly one.
   if (emitted.data.size() != 1) {
     const OutputOptions& output = job.options.output;
     MOEC_ASSIGN(OutputFile file,
                 OutputFile::create({output.folder, name}, expected_bytes, output.sha256));
     MOEC_TRY(write(file, emitted));
+    // Synced before publish() gives the file its final name, so a crash cannot leave an incomplete
+    // file under that name.
     MOEC_TRY(file.sync());
     MOEC_TRY(file.publish());
     emitted.data = {{name, file.bytes(), file.digest(), file.sha256()}};
@@ -53,6 +57,7 @@ void append(std::vector<std::byte>& bytes, float value, DType dtype) {
     bytes.resize(at + sizeof bits);
     std::memcpy(bytes.data() + at, &bits, sizeof bits);
   };
+  // Graphs are in f16 or f32; the row of --dtype refuses bf16 for them.
   if (dtype == DType::f16)
     put(f16_from_f32(value));
   else
@@ -66,7 +71,9 @@ WeightView embedding_view(const Plan& plan) {
 Result<manifest::TableFile> export_embedding(const ExportJob& job, ExportedTables& tables) {
   const Plan& plan = job.plan;
   MOEC_ASSIGN(const Type type, view_type(plan.embedding));
+  // The table belongs to no shard, so findings name only the tensor.
   WrittenValues values(job.options.values, "");
+  // Not called if the table is kept, so bytes_read counts only bytes of this run.
   auto write = [&](OutputFile& file, EmitReport& emitted) -> Status {
     StreamReport report;
     MOEC_TRY(job.reader.stream(
@@ -88,7 +95,7 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, ExportedTable
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
 }
 
-// Streams the embeddings of all targets, each on a thread of its own that shares what it reads.
+// Streams the embeddings of all targets, one thread per target; the threads share what they read.
 Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTables>& tables) {
   std::vector<std::vector<WeightView>> views;
   for (const ExportJob& job : jobs) views.push_back({embedding_view(job.plan)});
@@ -100,12 +107,13 @@ Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTa
     else
       written[target] = fail(std::move(table.error()));
   });
+  // In target order, so that the reported error does not depend on the threads.
   for (Status& status : written) MOEC_TRY(std::move(status));
   return {};
 }
 
-// One row for each position 0 … context-1: of each rotation r/2 cosines and r/2 sines, and with a
-// query temperature the factor of the queries at that position.
+// Writes one row per position 0 … context-1: for each rotation of width r, r/2 cosines and r/2
+// sines; with a query temperature, also the factor of the queries at that position.
 Result<manifest::RopeTable> export_rope(const ExportJob& job, Diagnostics& notes) {
   const std::optional<QueryTemperature>& temperature = job.plan.model.attention.temperature;
   const DType dtype = job.plan.build.dtype;
@@ -113,6 +121,7 @@ Result<manifest::RopeTable> export_rope(const ExportJob& job, Diagnostics& notes
   const std::vector<RopeTable> tables = rope_tables(job.plan.model, context);
   auto write = [&](OutputFile& file, EmitReport&) -> Status {
     for (int64_t position = 0; position < context; ++position) {
+      // Written row by row: the bytes of one position are contiguous, as runtimes read them.
       std::vector<std::byte> row;
       for (const RopeTable& table : tables)
         for (const std::vector<float>* half : {&table.cos, &table.sin})
@@ -140,6 +149,7 @@ Result<manifest::RopeTable> export_rope(const ExportJob& job, Diagnostics& notes
 
 Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> jobs) {
   std::vector<ExportedTables> tables(jobs.size());
+  // Rotary tables are computed, not read, so only the embeddings run in parallel.
   MOEC_TRY(export_embeddings(jobs, tables));
   for (size_t target = 0; target < jobs.size(); ++target)
     if (jobs[target].plan.model.attention.rope.style != RopeStyle::none) {

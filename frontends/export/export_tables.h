@@ -1,5 +1,5 @@
-// The tables of an export, each in a file of its own: embedding rows, and the rows of rotary
-// position embeddings, so that a runtime needs no formula.
+// Exports the tables, each into its own file: embedding rows, and rows of rotary position
+// embeddings, so that a runtime does not need their formula.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,27 @@
 
 namespace moec {
 
-// The tables of one target.
+// Exported tables of one target.
 struct ExportedTables {
   manifest::TableFile embedding;            // [vocabulary, hidden]
-  std::optional<manifest::RopeTable> rope;  // absent where the model does not rotate
-  uint64_t bytes_read = 0;                  // of the checkpoint's payload
+  std::optional<manifest::RopeTable> rope;  // absent if the model has no rotary embeddings
+  uint64_t bytes_read = 0;                  // from the checkpoint's payload
   Diagnostics notes;
 };
 
-// Writes the tables of every target to OUT/NAME. Embeddings of the same bytes are read in one pass
-// over the checkpoint. The result is parallel to `jobs`. Errors: those of writing and of the
-// reader and of weight_values.h, export.interrupted, emit.folder_gone.
+// Writes the tables of every target to OUT/NAME. Embeddings with equal bytes are read from the
+// checkpoint once. The result is parallel to `jobs`. Errors: those of writing, of the reader and of
+// weight_values.h; export.interrupted, emit.folder_gone.
 Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> jobs);
 
-// All parts of an export: its tables and its shards.
-
-// The parts of one target.
+// All parts of one target's export.
 struct ExportedParts {
   ExportedTables tables;
   std::vector<ExportedShard> shards;  // in plan order
 };
 
-// Writes the parts of every target, or takes them over from an earlier run. The result is parallel
-// to `jobs`. Errors: those of export_tables() and export_shards().
+// Writes the parts of every target, or reuses those of an earlier run. The result is parallel to
+// `jobs`. Errors: those of export_tables() and export_shards().
 Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs);
 
 }  // namespace moec

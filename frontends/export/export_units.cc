@@ -15,6 +15,8 @@ struct PositionRange {
 
 PositionRange positions_of(const Plan& plan, const ShardDecl& shard) {
   const int64_t first = 2 * shard.layer;
+  // Targets may cut a model differently, but they have the same layers. Positions are therefore
+  // comparable between plans.
   const int64_t end = 2 * std::ssize(plan.model.layers);
   switch (shard.kind) {
     case ShardKind::attention:
@@ -33,14 +35,15 @@ PositionRange positions_of(const Plan& plan, const ShardDecl& shard) {
   return {};
 }
 
-// The positions at which units begin: those at which some shard begins and that lie inside no shard
-// of any plan.
+// Positions at which units begin: a shard of some plan begins there, and no shard of any plan spans
+// the position.
 std::set<int64_t> unit_begins(std::span<const Plan* const> plans) {
   std::set<int64_t> begins, inside;
   for (const Plan* plan : plans)
     for (const ShardDecl& shard : plan->shards) {
       const PositionRange range = positions_of(*plan, shard);
       begins.insert(range.begin);
+      // A unit that began inside a shard would split the shard between two units.
       for (int64_t i = range.begin + 1; i < range.end; ++i) inside.insert(i);
     }
   std::erase_if(begins, [&](int64_t position) { return inside.contains(position); });
@@ -56,6 +59,7 @@ std::vector<ExportUnit> single_shards(const Plan& plan) {
 }  // namespace
 
 std::vector<ExportUnit> export_units(std::span<const Plan* const> plans) {
+  // A single target shares no reads, so each shard is a unit and more jobs can run at once.
   if (plans.size() == 1) return single_shards(*plans.front());
   std::map<int64_t, ExportUnit> units;
   for (const int64_t begin : unit_begins(plans)) units[begin].shards.resize(plans.size());
@@ -63,10 +67,13 @@ std::vector<ExportUnit> export_units(std::span<const Plan* const> plans) {
     const Plan& plan = *plans[target];
     for (size_t shard = 0; shard < plan.shards.size(); ++shard) {
       const int64_t begin = positions_of(plan, plan.shards[shard]).begin;
+      // The last unit that begins at or before the shard. It exists, because the smallest begin of
+      // all shards begins a unit.
       std::prev(units.upper_bound(begin))->second.shards[target].push_back(shard);
     }
   }
   std::vector<ExportUnit> ordered;
+  // The map orders units by position, hence in model order.
   for (auto& [begin, unit] : units) ordered.push_back(std::move(unit));
   return ordered;
 }

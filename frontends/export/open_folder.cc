@@ -10,6 +10,7 @@
 namespace moec {
 
 void OpenFolder::note_unfinished(Diagnostics& failure) const {
+  // Without a journal, nothing can be resumed: the folder vanished or is finished.
   if (!has_journal(path)) return;
   failure.push_back(
       {Severity::note,
@@ -21,6 +22,7 @@ void OpenFolder::note_unfinished(Diagnostics& failure) const {
 
 Result<LockedFolder> LockedFolder::lock(const OutputOptions& output) {
   MOEC_TRY(create_folder(output.folder));
+  // The journal is read under the lock. Otherwise, a running export could still change it.
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder));
   LockedFolder locked(output.folder, output.force, std::move(lock));
   if (output.force || !has_journal(output.folder)) return locked;
@@ -28,8 +30,8 @@ Result<LockedFolder> LockedFolder::lock(const OutputOptions& output) {
   return locked;
 }
 
-// A run that ended while it removed the journals of several targets leaves finished folders without
-// a journal. The last journal holds copies of theirs.
+// A run that was interrupted while it removed the journals of several targets leaves finished
+// folders without a journal. The last journal contains copies of the removed journals.
 Status LockedFolder::resume_from(const LockedFolder& sibling) {
   if (force_ || earlier_ || !sibling.earlier_) return {};
   const FinishedTarget* found = find_finished(sibling.earlier_->finished, path_);
@@ -43,19 +45,23 @@ Status LockedFolder::check_free() const {
   MOEC_ASSIGN(const bool occupied, holds_files(path_));
   if (!occupied) return {};
   return fail("export.out_not_empty", "the output folder is not empty",
-              "choose another --out, or give --force to replace an earlier export in it",
+              "choose another --out, or pass --force to replace an earlier export in the folder",
               {.file = path_});
 }
 
 Status LockedFolder::claim(OutFiles files) {
   const OwnFiles written = files_of_exports(path_);
+  // --force may replace a finished export, so its files are compared with their digests first.
   if (force_) MOEC_TRY(check_replaceable(path_, written));
   OutFiles own = paths_of(written);
+  // `earlier_` may be a copy from a sibling's journal, which files_of_exports() does not read.
   if (earlier_) own.insert(earlier_->names.begin(), earlier_->names.end());
   names_ = std::move(files);
   MOEC_TRY(check_none_in_the_way(path_, names_, own, shard_suffixes()));
+  // The journal lists both sets: after an interruption, the files of the earlier export must still
+  // count as moec's.
   names_.merge(own);
-  names_.erase(kJournalFile);  // so that a journal that is resumed does not grow
+  names_.erase(kJournalFile);  // otherwise a resumed journal would list itself and grow
   return {};
 }
 
@@ -69,13 +75,14 @@ Result<std::shared_ptr<OpenFolder>> LockedFolder::open(const ExportInputs& input
 }
 
 Status check_not_common(const std::string& folder) {
+  // An export for one target in the folder itself may be resumed or replaced.
   if (holds_export(folder)) return {};
   const std::vector<std::string> others = exports_in(folder);
   if (others.empty()) return {};
   return fail("export.out_not_empty",
-              "the output folder holds the folders of other exports, one of them is " +
+              "the output folder contains folders of other exports, such as " +
                   std::filesystem::path(others.front()).filename().string(),
-              "choose another --out for one target", {.file = folder});
+              "choose another --out for a single target", {.file = folder});
 }
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// The memory that the index of the checkpoint and the plan of one target take.
+// Measures the memory of the checkpoint's index and the plan of one target.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,13 @@
 
 namespace moec {
 
-// As the system counts it: it depends on names and shapes, so it is measured when it is there. What
-// was there when the object was made does not count.
+// Memory that the process has allocated since this object was constructed, as the system counts it.
+// It depends on names and shapes, so it is measured and not computed.
 class PlanMemory {
  public:
   uint64_t held() const { return grown(process_memory().own, before_.own); }
-  // The most that was held at one time. A peak before the plan hides a lower one.
+  // Maximum held at one time. Falls back to held() if an earlier, higher peak of the process hides
+  // this one.
   uint64_t peak() const {
     const uint64_t most = process_memory().peak;
     return most > before_.peak ? grown(most, before_.resident) : held();
@@ -24,7 +25,7 @@ class PlanMemory {
   ProcessMemory before_ = process_memory();
 };
 
-// What exceeds the part of the index and the plan in what export_reader() sets aside in any case.
+// Bytes of the index and the plan beyond the 8 MiB that export_reader() always reserves for them.
 inline uint64_t beyond_usual(uint64_t bytes) {
   constexpr uint64_t kUsualBytes = uint64_t{8} << 20;
   return bytes - std::min(bytes, kUsualBytes);

@@ -32,6 +32,7 @@ ordered_json chosen_json(const WeightPolicy& weights) {
   auto list = ordered_json::array();
   for (const auto& [tensor, form] : weights.chosen) {
     ordered_json one = {{"layer", tensor.layer}, {"role", tensor.role}};
+    // -1 means that the tensor contains all experts.
     if (tensor.expert >= 0) one["expert"] = tensor.expert;
     one["form"] = to_string(form);
     list.push_back(std::move(one));
@@ -56,10 +57,10 @@ ordered_json loads_json(const CalibrationStats& calibration) {
   return {{"narrowness", calibration.narrowness()}, {"loads", list}};
 }
 
-// Experts that a note names; the report has them all.
+// Maximum number of experts that a note names; the report lists all.
 constexpr size_t kNamedExperts = 6;
 
-// A note names a text whose moments count for less than this, however long it is.
+// A text gets a note if the maximum weight of its moments is below this.
 constexpr double kNoted = 0.5;
 
 std::string names_of(std::span<const ExpertFallback> experts) {
@@ -81,6 +82,8 @@ Result<manifest::FileRef> write_report(const std::string& folder, const ReportFa
   ordered_json whole = {
       {"parameters", {{"all", facts.parameters.parameters}, {"active", facts.parameters.active}}},
       {"weights", to_string(facts.weights)}};
+  // Members that do not apply are omitted, not empty: their presence shows that the option was
+  // used.
   if (facts.weights.chooses_bits()) whole["chosen"] = chosen_json(facts.weights);
   if (facts.calibration) {
     whole["few_tokens"] = fallbacks_json(*facts.calibration);
@@ -92,6 +95,7 @@ Result<manifest::FileRef> write_report(const std::string& folder, const ReportFa
 }
 
 Diagnostics note_fallbacks(const CalibrationStats* calibration) {
+  // Separates experts without any token, whose moments are only those of their layer.
   std::vector<ExpertFallback> few, none;
   if (calibration)
     for (const ExpertFallback& one : calibration->fallbacks())
@@ -103,28 +107,27 @@ Diagnostics note_fallbacks(const CalibrationStats* calibration) {
                         names_of(none));
   if (!few.empty())
     cause += fmt::format(
-        "{}{} experts saw few tokens and take at least half of their moments from "
+        "{}{} experts saw few tokens, so at least half of their moments are those of "
         "their layer: {}",
         cause.empty() ? "" : "; ", few.size(), names_of(few));
   return {{Severity::note,
            "calibrate.few_tokens",
            std::move(cause),
-           "calibrate with more text; report.json lists them all",
+           "calibrate with more text (report.json lists all these experts)",
            {}}};
 }
 
 Diagnostics note_narrow_text(const CalibrationStats* calibration) {
   const double narrowness = calibration ? calibration->narrowness() : 0;
+  // Without a calibration, narrowness is 0 and no note follows.
   const double most = most_believed(narrowness);
   if (most >= kNoted) return {};
   return {{Severity::note,
            "calibrate.narrow_text",
-           fmt::format("the text chose experts unevenly (narrowness {:.2f}; a text of all that the "
-                       "model was trained on has nearly 0), so its moments count for at most "
-                       "{:.0f} %, however long it is",
+           fmt::format("the calibration text chose experts unevenly (narrowness {:.2f}; text like "
+                       "the training data has nearly 0), so its moments count for at most {:.0f} %",
                        narrowness, 100 * most),
-           "calibrate with text of all the kinds that the model knows; calibration_text of "
-           "report.json has the layers",
+           "calibrate with more varied text (layers: calibration_text in report.json)",
            {}}};
 }
 

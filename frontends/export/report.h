@@ -1,4 +1,4 @@
-// report.json: for people who want to know why the shards are what they are.
+// Writes report.json, which explains to readers how the shards were made.
 #pragma once
 
 #include <span>
@@ -22,19 +22,22 @@ struct ReportFacts {
   std::span<const ExportedShard> shards;
 };
 
-// Writes FOLDER/report.json: how many parameters the model has and a token uses, in which forms the
-// weights are stored, the bits that were chosen for tensors of experts, the experts that few tokens
-// of the calibration chose and how evenly its text chose them, how the model was cut and why, then
-// for each shard what every pass changed and which notes it gave. There are no times in it: the
-// same input gives the same bytes. Errors: those of write_listed_file().
+// Writes FOLDER/report.json:
+// - the number of parameters, all and active per token;
+// - the stored weight forms, and the bits chosen for expert tensors;
+// - with a calibration, the experts with few tokens, and how evenly the calibration text uses
+//   experts;
+// - the cuts and their reasons; per shard, the changes and notes of every pass.
+// Contains no times, so that equal inputs give equal bytes. Errors: those of write_listed_file().
 Result<manifest::FileRef> write_report(const std::string& folder, const ReportFacts& facts,
                                        bool sha256);
 
-// The same experts as one note for the terminal, which names the first ones; none without any.
+// Returns one note for the terminal that names the first experts with few tokens; empty if there
+// are none.
 Diagnostics note_fallbacks(const CalibrationStats* calibration);
 
-// A note where the text of the calibration is so narrow that less than half of what it says of
-// inputs is believed.
+// Returns a note if the calibration text is so narrow that its moments have a weight below one
+// half; otherwise, returns no notes.
 Diagnostics note_narrow_text(const CalibrationStats* calibration);
 
 }  // namespace moec

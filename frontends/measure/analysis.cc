@@ -10,6 +10,7 @@
 namespace moec {
 namespace {
 
+// Numbers of a profile are written as JSON, which has no NaN and no infinity.
 bool all_finite(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
@@ -18,10 +19,10 @@ Status check_finite(const LayerProfile& layer) {
   if (all_finite(layer.mass) && all_finite(layer.output_norm) && all_finite(layer.saliency) &&
       all_finite(layer.largest_activation))
     return {};
-  return fail("analyze.nonfinite",
-              fmt::format("routing weights or outputs of experts of layer {} are NaN or infinite",
-                          layer.layer),
-              "check the weights of the model, or analyze with another text");
+  return fail(
+      "analyze.nonfinite",
+      fmt::format("routing weights or expert outputs of layer {} are NaN or infinite", layer.layer),
+      "check the weights of the model, or analyze with another text");
 }
 
 }  // namespace

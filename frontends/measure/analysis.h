@@ -1,4 +1,4 @@
-// An analysis, as it is written.
+// Results of an analysis.
 #pragma once
 
 #include "frontends/measure/layer_statistics.h"
@@ -8,20 +8,21 @@ namespace moec {
 
 struct Analysis {
   ExpertProfile profile;
-  std::vector<LayerStatistics> layers;  // those of the profile
-  std::vector<ImatrixSums> sums;        // by layer; empty unless they were asked for
-  int64_t window = 0, windows = 0;      // tokens that see one another; 0 for an imatrix
+  std::vector<LayerStatistics> layers;  // one per layer of the profile
+  std::vector<ImatrixSums> sums;        // one per layer; empty unless requested
+  int64_t window = 0, windows = 0;      // tokens per window, number of windows; 0 for an imatrix
   Diagnostics notes;
 };
 
-// Error analyze.nonfinite where something measured is NaN or infinite.
+// Computes the results of a measurement. Error: analyze.nonfinite (a measured value is NaN or
+// infinite).
 Result<Analysis> analysis_of(Measurement measured);
 
-// Of a profile that no text was run for.
+// Computes the results for a profile that was read from a file instead of measured.
 Analysis analysis_of(ExpertProfile profile, Diagnostics notes);
 
-// The sums over the layers of a list, by expert. Experts of one number in different layers have
-// nothing in common; some readers want one list for a model all the same.
+// Returns the sums of `list` over all layers, per expert index. Experts with the same index in
+// different layers are unrelated, but some tools require one list per model.
 template <class T>
 std::vector<T> summed(const ExpertProfile& profile, std::vector<T> LayerProfile::*list) {
   std::vector<T> sums(static_cast<size_t>(profile.experts));

@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kCommand = "analyze";
 constexpr const char* kOneCategory = "text";
 
+// Linear search: a text has few categories, and they must keep the order of their first document.
 size_t category_at(AnalysisText& text, const std::string& name) {
   auto& all = text.categories;
   const auto found = std::find_if(all.begin(), all.end(),
@@ -28,6 +29,8 @@ void add_windows(AnalysisText& text, const std::vector<int64_t>& tokens, size_t 
     const int64_t count = std::min(windows.window, std::ssize(tokens) - begin);
     windows.tokens.insert(windows.tokens.end(), tokens.begin() + begin,
                           tokens.begin() + begin + count);
+    // A graph has a static number of tokens, so a document's last window is filled up with the last
+    // token. `counts` excludes the fill, and the counters ignore its rows.
     windows.tokens.insert(windows.tokens.end(), static_cast<size_t>(windows.window - count),
                           tokens.back());
     windows.counts.push_back(count);
@@ -35,8 +38,11 @@ void add_windows(AnalysisText& text, const std::vector<int64_t>& tokens, size_t 
   }
 }
 
-// Documents are numbered category by category, so that each half has of each.
+// Assigns documents to halves alternately within each category, so that both halves cover every
+// category.
 void halve(AnalysisText& text) {
+  // `begun` starts at the number of documents before the category, not at 0. Otherwise the only
+  // document of each small category would always be in the first half.
   std::vector<int64_t> begun(text.categories.size(), 0);
   for (size_t c = 1; c < begun.size(); ++c)
     begun[c] = begun[c - 1] + text.categories[c - 1].documents;
@@ -44,6 +50,7 @@ void halve(AnalysisText& text) {
   for (const size_t category : text.category_of)
     half_of.push_back(static_cast<int>(begun[category]++ % 2));
   for (size_t w = 0; w < text.parts.size(); ++w)
+    // A single document cannot be divided by documents, so its windows alternate.
     text.parts[w].half =
         half_of.size() == 1 ? static_cast<int>(w % 2) : half_of[text.parts[w].document];
 }
@@ -88,6 +95,7 @@ Result<std::vector<AnalysisDocument>> read_suite(const AnalyzeOptions& options,
 
 AnalysisText cut_documents(const std::vector<AnalysisDocument>& documents, int64_t window) {
   AnalysisText text;
+  // A window longer than the longest document would only add fill tokens, which cost time.
   int64_t longest = 0;
   for (const AnalysisDocument& document : documents)
     longest = std::max(longest, std::ssize(document.tokens));
@@ -106,14 +114,15 @@ AnalysisText cut_documents(const std::vector<AnalysisDocument>& documents, int64
 Result<AnalysisText> read_analysis_text(const AnalyzeOptions& options,
                                         const ModelTokenizer& tokenizer, int64_t positions) {
   if (options.text.window < 1)
-    return fail("analyze.window", fmt::format("a window of {} tokens", options.text.window),
-                "give a window of some hundred tokens");
+    return fail("analyze.window",
+                fmt::format("the window has {} tokens, expected at least 1", options.text.window),
+                "pass a larger --window, such as 256");
   MOEC_ASSIGN(const std::vector<AnalysisDocument> documents, options.text.prompts.empty()
                                                                  ? read_files(options, tokenizer)
                                                                  : read_suite(options, tokenizer));
   if (documents.empty())
-    return fail("analyze.empty", "there is no text to analyze with",
-                "give --prompts default, --text FILES or --tokens FILES");
+    return fail("analyze.empty", "there is no text to analyze",
+                "pass --prompts default, --text FILES or --tokens FILES");
   return cut_documents(documents, std::min(options.text.window, positions));
 }
 

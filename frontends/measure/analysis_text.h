@@ -1,4 +1,4 @@
-// The documents of an analysis, cut into windows that never hold two documents.
+// The text of an analysis: documents, cut into windows. Each window belongs to one document.
 #pragma once
 
 #include <string>
@@ -10,20 +10,21 @@
 
 namespace moec {
 
-// The tokens of one window that are of the text, numbered through all windows.
+// The tokens [first, first + count) of one window, without padding. Token numbers continue across
+// windows and do not count padding.
 struct TextPart {
   int64_t first = 0, count = 0;
   size_t document = 0;
-  int half = 0;  // of the text, for orders that are learnt on one half and measured on the other
+  int half = 0;  // 0 or 1: half of the text, for measurements on held-out text
 };
 
 struct AnalysisText {
-  // A document begins a window and fills its last one with copies of its last token, which are run
-  // and not counted.
+  // Each document begins a window. The last window of a document is padded with copies of its last
+  // token, which run through the model but are not counted.
   TokenWindows windows;
-  std::vector<TextPart> parts;              // by window
-  std::vector<size_t> category_of;          // by document; into `categories`
-  std::vector<ProfileCategory> categories;  // a single one named "text" unless a suite is given
+  std::vector<TextPart> parts;              // one per window
+  std::vector<size_t> category_of;          // per document: index into `categories`
+  std::vector<ProfileCategory> categories;  // without a suite, one category named "text"
 
   int64_t tokens() const { return parts.empty() ? 0 : parts.back().first + parts.back().count; }
 };
@@ -33,14 +34,14 @@ struct AnalysisDocument {
   std::vector<int64_t> tokens;  // at least one
 };
 
-// Cuts documents into windows of `window` tokens, or of the longest document's where that is
-// shorter. Of each category every second document is of the same half; of a single document every
-// second window.
+// Cuts documents into windows of `window` tokens, or of the longest document's length if that is
+// shorter. The documents of a category are assigned to the halves alternately. If there is only one
+// document, its windows alternate instead.
 AnalysisText cut_documents(const std::vector<AnalysisDocument>& documents, int64_t window);
 
-// Reads the texts, token ids or prompts that the options name, for windows of at most `positions`
-// tokens. Errors: those of read_tokens(), encode_text() and read_windows() as analyze.…, those of
-// read_prompt_suite().
+// Reads the texts, token ids or prompts of the options and cuts them into windows of at most
+// `positions` tokens. Errors: those of read_tokens(), encode_text() and read_windows() with the
+// prefix "analyze."; those of read_prompt_suite().
 Result<AnalysisText> read_analysis_text(const AnalyzeOptions& options,
                                         const ModelTokenizer& tokenizer, int64_t positions);
 

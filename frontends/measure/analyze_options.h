@@ -1,4 +1,4 @@
-// What `moec analyze` is asked to do, as a program without a command line would say it.
+// Options of `moec analyze`, independent of the command line.
 #pragma once
 
 #include <cstdint>
@@ -12,43 +12,43 @@
 
 namespace moec {
 
-// The code of the error that ends an analysis when AnalyzeOptions::stop returns true.
+// Error code of an analysis that AnalyzeOptions::stop aborted.
 inline constexpr const char* kAnalyzeInterrupted = "analyze.interrupted";
 
-// One of the four kinds is given.
+// Source of the text. Exactly one of texts, tokens, prompts and prompt must be set.
 struct AnalysisSource {
-  std::vector<std::string> texts;   // files, a document each
-  std::vector<std::string> tokens;  // files of token ids, a document each
-  std::string prompts;              // a suite: "default", or a file (prompt_suite.h)
-  int64_t window = 256;             // tokens that see one another
-  std::string prompt;               // or a text itself
+  std::vector<std::string> texts;   // files, one document each
+  std::vector<std::string> tokens;  // files of token ids, one document each
+  std::string prompts;              // "default", or the file of a suite (prompt_suite.h)
+  int64_t window = 256;             // tokens per window; attention does not cross windows
+  std::string prompt;               // the text itself
 
   bool given() const {
     return !prompt.empty() || !texts.empty() || !tokens.empty() || !prompts.empty();
   }
 };
 
-// What the table of costs (model_table.h) is asked to show.
+// Options of the table of costs (model_table.h).
 struct TableOptions {
-  std::string baseline;            // a checkpoint or an export to compare with; empty: none
-  bool baseline_exported = false;  // it is an export
-  int64_t runs = 5;                // of each step that is timed
-  std::optional<double> energy_per_byte, energy_per_mac;  // in pJ; nothing: energy.h
+  std::string baseline;            // checkpoint or export to compare with; empty: none
+  bool baseline_exported = false;  // the baseline is an export
+  int64_t runs = 5;                // timed runs per step
+  std::optional<double> energy_per_byte, energy_per_mac;  // in pJ; absent: horowitz_prices()
 };
 
 struct AnalyzeOptions {
-  std::string source;  // a checkpoint folder, a GGUF file or an exported folder
+  std::string source;  // checkpoint folder, GGUF file or exported folder
   bool exported = false;
   FamilyOptions family;
   AnalysisSource text;
-  std::string imatrix;                       // a file to read the counts from, instead of a text
-  std::string folder;                        // of the results
-  uint64_t group_bytes = uint64_t{1} << 30;  // CalibrateOptions::group_bytes, of a checkpoint
-  SessionOptions session;                    // of an export
-  bool imatrix_file = false;                 // write imatrix.gguf; of a checkpoint
-  bool pairs_file = false;                   // write coactivation.csv
-  std::optional<TableOptions> table;         // the table of costs, too; a text is not needed then
-  std::function<bool()> stop;                // may be empty
+  std::string imatrix;                       // file with counts, which replaces the text
+  std::string folder;                        // output folder
+  uint64_t group_bytes = uint64_t{1} << 30;  // CalibrateOptions::group_bytes; checkpoints only
+  SessionOptions session;                    // exports only
+  bool imatrix_file = false;                 // writes imatrix.gguf; checkpoints only
+  bool pairs_file = false;                   // writes coactivation.csv
+  std::optional<TableOptions> table;  // also computes the table of costs; the text is then optional
+  std::function<bool()> stop;         // may be empty
   std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;
 };
 

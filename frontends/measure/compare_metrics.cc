@@ -17,14 +17,19 @@ WindowMean mean_of_windows(std::span<const double> means) {
   for (const double mean : means) result.mean += mean;
   result.mean /= count;
   if (means.size() < 2) return result;
+  // The sum of squared deviations needs a second pass. The difference mean(x²) − mean(x)² would
+  // cancel when the values are close.
   double squares = 0;
   for (const double mean : means) squares += (mean - result.mean) * (mean - result.mean);
+  // Standard error of the mean: sqrt(s² / n), where s² has the divisor n − 1.
   result.standard_error = std::sqrt(squares / (count - 1) / count);
   return result;
 }
 
 double quantile(std::vector<double> values, double fraction) {
   if (values.empty()) return 0;
+  // Nearest rank: the ceil(fraction · n)-th smallest value, so the result is an element of
+  // `values`.
   const double rank = std::ceil(fraction * static_cast<double>(values.size()));
   const auto index = std::clamp<size_t>(static_cast<size_t>(rank), 1, values.size()) - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(index),
@@ -36,6 +41,7 @@ double log_probability(std::span<const float> logits, int64_t token) {
   return at(logits, token) - log_sum_exp(logits);
 }
 
+// Returns −log₂ of the probability of `token`.
 static double bits_of(std::span<const float> logits, int64_t token) {
   return -log_probability(logits, token) / std::numbers::ln2;
 }
@@ -46,6 +52,7 @@ bool all_finite(std::span<const float> values) {
 
 void PredictionComparer::add(std::span<const float> reference, std::span<const float> compared,
                              std::optional<int64_t> next) {
+  // A single NaN would turn every sum into NaN, so such tokens are only counted.
   if (!all_finite(reference) || !all_finite(compared)) {
     ++nonfinite_;
     return;
@@ -63,6 +70,8 @@ void PredictionComparer::add(std::span<const float> reference, std::span<const f
 
 void PredictionComparer::end_window() {
   if (window_.tokens > 0) {
+    // The standard error is computed from the means of windows. A window that has only non-finite
+    // tokens has no mean.
     const auto tokens = static_cast<double>(window_.tokens);
     window_kl_.push_back(window_.kl / tokens);
     window_top1_.push_back(static_cast<double>(window_.same_top1) / tokens);
@@ -84,6 +93,8 @@ PredictionComparison PredictionComparer::result() const {
   result.kl_p99 = quantile(kls_, 0.99);
   result.top1 = mean_of_windows(window_top1_);
   if (next_ == 0) return result;
+  // Differences are paired per window, so the variation between windows does not enter their
+  // standard error.
   std::vector<double> differences;
   for (size_t i = 0; i < window_compared_.size(); ++i)
     differences.push_back(window_compared_[i] - window_reference_[i]);
@@ -100,6 +111,8 @@ void ValueComparer::add(std::span<const float> compared, std::span<const float> 
   for (size_t begin = 0; width > 0 && begin + width <= compared.size(); begin += width) {
     const auto row = compared.subspan(begin, width), wanted = reference.subspan(begin, width);
     all_.add(row, wanted);
+    // The cosine of all rows together would be dominated by rows with a large norm. Hence the mean
+    // of the rows' cosines is kept in addition.
     Comparer of_row;
     of_row.add(row, wanted);
     cosines_ += of_row.result().cosine;
@@ -124,9 +137,11 @@ void RoutingComparer::add(std::span<const float> compared, std::span<const float
   sum_.chosen_by.resize(reference.size());
   bool same = true;
   for (size_t e = 0; e < reference.size(); ++e) {
+    // Routing weights are dense: the weight of an expert that was not chosen is exactly 0.
     const bool chosen = reference[e] != 0;
     same &= chosen == (compared[e] != 0);
     sum_.chosen_by[e] += chosen;
+    // Weight that moves from one expert to another appears in two differences, hence the half.
     sum_.moved_weight += std::fabs(static_cast<double>(compared[e]) - reference[e]) / 2;
   }
   sum_.flipped_sets += !same;

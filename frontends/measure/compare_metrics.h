@@ -1,5 +1,5 @@
-// How far the predictions, the values and the routing of one export are from those of another one
-// of the same checkpoint, the reference.
+// Metrics that compare predictions, values and routing of an export with those of a reference
+// export of the same checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +11,33 @@
 
 namespace moec {
 
-// A mean over windows of equal length, and how far it may be off.
+// A mean over windows of equal length, with its standard error.
 struct WindowMean {
   double mean = 0;
-  // The standard deviation of the windows' means by the root of their number; none of one window.
+  // Standard error over window means; absent for a single window.
   std::optional<double> standard_error;
 };
 
-// The mean of the windows' means. Of no windows: 0.
+// Returns the mean of the window means; 0 if there are no windows.
 WindowMean mean_of_windows(std::span<const double> means);
 
-// The least of the values that at least this fraction (0 to 1) of all do not exceed. Of no values:
-// 0.
+// Returns the smallest element v of `values` for which at least `fraction` (0 to 1) of the elements
+// are at most v; 0 if `values` is empty.
 double quantile(std::vector<double> values, double fraction);
 
 bool all_finite(std::span<const float> values);
 
-// ln of the probability of a token, of finite logits.
+// Returns the natural logarithm of a token's probability. Logits must be finite.
 double log_probability(std::span<const float> logits, int64_t token);
 
 struct PredictionComparison {
-  uint64_t tokens = 0;     // positions whose predictions were compared
-  uint64_t nonfinite = 0;  // positions left out because a logit of either is NaN or infinite
+  uint64_t tokens = 0;     // compared positions
+  uint64_t nonfinite = 0;  // positions skipped because a logit is NaN or infinite
   WindowMean kl;           // KL(reference || compared), nats
   double kl_p99 = 0;
-  WindowMean top1;  // the fraction of positions whose likeliest token is the reference's
-  // -log2 of the probability of the token that follows. None where no next token is predicted:
-  // models that label tokens, and windows of one token.
+  WindowMean top1;  // fraction of positions with the reference's most likely token
+  // -log2 of the next token's probability. Absent if no position has a next token: in models that
+  // label tokens, and in windows of one token.
   struct Bits {
     uint64_t tokens = 0;
     WindowMean reference, compared, difference;  // compared - reference
@@ -47,11 +47,11 @@ struct PredictionComparison {
 
 class PredictionComparer {
  public:
-  // A position; `next` is the token that follows, where there is one that the logits predict. Of
-  // equal logits the lowest is the likeliest.
+  // Adds a position. `next` is the next token; absent if the logits do not predict a token. Among
+  // equal logits, the lowest index is the most likely token.
   void add(std::span<const float> reference, std::span<const float> compared,
            std::optional<int64_t> next);
-  // Behind the last position of each window.
+  // Must be called after the last position of each window.
   void end_window();
   PredictionComparison result() const;
 
@@ -68,10 +68,10 @@ class PredictionComparer {
 
 struct ValueComparison {
   Comparison all;
-  std::optional<double> mean_cosine;  // of the rows, where they are known
+  std::optional<double> mean_cosine;  // mean over rows; absent if no rows were added
 };
 
-// Compares rows of values; as Comparer does, with the mean of the rows' cosines.
+// Like Comparer, but also computes the mean of the rows' cosines.
 class ValueComparer {
  public:
   void add(std::span<const float> compared, std::span<const float> reference, int64_t columns);
@@ -85,17 +85,17 @@ class ValueComparer {
 
 struct RoutingComparison {
   uint64_t tokens = 0;
-  uint64_t flipped_sets = 0;        // tokens whose chosen experts are not the reference's
+  uint64_t flipped_sets = 0;        // tokens with other experts than in the reference
   double moved_weight = 0;          // mean over tokens of Σ_e |w_e - reference w_e| / 2
-  std::vector<uint64_t> chosen_by;  // of each expert: tokens that chose it in the reference
+  std::vector<uint64_t> chosen_by;  // per expert: tokens that chose it in the reference
 
-  // Experts that no token chose in the reference: nothing here says how good they are.
+  // Experts that no token chose in the reference, so that the comparison does not cover them.
   std::vector<int64_t> never_routed() const;
 };
 
 class RoutingComparer {
  public:
-  // Routing weights of a token, one of each expert, 0 for those that it did not choose.
+  // Adds a token's routing weights, one per expert; 0 for experts that the token did not choose.
   void add(std::span<const float> compared, std::span<const float> reference);
   RoutingComparison result() const;
 

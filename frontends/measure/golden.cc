@@ -11,15 +11,16 @@ namespace moec {
 namespace {
 
 constexpr std::string_view kGoldenFormat = "moec-golden/1";
+// Limit for one decoded tensor. The header is untrusted and can claim any dims.
 constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 32;
 
-std::string_view kRemake = "make it again with scripts/make_golden.py";
+std::string_view kRemake = "create the golden again with scripts/make_golden.py";
 
 tl::unexpected<Diagnostics> bad_golden(const std::string& path, const std::string& why) {
   return fail("golden.malformed", why, std::string(kRemake), {.file = path});
 }
 
-// golden.json: which model, which steps.
+// Parsed golden.json.
 struct Description {
   std::string config_digest, top_k;
   std::vector<GoldenStep> steps;
@@ -35,7 +36,7 @@ Result<GreedyText> read_greedy(JsonFields fields) {
   return greedy;
 }
 
-// Fields for human readers (versions, figures of the run) are skipped.
+// Ignores informational fields (package versions, figures of the run).
 Result<Description> read_fields(JsonFields fields) {
   std::string format;
   MOEC_TRY(fields.text("format", format));
@@ -68,10 +69,12 @@ Result<WeightTable> tensor_table(const std::string& path) {
   MOEC_ASSIGN(const SafetensorsHeader header, read_safetensors(path));
   WeightTable table;
   table.files.push_back({path, header.file_bytes, header.identity});
+  // Reads only the header. Tensors are read on demand.
   for (const SafetensorsEntry& entry : header.tensors) {
     const auto type = ir_type(entry);
     if (!type)
-      return bad_golden(path, fmt::format("tensor {} has type {}", entry.name, entry.dtype));
+      return bad_golden(
+          path, fmt::format("tensor {} has the unsupported type {}", entry.name, entry.dtype));
     table.tensors[entry.name] = {0, entry.begin, *type};
   }
   return table;
@@ -96,16 +99,17 @@ Result<Golden> Golden::open(const std::string& folder) {
   MOEC_ASSIGN(WeightReader reader, WeightReader::open(std::move(table)));
   golden.reader_ = std::make_shared<WeightReader>(std::move(reader));
   for (GoldenStep& step : golden.steps_) {
+    // Tensors are decoded to f32, which represents token ids below 2^24 exactly.
     MOEC_ASSIGN(Rows tokens, golden.rows(step.name + ".tokens"));
     step.tokens.assign(tokens.data.begin(), tokens.data.end());
+    // Steps continue one sequence, so each begins at the number of tokens before it.
     if (step.tokens.empty() || step.position != golden.positions_)
       return bad_golden(
-          path, fmt::format("step {} has {} tokens from position {} on, and {} tokens "
-                            "come before it",
+          path, fmt::format("step {} has {} tokens at position {}, but {} tokens precede it",
                             step.name, step.tokens.size(), step.position, golden.positions_));
     golden.positions_ += std::ssize(step.tokens);
   }
-  if (golden.steps_.empty()) return bad_golden(path, "there are no steps");
+  if (golden.steps_.empty()) return bad_golden(path, "the golden has no steps");
   return golden;
 }
 
@@ -126,6 +130,8 @@ Result<Rows> Golden::rows(const std::string& tensor) const {
 
 Result<GoldenCache> Golden::cache(const manifest::Cache& cache, bool keys) const {
   const int64_t dims = keys ? cache.head_dim : cache.value_dim;
+  // The name does not determine the shape, so the first tensor with the shape of this cache is
+  // used.
   for (const char* what : {"cache", "heads"}) {
     const std::string tensor = fmt::format("L{:02}.{}_{}", cache.layer, keys ? 'k' : 'v', what);
     const TensorRange* range = reader_->table().find(tensor);
@@ -133,13 +139,13 @@ Result<GoldenCache> Golden::cache(const manifest::Cache& cache, bool keys) const
     const Dims& sizes = range->type.dims;
     if (sizes.size() != 3 || sizes[0] != cache.kv_heads || sizes[2] != dims) continue;
     if (sizes[1] < positions_)
-      return bad_golden(folder_, fmt::format("tensor {} has {} positions, the steps have {}",
+      return bad_golden(folder_, fmt::format("tensor {} has {} positions, but the steps have {}",
                                              tensor, sizes[1], positions_));
     MOEC_ASSIGN(Rows found, rows(tensor));
     return GoldenCache{sizes[1], dims, std::move(found.data)};
   }
   return fail("golden.missing",
-              fmt::format("the golden has no {} of {} heads with {} dims for layer {}",
+              fmt::format("the golden has no {} with {} heads and {} dims for layer {}",
                           keys ? "keys" : "values", cache.kv_heads, dims, cache.layer),
               std::string(kRemake), {.file = folder_});
 }
@@ -150,6 +156,7 @@ Result<Rows> Golden::routing_weights(const std::string& step, int64_t layer,
   MOEC_ASSIGN(Rows weights, rows(name(step, layer, "weights")));
   MOEC_ASSIGN(const Rows logits, rows(name(step, layer, "router_logits")));
   const int64_t tokens = std::ssize(chosen.data) / chosen.columns;
+  // The golden lists the chosen experts of a token; a graph returns a weight for every expert.
   Rows dense{experts, std::vector<float>(static_cast<size_t>(tokens * experts))};
   for (int64_t t = 0; t < tokens; ++t)
     for (int64_t i = 0; i < chosen.columns; ++i) {

@@ -1,10 +1,10 @@
-// Golden results: what the reference implementation (PyTorch with transformers) computed for one
-// checkpoint. scripts/make_golden.py makes them.
+// Golden results of the reference implementation (PyTorch with transformers) for one checkpoint,
+// written by scripts/make_golden.py.
 //
-//   golden.json         the model, the steps, the versions used, and greedy text
+//   golden.json         the model, the steps, package versions, and greedy text
 //   golden.safetensors  tensors named <step>.<what>, and the final caches L00.k_cache, L00.v_cache;
-//                       with latent attention these hold the latent, and L00.k_heads and
-//                       L00.v_heads hold the keys and values of each head
+//                       with latent attention, these contain the latent, and L00.k_heads and
+//                       L00.v_heads contain the keys and values of each head
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@
 
 namespace moec {
 
-// A call of the reference model: `tokens` fed at `position`.
+// A call of the reference model with `tokens`, the first at `position`.
 struct GoldenStep {
   std::string name;
-  int64_t position = 0;  // the number of tokens of the steps before
+  int64_t position = 0;  // number of tokens in all earlier steps
   std::vector<int64_t> tokens;
 };
 
@@ -29,12 +29,12 @@ struct GreedyText {
   std::vector<int64_t> prompt, tokens;
 };
 
-// The keys or the values of a layer at all positions, [kv_heads, positions, dims].
+// Keys or values of a layer at all positions, [kv_heads, positions, dims].
 struct GoldenCache {
   int64_t positions = 0, dims = 0;
   std::vector<float> data;
 
-  // [count, dims]
+  // Rows [count, dims] of a head, from position `begin`.
   std::span<const float> rows(int64_t head, int64_t begin, int64_t count) const {
     return std::span(data).subspan(static_cast<size_t>((head * positions + begin) * dims),
                                    static_cast<size_t>(count * dims));
@@ -47,20 +47,21 @@ class Golden {
   static Result<Golden> open(const std::string& folder);
 
   const std::string& config_digest() const { return config_digest_; }
-  // How many experts tokens took, as parse_top_k_forms() reads it; empty: as the checkpoint says.
+  // Returns the number of experts per token in the syntax of parse_top_k_variants(); empty: that of
+  // the checkpoint.
   const std::string& top_k() const { return top_k_; }
   const std::string& folder() const { return folder_; }
   const std::vector<GoldenStep>& steps() const { return steps_; }
   const std::optional<GreedyText>& greedy() const { return greedy_; }
 
   bool has(const std::string& tensor) const;
-  // A tensor [rows, columns] as rows; error golden.missing.
+  // Returns a tensor [rows, columns] as rows. Error: golden.missing.
   Result<Rows> rows(const std::string& tensor) const;
-  // The keys or the values that the cache holds after the last step. Error golden.missing, also
-  // where no tensor has the heads and dims of the cache.
+  // Returns the keys or values of the cache after the last step. Error: golden.missing (no tensor
+  // has the heads and dims of the cache).
   Result<GoldenCache> cache(const manifest::Cache& cache, bool keys) const;
-  // Routing weights [T, E] of a layer, zero for experts that were not chosen. Null slots, which a
-  // router may choose instead of an expert, are left out.
+  // Returns the routing weights [T, E] of a layer; 0 for experts that were not chosen. Omits null
+  // slots, which a router can choose instead of an expert.
   Result<Rows> routing_weights(const std::string& step, int64_t layer, int64_t experts) const;
 
   static std::string name(const std::string& step, int64_t layer, const std::string& what);
@@ -68,7 +69,7 @@ class Golden {
  private:
   std::string folder_, config_digest_, top_k_;
   std::vector<GoldenStep> steps_;
-  int64_t positions_ = 0;  // of all steps
+  int64_t positions_ = 0;  // tokens in all steps
   std::optional<GreedyText> greedy_;
   std::shared_ptr<WeightReader> reader_;
 };

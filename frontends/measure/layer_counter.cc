@@ -8,6 +8,7 @@
 
 namespace moec {
 
+// `sums` is empty until the first row, which determines its size; resize() adds zeros.
 void add_squares(std::vector<float>& sums, std::span<const float> row) {
   sums.resize(row.size());
   for (size_t c = 0; c < row.size(); ++c) sums[c] += row[c] * row[c];
@@ -19,11 +20,12 @@ std::vector<int64_t> zeros(int64_t count) {
   return std::vector<int64_t>(static_cast<size_t>(count), 0);
 }
 
-// The experts of a layer, the latest used first.
+// Experts of a layer, most recently used first. The returned distance is the LRU stack distance: an
+// LRU cache of c experts has the expert exactly if the distance is less than c.
 class RecentExperts {
  public:
-  // Moves the expert to the front; returns how many others were used since its last use, or nothing
-  // where this is its first.
+  // Moves the expert to the front. Returns the number of other experts used since its last use;
+  // absent for its first use.
   std::optional<size_t> use(int64_t expert) {
     const auto found = std::find(recent_.begin(), recent_.end(), expert);
     std::optional<size_t> distance;
@@ -43,6 +45,7 @@ class RecentExperts {
 
 double euclidean_norm(std::span<const float> row) {
   double sum = 0;
+  // Products are formed in double: the square of a large f32 would overflow.
   for (const float value : row) sum += static_cast<double>(value) * value;
   return std::sqrt(sum);
 }
@@ -59,6 +62,8 @@ LayerCounter::LayerCounter(int64_t layer, int64_t experts, const AnalysisText& t
   if (parts.sums) sums_.emplace(experts);
 }
 
+// Choices are only collected here. finish() sorts them, because experts run one after the other and
+// report their tokens out of order.
 void LayerCounter::choose(int64_t token, int64_t expert, double weight) {
   choices_.push_back({token, expert, weight});
 }
@@ -79,13 +84,16 @@ void LayerCounter::add(int64_t window, const ExpertRows& rows) {
   const TextPart& part = at(text_.parts, window);
   const size_t count = rows.tokens.size();
   const auto row = [&](std::span<const float> all, size_t i) {
+    // All rows of a value have the same width, which follows from the number of tokens.
     const size_t width = all.size() / count;
     return all.subspan(i * width, width);
   };
   for (size_t i = 0; i < count; ++i) {
+    // Tokens from `part.count` on fill up the last window of a document.
     if (rows.tokens[i] >= part.count) continue;
     choose(part.first + rows.tokens[i], rows.expert, rows.weights[i]);
     const double norm = euclidean_norm(row(rows.output, i));
+    // If the routing weight multiplies the expert's input, the output already includes it.
     const bool weighed = rows.weight_on == RoutedWeight::input;
     add_output(rows.expert, norm, weighed ? norm : norm * std::fabs(double{rows.weights[i]}));
     add_activations(rows.expert, row(rows.inner, i));
@@ -102,7 +110,7 @@ void LayerCounter::count_pairs_of(std::span<const ExpertChoice> chosen,
       ++at(profile.together, pair_at(chosen[i].expert, chosen[j].expert, experts_));
 }
 
-// The choices of the tokens of one window.
+// Adds the choices of one window to `measured`.
 void LayerCounter::count_part(const TextPart& part, std::span<const ExpertChoice> choices,
                               LayerMeasurement& measured) const {
   LayerProfile& profile = measured.profile;
@@ -115,6 +123,7 @@ void LayerCounter::count_part(const TextPart& part, std::span<const ExpertChoice
     ++at(at(measured.halves, part.half), choice.expert);
   }
   if (!parts_.pairs) return;
+  // The choices are sorted by token, so the experts of a token are adjacent.
   for (auto first = choices.begin(); first != choices.end();) {
     const auto last = std::find_if(
         first, choices.end(), [&](const ExpertChoice& one) { return one.token != first->token; });
@@ -127,6 +136,7 @@ void LayerCounter::finish_means(LayerProfile& profile) const {
   const auto means = [&](const std::vector<double>& sums) {
     std::vector<double> means(sums.size());
     for (size_t e = 0; e < sums.size(); ++e)
+      // An expert that was never chosen has no outputs; its mean stays 0.
       if (profile.selections[e] > 0)
         means[e] = sums[e] / static_cast<double>(profile.selections[e]);
     return means;
@@ -137,6 +147,8 @@ void LayerCounter::finish_means(LayerProfile& profile) const {
 }
 
 LayerMeasurement LayerCounter::finish() && {
+  // count_part() and the reuse distances need the order (token, expert). It also makes the sums of
+  // weights independent of the order in which experts run.
   std::sort(choices_.begin(), choices_.end(), [](const ExpertChoice& a, const ExpertChoice& b) {
     return std::tie(a.token, a.expert) < std::tie(b.token, b.expert);
   });
@@ -154,6 +166,7 @@ LayerMeasurement LayerCounter::finish() && {
   RecentExperts recent;
   for (const ExpertChoice& choice : choices_)
     if (const auto distance = recent.use(choice.expert)) ++measured.reuse[*distance];
+  // The parts ascend by first token, so the choices of each part are a prefix of the rest.
   std::span<const ExpertChoice> rest = choices_;
   for (const TextPart& part : text_.parts) {
     const auto end = std::find_if(rest.begin(), rest.end(), [&](const ExpertChoice& one) {

@@ -1,4 +1,4 @@
-// Counts what one MoE layer does with a text, in whatever order its experts are told of.
+// Counts the use of one MoE layer's experts on a text. Experts can be reported in any order.
 #pragma once
 
 #include <array>
@@ -12,57 +12,59 @@
 
 namespace moec {
 
-// Sums of squares of what the matrices of experts are applied to, as importance matrices hold them.
-
-// Sums over the tokens of each expert, [experts][columns].
+// Sums of squared inputs of expert matrices over the tokens of each expert, [experts][columns], as
+// in importance matrices.
 struct ImatrixSums {
-  std::vector<std::vector<float>> input;  // of the gate and up matrices
-  std::vector<std::vector<float>> inner;  // of the down matrix
+  std::vector<std::vector<float>> input;  // inputs of gate and up
+  std::vector<std::vector<float>> inner;  // inputs of down
 
   explicit ImatrixSums(int64_t experts)
       : input(static_cast<size_t>(experts)), inner(static_cast<size_t>(experts)) {}
 };
 
-// Adds the squares of a row of values to the sums of its columns, which begin empty.
+// Adds the squares of a row to `sums`, which has one sum per column or is empty.
 void add_squares(std::vector<float>& sums, std::span<const float> row);
 
-// A token, numbered through all windows, chose an expert.
+// An expert chosen by a token. Token numbers continue across windows.
 struct ExpertChoice {
   int64_t token = 0;
   int64_t expert = 0;
   double weight = 0;
 };
 
-// What is measured of a layer beside its profile.
+// Measurements of a layer in addition to its profile.
 struct LayerMeasurement {
   LayerProfile profile;
-  std::vector<std::vector<int64_t>> by_document;  // [documents][experts], selections
-  std::array<std::vector<int64_t>, 2> halves;     // [experts], selections of each half
-  std::vector<int64_t> reuse;  // selections whose expert was the d-th latest used of its layer
+  std::vector<std::vector<int64_t>> by_document;  // selections, [documents][experts]
+  std::array<std::vector<int64_t>, 2> halves;     // selections per half, [experts]
+  std::vector<int64_t> reuse;  // reuse[d]: selections of the expert at recency rank d
   std::optional<ImatrixSums> sums;
   std::vector<ExpertChoice> choices;  // by token, then expert
 };
 
-// What a counter is told of; the lists of the others stay empty in the profile.
+// Data that a counter receives. Lists for other data stay empty in the profile.
 struct CountedParts {
   bool outputs = true, activations = true, pairs = true;
-  bool sums = false;  // of an imatrix
+  bool sums = false;  // sums for an imatrix
 };
 
 class LayerCounter {
  public:
-  // The text must outlive it.
+  // `text` must outlive the object.
   LayerCounter(int64_t layer, int64_t experts, const AnalysisText& text, CountedParts parts);
 
-  // A token, numbered through all windows, chose an expert.
+  // Adds an expert chosen by a token. Token numbers continue across windows.
   void choose(int64_t token, int64_t expert, double weight);
-  // One of its outputs: the norm of f(x), and of what it adds to the layer's.
+  // Adds an output f(x) of an expert: `norm` is the norm of f(x), `added_norm` that of its
+  // contribution to the layer's output.
   void add_output(int64_t expert, double norm, double added_norm);
   void add_activations(int64_t expert, std::span<const float> inner);
-  // All of that for one window; rows of tokens that only fill the window do not count.
+  // Adds choices, outputs and activations of an expert in one window. Ignores rows of padding
+  // tokens.
   void add(int64_t window, const ExpertRows& rows);
 
-  // The outputs of some expert cannot be told: `outputs` and `activations` are left out.
+  // Omits outputs and activations from the profile. Must be called if these are unknown for any
+  // expert.
   void drop_outputs();
 
   LayerMeasurement finish() &&;
@@ -77,7 +79,7 @@ class LayerCounter {
   CountedParts parts_;
   int64_t layer_ = 0, experts_ = 0;
   std::vector<ExpertChoice> choices_;
-  std::vector<double> norms_, added_, largest_;  // sums, sums and maxima by expert
+  std::vector<double> norms_, added_, largest_;  // per expert: sums, sums, maxima
   std::optional<ImatrixSums> sums_;
 };
 

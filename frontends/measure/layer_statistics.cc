@@ -12,6 +12,7 @@ template <class T>
 std::vector<int64_t> falling_order(const std::vector<T>& values) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
+  // Stable, so that experts with equal values stay in ascending order.
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return at(values, a) > at(values, b); });
   return order;
@@ -21,6 +22,7 @@ template std::vector<int64_t> falling_order(const std::vector<int64_t>&);
 template std::vector<int64_t> falling_order(const std::vector<double>&);
 
 double entropy_bits(std::span<const int64_t> counts) {
+  // H = −Σ p · log₂ p, where p is an expert's share of the selections; a share of 0 contributes 0.
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   double bits = 0;
   for (const int64_t count : counts)
@@ -30,6 +32,7 @@ double entropy_bits(std::span<const int64_t> counts) {
 }
 
 double gini(std::vector<int64_t> counts) {
+  // For ascending values x_1 … x_n: G = 2 · Σ i · x_i / (n · Σ x_i) − (n + 1) / n.
   std::sort(counts.begin(), counts.end());
   double sum = 0, ranked = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -42,7 +45,7 @@ double gini(std::vector<int64_t> counts) {
 
 namespace {
 
-// Sums of the values in this order, from the first on, as parts of `total`.
+// Returns the running sums of `values` in the given order, divided by `total`.
 template <class T>
 std::vector<double> running_parts(const std::vector<T>& values, const std::vector<int64_t>& order,
                                   double total) {
@@ -60,6 +63,9 @@ double sum_of(const std::vector<T>& values) {
   return static_cast<double>(std::accumulate(values.begin(), values.end(), T{0}));
 }
 
+// Returns the share of selections that the first c experts capture, per c. The order is from one
+// half and the selections are from the other half, so the order does not fit its own data. Empty if
+// a half has no selections.
 std::vector<double> held_out_curve(const LayerMeasurement& layer) {
   const double total = sum_of(layer.profile.selections);
   const auto& [even, odd] = layer.halves;
@@ -70,13 +76,14 @@ std::vector<double> held_out_curve(const LayerMeasurement& layer) {
   return curve;
 }
 
+// Returns the running sums of `values` by ascending index, divided by `total`.
 std::vector<double> in_given_order(const std::vector<int64_t>& values, double total) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
   return running_parts(values, order, total);
 }
 
-// The value below which `part` of the sorted values lie.
+// Returns the quantile `part` (0 to 1) of sorted values, with linear interpolation.
 double interpolated_quantile(const std::vector<double>& sorted, double part) {
   const double place = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(place);
@@ -84,6 +91,8 @@ double interpolated_quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+// Returns each expert's share of the selections in the given documents. A document can occur
+// several times, because resamples draw with replacement.
 std::vector<double> shares_of(const LayerMeasurement& layer, std::span<const size_t> documents) {
   std::vector<double> shares(layer.profile.selections.size());
   double total = 0;
@@ -102,7 +111,9 @@ std::vector<double> shares_of(const LayerMeasurement& layer, std::span<const siz
 DocumentResamples::DocumentResamples(const AnalysisText& text)
     : documents_(text.categories.size()), drawn_(text.categories.size()) {
   for (size_t d = 0; d < text.category_of.size(); ++d) documents_[text.category_of[d]].push_back(d);
-  std::mt19937_64 random(22);  // NOLINT(bugprone-random-generator-seed,cert-msc51-cpp): any will do
+  // The engine is specified by the C++ standard. std::uniform_int_distribution is not, so the
+  // remainder is used: the intervals must be the same with every standard library.
+  std::mt19937_64 random(22);  // NOLINT(bugprone-random-generator-seed,cert-msc51-cpp): any seed
   for (size_t c = 0; c < documents_.size(); ++c)
     for (size_t i = 0; i < kResamples * documents_[c].size(); ++i)
       drawn_[c].push_back(documents_[c][random() % documents_[c].size()]);
@@ -111,6 +122,7 @@ DocumentResamples::DocumentResamples(const AnalysisText& text)
 CategoryShares DocumentResamples::shares(const LayerMeasurement& layer, size_t category) const {
   const std::vector<size_t>& documents = documents_[category];
   CategoryShares shares{shares_of(layer, documents), {}, {}};
+  // A single document gives the same shares in every resample, so it has no interval.
   if (documents.size() < 2) return shares;
   std::vector<std::vector<double>> drawn(shares.share.size());
   const std::span<const size_t> all = drawn_[category];
@@ -120,6 +132,7 @@ CategoryShares DocumentResamples::shares(const LayerMeasurement& layer, size_t c
   }
   for (std::vector<double>& values : drawn) {
     std::sort(values.begin(), values.end());
+    // The limits of the 95 % interval.
     shares.low.push_back(interpolated_quantile(values, 0.025));
     shares.high.push_back(interpolated_quantile(values, 0.975));
   }
@@ -131,6 +144,7 @@ LayerStatistics layer_statistics(const LayerProfile& layer) {
   const double total = sum_of(layer.selections);
   statistics.entropy_bits = entropy_bits(layer.selections);
   statistics.gini = gini(layer.selections);
+  // A profile without routing weights has no mass; the number of selections replaces it.
   statistics.order =
       layer.mass.empty() ? falling_order(layer.selections) : falling_order(layer.mass);
   statistics.capture = running_parts(layer.selections, falling_order(layer.selections), total);
@@ -143,6 +157,7 @@ LayerStatistics layer_statistics(const LayerMeasurement& layer,
                                  const DocumentResamples& resamples) {
   LayerStatistics statistics = layer_statistics(layer.profile);
   statistics.held_out = held_out_curve(layer);
+  // The running sum up to c is the hit rate of an LRU cache of c + 1 experts.
   statistics.latest = in_given_order(layer.reuse, sum_of(layer.profile.selections));
   for (size_t c = 0; c < layer.profile.by_category.size(); ++c)
     statistics.shares.push_back(resamples.shares(layer, c));

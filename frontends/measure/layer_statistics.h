@@ -1,5 +1,5 @@
-// What is derived of the counts of one layer: how uneven they are, and how much of the work the
-// best experts do.
+// Statistics of one layer's counts: the balance of experts, and the share of selections of the most
+// used experts.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +11,34 @@
 
 namespace moec {
 
-// Shares of the experts of a layer in the selections of a category. The bounds are of 95 % of
-// resamples of its documents; empty where it has fewer than two.
+// Each expert's share of a layer's selections in one category. The bounds contain 95 % of resamples
+// of the category's documents. They are empty for fewer than two documents.
 struct CategoryShares {
-  std::vector<double> share, low, high;  // by expert
+  std::vector<double> share, low, high;  // per expert
 };
 
-// Curves have a value for each number C of experts, from 1 on: the part of the layer's selections
-// that C experts take. They are empty where the source tells no order of tokens.
+// A curve has one value per number C of experts, starting with 1: the share of the layer's
+// selections that C experts receive. Curves that need a token order are empty if the source has
+// none.
 struct LayerStatistics {
-  double entropy_bits = 0;             // of the shares of selections; at most log2(experts)
-  double gini = 0;                     // 0: all alike; near 1: one expert takes all
-  std::vector<int64_t> order;          // by mass, or by selections; the hottest first
-  std::vector<double> capture_mass;    // of the mass instead; experts chosen on the same text
-  std::vector<double> capture;         // experts chosen on the same text
-  std::vector<double> held_out;        // chosen on one half, measured on the other; both ways
-  std::vector<double> latest;          // the C latest used experts: a cache of the layer
-  std::vector<CategoryShares> shares;  // by category
+  double entropy_bits = 0;     // of the selection shares; at most log2(experts)
+  double gini = 0;             // 0: even load; near 1: one expert has all selections
+  std::vector<int64_t> order;  // experts by descending mass; by selections if there is no mass
+  std::vector<double> capture_mass;  // share of mass; experts ranked on the same text
+  std::vector<double> capture;       // experts ranked on the same text
+  std::vector<double> held_out;      // ranked on one half, measured on the other; both ways summed
+  std::vector<double> latest;        // hit rate of a cache of the C most recently used experts
+  std::vector<CategoryShares> shares;  // one per category
 };
 
-// The experts in falling order of `values`; of equal ones the lower number first.
+// Returns the indices by descending `values`; ties: lower index first.
 template <class T>
 std::vector<int64_t> falling_order(const std::vector<T>& values);
 
 double entropy_bits(std::span<const int64_t> counts);
 double gini(std::vector<int64_t> counts);
 
-// Resamples of the documents of each category, the same for each layer and each run.
+// Bootstrap resamples of each category's documents, identical for all layers and runs.
 class DocumentResamples {
  public:
   explicit DocumentResamples(const AnalysisText& text);
@@ -46,13 +47,13 @@ class DocumentResamples {
  private:
   static constexpr size_t kResamples = 400;
 
-  std::vector<std::vector<size_t>> documents_;  // by category
-  std::vector<std::vector<size_t>> drawn_;      // by category: kResamples times as many
+  std::vector<std::vector<size_t>> documents_;  // per category
+  std::vector<std::vector<size_t>> drawn_;      // per category: kResamples × documents
 };
 
-// Of a layer that was run.
+// Returns the statistics of a measured layer.
 LayerStatistics layer_statistics(const LayerMeasurement& layer, const DocumentResamples& resamples);
-// Of a profile alone: without held_out, latest and shares.
+// Returns the statistics of a profile. `held_out`, `latest` and `shares` are empty.
 LayerStatistics layer_statistics(const LayerProfile& layer);
 
 }  // namespace moec

@@ -31,18 +31,21 @@ class CheckpointRun {
     MOEC_TRY(run_.embed(weights_));
     const size_t steps = steps_of_layers();
     total_ = steps * bytes_of_part();
+    // The outer loop is over steps, so the weights of each shard are loaded once for all windows.
     for (size_t step = 0; step < steps; ++step) {
       const int64_t layer = plan_.shards[plan_.schedule[step].shard].layer;
+      // A layer can have several steps, such as one per expert group. They share one counter.
       if (plan_.model.layers[static_cast<size_t>(layer)].moe && layer != layer_)
         MOEC_TRY(begin_layer(layer, parts));
       MOEC_TRY(run_step(step));
+      // Edges are kept for the whole text, so those that no later step reads are released.
       run_.keep_edges(step + 1);
     }
     return end_layer();
   }
 
  private:
-  // The head is not run: no expert depends on it.
+  // Returns the number of steps before the head, on which no expert depends.
   size_t steps_of_layers() const {
     size_t steps = 0;
     while (steps < plan_.schedule.size() && plan_.shards[plan_.schedule[steps].shard].layer >= 0)
@@ -66,6 +69,7 @@ class CheckpointRun {
     if (!counter_) return {};
     measured_.layers.push_back(std::move(*counter_).finish());
     counter_.reset();
+    // Weights are read over a long time. A file that changed meanwhile would mix two models.
     return weights_.check_unchanged();
   }
 
@@ -75,6 +79,7 @@ class CheckpointRun {
     MOEC_ASSIGN(Executor executor, Executor::create(body, weights_));
     for (int64_t window = 0; window < measured_.text.windows.windows(); ++window) {
       MOEC_TRY(check_not_stopped(options_));
+      // Steps before the first MoE layer have no counter.
       const RunProbes probes{.experts = [&](const ExpertRows& rows) {
         if (counter_) counter_->add(window, rows);
       }};
@@ -112,6 +117,7 @@ Result<Measurement> measure_checkpoint(const AnalyzeOptions& options, bool sums)
   MOEC_ASSIGN(measured.text, text_of(options, checkpoint.config));
   MOEC_ASSIGN(const std::string config, source_config_text(options.source));
   MOEC_ASSIGN(measured.checkpoint, checkpoint_identity(config, checkpoint.weights));
+  // Follows checkpoint_identity(), because the plan consumes the config and the weights.
   MOEC_ASSIGN(const Plan plan,
               window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                           measured.text.windows.window, options.group_bytes));

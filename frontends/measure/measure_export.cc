@@ -19,15 +19,15 @@
 namespace moec {
 namespace {
 
-// What one layer shows while tokens pass.
+// Observations of one layer during a run.
 struct WatchedLayer {
   explicit WatchedLayer(LayerCounter made) : counter(std::move(made)) {}
 
   LayerCounter counter;
-  Rows routing;                               // of the tokens that pass now
-  bool routed = false;                        // whether any were seen
-  int64_t expected = 0, out = 0, hidden = 0;  // rows of experts: chosen, and told
-  bool partial = false;  // outputs are told without biases, or were weighed before
+  Rows routing;                               // of the current tokens
+  bool routed = false;                        // routing weights were observed
+  int64_t expected = 0, out = 0, hidden = 0;  // rows of experts: chosen; observed
+  bool partial = false;  // labelled outputs lack biases, or already include routing weights
 };
 
 class ExportRun {
@@ -62,6 +62,7 @@ class ExportRun {
 
   void see_layer(const manifest::Shard& shard, std::string_view name, const Tensor& value,
                  WatchedLayer& layer) const {
+    // `layer.routing` belongs to the same tokens, because a layer's router runs before its experts.
     if (name == kRoutingWeights && shard.routing) return see_routing(value, layer);
     if (name == "experts.biases") layer.partial = true;
     const auto inside = expert_label(name);
@@ -80,9 +81,10 @@ class ExportRun {
     });
   }
 
-  // The routing weight is in what the down matrix takes, and so in its output.
+  // The input of the down matrix already includes the routing weight, so its output does too.
   void see_output(const Tensor& value, int64_t expert, WatchedLayer& layer) const {
     const Rows rows = unpack_rows(value, count_);
+    // Experts of an unrolled graph process all tokens, so rows with routing weight 0 are skipped.
     for (int64_t t = 0; t < layer.routing.count(); ++t) {
       const double weight = at(layer.routing.row(t), expert);
       if (weight == 0) continue;
@@ -108,27 +110,29 @@ class ExportRun {
         if (const double weight = at(layer.routing.row(t), e); weight != 0) visit(t, e, weight);
   }
 
-  // Outputs count only where every chosen expert of every token told of both.
+  // Omits the outputs of a layer unless both values were observed for every chosen expert of every
+  // token.
   Status finish() {
     bool dropped = false;
     for (auto& [number, layer] : layers_) {
       if (!layer.routed)
-        return fail("analyze.no_router", "the graph has no value named as a router's weights",
+        return fail("analyze.no_router", "the graph does not label the routing weights",
                     "export again without --skip-pass, or analyze the checkpoint",
                     {.shard = fmt::format("L{:02}", number), .file = options_.source});
+      // A fused graph labels none or only some of the experts' values. Partial sums would make the
+      // means too small.
       const bool told = layer.out == layer.expected && layer.hidden == layer.expected;
       if (!told || layer.partial) layer.counter.drop_outputs();
       dropped = dropped || !told || layer.partial;
       measured_.layers.push_back(std::move(layer.counter).finish());
     }
     if (dropped)
-      measured_.notes.push_back(
-          {Severity::note,
-           "analyze.no_outputs",
-           "the graphs do not show the outputs of single experts, so that norms, saliency and "
-           "activations are left out",
-           "analyze the checkpoint, or an export with --experts unrolled",
-           {.file = options_.source}});
+      measured_.notes.push_back({Severity::note,
+                                 "analyze.no_outputs",
+                                 "the results lack norms, saliency and activations, because the "
+                                 "graphs do not label the outputs of single experts",
+                                 "analyze the checkpoint, or an export with --experts unrolled",
+                                 {.file = options_.source}});
     return {};
   }
 
@@ -136,7 +140,7 @@ class ExportRun {
   Session& session_;
   Measurement& measured_;
   std::map<int64_t, WatchedLayer> layers_;
-  int64_t first_ = 0, count_ = 0;  // of the tokens that pass now
+  int64_t first_ = 0, count_ = 0;  // the current tokens
 };
 
 }  // namespace
@@ -154,13 +158,14 @@ Result<Measurement> measure_export(const AnalyzeOptions& options) {
                        {},
                        {},
                        note_precision(manifest, options.session.precision)};
+  // The results are valid for the masked model only, and a placement by them would be biased.
   if (!manifest.build.expert_mask.empty())
     measured.notes.push_back(
         {Severity::note,
          "analyze.masked",
-         fmt::format("the export has a mask of experts, {}: the others could not be chosen",
+         fmt::format("tokens could only choose the experts of the export's mask {}",
                      manifest.build.expert_mask),
-         "analyze the checkpoint, or an export without --expert-mask, to place the model's experts",
+         "analyze the checkpoint or an export without --expert-mask before placing experts",
          {.file = options.source}});
   MOEC_ASSIGN(measured.text, read_analysis_text(options, export_tokenizer(options.source, manifest),
                                                 longest_window(manifest)));

@@ -1,5 +1,6 @@
-// Measures the experts of an export by what its graphs show. Routing weights have a name in each
-// graph; the outputs of experts only where each expert is computed on its own.
+// Measures the experts of an export from labelled values in its graphs. Routing weights are
+// labelled in every graph; outputs of experts are labelled only if each expert is computed
+// separately.
 #pragma once
 
 #include "frontends/measure/measurement.h"
@@ -7,8 +8,8 @@
 namespace moec {
 
 // Errors: those of Session and read_analysis_text(); analyze.no_experts, analyze.no_router (the
-// graphs do not name the routing weights), analyze.nonfinite, analyze.interrupted. Note
-// analyze.no_outputs where outputs are not told.
+// graphs do not label the routing weights); analyze.nonfinite; analyze.interrupted. Adds the note
+// analyze.no_outputs if the graphs do not label outputs of experts.
 Result<Measurement> measure_export(const AnalyzeOptions& options);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// What an analysis measured, before anything is derived from it.
+// Raw measurements of an analysis.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace moec {
 
 struct Measurement {
-  std::string model;       // its family
+  std::string model;       // family
   std::string checkpoint;  // ExpertProfile::checkpoint
   std::string source;      // ExpertProfile::source
   int64_t experts = 0, top_k = 0;
@@ -17,16 +17,18 @@ struct Measurement {
   Diagnostics notes;
 };
 
-// As many pairs as one profile takes (expert_profile.h); a larger model's are not counted.
-inline constexpr int64_t kMostPairs = int64_t{1} << 23;
+// Maximum number of pairs of experts in a profile (expert_profile.h). Models with more pairs have
+// no pair counts.
+inline constexpr int64_t kMaxPairs = int64_t{1} << 23;
 
-// The error analyze.interrupted where the options say so.
+// Fails with analyze.interrupted if options.stop returns true.
 Status check_not_stopped(const AnalyzeOptions& options);
 
-// Error analyze.no_experts for a model without MoE layers.
+// Fails with analyze.no_experts if there are no MoE layers.
 Status check_has_experts(int64_t layers, const std::string& source);
 
-// Whether pairs are counted; else the notes say why not.
+// Returns true if the number of pairs is within kMaxPairs; otherwise adds the note
+// analyze.no_pairs.
 bool counts_pairs(int64_t layers, int64_t experts, Diagnostics& notes);
 
 }  // namespace moec

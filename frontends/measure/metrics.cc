@@ -11,8 +11,10 @@ namespace moec {
 
 void Comparer::add(std::span<const float> x, std::span<const float> y) {
   MOEC_CHECK(x.size() == y.size(), "compared {} elements with {}", x.size(), y.size());
+  // The sums run over all calls, so the row's own sums are the differences to these copies.
   const double difference_before = difference_, norm_before = yy_;
   for (size_t i = 0; i < x.size(); ++i, ++elements_) {
+    // A non-finite element is counted instead of added, because it would make every sum NaN.
     if (!std::isfinite(x[i])) {
       ++nonfinite_;
       continue;
@@ -28,6 +30,7 @@ void Comparer::add(std::span<const float> x, std::span<const float> y) {
       max_index_ = elements_;
     }
   }
+  // A row with only zeros in the reference has no relative error.
   if (yy_ > norm_before)
     worst_row_ =
         std::max(worst_row_, std::sqrt((difference_ - difference_before) / (yy_ - norm_before)));
@@ -47,7 +50,9 @@ Comparison Comparer::result() const {
   c.nonfinite = nonfinite_;
   c.max_abs = max_abs_;
   c.max_index = max_index_;
+  // 65504 is the largest finite f16 value.
   c.headroom = max_x_ / 65504.0;
+  // Two roots instead of the root of the product, which can overflow or underflow.
   const double norms = std::sqrt(xx_) * std::sqrt(yy_);
   c.cosine = norms > 0 ? xy_ / norms : (xx_ == yy_ ? 1.0 : 0.0);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -60,9 +65,12 @@ Comparison Comparer::result() const {
   return c;
 }
 
+// Returns the distance between the k-th largest and the next value; infinity if all experts are
+// chosen. A small distance means that rounding can change the set of experts.
 static double boundary_gap(std::span<const float> choice, size_t k) {
   if (k >= choice.size()) return std::numeric_limits<double>::infinity();
   std::vector<float> sorted(choice.begin(), choice.end());
+  // After nth_element(), the k largest values precede sorted[k], in any order.
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end(),
                    std::greater<>());
   const float next = sorted[k];
@@ -78,18 +86,22 @@ void RouterComparer::add(std::span<const float> weights, std::span<const float> 
   size_t chosen = 0, common = 0;
   double moved = 0;
   for (size_t e = 0; e < weights.size(); ++e) {
+    // Weight that moves from one expert to another appears in two differences, hence the half.
     moved += std::fabs(static_cast<double>(weights[e]) - golden_weights[e]) / 2;
     const bool in_golden = std::find(chosen_golden.begin(), chosen_golden.end(),
                                      static_cast<int32_t>(e)) != chosen_golden.end();
     chosen += weights[e] != 0;
     common += weights[e] != 0 && in_golden;
   }
+  // Null slots are numbered after the experts and have no routing weight. The cast also excludes
+  // negative slots, which wrap around to large values.
   const auto experts = static_cast<size_t>(
       std::count_if(chosen_golden.begin(), chosen_golden.end(),
                     [&](int32_t slot) { return static_cast<size_t>(slot) < weights.size(); }));
   const double gap = boundary_gap(golden_choice, chosen_golden.size());
   sum_.min_margin = sum_.tokens == 0 ? gap : std::min(sum_.min_margin, gap);
   sum_.same_set += chosen == experts && common == chosen;
+  // Both scores can be wrong by `logit_error`, in opposite directions.
   sum_.close_tokens += gap < 2 * logit_error;
   sum_.moved_weight += moved;
   ++sum_.tokens;
@@ -102,6 +114,7 @@ RouterComparison RouterComparer::result() const {
 }
 
 double log_sum_exp(std::span<const float> logits) {
+  // Subtracting the maximum keeps exp() from overflowing: log Σ exp(v) = m + log Σ exp(v − m).
   const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float v : logits) sum += std::exp(v - top);
@@ -115,8 +128,11 @@ double kl_divergence(std::span<const float> logits, std::span<const float> golde
   double kl = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const double golden_log = golden[i] - golden_z, p = std::exp(golden_log);
+    // p · log p tends to 0. If p underflows to 0, the logarithm can be −∞, and the product would be
+    // NaN.
     if (p != 0) kl += p * (golden_log - (logits[i] - z));
   }
+  // Rounding can make the sum slightly negative. A NaN fails the comparison and is returned.
   return kl < 0 ? 0 : kl;
 }
 
@@ -132,6 +148,8 @@ LogitComparison LogitComparer::result() const {
   return r;
 }
 
+// The head can be cut into slices, so the logits arrive in parts and their maximum is not known at
+// the beginning. Sums are relative to the largest logit up to now.
 void LogitDivergence::Sum::rescale(double next) {
   if (next <= largest) return;
   const double factor = std::exp(largest - next);
@@ -145,6 +163,8 @@ void LogitDivergence::add(std::span<const float> reference, std::span<const floa
   const auto most_of = [](std::span<const float> logits) {
     return static_cast<double>(*std::max_element(logits.begin(), logits.end()));
   };
+  // The default maximum 0 would make exp() underflow for logits far below 0, because rescale() only
+  // raises it.
   if (!begun_) {
     reference_.largest = most_of(reference);
     other_.largest = most_of(other);
@@ -161,12 +181,14 @@ void LogitDivergence::add(std::span<const float> reference, std::span<const floa
   }
 }
 
+// KL = Σ p · (x − y) + log Z_y − log Z_x. Here, x and y are the logits, p is softmax(x), and Z is
+// the sum of exponentials.
 double LogitDivergence::kl() const {
   if (!begun_) return 0;
   const double normalizers =
       other_.largest + std::log(other_.sum) - reference_.largest - std::log(reference_.sum);
   const double kl = reference_.cross / reference_.sum + normalizers;
-  return kl < 0 ? 0 : kl;  // NaN stays
+  return kl < 0 ? 0 : kl;  // preserves NaN
 }
 
 }  // namespace moec

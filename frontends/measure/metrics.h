@@ -1,5 +1,5 @@
-// How far computed values are from golden ones. All sums are in double and run over any number of
-// rows.
+// Metrics that compare computed values with golden values. Sums are accumulated in double over any
+// number of rows.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@ namespace moec {
 
 struct Comparison {
   uint64_t elements = 0;
-  double cosine = 1;       // x·y / (|x| |y|); 1 when both are zero, 0 when one is
+  double cosine = 1;       // x·y / (|x| |y|); 1 if both are zero, 0 if only one is
   double relative_l2 = 0;  // |x - y| / |y|
-  double worst_row = 0;    // largest relative L2 of one row; rows that are zero in y are left out
-  double sqnr_db = 0;      // 20 log10(|y| / |x - y|); infinite when equal
-  double max_abs = 0;      // largest |x_i - y_i| …
-  uint64_t max_index = 0;  // … and where, counted over all rows added
+  double worst_row = 0;    // largest relative L2 of a row; skips rows that are zero in y
+  double sqnr_db = 0;      // 20 log10(|y| / |x - y|); infinite if equal
+  double max_abs = 0;      // largest |x_i - y_i|
+  uint64_t max_index = 0;  // index of max_abs over all added rows
   uint64_t nonfinite = 0;  // NaN or infinite elements of x
-  double headroom = 0;     // max |x_i| / 65504: below 1 the tensor fits f16
+  double headroom = 0;     // max |x_i| / 65504; at most 1 if the tensor fits f16
 };
 
-// x is what was computed, y the golden. An x that is NaN or infinite is counted and left out of the
-// sums.
+// Compares computed values x with golden values y. Values of x that are NaN or infinite are counted
+// and excluded from the sums.
 class Comparer {
  public:
   // Adds one row.
@@ -38,18 +38,18 @@ class Comparer {
 // Agreement of a router with its golden, over tokens.
 struct RouterComparison {
   uint64_t tokens = 0;
-  uint64_t same_set = 0;      // tokens whose chosen experts are exactly the golden's
+  uint64_t same_set = 0;      // tokens that choose exactly the golden's experts
   double moved_weight = 0;    // mean over tokens of Σ_e |w_e - golden w_e| / 2
-  double min_margin = 0;      // smallest golden gap between the k-th and the next choice
-  uint64_t close_tokens = 0;  // tokens whose golden gap is below the largest logit error seen there
+  double min_margin = 0;      // smallest golden gap between the k-th and the next score
+  uint64_t close_tokens = 0;  // tokens with a golden gap below twice their largest logit error
 };
 
 class RouterComparer {
  public:
-  // Adds one token: its routing weights as computed and as golden (E each); the golden values that
-  // experts are chosen by (logits or biased scores, E of them, or more if the router has null
-  // slots); and its largest logit error (0 where logits are not known). `chosen_golden` are indices
-  // of experts; those from E on are null slots.
+  // Adds one token. `weights` and `golden_weights`: computed and golden routing weights, E each.
+  // `chosen_golden`: chosen experts; indices from E on are null slots. `golden_choice`: golden
+  // selection scores (logits or biased scores); E, or more if the router has null slots.
+  // `logit_error`: largest logit error of the token, 0 if unknown.
   void add(std::span<const float> weights, std::span<const float> golden_weights,
            std::span<const int32_t> chosen_golden, std::span<const float> golden_choice,
            double logit_error);
@@ -59,11 +59,10 @@ class RouterComparer {
   RouterComparison sum_;
 };
 
-// The natural logarithm of the sum of the exponentials; the logarithm of a probability is its logit
-// less this.
+// Returns log Σ exp(logits). A log probability is the logit minus this value.
 double log_sum_exp(std::span<const float> logits);
-// KL(softmax(golden) || softmax(logits)) in nats, not below 0. NaN where a logit is NaN or a sum is
-// infinite.
+// Returns KL(softmax(golden) || softmax(logits)) in nats, clamped to at least 0; NaN if a logit is
+// NaN or a sum overflows.
 double kl_divergence(std::span<const float> logits, std::span<const float> golden);
 
 // Agreement of next-token distributions.
@@ -82,17 +81,18 @@ class LogitComparer {
   LogitComparison sum_;
 };
 
-// The divergence of two distributions over a vocabulary whose logits arrive in slices.
+// KL divergence of two distributions over a vocabulary, computed from slices of the logits.
 
 class LogitDivergence {
  public:
-  // The next logits of both, as many of each.
+  // Adds the next slice of both distributions. The sizes must be equal.
   void add(std::span<const float> reference, std::span<const float> other);
-  // KL(reference || other) in nats, not below 0; NaN where a logit is NaN or a sum infinite.
+  // Returns KL(reference || other) in nats, clamped to at least 0; NaN if a logit is NaN or a sum
+  // overflows.
   double kl() const;
 
  private:
-  // Σ e^(x − largest), and for the reference Σ e^(x − largest)·(x − y) besides.
+  // `sum`: Σ e^(x − largest). `cross`, for the reference only: Σ e^(x − largest)·(x − y).
   struct Sum {
     double largest = 0, sum = 0, cross = 0;
     void rescale(double next);

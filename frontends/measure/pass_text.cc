@@ -11,6 +11,7 @@ Status pass_text(Session& session, const AnalyzeOptions& options, const Analysis
     const auto tokens = std::span(text.windows.tokens)
                             .subspan(static_cast<size_t>(window * text.windows.window),
                                      static_cast<size_t>(part.count));
+    // Windows are independent, so each begins with an empty cache at position 0.
     session.reset();
     for (int64_t begin = 0, count = 0; begin < part.count; begin += count) {
       MOEC_TRY(check_not_stopped(options));
@@ -20,6 +21,7 @@ Status pass_text(Session& session, const AnalyzeOptions& options, const Analysis
           pass({part.first + begin, count,
                 tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count)), begin}));
     }
+    // Progress counts tokens without the fill of a document's last window.
     if (options.progress)
       options.progress(static_cast<uint64_t>(part.count), static_cast<uint64_t>(text.tokens()),
                        "tokens");

@@ -11,8 +11,10 @@ Result<SuitePrompt> read_prompt(JsonFields& fields) {
   SuitePrompt prompt;
   MOEC_TRY(fields.text("category", prompt.category));
   if (prompt.category.empty()) return fields.bad("category", "must not be empty");
+  // Token ids allow a suite for models without a tokenizer. A prompt with both could contradict
+  // itself.
   if (fields.has("tokens") == fields.has("text"))
-    return fields.bad("category", "needs a text or tokens beside it, and not both");
+    return fields.bad("category", "needs either a text or tokens next to it");
   if (fields.has("tokens")) {
     MOEC_TRY(fields.integers("tokens", prompt.tokens));
     if (prompt.tokens.empty()) return fields.bad("tokens", "must not be empty");
@@ -28,7 +30,7 @@ Result<SuitePrompt> parse_prompt(std::string_view line, const std::string& file)
   const JsonReport report(
       line, file,
       JsonCodes::all_as("analyze.prompts",
-                        R"(give a line {"category": "code", "text": "…"} for each prompt)"));
+                        R"(write one line {"category": "code", "text": "…"} per prompt)"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   return read_prompt(fields);
@@ -43,8 +45,10 @@ Result<std::vector<SuitePrompt>> parse_prompt_suite(std::string_view text,
     const size_t end = text.find('\n');
     const std::string_view words = text.substr(0, end);
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    // Empty lines are skipped but counted, so that messages have the line number of the file.
     if (words.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     auto prompt = parse_prompt(words, file);
+    // The parser sees a single line and always reports line 1.
     if (!prompt) {
       for (Diagnostic& error : prompt.error()) error.place.line = line;
       return fail(std::move(prompt.error()));
@@ -53,7 +57,7 @@ Result<std::vector<SuitePrompt>> parse_prompt_suite(std::string_view text,
   }
   if (prompts.empty())
     return fail("analyze.prompts", "the suite has no prompt",
-                R"(give a line {"category": "code", "text": "…"} for each prompt)", {.file = file});
+                R"(write one line {"category": "code", "text": "…"} per prompt)", {.file = file});
   return prompts;
 }
 

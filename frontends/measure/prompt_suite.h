@@ -1,6 +1,7 @@
-// Suites of prompts: documents of a few categories, so that shares of experts can be told apart.
+// Suites of prompts: documents in several categories, for comparing the use of experts between
+// categories.
 //
-// A suite is a text of lines, each a JSON object with a category and a text, or token ids:
+// Each line of a suite is a JSON object with a category and either a text or token ids:
 //
 //   {"category": "code", "text": "def f(x):\n    return x\n"}
 //   {"category": "code", "tokens": [17, 4, 250]}
@@ -16,25 +17,26 @@
 
 namespace moec {
 
-// The name of the bundled suite: code, prose, arithmetic and records, as
-// scripts/make_prompt_suite.py made them.
+// Name of the bundled suite (code, prose, arithmetic and records), which
+// scripts/make_prompt_suite.py generates.
 inline constexpr const char* kDefaultSuite = "default";
 
 struct SuitePrompt {
   std::string category;
   std::optional<std::string> text;
-  std::vector<int64_t> tokens;  // where there is no text
+  std::vector<int64_t> tokens;  // used if `text` is absent
 };
 
-// The lines of the bundled suite.
+// Text of the bundled suite.
 std::string_view default_suite_text();
 
-// Errors: analyze.prompts, with file and line (no JSON object, no category, neither text nor tokens
-// or both, an empty one), and for a text without a prompt.
+// Parses a suite; empty lines are skipped. Error: analyze.prompts if there is no prompt or a line
+// is invalid. A line must be a JSON object with a category and either text or tokens, all not
+// empty; the message has the line number.
 Result<std::vector<SuitePrompt>> parse_prompt_suite(std::string_view text, const std::string& file);
 
-// The bundled suite of that name, or the file. Errors: analyze.text (the file cannot be read), and
-// those of parse_prompt_suite().
+// Reads the bundled suite if `name` is kDefaultSuite, otherwise the file `name`. Errors:
+// analyze.text (the file cannot be read); those of parse_prompt_suite().
 Result<std::vector<SuitePrompt>> read_prompt_suite(const std::string& name);
 
 }  // namespace moec

@@ -12,12 +12,13 @@
 namespace moec {
 namespace {
 
-// The output of a step that is passed by is what it would add its experts to.
+// Skips a step by forwarding its residual input to its output.
 void skip_experts(const manifest::Step& step, Chunk& chunk) {
   const std::string* from = nullptr;
   for (const InputBinding& binding : step.inputs)
     if (binding.port == step.skip_from) from = &binding.edge;
-  MOEC_CHECK(from != nullptr, "the manifest was checked, yet {} is absent", step.skip_from);
+  MOEC_CHECK(from != nullptr, "the step has no input {}, although the manifest was checked",
+             step.skip_from);
   for (const OutputBinding& binding : step.outputs)
     if (binding.port == step.skip_to) chunk.edges[binding.edge] = chunk.edges.at(*from);
 }
@@ -33,6 +34,7 @@ class RoutedRunner {
   }
 
   Status pass(const TextChunk& text) {
+    // `first_` is the token number of position 0, because observers report positions in the window.
     first_ = text.first - text.position;
     MOEC_ASSIGN(Chunk chunk, session_.begin_chunk(text.tokens, text.position));
     for (size_t i = 0; i < manifest_.schedule.size(); ++i) {
@@ -43,6 +45,8 @@ class RoutedRunner {
         skip_experts(step, chunk);
         continue;
       }
+      // The session skips a step if no token chooses its experts. Weights of steps that never run
+      // are not counted.
       const int64_t skipped = session_.skipped_steps();
       MOEC_TRY(session_.run_step(i, chunk));
       if (session_.skipped_steps() == skipped) ran_.insert(i);
@@ -64,11 +68,12 @@ class RoutedRunner {
     RoutedRun run;
     for (auto& [layer, counter] : counters_) {
       if (!told_.contains(layer))
-        return fail("analyze.no_router", "the graph has no value named as a router's weights",
+        return fail("analyze.no_router", "the graph does not label the routing weights",
                     "export again without --skip-pass", {.shard = fmt::format("L{:02}", layer)});
       run.layers.push_back(std::move(counter).finish());
     }
     std::set<std::string> shards;
+    // Several steps can run the same shard; its weights count once.
     for (const size_t step : ran_) shards.insert(manifest_.schedule[step].shard);
     for (const std::string& shard : shards) run.bytes += manifest_.find_shard(shard)->weight_bytes;
     return run;
@@ -80,8 +85,8 @@ class RoutedRunner {
   RoutedSteps steps_;
   std::map<int64_t, LayerCounter> counters_;
   std::set<int64_t> told_;
-  std::set<size_t> ran_;  // steps
-  int64_t first_ = 0;     // of the window, among all tokens
+  std::set<size_t> ran_;  // steps that ran
+  int64_t first_ = 0;     // token number of the window's first token
 };
 
 }  // namespace
@@ -98,6 +103,8 @@ Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options,
   });
   const Status done = pass_text(session, options, text, 0,
                                 [&](const TextChunk& chunk) { return runner.pass(chunk); });
+  // The observer refers to `runner`. It must be removed on errors, too, because the session
+  // outlives this function.
   session.observe_routing({});
   MOEC_TRY(done);
   return runner.finish();

@@ -1,4 +1,4 @@
-// Runs the text of an analysis through an export, and counts what its routers choose.
+// Runs the text of an analysis through an export and counts the experts that routers choose.
 #pragma once
 
 #include <set>
@@ -9,18 +9,18 @@
 
 namespace moec {
 
-// Which steps of the schedule run.
+// Steps to run.
 enum class RoutedSteps : uint8_t {
   all,
-  trunk,  // no head, and no groups of routed experts
+  trunk,  // without the head and groups of routed experts
 };
 
 struct RoutedRun {
-  std::vector<LayerMeasurement> layers;  // selections, mass and choices; ascending
-  int64_t bytes = 0;                     // of the weights of the shards that ran, each once
+  std::vector<LayerMeasurement> layers;  // selections, mass and choices, by ascending layer
+  int64_t bytes = 0;  // weight bytes of the shards that ran; each shard counts once
 };
 
-// Whether the step computes routed experts alone, so that the trunk passes it by.
+// Returns true if RoutedSteps::trunk skips the step because it computes only routed experts.
 bool is_expert_step(const Manifest& manifest, const manifest::Step& step);
 
 // Errors: those of Session, analyze.no_router, analyze.interrupted.

@@ -5,6 +5,7 @@
 
 namespace moec {
 
+// The chunks of a text arrive in order, so appending keeps the rows in token order.
 StepProbe RoutingRecord::probe(int64_t count) {
   return [this, count](const manifest::Shard& shard, std::string_view label, const Tensor& value) {
     const auto layer = routed_layer(shard, label);

@@ -1,4 +1,4 @@
-// Routing weights that a shard computes, recorded while it runs.
+// Records the routing weights that shards compute.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,12 @@ namespace moec {
 
 class RoutingRecord {
  public:
-  // Adds what the shards compute for the next `count` tokens. It refers to this object.
+  // Returns a probe that records the routing weights of the next `count` tokens in this object,
+  // which must outlive the probe.
   StepProbe probe(int64_t count);
 
-  // Rows of all tokens since the last clear(), by layer; without the layers whose graphs do not
-  // name the weights.
+  // Rows of all tokens since the last clear(), by layer. Only contains layers with labelled weights
+  // in their graphs.
   const std::map<int64_t, Rows>& layers() const { return layers_; }
   void clear() { layers_.clear(); }
 
@@ -25,9 +26,9 @@ class RoutingRecord {
   std::map<int64_t, Rows> layers_;
 };
 
-// The logits of tokens, the first of them at `position`, that go through the session in chunks; the
-// record gets their routing. `chunk_size` says how many of the remaining tokens the next chunk
-// takes. Errors: those of Session::pass().
+// Runs tokens, the first at `position`, through the session in chunks. Returns the logits and adds
+// the routing weights to `record`. `chunk_size` returns the size of the next chunk for a number of
+// remaining tokens. Errors: those of Session::pass().
 Result<Rows> recorded_logits(Session& session, std::span<const int64_t> tokens, int64_t position,
                              const std::function<int64_t(int64_t remaining)>& chunk_size,
                              RoutingRecord& record);

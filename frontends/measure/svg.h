@@ -1,4 +1,4 @@
-// What the pictures of an analysis are drawn with.
+// SVG elements for the charts of an analysis.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace moec::svg {
 
-// The whole picture, on white, around `body`; sizes are in pixels.
+// Wraps `body` in an SVG document with a white background. Sizes are in pixels.
 inline std::string picture(double width, double height, std::string_view body) {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
@@ -20,7 +20,7 @@ inline std::string picture(double width, double height, std::string_view body) {
       width, height, body);
 }
 
-// `anchor`: start, middle or end. The text must be free of markup.
+// `anchor` is start, middle or end. `words` must not contain markup.
 inline std::string text(double x, double y, std::string_view words,
                         std::string_view anchor = "start", int size = 11) {
   return fmt::format(

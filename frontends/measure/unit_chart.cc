@@ -23,6 +23,7 @@ UnitChart::UnitChart(std::string_view title, std::string_view x_label, double mo
 }
 
 Point UnitChart::place(double x, double y) {
+  // The y axis of SVG points down.
   return {kLeft + x * kWidth, kTop + (1 - y) * kHeight};
 }
 

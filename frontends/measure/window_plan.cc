@@ -8,10 +8,12 @@
 namespace moec {
 namespace {
 
-// Of the head only the inputs count, so that a few of its rows are enough.
+// A calibration needs only the head's inputs, so the head is cut into slices of about this many
+// rows.
 constexpr int64_t kHeadRows = 64;
 
-// What an expert takes while its layer runs: its weights, and the Hessians of its inputs.
+// Returns the bytes of an expert while its layer runs: the weights, and the Hessian sums of its
+// inputs.
 uint64_t bytes_of_expert(const ModelConfig& model, uint64_t group_bytes) {
   const auto sums = [&](int64_t inputs) {
     return static_cast<uint64_t>(inputs * summed_together(inputs, sum_bytes(group_bytes)));
@@ -33,6 +35,7 @@ Result<Plan> window_plan(ModelConfig model, WeightTable weights, int64_t window,
   if (model.attention.latent) options.mla = MlaForm::expanded;
   options.head_slices = std::max<int64_t>(1, model.logits() / kHeadRows);
   const uint64_t each = bytes_of_expert(model, group_bytes);
+  // Dividing avoids the overflow of each · experts.
   if (model.moe.experts > 0 && each > group_bytes / static_cast<uint64_t>(model.moe.experts)) {
     options.host_routing = true;
     options.experts_per_shard = static_cast<int64_t>(std::max<uint64_t>(1, group_bytes / each));

@@ -43,8 +43,9 @@ Status WindowRun::embed(const WeightReader& weights) {
   return {};
 }
 
-// The numbers of each position of a window.
+// Returns the rotation or the query scale per position of a window.
 Rows WindowRun::positions(const InputBinding& binding) const {
+  // Every window begins at position 0, so the tables of one window serve all windows.
   if (binding.source != SourceKind::query_scale) {
     const RopeTable& rope = at(ropes_, binding.rotation);
     return {rope.width, binding.source == SourceKind::rope_cos ? rope.cos : rope.sin};
@@ -56,7 +57,7 @@ Rows WindowRun::positions(const InputBinding& binding) const {
   return rows;
 }
 
-// No window has earlier tokens, so that all caches are empty.
+// Cache inputs are zero, because windows have no earlier tokens.
 Tensor WindowRun::input(const InputBinding& binding, const std::string& port, const Type& type,
                         int64_t window) const {
   switch (binding.source) {
@@ -86,9 +87,12 @@ Tensor WindowRun::input(const InputBinding& binding, const std::string& port, co
 }
 
 void WindowRun::take_output(const OutputBinding& binding, const Tensor& tensor, int64_t window) {
+  // Later steps read only edges. run_window() returns logits, and windows share no caches.
   if (binding.sink != SinkKind::edge) return;
   const Rows rows = unpack_rows(tensor, text_.window);
   Rows& all = edges_[binding.edge];
+  // All steps of an edge write rows of the same width. The first window allocates the rows of all
+  // windows.
   all.columns = rows.columns;
   all.data.resize(text_.tokens.size() * static_cast<size_t>(rows.columns));
   std::copy(rows.data.begin(), rows.data.end(),
@@ -121,6 +125,7 @@ Status WindowRun::step(size_t index, const Shard& body, const WeightReader& weig
   return {};
 }
 
+// Returns the edges that the step `next` or a later step reads, sorted by name.
 std::vector<CalibrationEdge> WindowRun::edges(size_t next) const {
   std::set<std::string> names;
   for (size_t s = next; s < plan_.schedule.size(); ++s)

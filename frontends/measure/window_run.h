@@ -1,4 +1,4 @@
-// Runs a plan part by part: each shard on all windows of a text before the next one.
+// Runs a plan shard by shard: each shard runs on all windows of a text before the next one.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,29 @@ namespace moec {
 
 class WindowRun {
  public:
-  // Both must outlive it.
+  // `plan` and `text` must outlive the object.
   WindowRun(const Plan& plan, const TokenWindows& text);
 
-  // Reads the embedding of the text, from which the first step starts. Errors: those of
+  // Computes the embeddings of the text, the input of the first step. Errors: those of
   // WeightReader.
   Status embed(const WeightReader& weights);
 
-  // Runs a step of the schedule on one window with an executor of its shard, and keeps what later
-  // steps take. Returns the outputs of the shard. Errors: those of Executor.
+  // Runs step `index` of the schedule on one window with an executor of the step's shard, and
+  // stores the values that later steps read. Returns the shard's outputs. Errors: those of
+  // Executor.
   Result<std::vector<Tensor>> run_window(size_t index, Executor& executor, int64_t window,
                                          const RunProbes& probes = {});
 
-  // Runs a step of the schedule. `after` is called for each window. Errors: those of Executor and
-  // of `after`.
+  // Runs step `index` of the schedule on all windows. Calls `after` after each window. Errors:
+  // those of Executor and of `after`.
   Status step(size_t index, const Shard& body, const WeightReader& weights, const RunProbes& probes,
               const std::function<Status()>& after);
 
-  // The values between shards, [tokens of all windows, columns], that steps from `next` on take.
+  // Returns the values between shards, [tokens of all windows, columns], that step `next` or later
+  // steps read.
   std::vector<CalibrationEdge> edges(size_t next) const;
   Rows& edge(const std::string& name) { return edges_[name]; }
-  // Forgets the others.
+  // Deletes the values that neither step `next` nor a later step reads.
   void keep_edges(size_t next);
 
  private:
@@ -47,7 +49,7 @@ class WindowRun {
 
   const Plan& plan_;
   const TokenWindows& text_;
-  std::vector<RopeTable> ropes_;  // by rotation
+  std::vector<RopeTable> ropes_;  // one per rotation
   std::map<std::string, Rows> edges_;
 };
 

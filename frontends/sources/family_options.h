@@ -1,4 +1,4 @@
-// How the config of a checkpoint is read, if not by the built-in descriptor of its family alone.
+// Options for reading a config: a user's family descriptor, or keys to ignore.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 namespace moec {
 
 struct FamilyOptions {
-  std::optional<std::string> file;        // a descriptor (models/families/README.md)
-  std::vector<std::string> ignored_keys;  // keys of the config that count as harmless
+  std::optional<std::string> file;        // family descriptor (models/families/README.md)
+  std::vector<std::string> ignored_keys;  // keys of the config to treat as harmless
 
   bool any() const { return file.has_value() || !ignored_keys.empty(); }
 };

@@ -17,7 +17,8 @@
 
 namespace moec {
 
-// "model of 00003" for "model-00002-of-00003.gguf"; a file that is no part is a model by itself.
+// Returns a key that is equal for all parts of a model: "model of 00003" for
+// "model-00002-of-00003.gguf". Returns the name of a file that is not a part.
 static std::string name_of_model(const std::string& file) {
   static const std::regex part(R"((.+)-[0-9]{5}-of-([0-9]{5})\.gguf)");
   std::smatch found;
@@ -27,11 +28,13 @@ static std::string name_of_model(const std::string& file) {
 std::string source_in_folder(const std::string& source) {
   namespace fs = std::filesystem;
   std::error_code error;
+  // A folder with a config.json is a checkpoint, even if it contains GGUF files as well.
   if (!fs::is_directory(source, error) || fs::exists(fs::path(source) / "config.json", error))
     return source;
   std::vector<std::string> files;
   for (fs::directory_iterator at(source, error), end; !error && at != end; at.increment(error))
     if (at->path().extension() == ".gguf") files.push_back(at->path().filename().string());
+  // Sorted, so that the first file is the first part of a split model.
   std::sort(files.begin(), files.end());
   const bool is_one =
       !files.empty() && std::all_of(files.begin(), files.end(), [&](const auto& file) {
@@ -43,8 +46,8 @@ std::string source_in_folder(const std::string& source) {
 Status refuse_gguf(const std::string& source) {
   if (!names_gguf(source)) return {};
   return fail("gguf.family_file",
-              "a family descriptor describes Hugging Face configs, not the keys of GGUF files",
-              "leave out --family-file and --ignore-key, or give the Hugging Face checkpoint",
+              "--family-file and --ignore-key apply to Hugging Face configs, not to GGUF files",
+              "omit --family-file and --ignore-key, or use the Hugging Face checkpoint",
               {.file = source});
 }
 
@@ -54,6 +57,7 @@ Result<std::optional<Family>> family_of(const FamilyOptions& options, std::strin
   if (options.file) {
     MOEC_ASSIGN(family, read_family_file(*options.file));
   } else if (!options.ignored_keys.empty()) {
+    // Keys are ignored in a copy of the built-in family, which other sources share.
     MOEC_ASSIGN(const std::string type, model_type_of(config, file));
     MOEC_ASSIGN(const Family* built_in, find_family(type));
     family = *built_in;
@@ -68,6 +72,7 @@ static const Family* address_of(const std::optional<Family>& family) {
 
 static Result<std::optional<Family>> family_of_source(const FamilyOptions& options,
                                                       const std::string& source) {
+  // Without ignored keys, the config does not matter; it may even be missing here.
   if (options.ignored_keys.empty()) return family_of(options, "", source);
   MOEC_ASSIGN(const std::string config, read_config_text(source));
   return family_of(options, config, config_path(source));
@@ -112,6 +117,7 @@ Result<Checkpoint> open_for_plan(const std::string& source, const FamilyOptions&
   std::error_code error;
   if (has_weights(source)) return open_source(source, options, same);
   if (std::filesystem::exists(source, error)) return open_config_only(source, options);
+  // A published name is searched only if no file or folder has the name.
   MOEC_ASSIGN(const PublishedModel* model, find_published(source));
   const std::string file = model->name + "/config.json";
   MOEC_ASSIGN(const std::optional<Family> family, family_of(options, model->config, file));
@@ -132,7 +138,9 @@ ModelTokenizer source_tokenizer(const std::string& source, int64_t vocab) {
   ModelTokenizer of_folder = ModelTokenizer::of_folder(source_folder(source), vocab);
   if (!names_gguf(source)) return of_folder;
   const Result<Gguf> file = read_gguf(source);
+  // The folder of a GGUF file without a tokenizer may contain tokenizer files.
   if (file && !has_gguf_tokenizer(file->values)) return of_folder;
+  // Parses on demand, because input as token ids needs no tokenizer.
   const auto open = [file]() -> Result<Tokenizer> {
     if (!file) return fail(file.error());
     return gguf_tokenizer(file->values);
@@ -145,7 +153,7 @@ Result<CarriedSource> carried_source(const std::string& source) {
   if (!names_gguf(source)) return carried;
   MOEC_ASSIGN(const Gguf file, read_gguf(source));
   if (!has_gguf_tokenizer(file.values)) return carried;
-  // Read again when they are wanted: the header may be large.
+  // Read the header again for each generated file, because keeping it could use much memory.
   const auto make = [source](Result<std::string> (*text)(const GgufValues&)) {
     return [source, text]() -> Result<std::string> {
       MOEC_ASSIGN(const Gguf again, read_gguf(source));

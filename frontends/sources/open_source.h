@@ -1,5 +1,5 @@
-// Opens checkpoints as commands name them: by folder, GGUF file, config file or published name,
-// with a family descriptor of the user, or keys to ignore.
+// Opens the sources that commands accept: a folder, a GGUF file, a config file or the name of a
+// published model. A user's family descriptor or ignored keys can apply.
 #pragma once
 
 #include <string>
@@ -12,45 +12,49 @@
 
 namespace moec {
 
-// The GGUF file in a folder that has no config.json and one model: the only GGUF file, or the first
-// of its parts (NAME-00001-of-N.gguf). Any other source as it is.
+// If `source` is a folder without config.json that contains a single GGUF model, returns the
+// model's file or its first part (NAME-00001-of-N.gguf). Returns any other source unchanged.
 std::string source_in_folder(const std::string& source);
 
-// Error gguf.family_file if the source is a GGUF file, whose keys no family descriptor describes.
+// Fails with gguf.family_file if the source is a GGUF file, because family descriptors do not apply
+// to the keys of GGUF files.
 Status refuse_gguf(const std::string& source);
 
-// The descriptor that the options ask for; none: the built-in one as it is. `config` is the text of
-// `file`. Errors: those of read_family_file(), model_type_of() and find_family().
+// Returns the descriptor that the options request; absent if the built-in descriptor is used
+// unchanged. `config` is the text of `file`. Errors: those of read_family_file(), model_type_of()
+// and find_family().
 Result<std::optional<Family>> family_of(const FamilyOptions& options, std::string_view config,
                                         const std::string& file);
 
-// The checkpoint in a folder, or the model in a GGUF file; with options a GGUF file is the error of
-// refuse_gguf(). `same` is that of open_checkpoint().
+// Opens the checkpoint in a folder, or the model in a GGUF file. If `options` are set, a GGUF file
+// fails with the error of refuse_gguf(). `same` is passed to open_checkpoint().
 Result<Checkpoint> open_source(const std::string& source, const FamilyOptions& options,
                                TensorsEqual& same);
 
-// Only the config of a folder, a GGUF file or a config file, with a table of the tensors that the
-// model would need (declared_weights, bf16). For plans without a checkpoint.
+// Opens only the config of a folder, a GGUF file or a config file, for plans without a checkpoint.
+// The weight table lists the tensors that the model needs (declared_weights() in bf16).
 Result<Checkpoint> open_config_only(const std::string& source, const FamilyOptions& options);
 
-// The sources of `moec plan`: a checkpoint folder, whose weights are located and checked; a folder
-// without weights or a .json file, as in open_config_only; or the name of a published model
-// (models/published/published.h). Error published.unknown for anything else.
+// Opens the source of `moec plan`: a checkpoint, as open_source() does; a folder without weights or
+// a .json file, as open_config_only() does; or the name of a published model
+// (models/published/published.h). Error for any other source: published.unknown.
 Result<Checkpoint> open_for_plan(const std::string& source, const FamilyOptions& options,
                                  TensorsEqual& same);
 
-// The text of a source's config.json; for a GGUF file, of the config that its keys stand for.
+// Returns the text of a source's config.json; for a GGUF file, the text of the config that the keys
+// describe.
 Result<std::string> source_config_text(const std::string& source);
 
-// The tokenizer of a source: that of the keys of a GGUF file, if it has one, else the
-// tokenizer.json of the folder, if there is one.
+// Returns the tokenizer of a source: from the keys of a GGUF file if it contains a tokenizer,
+// otherwise from the folder's tokenizer.json, if present.
 ModelTokenizer source_tokenizer(const std::string& source, int64_t vocab);
 
-// The text files that go with a source's model (carried_files.h): those of its folder, or of a GGUF
-// file with a tokenizer, those that its keys stand for. Errors: those of read_gguf().
+// Returns the text files to copy to an export (carried_files.h): those of the source's folder, or,
+// for a GGUF file with a tokenizer, files generated from the keys. Errors: those of read_gguf().
 Result<CarriedSource> carried_source(const std::string& source);
 
-// The tokens that end a text: those of read_eos_tokens(), or of a GGUF file's keys.
+// Returns the tokens that end a text: those of read_eos_tokens(), or, for a GGUF file, those of the
+// keys.
 Result<std::vector<int64_t>> source_eos_tokens(const std::string& source, int64_t vocab,
                                                Diagnostics& warnings);
 

@@ -19,25 +19,29 @@ class Interpolation {
     const Shard& b = *b_.shard;
     if (a.values.size() != b.values.size() || a.ops.size() != b.ops.size() ||
         a.inputs != b.inputs || a.outputs != b.outputs || a.states != b.states)
-      return differ("they have other ports, states or numbers of ops");
+      return differ("their ports, states or numbers of ops differ");
+    // A copy of sample a. Its sizes are replaced below by interpolated sizes.
     Shard shard = a;
     for (uint32_t i = 0; i < a.values.size(); ++i)
       fit_value(a.values[ValueId{i}], b.values[ValueId{i}], shard.values[ValueId{i}]);
+    // The ops are compared by position, so both samples must come from the same passes.
     for (OpId op : op_ids(a)) fit_op(op, a.ops[op], b.ops[op], shard.ops[op]);
     if (!cause_.empty()) return differ(cause_);
+    // Each size is interpolated separately, so verify() must check that the sizes fit together.
     if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
     return shard;
   }
 
  private:
+  // size(t) = a + (b − a) · (t − t_a) / (t_b − t_a), which must be an integer.
   int64_t fit(int64_t a, int64_t b) {
     const int64_t growth = (b - a) * (tokens_ - a_.tokens), step = b_.tokens - a_.tokens;
     if (growth % step != 0)
-      cause_ = fmt::format("sizes {} and {} do not change linearly with the tokens", a, b);
+      cause_ = fmt::format("sizes {} and {} are not linear in the number of tokens", a, b);
     return a + growth / step;
   }
   void fit(const Dims& a, const Dims& b, Dims& result) {
-    if (a.size() != b.size()) return void(cause_ = "they differ in rank");
+    if (a.size() != b.size()) return void(cause_ = "their ranks differ");
     for (size_t i = 0; i < a.size(); ++i) result[i] = fit(a[i], b[i]);
   }
 
@@ -49,6 +53,8 @@ class Interpolation {
   }
 
   void fit_op(OpId id, const Op& a, const Op& b, Op& result) {
+    // Equal ids of operands and results mean equal connections, because both shards number values
+    // in the order of ops.
     const bool same =
         a.data.index() == b.data.index() && a.operands == b.operands && a.results == b.results;
     const bool fits =
@@ -56,9 +62,9 @@ class Interpolation {
     if (!fits) cause_ = fmt::format("op {} differs in more than sizes", op_label(*a_.shard, id));
   }
 
-  // fit_data() checks that an op of both samples differs in sizes only. `data` comes with a's
-  // attributes and leaves with those of the result. The attributes of the following ops hold no
-  // size that depends on the number of tokens, so they must be equal.
+  // fit_data() checks that an op differs between the samples in sizes only. On entry, `data` has
+  // the attributes of sample a; on return, the attributes of the result. The attributes of the
+  // following ops contain no size that depends on the number of tokens, so they must be equal.
   template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                   MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
                   Transpose, StateRead, StateWrite>
@@ -73,6 +79,7 @@ class Interpolation {
     return data.layout == other.layout;
   }
   bool fit_data(const Op& b, Slice& data) {
+    // The position and the size can both depend on the width, as in a slice of the last tokens.
     const auto& other = std::get<Slice>(b.data);
     data.begin = fit(data.begin, other.begin);
     data.size = fit(data.size, other.size);
@@ -80,11 +87,10 @@ class Interpolation {
   }
 
   tl::unexpected<Diagnostics> differ(const std::string& cause) const {
-    return fail(
-        "width.structure",
-        fmt::format("the shards for {} and {} tokens have no form for all widths in common: {}",
-                    a_.tokens, b_.tokens, cause),
-        "export the widths one by one", {.shard = a_.shard->name});
+    return fail("width.structure",
+                fmt::format("the shards for {} and {} tokens do not extend to other widths: {}",
+                            a_.tokens, b_.tokens, cause),
+                "export each width separately", {.shard = a_.shard->name});
   }
 
   const WidthSample& a_;

@@ -1,8 +1,7 @@
-// Derives a shard for any number of tokens (a width) from its shards for two other widths.
+// Derives the shard of any token width from the shards of two other widths.
 //
-// Passes fold sizes that they know, so the shard for one token may have other ops than that for
-// two: a transpose of one row is a reshape. One program for a range of widths needs the same ops at
-// each width.
+// Passes fold known sizes, so two widths may have different ops: a transpose of one row becomes a
+// reshape. A program for a range of widths requires the same ops at every width.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +15,10 @@ struct WidthSample {
   const Shard* shard = nullptr;
 };
 
-// The shard with the samples' ops, in which every size is extrapolated linearly in the number of
-// tokens from its two values in the samples (T, S + T, heads / groups · T, or a constant). Error
-// width.structure if the samples differ in more than sizes, or if the extrapolated shard is
-// invalid. The two samples must have different numbers of tokens.
+// Returns the shard with the samples' ops for `tokens` tokens. Each size is extrapolated linearly
+// from its values in the two samples: T, S + T, heads / groups · T, or a constant. The samples must
+// have different numbers of tokens. Error width.structure: the samples differ in more than sizes,
+// or the extrapolated shard is invalid.
 Result<Shard> at_width(const WidthSample& a, const WidthSample& b, int64_t tokens);
 
 }  // namespace moec

@@ -7,8 +7,10 @@ namespace {
 
 using Bits = std::optional<int64_t>;
 
+// If only one value is present, it is the result: an absent value means no codes.
 Bits fewer(Bits a, Bits b) { return a && b ? std::min(a, b) : a ? a : b; }
 
+// Returns the bits per number; several numbers can share an element of the stored type.
 int64_t bits_of(Packing packing) {
   const PackedRun run = packed_run(packing);
   return dtype_bytes(run.dtype) * 8 * run.elements / run.numbers;
@@ -16,6 +18,7 @@ int64_t bits_of(Packing packing) {
 
 Bits bits_of(const WeightView& view) {
   Bits bits;
+  // Scales, zero points and tables are views, too, but have no codes, so they are not searched.
   if (const auto* joined = std::get_if<ConcatSource>(&view.source))
     for (const WeightView& part : joined->parts) bits = fewer(bits, bits_of(part));
   for (const ViewStep& step : view.steps)

@@ -1,4 +1,4 @@
-// In how few bits a shard stores its weights.
+// Finds the smallest code width among a shard's stored weights.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace moec {
 
-// The fewest bits of the codes that weights of the shard are stored in: by the encoding of a weight
-// that is to be emitted, by the unpacking of one that was read back. Nothing where no weight is
-// stored in codes. Scales, offsets and tables do not count.
+// Returns the smallest number of bits per code among the shard's weights; scales, offsets and
+// tables do not count. Uses the encoding of a weight that will be emitted, and the unpack steps of
+// a weight that was read back. Empty if no weight has codes.
 std::optional<int64_t> fewest_code_bits(const Shard& shard);
 
 }  // namespace moec

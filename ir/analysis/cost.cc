@@ -7,6 +7,7 @@
 namespace moec {
 namespace {
 
+// Multiply-adds: `dense` with all experts, `active` with the experts that a token chooses.
 struct Macs {
   int64_t dense = 0, active = 0;
 };
@@ -20,9 +21,12 @@ struct OpMacs {
   const Type& result() const { return shard.type(op.results[0]); }
   static Macs both(int64_t macs) { return {macs, macs}; }
 
+  // Each element of the result is a dot product over dims[1], the inputs of the matrix.
   Macs operator()(const Linear&) const { return both(result().elements() * operand(1).dims[1]); }
   Macs operator()(const Conv&) const {
-    return both(result().elements() * operand(1).dims[1] * operand(1).dims[2]);
+    // The taps lie along axis 2 or 3, depending on the layout; the other of these axes has size 1.
+    const Dims& kernel = operand(1).dims;
+    return both(result().elements() * kernel[1] * kernel[2] * kernel[3]);
   }
   Macs operator()(const MatMul&) const {
     return both(result().elements() * operand(0).dims.back());
@@ -30,20 +34,25 @@ struct OpMacs {
   Macs operator()(const GatedMlp&) const {
     int64_t macs = 0;
     for (size_t i = 1; i < op.operands.size(); ++i)
+      // Matrices have rank 2; biases have rank 1 and need no multiplications.
       if (operand(i).rank() == 2) macs += operand(i).elements();
     return both(macs * tokens_of(operand(0)));
   }
   Macs operator()(const SoftMoe& moe) const {
     const auto matrices = static_cast<int64_t>(moe.gating.matrices());
+    // All matrices of an expert have the same number of elements. The first one is operand 2.
     const int64_t expert = matrices * operand(2).elements() * tokens_of(operand(0));
+    // A token chooses top_k of all_experts; on average, the same share of this shard's experts.
     return {expert * moe.experts, expert * moe.experts * top_k / all_experts};
   }
   Macs operator()(const Attention& attention) const {
     const auto at = attention_positions(attention);
     const int64_t v_dim = channels_of(operand(at.v)) / attention.kv_heads;
+    // Scores take head_dim and sums of values take v_dim multiplications per element of the mask.
+    // The mask has an element per token and key.
     return both(attention.heads * (attention.head_dim + v_dim) * operand(at.mask).elements());
   }
-  // Not contractions: these ops work element by element or move values.
+  // These ops are not contractions: they are elementwise or move values.
   Macs operator()(const OneOf<RmsNorm, Router, Weight, Constant, Unary, Binary, Compare, Select,
                               Cast, Reduce, Softmax, TopK, Slice, Concat, Reshape, Transpose,
                               StateRead, StateWrite> auto&) const {
@@ -51,8 +60,8 @@ struct OpMacs {
   }
 };
 
-// Whether the value is a weight, a constant, or the transpose of an encoded weight, which a target
-// takes with it.
+// True if the value is a weight, a constant, or the transpose of an encoded weight, which targets
+// fold into the weight.
 bool is_source(const Shard& shard, ValueId value) {
   if (shard.producer_as<Transpose>(value))
     value = shard.ops[shard.values[value].producer].operands[0];
@@ -85,15 +94,17 @@ ShardCost count_cost(const Shard& shard, int64_t top_k, int64_t all_experts) {
     experts += expert_bytes(shard, op);
   }
   cost.bytes_dense = weight_bytes(shard);
+  // Multiplies before it divides, so that only the final quotient is truncated.
   cost.bytes_active = cost.bytes_dense - experts + experts * top_k / all_experts;
   return cost;
 }
 
 int64_t count_macs(const Shard& shard, const Op& op) {
+  // `dense` does not depend on top_k and all_experts, so both can be 1.
   return std::visit(OpMacs{shard, op, 1, 1}, op.data).dense;
 }
 
-// The sum of what `bytes_of` gives for the results of all ops.
+// Sum of bytes_of(value) over the results of all ops.
 template <class BytesOf>
 static int64_t bytes_of_results(const Shard& shard, BytesOf bytes_of) {
   int64_t bytes = 0;
@@ -135,6 +146,7 @@ int64_t filed_weight_bytes(const Shard& shard) {
 int64_t filed_weight_bytes(const Shard& shard, ValueId value) {
   const auto* weight = shard.producer_as<Weight>(value);
   if (!weight || !decodes(weight->view)) return weight_bytes(shard, value);
+  // for_each_tensor() also visits scales and zero points, which the file stores as tensors.
   int64_t bytes = 0;
   for_each_tensor(weight->view,
                   [&](const TensorSource&, const Type& type) { bytes += type.bytes(); });
@@ -142,12 +154,15 @@ int64_t filed_weight_bytes(const Shard& shard, ValueId value) {
 }
 
 int64_t peak_activation_bytes(const Shard& shard) {
+  // Outputs count as uses, so an output never becomes dead.
   IdMap<ValueId, uint32_t> uses = count_uses(shard);
   int64_t live = 0;
   for (ValueId input : shard.inputs) live += shard.type(input).bytes();
   int64_t peak = live;
   for (const Op& op : shard.ops) {
+    // Weights and constants are not activations: they exist during the whole run.
     if (!op.results.empty() && is_source(shard, op.results[0])) continue;
+    // Results are added before operands are removed: an op needs both at the same time.
     for (ValueId result : op.results) live += shard.type(result).bytes();
     peak = std::max(peak, live);
     for (ValueId operand : op.operands) {

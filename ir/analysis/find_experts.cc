@@ -12,7 +12,7 @@ namespace {
 
 // The experts on whose routing weights a value depends.
 struct Channels {
-  int64_t first = 0, count = 0;  // 0: of none; kMixed: of several, added up
+  int64_t first = 0, count = 0;  // count 0: none; kMixed: a sum over several
   static constexpr int64_t kMixed = -1;
   bool any() const { return count != 0; }
   bool one_set() const { return count > 0; }
@@ -31,8 +31,8 @@ void each_op_backwards(const Shard& shard, Visit visit) {
   for (uint32_t i = static_cast<uint32_t>(shard.ops.size()); i-- > 0;) visit(OpId{i});
 }
 
-// Marks the ops that these values depend on, and with `writes` those that writes to states depend
-// on.
+// Marks the ops that the values `ends` depend on; with `writes`, also state writes and the ops that
+// they depend on.
 MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool writes) {
   MarkedOps needed(shard.ops.size());
   auto keep = [&](ValueId value) {
@@ -47,13 +47,13 @@ MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool 
   return needed;
 }
 
-// Finds one MoE layer, the last one in scope.
+// Finds one MoE layer: the last among the ops in scope.
 class LayerFinder {
  public:
   LayerFinder(const Shard& shard, int64_t experts, const MarkedOps& scope)
       : shard_(shard), experts_(experts), scope_(scope), values_(shard.values.size()) {}
 
-  // False where there are no routing weights.
+  // Returns false if there are no routing weights.
   bool find(IdMap<OpId, OpRole>& ops) {
     routing_ = find_routing_weights();
     if (!routing_.valid()) return false;
@@ -65,21 +65,21 @@ class LayerFinder {
   }
 
   const std::vector<std::pair<OpId, WeightShare>>& shares() const { return shares_; }
-  // The inputs of the projections that make the router's logits.
+  // The inputs of the projections that compute the router's logits.
   const std::vector<ValueId>& router_inputs() const { return router_inputs_; }
 
  private:
   struct ValueFacts {
     bool varies = false;     // depends on an input or a state
-    bool projected = false;  // behind a projection of a value with channels
-    Channels channels;       // that it depends on
-    Channels met;            // of values that it meets later on, where it has none itself
+    bool projected = false;  // after a projection of a value with channels
+    Channels channels;       // of routing weights on which the value depends
+    Channels met;            // of the values that it is combined with later, if `channels` is empty
   };
 
-  // A weight as a projection takes it.
+  // A weight as the operand of a projection.
   struct Matrix {
     ValueId weight;
-    const Transpose* transpose = nullptr;  // null: as it is
+    const Transpose* transpose = nullptr;  // null: not transposed
     size_t leading = 0;                    // axes of length 1 before those of the weight
     // The weight's axis that is this axis of the operand.
     size_t axis_of(size_t axis) const {
@@ -89,8 +89,8 @@ class LayerFinder {
   };
 
   const Op& op(OpId id) const { return shard_.ops[id]; }
-  // The weight that the value is, or of which it is the transpose, or either with axes of length 1
-  // before its own.
+  // Returns the weight that produces a value, possibly through a transpose and a reshape that adds
+  // leading axes of length 1.
   std::optional<Matrix> matrix_of(ValueId value) const {
     Matrix matrix;
     if (shard_.producer_as<Reshape>(value)) {
@@ -138,8 +138,8 @@ class LayerFinder {
     return last;
   }
 
-  // Whether the value is an input, or made from a softmax or a sigmoid. Some other value may have
-  // as many channels as there are experts, such as the heads of a query, but it is neither.
+  // True if the value is an input, or computed from a softmax or a sigmoid. Other values may also
+  // have one channel per expert by coincidence, such as the heads of a query.
   bool are_scores(ValueId value) const {
     if (!shard_.values[value].producer.valid()) return true;
     bool found = false;
@@ -155,8 +155,8 @@ class LayerFinder {
     const auto* slice = std::get_if<Slice>(&op.data);
     return slice && slice->axis == kChannelAxis && slice->size < experts_;
   }
-  // A reshape to [1, E, 1, T] or [T, E, 1] puts each channel beside the inner channels of its
-  // expert.
+  // True for a reshape to [1, E, 1, T] or [T, E, 1], which broadcasts each channel over the inner
+  // channels of its expert.
   bool spreads_channels(const Op& op) const {
     const auto* reshape = std::get_if<Reshape>(&op.data);
     return reshape && reshape->layout == Layout::plain && reshape->dims.size() >= 3 &&
@@ -184,7 +184,7 @@ class LayerFinder {
     }
   }
 
-  // What an op's result has from its operands.
+  // Facts that an op's results inherit from its operands.
   ValueFacts made_from(const Op& op) const {
     ValueFacts facts{.varies = std::holds_alternative<StateRead>(op.data)};
     for (ValueId operand : op.operands) {
@@ -199,10 +199,10 @@ class LayerFinder {
     return facts;
   }
 
-  // Whether a routed value is added to one that is not routed, the residual. No weight behind that
-  // sum belongs to an expert. Nor does that of a second projection of routed values: an expert's
-  // last one is the first that reads them, as routing weights multiply what it reads, and the next
-  // is a map of the sum, though this may be of a single expert.
+  // True if the weights after the op belong to no expert: the op adds a routed value and the
+  // residual, which is not routed. made_from() treats a second projection of routed values in the
+  // same way: routing weights multiply the input of an expert's last projection, so a further
+  // projection maps the sum of experts.
   bool leaves_experts(const Op& op) const {
     const auto* binary = std::get_if<Binary>(&op.data);
     return binary && binary->fn == BinaryFn::add &&
@@ -211,7 +211,7 @@ class LayerFinder {
            });
   }
 
-  // Backwards: finds the channels that each value without channels is combined with later on.
+  // Backwards: finds the channels that each value without channels is combined with later.
   void find_meetings() {
     each_op_backwards(shard_, [&](OpId id) {
       if (!scope_[id]) return;
@@ -226,10 +226,10 @@ class LayerFinder {
     });
   }
 
-  // Whether the operand meets the channels that the op's result meets. Not so are: the data of a
-  // projection, because several experts read them; a value that is added to an expert's result,
-  // unless it is a bias, which is made of weights alone; a vector of weights that scales a routed
-  // value.
+  // True if the operand is combined with the same channels as the op's result. False for the data
+  // of a projection, which several experts read; for a value that is added to an expert's result,
+  // unless it is a bias, which is computed from weights only; and for a vector of weights that
+  // scales a routed value.
   bool hands_back(const Op& op, size_t operand) const {
     const ValueId value = op.operands[operand];
     if (values_[value].channels.any() || (is_projection(op) && operand == 0)) return false;
@@ -250,9 +250,9 @@ class LayerFinder {
     }
   }
 
-  // The axis of a bank's weight along which its experts lie. A contraction of a routed value sums
-  // over the experts, so they are along the weight's inputs. Any other contraction makes the
-  // channels of each expert, so they are along its outputs.
+  // The axis of the experts in a bank's weight. A contraction of a routed value sums over experts,
+  // so the experts lie along the inputs. Any other contraction computes the channels of each
+  // expert, so the experts lie along the outputs.
   std::optional<size_t> expert_axis(ValueId weight, int64_t count) const {
     const Dims& dims = shard_.type(weight).dims;
     std::optional<size_t> axis = only_axis(dims);
@@ -297,8 +297,8 @@ class LayerFinder {
     });
   }
 
-  // Calls visit(value, producer) backwards up to the projections that a value is made from. Of a
-  // projection's operands, only the bias is followed.
+  // Calls visit(value, producer) backwards from `value`, up to and including the projections that
+  // compute it. Continues through the bias of a projection, but not through its other operands.
   template <class Visit>
   void each_up_to_projections(ValueId value, Visit visit) const {
     std::set<ValueId> seen;
@@ -337,13 +337,14 @@ class LayerFinder {
 
 constexpr size_t kFree = std::numeric_limits<size_t>::max(), kSeveral = kFree - 1;
 
-// A weight that experts of two layers use belongs to no expert.
+// Copies the shares of a layer to `ops`. A weight that two layers use belongs to no expert.
 void take_shares(const LayerFinder& finder, size_t layer, IdMap<OpId, size_t>& owners,
                  IdMap<OpId, OpRole>& ops) {
   for (auto [id, share] : finder.shares()) {
     share.moe_layer = layer;
     const bool own = owners[id] == kFree || owners[id] == layer;
     ops[id].share = own ? share : WeightShare();
+    // Without the state kSeveral, a third layer could claim a weight that two layers share.
     owners[id] = own ? layer : kSeveral;
   }
 }
@@ -366,6 +367,8 @@ IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe
   for (OpId id : op_ids(shard)) ops[id].live = scope[id] != 0;
   IdMap<OpId, size_t> owners(shard.ops.size(), kFree);
   for (size_t layer = moe_layers; layer-- > 0;) {
+    // Each iteration finds the last MoE layer in scope. The next scope has the producers of its
+    // router's inputs, which include the previous layer.
     LayerFinder finder(shard, experts, scope);
     if (!finder.find(ops)) break;
     take_shares(finder, layer, owners, ops);

@@ -1,14 +1,14 @@
-// Finds the expert to which each weight of a shard belongs, from the data flow and not from names:
-// an expert is what is multiplied by its channel of the routing weights.
+// Finds the expert of each weight in a shard. The search follows the data flow, not names: an
+// expert's values are multiplied by the expert's channel of the routing weights.
 //
-//   unrolled   each expert is multiplied by a slice of one channel: its weights are whole
-//   bank       n experts are multiplied by n channels: each weight is n equal blocks along one axis
+//   unrolled   a slice of one channel multiplies each expert; its weights are whole tensors
+//   bank       n channels multiply n experts; each weight is n equal blocks along one axis
 //
-// Only ops that an output or a state depends on count: an expert that is computed but not added to
-// the result is absent.
+// Only live ops are considered: ops that an output or a state depends on. An expert that is
+// computed but not added to the result is reported as absent.
 //
-// A shard may hold several MoE layers. The last is found first; an earlier one is among the ops
-// that the later router's logits depend on.
+// A shard may contain several MoE layers. The search finds the last layer first, then looks for
+// earlier ones among the ops that its router's logits depend on.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,8 @@
 
 namespace moec {
 
-// Block i of `count` equal blocks along `axis` belongs to expert first + i of the shard's MoE layer
-// `moe_layer`, counted from 0 in the order in which they run.
+// Block i of `count` equal blocks along `axis` belongs to expert first + i of MoE layer
+// `moe_layer`. MoE layers of the shard are numbered from 0 in execution order.
 struct WeightShare {
   WeightRole role = WeightRole::plain;
   size_t moe_layer = 0;
@@ -34,20 +34,20 @@ struct WeightShare {
 struct OpRole {
   WeightShare share;             // of a weight op
   bool live = false;             // an output or a state depends on the op
-  bool narrows_routing = false;  // a slice that chooses channels of the routing weights
+  bool narrows_routing = false;  // the op slices channels of the routing weights
 };
 
-// `experts` is the number of routing weights of an MoE layer, 0 in a shard that routes nothing;
-// `moe_layers` is how many such layers the shard has. The shard is in form `static` or `placed`.
-// The routing weights are the shard's input or output of that name; else the last scores of as many
-// channels that are sliced into channels, or reshaped to be spread over a bank. A weight that
-// experts of two layers use belongs to no expert.
-// The matrix of a matmul may be the transpose of a weight; its share is along the weight's own
-// axis.
+// Returns the role of each op. The shard must be in form `static` or `placed`. `experts` is the
+// number of routing weights per MoE layer, 0 if the shard routes nothing. `moe_layers` is the
+// number of MoE layers in the shard.
+// The routing weights are the input or output named kRoutingWeights. Without such a port, the
+// routing weights are the last value with `experts` channels that is sliced by channel (unrolled)
+// or reshaped for a bank. A weight that experts of two layers share belongs to no expert. If a
+// matmul reads a transposed weight, `axis` is an axis of the weight itself.
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
 
-// Bytes of the weights of all experts, as weight_bytes() of ir/analysis/cost.h counts them. `roles`
-// is what find_experts() found.
+// Bytes of the weights of all experts, counted as by weight_bytes() in ir/analysis/cost.h. `roles`
+// is the result of find_experts().
 int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles,
                             CodeFormOf form = nullptr);
 

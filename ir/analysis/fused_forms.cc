@@ -5,14 +5,13 @@
 namespace moec {
 namespace {
 
-// The op that makes the value; null for an input.
+// The producer of the value; null for an input.
 const Op* producer_of(const Shard& shard, ValueId value) {
   const OpId producer = shard.values[value].producer;
   return producer.valid() ? &shard.ops[producer] : nullptr;
 }
 
-// Whether it is a convolution of one token, which has one result for each channel, or of several
-// taps.
+// True for a convolution with one result per channel (one token), or with several taps.
 bool is_fused_conv(const Shard& shard, const Op& op, ValueId value) {
   if (!std::holds_alternative<Conv>(op.data)) return false;
   const Dims& results = shard.type(value).dims;
@@ -26,6 +25,7 @@ bool is_product(const Shard& shard, ValueId value) {
          (std::holds_alternative<MatMul>(op->data) || is_fused_conv(shard, *op, value));
 }
 
+// Returns true if `value` is a constant and each of its elements is at least `least`.
 bool is_constant_from(const Shard& shard, ValueId value, int64_t least) {
   const auto* constant = shard.producer_as<Constant>(value);
   return constant != nullptr &&
@@ -36,12 +36,13 @@ bool is_constant_from(const Shard& shard, ValueId value, int64_t least) {
 // The value before any reshapes and transposes.
 ValueId origin_of(const Shard& shard, ValueId value) {
   const Op* op = producer_of(shard, value);
+  // Reshapes and transposes only move elements, so the encoding of the weight still applies.
   const bool moves = op != nullptr && (std::holds_alternative<Reshape>(op->data) ||
                                        std::holds_alternative<Transpose>(op->data));
   return moves ? origin_of(shard, op->operands.front()) : value;
 }
 
-// The weight in codes that a matmul multiplies by; not valid where there is none.
+// The quantized weight operand of a matmul, or an invalid id.
 ValueId weight_of_codes(const Shard& shard, const Op& op) {
   if (!std::holds_alternative<MatMul>(op.data)) return {};
   const ValueId value = origin_of(shard, op.operands.back());
@@ -73,6 +74,7 @@ bool is_exp_below_limit(const Shard& shard, const Op& op, int64_t limit) {
   if (unary == nullptr || unary->fn != UnaryFn::exp) return false;
   const Op* bound = producer_of(shard, op.operands.front());
   const auto* binary = bound != nullptr ? std::get_if<Binary>(&bound->data) : nullptr;
+  // An operand that is not a maximum has no known lower bound.
   return binary == nullptr || binary->fn != BinaryFn::max ||
          std::none_of(bound->operands.begin(), bound->operands.end(),
                       [&](ValueId term) { return is_constant_from(shard, term, -limit); });
@@ -86,6 +88,7 @@ bool is_coded_unevenly(const Shard& shard, const Op& op) {
   const ValueId weight = weight_of_codes(shard, op);
   if (!weight.valid()) return false;
   const Dims block = block_of(shard.producer_as<Weight>(weight)->encoding);
+  // The inputs lie along the last axis of the weight. A partial block at its end needs padding.
   return shard.type(weight).dims.back() % block.back() != 0;
 }
 

@@ -1,27 +1,27 @@
-// Ops that some compilers fuse with their neighbours, lay out or compute in such a way that results
-// change.
+// Recognizes ops that some compilers miscompute, because they fuse, lay out or evaluate them
+// differently.
 #pragma once
 
 #include "ir/graph/shard.h"
 
 namespace moec {
 
-// Whether the value is the result of a matmul, or of a convolution of one token or several taps,
-// also with a bias added to it: what a compiler may fuse an activation with.
+// True if the value is a projection that a compiler may fuse with an activation: a matmul, or a
+// convolution over one token or with several taps, with or without an added bias.
 bool is_projection(const Shard& shard, ValueId value);
 
-// Whether the op takes the first rows of [1, H, 1, D] along D, at most `most` of them and a part of
-// D that divides it: such a slice is one of blocks, too, [1, H, D / size, size].
+// True if the op slices the first `size` elements of [1, H, 1, D] along D, where `size` is at most
+// `most`, less than D, and divides D. Such a slice is also the first block of [1, H, D / size,
+// size].
 bool is_narrow_slice(const Shard& shard, const Op& op, int64_t most);
 
-// Whether the op is an exp of a value that is not the maximum of another one and a constant of at
-// least -`limit`.
+// True if the op is an exp whose operand has no lower bound: it is not max(x, c) with a constant c
+// >= -`limit`.
 bool is_exp_below_limit(const Shard& shard, const Op& op, int64_t limit);
 
-// Whether the op is a matmul by a weight that is stored in codes, behind any reshapes and
-// transposes.
+// True if the op is a matmul with a quantized weight, possibly through reshapes and transposes.
 bool is_coded_matmul(const Shard& shard, const Op& op);
-// The same, with blocks that do not divide the inputs, the last axis of the weight.
+// True if the op is such a matmul and the blocks do not divide the weight's last axis, the inputs.
 bool is_coded_unevenly(const Shard& shard, const Op& op);
 
 }  // namespace moec

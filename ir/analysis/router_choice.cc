@@ -15,35 +15,37 @@ namespace {
 
 constexpr std::string_view kScope = "router", kMask = "_mask", kMix = "_first_weight";
 
-// Names as files without dots have them.
+// The spelling of a name in formats without dots.
 std::string plain_name(std::string_view name) {
   std::string plain(name);
   std::replace(plain.begin(), plain.end(), '.', '_');
   return plain;
 }
 
-// "L03_" or nothing.
+// True for a prefix such as "L03_", and for the empty text.
 bool is_layer_prefix(std::string_view text) {
   if (text.empty()) return true;
   if (text.size() < 3 || text.front() != 'L' || text.back() != '_') return false;
   return text.find_first_not_of("0123456789", 1) == text.size() - 1;
 }
 
-// The scope of the router whose value this is, if it is the value that `suffix` names.
+// Returns the router scope in a value's name, if the name ends with `suffix`.
 std::optional<std::string> scope_of(const std::string& name, std::string_view suffix) {
   const std::string plain = plain_name(name);
   if (!plain.ends_with(suffix)) return std::nullopt;
   const auto scope = std::string_view(plain).substr(0, plain.size() - suffix.size());
+  // A name without kScope before the suffix is another value, such as the mask of attention.
   if (!scope.ends_with(kScope)) return std::nullopt;
   if (!is_layer_prefix(scope.substr(0, scope.size() - kScope.size()))) return std::nullopt;
   return name.substr(0, scope.size());
 }
 
-// Whether values, and the ops that make them, lie on a way to given values.
+// Transitive producers of the given values.
 class Ancestors {
  public:
   Ancestors(const Shard& shard, const std::vector<ValueId>& of) : reached_(shard.values.size()) {
     for (const ValueId value : of) reached_[value] = 1;
+    // Operands are defined before their users, so one backward pass reaches all producers.
     for (size_t i = shard.ops.size(); i-- > 0;) {
       const Op& op = shard.ops[OpId{static_cast<uint32_t>(i)}];
       if (has(op))
@@ -66,6 +68,7 @@ class ChoiceFinder {
   explicit ChoiceFinder(const Shard& shard) : shard_(shard) {
     for (uint32_t i = 0; i < shard.values.size(); ++i)
       if (const std::string& name = shard.values[ValueId{i}].name; !name.empty())
+        // If two names have the same plain spelling, the first value is used.
         by_name_.try_emplace(plain_name(name), ValueId{i});
   }
 
@@ -87,7 +90,7 @@ class ChoiceFinder {
     return found == by_name_.end() ? ValueId{} : found->second;
   }
 
-  // What is computed of the scores before the choice begins.
+  // Values derived from the scores before selection.
   Ancestors before_choice(const std::string& scope, ValueId more) const {
     std::vector<ValueId> values;
     for (const ValueId value : {named(scope + "_choice_low"), more})
@@ -95,7 +98,7 @@ class ChoiceFinder {
     return {shard_, values};
   }
 
-  // The ops that take `score` on the way to what `after` reaches.
+  // The users of `score` that are in `after` (if it is not null) and not in `before`.
   ChoiceScores uses(ValueId score, const Ancestors* after, const Ancestors& before) const {
     ChoiceScores choice{score, {}};
     for (const OpId id : op_ids(shard_)) {
@@ -107,10 +110,11 @@ class ChoiceFinder {
     return choice;
   }
 
-  // Experts are chosen by the first of choice, scores and logits from which the mask follows.
+  // The mask is computed from the first of choice, scores and logits that is among its producers.
   RouterChoice by_mask(const std::string& scope, ValueId mask) const {
     const Ancestors to_mask(shard_, {mask});
     RouterChoice router{scope, {}};
+    // The names are ordered from the last value before the selection to the first.
     for (const char* name : {"_choice", "_scores", ""}) {
       const ValueId score = named(scope + name);
       if (!score.valid() || !to_mask.has(score)) continue;
@@ -120,7 +124,8 @@ class ChoiceFinder {
     return router;
   }
 
-  // With sparsemixer, all that follows from the logits is of those that can be chosen.
+  // With sparsemixer, every value that is computed from the logits considers only experts that can
+  // be chosen.
   RouterChoice by_logits(const std::string& scope) const {
     RouterChoice router{scope, {}};
     const ValueId choice = named(scope + "_choice"), logits = named(scope);
@@ -134,7 +139,7 @@ class ChoiceFinder {
   std::map<std::string, ValueId> by_name_;  // by plain_name()
 };
 
-// Copies a shard, and limits scores as soon as they are there.
+// Copies a shard and clamps each value of scores right after its definition.
 class CeilingWriter {
  public:
   explicit CeilingWriter(const Shard& shard) : shard_(shard), rewriter_(shard) {}
@@ -144,6 +149,7 @@ class CeilingWriter {
       if (const ValueId ceiling = make(rewriter_.build(), router); ceiling.valid())
         for (const ChoiceScores& scores : router.scores)
           limits_.push_back({&scores, router.scope + ".limited", ceiling, {}});
+    // Inputs are defined before all ops, so their limits must precede the first op.
     for (const ValueId input : shard_.inputs) limit(input);
     for (const OpId id : op_ids(shard_)) {
       rewriter_.copy_as(id, shard_.ops[id].data, operands(id));
@@ -168,8 +174,11 @@ class CeilingWriter {
 
   std::vector<ValueId> operands(OpId user) const {
     std::vector<ValueId> operands = rewriter_(shard_.ops[user].operands);
+    // The ceiling applies only to the selection. Other users, such as the routing weights, need the
+    // scores themselves.
     for (const Limit& limit : limits_) {
       const auto& [value, users] = *limit.scores;
+      // `users` ascends, because uses() visits the ops in order.
       if (!std::binary_search(users.begin(), users.end(), user)) continue;
       for (size_t i = 0; i < operands.size(); ++i)
         if (shard_.ops[user].operands[i] == value) operands[i] = limit.limited;
@@ -190,15 +199,14 @@ Result<std::vector<RouterChoice>> find_choices(const Shard& shard, size_t router
   const auto known = static_cast<size_t>(std::count_if(found.begin(), found.end(), is_known));
   if (known == routers && found.size() == routers) return found;
   return fail("router.no_choice",
-              fmt::format("{} of {} routers have values by whose names it is known where they "
-                          "choose experts",
-                          known, routers),
-              "export again with this moec, an exact --routing and without --skip-pass",
+              fmt::format("value names identify the choice of {} of {} routers", known, routers),
+              "export again with this version of moec, an exact --routing and no --skip-pass",
               {.shard = shard.name});
 }
 
 Type ceiling_type(const Shard& shard, const RouterChoice& router) {
   const Type& scores = shard.type(router.scores.front().value);
+  // The ceiling has one number per channel and is broadcast over tokens.
   Dims dims(static_cast<size_t>(scores.rank()), 1);
   dims.at(kChannelAxis) = scores.dims.at(kChannelAxis);
   return {scores.dtype, dims};
@@ -208,7 +216,7 @@ std::string ceiling_name(const RouterChoice& router) { return router.scope + ".c
 
 std::vector<double> choice_ceilings(DType dtype, int64_t slots, const std::vector<int64_t>& kept) {
   const double none = largest_finite(dtype);
-  // What is knocked out has -none / 2: the sum of two of these is above it.
+  // lower_router sets knocked-out scores to -none / 2. The sum of two ceilings must be greater.
   const double lowest = round_to(dtype, static_cast<float>(-none * 3 / 16));
   std::vector<double> ceilings(static_cast<size_t>(slots), lowest);
   for (const int64_t slot : kept) at(ceilings, slot) = none;

@@ -1,17 +1,17 @@
-// Finds where the lowered routers of a shard choose their experts, and puts a ceiling on the scores
-// that they choose by: an expert with a low ceiling is never chosen. Nothing else changes. The
-// weights of those that are chosen follow from scores without a ceiling, but with sparsemixer, for
-// which an expert that cannot be chosen does not exist.
+// Finds the values by which a shard's lowered routers choose experts, and clamps these values to a
+// ceiling. An expert with a low ceiling is never chosen. Routing weights are still computed from
+// the unclamped scores, except with sparsemixer, which ignores experts that cannot be chosen.
 //
-// Routers are known by the names of their values, which lower_router (passes) gives and emitted
-// files keep. In the scope of a router, "router" or beside other layers "L03.router", these are
+// Routers are recognized by value names, which the pass lower_router assigns and emitted files
+// preserve. The scope of a router is "router", or "L03.router" in a shard of several layers. Its
+// names are:
 //   router         the logits (the name of the scope itself)
-//   router.scores  the scores, where there are any
-//   router.choice  what experts are chosen by, where that is neither of them; in f16 with
-//                  router.choice_low, what its rounding lost
-//   router.mask    1 for the experts that are chosen, 0 for others
-//   router.first.weight   the first pick's part of the weights: only with sparsemixer
-// Files whose names have no dots have underscores in their place.
+//   router.scores  the scores, if they are computed
+//   router.choice  the selection scores, if they are neither of the above; in f16 with
+//                  router.choice_low, their rounding error
+//   router.mask    1 for the experts that are chosen, 0 for the others
+//   router.first.weight   the routing weight of the first pick, only with sparsemixer
+// Formats without dots in names use underscores instead.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,8 @@
 
 namespace moec {
 
-// A value of scores [experts and null slots along axis 1], and the ops that choose by it.
+// A value of selection scores, with experts and null slots along axis 1, and the ops that use it
+// for selection.
 struct ChoiceScores {
   ValueId value;
   std::vector<OpId> users;  // ascending
@@ -35,26 +36,25 @@ struct RouterChoice {
   std::vector<ChoiceScores> scores;
 };
 
-// The routers of a shard, in the order in which they run. Errors: router.no_choice (the shard has
-// no router whose choice is known by the names above, but should have `routers`, or another number
-// of them).
+// Returns the routers of a shard in execution order. Error router.no_choice: the number of routers
+// found by the names above is not `routers`.
 Result<std::vector<RouterChoice>> find_choices(const Shard& shard, size_t routers);
 
-// The type of a router's ceilings, [1, experts, …], and the name of the value or input that holds
-// them.
+// The type of a router's ceilings, [1, experts, …], and the name of the value or input that
+// contains them.
 Type ceiling_type(const Shard& shard, const RouterChoice& router);
 std::string ceiling_name(const RouterChoice& router);
 
-// A ceiling for each slot: none (the largest finite number of the element type) for the slots that
-// `kept` has (ascending), else a number below all scores, of which two can be added. What
-// lower_router has knocked out of its choice is lower still.
+// Returns one ceiling per slot. Slots in `kept` (ascending) get the largest finite number of
+// `dtype`, which has no effect. Other slots get a number below all scores, such that the sum of two
+// of these numbers is finite. Scores that lower_router knocked out are still lower.
 std::vector<double> choice_ceilings(DType dtype, int64_t slots, const std::vector<int64_t>& kept);
 
-// Makes the ceilings of a router in the new shard, as an input or a constant.
+// Makes the ceilings of a router in the new shard, as an input or a constant. An invalid id leaves
+// the router unclamped.
 using CeilingMaker = std::function<ValueId(Builder& b, const RouterChoice& router)>;
 
-// The shard with ceilings on the scores. Those for which `make` gives an invalid value stay as they
-// are.
+// Returns the shard with the routers' selection scores clamped to the ceilings of `make`.
 Shard with_ceilings(const Shard& shard, std::span<const RouterChoice> routers,
                     const CeilingMaker& make);
 

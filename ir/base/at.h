@@ -6,7 +6,7 @@
 
 namespace moec {
 
-// The element of a vector, array or span at `index`, which must be in range: nothing is checked. An
+// Returns the element of a vector, array or span at `index`. The index is not checked. An
 // enumerator indexes its entry in a table (ir/base/enum_table.h).
 template <class Container, class Index>
 constexpr decltype(auto) at(Container&& container, Index index) {

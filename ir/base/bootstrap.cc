@@ -8,6 +8,7 @@
 namespace moec {
 namespace {
 
+// A sum over no tokens has mean 0 instead of NaN, which JSON cannot represent.
 double mean_of(const PartialSum& total) { return total.count > 0 ? total.sum / total.count : 0; }
 
 void add(PartialSum& total, const PartialSum& part) {
@@ -15,9 +16,11 @@ void add(PartialSum& total, const PartialSum& part) {
   total.count += part.count;
 }
 
-// The engine's numbers are the same everywhere; those of the library's distributions are not.
+// Uses the engine's output directly: it is portable, unlike the output of the standard
+// distributions.
 double resampled_mean(std::span<const PartialSum> documents, std::mt19937_64& random) {
   PartialSum total;
+  // Draws whole documents, because the tokens of one document are not independent.
   for (size_t i = 0; i < documents.size(); ++i) add(total, documents[random() % documents.size()]);
   return mean_of(total);
 }

@@ -1,5 +1,5 @@
-// How far a figure may be off because other documents could have been drawn: percentiles of the
-// figure on resamples of them (Efron's bootstrap).
+// Confidence interval of a mean over documents, computed by Efron's bootstrap from the percentiles
+// of the resampled means.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace moec {
 
-// A document's part of a mean: a sum, and how many were added up.
+// A document's contribution to a mean: a sum and its number of terms.
 struct PartialSum {
   double sum = 0, count = 0;
 };
 
-// A mean over all documents. The bounds are those of 95 % of the resamples; none of fewer than two
-// documents, which cannot be drawn in another way.
+// A mean over all documents. `bounds` contain 95 % of the resampled means. They are absent for
+// fewer than two documents, because all resamples are then equal.
 struct BootstrapMean {
   struct Bounds {
     double low = 0, high = 0;
@@ -27,8 +27,8 @@ struct BootstrapMean {
 
 inline constexpr int kBootstrapResamples = 2000;
 
-// Sum of the sums by the sum of the counts; of nothing: 0. Documents are drawn with replacement, as
-// many as there are. The same parts have the same bounds on every machine.
+// Returns Σ sum / Σ count, or 0 for no documents. Each resample draws documents.size() documents
+// with replacement. Equal documents and seeds yield equal bounds on every machine.
 BootstrapMean bootstrap_mean(std::span<const PartialSum> documents, uint64_t seed = 1);
 
 }  // namespace moec

@@ -8,6 +8,7 @@ namespace moec {
 
 bool BoundedDiagnostics::only_counts(std::string_view code) {
   const auto seen = seen_.find(code);
+  // Only the first kKept findings of a code are kept, which bounds the memory.
   if (seen == seen_.end() || seen->second < kKept) return false;
   ++seen->second;
   ++count_;
@@ -16,6 +17,7 @@ bool BoundedDiagnostics::only_counts(std::string_view code) {
 
 void BoundedDiagnostics::add(Diagnostic finding) {
   if (only_counts(finding.code)) return;
+  // A duplicate of a kept finding is not counted again. only_counts() cannot detect duplicates.
   if (std::find(kept_.begin(), kept_.end(), finding) != kept_.end()) return;
   ++seen_[finding.code];
   ++count_;
@@ -26,7 +28,8 @@ Diagnostics BoundedDiagnostics::take() {
   for (const auto& [code, seen] : seen_)
     if (seen > kKept)
       kept_.push_back(
-          {Severity::error, code, fmt::format("and {} more of this kind", seen - kKept), {}, {}});
+          {Severity::error, code, fmt::format("and {} more with this code", seen - kKept), {}, {}});
+  // kept_ is moved out below. The counts are reset with it, so that the object can be reused.
   seen_.clear();
   count_ = 0;
   return std::move(kept_);

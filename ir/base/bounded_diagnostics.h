@@ -1,5 +1,5 @@
-// Findings of a file that may have any number of them: the first few of each code, and how many
-// more there are.
+// Collects findings about a file in bounded memory: keeps the first few per code and counts the
+// rest.
 #pragma once
 
 #include <map>
@@ -12,18 +12,20 @@ namespace moec {
 
 class BoundedDiagnostics {
  public:
-  // How many findings of one code are kept.
+  // Maximum number of kept findings per code.
   static constexpr size_t kKept = 12;
 
-  // Whether enough findings of this code are kept already. If so, counts one more, for which the
-  // caller then makes no message.
+  // If kKept findings with this code are already kept, counts one more and returns true. The caller
+  // then need not format a message.
   bool only_counts(std::string_view code);
-  // Keeps the finding, or only counts it. One that is kept already is passed over.
+  // Keeps the finding, or only counts it if kKept findings with its code are already kept. Ignores
+  // duplicates of kept findings.
   void add(Diagnostic finding);
 
-  // Kept or counted.
+  // Number of findings, kept or only counted.
   size_t count() const { return count_; }
-  // Those that are kept, and for each code with more of them one that says how many.
+  // Returns the kept findings, plus one per code that states the number of findings that were only
+  // counted. Clears the collection.
   Diagnostics take();
 
  private:

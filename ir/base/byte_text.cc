@@ -5,28 +5,17 @@
 #include <array>
 
 namespace moec {
-namespace {
 
-using Units = std::array<const char*, 5>;
-
-// Writes one digit after the point, none for whole bytes.
-std::string byte_text(double bytes, double step, const Units& units) {
+// One digit after the decimal point, none for bytes.
+std::string decimal_text(double bytes) {
+  constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB"};
   size_t unit = 0;
-  while (bytes >= step && unit + 1 < units.size()) {
-    bytes /= step;
+  // The last unit, TB, also applies to larger sizes.
+  while (bytes >= 1000 && unit + 1 < kUnits.size()) {
+    bytes /= 1000;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, units[unit]);
-}
-
-}  // namespace
-
-std::string decimal_bytes(int64_t bytes) {
-  return byte_text(static_cast<double>(bytes), 1000, {"B", "kB", "MB", "GB", "TB"});
-}
-
-std::string binary_bytes(double bytes) {
-  return byte_text(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"});
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
 }  // namespace moec

@@ -1,15 +1,19 @@
-// Formats numbers of bytes for messages and reports.
+// Formats byte counts for messages and reports.
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 #include <string>
 
 namespace moec {
 
-// "1.5 MB", "29.0 GB": decimal units (powers of 1000), the units of budgets and published sizes.
-std::string decimal_bytes(int64_t bytes);
+// Formats bytes as "1.5 MB" or "29.0 GB". All printed sizes and rates use powers of 1000. Options
+// also accept binary units; messages about those options write them out: "256 MiB".
+std::string decimal_text(double bytes);
 
-// "1.5 MiB": binary units (powers of 1024), for memory and files on disk.
-std::string binary_bytes(double bytes);
+template <class Number>
+requires std::integral<Number> || std::floating_point<Number> std::string decimal_bytes(
+    Number bytes) {
+  return decimal_text(static_cast<double>(bytes));
+}
 
 }  // namespace moec

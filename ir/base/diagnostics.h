@@ -1,5 +1,6 @@
 // Diagnostics for the user: severity, a stable code, place, cause and next step. A function that
-// can fail because of its input returns Result<T> or Status; no exception crosses a folder.
+// can fail because of its input returns Result<T> or Status. Exceptions do not propagate from one
+// folder to another.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,9 @@ struct Place {
   std::string shard;               // "L03.moe"
   std::string op;                  // a value or op name inside the shard
   std::string tensor;              // a checkpoint tensor
-  std::string file;                // a path as the user gave it
-  std::optional<uint64_t> offset;  // bytes into `file`
-  std::optional<uint32_t> line;    // 1-based, into `file`
+  std::string file;                // the path as the user wrote it
+  std::optional<uint64_t> offset;  // in bytes from the start of `file`
+  std::optional<uint32_t> line;    // 1-based, in `file`
   std::optional<uint32_t> column;  // 1-based
 
   bool operator==(const Place&) const = default;
@@ -34,7 +35,7 @@ struct Diagnostic {
   Severity severity = Severity::error;
   std::string code;       // stable, for tests and for --json: "safetensors.truncated", "conv.c3"
   std::string cause;      // one sentence, no final newline
-  std::string next_step;  // what the user can do; may be empty where the cause already implies it
+  std::string next_step;  // what the user can do; may be empty if the cause already implies it
   Place place;
 
   bool operator==(const Diagnostic&) const = default;
@@ -52,7 +53,7 @@ std::string render(const Diagnostics& diagnostics);
 
 bool has_error(const Diagnostics& diagnostics);
 
-// Returns a single error from a function: return fail("hf.missing_key", "…", "…", {.file = path});
+// Makes a failed result with one error: return fail("hf.missing_key", "…", "…", {.file = path});
 inline tl::unexpected<Diagnostics> fail(std::string code, std::string cause,
                                         std::string next_step = {}, Place place = {}) {
   return tl::unexpected<Diagnostics>(Diagnostics{Diagnostic{
@@ -73,7 +74,8 @@ inline tl::unexpected<Diagnostics> fail(Diagnostics diagnostics) {
       return tl::unexpected<::moec::Diagnostics>(std::move(moec_status.error())); \
   } while (false)
 
-// MOEC_ASSIGN(auto table, read_table(path)); assigns the value, or returns the failure as MOEC_TRY.
+// MOEC_ASSIGN(auto table, read_table(path)); assigns the value, or returns the diagnostics as
+// MOEC_TRY does.
 #define MOEC_ASSIGN(declaration, expression) \
   MOEC_ASSIGN_INNER(MOEC_CONCAT(moec_result_, __LINE__), declaration, expression)
 #define MOEC_ASSIGN_INNER(result, declaration, expression)                            \

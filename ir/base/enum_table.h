@@ -1,5 +1,5 @@
-// Tables with one entry for each enumerator. The number of enumerators comes from the compiler, so
-// a table that was not extended with its enum does not compile.
+// Tables with one entry per enumerator. The number of enumerators is determined at compile time, so
+// a table that lacks an entry for a new enumerator does not compile.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace moec {
 
 namespace internal {
 
-// Whether `Value` is one of its enum's enumerators. GCC and Clang spell an enumerator in
+// True if `Value` is one of its enum's enumerators. GCC and Clang spell an enumerator in
 // __PRETTY_FUNCTION__ by its name, "… Value = moec::Layout::rows]", and any other value by its
 // number, "… Value = (moec::Layout)7]": the last word before the bracket tells them apart. The
 // result type is bool because GCC appends the meaning of a typedef to the text.
@@ -43,7 +43,7 @@ constexpr size_t count_enumerators() {
 template <class E>
 inline constexpr size_t enum_count = internal::count_enumerators<E>();
 
-// enum_table<DType, DTypeInfo>({{"f32", 4}, …}): one entry for each enumerator, in their order.
+// enum_table<DType, DTypeInfo>({{"f32", 4}, …}): one entry per enumerator, in declaration order.
 template <class E, class T, size_t N>
 constexpr std::array<T, enum_count<E>> enum_table(const T (&entries)[N]) {
   static_assert(N == enum_count<E>, "the table needs one entry for each enumerator");
@@ -52,20 +52,20 @@ constexpr std::array<T, enum_count<E>> enum_table(const T (&entries)[N]) {
   return table;
 }
 
-// The same for text names: name_table<SumForm>({"chain", "tree"}).
+// enum_table() for text names: name_table<SumForm>({"chain", "tree"}).
 template <class E, size_t N>
 constexpr auto name_table(const std::string_view (&names)[N]) {
   return enum_table<E, std::string_view>(names);
 }
 
-// An enum with text names has a function enum_names(E) beside it, which returns its name_table.
+// An enum with text names has a function enum_names(E) next to it, which returns its name_table.
 // Any value may be passed; it only selects the overload.
 template <class E>
 constexpr std::string_view enum_name(E value) {
   return at(enum_names(E{}), value);
 }
 
-// The enumerator of this name; nothing for other names.
+// Returns the enumerator with this name; empty for unknown names.
 template <class E>
 constexpr std::optional<E> parse_enum(std::string_view name) {
   const auto names = enum_names(E{});

@@ -1,5 +1,5 @@
 // Typed u32 ids and the tables that they index. An id is valid only for the table that issued it.
-// Derived facts about an entity are kept in an IdMap beside the table, not inside the entity.
+// Derived facts about an entity are kept in an IdMap next to the table, not inside the entity.
 #pragma once
 
 #include <compare>
@@ -18,7 +18,7 @@ struct Id {
   uint32_t index = kNone;
 
   bool valid() const { return index != kNone; }
-  // clang-tidy 14 takes the 0 that <=> is compared with for a null pointer.
+  // clang-tidy 14 mistakes the 0 that <=> is compared with for a null pointer.
   auto operator<=>(const Id&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
@@ -45,7 +45,7 @@ class IdVector {
   std::vector<T> items_;
 };
 
-// A dense side table: one T for each id, default_value where none was set.
+// A dense side table: one T per id, default_value for ids that were not set.
 template <class IdT, class T>
 class IdMap {
  public:

@@ -9,10 +9,11 @@
 
 namespace moec {
 
+// Each thread has its own innermost scope, because threads work independently.
 static thread_local ReproducerScope* innermost = nullptr;
 static InternalErrorReport report_of_process = nullptr;
 
-// Unlike fmt::print, does not throw where stderr is full or closed.
+// Unlike fmt::print, does not throw if stderr is full or closed.
 static void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 ReproducerScope::ReproducerScope(std::function<std::string()> write)
@@ -24,12 +25,12 @@ ReproducerScope::~ReproducerScope() { innermost = outer_; }
 
 static void report_once(const std::string& message, const std::string& reproducer) {
   static std::atomic_flag is_reported;
-  while (is_reported.test_and_set()) ::pause();  // another thread ends the process
+  while (is_reported.test_and_set()) ::pause();  // another thread is ending the process
   if (!report_of_process) return;
   try {
     report_of_process(message, reproducer);
   } catch (...) {
-    // The report cannot be written. Thrown on, it would come back here and wait for itself.
+    // The report cannot be written. Rethrowing would terminate and so wait for this flag forever.
   }
 }
 
@@ -42,6 +43,7 @@ void end_by_internal_error(const std::string& message) {
     if (!reproducer.empty()) say(fmt::format("  reproducer: {}\n", reproducer));
   }
   report_once(message, reproducer);
+  // _Exit() neither flushes streams nor runs destructors: other threads may still use objects.
   std::fflush(nullptr);
   std::_Exit(kInternalErrorExitCode);
 }

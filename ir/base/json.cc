@@ -14,8 +14,7 @@ namespace {
 
 using Reader = nlohmann::json;
 
-// An iterator that counts in `position` how far the lexer has read: the library's parser does not
-// give events the offset of a value.
+// An iterator that tracks the lexer's position, because the library's events have no offsets.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -42,7 +41,7 @@ class CountingIterator {
   const char** position_;
 };
 
-// The parser's message without its prefix "[…] parse error at line 1, column 2: ".
+// Returns the parser's message without the prefix "[…] parse error at line 1, column 2: ".
 std::string syntax_message(const std::string& message) {
   size_t colon = message.find(": ");
   return printable(colon == std::string::npos ? message : message.substr(colon + 2));
@@ -61,14 +60,15 @@ class Events {
           "json.too_long",
           fmt::format("the text has {} bytes, the limit is {}", text_.size(), limits_.bytes), {},
           {.file = source_.file});
-    // The lexer takes a NUL for the end of the text and would ignore everything after it.
+    // The lexer treats a NUL as the end of the text and would ignore everything after it.
     if (const size_t nul = text_.find('\0'); nul != std::string_view::npos) {
-      stop_at(nul, "json.syntax", "the text holds a NUL byte",
-              "Correct the file; it must be JSON.");
+      stop_at(nul, "json.syntax", "the text contains a NUL byte", "correct the JSON syntax");
       return fail(std::move(failure_));
     }
     const char* begin = text_.data();
     const char* end = begin + text_.size();
+    // Reads the library's SAX events instead of its parsed values, because the limits must apply
+    // while the text is read.
     bool read = Reader::sax_parse(CountingIterator(begin, &position_),
                                   CountingIterator(end, &position_), this);
     if (!failure_.empty()) return fail(std::move(failure_));
@@ -81,11 +81,13 @@ class Events {
   bool boolean(bool value) { return add(value); }
   bool number_integer(int64_t value) { return add_number(value); }
   bool number_unsigned(uint64_t value) {
+    // The library reports non-negative integers as unsigned, even if they fit into int64_t.
     if (value <= static_cast<uint64_t>(INT64_MAX)) return add_number(static_cast<int64_t>(value));
     return limits_.long_integers ? add_number(static_cast<double>(value))
                                  : integer_too_big(std::to_string(value));
   }
   bool number_float(double value, const std::string& text) {
+    // The library reports an integer that does not fit into 64 bits as a float.
     const bool is_integer = text.find_first_of(".eE") == std::string::npos;
     if (is_integer && !limits_.long_integers) return integer_too_big(text);
     return add_number(value);
@@ -96,13 +98,15 @@ class Events {
   bool start_array(std::size_t) { return open(JsonValue::Array{}); }
   bool key(std::string& name) {
     stack_.back().key = std::move(name);
+    // With a visitor, members of the outermost object are not stored. sort_members() therefore
+    // cannot find their duplicates.
     if (visit_ == nullptr || stack_.size() > 1) return true;
     return seen_.insert(stack_.back().key).second || duplicate(stack_.back().key, offset());
   }
   bool end_object() { return sort_members(std::get<JsonValue::Object>(top())) && close(); }
   bool end_array() { return close(); }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) {
-    return stop("json.syntax", syntax_message(error.what()), "Correct the file; it must be JSON.");
+    return stop("json.syntax", syntax_message(error.what()), "correct the JSON syntax");
   }
 
  private:
@@ -112,8 +116,7 @@ class Events {
   };
 
   uint64_t offset() const { return static_cast<uint64_t>(position_ - text_.data()); }
-  // The lexer has also read the character after a number, which may be on the next line. It does
-  // not belong to the number.
+  // The lexer has also consumed the character after a number, which may be on the next line.
   uint64_t number_end() const {
     const uint64_t end = offset();
     return std::isdigit(static_cast<unsigned char>(text_[end - 1])) ? end : end - 1;
@@ -135,18 +138,20 @@ class Events {
   bool duplicate(const std::string& key, uint64_t at) {
     return stop_at(at, "json.duplicate_key",
                    fmt::format("the key \"{}\" occurs twice in one object", printable(key)),
-                   "Remove one of the two.");
+                   "remove one of the two");
   }
 
-  // Arrays and objects count when they are opened, so that the limit holds before they are filled.
+  // Arrays and objects are counted when they are opened, so that the limit applies before they
+  // grow.
   bool count() {
     if (++values_ <= limits_.values) return true;
-    return stop("json.values", fmt::format("there are more than {} values", limits_.values));
+    return stop("json.values", fmt::format("the text has more than {} values", limits_.values));
   }
   bool open(JsonValue::Data data) {
     if (stack_.size() >= limits_.depth)
       return stop("json.depth", fmt::format("nesting is deeper than {}", limits_.depth),
-                  "The file is probably damaged: fetch it again.");
+                  "download the file again");
+    // A visitor receives the members of the outermost value, which must therefore be an object.
     if (stack_.empty() && visit_ != nullptr && !std::holds_alternative<JsonValue::Object>(data))
       return not_object();
     stack_.push_back({std::move(data), {}});
@@ -176,12 +181,14 @@ class Events {
     return true;
   }
   bool visit(const JsonValue& value) {
+    // JsonLimits::values applies per member here, because a visited member is not kept in memory.
     values_ = 0;
     Status status = (*visit_)(stack_.back().key, value);
     if (!status) failure_ = std::move(status.error());
     return status.has_value();
   }
   bool sort_members(JsonValue::Object& members) {
+    // A stable sort keeps equal keys in the order of the text, so the second one is the duplicate.
     std::stable_sort(members.begin(), members.end(),
                      [](const JsonMember& a, const JsonMember& b) { return a.key < b.key; });
     auto twice =
@@ -196,7 +203,8 @@ class Events {
   const JsonVisitor* visit_;
   const char* position_;
   std::vector<Frame> stack_;
-  std::set<std::string> seen_;  // keys of the outermost object, whose members are only visited
+  std::set<std::string>
+      seen_;  // keys of the outermost object, whose members are visited, not stored
   size_t values_ = 0;
   JsonValue root_;
   Diagnostics failure_;
@@ -213,6 +221,7 @@ std::optional<double> JsonValue::number() const {
 const JsonValue* JsonValue::find(std::string_view key) const {
   const Object* members = object();
   if (members == nullptr) return nullptr;
+  // sort_members() has sorted the members by key.
   auto found = std::lower_bound(members->begin(), members->end(), key,
                                 [](const JsonMember& a, std::string_view b) { return a.key < b; });
   return found != members->end() && found->key == key ? &found->value : nullptr;
@@ -233,6 +242,7 @@ Place json_place(std::string_view text, const JsonSource& source, uint64_t offse
   Place place{.file = source.file, .offset = source.first_offset + offset};
   if (!source.has_lines) return place;
   std::string_view before = text.substr(0, offset);
+  // Values store offsets only; lines are counted here, when a message needs them.
   place.line = static_cast<uint32_t>(std::count(before.begin(), before.end(), '\n') + 1);
   size_t line_start = before.rfind('\n');
   place.column = static_cast<uint32_t>(

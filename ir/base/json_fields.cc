@@ -17,6 +17,7 @@ JsonCodes JsonCodes::all_as(const std::string& code, std::string next_step) {
 
 Diagnostics JsonReport::renamed(Diagnostics errors) const {
   for (Diagnostic& error : errors) {
+    // A visitor can report errors with other codes, which are kept.
     if (!error.code.starts_with("json.")) continue;
     const bool twice = error.code == "json.duplicate_key";
     error.code = twice ? codes_.duplicate_key : codes_.syntax;
@@ -48,6 +49,7 @@ tl::unexpected<Diagnostics> JsonReport::fail_at(const JsonValue& at, std::string
 Result<JsonFields> JsonFields::of(const JsonReport& report, const JsonValue& value,
                                   std::string where) {
   if (value.object() != nullptr) return JsonFields(report, value, std::move(where));
+  // The outermost value has no path, so the message names the file instead.
   return report.fail_at(value, report.codes().bad_value,
                         fmt::format("{} is {}, must be an object",
                                     where.empty() ? "the file's value" : where, kind_name(value)));
@@ -57,6 +59,7 @@ std::string JsonFields::path_to(std::string_view name) const {
   return where_.empty() ? std::string(name) : fmt::format("{}.{}", where_, name);
 }
 
+// The message has the full path, because objects in a list have the same field names.
 tl::unexpected<Diagnostics> JsonFields::fail_field(const std::string& code, std::string_view name,
                                                    std::string_view what,
                                                    const JsonValue& at) const {
@@ -65,10 +68,12 @@ tl::unexpected<Diagnostics> JsonFields::fail_field(const std::string& code, std:
 
 tl::unexpected<Diagnostics> JsonFields::bad(std::string_view name, std::string_view what) const {
   const JsonValue* value = object_->find(name);
+  // A missing field has no place, so the message points to the object.
   return fail_field(report_->codes().bad_value, name, what, value == nullptr ? *object_ : *value);
 }
 
 Result<const JsonValue*> JsonFields::value(std::string_view name) {
+  // Keeps a view of the name, so the name must outlive this object.
   known_.push_back(name);
   if (const JsonValue* value = object_->find(name)) return value;
   return fail_field(report_->codes().missing_field, name, "is missing", *object_);
@@ -89,13 +94,15 @@ Status JsonFields::boolean(std::string_view name, bool& out) {
 }
 
 Status JsonFields::check_range(std::string_view name, int64_t value) const {
-  if (value >= -kMostInteger && value <= kMostInteger) return {};
-  return bad(name, fmt::format("is {}, integers are at most {} away from 0", value, kMostInteger));
+  if (value >= -kMaxInteger && value <= kMaxInteger) return {};
+  return bad(name, fmt::format("is {}, must have a magnitude of at most {}", value, kMaxInteger));
 }
 
 Status JsonFields::integer(std::string_view name, int64_t& out) {
   MOEC_ASSIGN(const JsonValue* found, value(name));
   if (found->integer() == nullptr) return bad(name, "must be an integer");
+  // Above kMaxInteger = 2^53, not every integer is a double. A JSON reader that stores doubles
+  // would round such an integer.
   MOEC_TRY(check_range(name, *found->integer()));
   out = *found->integer();
   return {};
@@ -170,6 +177,7 @@ Result<JsonFields> JsonFields::object(std::string_view name) {
 }
 
 Status JsonFields::finish() const {
+  // Each accessor that reads a value registers its name in known_.
   for (const JsonMember& member : *object_->object())
     if (std::find(known_.begin(), known_.end(), member.key) == known_.end())
       return fail_field(report_->codes().unknown_field, printable(member.key, 80),

@@ -1,6 +1,6 @@
-// Typed access to the fields of JSON objects: the one reader of files with fixed fields (targets,
-// manifests, journals, goldens, measured placements, calibrations). Each file brings its own error
-// codes and next step; the checks, the words and the places (file, line, column) are shared.
+// Typed access to the fields of JSON objects, for all files with a fixed set of fields: targets,
+// manifests, journals, goldens, measured placements, calibrations. Each kind of file defines its
+// error codes and next step; checks, wording and places (file, line, column) are shared.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,22 +18,22 @@
 
 namespace moec {
 
-// The codes of the errors in one kind of file, and what its reader should do about them.
+// Error codes and next step for one kind of file.
 struct JsonCodes {
-  std::string syntax;         // the text is not JSON, or breaks a limit
-  std::string duplicate_key;  // one object has a key twice
+  std::string syntax;         // the text is not JSON, or exceeds a limit
+  std::string duplicate_key;  // a key occurs twice in one object
   std::string missing_field;
   std::string unknown_field;
-  std::string bad_value;  // a value of another type, or out of range
+  std::string bad_value;  // a value of the wrong type, or out of range
   std::string next_step;
 
-  // "target" gives target.syntax, target.duplicate_key, target.missing_field, …
+  // The prefix "target" yields target.syntax, target.duplicate_key, target.missing_field, …
   static JsonCodes by_prefix(const std::string& prefix, std::string next_step);
-  // One code for everything.
+  // Uses `code` for every error.
   static JsonCodes all_as(const std::string& code, std::string next_step);
 };
 
-// A text and how errors in it are reported. Refers to the text, which must stay.
+// A JSON text and its error codes. Borrows the text, which must outlive the report.
 class JsonReport {
  public:
   JsonReport(std::string_view text, std::string file, JsonCodes codes)
@@ -41,11 +41,11 @@ class JsonReport {
 
   const JsonCodes& codes() const { return codes_; }
   const std::string& file() const { return source_.file; }
-  // The whole text as one value. Errors: syntax, duplicate_key.
+  // Parses the whole text as one value. Errors: syntax, duplicate_key.
   Result<JsonValue> parse(const JsonLimits& limits = {}) const;
-  // Member by member, as parse_json_members does; errors of `visit` keep their codes.
+  // Parses member by member, as parse_json_members() does. Errors of `visit` keep their codes.
   Status parse_members(const JsonLimits& limits, const JsonVisitor& visit) const;
-  // An error at a value.
+  // Returns an error at the place of the value `at`.
   tl::unexpected<Diagnostics> fail_at(const JsonValue& at, std::string code,
                                       std::string cause) const;
 
@@ -57,57 +57,57 @@ class JsonReport {
   JsonCodes codes_;
 };
 
-// The greatest integer up to which doubles, as other readers of JSON have them, hold each one: 2⁵³.
-inline constexpr int64_t kMostInteger = int64_t{1} << 53;
+// 2⁵³: doubles, which other JSON readers use, represent every integer up to this value exactly.
+inline constexpr int64_t kMaxInteger = int64_t{1} << 53;
 
-// The fields of one object. Refers to the report and the value, which must stay, and to the names
-// that it is asked for, which are literals. All errors name the field; those of the object itself
-// stand behind its end.
+// The fields of one object. Borrows the report and the value, which must outlive the fields, and
+// the requested names, which must be string literals. Each error names the field that it concerns.
+// Errors about the object itself are placed at the object's end.
 class JsonFields {
  public:
-  // `where` leads to the object, "shards[3].cost"; it is empty for the outermost one. Error
-  // bad_value where the value is not an object.
+  // `where` is the path to the object, such as "shards[3].cost"; empty for the outermost object.
+  // Error bad_value: the value is not an object.
   static Result<JsonFields> of(const JsonReport& report, const JsonValue& value,
                                std::string where = {});
 
   bool has(std::string_view name) const { return object_->find(name) != nullptr; }
   bool is_null(std::string_view name) const { return has(name) && object_->find(name)->is_null(); }
-  // All of them, sorted by key.
+  // All fields, sorted by key.
   const JsonValue::Object& members() const { return *object_->object(); }
   const JsonReport& report() const { return *report_; }
 
-  // The value of a field, whatever its type. From here on: error missing_field where there is none,
-  // bad_value where it has another type.
+  // Returns the value of a field of any type. This and the following functions fail with
+  // missing_field if the field is absent, and with bad_value if it has another type.
   Result<const JsonValue*> value(std::string_view name);
   Status text(std::string_view name, std::string& out);
   Status boolean(std::string_view name, bool& out);
-  // Integers, here and below, are at most kMostInteger away from 0, so that a few of them can be
-  // added without a check.
+  // Integers, here and below, have a magnitude of at most kMaxInteger, so that the sum of a few
+  // integers cannot overflow.
   Status integer(std::string_view name, int64_t& out);
-  // An integer that is not below 0 and fits into T.
+  // A non-negative integer that fits into T.
   template <std::integral T>
   Status whole(std::string_view name, T& out);
-  // An integer above 0.
+  // A positive integer.
   Status positive(std::string_view name, int64_t& out);
-  // An integer or a fraction.
+  // An integer or a floating-point number.
   Status number(std::string_view name, double& out);
   Status integers(std::string_view name, std::vector<int64_t>& out);
-  // Integers or fractions.
+  // A list of integers or floating-point numbers.
   Status numbers(std::string_view name, std::vector<double>& out);
   // At least one string.
   Status texts(std::string_view name, std::vector<std::string>& out);
-  // A list of names, of each of which `parse` makes an optional value.
+  // A list of at least one name. Calls take(value) with the parsed value of each name; `parse`
+  // returns an empty optional for an unknown name.
   template <class Parse, class Take>
   Status named(std::string_view name, Parse parse, Take take);
-  // The index of a string in a list of names.
+  // Returns the index in `names` of the field's string.
   template <class Names>
   Result<size_t> one_of(std::string_view name, const Names& names);
-  // A name of an enum that has enum_names().
+  // The name of an enumerator; E must have enum_names().
   template <class E>
   Status choice(std::string_view name, E& out);
 
-  // The fields "format" and "version", by which a file says what it is and how it is read: exactly
-  // these.
+  // Checks that the fields "format" and "version" of a file equal `format` and `version`.
   Status form(std::string_view format, int64_t version);
 
   Result<JsonFields> object(std::string_view name);
@@ -115,9 +115,10 @@ class JsonFields {
   template <class Read>
   Status each(std::string_view name, Read read);
 
-  // Error unknown_field for the first field that was not asked for, with the nearest that was.
+  // Checks that every field was requested. Error unknown_field for the first that was not; suggests
+  // the nearest requested name.
   Status finish() const;
-  // Error bad_value: `field "name" what`.
+  // Returns error bad_value: `field "name" what`.
   tl::unexpected<Diagnostics> bad(std::string_view name, std::string_view what) const;
 
  private:

@@ -19,6 +19,7 @@ struct Appender {
   void operator()(const std::string& value) const { out += '"' + printable(value, limit) + '"'; }
   void operator()(const JsonValue::Array& items) const {
     out += '[';
+    // Stops at `limit`, because a value of an untrusted file can have millions of elements.
     for (size_t i = 0; i < items.size() && out.size() <= limit; ++i) {
       if (i > 0) out += ", ";
       append(out, items[i], limit);
@@ -44,6 +45,7 @@ void append(std::string& out, const JsonValue& value, size_t limit) {
 std::string_view kind_name(const JsonValue& value) {
   static constexpr std::string_view kNames[] = {"null",     "a boolean", "an integer", "a number",
                                                 "a string", "an array",  "an object"};
+  // The names are in the order of the alternatives of the variant.
   static_assert(std::size(kNames) == std::variant_size_v<JsonValue::Data>);
   return kNames[value.data.index()];
 }
@@ -62,6 +64,7 @@ std::string printable(std::string_view text, size_t limit) {
   }
   std::string out(text);
   for (char& c : out)
+    // A terminal could execute control characters, which could hide a part of the message.
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return cut ? out + "…" : out;
 }

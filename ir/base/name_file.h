@@ -1,4 +1,4 @@
-// Findings of code that does not know which file its input came from.
+// Adds the file name to findings of code that does not know the file of its input.
 #pragma once
 
 #include <string>
@@ -7,21 +7,21 @@
 
 namespace moec {
 
-// The findings, of which those that have no place get this file.
+// Sets the file of findings without a place.
 inline Diagnostics naming_file(Diagnostics findings, const std::string& file) {
   for (Diagnostic& finding : findings)
     if (finding.place == Place{}) finding.place.file = file;
   return findings;
 }
 
-// The findings about the content of a file: each gets its name beside the place that it has.
+// Sets the file of findings without a file; keeps the other parts of their places.
 inline Diagnostics found_in_file(Diagnostics findings, const std::string& file) {
   for (Diagnostic& finding : findings)
     if (finding.place.file.empty()) finding.place.file = file;
   return findings;
 }
 
-// The same for the findings of a failure.
+// Applies naming_file() to the findings of a failure.
 template <class T>
 Result<T> naming_file(Result<T> result, const std::string& file) {
   if (result) return result;

@@ -8,12 +8,13 @@
 namespace moec {
 namespace {
 
-// The distance takes time with the product of the lengths. A name from a hostile file may have
-// megabytes; known names are short.
+// The running time of edit_distance() is proportional to the product of both lengths. A name in a
+// hostile file may be megabytes long; known names are short.
 constexpr size_t kLongestName = 64;
 
 // The restricted Damerau-Levenshtein distance: insertions, deletions, substitutions and swaps of
-// neighbours, where no part of the text is edited twice. It needs the last three rows of the table.
+// neighbours, with no part of the text edited twice. It needs only the last three rows of the
+// table.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -34,6 +35,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
+  // The time is quadratic in the lengths, so the length of an untrusted name is bounded.
   if (name.size() > kLongestName) return {};
   std::string_view best;
   size_t best_distance = kLongestName;

@@ -17,9 +17,10 @@ Status check_apart_from(const std::string& source, const std::string& out,
   fs::path path = fs::absolute(out, error).lexically_normal();
   if (error || source.empty() || out.empty()) return {};
   for (; path.has_relative_path(); path = path.parent_path()) {
+    // Compares files instead of names, because several paths can lead to one file. equivalent() is
+    // false for a path that does not exist.
     if (!fs::equivalent(path, source, error)) continue;
-    return fail("output.in_source",
-                fmt::format("{} {} would write into what is read, {}", flag, out, source),
+    return fail("output.in_source", fmt::format("{} {} lies in the input, {}", flag, out, source),
                 "choose another file", {.file = out});
   }
   return {};
@@ -30,16 +31,18 @@ Status check_user_output(const UserOutput& out, const std::string& source) {
   if (out.path.empty()) return {};
   MOEC_TRY(check_apart_from(source, out.path, out.flag));
   std::error_code error;
+  // symlink_status() does not follow links, so a link is refused whatever its target is.
   const fs::file_status found = fs::symlink_status(out.path, error);
   if (fs::is_symlink(found))
     return fail("output.link", fmt::format("{} {} is a link", out.flag, out.path),
-                "name the file that it leads to", {.file = out.path});
+                "pass the target of the link", {.file = out.path});
   if (fs::is_directory(found))
     return fail("output.exists", fmt::format("{} {} is a folder", out.flag, out.path),
-                "name a file", {.file = out.path});
+                "pass a file", {.file = out.path});
+  // Only an existing regular file would be replaced; devices and pipes are accepted.
   if (!fs::is_regular_file(found) || out.force) return {};
-  return fail("output.exists", fmt::format("{} {} is there already", out.flag, out.path),
-              "name another file, or give --force to replace it", {.file = out.path});
+  return fail("output.exists", fmt::format("{} {} exists already", out.flag, out.path),
+              "choose another file, or pass --force to replace it", {.file = out.path});
 }
 
 void remove_abandoned(const std::string& path, std::string_view ending) {
@@ -56,6 +59,8 @@ void remove_abandoned(const std::string& path, std::string_view ending) {
     const size_t digits = name.size() - start.size() - ending.size();
     const auto writer = parse_number<pid_t>(std::string_view(name).substr(start.size(), digits));
     std::error_code ignored;
+    // ESRCH shows that the writer's process is gone. kill() also fails with EPERM, for a process of
+    // another user.
     if (writer && *writer > 0 && ::kill(*writer, 0) != 0 && errno == ESRCH)
       fs::remove(entry->path(), ignored);
   }

@@ -1,4 +1,4 @@
-// Keeps what a command writes away from what it reads.
+// Prevents a command from overwriting its inputs.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 
 namespace moec {
 
-// Checks that the file `out`, which `flag` names, is not `source` and does not lie in it, where
-// that is a folder. Either may not exist. Error output.in_source.
+// Checks that the file `out`, the value of `flag`, is neither `source` nor inside the folder
+// `source`. Neither path needs to exist. Error output.in_source.
 Status check_apart_from(const std::string& source, const std::string& out, const std::string& flag);
 
-// A file that a command writes besides what it prints.
+// A file that a command writes in addition to its printed output.
 struct UserOutput {
   std::string path;
-  std::string flag;    // that names it
-  bool force = false;  // a regular file may be replaced
+  std::string flag;    // the option that sets `path`
+  bool force = false;  // replace an existing regular file
 };
 
-// Checks that the file may be written: it lies apart from `source`, is not a link, and is new or
-// may be replaced. Devices and pipes are written to. An empty path passes. Errors:
-// output.in_source, output.link, output.exists.
+// Checks that the file may be written: it passes check_apart_from(), is not a link, and either does
+// not exist or may be replaced. Accepts devices, pipes and an empty path. Errors: output.in_source,
+// output.link, output.exists.
 Status check_user_output(const UserOutput& out, const std::string& source);
 
-// Removes what writers of `path` that were killed have left: PATH.N`ending`, where N is the number
-// of no process. Says nothing of what cannot be removed.
+// Removes the temporary files of writers of `path` that were killed: PATH.N`ending`, where no
+// process has the id N. Ignores files that cannot be removed.
 void remove_abandoned(const std::string& path, std::string_view ending);
 
 }  // namespace moec

@@ -28,6 +28,7 @@ constexpr std::array<Unit, 9> kUnits = {{{"KiB", 1024.0},
 }  // namespace
 
 std::optional<int64_t> parse_bytes(std::string_view text) {
+  // The limit is below 2^63, so the conversion to int64_t is defined.
   constexpr double kMost = 1e18;
   double unit_bytes = 1;
   for (const Unit& unit : kUnits)
@@ -38,6 +39,7 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
     }
   while (text.ends_with(' ')) text.remove_suffix(1);
   const auto number = parse_positive(text);
+  // A size below 1 byte would be truncated to 0.
   if (!number || *number * unit_bytes > kMost || *number * unit_bytes < 1) return std::nullopt;
   return static_cast<int64_t>(*number * unit_bytes);
 }
@@ -49,6 +51,7 @@ std::string_view trim_spaces(std::string_view text) {
 }
 
 std::optional<NumberRange> parse_range(std::string_view text) {
+  // parse_whole() accepts no minus sign, so the first dash separates the ends.
   const size_t dash = text.find('-');
   const auto first = parse_whole(trim_spaces(text.substr(0, dash)));
   const auto last =
@@ -61,6 +64,7 @@ std::string ranges_text(const std::vector<int64_t>& numbers) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < numbers.size();) {
     size_t j = i + 1;
+    // The numbers ascend, so a run ends at the first gap.
     while (j < numbers.size() && numbers[j] == numbers[j - 1] + 1) ++j;
     parts.push_back(j == i + 1 ? fmt::to_string(numbers[i])
                                : fmt::format("{}-{}", numbers[i], numbers[j - 1]));

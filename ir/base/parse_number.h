@@ -1,4 +1,4 @@
-// Numbers in decimal notation, read from text. No other file calls std::from_chars.
+// Parses decimal numbers. No other file calls std::from_chars.
 #pragma once
 
 #include <charconv>
@@ -13,8 +13,9 @@
 
 namespace moec {
 
-// Removes the number at the start of the text and returns it. Returns nothing, and leaves the text
-// as it is, if no number of type N is there: no spaces, no plus sign, no overflow.
+// Removes the number at the start of the text and returns it. Returns empty and leaves `text`
+// unchanged if it does not start with a number that fits into N. Does not accept spaces or a plus
+// sign.
 template <class N>
 std::optional<N> take_number(std::string_view& text) {
   N value{};
@@ -24,54 +25,54 @@ std::optional<N> take_number(std::string_view& text) {
   return value;
 }
 
-// Returns the number that is all of the text.
+// Parses the whole text as a number.
 template <class N>
 std::optional<N> parse_number(std::string_view text) {
   const std::optional<N> value = take_number<N>(text);
   return text.empty() ? value : std::nullopt;
 }
 
-// Returns the finite number above 0 that is all of the text.
+// Parses the whole text as a finite positive number.
 inline std::optional<double> parse_positive(std::string_view text) {
   const auto value = parse_number<double>(text);
   return value && std::isfinite(*value) && *value > 0 ? value : std::nullopt;
 }
 
-// Returns the whole number from 0 on that is all of the text.
+// Parses the whole text as an integer >= 0.
 inline std::optional<int64_t> parse_whole(std::string_view text) {
   const auto value = parse_number<int64_t>(text);
   return value && *value >= 0 ? value : std::nullopt;
 }
 
-// Returns the whole number above 0 that is all of the text.
+// Parses the whole text as a positive integer.
 inline std::optional<int64_t> parse_count(std::string_view text) {
   const auto value = parse_whole(text);
   return value != 0 ? value : std::nullopt;
 }
 
-// Amounts of memory as people write them.
+// Memory sizes as users write them.
 
-// Bytes of "17179869184", "16GiB" or "25.8 GB": a finite number above 0 with a decimal unit (kB,
-// MB, GB, TB), a binary unit (KiB, MiB, GiB, TiB) or none. Nothing if the text has another form, or
-// if the amount is below 1 byte or above 10^18 bytes.
+// Parses "17179869184", "16GiB" or "25.8 GB" and returns the number of bytes. The text is a finite
+// positive number with a decimal unit (kB, MB, GB, TB), a binary unit (KiB, MiB, GiB, TiB) or none.
+// Empty if the text is malformed, or if the size is below 1 byte or above 10^18 bytes.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
-// Numbers, ranges of them and lists of parts in the texts of flags.
+// Numbers, ranges and lists in flag values.
 
 struct NumberRange {
   int64_t first = 0, last = 0;  // both included
 };
 
-// Without the spaces around it.
+// Removes leading and trailing spaces.
 std::string_view trim_spaces(std::string_view text);
 
-// "3" or "0-7", of numbers from 0 on that ascend.
+// Parses "3" or "0-7": integers >= 0 with first <= last.
 std::optional<NumberRange> parse_range(std::string_view text);
 
-// "0-7,9" of ascending numbers.
+// Formats ascending numbers as "0-7,9".
 std::string ranges_text(const std::vector<int64_t>& numbers);
 
-// Calls visit(part) for each part of the text between separators, up to the first error.
+// Calls visit(part) for each part of the text between separators and stops at the first error.
 template <class Visit>
 Status for_each_part(std::string_view text, std::string_view separators, Visit visit) {
   for (;;) {

@@ -11,6 +11,7 @@ namespace moec {
 
 ProcessMemory process_memory() {
   ProcessMemory memory;
+  // /proc/self/status gives the three values in KiB.
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     const auto kibibytes = [&](std::string_view key) -> uint64_t {
@@ -24,13 +25,13 @@ ProcessMemory process_memory() {
 }
 
 void return_freed_pieces() {
-  constexpr int kPieceBytes = 256 << 10;  // setting it also ends its growth with each freed piece
+  constexpr int kPieceBytes = 256 << 10;  // a fixed value also stops glibc from raising it
   ::mallopt(M_MMAP_THRESHOLD, kPieceBytes);
-  // Values between ops come and go by the thousand a second: the system is not to hand out their
-  // pages anew each time. By default it gets everything above 128 KiB back at once.
+  // Intermediate values are allocated thousands of times per second. Keeping freed memory avoids
+  // page faults; the default threshold of 128 KiB returns it at once.
   constexpr int kKeptBytes = 4 << 20;
   ::mallopt(M_TRIM_THRESHOLD, kKeptBytes);
-  // Each arena reserves 64 MiB of addresses, which a limit on them (ulimit -v) counts.
+  // Each arena reserves 64 MiB of address space, which counts towards ulimit -v.
   constexpr int kArenas = 4;
   ::mallopt(M_ARENA_MAX, kArenas);
 }

@@ -1,4 +1,4 @@
-// What the process holds of memory, as the system counts it.
+// Memory of the process, as reported by the system.
 #pragma once
 
 #include <cstdint>
@@ -6,20 +6,21 @@
 namespace moec {
 
 struct ProcessMemory {
-  uint64_t own = 0;       // bytes now, without those of files, such as the program itself
-  uint64_t resident = 0;  // all bytes now
-  uint64_t peak = 0;      // the most so far
+  uint64_t own = 0;       // bytes now, without file-backed pages
+  uint64_t resident = 0;  // bytes now, file-backed pages included
+  uint64_t peak = 0;      // maximum of `resident` so far
 };
 
-// Zeros where the system does not tell.
+// Returns zeros if the system does not report memory use.
 ProcessMemory process_memory();
 
-// Makes the allocator return large pieces to the system when they are freed. By default it keeps
-// them for each thread, so that the process grows with every shard that it writes: measured with 26
-// shards of 256 experts, from 74 to 164 MiB. Of small pieces it keeps 4 MiB. For main().
+// Configures the allocator to return large freed blocks to the system and to keep at most 4 MiB of
+// small ones. By default, the allocator keeps freed blocks per thread, so the process grows with
+// each shard that it writes: from 74 to 164 MiB for 26 shards of 256 experts. Call this function
+// from main().
 void return_freed_pieces();
 
-// Returns what is free in the allocator's small pieces.
+// Returns the free small blocks of the allocator to the system.
 void return_free_memory();
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Memory and threads that the system refuses, as under ulimit or in a small container: errors, or
-// less work at a time, never a crash.
+// Handles memory and threads that the system refuses, for example under ulimit or in a small
+// container. A refusal becomes an error or reduces parallelism; it never crashes the process.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,12 @@
 
 namespace moec {
 
-// Errors system.memory and system.resource, with a next step.
+// Return the errors system.memory and system.resource, with a next step.
 Diagnostic refused_memory();
 Diagnostic refused_resource(const std::system_error& error);
 
-// Runs `work`, which returns a Result or a Status; what the system refuses it becomes its error.
+// Runs `work`, which returns a Result or a Status. Converts std::bad_alloc and std::system_error to
+// an error of the result.
 template <class Work>
 std::invoke_result_t<Work> catch_refusals(Work&& work) {
   try {
@@ -30,7 +31,7 @@ std::invoke_result_t<Work> catch_refusals(Work&& work) {
   }
 }
 
-// Threads that are joined when the group ends.
+// A group of threads. The destructor joins them.
 class ThreadGroup {
  public:
   ThreadGroup() = default;
@@ -38,8 +39,8 @@ class ThreadGroup {
   ThreadGroup& operator=(const ThreadGroup&) = delete;
   ~ThreadGroup() { join(); }
 
-  // Starts a thread for `work`, which must not throw. False where the system refuses one: then the
-  // caller does with those that it has, or does the work itself.
+  // Starts a thread for `work`, which must not throw. Returns false if the system refuses a thread;
+  // the caller then continues with fewer threads or does the work itself.
   [[nodiscard]] bool start(std::function<void()> work);
   size_t size() const { return threads_.size(); }
   void join();

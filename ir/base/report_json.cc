@@ -36,8 +36,10 @@ ordered_json to_json(const Diagnostics& diagnostics) {
 }
 
 Diagnostics first_of_each_code(const Diagnostics& diagnostics, const ShownOfCode& most) {
-  std::map<std::string_view, size_t> left;  // of each code
+  std::map<std::string_view, size_t> left;  // per code
+  // The message "and {} more" needs the total number of findings per code.
   for (const Diagnostic& diagnostic : diagnostics) ++left[diagnostic.code];
+  // The number of findings that may still be shown, per code.
   std::map<std::string_view, size_t> room;
   Diagnostics shown;
   for (const Diagnostic& diagnostic : diagnostics) {
@@ -49,7 +51,7 @@ Diagnostics first_of_each_code(const Diagnostics& diagnostics, const ShownOfCode
     if (--at->second == 0 && more > 0)
       shown.push_back({diagnostic.severity,
                        diagnostic.code,
-                       fmt::format("and {} more of this kind", more),
+                       fmt::format("and {} more with this code", more),
                        {},
                        {}});
   }
@@ -81,10 +83,11 @@ std::string failure_json_text(const Diagnostics& diagnostics) {
 }
 
 std::string json_text(const nlohmann::ordered_json& value, int indent) {
-  // By default, dump() throws at text that is not UTF-8.
+  // The default error handler of dump() throws on invalid UTF-8.
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+// Uses json_text(), so that strings are escaped as in whole reports.
 std::string json_string(std::string_view text) {
   return json_text(nlohmann::ordered_json(std::string(text)), -1);
 }

@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-// Those of <cctype> depend on the locale.
+// The functions of <cctype> depend on the locale.
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }

@@ -1,4 +1,4 @@
-// How names and strings are spelled in the text form of the IR, and in messages.
+// Spelling of names and strings in the text form of the IR and in messages.
 #pragma once
 
 #include <string>
@@ -6,13 +6,15 @@
 
 namespace moec {
 
-// Characters of value, shard, port and state names, and those of tensor names that need no quotes.
+// is_name_char: characters of value, shard, port and state names. is_tensor_char: characters of
+// tensor names that need no quotes.
 bool is_name_char(char c);    // [A-Za-z0-9_.]
 bool is_tensor_char(char c);  // [A-Za-z0-9_./-]
-// A number stands for a value without a name, so no name may consist of digits alone.
+// A number denotes a value without a name, so a name must not consist of digits only.
 bool is_all_digits(std::string_view text);
 
-// "text" in quotes; quote, backslash and what is not printable ASCII are escaped as \" \\ \xhh.
+// Returns the text in quotes. Quotes, backslashes, and bytes that are not printable ASCII are
+// escaped as \" \\ \xhh.
 std::string quoted(std::string_view text);
 
 }  // namespace moec

@@ -19,19 +19,21 @@ uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(t
 
 bool is_continuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
-// How many bytes a character with this first byte has; 0 if none begins with it.
+// Number of bytes of a character with this first byte; 0 if no character begins with this byte.
 size_t length_of(uint8_t first) {
   if (first < 0x80) return 1;
+  // 0xc0 and 0xc1 could only begin overlong forms; 0xf5 and above would exceed U+10FFFF.
   if (first >= 0xc2 && first < 0xe0) return 2;
   if (first >= 0xe0 && first < 0xf0) return 3;
   return first >= 0xf0 && first < 0xf5 ? 4 : 0;
 }
 
-// The character that the text begins with. Overlong forms and surrogates count as characters here:
-// they decode to what a lenient terminal would make of them.
+// The first character of the text. Overlong forms and surrogates are decoded as a lenient terminal
+// would decode them.
 std::optional<CodePoint> decode(std::string_view text) {
   const size_t length = length_of(byte_at(text, 0));
   if (length == 0 || length > text.size()) return std::nullopt;
+  // Mask of the payload bits in the first byte, indexed by the character's number of bytes.
   constexpr std::array<uint8_t, 5> kPayload = {0, 0x7f, 0x1f, 0x0f, 0x07};
   CodePoint point{static_cast<uint32_t>(byte_at(text, 0) & kPayload[length]), length};
   for (size_t i = 1; i < length; ++i) {
@@ -76,6 +78,7 @@ std::string escape_controls(std::string_view text) {
 }
 
 size_t unfinished_bytes(std::string_view text) {
+  // A character has at most 4 bytes, so an incomplete one has at most 3.
   for (size_t bytes = 1; bytes <= std::min<size_t>(3, text.size()); ++bytes) {
     const uint8_t byte = byte_at(text, text.size() - bytes);
     if (!is_continuation(byte)) return length_of(byte) > bytes ? bytes : 0;

@@ -5,9 +5,9 @@
 
 namespace moec {
 
-// Experts of a layer in any model, profile or trace: ten times the largest number of published
-// models, 384 in Kimi-K2.
-inline constexpr int64_t kMostExperts = 4096;
+// Maximum number of experts per layer in a model, profile or trace: more than ten times the largest
+// published number, 384 in Kimi-K2.
+inline constexpr int64_t kMaxExperts = 4096;
 
 // An expert of an MoE layer, both numbered as in the model. Ordered by layer, then by expert.
 struct ExpertId {

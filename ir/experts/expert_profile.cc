@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::string_view kFormat = "moec.expert_profile";
 constexpr int64_t kVersion = 1;
-// As many pairs as those of 60 layers of 512 experts.
+// Enough for the pairs of 60 layers of 512 experts.
 constexpr JsonLimits kLimits{.bytes = size_t{128} << 20, .values = size_t{1} << 23};
 
+// Lists that are optional in the file: each is present only if it was measured.
 struct NamedList {
   const char* name;
   std::vector<double> LayerProfile::*values;
@@ -56,6 +57,7 @@ std::string layer_text(const LayerProfile& layer, const std::vector<ProfileCateg
 class ProfileReader {
  public:
   Result<ExpertProfile> read(JsonFields& fields) {
+    // Reads the sizes and categories first, because read_layer() checks layers against them.
     MOEC_TRY(read_head(fields));
     MOEC_TRY(fields.each("categories", [&](JsonFields& item) { return read_category(item); }));
     MOEC_TRY(fields.each("layers", [&](JsonFields& item) { return read_layer(item); }));
@@ -73,8 +75,8 @@ class ProfileReader {
     MOEC_TRY(fields.text("text", profile_.text));
     MOEC_TRY(fields.positive("experts", profile_.experts));
     MOEC_TRY(fields.positive("top_k", profile_.top_k));
-    if (profile_.experts > kMostExperts)
-      return fields.bad("experts", fmt::format("must be at most {}", kMostExperts));
+    if (profile_.experts > kMaxExperts)
+      return fields.bad("experts", fmt::format("must be at most {}", kMaxExperts));
     if (profile_.top_k > profile_.experts)
       return fields.bad("top_k", "must not be above the number of experts");
     return {};
@@ -94,9 +96,12 @@ class ProfileReader {
     LayerProfile layer;
     MOEC_TRY(fields.whole("layer", layer.layer));
     MOEC_TRY(fields.whole("tokens", layer.tokens));
+    // Ascending layers allow check_profile() to compare them with the model's layers in order.
     if (!profile_.layers.empty() && profile_.layers.back().layer >= layer.layer)
-      return fields.bad("layer", "must be above that of the layer before");
+      return fields.bad("layer", "must be above the previous layer's");
     MOEC_TRY(read_counts(fields, layer.tokens, layer.selections));
+    // The product cannot overflow: read_counts() bounds the tokens, and top_k is at most
+    // kMaxExperts.
     if (const int64_t all = sum_of(layer.selections); all > layer.tokens * profile_.top_k)
       return fields.bad("selections", fmt::format("are {} for {} tokens that choose {} experts",
                                                   all, layer.tokens, profile_.top_k));
@@ -106,15 +111,16 @@ class ProfileReader {
     if (fields.has("categories"))
       MOEC_TRY(
           fields.each("categories", [&](JsonFields& item) { return read_share(item, layer); }));
+    // A layer has all categories or none: check_sums() requires that they add up to `selections`.
     if (!layer.by_category.empty() && layer.by_category.size() != profile_.categories.size())
-      return fields.bad("categories", "must be those of the profile");
+      return fields.bad("categories", "must equal the profile's categories");
     MOEC_TRY(check_sums(fields, layer));
     MOEC_TRY(fields.finish());
     profile_.layers.push_back(std::move(layer));
     return {};
   }
 
-  // What was chosen has a mass, and was chosen in some category.
+  // Checks that only chosen experts have mass, and that categories add up to the selections.
   static Status check_sums(const JsonFields& fields, const LayerProfile& layer) {
     for (size_t e = 0; e < layer.selections.size(); ++e) {
       if (!layer.mass.empty() && layer.selections[e] == 0 && layer.mass[e] > 0)
@@ -137,16 +143,16 @@ class ProfileReader {
     return sum;
   }
 
-  // Counts are at most those of the tokens, which fit 64 bits together for any file that fits.
+  // Counts must not exceed the number of tokens, so that their sums fit into 64 bits.
   Status read_counts(JsonFields& fields, int64_t most, std::vector<int64_t>& counts) const {
     MOEC_TRY(fields.integers("selections", counts));
     if (std::ssize(counts) != profile_.experts)
       return fields.bad("selections",
-                        fmt::format("must have {} numbers, one for each expert", profile_.experts));
-    if (most > INT64_MAX / kMostExperts) return fields.bad("tokens", "is too large");
+                        fmt::format("must have {} numbers, one per expert", profile_.experts));
+    if (most > INT64_MAX / kMaxExperts) return fields.bad("tokens", "is too large");
     if (std::any_of(counts.begin(), counts.end(), [&](int64_t c) { return c < 0 || c > most; }))
       return fields.bad("selections",
-                        fmt::format("must be from 0 to {}, as there are tokens", most));
+                        fmt::format("must be from 0 to {}, the number of tokens", most));
     return {};
   }
 
@@ -154,21 +160,22 @@ class ProfileReader {
     MOEC_TRY(fields.numbers(name, out));
     if (std::ssize(out) != profile_.experts)
       return fields.bad(name,
-                        fmt::format("must have {} numbers, one for each expert", profile_.experts));
+                        fmt::format("must have {} numbers, one per expert", profile_.experts));
+    // isfinite() is a second check: the JSON parser already refuses numbers such as 1e999.
     if (std::any_of(out.begin(), out.end(), [](double v) { return !std::isfinite(v) || v < 0; }))
-      return fields.bad(name, "must be finite and not below 0");
+      return fields.bad(name, "must be finite and at least 0");
     return {};
   }
 
   Status read_pairs(JsonFields& fields, LayerProfile& layer) const {
     MOEC_TRY(fields.integers("together", layer.together));
     if (std::ssize(layer.together) != count_pairs(profile_.experts))
-      return fields.bad("together",
-                        fmt::format("must have {} numbers, one for each pair of experts",
-                                    count_pairs(profile_.experts)));
+      return fields.bad("together", fmt::format("must have {} numbers, one per pair of experts",
+                                                count_pairs(profile_.experts)));
     auto pair = layer.together.begin();
     for (size_t i = 0; i < layer.selections.size(); ++i)
       for (size_t j = i + 1; j < layer.selections.size(); ++j, ++pair)
+        // Two experts cannot be chosen together more often than either of them.
         if (*pair < 0 || *pair > std::min(layer.selections[i], layer.selections[j]))
           return fields.bad("together",
                             fmt::format("is {} for experts {} and {}, which {} and {} "
@@ -181,8 +188,9 @@ class ProfileReader {
     std::string name;
     MOEC_TRY(fields.text("name", name));
     const size_t index = layer.by_category.size();
+    // Categories must have the profile's order, so by_category needs no names.
     if (index >= profile_.categories.size() || profile_.categories[index].name != name)
-      return fields.bad("name", "must be that of the profile's category at this place");
+      return fields.bad("name", "must be the name of the profile's category at this position");
     std::vector<int64_t> counts;
     MOEC_TRY(read_counts(fields, layer.tokens, counts));
     MOEC_TRY(fields.finish());
@@ -199,6 +207,8 @@ int64_t count_pairs(int64_t experts) { return experts * (experts - 1) / 2; }
 
 int64_t pair_at(int64_t i, int64_t j, int64_t experts) {
   if (i > j) std::swap(i, j);
+  // Pairs are numbered by rows of the triangle i < j. The rows before i have i · (2n − i − 1) / 2
+  // pairs.
   return i * (2 * experts - i - 1) / 2 + (j - i - 1);
 }
 
@@ -230,7 +240,7 @@ std::string expert_profile_text(const ExpertProfile& profile) {
 
 Result<ExpertProfile> parse_expert_profile(std::string_view text, const std::string& file) {
   const JsonReport report(
-      text, file, JsonCodes::by_prefix("profile", "give a profile.json that moec analyze wrote"));
+      text, file, JsonCodes::by_prefix("profile", "pass a profile.json that moec analyze wrote"));
   MOEC_ASSIGN(const JsonValue value, report.parse(kLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   return ProfileReader().read(fields);
@@ -238,6 +248,7 @@ Result<ExpertProfile> parse_expert_profile(std::string_view text, const std::str
 
 Result<ExpertProfile> read_expert_profile(const std::string& path) {
   std::error_code ignored;
+  // A folder is treated as the output of `moec analyze`, which contains a profile.
   const std::string file = std::filesystem::is_directory(path, ignored)
                                ? (std::filesystem::path(path) / kExpertProfileFile).string()
                                : path;
@@ -253,11 +264,12 @@ Status check_profile(const ExpertProfile& profile, const ExpertGrid& grid,
     return {};
   return fail(
       "profile.model",
-      fmt::format("the profile is of {} layers with {} experts of which a token chooses {}, "
-                  "the model has {} with {} and {}",
-                  layers.size(), profile.experts, profile.top_k, grid.layers.size(), grid.experts,
-                  grid.top_k),
-      "give the profile that moec analyze wrote for this model", {.file = file});
+      fmt::format(
+          "the profile has {} layers of {} experts with top-k {}, the model has {} layers of {} "
+          "experts with top-k {}",
+          layers.size(), profile.experts, profile.top_k, grid.layers.size(), grid.experts,
+          grid.top_k),
+      "pass the profile that moec analyze wrote for this model", {.file = file});
 }
 
 }  // namespace moec

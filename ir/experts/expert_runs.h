@@ -1,5 +1,5 @@
-// The experts of a part of a layer: those from first_expert on, or any others, which it lists. The
-// functions below take a ShardDecl, or the manifest's Shard, as the part.
+// The experts of a part of a layer: a run that starts at first_expert, or the list expert_ids.
+// `part` is a ShardDecl or the manifest's Shard.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct ExpertRun {
   auto operator<=>(const ExpertRun&) const = default;
 };
 
-// The fewest runs that make up these experts, which ascend.
+// Returns the fewest runs that cover exactly these experts, which must be ascending.
 std::vector<ExpertRun> runs_of(const std::vector<int64_t>& experts);
 
 // The experts of the part, as runs.
@@ -33,7 +33,8 @@ bool holds_expert(const Part& part, int64_t expert) {
   return std::binary_search(part.expert_ids.begin(), part.expert_ids.end(), expert);
 }
 
-// Gives the part these experts, at least one, ascending. Those of one run are not listed.
+// Sets the experts of the part. `experts` must be non-empty and ascending. Leaves expert_ids empty
+// if they form one run.
 template <class Part>
 void set_experts(Part& part, std::vector<int64_t> experts) {
   part.first_expert = experts.front();

@@ -19,12 +19,14 @@ class SetReader {
   SetReader(const ExpertGrid& grid, const std::string& what) : grid_(grid), what_(what) {}
 
   Result<ExpertSets> read(std::string_view text) {
+    // Line breaks and comments occur in files with masks. Semicolons separate items on a line.
     MOEC_TRY(for_each_part(text, "\n", [&](std::string_view line) {
       return for_each_part(line.substr(0, line.find('#')), ";", [&](std::string_view item) {
         const std::string_view words = trim_spaces(item);
         return words.empty() ? Status() : read_item(words);
       });
     }));
+    // The item `*` is applied last, so that it can precede the items of single layers.
     if (others_)
       for (const int64_t layer : grid_.layers) sets_.layers.try_emplace(layer, *others_);
     return std::move(sets_);
@@ -52,20 +54,21 @@ class SetReader {
   }
 
   tl::unexpected<Diagnostics> no_item(std::string_view item) const {
-    return error("experts.item", item, "names no layer and its experts",
-                 "write items such as L0:0-7 or L1:1,3,5, with semicolons between");
+    return error("experts.item", item, "is not a layer with its experts",
+                 "write items such as L0:0-7 or L1:1,3,5, separated by semicolons");
   }
 
   tl::unexpected<Diagnostics> twice(std::string_view item, const std::string& layer) const {
     return error("experts.twice", item, fmt::format("names {} again", layer),
-                 "give each layer once");
+                 "name each layer once");
   }
 
   Status add(NumberRange layers, const std::vector<int64_t>& experts, std::string_view item) {
     const auto first = std::lower_bound(grid_.layers.begin(), grid_.layers.end(), layers.first);
     const auto last = std::upper_bound(first, grid_.layers.end(), layers.last);
+    // In a range of MoE layers only, the number of grid layers equals the length of the range.
     if (last - first != layers.last - layers.first + 1)
-      return error("experts.layer", item, "names a layer without experts, or none of the model's",
+      return error("experts.layer", item, "names a layer that is not an MoE layer of the model",
                    fmt::format("the layers with experts are {}", ranges_text(grid_.layers)));
     for (auto layer = first; layer != last; ++layer)
       if (!sets_.layers.try_emplace(*layer, experts).second)
@@ -74,12 +77,14 @@ class SetReader {
   }
 
   Result<std::vector<int64_t>> experts_of(std::string_view text, std::string_view item) const {
+    // A set sorts the experts, as has() needs, and merges an expert that the item names twice.
     std::set<int64_t> experts;
     MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
       const auto range = parse_range(trim_spaces(part));
       if (!range) return no_item(item);
       if (range->last >= grid_.experts)
-        return error("experts.expert", item, fmt::format("has no expert {} to take", range->last),
+        return error("experts.expert", item,
+                     fmt::format("names expert {}, which does not exist", range->last),
                      fmt::format("the experts are 0 to {}", grid_.experts - 1));
       for (int64_t e = range->first; e <= range->last; ++e) experts.insert(e);
       return {};
@@ -115,6 +120,7 @@ std::vector<std::vector<int64_t>> kept_slots(const ExpertSets& mask,
     const auto found = mask.layers.find(layer);
     if (found == mask.layers.end() || std::ssize(found->second) == experts) continue;
     kept.back() = found->second;
+    // Null slots stay available, because a mask restricts experts only.
     for (int64_t slot = experts; slot < slots; ++slot) kept.back().push_back(slot);
   }
   const bool all =
@@ -126,6 +132,7 @@ ExpertSets in_both(const ExpertSets& a, const ExpertSets& b) {
   ExpertSets both = a;
   for (const auto& [layer, experts] : b.layers) {
     const auto [found, is_new] = both.layers.try_emplace(layer, experts);
+    // `a` has all experts of this layer, so the intersection is the entry of `b`.
     if (is_new) continue;
     std::erase_if(found->second,
                   [&, layer = layer](int64_t expert) { return !b.has(layer, expert); });
@@ -143,6 +150,7 @@ Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const Ex
   std::set<int64_t> layers;
   MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
     const auto range = parse_range(trim_spaces(part));
+    // The ends must be MoE layers; layers between them without experts are skipped.
     const bool known = range &&
                        std::binary_search(grid.layers.begin(), grid.layers.end(), range->first) &&
                        std::binary_search(grid.layers.begin(), grid.layers.end(), range->last);
@@ -161,6 +169,7 @@ std::string to_string(const ExpertSets& sets) {
   std::vector<std::string> items;
   for (auto first = sets.layers.begin(); first != sets.layers.end();) {
     auto last = first, next = std::next(first);
+    // Only layers with consecutive numbers are joined, because add() refuses a range with a gap.
     while (next != sets.layers.end() && next->first == last->first + 1 &&
            next->second == first->second)
       last = next++;
@@ -174,8 +183,8 @@ std::string to_string(const ExpertSets& sets) {
 
 namespace {
 
-// The fewest experts that the groups which a token keeps may have together. With fewer than it
-// chooses, a token would choose from groups that it does not keep.
+// Minimum total number of experts in any `kept` groups. If it is below top-k, a token would have to
+// choose experts from groups that it does not keep.
 int64_t fewest_in_kept_groups(const std::map<int64_t, int64_t>& counts, int64_t kept) {
   std::vector<int64_t> ascending;
   for (const auto& [group, count] : counts) ascending.push_back(count);
@@ -186,28 +195,30 @@ int64_t fewest_in_kept_groups(const std::map<int64_t, int64_t>& counts, int64_t 
 }  // namespace
 
 Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::string& what) {
+  // max() avoids a division by 0 if grid.groups is 0.
   const int64_t group_size = grid.experts / std::max<int64_t>(1, grid.groups);
   for (const auto& [layer, experts] : sets.layers) {
     const auto place = [&, layer = layer] { return fmt::format("{}: layer {}", what, layer); };
     if (std::ssize(experts) < grid.top_k)
       return fail("experts.too_few",
-                  fmt::format("{} has {} experts, but a token chooses {}", place(), experts.size(),
-                              grid.top_k),
-                  fmt::format("leave at least {} experts in each layer", grid.top_k));
+                  fmt::format("{} has {} experts, fewer than the top-k of {}", place(),
+                              experts.size(), grid.top_k),
+                  fmt::format("keep at least {} experts in each layer", grid.top_k));
     std::map<int64_t, int64_t> groups;
+    // Each group consists of group_size consecutive experts.
     for (const int64_t expert : experts) ++groups[expert / group_size];
     if (std::ssize(groups) < grid.groups_kept)
       return fail("experts.too_few",
-                  fmt::format("{} has experts of {} groups, but a token chooses from {}", place(),
-                              groups.size(), grid.groups_kept),
-                  fmt::format("leave experts in at least {} groups of {} experts each",
+                  fmt::format("{} has experts in {} groups, fewer than the {} that a token keeps",
+                              place(), groups.size(), grid.groups_kept),
+                  fmt::format("keep experts in at least {} groups of {} experts each",
                               grid.groups_kept, group_size));
     if (const int64_t fewest = fewest_in_kept_groups(groups, grid.groups_kept); fewest < grid.top_k)
-      return fail("experts.too_few",
-                  fmt::format("{} has groups of which {} have {} experts, but a token chooses {} "
-                              "from as many groups",
-                              place(), grid.groups_kept, fewest, grid.top_k),
-                  "leave more experts in the groups that have the fewest");
+      return fail(
+          "experts.too_few",
+          fmt::format("{} has {} groups with only {} experts together, fewer than the top-k of {}",
+                      place(), grid.groups_kept, fewest, grid.top_k),
+          "keep more experts in the smallest groups");
   }
   return {};
 }

@@ -14,10 +14,11 @@ namespace {
 
 constexpr std::string_view kTableFormat = "moec.probe_table";
 constexpr int64_t kTableVersion = 1;
-constexpr double kRounding = 1e-4;  // of a sum of shares, each of six digits
+constexpr double kRounding = 1e-4;  // tolerance for sums of shares with six digits each
 
 std::string numbers_text(const std::vector<double>& values) {
   std::string text;
+  // Six digits are enough for shares and keep the file small; kRounding covers their rounding.
   for (const double value : values)
     text += fmt::format("{}{:.6g}", text.empty() ? "" : ", ", value);
   return "[" + text + "]";
@@ -34,6 +35,7 @@ std::string category_row(const ProbeCategory& category) {
       fmt::join(layers, ",\n      "));
 }
 
+// Returns the squared Euclidean distance; the nearest category does not need the root.
 double distance(const RoutingShares& a, const RoutingShares& b) {
   double sum = 0;
   for (size_t layer = 0; layer < a.size(); ++layer)
@@ -51,7 +53,7 @@ class TableReader {
   Result<ProbeTable> read(JsonFields& fields) {
     MOEC_TRY(read_head(fields));
     MOEC_TRY(fields.each("categories", [&](JsonFields& item) { return read_category(item); }));
-    MOEC_TRY(fields.value("groups"));  // which are read
+    MOEC_TRY(fields.value("groups"));  // already parsed as expert groups
     MOEC_TRY(fields.finish());
     if (table_.categories.empty()) return fields.bad("categories", "must have at least one");
     return std::move(table_);
@@ -63,11 +65,12 @@ class TableReader {
     MOEC_TRY(fields.positive("prefill", table_.prefill));
     MOEC_TRY(fields.integers("layers", table_.layers));
     MOEC_TRY(fields.positive("experts", table_.experts));
+    // Routing shares are measured per layer and expert, so the model must have the same ones.
     if (table_.layers != grid_.layers)
-      return fields.bad("layers", fmt::format("are not those of the model with experts, {}",
+      return fields.bad("layers", fmt::format("must be the MoE layers of the model, {}",
                                               fmt::join(grid_.layers, ", ")));
     if (table_.experts != grid_.experts)
-      return fields.bad("experts", fmt::format("must be {}, as the model has", grid_.experts));
+      return fields.bad("experts", fmt::format("must be {}, as in the model", grid_.experts));
     return {};
   }
 
@@ -78,37 +81,42 @@ class TableReader {
     const auto same = [&](const ProbeCategory& other) { return other.name == category.name; };
     if (std::any_of(table_.categories.begin(), table_.categories.end(), same))
       return fields.bad(
-          "name", fmt::format("is '{}', as that of another category", printable(category.name)));
+          "name", fmt::format("is '{}', the name of another category", printable(category.name)));
     MOEC_TRY(read_routing(fields, category.routing));
+    // `kept` has shares of `routing`, which lie between 0 and 1.
     MOEC_TRY(read_groups(fields, "kept", 0, 1, category.kept));
     MOEC_TRY(read_groups(fields, "log_probability", kLowest, 0, category.log_probability));
+    // The best group of a document has regret 0, so no regret is negative.
     MOEC_TRY(read_groups(fields, "regret", 0, -kLowest, category.regret));
     MOEC_TRY(fields.finish());
     table_.categories.push_back(std::move(category));
     return {};
   }
 
-  // A list of lists, for which JsonFields has no reader.
+  // Reads a list of lists, which JsonFields does not support.
   Status read_routing(JsonFields& fields, RoutingShares& routing) const {
     MOEC_ASSIGN(const JsonValue* value, fields.value("routing"));
     const JsonValue::Array* layers = value->array();
     if (layers == nullptr || layers->size() != table_.layers.size())
-      return fields.bad(
-          "routing", fmt::format("must have {} lists, one for each layer", table_.layers.size()));
+      return fields.bad("routing",
+                        fmt::format("must have {} lists, one per layer", table_.layers.size()));
     for (const JsonValue& layer : *layers)
       if (!read_shares(layer, routing.emplace_back()))
         return fields.bad(
-            "routing", fmt::format("must have lists of {} shares from 0, with a sum of at most 1",
-                                   table_.experts));
+            "routing",
+            fmt::format("must have lists of {} shares of at least 0 with a sum of at most 1",
+                        table_.experts));
     return {};
   }
 
-  // False if the value is no list of shares.
+  // Returns false if the value is not a list of shares.
   bool read_shares(const JsonValue& layer, std::vector<double>& shares) const {
     if (layer.array() == nullptr || std::ssize(*layer.array()) != table_.experts) return false;
     double sum = 0;
     for (const JsonValue& share : *layer.array()) {
+      // A value that is not a number becomes −1, which the check below refuses.
       shares.push_back(share.number().value_or(-1));
+      // Negated, so that NaN is refused, too.
       if (!(shares.back() >= 0)) return false;
       sum += shares.back();
     }
@@ -119,8 +127,9 @@ class TableReader {
                      std::vector<double>& out) const {
     MOEC_TRY(fields.numbers(name, out));
     if (out.size() != table_.groups.size())
-      return fields.bad(
-          name, fmt::format("must have {} numbers, one for each group", table_.groups.size()));
+      return fields.bad(name,
+                        fmt::format("must have {} numbers, one per group", table_.groups.size()));
+    // Comparisons with NaN are false, so NaN does not fit.
     const auto fits = [&](double value) {
       return value >= least - kRounding && value <= most + kRounding;
     };
@@ -129,7 +138,7 @@ class TableReader {
     return {};
   }
 
-  static constexpr double kLowest = -1e6;  // nats a token
+  static constexpr double kLowest = -1e6;  // nats per token
 
   const ExpertGrid& grid_;
   ProbeTable table_;
@@ -138,6 +147,7 @@ class TableReader {
 }  // namespace
 
 const ProbeCategory& nearest_category(const ProbeTable& table, const RoutingShares& routing) {
+  // min_element() returns the first of equal distances, so the result is deterministic.
   return *std::min_element(table.categories.begin(), table.categories.end(),
                            [&](const ProbeCategory& a, const ProbeCategory& b) {
                              return distance(a.routing, routing) < distance(b.routing, routing);
@@ -161,6 +171,7 @@ std::string probe_table_text(const ProbeTable& table) {
 Result<ProbeTable> parse_probe_table(std::string_view text, const std::string& file,
                                      const ExpertGrid& grid) {
   MOEC_ASSIGN(std::vector<ExpertGroup> groups, parse_expert_groups(text, file, grid));
+  // A probe selects a single group, which must have enough experts for every token.
   for (const ExpertGroup& group : groups)
     MOEC_TRY(check_enough(group.experts, grid, fmt::format("{}: group {}", file, group.name)));
   const JsonReport report(

@@ -1,6 +1,7 @@
-// What `moec probe --write` measured of groups of experts on a suite of prompts, as it stands in
-// probe.json of an export. A service chooses a group by it without running the model: by the
-// category of a prompt, or by what the routers of one node gave to its first tokens.
+// The probe table: results of `moec probe --write` for groups of experts on a suite of prompts,
+// stored as probe.json in an export. A service uses it to choose a group without running the whole
+// model: by the category of a prompt, or by the routing weights of the prompt's first tokens,
+// computed by the routers of one node.
 //
 //   {"format": "moec.probe_table", "version": 1, "prefill": 32,
 //    "layers": [0, 1], "experts": 16,
@@ -8,7 +9,7 @@
 //    "categories": [{"name": "code", "documents": 12, "routing": [[0.11, …], […]],
 //                    "kept": [0.83, …], "log_probability": [-1.2, …], "regret": [0.01, …]}, …]}
 //
-// It is a file of groups as well (expert_groups.h).
+// The file is also a valid file of groups (expert_groups.h).
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ namespace moec {
 
 inline constexpr const char* kProbeTableFile = "probe.json";
 
-// Of each of ProbeTable::layers the share that each expert has of the routing weights of some
-// tokens; 0 for all where no token chose an expert.
+// For each of ProbeTable::layers, the share of each expert in the total routing weight of some
+// tokens. All shares are 0 if no token chose an expert.
 using RoutingShares = std::vector<std::vector<double>>;
 
 // Means over the documents of a category.
@@ -31,33 +32,33 @@ struct ProbeCategory {
   std::string name;
   int64_t documents = 0;
   RoutingShares routing;  // of the first tokens
-  // A number for each group: the share of that routing that its experts have; the log-probability
-  // of the tokens behind the first ones with its experts alone, nats a token; and by how much this
-  // is below that of the group which is best for the document.
+  // One number per group. kept: share of `routing` that falls on the group's experts.
+  // log_probability: mean log probability of the later tokens with only the group's experts, in
+  // nats per token. regret: difference from the log_probability of each document's best group.
   std::vector<double> kept, log_probability, regret;
   bool operator==(const ProbeCategory&) const = default;
 };
 
 struct ProbeTable {
-  int64_t prefill = 0;          // how many tokens are the first ones
+  int64_t prefill = 0;          // number of first tokens
   std::vector<int64_t> layers;  // MoE layers, ascending
-  int64_t experts = 0;          // of each
+  int64_t experts = 0;          // per layer
   std::vector<ExpertGroup> groups;
   std::vector<ProbeCategory> categories;  // at least one
   bool operator==(const ProbeTable&) const = default;
 };
 
-// The category whose routing is nearest to this one: with the smallest sum of squared differences,
-// of equals the first.
+// Returns the category whose routing has the smallest squared distance from `routing`; the first
+// one on a tie.
 const ProbeCategory& nearest_category(const ProbeTable& table, const RoutingShares& routing);
 
-// The text of the file. All numbers must be finite; they are rounded to six digits.
+// Returns the text of the file. All numbers must be finite; they are rounded to six digits.
 std::string probe_table_text(const ProbeTable& table);
 
 // Errors: probe_table.syntax, probe_table.duplicate_key, probe_table.missing_field,
-// probe_table.unknown_field, probe_table.bad_value (of another model than the grid is, a list of
-// another length, a number that cannot be, a category twice), those of parse_expert_groups() and
-// check_enough(), each with the file.
+// probe_table.unknown_field, probe_table.bad_value (a table of another model than `grid`, a list of
+// another length, an impossible number, a category twice). Also those of parse_expert_groups() and
+// check_enough(). Each names the file.
 Result<ProbeTable> parse_probe_table(std::string_view text, const std::string& file,
                                      const ExpertGrid& grid);
 

@@ -12,18 +12,20 @@ namespace moec {
 namespace {
 
 constexpr const char* kPolicyShape =
-    R"(give {"battery": [{"below": 0.2, "form": "1"}], "categories": [{"category": …, "form": …}], )"
-    R"("confidence": 0.9}, of which each may be absent)";
+    R"(write {"battery": [{"below": 0.2, "form": "1"}], "categories": [{"category": …, "form": …}])"
+    R"(, "confidence": 0.9}; each member is optional)";
 
-std::string names_of(const std::vector<TopKForm>& forms) {
+std::string names_of(const std::vector<TopKVariant>& forms) {
   std::vector<std::string> names;
-  for (const TopKForm& form : forms) names.push_back(form.name);
+  for (const TopKVariant& form : forms) names.push_back(form.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 class PolicyReader {
  public:
-  PolicyReader(const std::vector<TopKForm>& forms, const ExpertGrid& grid, const std::string& file)
+  // `forms` are the variants of the export, from which a policy chooses.
+  PolicyReader(const std::vector<TopKVariant>& forms, const ExpertGrid& grid,
+               const std::string& file)
       : forms_(forms), grid_(grid), file_(file) {}
 
   Result<TopKPolicy> read(JsonFields fields) {
@@ -33,6 +35,7 @@ class PolicyReader {
       MOEC_TRY(fields.each("categories", [&](JsonFields& rule) { return read_category(rule); }));
     if (fields.has("confidence")) MOEC_TRY(read_confidence(fields));
     MOEC_TRY(fields.finish());
+    // Ascending thresholds: form_for_battery() applies the first one above the charge.
     std::sort(policy_.battery.begin(), policy_.battery.end(),
               [](const auto& a, const auto& b) { return a.below < b.below; });
     return std::move(policy_);
@@ -42,6 +45,7 @@ class PolicyReader {
   Status read_form(JsonFields& rule, std::string& form) {
     MOEC_TRY(rule.text("form", form));
     MOEC_ASSIGN(const size_t found, find_form(form, forms_, grid_, file_));
+    // Stores the canonical name, because the rule can spell the variant differently.
     form = forms_[found].name;
     return {};
   }
@@ -49,12 +53,14 @@ class PolicyReader {
   Status read_battery(JsonFields& fields) {
     BatteryRule rule;
     MOEC_TRY(fields.number("below", rule.below));
+    // Negated, so that NaN is refused, too.
     if (!(rule.below > 0 && rule.below <= 1))
       return fields.bad("below",
-                        fmt::format("is {}, must be a charge above 0 and up to 1", rule.below));
+                        fmt::format("is {}, must be a charge above 0 and at most 1", rule.below));
     for (const BatteryRule& other : policy_.battery)
+      // The comparison is exact, because only equal thresholds contradict each other.
       if (other.below == rule.below)
-        return fields.bad("below", fmt::format("is {}, as that of another rule", rule.below));
+        return fields.bad("below", fmt::format("is {}, which another rule has", rule.below));
     MOEC_TRY(read_form(fields, rule.form));
     policy_.battery.push_back(std::move(rule));
     return fields.finish();
@@ -64,8 +70,9 @@ class PolicyReader {
     CategoryRule rule;
     MOEC_TRY(fields.text("category", rule.category));
     if (rule.category.empty()) return fields.bad("category", "must not be empty");
+    // form_for_category() uses the first rule of a category, so a second one would never apply.
     if (form_for_category(policy_.categories, rule.category))
-      return fields.bad("category", fmt::format("is '{}', as that of another rule", rule.category));
+      return fields.bad("category", fmt::format("is '{}', which another rule has", rule.category));
     MOEC_TRY(read_form(fields, rule.form));
     policy_.categories.push_back(std::move(rule));
     return fields.finish();
@@ -76,17 +83,18 @@ class PolicyReader {
     MOEC_TRY(fields.number("confidence", threshold));
     if (!(threshold > 0 && threshold <= 1))
       return fields.bad("confidence",
-                        fmt::format("is {}, must be a share above 0 and up to 1", threshold));
+                        fmt::format("is {}, must be a share above 0 and at most 1", threshold));
+    // With one variant, a threshold could never change the choice.
     if (forms_.size() < 2)
       return fail("policy.confidence",
-                  fmt::format("{}: there is one form, {}, and so nothing to choose by confidence",
+                  fmt::format("{}: confidence needs several top-k variants, there is only {}",
                               file_, forms_.front().name),
-                  "give several forms, as --top-k 1,2");
+                  "pass several variants, such as --top-k 1,2");
     policy_.confidence = threshold;
     return {};
   }
 
-  const std::vector<TopKForm>& forms_;
+  const std::vector<TopKVariant>& forms_;
   const ExpertGrid& grid_;
   const std::string& file_;
   TopKPolicy policy_;
@@ -94,17 +102,18 @@ class PolicyReader {
 
 }  // namespace
 
-Result<size_t> find_form(std::string_view text, const std::vector<TopKForm>& forms,
+Result<size_t> find_form(std::string_view text, const std::vector<TopKVariant>& forms,
                          const ExpertGrid& grid, const std::string& what) {
-  MOEC_ASSIGN(const std::vector<TopKForm> wanted, parse_top_k_forms(text, grid, what));
+  MOEC_ASSIGN(const std::vector<TopKVariant> wanted, parse_top_k_variants(text, grid, what));
+  // A text that lists several variants does not identify one of them.
   const auto found =
       wanted.size() == 1 ? std::find(forms.begin(), forms.end(), wanted.front()) : forms.end();
   if (found != forms.end()) return static_cast<size_t>(found - forms.begin());
-  return fail("policy.form", fmt::format("{}: '{}' is none of the forms of top-k", what, text),
-              fmt::format("the forms are {}", names_of(forms)));
+  return fail("policy.form", fmt::format("{}: '{}' is not one of the top-k variants", what, text),
+              fmt::format("use one of {}", names_of(forms)));
 }
 
-Result<TopKPolicy> read_top_k_policy(const std::string& path, const std::vector<TopKForm>& forms,
+Result<TopKPolicy> read_top_k_policy(const std::string& path, const std::vector<TopKVariant>& forms,
                                      const ExpertGrid& grid) {
   MOEC_ASSIGN(const std::string text, read_user_text(path, "policy.file"));
   const JsonReport report(text, path, JsonCodes::by_prefix("policy", kPolicyShape));
@@ -115,6 +124,7 @@ Result<TopKPolicy> read_top_k_policy(const std::string& path, const std::vector<
 
 std::string form_for_battery(const std::vector<BatteryRule>& rules, double charge) {
   for (const BatteryRule& rule : rules)
+    // The rules ascend, so the first match has the lowest threshold.
     if (charge < rule.below) return rule.form;
   return {};
 }

@@ -5,6 +5,7 @@
 namespace moec {
 namespace {
 
+// GGUF ids of types that llama.cpp removed. Messages about such files give the name.
 constexpr std::pair<uint32_t, std::string_view> kRemovedBlockTypes[] = {
     {4, "q4_2"},      {5, "q4_3"},        {31, "q4_0_4_4"},   {32, "q4_0_4_8"},
     {33, "q4_0_8_8"}, {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"},
@@ -27,6 +28,28 @@ std::optional<std::string_view> removed_block_type(uint32_t gguf_id) {
 std::optional<DType> plain_dtype(BlockType type) {
   const BlockFormat& format = block_format(type);
   return format.values == BlockValues::plain ? parse_dtype(format.name) : std::nullopt;
+}
+
+// Codes of 2, 3, 5 and 6 bits are widened to 4 or 8 bits, the widths of AffineEncoding.
+std::optional<IntegerCodes> integer_codes(BlockType type) {
+  switch (type) {
+    case BlockType::q4_0:
+      return IntegerCodes{4, 32};
+    case BlockType::q5_0:
+    case BlockType::q8_0:
+      return IntegerCodes{8, 32};
+    case BlockType::q3_k:
+      return IntegerCodes{4, 16};
+    case BlockType::q6_k:
+      return IntegerCodes{8, 16};
+    case BlockType::q4_1:
+    case BlockType::q4_k:
+      return IntegerCodes{4, 32, true};
+    case BlockType::q2_k:
+      return IntegerCodes{4, 16, true};
+    default:
+      return std::nullopt;
+  }
 }
 
 int64_t block_row_bytes(BlockType type, int64_t elements) {

@@ -1,5 +1,5 @@
-// The types in which a GGUF file stores tensors: plain elements, or blocks of elements that share
-// scales. A row of a tensor, along its innermost axis, holds whole blocks.
+// The storage types of GGUF tensors: plain elements, or blocks of elements that share scales. Each
+// row of a tensor, along its innermost axis, consists of whole blocks.
 #pragma once
 
 #include <array>
@@ -47,17 +47,17 @@ enum class BlockType : uint8_t {
   q2_0
 };
 
-// What moec knows of a type besides its sizes.
-//   plain    nothing is packed; the name is that of the DType where moec has one
-//   decoded  unblock() gives the values
-//   opaque   only the sizes: such blocks can be copied
+// Level of support for the values of a type.
+//   plain    elements are not packed; described by the DType of the same name, if there is one
+//   decoded  unblock() decodes the values
+//   opaque   only sizes are known: blocks can be copied but not decoded
 enum class BlockValues : uint8_t { plain, decoded, opaque };
 
 struct BlockFormat {
   std::string_view name;
   uint32_t gguf_id = 0;
-  int64_t elements = 1;  // in a block
-  int64_t bytes = 1;     // of a block
+  int64_t elements = 1;  // per block
+  int64_t bytes = 1;     // per block
   BlockValues values = BlockValues::plain;
 };
 
@@ -89,15 +89,28 @@ constexpr auto enum_names(BlockType) {
   return names;
 }
 
-// The type with this number in GGUF files; nothing for other numbers.
+// Returns the type with the number `gguf_id` in GGUF files; empty for unknown numbers.
 std::optional<BlockType> find_block_type(uint32_t gguf_id);
-// The name of the type that once had this number. No current reader knows its layout.
+// Returns the name of the removed type that had the number `gguf_id`, or empty. Current readers do
+// not know the layouts of removed types.
 std::optional<std::string_view> removed_block_type(uint32_t gguf_id);
 
-// The element type of a plain type; nothing for blocks, and for f64, i8 and i16.
+// Returns the element type of a plain type; empty for blocks, f64, i8 and i16.
 std::optional<DType> plain_dtype(BlockType type);
 
-// How many bytes a row of `elements` has. The row must hold whole blocks.
+// The integers from which a type's values are decoded: value = scale × code or, with zeros, value =
+// scale × (code + 2^(bits − 1) − zero). Zeros are not integers.
+struct IntegerCodes {
+  int64_t bits = 4;       // 4 or 8; every code fits in two's complement
+  int64_t elements = 32;  // per scale
+  bool zeros = false;
+  bool operator==(const IntegerCodes&) const = default;
+};
+// Returns the integer codes of a type. Empty for types whose values are not evenly spaced, and for
+// types with both 8 bits and zeros.
+std::optional<IntegerCodes> integer_codes(BlockType type);
+
+// Returns the bytes of a row of `elements` elements, which must form whole blocks.
 int64_t block_row_bytes(BlockType type, int64_t elements);
 
 }  // namespace moec

@@ -26,6 +26,7 @@ std::string Builder::unique_name(std::string name) {
   if (name.empty()) return name;
   uint32_t& count = taken_[name];
   if (count++ == 0) return name;
+  // A candidate can already be the name of another value, so the search continues.
   for (uint32_t suffix = count;; ++suffix) {
     std::string candidate = name + "_" + std::to_string(suffix);
     if (taken_[candidate]++ == 0) return candidate;
@@ -42,6 +43,7 @@ void Builder::rename(ValueId id, const std::string& name) {
 }
 
 ValueId Builder::input(std::string name, Type type) {
+  // Inputs have the first value ids (shard.s2).
   MOEC_CHECK(shard_.ops.size() == 0, "inputs are declared before the first op");
   ValueId id = define(std::move(type), std::move(name), OpId{});
   shard_.inputs.push_back(id);
@@ -61,16 +63,20 @@ std::vector<ValueId> Builder::emit_all(OpData data, std::vector<ValueId> operand
   std::vector<Type> operand_types;
   operand_types.reserve(operands.size());
   for (ValueId operand : operands) operand_types.push_back(shard_.type(operand));
+  // States are declared before the ops that use them, so the lookup finds them here.
   Inferred inferred = infer(data, operand_types, [&](std::string_view state) -> const Type* {
     const State* found = shard_.find_state(state);
     return found ? &found->type : nullptr;
   });
+  // A violation here is a bug of a pass: callers must rule out type errors in user input.
   MOEC_CHECK(inferred.violations.empty(), "{} in shard {}: {}: {}", mnemonic(data), shard_.name,
              inferred.violations.front().code, inferred.violations.front().message);
   OpId op = shard_.ops.push({std::move(data), std::move(operands), {}});
   std::vector<ValueId> results;
+  // The types of results are inferred, so they satisfy shard.s5.
   for (Type& type : inferred.results) {
     results.push_back(define(std::move(type), std::move(name), op));
+    // Only the first result has the name; further results stay unnamed.
     name.clear();
   }
   shard_.ops[op].results = results;
@@ -79,6 +85,7 @@ std::vector<ValueId> Builder::emit_all(OpData data, std::vector<ValueId> operand
 
 ValueId Builder::emit(OpData data, std::vector<ValueId> operands, std::string name) {
   std::vector<ValueId> results = emit_all(std::move(data), std::move(operands), std::move(name));
+  // A pass that expects one result must not silently drop further results.
   MOEC_CHECK(results.size() == 1, "emit() is for ops with one result");
   return results.front();
 }
@@ -92,6 +99,7 @@ ValueId Builder::constant(Type type, std::vector<double> values, std::string nam
 }
 
 ValueId Builder::scalar_like(ValueId x, double value) {
+  // A value of rank 0 broadcasts to every rank and layout.
   return constant({type(x).dtype, {}}, {value});
 }
 
@@ -152,6 +160,7 @@ Builder::NameScope::NameScope(Builder& builder, std::string prefix)
   builder_.scope_ = outer_.empty() ? std::move(prefix) : outer_ + "." + prefix;
 }
 
+// Restores the outer scope, so scopes nest.
 Builder::NameScope::~NameScope() { builder_.scope_ = outer_; }
 
 Shard Builder::finish() { return std::move(shard_); }
@@ -161,14 +170,16 @@ namespace {
 using ValueMap = IdMap<ValueId, ValueId>;
 
 ValueMap map_inputs(const Builder& b, const Shard& part, const std::vector<ValueId>& inputs) {
-  MOEC_CHECK(part.states.empty(), "shard {} has states, which a part cannot have", part.name);
-  MOEC_CHECK(part.form == b.shard().form, "shard {} is in another form than the whole", part.name);
+  // The states of two spliced parts could have equal names.
+  MOEC_CHECK(part.states.empty(), "shard {} has states, a spliced part must not", part.name);
+  MOEC_CHECK(part.form == b.shard().form, "shard {} is not in the form of the whole", part.name);
   MOEC_CHECK(inputs.size() == part.inputs.size(), "shard {} has {} inputs, {} were given",
              part.name, part.inputs.size(), inputs.size());
   ValueMap map(part.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId input = part.inputs[i];
-    MOEC_CHECK(b.type(inputs[i]) == part.type(input), "input {} of shard {} is given another type",
+    // The body was inferred for this type; its stored sizes would be wrong for another type.
+    MOEC_CHECK(b.type(inputs[i]) == part.type(input), "input {} of shard {} got another type",
                part.label(input), part.name);
     map[input] = inputs[i];
   }
@@ -186,6 +197,7 @@ std::vector<ValueId> mapped(const ValueMap& map, const std::vector<ValueId>& val
 std::vector<ValueId> splice(Builder& b, const Shard& part, const std::vector<ValueId>& inputs,
                             std::string_view scope) {
   ValueMap map = map_inputs(b, part, inputs);
+  // Ops are in the order of their definition, so the operands are mapped already.
   for (const Op& op : part.ops) {
     const std::vector<ValueId> results = b.emit_all(op.data, mapped(map, op.operands));
     for (size_t i = 0; i < results.size(); ++i) {

@@ -1,5 +1,5 @@
-// Builds a shard op by op. Result types are inferred. An ill-typed op is a broken invariant of the
-// caller, who must have checked everything that input can cause.
+// Builds a shard op by op. Result types are inferred. An ill-typed op violates an invariant, so
+// callers must first rule out every type error that user input can cause.
 #pragma once
 
 #include <initializer_list>
@@ -23,10 +23,10 @@ class Builder {
   // Appends an op and returns its results. `name` names the first result; if the name is taken, a
   // suffix makes it unique.
   std::vector<ValueId> emit_all(OpData data, std::vector<ValueId> operands, std::string name = {});
-  // The same for ops with exactly one result.
+  // emit_all() for ops with exactly one result.
   ValueId emit(OpData data, std::vector<ValueId> operands, std::string name = {});
 
-  // Short forms.
+  // Shorthands for single ops.
   ValueId weight(WeightView view, std::string name = {}, Encoding encoding = PlainEncoding{});
   ValueId constant(Type type, std::vector<double> values, std::string name = {});
   // A scalar constant of x's element type.
@@ -60,17 +60,17 @@ class Builder {
 
   // Names a value that has no name yet; ignores open scopes.
   void name_if_unnamed(ValueId id, const std::string& name);
-  // Gives a value another name; ignores open scopes.
+  // Replaces the name of a value; ignores open scopes.
   void rename(ValueId id, const std::string& name);
-  // The name with the prefix of the open scopes.
+  // Returns the name prefixed with the open scopes.
   std::string scoped(std::string name) const;
 
   const Type& type(ValueId id) const { return shard_.type(id); }
   const Shard& shard() const { return shard_; }
   void set_form(Form form) { shard_.form = form; }
 
-  // Names given while a scope is open get its prefix: NameScope layer(b, "experts.3"); b.mul(x, y,
-  // "h") names "experts.3.h".
+  // Prefixes the names that are given while the scope is open: NameScope layer(b, "experts.3");
+  // b.mul(x, y, "h") names "experts.3.h".
   class NameScope {
    public:
     NameScope(Builder& builder, std::string prefix);
@@ -83,7 +83,7 @@ class Builder {
     std::string outer_;
   };
 
-  // Hands over the shard; the builder must not be used afterwards.
+  // Moves the shard out; the builder must not be used afterwards.
   Shard finish();
 
  private:
@@ -95,11 +95,11 @@ class Builder {
   std::unordered_map<std::string, uint32_t> taken_;
 };
 
-// Joins shards: appends the ops of one shard to another that is being built.
+// ---- Joining shards ----------------------------------------------------------------------------
 
-// Appends the ops of `part`, which has no states and the builder's form. inputs[i] stands for
-// part.inputs[i] and has its type. Names get the prefix "SCOPE.", which keeps those of several
-// parts apart. Returns the values of part.outputs, in order.
+// Appends the ops of `part`, which must have no states and the builder's form. inputs[i] replaces
+// part.inputs[i] and must have the same type. Names get the prefix "SCOPE.", which keeps the names
+// of several parts distinct. Returns the values of part.outputs, in order.
 std::vector<ValueId> splice(Builder& b, const Shard& part, const std::vector<ValueId>& inputs,
                             std::string_view scope);
 

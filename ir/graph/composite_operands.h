@@ -1,6 +1,5 @@
-// The operands of gated_mlp, soft_moe and router by name. T is what stands for an operand where it
-// is used: a value id, a tensor. Absent operands are T{}. ir/graph/ops.h describes the operands;
-// the operands of attention stand below.
+// The operands of gated_mlp, soft_moe, router and attention by name. T represents an operand: a
+// value id or a tensor. Absent operands are T{}. ir/graph/ops.h describes the operands.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +10,14 @@
 
 namespace moec {
 
-// What an MLP has of a kind: its weights or its biases.
+// Either the weights or the biases of an MLP.
 template <class T>
 struct MlpParts {
   T gate{}, up{}, down{};
 };
 
-// The parts that begin at a position in a list of operands. An MLP may have no gate.
+// Returns the parts that start at `position` in a list of operands. The gate is absent if `gating`
+// has none.
 template <class T>
 MlpParts<T> mlp_parts_at(std::span<const T> operands, size_t position, const Gating& gating) {
   if (!gating.has_gate()) return {T{}, operands[position], operands[position + 1]};
@@ -43,8 +43,8 @@ GatedMlpOperands<T> gated_mlp_operands(const GatedMlp& op, std::span<const T> li
 template <class T>
 struct SoftMoeOperands {
   T x{}, routing{};
-  std::vector<MlpParts<T>> weights;  // by expert, counted from first_expert
-  std::vector<MlpParts<T>> biases;   // the same; empty if the experts have none
+  std::vector<MlpParts<T>> weights;  // per expert, starting with first_expert
+  std::vector<MlpParts<T>> biases;   // per expert; empty if the experts have no biases
 };
 
 template <class T>
@@ -58,7 +58,7 @@ SoftMoeOperands<T> soft_moe_operands(const SoftMoe& op, std::span<const T> list)
   return operands;
 }
 
-// The bias is the sum of its two halves.
+// The bias is choice_bias + choice_bias_low.
 template <class T>
 struct RouterOperands {
   T logits{}, choice_bias{}, choice_bias_low{};
@@ -69,8 +69,8 @@ RouterOperands<T> router_operands(std::span<const T> list) {
   return {list[0], list.size() > 1 ? list[1] : T{}, list.size() > 2 ? list[2] : T{}};
 }
 
-// The operands of an attention op by name: the one place that knows their order. T is what stands
-// for an operand where it is used: a value id, a tensor, a position in the list of operands.
+// The operands of an attention op by name. Only this struct defines their order. T represents an
+// operand: a value id, a tensor, or a position in the list.
 
 template <class T>
 struct AttentionOperands {
@@ -82,7 +82,7 @@ struct AttentionOperands {
   T write_mask{};          // if cache is blend
   T sinks{};               // optional
 
-  // Calls visit(operand) for each operand that the op has, in the order of its list of operands.
+  // Calls visit(operand) for each operand that the op has, in the order of the op's operand list.
   template <class Self, class Visit>
   static void each(Self& self, const Attention& op, bool has_sinks, Visit&& visit) {
     visit(self.q), visit(self.k), visit(self.v);
@@ -95,8 +95,8 @@ struct AttentionOperands {
   }
 };
 
-// Where each operand is in the op's list of operands. `sinks` is their position if the op has them,
-// and so the number of all other operands; other absent operands have position 0.
+// Positions of the operands in the op's list. `sinks` is set even if the op has no sinks; it equals
+// the number of all other operands. Other absent operands have position 0.
 inline AttentionOperands<size_t> attention_positions(const Attention& op) {
   AttentionOperands<size_t> positions;
   AttentionOperands<size_t>::each(positions, op, true,
@@ -104,7 +104,7 @@ inline AttentionOperands<size_t> attention_positions(const Attention& op) {
   return positions;
 }
 
-// The operands of a list that has them all; absent operands are T{}.
+// Names the operands of a complete list; absent operands are T{}.
 template <class T>
 AttentionOperands<T> attention_operands(const Attention& op, const std::vector<T>& list) {
   AttentionOperands<T> operands;
@@ -114,7 +114,7 @@ AttentionOperands<T> attention_operands(const Attention& op, const std::vector<T
   return operands;
 }
 
-// The list that attention_operands() takes apart.
+// The inverse of attention_operands().
 template <class T>
 std::vector<T> operand_list(const Attention& op, const AttentionOperands<T>& operands,
                             bool has_sinks) {

@@ -34,7 +34,7 @@ inline float apply(UnaryFn fn, float x) {
   return x;
 }
 
-// max and min of a NaN give NaN, as in ONNX; std::max would give the first operand.
+// max and min propagate NaN, as in ONNX; std::max would return its first operand.
 inline float apply(BinaryFn fn, float a, float b) {
   switch (fn) {
     case BinaryFn::add:
@@ -65,8 +65,8 @@ inline bool apply(CompareFn fn, float a, float b) {
   return false;
 }
 
-// Calls visit with the value as a constant, std::integral_constant<E, value>: apply() of it is one
-// function without a switch, for loops over many elements. Returns what visit returns.
+// Calls visit(std::integral_constant<E, value>()) and returns its result. With a constant `fn`,
+// apply() compiles without a switch, which speeds up loops over many elements.
 template <class E, size_t I = 0, class Visit>
 auto with_constant(E value, Visit&& visit) {
   if constexpr (I + 1 < enum_count<E>)

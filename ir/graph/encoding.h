@@ -1,12 +1,12 @@
-// How the values of a weight are stored: as they are, or as codes of a few bits with parameters
-// that blocks of values share. The type of a weight is that of its values, whatever its encoding;
-// only emitted files hold codes.
+// Storage of a weight's values: plain, or as low-bit codes with parameters per block. The type of a
+// weight is the type of its values, independent of its encoding. Only emitted files contain codes.
 //
 //   plain
-//   affine(8; 1, 128)        a scale for each row of 128
-//   affine(4; 1, 32; zero)   a scale and a zero for each 32 values of a row
+//   affine(8; 1, 128)        one scale per row of 128
+//   affine(4; 1, 32; zero)   one scale and one zero point per 32 values of a row
 //   affine(4; 1, 32; copied)  the codes and scales that the weight's view decodes
-//   palette(4; 16, 128)      a table of 16 entries for each 16 rows of 128
+//   affine(4; 1, 32; zero; copied)  the same with zero points, which are not integers
+//   palette(4; 16, 128)      one table of 16 entries per 16 rows of 128
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,19 @@ struct PlainEncoding {
   bool operator==(const PlainEncoding&) const = default;
 };
 
-// value = scale × (code − zero): signed codes of 4 or 8 bits, one scale for each block.
+// value = scale × (code − zero): signed codes of 4 or 8 bits, one scale per block.
 struct AffineEncoding {
   int64_t bits = 8;
-  Dims block;               // divides each axis of the weight but the last
-  bool zero_point = false;  // else zero = 0
-  // The codes and scales are those that the weight's view decodes (ir/graph/weight_form.h), not
-  // chosen for its values. Such a weight has no zeros.
+  Dims block;               // divides each axis of the weight except the last
+  bool zero_point = false;  // false: zero = 0
+  // True: codes, scales and zeros are copied from the checkpoint through the weight's view
+  // (ir/graph/stored_codes.h) instead of being computed from the values. Zeros are then stored as
+  // floats of the weight's type plus 2^(bits − 1). Only CodeForm::excess supports them.
   bool copied = false;
   bool operator==(const AffineEncoding&) const = default;
 };
 
-// value = table[code]: a table of 2^bits entries for each block.
+// value = table[code]: one table of 2^bits entries per block.
 struct PaletteEncoding {
   int64_t bits = 4;  // 1, 2, 3, 4, 6 or 8
   Dims block;        // divides each axis of the weight
@@ -52,15 +53,15 @@ inline bool is_copied(const Encoding& encoding) {
   return affine && affine->copied;
 }
 
-// How the codes and zeros of an affine encoding are written.
-//   signed_codes  in two's complement: blobs of Core ML, int8 of ONNX
-//   excess        2^(bits − 1) is added, and the zeros of each row of blocks fill whole bytes:
-//                 onnxruntime's MatMulNBits
+// Representation of the codes and zeros of an affine encoding.
+//   signed_codes  two's complement, as in Core ML blobs and ONNX int8
+//   excess        2^(bits − 1) is added to each code, and the zeros of each row of blocks are
+//                 padded to whole bytes, as in onnxruntime's MatMulNBits
 enum class CodeForm : uint8_t { signed_codes, excess };
 
-// What an encoded weight is stored as. Codes are packed, value after value in C order; where blocks
-// do not divide the last axis, the codes of each row are followed by zeros up to a whole block.
-// Scales, zeros and tables lie in the C order of their blocks, a table's entries in rising order.
+// Parts of a stored quantized weight. Codes are packed in C order. If blocks do not divide the last
+// axis, zero codes pad each row to a whole block. Scales, zeros and tables are in the C order of
+// their blocks; the entries of a table ascend.
 enum class WeightPart : uint8_t { codes, scales, zeros, table };
 constexpr auto enum_names(WeightPart) {
   return name_table<WeightPart>({"codes", "scales", "zeros", "table"});
@@ -69,38 +70,39 @@ constexpr auto enum_names(WeightPart) {
 struct StoredPart {
   WeightPart part = WeightPart::codes;
   Packing packing = Packing::u8;  // of codes and zeros
-  Type type;                      // codes and zeros: u8, the bytes; else of the weight's elements
+  Type type;                      // u8 for codes and zeros; otherwise the weight's element type
   bool operator==(const StoredPart&) const = default;
 };
 
-// The parts in the order in which they are stored; none for a plain weight. `type` is that of the
-// weight, which meets check_encoding().
+// The parts in storage order; empty for a plain weight. `type` is the weight's type and must pass
+// check_encoding().
 std::vector<StoredPart> stored_parts(const Encoding& encoding, const Type& type,
                                      CodeForm form = CodeForm::signed_codes);
 
-// Bytes of all parts, or of the values of a plain weight.
+// Returns the bytes of all parts, or of the values of a plain weight.
 int64_t stored_bytes(const Encoding& encoding, const Type& type);
 
-// The bits of a code; 0 for a plain weight.
+// Bits per code; 0 for a plain weight.
 int64_t code_bits(const Encoding& encoding);
 
-// The sizes of a block; none for a plain weight.
+// Sizes of a block; empty for a plain weight.
 Dims block_of(const Encoding& encoding);
 
-// The sizes that the blocks cut the weight's axes into, and those of its codes.
+// Number of blocks along each axis, and sizes of the codes, padding included.
 Dims block_counts(const Encoding& encoding, const Type& type);
 Dims code_dims(const Encoding& encoding, const Type& type);
 
-// The weight's values from its stored parts, which are given in the order of stored_parts().
+// Returns a view of the weight's values that decodes `parts`, which are in the order of
+// stored_parts().
 WeightView decoded_view(const Encoding& encoding, const Type& type, std::vector<WeightView> parts,
                         CodeForm form = CodeForm::signed_codes);
 
-// Errors, constraints of ir/OPS.md:
-//   weight.c3  bits that the encoding does not have, or copied codes with zeros
-//   weight.c4  not one positive block size for each axis, or one that does not divide its axis; the
-//              last axis need not be divided by affine blocks
-//   weight.c5  a weight that is not f32, f16 or bf16, or has no axis, or too many for a table's
-//              entries to have one more
+// Errors (constraints in ir/OPS.md):
+//   weight.c3  unsupported number of bits, or copied 8-bit codes with zeros
+//   weight.c4  not one positive block size per axis, or a block size that does not divide its
+//              axis (affine blocks need not divide the last axis)
+//   weight.c5  the type is not f32, f16 or bf16, or has no axis or too many: a palette's tables
+//              have one axis more than the weight
 Status check_encoding(const Encoding& encoding, const Type& type);
 
 std::string to_string(const Encoding& encoding);

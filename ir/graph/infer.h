@@ -1,5 +1,6 @@
-// Infers the result types of an op from its attributes and its operands' types. This is the only
-// place that checks the numbered constraints of ir/OPS.md; builder, parser and verifier call it.
+// Infers the result types of an op from its attributes and its operands' types. No other code
+// checks the numbered op constraints of ir/OPS.md; builder, verifier and readers call this
+// function.
 #pragma once
 
 #include <span>

@@ -7,8 +7,8 @@ struct Joined {
   Layout layout = Layout::plain;
 };
 
-// Broadcasting compares sizes only. Operands in two token layouts might broadcast by their sizes
-// and pair a token of one with a channel of the other, so they are refused.
+// Broadcasting compares sizes only. Operands in different token layouts are rejected, because sizes
+// that match by coincidence would pair tokens with channels.
 static Joined join_shapes(Check& check, std::string_view code) {
   Joined joined{true, check.operands[0].dims, check.operands[0].layout};
   for (const Type& type : check.operands.subspan(1)) {
@@ -17,6 +17,7 @@ static Joined join_shapes(Check& check, std::string_view code) {
                        shown(joined.dims), shown(type.dims)))
       return {};
     joined.dims = *dims;
+    // A plain operand is compatible with every layout; its sizes have been compared above.
     if (type.layout == Layout::plain) continue;
     if (!check.require(joined.layout == Layout::plain || joined.layout == type.layout, code,
                        "layouts {} and {} cannot be combined", layout_name(joined.layout),
@@ -36,6 +37,7 @@ Inferred infer_op(const Binary&, Check& check) {
   if (!check.count("binary.c1", 2) || !check.float_operands("binary.c2")) return check.failed();
   Joined joined = join_shapes(check, "binary.c3");
   if (!joined.good) return check.failed();
+  // float_operands() has checked that all operands have the same element type.
   return check.result({check.operands[0].dtype, joined.dims, joined.layout});
 }
 
@@ -75,6 +77,7 @@ Inferred infer_op(const Conv& op, Check& check) {
   if (!check.count("conv.c1", 2, 3) || !check.float_operands("conv.c2")) return check.failed();
   const Type& x = check.operands[0];
   const Type& w = check.operands[1];
+  // Tokens lie along kernel_axis: axis 3 in bc1s, else axis 2. Axis 5 - kernel_axis has length 1.
   const size_t kernel_axis = token_axis(x.layout);
   if (!check.require(is_channel_major(x.layout), "conv.c3",
                      "x must be in layout channels or bc1s, got {}", shown(x)) ||
@@ -88,12 +91,13 @@ Inferred infer_op(const Conv& op, Check& check) {
                             "conv.c5", "groups {} must divide {} input and {} output channels",
                             op.groups, channels, outputs);
   good = good && check.require(w.dims[1] == channels / op.groups, "conv.c6",
-                               "weight must have {} channels a group, got {}", channels / op.groups,
-                               w.dims[1]);
+                               "weight must have {} channels per group, got {}",
+                               channels / op.groups, w.dims[1]);
   good &= check.require(kernel <= tokens_of(x), "conv.c7", "kernel {} is longer than {} tokens",
                         kernel, tokens_of(x));
   if (check.operands.size() == 3) good &= check.has_dims("conv.c8", 2, {outputs});
   if (!good) return check.failed();
+  // The convolution has no padding, so it has kernel − 1 results fewer than tokens.
   return check.result(token_type(x.dtype, x.layout, outputs, tokens_of(x) - kernel + 1));
 }
 
@@ -114,6 +118,7 @@ Inferred infer_op(const MatMul&, Check& check) {
     return check.failed();
   Type type{check.operands[0].dtype, *batch};
   type.dims.insert(type.dims.end(), {a[rank - 2], b[rank - 1]});
+  // The rows of the product are the rows of a, so the layout of b does not matter.
   if (check.operands[0].layout == Layout::rows) type.layout = Layout::rows;
   return check.result(std::move(type));
 }

@@ -4,7 +4,7 @@
 #include "ir/graph/infer_op.h"
 
 namespace moec::inference {
-// No model has larger counts; the limit keeps products of them within 64 bits.
+// Exceeds every count in any model, and keeps products of counts within 64 bits.
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
 static bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
@@ -16,6 +16,7 @@ static bool projection(Check& check, std::string_view code, size_t weight, int64
 
 static bool head_norm(Check& check, size_t weight, int64_t head_dim, int64_t heads) {
   const bool by_head = check.operands[weight].rank() == 2;
+  // A norm has a weight per channel of a head, or a single weight per head.
   return check.has_dims("attention.c9", weight, by_head ? Dims{heads, 1} : Dims{head_dim});
 }
 
@@ -40,8 +41,9 @@ static bool attention_attributes(Check& check, const Attention& op) {
 
 using AttentionPositions = AttentionOperands<size_t>;
 
-// Checks q, k and v. The later checks read their sizes.
+// Checks q, k and v. Later checks use their sizes.
 static bool attention_tokens(Check& check, const Attention& op, const AttentionPositions& at) {
+  // token_operand() ensures a token layout, which channels_of() requires below.
   for (size_t i : {at.q, at.k, at.v})
     if (!check.token_operand("attention.c6", i)) return false;
   bool good = true;
@@ -52,6 +54,7 @@ static bool attention_tokens(Check& check, const Attention& op, const AttentionP
                           "operand {} must have {} channels, got {}", i, width,
                           shown(check.operands[i]));
   }
+  // Heads of v can differ in size from heads of k, so only the number of heads is checked.
   const int64_t v_channels = channels_of(check.operands[at.v]);
   good &=
       check.require(v_channels % op.kv_heads == 0, "attention.c7",
@@ -59,7 +62,7 @@ static bool attention_tokens(Check& check, const Attention& op, const AttentionP
   return good;
 }
 
-// Checks the tables of the rotation and the weights of the norms.
+// Checks the rotation tables and the norm weights.
 static bool attention_tables(Check& check, const Attention& op, const AttentionPositions& at) {
   const int64_t tokens = tokens_of(check.operands[at.q]);
   bool good = true;
@@ -73,21 +76,24 @@ static bool attention_tables(Check& check, const Attention& op, const AttentionP
   return good;
 }
 
-// The sizes of the cache, as its operands give them.
+// The sizes of the cache, taken from the operand k_cache.
 struct CacheSizes {
-  int64_t pages = 1, rows = 0;  // rows of each page
+  int64_t pages = 1, rows = 0;  // rows per page
 };
 
 static CacheSizes cache_sizes(const Check& check, const Attention& op,
                               const AttentionPositions& at) {
   if (!has_cache(op.cache)) return {};
   const Dims& dims = check.operands[at.k_cache].dims;
+  // Only caches that attention updates (updates_cache()) are divided into pages.
   return {updates_cache(op.cache) ? dims[0] : 1, dims[2]};
 }
 
-// Checks the caches, the masks, whose sizes follow from the cache's, and the sinks.
+// Checks the caches, the masks and the sinks. The sizes of the masks follow from those of the
+// cache.
 static bool attention_cache(Check& check, const Attention& op, const AttentionPositions& at) {
   const int64_t tokens = tokens_of(check.operands[at.q]);
+  // The rank is checked first, because cache_sizes() reads single axes.
   if (has_cache(op.cache) &&
       !check.require(check.operands[at.k_cache].rank() == 4, "attention.c10",
                      "a cache has rank 4, got {}", shown(check.operands[at.k_cache])))
@@ -101,6 +107,7 @@ static bool attention_cache(Check& check, const Attention& op, const AttentionPo
   }
   if (updates_cache(op.cache))
     good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, rows, tokens});
+  // Attention appends the keys of the new tokens to a cache that it does not update.
   const int64_t keys = updates_cache(op.cache) ? rows : rows + tokens;
   good &= check.has_dims("attention.c12", at.mask, {pages, 1, tokens, keys});
   if (check.operands.size() > at.sinks)
@@ -120,6 +127,7 @@ Inferred infer_op(const Attention& op, Check& check) {
   check.out.results.push_back(with_channels(q, op.heads * v_dim));
   if (has_cache(op.cache)) {
     const auto [pages, cached] = cache_sizes(check, op, at);
+    // With CacheForm::append, attention returns only the new rows, which the runtime stores.
     const int64_t rows = updates_cache(op.cache) ? cached : tokens_of(q);
     for (int64_t width : {op.head_dim, v_dim})
       check.out.results.push_back({q.dtype, {pages, op.kv_heads, rows, width}});
@@ -136,17 +144,18 @@ static bool sound_gating(Check& check, std::string_view constraint, const Gating
       "limit {} and alpha {} must be finite, limit above 0", gating.limit, gating.alpha);
 }
 
-// x and the weights are required; as many biases and a shared gate are optional.
+// x and the weights are required; one bias per weight and a shared gate are optional.
 static bool mlp_operand_count(Check& check, const Gating& gating) {
   const size_t count = check.operands.size(), plain = 1 + gating.matrices();
   const size_t biased = plain + gating.matrices();
   return check.require(
       count == plain || count == plain + 1 || count == biased || count == biased + 1,
-      "gated_mlp.c1", "{} operands, expected {} or {}, or {} or {} with biases", count, plain,
+      "gated_mlp.c1", "got {} operands, expected {} or {}, or {} or {} with biases", count, plain,
       plain + 1, biased, biased + 1);
 }
 
-// The matrices from a position on: those to `inner` channels, then the one back to `width`.
+// Checks the matrices at position `at` and after it: those that map `width` to `inner` channels,
+// then the one that maps back.
 static bool mlp_matrices(Check& check, std::string_view constraint, size_t at, const Gating& gating,
                          int64_t inner, int64_t width) {
   bool good = true;
@@ -156,7 +165,7 @@ static bool mlp_matrices(Check& check, std::string_view constraint, size_t at, c
   return good;
 }
 
-// The same of their biases.
+// Checks the biases at position `at` and after it, one per matrix of mlp_matrices().
 static bool mlp_biases(Check& check, std::string_view constraint, size_t at, const Gating& gating,
                        int64_t inner, int64_t width) {
   bool good = true;
@@ -175,6 +184,7 @@ Inferred infer_op(const GatedMlp& op, Check& check) {
   const Type& gate = check.operands[1];
   bool good = check.require(gate.rank() == 2 && gate.dims[1] == width, "gated_mlp.c4",
                             "gate must be [f, {}], got {}", width, shown(gate));
+  // The inner width gate.dims[0] is needed below to check the other matrices.
   if (!good) return check.failed();
   good &= mlp_matrices(check, "gated_mlp.c4", 1, op.gating, gate.dims[0], width);
   const size_t count = check.operands.size(), shared_gate = op.shared_gate_at(count);
@@ -206,8 +216,9 @@ static bool router_groups(Check& check, const Router& op, int64_t experts) {
   good &= check.require(op.top_k <= op.groups_kept * size, "router.c8",
                         "top_k {} exceeds the {} experts of the kept groups", op.top_k,
                         op.groups_kept * size);
+  // With top2_sum, the score of a group is the sum of its two best experts.
   good &= check.require(op.groups == 1 || op.group_score == GroupScore::max || size >= 2,
-                        "router.c9", "top2_sum needs at least 2 experts a group");
+                        "router.c9", "top2_sum needs at least 2 experts per group");
   return good;
 }
 
@@ -227,16 +238,16 @@ Inferred infer_op(const Router& op, Check& check) {
                     "eps {} and scale {} must be finite, eps not negative", op.eps, op.scale);
   good &= check.require(
       !normalises_chosen(op.score) || (op.renorm == Renorm::none && op.groups == 1), "router.c11",
-      "softmax_selected weights sum to 1 already: renorm must be none, groups 1");
+      "softmax_selected weights already sum to 1: renorm must be none, groups 1");
   good &= check.require(!picks_two(op.score) || (op.top_k == 2 && op.renorm == Renorm::none &&
                                                  op.groups == 1 && check.operands.size() == 1),
                         "router.c12",
                         "sparsemixer picks 2 of all experts by their logits: top_k must be 2, "
-                        "renorm none, groups 1, and there is no choice bias");
+                        "renorm none, groups 1, without a choice bias");
   return good ? check.result(logits) : check.failed();
 }
 
-// Checks the weights of each expert and, if there are any, the biases.
+// Checks the weights and, if present, the biases of each expert.
 static bool expert_operands(Check& check, const SoftMoe& op, int64_t inner, int64_t width) {
   bool good = true;
   for (int64_t e = 0; e < op.experts; ++e) {
@@ -248,6 +259,7 @@ static bool expert_operands(Check& check, const SoftMoe& op, int64_t inner, int6
 }
 
 Inferred infer_op(const SoftMoe& op, Check& check) {
+  // Bounds the counts before weights_at() and biases_at() compute positions from them.
   if (!check.require(is_count(op.experts) && op.first_expert >= 0 && op.first_expert <= kMaxCount,
                      "soft_moe.c1", "experts {} must be in [1, {}] and first_expert {} in [0, {}]",
                      op.experts, kMaxCount, op.first_expert, kMaxCount) ||
@@ -262,6 +274,7 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
   good &= check.require(op.first_expert + op.experts <= channels_of(routing), "soft_moe.c5",
                         "experts [{}, {}) exceed the {} routing channels", op.first_expert,
                         op.first_expert + op.experts, channels_of(routing));
+  // The first matrix determines the inner width of all experts.
   const Type& first_gate = check.operands[2];
   if (!check.require(first_gate.rank() == 2, "soft_moe.c6", "gate must be [f, d], got {}",
                      shown(first_gate)))
@@ -270,7 +283,7 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
   good &= expert_operands(check, op, inner, width);
   good &= check.require(
       op.weight_on == RoutedWeight::output || !op.has_biases(check.operands.size()), "soft_moe.c8",
-      "with weight_on input an expert that is not chosen adds its biases: there must be none");
+      "weight_on input requires experts without biases, which unchosen experts would add");
   good &= sound_gating(check, "soft_moe.c9", op.gating);
   return good ? check.result(x) : check.failed();
 }

@@ -9,6 +9,7 @@ Type with_channels(const Type& token, int64_t channels) {
 }
 
 std::optional<Dims> broadcast(const Dims& a, const Dims& b) {
+  // Unlike in NumPy, ranks must be equal, except that scalars fit every rank.
   if (a.empty()) return b;
   if (b.empty()) return a;
   if (a.size() != b.size()) return std::nullopt;

@@ -1,5 +1,5 @@
-// The parts of infer(): one infer_op() for each op of ops.def, defined in the infer_*.cc file of
-// its kind, and the helpers that they share.
+// The implementation of infer(): one infer_op() per op of ops.def, defined in the infer_*.cc file
+// of its kind, and shared helpers.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 
 namespace moec::inference {
 
-// Defers to_string() to the moment when a message is formatted. Nearly all requirements hold, so
-// most texts are never made.
+// Defers to_string() until a message is formatted. Nearly all requirements hold, so most messages
+// are never formatted.
 template <class T>
 struct Shown {
   const T& value;
@@ -38,8 +38,8 @@ struct fmt::formatter<moec::inference::Shown<T>> : fmt::formatter<std::string_vi
 
 namespace moec::inference {
 
-// Collects violations while one op is examined. `code` is the constraint's id in ir/OPS.md. Each
-// check returns whether it holds.
+// Collects the violations of one op. `code` is the constraint's id in ir/OPS.md. Each check returns
+// true if its requirement holds.
 class Check {
  public:
   Check(std::span<const Type> operands, const StateLookup& state_type)
@@ -56,8 +56,9 @@ class Check {
 
   bool count(std::string_view code, size_t least, size_t most) {
     const size_t got = operands.size();
-    if (least == most) return require(got == least, code, "takes {} operands, got {}", least, got);
-    return require(got >= least && got <= most, code, "takes {} to {} operands, got {}", least,
+    if (least == most)
+      return require(got == least, code, "requires {} operands, got {}", least, got);
+    return require(got >= least && got <= most, code, "requires {} to {} operands, got {}", least,
                    most, got);
   }
   bool count(std::string_view code, size_t exactly) { return count(code, exactly, exactly); }
@@ -104,11 +105,11 @@ class Check {
   Inferred out;
 };
 
-// The type of `token` with another number of channels.
+// The type `token` with another number of channels.
 Type with_channels(const Type& token, int64_t channels);
 
-// The broadcast sizes: ranks are equal and each pair of sizes is equal or holds a 1, or one side is
-// a scalar. Nothing when the sizes do not broadcast.
+// Returns the broadcast sizes; empty if the sizes do not broadcast. Sizes broadcast if one side is
+// a scalar, or if ranks are equal and each pair of sizes is equal or contains a 1.
 std::optional<Dims> broadcast(const Dims& a, const Dims& b);
 
 #define MOEC_OP(Struct, name, last_form) Inferred infer_op(const Struct& op, Check& check);

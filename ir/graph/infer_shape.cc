@@ -42,6 +42,7 @@ Inferred infer_op(const Slice& op, Check& check) {
     return check.failed();
   Type type = check.operands[0];
   const int64_t extent = type.dims.at(op.axis);
+  // Subtracts, because begin + size could overflow.
   if (!check.require(op.begin >= 0 && op.size >= 1 && op.begin <= extent - op.size, "slice.c3",
                      "[{}, {} + {}) is outside extent {}", op.begin, op.begin, op.size, extent))
     return check.failed();
@@ -55,16 +56,18 @@ Inferred infer_op(const Concat& op, Check& check) {
     return check.failed();
   Type type = check.operands[0];
   for (const Type& part : check.operands.subspan(1)) {
+    // The result has a single element type, layout and rank, so those of all parts must agree.
     bool good = check.require(
         part.dtype == type.dtype && part.layout == type.layout && part.rank() == type.rank(),
-        "concat.c3", "parts must agree in type, layout and rank: {} and {}", shown(type),
+        "concat.c3", "parts must have the same type, layout and rank, got {} and {}", shown(type),
         shown(part));
     for (int64_t i = 0; good && i < part.rank(); ++i)
       good = check.require(i == op.axis || part.dims.at(i) == type.dims.at(i), "concat.c4",
-                           "parts must agree off axis {}: {} and {}", op.axis, shown(type),
-                           shown(part));
+                           "parts must have the same sizes except along axis {}, got {} and {}",
+                           op.axis, shown(type), shown(part));
     if (!good) return check.failed();
     type.dims.at(op.axis) += part.dims.at(op.axis);
+    // Checked after every part, so that the sum cannot overflow.
     if (!check.require(checked_elements(type.dims).has_value(), "concat.c5",
                        "{} would hold more than {} elements", shown(type), kMaxElements))
       return check.failed();
@@ -95,6 +98,7 @@ Inferred infer_op(const Transpose& op, Check& check) {
     return check.failed();
   Type type{x.dtype, {}, op.layout};
   for (int64_t axis : op.perm) type.dims.push_back(x.dims.at(axis));
+  // The attribute `layout` of the op can contradict the sizes.
   if (!check.require(fits_layout(type.dims, op.layout), "transpose.c3", "{} does not fit layout {}",
                      shown(type.dims), layout_name(op.layout)))
     return check.failed();

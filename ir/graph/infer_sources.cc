@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "ir/graph/infer_op.h"
-#include "ir/graph/weight_form.h"
+#include "ir/graph/stored_codes.h"
 
 namespace moec::inference {
 // ---- Sources -----------------------------------------------------------------------------------
@@ -12,6 +12,7 @@ Inferred infer_op(const Weight& op, Check& check) {
   if (!check.require(type.has_value(), "weight.c2", "{}",
                      type ? std::string() : type.error().front().cause))
     return check.failed();
+  // Findings of check_encoding() keep their codes.
   const Status encoding = check_encoding(op.encoding, *type);
   if (!encoding) {
     const Diagnostic& finding = encoding.error().front();
@@ -20,6 +21,7 @@ Inferred infer_op(const Weight& op, Check& check) {
   }
   const auto* affine = std::get_if<AffineEncoding>(&op.encoding);
   if (affine && affine->copied) {
+    // A copied encoding describes the stored codes, so it must equal what the view decodes.
     const auto stored = stored_codes(op.view);
     if (!check.require(stored && stored->encoding == *affine, "weight.c6",
                        "the view does not decode codes in the blocks of {}",
@@ -29,8 +31,8 @@ Inferred infer_op(const Weight& op, Check& check) {
   return check.result(*type);
 }
 
-// Whether an element type may hold the value. NaN is refused: it has no text, and it is not equal
-// to itself, so that equal shards would compare as different.
+// True if the element type can represent the value. NaN is rejected: it has no text form, and NaN
+// != NaN would make equal shards compare as different.
 static bool holds(DType dtype, double value) {
   if (is_float(dtype)) return !std::isnan(value);
   return std::isfinite(value) && value == std::trunc(value);
@@ -44,6 +46,7 @@ Inferred infer_op(const Constant& op, Check& check) {
                      kMaxRank))
     return check.failed();
   const auto given = std::ssize(op.values);
+  // A single value stands for all elements.
   if (!check.require(given == 1 || given == *elements, "constant.c3",
                      "needs 1 value or {} values, got {}", *elements, given))
     return check.failed();
@@ -57,6 +60,7 @@ Inferred infer_op(const Constant& op, Check& check) {
 // ---- State -------------------------------------------------------------------------------------
 
 static const Type* declared_state(Check& check, std::string_view code, const std::string& name) {
+  // Reports a missing state for both callers, which then only return.
   const Type* type = check.state_type(name);
   check.require(type != nullptr, code, "no state named \"{}\" is declared", name);
   return type;

@@ -12,7 +12,7 @@ namespace moec {
 
 struct Violation {
   std::string code;     // "conv.c3"
-  std::string message;  // what was required and what was found
+  std::string message;  // the requirement and the actual value
 };
 
 struct Inferred {
@@ -20,7 +20,7 @@ struct Inferred {
   std::vector<Violation> violations;  // if not empty, `results` is meaningless
 };
 
-// Returns the type of a declared state, or null if no state has this name.
+// Returns the type of the declared state `name`, or null if there is none.
 using StateLookup = std::function<const Type*(std::string_view name)>;
 
 }  // namespace moec

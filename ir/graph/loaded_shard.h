@@ -1,4 +1,4 @@
-// The result of a reader of emitted files: a shard, the location of its weights, and their owners.
+// Result of reading an emitted file: a shard, the locations of its weights, and their owners.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@ namespace moec {
 struct LoadedShard {
   Shard shard;          // in form `placed`; verifies
   WeightTable weights;  // byte ranges of the data files
-  // As the file's metadata states them, by the names in `weights`; nothing where it states none.
+  // From the file's metadata, keyed by the names in `weights`; absent if the metadata has no
+  // owners.
   std::optional<WeightOwners> owners;
 };
 

@@ -22,8 +22,8 @@ bool parse_function(std::string_view name, std::optional<OpData>& out) {
   return fn.has_value();
 }
 
-// FNV-1a over the attributes in their declared order: simple, and the same on every machine, which
-// std::hash is not.
+// FNV-1a over the attributes in declaration order. Unlike std::hash, it returns the same value on
+// every machine.
 class Hasher {
  public:
   void bytes(const void* data, size_t size) {
@@ -45,6 +45,7 @@ class Hasher {
   void operator()(std::string_view, E value) { bytes(&value, sizeof value); }
   void text(std::string_view value) {
     bytes(value.data(), value.size());
+    // The terminator keeps the texts "ab", "c" and "a", "bc" apart.
     bytes("", 1);
   }
   uint64_t result() const { return hash_; }
@@ -62,6 +63,7 @@ Form last_legal_form(OpKind kind) { return at(kKinds, kind).last_form; }
 std::string_view mnemonic(const OpData& data) {
   return std::visit(
       [&](const auto& op) -> std::string_view {
+        // Ops with a function are written as the function: `add` instead of `binary`.
         if constexpr (requires { op.fn; })
           return enum_name(op.fn);
         else
@@ -76,12 +78,14 @@ std::optional<OpData> parse_mnemonic(std::string_view name) {
       parse_function<BinaryFn, Binary>(name, found) ||
       parse_function<CompareFn, Compare>(name, found))
     return found;
+  // Axis 0 is a placeholder: the parser sets the attribute `axis` later.
   if (auto fn = parse_enum<ReduceFn>(name)) return Reduce{*fn, 0};
   static const std::pair<std::string_view, OpData> kPlain[] = {
 #define MOEC_OP(Struct, name, last_form) {#name, Struct{}},
 #include "ir/graph/ops.def"
   };
   for (const auto& [plain_name, data] : kPlain) {
+    // The kind of an op with a function, such as `binary`, is not a mnemonic.
     bool has_function = std::visit(
         [](const auto& op) {
           return requires { op.fn; };

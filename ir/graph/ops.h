@@ -1,6 +1,7 @@
-// The ops: plain structs with typed attributes, held in one variant. Operands and results belong to
-// the Op record (ir/graph/shard.h); each struct's comment gives their order. Semantics and numbered
-// constraints are in ir/OPS.md. `each_field` lists the attributes for printer, parser and hashing.
+// The ops: plain structs with typed attributes, stored in one variant. Operands and results belong
+// to the Op record (ir/graph/shard.h); each struct's comment gives their order. Semantics and
+// numbered constraints are in ir/OPS.md. `each_field` lists the attributes for printer, parser and
+// hashing.
 #pragma once
 
 #include <concepts>
@@ -20,10 +21,10 @@
 
 namespace moec {
 
-// The form of a shard states which ops it may hold. Each pass declares the form that it takes and
-// the one that it returns, so the order of passes can be checked: model → lowered → static →
-// placed.
-//   model    as a shard builder wrote it, with composites
+// The form of a shard determines which ops it may contain. Each pass declares the form that it
+// requires and the form that it returns, so the order of passes can be checked: model → lowered →
+// static → placed.
+//   model    as emitted by a shard builder, with composites
 //   lowered  without composites; projections are still `linear`
 //   static   only conv, matmul, elementwise, reduce, softmax, top-k, weights and shape ops remain
 //   placed   static, and every op has been accepted by the target's rules
@@ -37,23 +38,23 @@ constexpr std::string_view form_name(Form form) { return enum_name(form); }
 constexpr std::optional<Form> parse_form(std::string_view name) { return parse_enum<Form>(name); }
 
 // ---- Attribute enums ---------------------------------------------------------------------------
-// Each has its text names, enum_names(E): see ir/base/enum_table.h.
+// Each enum has text names, enum_names(E): see ir/base/enum_table.h.
 
-// How the gate and up projections are combined; ir/OPS.md has the formulas.
-// relu2 is of the up projection alone: such an MLP has no gate.
+// How the gate and up projections are combined; ir/OPS.md has the formulas. relu2 acts on the up
+// projection alone; an MLP with relu2 has no gate.
 enum class Activation : uint8_t { silu, clamped_swiglu, gelu_tanh, relu2 };
 constexpr auto enum_names(Activation) {
   return name_table<Activation>({"silu", "clamped_swiglu", "gelu_tanh", "relu2"});
 }
 
-// An activation with its parameters. clamped_swiglu has the bound of gate and up (limit) and the
-// factor inside its sigmoid (alpha); both are 0 with the others.
+// An activation with its parameters. clamped_swiglu has `limit`, the bound of gate and up, and
+// `alpha`, the factor inside its sigmoid; both are 0 for other activations.
 struct Gating {
   Activation activation = Activation::silu;
   double limit = 0, alpha = 0;
 
   bool has_gate() const { return activation != Activation::relu2; }
-  // Of an MLP: gate, up and down, or the last two.
+  // Number of an MLP's matrices: gate, up and down, or up and down.
   size_t matrices() const { return has_gate() ? 3 : 2; }
 
   bool operator==(const Gating&) const = default;
@@ -65,8 +66,8 @@ struct Gating {
   }
 };
 
-// Whether each head of q and k is normalised: not at all, before the rotation, or after it.
-// per_head_values: as per_head, and each head of v by its own rms, without weights.
+// Normalization of each head of q and k: none, before the rotation, or after it. per_head_values:
+// as per_head, plus v divided by its rms per head, without weights.
 enum class QkNorm : uint8_t { none, per_head, per_head_rotated, per_head_values };
 constexpr auto enum_names(QkNorm) {
   return name_table<QkNorm>({"none", "per_head", "per_head_rotated", "per_head_values"});
@@ -81,17 +82,17 @@ constexpr auto enum_names(RopeStyle) {
   return name_table<RopeStyle>({"none", "half", "interleaved"});
 }
 
-// Where attention finds the keys of earlier tokens.
-//   none    nowhere: the keys are those of the T new tokens
+// The source of earlier tokens' keys.
+//   none    no cache: only the keys of the T new tokens are used
 //   append  keys are a read-only cache of S rows, then the T new rows
 //   blend   the new rows are written into the S rows by a one-hot write mask, keys are all S rows
 enum class CacheForm : uint8_t { none, append, blend };
 constexpr auto enum_names(CacheForm) { return name_table<CacheForm>({"none", "append", "blend"}); }
 
-// The predicates below decide for the whole tree. They switch without a default, so that a new
-// enumerator does not compile until each of them has an answer for it.
+// The predicates below are the only place that interprets these enums. They switch without a
+// default, so that a new enumerator does not compile until each predicate handles it.
 
-// Attention reads keys and values of earlier tokens.
+// True if attention reads keys and values of earlier tokens.
 constexpr bool has_cache(CacheForm form) {
   switch (form) {
     case CacheForm::append:
@@ -102,7 +103,7 @@ constexpr bool has_cache(CacheForm form) {
   }
   return false;
 }
-// The shard writes the new rows into the cache itself; otherwise the runtime stores them.
+// True if the shard itself writes the new rows into the cache; otherwise the runtime stores them.
 constexpr bool updates_cache(CacheForm form) {
   switch (form) {
     case CacheForm::blend:
@@ -114,16 +115,17 @@ constexpr bool updates_cache(CacheForm form) {
   return false;
 }
 
-// How logits become scores. softmax, sigmoid: over all logits. softmax_selected, sigmoid_selected:
-// over the k chosen logits only; the choice is by the logits themselves. sparsemixer: two picks,
-// each weighted by a softmax over the logits near it (ir/OPS.md).
+// The function from logits to scores. softmax, sigmoid: over all logits. softmax_selected,
+// sigmoid_selected: over the k chosen logits only; experts are chosen by their logits. sparsemixer:
+// two picks, each weighted by a softmax over the logits near it (ir/OPS.md).
 enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selected, sparsemixer };
 constexpr auto enum_names(Score) {
   return name_table<Score>(
       {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"});
 }
 
-// Scores are computed over all logits; otherwise over those of the chosen experts only.
+// True if scores are computed over all logits; otherwise over the logits of the chosen experts
+// only.
 constexpr bool scores_all_logits(Score score) {
   switch (score) {
     case Score::softmax:
@@ -136,7 +138,7 @@ constexpr bool scores_all_logits(Score score) {
   }
   return false;
 }
-// Each score is the sigmoid of one logit.
+// True if each score is the sigmoid of one logit.
 constexpr bool is_sigmoid(Score score) {
   switch (score) {
     case Score::sigmoid:
@@ -149,7 +151,7 @@ constexpr bool is_sigmoid(Score score) {
   }
   return false;
 }
-// All scores are one softmax, and so sum to 1.
+// True if the scores are one softmax, and therefore sum to 1.
 constexpr bool is_softmax(Score score) {
   switch (score) {
     case Score::softmax:
@@ -162,11 +164,11 @@ constexpr bool is_softmax(Score score) {
   }
   return false;
 }
-// The scores of the chosen experts sum to 1 without a divisor.
+// True if the scores of the chosen experts sum to 1 without a divisor.
 constexpr bool normalises_chosen(Score score) {
   return is_softmax(score) && !scores_all_logits(score);
 }
-// Experts are picked one after the other, each by a softmax of its own, always two.
+// True if exactly two experts are picked, one after the other, each weighted by a separate softmax.
 constexpr bool picks_two(Score score) {
   switch (score) {
     case Score::sparsemixer:
@@ -189,7 +191,7 @@ constexpr auto enum_names(Renorm) {
 enum class GroupScore : uint8_t { max, top2_sum };
 constexpr auto enum_names(GroupScore) { return name_table<GroupScore>({"max", "top2_sum"}); }
 
-// Whether a routing weight multiplies its expert's output or its input.
+// The side of an expert that its routing weight multiplies.
 enum class RoutedWeight : uint8_t { output, input };
 constexpr auto enum_names(RoutedWeight) { return name_table<RoutedWeight>({"output", "input"}); }
 
@@ -229,7 +231,7 @@ constexpr auto enum_names(ReduceFn) {
 //             one number for all dims of a head;
 //             k_cache [1, kv_heads, S, head_dim], v_cache [1, kv_heads, S, v_dim] unless cache is
 //             none; with blend also in P pages [P, kv_heads, S/P, …], row s in page s / (S/P), for
-//             targets that take no axis of S;
+//             targets that do not support an axis of S;
 //             write_mask [P, 1, S/P, T] if cache is blend;
 //             optional sinks [heads].
 //   results:  out [T, heads*v_dim]; unless cache is none also k and v: the new rows
@@ -240,7 +242,7 @@ struct Attention {
   int64_t head_dim = 0;
   double scale = 1;  // multiplies the scores; usually head_dim^-1/2
   QkNorm qk_norm = QkNorm::none;
-  double eps = 0;  // of the norms of q, k and v
+  double eps = 0;  // for the norms of q, k and v
   RopeStyle rope = RopeStyle::half;
   int64_t rope_dims = 0;  // rotated leading dims of each head
   CacheForm cache = CacheForm::none;
@@ -262,15 +264,16 @@ struct Attention {
 
 // down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is present.
 //   operands: x, gate [f, d], up [f, d], down [d, f]; if they have biases: gate_bias [f], up_bias
-//             [f], down_bias [d], added to the products; optional shared_gate [1, d]. With an
-//             activation without a gate there are neither gate nor gate_bias.
+//             [f], down_bias [d], added to the products; optional shared_gate [1, d]. gate
+//             and gate_bias are absent if the activation has no gate.
 struct GatedMlp {
   Gating gating;
 
-  // Position of the first bias among the operands, if there are biases.
+  // Position of the first bias among the operands, if the op has biases.
   size_t biases_at() const { return 1 + gating.matrices(); }
   bool has_biases(size_t operands) const { return operands >= biases_at() + gating.matrices(); }
-  // Position of the shared gate, if there is one: the op has it if `operands` is larger.
+  // Position of the shared gate. The gate is present if this position is less than `operands`, the
+  // number of operands.
   size_t shared_gate_at(size_t operands) const {
     return has_biases(operands) ? biases_at() + gating.matrices() : biases_at();
   }
@@ -293,17 +296,17 @@ struct RmsNorm {
   }
 };
 
-// Logits to routing weights: 0 for each expert that is not among the chosen ones. Selection is by
-// score + choice_bias, the lowest index wins ties; the weight is the score without the bias,
-// renormalised, times scale. With groups > 1 only experts of the groups_kept best groups can be
-// chosen.
+// Maps logits to routing weights, which are 0 for every expert that is not chosen. Experts are
+// chosen by score + choice_bias; the lowest index wins ties. The weight is the score without the
+// bias, renormalised, times scale. With groups > 1, only experts of the groups_kept best groups can
+// be chosen.
 //   operands: logits (token tensor of E channels), optional choice_bias [E], optional low half of
-//             the choice_bias [E], which is added to it.
+//             choice_bias [E], which is added to it.
 struct Router {
   Score score = Score::softmax;
   int64_t top_k = 0;
   Renorm renorm = Renorm::none;
-  double eps = 0;  // of renorm; with sparsemixer of how near a logit must be to its pick
+  double eps = 0;  // for renorm; sparsemixer: relative distance within which a logit is near
   double scale = 1;
   int64_t groups = 1;
   int64_t groups_kept = 1;
@@ -328,8 +331,8 @@ struct Router {
 //   operands: x, routing (token tensor of all E channels);
 //             gate, up, down of each expert;
 //             if the experts have biases: gate_bias [f], up_bias [f], down_bias [d] of each, added
-//             to the products; not with weight_on input. With an activation without a gate there
-//             are neither gates nor their biases.
+//             to the products; not with weight_on input. Gates and gate biases are
+//             absent if the activation has no gate.
 struct SoftMoe {
   int64_t experts = 0;
   int64_t first_expert = 0;
@@ -362,7 +365,7 @@ struct Linear {
 
 // ---- General ops -------------------------------------------------------------------------------
 
-// A checkpoint weight, as a view, and how its values are stored.   operands: none.
+// A checkpoint weight as a view, and its storage encoding.   operands: none.
 struct Weight {
   WeightView view;
   Encoding encoding = PlainEncoding{};
@@ -375,7 +378,7 @@ struct Weight {
   }
 };
 
-// Small literal data.   operands: none. `values` holds one value (a splat) or one for each element.
+// Small literal data.   operands: none. `values` contains one value (a splat) or one per element.
 struct Constant {
   Type type;
   std::vector<double> values;
@@ -426,8 +429,8 @@ struct Compare {
   bool operator==(const Compare&) const = default;
 };
 
-// operands: condition (bool), a, b; broadcast as Binary. The branch that is not taken has no
-// effect, even where it is NaN or infinite.
+// operands: condition (bool), a, b; broadcast as Binary. The branch that is not selected has no
+// effect, even if its value is NaN or infinite.
 struct Select {
   MOEC_NO_FIELDS
   bool operator==(const Select&) const = default;
@@ -443,7 +446,7 @@ struct Cast {
   }
 };
 
-// The reduced axis stays, with size 1.
+// The reduced axis remains, with size 1.
 struct Reduce {
   ReduceFn fn = ReduceFn::sum;
   int64_t axis = 0;
@@ -465,7 +468,7 @@ struct Softmax {
   }
 };
 
-// The k largest along an axis, in descending order, the lowest index first among equals.
+// The k largest elements along an axis, in descending order; equal elements by ascending index.
 //   results: values, indices (i64).
 struct TopK {
   int64_t k = 0;
@@ -503,7 +506,7 @@ struct Concat {
   }
 };
 
-// The same elements in row-major order under other sizes. `layout` is the layout of the result.
+// The same elements in row-major order with new sizes. `layout` is the layout of the result.
 struct Reshape {
   Dims dims;
   Layout layout = Layout::plain;
@@ -529,7 +532,7 @@ struct Transpose {
   }
 };
 
-// Reads the value that a declared state holds when the shard starts.   operands: none.
+// Returns the value of a declared state at the start of the shard.   operands: none.
 struct StateRead {
   std::string state;
 
@@ -540,7 +543,7 @@ struct StateRead {
   }
 };
 
-// Sets the value that a declared state holds after the shard.   operands: value.   results: none.
+// Sets the value of a declared state after the shard.   operands: value.   results: none.
 struct StateWrite {
   std::string state;
 
@@ -570,10 +573,10 @@ using OpData = internal::VariantOf<void
 #include "ir/graph/ops.def"
                                    >;
 
-// Ops that a visitor of OpData answers alike, listed by name:
+// Ops that a visitor of OpData handles alike, listed by name:
 //   void operator()(const OneOf<Slice, Concat> auto& op);
-// A visitor that lists all its ops does not compile after an op was added to ops.def, until it
-// answers that one, too.
+// A visitor that lists every op stops compiling when an op is added to ops.def, until it handles
+// the new op.
 template <class OpT, class... Listed>
 concept OneOf = (std::same_as<OpT, Listed> || ...);
 
@@ -585,11 +588,11 @@ inline OpKind kind_of(const OpData& data) { return static_cast<OpKind>(data.inde
 std::string_view op_kind_name(OpKind kind);
 // The op's name in text: "conv", "exp", "reduce_sum".
 std::string_view mnemonic(const OpData& data);
-// The op that a name in text stands for, with default attributes; nothing for unknown names.
+// Returns the op with this name in text, with default attributes; empty for unknown names.
 std::optional<OpData> parse_mnemonic(std::string_view name);
 Form last_legal_form(OpKind kind);
 
-// A hash of the op's mnemonic and attributes; the same in every run and on every machine.
+// A hash of the op's mnemonic and attributes, equal in every run and on every machine.
 uint64_t hash_attributes(const OpData& data);
 
 }  // namespace moec

@@ -5,6 +5,7 @@
 namespace moec {
 
 Rewriter::Rewriter(const Shard& from) : from_(from), builder_(from.name, from.form) {
+  // Inputs and states are part of the interface, which a rewriting pass keeps.
   for (ValueId input : from.inputs)
     map_[input] = builder_.input(from.values[input].name, from.type(input));
   for (const State& state : from.states) builder_.state(state.name, state.type);
@@ -32,19 +33,21 @@ void Rewriter::copy_as(OpId op, OpData data, std::vector<ValueId> new_operands) 
 
 void Rewriter::replace(OpId op, std::vector<ValueId> new_results) {
   const std::vector<ValueId>& olds = from_.ops[op].results;
-  MOEC_CHECK(new_results.size() == olds.size(), "{} has {} results, {} were given",
+  MOEC_CHECK(new_results.size() == olds.size(), "{} has {} results, got {}",
              mnemonic(from_.ops[op].data), olds.size(), new_results.size());
   for (size_t i = 0; i < olds.size(); ++i) replace_value(olds[i], new_results[i]);
 }
 
 void Rewriter::replace_value(ValueId old, ValueId new_value) {
   map_[old] = new_value;
+  // Keeps the old name, so that messages before and after a pass name the same value.
   builder_.name_if_unnamed(new_value, from_.values[old].name);
 }
 
 std::string Rewriter::scope_name(OpId op) const {
   const Op& old = from_.ops[op];
   if (old.results.empty() || from_.values[old.results[0]].name.empty())
+    // The position identifies an unnamed op, so that its scope has a distinct name.
     return "op" + std::to_string(op.index);
   return from_.values[old.results[0]].name;
 }

@@ -1,5 +1,5 @@
-// Makes a new shard from a const one: a pass walks the old ops in order, copies those that stay and
-// emits new ops in place of those that change.
+// Builds a new shard from a const one. A pass visits the old ops in order, copies the ones that do
+// not change, and emits replacements for the others.
 //
 //   Rewriter rewriter(shard);
 //   for (OpId op : op_ids(shard)) {
@@ -25,24 +25,24 @@ class Rewriter {
 
   Builder& build() { return builder_; }
 
-  // The new value of an old one, which must have been copied or replaced before.
+  // Returns the new value for an old value, which must already be copied or replaced.
   ValueId operator()(ValueId old) const;
   std::vector<ValueId> operator()(const std::vector<ValueId>& olds) const;
 
   // Emits the old op with mapped operands; its results keep their names.
   void copy(OpId op);
-  // The same with other attributes or operands, which are values of the new shard. Result types may
-  // change.
+  // copy() with other attributes and operands; the operands are values of the new shard. Result
+  // types may change.
   void copy_as(OpId op, OpData data, std::vector<ValueId> new_operands);
-  // Replaces the op's results, in order, by new values. A new value without a name takes the name
-  // of the old result.
+  // Replaces the op's results, in order, by new values. A new value without a name gets the name of
+  // the old result.
   void replace(OpId op, std::vector<ValueId> new_results);
   void replace_value(ValueId old, ValueId new_value);
 
-  // The name of the op's first result, for NameScope; "op12" when it has none.
+  // The name of the op's first result, for NameScope; "op12" if it has none.
   std::string scope_name(OpId op) const;
 
-  // Maps the outputs and hands over the new shard.
+  // Maps the outputs and returns the new shard.
   Shard finish();
 
  private:

@@ -6,17 +6,19 @@
 namespace moec {
 namespace {
 
-// The smallest normal number of f16, below which neither peak nor sqrt(eps) is exact enough.
+// The smallest normal number of f16. Below it, peak and sqrt(eps) are subnormal and lose precision.
 constexpr double kSmallestPeak = 0x1p-14;
 // The smallest normal number of f32 and bf16.
 constexpr double kSmallestSquare = 0x1p-126;
 
-// |x|, of ops that every target has: abs is not among those known to run on the Neural Engine.
+// Returns |x|, using ops that every target supports: it is not known whether abs runs on the Neural
+// Engine.
 ValueId magnitudes(Builder& b, ValueId x) {
   return b.binary(BinaryFn::max, x, b.sub(b.scalar_like(x, 0), x));
 }
 
-// The root of the mean square. With `least` above 0 the mean square and eps are at least that.
+// sqrt(mean square + eps). If `least` is above 0, the mean square and eps are clamped to at least
+// `least`.
 ValueId root_mean_square(Builder& b, ValueId x, int64_t axis, ValueId eps, double least) {
   ValueId mean = b.reduce(ReduceFn::mean, b.mul(x, x, "square"), axis, "mean_square");
   ValueId sum = b.add(mean, eps);
@@ -28,17 +30,18 @@ ValueId divided_by(Builder& b, ValueId x, ValueId rms) {
   return b.mul(x, b.unary(UnaryFn::reciprocal, rms, "inverse_rms"), "normalised");
 }
 
-// number / peak for a number that f16 has only as a subnormal one, of few digits. Where the
-// quotient loses digits, the peak is so large that eps does not matter.
+// number / peak for a number that is subnormal in f16 and so loses precision. If the quotient
+// underflows, the peak is so large that eps does not matter.
 ValueId small_quotient(Builder& b, double number, ValueId peak) {
   ValueId inverse = b.div(b.scalar_like(peak, kSmallestPeak), peak, "inverse_peak");
   return b.mul(inverse, b.scalar_like(peak, number / kSmallestPeak), "eps_root");
 }
 
-// Whether the root of eps has few digits in f16.
+// True if sqrt(eps) is subnormal in f16.
 bool is_tiny(double eps) { return std::sqrt(eps) < kSmallestPeak; }
 
-// x in f16 beside its largest magnitude, which is at least sqrt(eps).
+// peak is the largest magnitude along the axis, or sqrt(eps) if that is larger. x is the original x
+// divided by peak.
 struct InRange {
   ValueId x, peak;
 };
@@ -50,23 +53,23 @@ InRange in_range(Builder& b, ValueId x, int64_t axis, double eps) {
   return {b.div(x, peak, "in_range"), peak};
 }
 
-// The root of the mean of x² + eps, divided by the peak. Both terms under the root are squares of
-// numbers in [0, 1], whatever x and eps are.
+// sqrt(mean of x² + eps) / peak. Both terms under the root are squares of numbers in [0, 1] for any
+// x and eps.
 ValueId rms_in_range(Builder& b, const InRange& range, int64_t axis, double eps) {
   const auto& [x, peak] = range;
   const double root = std::sqrt(eps);
   ValueId eps_root = is_tiny(eps) ? small_quotient(b, root, peak)
                                   : b.div(b.scalar_like(x, root), peak, "eps_root");
-  // A row that is not all below kSmallestPeak has a mean square of at least 1/n.
+  // A row with an element of at least kSmallestPeak has a mean square of at least 1/n.
   const auto n = static_cast<double>(b.type(x).dims.at(axis));
   const double least = is_tiny(eps) ? std::min(kSmallestPeak, 1 / n) : 0;
   return root_mean_square(b, x, axis, b.mul(eps_root, eps_root), least);
 }
 
-// The power of two in (x, 2x] of an f16 x in [2^-4, 2^14], and the one of the nearer limit outside.
-// x + x/2^10 has the exponent of x or begins the next one; what its product with the number before
-// 1 falls short of it is half the step there (Rump, Ogita, Oishi: Accurate floating-point summation
-// I, algorithm 3.6).
+// The power of two in (x, 2x] for an f16 x in [2^-4, 2^14]; x outside is clamped to these limits. y
+// = x + x/2^10 has the exponent of x or is the next power of two. The difference between y and its
+// product with the predecessor of 1 is half an ulp of y (Rump, Ogita, Oishi: Accurate
+// floating-point summation I, algorithm 3.6).
 ValueId next_power_of_two(Builder& b, ValueId x) {
   Builder::NameScope scope(b, "unit");
   ValueId above = b.binary(BinaryFn::max, x, b.scalar_like(x, 0x1p-4));
@@ -78,9 +81,9 @@ ValueId next_power_of_two(Builder& b, ValueId x) {
 
 }  // namespace
 
-// x / sqrt(mean(x²) + eps). In f16 squares overflow from |x| = 256 on and vanish below about 2^-12,
-// so x is first divided by its largest magnitude, and so is the root of eps. From the root of their
-// mean square follows that of x, by which x itself is divided: no element is rounded twice.
+// x / sqrt(mean(x²) + eps). In f16, squares overflow for |x| >= 256 and underflow below about
+// 2^-12, so x and sqrt(eps) are first divided by the largest magnitude. The resulting root is
+// scaled back and divides x itself, so that no element is rounded twice.
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps) {
   return rms_normalise(b, x, axis, eps, b.type(x).dtype);
 }
@@ -92,7 +95,7 @@ ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps, DType com
   }
   const InRange range = in_range(b, x, axis, eps);
   ValueId rms = rms_in_range(b, range, axis, eps);
-  // Without eps the root for x itself may be a subnormal number, of few digits.
+  // Without eps, the root that is scaled back may be subnormal and lose precision.
   if (is_tiny(eps)) return divided_by(b, range.x, rms);
   return b.div(x, b.mul(rms, range.peak, "rms_of_x"), "normalised");
 }

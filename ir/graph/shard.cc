@@ -17,6 +17,7 @@ IdMap<ValueId, uint32_t> count_uses(const Shard& shard) {
   IdMap<ValueId, uint32_t> uses(shard.values.size());
   for (const Op& op : shard.ops)
     for (ValueId operand : op.operands) ++uses[operand];
+  // A value that is only an output is not dead.
   for (const Output& output : shard.outputs) ++uses[output.value];
   return uses;
 }

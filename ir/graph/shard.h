@@ -13,7 +13,7 @@ namespace moec {
 struct Value {
   Type type;
   std::string
-      name;  // unique in the shard where not empty: "experts.3.gate"; [A-Za-z0-9_.]+, not a number
+      name;  // unique in the shard if not empty: "experts.3.gate"; [A-Za-z0-9_.]+, not a number
   OpId producer;  // invalid for an input
   bool operator==(const Value&) const = default;
 };
@@ -37,8 +37,8 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
-// Value ids run in order of definition: first the inputs, then the results of each op. An input's
-// port name is its value's name.
+// Value ids follow the order of definition: first the inputs, then the results of each op. An
+// input's port name is its value's name.
 struct Shard {
   std::string name;  // "L03.moe"
   Form form = Form::model;
@@ -52,20 +52,20 @@ struct Shard {
 
   const Type& type(ValueId id) const { return values[id].type; }
   const State* find_state(std::string_view state_name) const;
-  // The op that defines a value, if it is of this kind; null otherwise.
+  // Returns the op that defines the value if the op is an OpT, else null.
   template <class OpT>
   const OpT* producer_as(ValueId id) const {
     OpId producer = values[id].producer;
     return producer.valid() ? std::get_if<OpT>(&ops[producer].data) : nullptr;
   }
-  // The value's name, or its number in text ("12").
+  // Returns the value's name, or its number as text ("12") if it has no name.
   std::string label(ValueId id) const;
 };
 
-// The number of times that each value is an operand or an output.
+// Counts, for each value, its uses as an operand or an output.
 IdMap<ValueId, uint32_t> count_uses(const Shard& shard);
 
-// for (OpId op : op_ids(shard)) …
+// The ids of a shard's ops, in order: for (OpId op : op_ids(shard)) …
 class OpIds {
  public:
   explicit OpIds(size_t count) : count_(static_cast<uint32_t>(count)) {}

@@ -19,6 +19,7 @@ bool is_float(DType dtype) {
 std::optional<int64_t> checked_elements(const Dims& dims) {
   int64_t product = 1;
   for (int64_t size : dims) {
+    // Divides kMaxElements, because the product could overflow.
     if (size <= 0 || size > kMaxElements / product) return std::nullopt;
     product *= size;
   }
@@ -43,6 +44,7 @@ Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens) {
   MOEC_CHECK(layout != Layout::plain, "a token type needs a token layout");
   if (layout == Layout::rows) return {dtype, {tokens, channels}, layout};
   Dims dims{1, channels, 1, 1};
+  // The axis of the tokens depends on the layout; the other of the axes 2 and 3 has length 1.
   dims.at(token_axis(layout)) = tokens;
   return {dtype, std::move(dims), layout};
 }
@@ -64,6 +66,7 @@ Dims channel_vector_dims(Layout layout, int64_t channels) {
 bool fits_layout(const Dims& dims, Layout layout) {
   if (layout == Layout::rows) return dims.size() == 2;
   if (!is_channel_major(layout)) return true;
+  // The axes 2 and 3 sum to 5, so 5 − token_axis() is the axis without tokens.
   return dims.size() == 4 && dims[0] == 1 && dims[5 - token_axis(layout)] == 1;
 }
 

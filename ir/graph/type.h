@@ -26,16 +26,16 @@ constexpr std::optional<DType> parse_dtype(std::string_view name) {
   return parse_enum<DType>(name);
 }
 int64_t dtype_bytes(DType dtype);
-bool is_float(DType dtype);  // f32, f16, bf16: the types that arithmetic takes
+bool is_float(DType dtype);  // f32, f16, bf16: the types of arithmetic
 
-// The meaning of a token tensor's axes. In every token layout, axis 1 holds the channels.
+// The meaning of a token tensor's axes. In every token layout, axis 1 is the channel axis.
 //   plain     the axes have no fixed meaning
 //   rows      [T, C]        the matmul form
 //   channels  [1, C, T, 1]  the 1x1-convolution form
-//   bc1s      [1, C, 1, T]  the same with the tokens last: the same elements in the same order
+//   bc1s      [1, C, 1, T]  as channels, but tokens last; the order of elements is the same
 enum class Layout : uint8_t { plain, rows, channels, bc1s };
 
-// The layouts of the convolution form, where each channel's tokens lie together.
+// The layouts of the convolution form, in which the tokens of a channel are contiguous.
 constexpr bool is_channel_major(Layout layout) {
   return layout == Layout::channels || layout == Layout::bc1s;
 }
@@ -48,14 +48,14 @@ constexpr std::optional<Layout> parse_layout(std::string_view name) {
   return parse_enum<Layout>(name);
 }
 
-// The sizes of a tensor's axes, the outermost first. Empty: a scalar.
+// The sizes of a tensor's axes, outermost first. Empty for a scalar.
 class Dims : public std::vector<int64_t> {
  public:
   using std::vector<int64_t>::vector;
   Dims(std::vector<int64_t> sizes)  // NOLINT(google-explicit-constructor): they are the same thing
       : std::vector<int64_t>(std::move(sizes)) {}
 
-  // The size along an axis, which must be one of these.
+  // The size along `axis`, which must be in range.
   int64_t& at(int64_t axis) { return (*this)[static_cast<size_t>(axis)]; }
   int64_t at(int64_t axis) const { return (*this)[static_cast<size_t>(axis)]; }
   int64_t rank() const { return std::ssize(*this); }
@@ -75,7 +75,7 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
-// Product of the sizes, or nothing when a size is not positive or the product passes kMaxElements.
+// Product of the sizes. Empty if a size is not positive or the product exceeds kMaxElements.
 std::optional<int64_t> checked_elements(const Dims& dims);
 
 std::string to_string(const Dims& dims);  // "[1,64,8,1]"
@@ -91,19 +91,20 @@ int64_t channels_of(const Type& type);  // of a rows or channels type
 int64_t tokens_of(const Type& type);
 // The shape that broadcasts a vector of `channels` values over a token tensor of this layout.
 Dims channel_vector_dims(Layout layout, int64_t channels);
-// Whether sizes can have this layout: rank 2 for rows, [1, C, T, 1] or [1, C, 1, T] for the others.
+// True if `dims` fit the layout: rank 2 for rows, [1, C, T, 1] for channels, [1, C, 1, T] for bc1s,
+// any sizes for plain.
 bool fits_layout(const Dims& dims, Layout layout);
 
-// Lists of axes, as `transpose` and the view step `permute` hold them.
+// Lists of axes, as in `transpose` and the view step `permute`.
 
-// Whether the list is 0, 1, 2, …
+// True if the list is 0, 1, 2, …
 inline bool is_identity(const std::vector<int64_t>& axes) {
   for (int64_t i = 0; i < std::ssize(axes); ++i)
     if (at(axes, i) != i) return false;
   return true;
 }
 
-// Whether the list holds each of the axes 0 … rank - 1 once.
+// True if the list contains each of the axes 0 … rank - 1 exactly once.
 inline bool is_permutation(std::vector<int64_t> axes, int64_t rank) {
   std::sort(axes.begin(), axes.end());
   return std::ssize(axes) == rank && is_identity(axes);

@@ -15,146 +15,6 @@ namespace moec {
 
 namespace {
 
-struct Coded {
-  WeightView codes, scales;
-  Dims block;
-};
-
-int64_t blocks_in(int64_t size, int64_t block) { return (size + block - 1) / block; }
-
-// One step behind the codes; nothing if blocks do not follow it.
-class AfterStep {
- public:
-  AfterStep(Coded coded, Dims dims, DType dtype)
-      : coded_(std::move(coded)), dims_(std::move(dims)), dtype_(dtype) {}
-
-  std::optional<Coded> operator()(const SliceStep& slice) {
-    const int64_t block = coded_.block.at(slice.axis), end = slice.begin + slice.size;
-    if (slice.begin % block != 0 || (end % block != 0 && end != dims_.at(slice.axis)))
-      return std::nullopt;
-    return both(slice, SliceStep{slice.axis, slice.begin / block, blocks_in(slice.size, block)});
-  }
-  std::optional<Coded> operator()(const PermuteStep& permute) {
-    Dims block;
-    for (const int64_t axis : permute.axes) block.push_back(coded_.block.at(axis));
-    coded_.block = std::move(block);
-    return both(permute, permute);
-  }
-  // Axes of size 1 may come and go.
-  std::optional<Coded> operator()(const ReshapeStep& reshape) {
-    Dims block(reshape.dims.size(), 1), scales(reshape.dims.size(), 1);
-    int64_t to = 0;
-    for (int64_t from = 0; from < dims_.rank(); ++from) {
-      if (dims_.at(from) == 1) continue;
-      while (to < reshape.dims.rank() && reshape.dims.at(to) == 1) ++to;
-      if (to == reshape.dims.rank() || reshape.dims.at(to) != dims_.at(from)) return std::nullopt;
-      block.at(to) = coded_.block.at(from);
-      scales.at(to++) = blocks_in(dims_.at(from), coded_.block.at(from));
-    }
-    coded_.block = std::move(block);
-    return both(reshape, ReshapeStep{std::move(scales)});
-  }
-  // The last cast is the only one that rounds.
-  std::optional<Coded> operator()(const CastStep& cast) {
-    if (cast.dtype != dtype_ && cast.dtype != DType::f32) return std::nullopt;
-    return std::move(coded_);
-  }
-  template <
-      OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep>
-          StepT>
-  std::optional<Coded> operator()(const StepT&) {
-    return std::nullopt;
-  }
-
- private:
-  std::optional<Coded> both(ViewStep of_codes, ViewStep of_scales) {
-    coded_.codes = then(std::move(coded_.codes), std::move(of_codes));
-    coded_.scales = then(std::move(coded_.scales), std::move(of_scales));
-    return std::move(coded_);
-  }
-
-  Coded coded_;
-  Dims dims_;
-  DType dtype_;
-};
-
-std::optional<Coded> coded_in(const WeightView& view, DType dtype);
-
-// The first steps of a view of one tensor: up to the one that multiplies by scales.
-std::optional<Coded> decoded_first(const WeightView& view, size_t& steps) {
-  WeightView codes{view.source, view.source_type, {}};
-  bool unpacked = false;
-  for (steps = 0; steps < view.steps.size(); ++steps) {
-    const ViewStep& step = view.steps[steps];
-    if (const auto* dequant = std::get_if<DequantStep>(&step)) {
-      ++steps;
-      if (!unpacked || !dequant->offset.empty()) return std::nullopt;
-      return Coded{std::move(codes), then(dequant->scale.front(), CastStep{DType::f32}),
-                   dequant->block};
-    }
-    const auto* unpack = std::get_if<UnpackStep>(&step);
-    if (unpack && unpack->packing != Packing::i4_excess8) return std::nullopt;
-    unpacked = unpacked || unpack;
-    codes.steps.push_back(step);
-  }
-  return std::nullopt;
-}
-
-std::optional<Coded> joined(const ConcatSource& concat, DType dtype) {
-  std::vector<WeightView> codes, scales;
-  Dims block;
-  for (const WeightView& part : concat.parts) {
-    std::optional<Coded> coded = coded_in(part, dtype);
-    if (!coded || (!codes.empty() && coded->block != block)) return std::nullopt;
-    const auto type = view_type(part);
-    const bool is_last = &part == &concat.parts.back();
-    block = coded->block;
-    if (!type || (!is_last && type->dims.at(concat.axis) % block.at(concat.axis) != 0))
-      return std::nullopt;
-    codes.push_back(std::move(coded->codes));
-    scales.push_back(std::move(coded->scales));
-  }
-  return Coded{concat_view(concat.axis, std::move(codes)),
-               concat_view(concat.axis, std::move(scales)), std::move(block)};
-}
-
-// `dtype` is the element type of the whole view.
-std::optional<Coded> coded_in(const WeightView& view, DType dtype) {
-  size_t steps = 0;
-  const auto* concat = std::get_if<ConcatSource>(&view.source);
-  std::optional<Coded> coded = concat ? joined(*concat, dtype) : decoded_first(view, steps);
-  for (; coded && steps < view.steps.size(); ++steps) {
-    const auto type = view_type(coded->codes);
-    if (!type) return std::nullopt;
-    coded = std::visit(AfterStep(std::move(*coded), type->dims, dtype), view.steps[steps]);
-  }
-  return coded;
-}
-
-}  // namespace
-
-std::optional<StoredCodes> stored_codes(const WeightView& view) {
-  const auto type = view_type(view);
-  if (!type) return std::nullopt;
-  std::optional<Coded> coded = coded_in(view, type->dtype);
-  if (!coded) return std::nullopt;
-  constexpr int64_t kBits = 4;
-  return StoredCodes{std::move(coded->codes),
-                     std::move(coded->scales),
-                     {kBits, std::move(coded->block), false, true}};
-}
-
-bool decodes_stored(const WeightView& view) {
-  if (const auto* concat = std::get_if<ConcatSource>(&view.source))
-    if (std::any_of(concat->parts.begin(), concat->parts.end(), decodes_stored)) return true;
-  return std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
-    return std::holds_alternative<DequantStep>(step) || std::holds_alternative<LutStep>(step) ||
-           std::holds_alternative<UnblockStep>(step);
-  });
-}
-
-namespace {
-
 constexpr std::array<int64_t, 2> kAffineBits = {4, 8};
 constexpr std::array<int64_t, 6> kPaletteBits = {1, 2, 3, 4, 6, 8};
 constexpr std::array<int64_t, 3> kBlocks = {32, 64, 128};
@@ -182,6 +42,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+// A number selects blocks of this size; a word selects another scope.
 bool set_scope(std::string_view word, AffineForm& form) {
   if (const auto block = one_of(word, kBlocks)) {
     form.scope = ScaleScope::block;
@@ -195,7 +56,7 @@ bool set_scope(std::string_view word, AffineForm& form) {
   return true;
 }
 
-// `words` are those between colons, the first one "int8" or "int4".
+// `words` are the colon-separated parts of the text; the first is "int8" or "int4".
 std::optional<WeightForm> affine_form(std::vector<std::string_view> words) {
   const auto bits = one_of(words[0].substr(3), kAffineBits);
   if (!bits) return std::nullopt;
@@ -204,20 +65,23 @@ std::optional<WeightForm> affine_form(std::vector<std::string_view> words) {
     form.scope = ScaleScope::block;
     form.block = kDefaultBlock;
   }
+  // The scope before "zero" is optional, so "zero" is expected as the last word.
   form.zero_point = words.size() > 1 && words.back() == "zero";
   if (form.zero_point) words.pop_back();
   if (words.size() > 2 || (words.size() == 2 && !set_scope(words[1], form))) return std::nullopt;
   return form;
 }
 
-// The first word is "int4-lut".
+// The first word is "int4-lut", or the same with another number of bits.
 std::optional<WeightForm> palette_form(const std::vector<std::string_view>& words) {
   const std::string_view name = words[0];
+  // 7 is the length of "int" and "-lut".
   const auto bits = one_of(name.substr(3, name.size() - 7), kPaletteBits);
   if (!bits || words.size() > 2) return std::nullopt;
   PaletteForm form{*bits, kDefaultGroup};
   if (words.size() == 1) return form;
   if (words[1] == "tensor") return PaletteForm{*bits, 0};
+  // The prefix g distinguishes the number of rows from a block size.
   const auto rows = words[1].starts_with('g') ? parse_count(words[1].substr(1)) : std::nullopt;
   if (!rows) return std::nullopt;
   form.rows = *rows;
@@ -230,6 +94,7 @@ std::optional<WeightForm> find_form(std::string_view text) {
   for (const BlockType type : kBlockForms)
     if (text == enum_name(type)) return BlockForm{type};
   if (const auto dtype = parse_dtype(text)) {
+    // Weights are floats, so integer types and the stored type f8_e4m3 are not forms.
     if (!is_float(*dtype)) return std::nullopt;
     return FloatForm{*dtype};
   }
@@ -244,10 +109,12 @@ struct PrintForm {
   }
   std::string operator()(const AffineForm& form) const {
     std::string scope;
+    // affine_form() uses a scale per row for int8 without a scope, so the text omits this scope.
     if (form.scope == ScaleScope::block)
       scope = fmt::format(":{}", form.block);
     else if (form.scope != ScaleScope::row || form.bits == 4)
       scope = fmt::format(":{}", enum_name(form.scope));
+    // The parts have the order that affine_form() parses.
     return fmt::format("int{}{}{}", form.bits, scope, form.zero_point ? ":zero" : "");
   }
   std::string operator()(const PaletteForm& form) const {
@@ -260,7 +127,7 @@ struct PrintForm {
 
 // ---- Encodings ---------------------------------------------------------------------------------
 
-// Divisors of the rows that a group of them could have: those up to 64, which targets take.
+// Possible group sizes: the divisors of `rows` up to 64, the maximum that a target supports.
 std::vector<int64_t> group_sizes(int64_t rows) {
   std::vector<int64_t> sizes;
   for (int64_t size = 1; size <= std::min<int64_t>(rows, 64); ++size)
@@ -274,14 +141,16 @@ struct EncodingOf {
   Result<Encoding> operator()(const FloatForm&) const { return PlainEncoding{}; }
   Result<Encoding> operator()(const CopyForm&) const { return PlainEncoding{}; }
   Result<Encoding> operator()(const BlockForm& form) const {
-    return fail("weights.form", fmt::format("no graph has blocks of {}", enum_name(form.type)),
-                "give int4:32 or int8:32, or export for a target of GGUF files",
-                {.tensor = matrix.name});
+    return fail("weights.form",
+                fmt::format("graphs cannot contain blocks of {}", enum_name(form.type)),
+                "use int4:32 or int8:32, or export to a GGUF target", {.tensor = matrix.name});
   }
   Result<Encoding> operator()(const AffineForm& form) const {
     AffineEncoding affine{form.bits, matrix.type.dims, form.zero_point};
+    // A scale per row or per block belongs to one output.
     if (form.scope == ScaleScope::row || form.scope == ScaleScope::block) affine.block.at(0) = 1;
     if (form.scope == ScaleScope::expert)
+      // Experts lie along expert_axis, so the block has this axis divided by their number.
       affine.block.at(matrix.expert_axis) /= std::max<int64_t>(matrix.experts, 1);
     if (form.scope != ScaleScope::block) return affine;
     MOEC_TRY(check_block(form.block));
@@ -290,6 +159,7 @@ struct EncodingOf {
   }
   Result<Encoding> operator()(const PaletteForm& form) const {
     PaletteEncoding palette{form.bits, matrix.type.dims};
+    // If form.rows is 0, one table covers the whole tensor.
     if (form.rows == 0) return palette;
     const int64_t rows = matrix.type.dims.at(0);
     if (rows % form.rows == 0) {
@@ -297,9 +167,9 @@ struct EncodingOf {
       return palette;
     }
     return fail("weights.group",
-                fmt::format("the {} output rows of {} do not divide into groups of {}", rows,
+                fmt::format("the {} output rows of {} are not divisible into groups of {}", rows,
                             matrix.name, form.rows),
-                fmt::format("give int{}-lut:tensor, or :gN for this role with N one of {}",
+                fmt::format("use int{}-lut:tensor, or :gN for this role with N one of {}",
                             form.bits, fmt::join(group_sizes(rows), ", ")),
                 {.tensor = matrix.name});
   }
@@ -307,11 +177,13 @@ struct EncodingOf {
  private:
   Status check_block(int64_t block) const {
     const int64_t inputs = matrix.type.dims.at(1);
+    // In a matmul, a partial last block is padded; a convolution does not support it.
     if (matrix.type.rank() == 2 || inputs % block == 0) return {};
     return fail("weights.block",
-                fmt::format("the {} inputs of {} do not divide into blocks of {}", inputs,
+                fmt::format("the {} inputs of {} are not divisible into blocks of {}", inputs,
                             matrix.name, block),
-                "give this role a form without blocks, or --form matmul", {.tensor = matrix.name});
+                "use a form without blocks for this role, or pass --form matmul",
+                {.tensor = matrix.name});
   }
 };
 
@@ -319,11 +191,12 @@ struct EncodingOf {
 
 Result<WeightForm> parse_weight_form(std::string_view text) {
   if (auto form = find_form(text)) return *form;
+  // Suggests names only, because the suffix can be valid for another form.
   const std::string_view name = text.substr(0, text.find(':'));
   return fail("weights.form",
               fmt::format("there is no weight form '{}'{}", text, did_you_mean(name, kKnown)),
-              fmt::format("the forms are {}; int8 and int4 take :zero behind them, tables take :gN "
-                          "or :tensor",
+              fmt::format("use one of {}; append :zero to int8 and int4 forms, :gN or :tensor to "
+                          "tables",
                           fmt::join(kKnown, ", ")));
 }
 
@@ -334,6 +207,7 @@ Result<Encoding> encoding_of(const WeightForm& form, const EncodedMatrix& matrix
 }
 
 bool WeightForms::all_float() const {
+  // `base` applies to sources without an entry in by_source.
   return is_float(base) && std::all_of(by_source.begin(), by_source.end(),
                                        [](const auto& entry) { return is_float(entry.second); });
 }
@@ -356,6 +230,7 @@ std::optional<WeightForms> parse_weight_forms(std::string_view text) {
   if (!base) return std::nullopt;
   WeightForms forms{*base, {}};
   for (size_t i = 1; i < items.size(); ++i) {
+    // Splits at the last '=', because a source can contain one.
     const size_t equals = items[i].rfind('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const auto form = find_form(items[i].substr(equals + 1));

@@ -8,7 +8,8 @@
 namespace moec {
 namespace {
 
-// The text up to the next space, which it takes away; nothing when there is no space.
+// Removes and returns the text up to the next space, and removes the space. Empty if there is no
+// space.
 std::optional<std::string_view> take_word(std::string_view& line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
@@ -20,11 +21,12 @@ std::optional<std::string_view> take_word(std::string_view& line) {
 bool take_whole(std::string_view& line, int64_t& number) {
   const auto word = take_word(line);
   if (!word) return false;
+  // parse_whole() returns no negative number, so −1 marks an invalid word.
   number = parse_whole(*word).value_or(-1);
   return number >= 0;
 }
 
-// Leaves the name in `line`.
+// Removes the owner from the start of `line`; the name remains.
 std::optional<WeightOwner> take_owner(std::string_view& line) {
   const auto word = take_word(line);
   const auto role = word ? parse_enum<WeightRole>(*word) : std::nullopt;
@@ -65,6 +67,7 @@ std::optional<WeightOwners> parse_weight_owners(std::string_view text) {
     std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
     const auto owner = take_owner(line);
+    // The name is the rest of the line, so it may contain spaces.
     if (!owner || line.empty() || !owners.emplace(line, *owner).second) return std::nullopt;
   }
   return owners;

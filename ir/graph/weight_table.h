@@ -1,5 +1,5 @@
-// The location of each tensor of a checkpoint: file, byte range and type, and how needed tensors
-// are made of others. Metadata only.
+// Location of each tensor of a checkpoint (file, byte range, type), and tensors that are derived
+// from others. Metadata only.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ struct TensorRange {
 
 struct WeightFile {
   std::string path;
-  uint64_t bytes = 0;  // size when the headers were read; readers refuse a file of another size
-  // The file when its headers were read; readers refuse another one. Empty: only the size is known.
+  uint64_t bytes = 0;  // size when the headers were read; readers reject any other size
+  // Identity when the headers were read; readers reject a changed file. Empty: only the size is
+  // known.
   std::optional<FileIdentity> identity;
   bool operator==(const WeightFile&) const = default;
 };
@@ -32,8 +33,8 @@ struct WeightFile {
 struct WeightTable {
   std::vector<WeightFile> files;
   std::map<std::string, TensorRange, std::less<>> tensors;
-  // What a model needs and the files hold in another form, as views of `tensors`. A name here hides
-  // a tensor of the same name.
+  // Tensors that the model needs in a different form than the files store, as views of `tensors`.
+  // An entry hides the tensor of the same name.
   std::map<std::string, WeightView, std::less<>> derived;
 
   const TensorRange* find(std::string_view name) const {
@@ -43,6 +44,12 @@ struct WeightTable {
   const WeightView* find_derived(std::string_view name) const {
     auto found = derived.find(name);
     return found == derived.end() ? nullptr : &found->second;
+  }
+  // Returns the derived view with this name, else a view of the tensor with this name, else empty.
+  std::optional<WeightView> view(std::string_view name) const {
+    if (const WeightView* made = find_derived(name)) return *made;
+    const TensorRange* range = find(name);
+    return range ? std::optional(tensor_view(std::string(name), range->type)) : std::nullopt;
   }
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 bool in_range(int64_t axis, const Dims& dims) { return axis >= 0 && axis < std::ssize(dims); }
 
-// The type of the first part with the sizes of all parts along the axis added up. Does not check
-// that the parts agree; view_type() does.
+// The type of the first part, with the sizes of all parts summed along the axis. view_type() checks
+// that the parts match.
 Type joined_type(int64_t axis, const std::vector<WeightView>& parts) {
   if (parts.empty()) return {};
   Type joined = view_type(parts.front()).value_or(parts.front().source_type);
@@ -22,18 +22,20 @@ Type joined_type(int64_t axis, const std::vector<WeightView>& parts) {
   for (size_t i = 1; i < parts.size(); ++i) {
     auto part = view_type(parts[i]);
     if (!part || !in_range(axis, part->dims)) continue;
+    // The limit keeps the sum within 64 bits; view_type() then refuses the type.
     size = std::min(kMaxElements + 1, size) + part->dims.at(axis);
   }
   return joined;
 }
 
+// Returns true if every value of `from` is a value of `to`.
 bool widens_exactly(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::f8_e4m3) return is_float(to);
   return (from == DType::f16 || from == DType::bf16) && to == DType::f32;
 }
 
-// Whether a step changes nothing on a view of this type.
+// True if a step changes nothing on a view of this type.
 struct ChangesNothing {
   const Type& type;
   bool operator()(const SliceStep& step) const {
@@ -54,18 +56,20 @@ struct ChangesNothing {
   bool operator()(const UnblockStep&) const { return false; }
 };
 
-// The single step that does the same as `last` followed by `next`, if there is one. `type` is the
-// type of the view before `last`.
+// The single step equivalent to `last` followed by `next`, if there is one. `type` is the view's
+// type before `last`.
 std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const ViewStep& next) {
   if (std::holds_alternative<ReshapeStep>(last) && std::holds_alternative<ReshapeStep>(next))
     return next;
   const auto* cast = std::get_if<CastStep>(&last);
+  // The first of two merged casts must be exact. Otherwise two roundings would become one.
   if (cast && std::holds_alternative<CastStep>(next) && widens_exactly(type.dtype, cast->dtype))
     return next;
   const auto* first = std::get_if<PermuteStep>(&last);
   const auto* second = std::get_if<PermuteStep>(&next);
   if (!first || !second) return std::nullopt;
   PermuteStep both;
+  // Axis i of the result is axis first[second[i]] of the view.
   for (int64_t axis : second->axes) both.axes.push_back(at(first->axes, axis));
   return both;
 }
@@ -96,6 +100,13 @@ PackedRun packed_run(Packing packing) {
   return {};
 }
 
+int64_t unblocked_count(const UnblockStep& step) {
+  const int64_t elements = block_format(step.type).elements;
+  const bool each = step.part == UnblockPart::values || step.part == UnblockPart::codes;
+  // Scales and zeros have one entry per group of codes; a block has one or more groups.
+  return each ? elements : elements / integer_codes(step.type)->elements;
+}
+
 int64_t unpacked_count(Packing packing, int64_t elements) {
   const PackedRun run = packed_run(packing);
   return elements * run.numbers / run.elements;
@@ -120,21 +131,23 @@ WeightView then(WeightView view, ViewStep step) {
   auto type = view_type(view);
   WeightView longer = view;
   longer.steps.push_back(step);
-  // An ill-formed step is kept as it is, for view_type() to report.
+  // Keeps an ill-formed step, so that view_type() reports it.
   if (!type || !view_type(longer)) return longer;
   if (std::visit(ChangesNothing{*type}, step)) return view;
   if (view.steps.empty()) return longer;
   ViewStep last = std::move(view.steps.back());
   view.steps.pop_back();
+  // The merged step can be without effect or merge with the previous step, hence the recursion.
   if (auto one = merged(*view_type(view), last, step)) return then(std::move(view), *one);
   return longer;
 }
 
 float seeded_element(uint64_t seed, uint64_t index) {
+  // 24 random bits give multiples of 2^−23 in [−1, 1), which f32 represents exactly.
   return static_cast<float>(splitmix64(seed + index) >> 40) * 0x1p-23f - 1.0f;
 }
 
-// View is WeightView, const where the step is.
+// View is WeightView, or const WeightView if the step is const.
 template <class View, class Step>
 static std::vector<View*> collect_parameters(Step& step) {
   std::vector<View*> parameters;
@@ -163,6 +176,7 @@ void for_each_tensor(const WeightView& view,
     visit(*tensor, view.source_type);
   if (const auto* concat = std::get_if<ConcatSource>(&view.source))
     for (const WeightView& part : concat->parts) for_each_tensor(part, visit);
+  // Parameters such as scales are views, which can also use tensors.
   for (const ViewStep& step : view.steps)
     for (const WeightView* parameter : parameters_of(step)) for_each_tensor(*parameter, visit);
 }

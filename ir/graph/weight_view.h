@@ -1,12 +1,13 @@
 // A weight is a view: a source and a list of steps from a closed set, with a text form. A view
-// describes which checkpoint bytes make up a weight and how they are transformed. It reads none of
-// them; only backends/weights reads payload.
+// describes the checkpoint bytes of a weight and their transformation. It never reads them; only
+// backends/weights reads payload.
 //
 //   @model.layers.0.mlp.gate.weight:bf16[16,128] | slice(0, 0, 8) | cast(f16)
 //   concat(0; @a:bf16[4,8], @b:bf16[4,8]) | permute(1, 0)
 //   splat(1):f32[8]          seeded(7):f32[4,4] | scale(0.05)
 //   @b:u8[8,16] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,1] | unpack(f8_e8m0))
 //   @q:u8[8,144] | unblock(q4_k)
+//   @q:u8[8,144] | unblock(q4_k, scales)
 //   @c:u8[64] | unpack(u4) | reshape(8, 16) | lut(4, 16; @t:f16[2,1,16]) | cast(f16)
 #pragma once
 
@@ -32,20 +33,20 @@ struct TensorSource {
   bool operator==(const TensorSource&) const = default;
 };
 
-// Every element has this value. Needs no file.
+// Every element has this value. Reads no file.
 struct SplatSource {
   double value = 0;
   bool operator==(const SplatSource&) const = default;
 };
 
-// Element i is uniform in [-1, 1), a pure function of (seed, i): see seeded_element(). Needs no
+// Element i is uniform in [-1, 1), a pure function of (seed, i): see seeded_element(). Reads no
 // file.
 struct SeededSource {
   uint64_t seed = 0;
   bool operator==(const SeededSource&) const = default;
 };
 
-// The parts joined along an axis; they agree in element type and in every other size.
+// The parts joined along an axis. Their element types and all other sizes must be equal.
 struct ConcatSource {
   int64_t axis = 0;
   std::vector<WeightView> parts;
@@ -67,19 +68,19 @@ struct PermuteStep {
   std::vector<int64_t> axes;
   bool operator==(const PermuteStep&) const = default;
 };
-// Round to nearest, ties to even; a finite value beyond the target's range becomes infinite and is
-// counted by the reader.
+// Rounds to nearest, ties to even. A finite value that overflows becomes infinite, and the reader
+// counts it.
 struct CastStep {
   DType dtype = DType::f32;
   bool operator==(const CastStep&) const = default;
 };
-// Multiplied in f32, rounded to the element type.
+// Multiplies in f32 and rounds to the element type.
 struct ScaleStep {
   double factor = 1;
   bool operator==(const ScaleStep&) const = default;
 };
 // (element[i…] − offset[i/block…]) * scale[i/block…] in f32; the result is f32. One scale, and one
-// offset if there are any, for each block of the tensor; the last blocks may be partial.
+// offset if there are offsets, per block of the tensor; the last blocks may be partial.
 struct DequantStep {
   Dims block;
   std::vector<WeightView> scale;   // exactly one; a vector: WeightView is incomplete here
@@ -87,19 +88,19 @@ struct DequantStep {
   bool operator==(const DequantStep&) const = default;
 };
 
-// table[i/block…][element[i…]]; the result is f32. One table for each block of the tensor, along
-// the last axis of `table`; the last blocks may be partial. The elements are indices of the table.
+// table[i/block…][element[i…]]; the result is f32. One table per block of the tensor, along the
+// last axis of `table`; the last blocks may be partial. The elements are indices into the table.
 struct LutStep {
   Dims block;
-  std::vector<WeightView> table;  // exactly one; a vector as above
+  std::vector<WeightView> table;  // exactly one; a vector as in DequantStep
   bool operator==(const LutStep&) const = default;
 };
 
-// Numbers of a few bits packed into the elements of a view; the first one is in the lowest bits.
+// Low-bit numbers packed into the elements of a view; the first number is in the lowest bits.
 //   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
 //   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
 //   f8_e8m0     one in a u8: a power of two, or NaN
-//   u1 … u8     unsigned integers in u8; those of 3 and 6 bits cross bytes
+//   u1 … u8     unsigned integers in u8; 3-bit and 6-bit integers cross byte boundaries
 //   i4, i8      integers in two's complement in u8
 // Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors; the
 // blobs of Core ML's sub-byte types.
@@ -109,13 +110,13 @@ constexpr auto enum_names(Packing) {
       {"f4_e2m1", "i4_excess8", "f8_e8m0", "u1", "u2", "u3", "u4", "u6", "u8", "i4", "i8"});
 }
 
-// How a packing lies in its elements: each run of `elements` elements holds `numbers` numbers.
+// The unit of a packing: each run of `elements` elements contains `numbers` numbers.
 struct PackedRun {
   DType dtype = DType::u8;
   int64_t elements = 1, numbers = 1;
 };
 PackedRun packed_run(Packing packing);
-// How many numbers are whole in the first `elements` elements.
+// Number of complete numbers in the first `elements` elements.
 int64_t unpacked_count(Packing packing, int64_t elements);
 
 // Unpacks the elements along the last axis into their numbers; the result is f32.
@@ -124,22 +125,33 @@ struct UnpackStep {
   bool operator==(const UnpackStep&) const = default;
 };
 
-// Decodes the bytes along the last axis, which are whole blocks of a type that is decoded, into the
-// blocks' elements; the result is f32. Arithmetic is that of GGUF's own readers: in f32, each
-// product and each difference rounded by itself.
+// The part to decode from blocks: the values, or the codes, scales or zeros that they are computed
+// from (integer_codes() in ir/graph/block_type.h).
+enum class UnblockPart : uint8_t { values, codes, scales, zeros };
+constexpr auto enum_names(UnblockPart) {
+  return name_table<UnblockPart>({"values", "codes", "scales", "zeros"});
+}
+
+// Decodes the bytes along the last axis into the blocks' values, codes, scales or zeros; the result
+// is f32. The bytes must be whole blocks of a type with BlockValues::decoded. Arithmetic matches
+// ggml: f32, with each product and each difference rounded separately.
 struct UnblockStep {
   BlockType type = BlockType::q4_0;
+  UnblockPart part = UnblockPart::values;
   bool operator==(const UnblockStep&) const = default;
 };
 
-// Each element less the median of the view's finite elements (the lower one of two), computed and
-// delivered in f32; elements that are not finite stay. Of at most kMaxCentered elements, because
-// each read of a part reads all of them.
+// Returns the number of values of the part per block. The type must have the part.
+int64_t unblocked_count(const UnblockStep& step);
+
+// Subtracts the median of the view's finite elements (the lower of two), in f32; the result is f32.
+// Non-finite elements are unchanged. The view has at most kMaxCentered elements, because even a
+// partial read reads all elements.
 struct CenterStep {
   bool operator==(const CenterStep&) const = default;
 };
 inline constexpr int64_t kMaxCentered = 1 << 16;
-// What a cast to the type would lose: each element less its rounded value, in f32. 0 where the
+// Rounding error of a cast to `dtype`: each element minus its rounded value, in f32. 0 if the
 // rounded value is not finite.
 struct RemainderStep {
   DType dtype = DType::f16;
@@ -151,7 +163,7 @@ using ViewStep = std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, Sca
 
 struct WeightView {
   ViewSource source;
-  Type source_type;  // what the source holds; for concat, the joined type
+  Type source_type;  // the type of the source; for concat, the joined type
   std::vector<ViewStep> steps;
 
   bool operator==(const WeightView&) const = default;
@@ -160,20 +172,20 @@ struct WeightView {
 WeightView tensor_view(std::string name, Type type);
 WeightView splat_view(double value, Type type);
 WeightView seeded_view(uint64_t seed, Type type);
-// The parts must agree (checked by view_type).
+// The parts must satisfy ConcatSource; view_type() checks them.
 WeightView concat_view(int64_t axis, std::vector<WeightView> parts);
-// The view with one more step; steps that change nothing are dropped; a reshape of a reshape, a
-// permute of a permute and a cast of an exact widening are merged.
+// Appends a step. Drops a step that changes nothing. Merges a reshape of a reshape, a permute of a
+// permute, and a cast of an exact widening.
 WeightView then(WeightView view, ViewStep step);
 
-// The views that a step reads besides the one that it follows: scales, offsets and tables.
+// Returns the views that a step reads in addition to its input: scales, offsets and tables.
 std::vector<const WeightView*> parameters_of(const ViewStep& step);
 std::vector<WeightView*> parameters_of(ViewStep& step);
 
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
-// The type of the elements that a view delivers. Errors if it is ill-formed: codes view.c1 …
-// view.c14 of ir/OPS.md.
+// Returns the type of a view's result. Errors for an ill-formed view: view.c1 … view.c14 of
+// ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);
@@ -181,8 +193,8 @@ std::string to_string(const WeightView& view);
 // The value of element i of seeded(seed): splitmix64(seed + i), its top 24 bits scaled to [-1, 1).
 float seeded_element(uint64_t seed, uint64_t index);
 
-// Calls visit for each tensor that the view reads, those of its steps' scales, offsets and tables
-// included.
+// Calls visit(tensor, type) for each tensor that the view reads, including the tensors of scales,
+// offsets and tables.
 void for_each_tensor(const WeightView& view,
                      const std::function<void(const TensorSource&, const Type&)>& visit);
 

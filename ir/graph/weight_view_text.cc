@@ -1,4 +1,4 @@
-// The text of a weight view. It is here and not in ir/text because hashes of ops contain it.
+// The text of a weight view. This file is not in ir/text, because op hashes include the text.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +12,7 @@ namespace moec {
 namespace {
 
 std::string print_tensor_name(const std::string& name) {
+  // A name with other characters is quoted, so that every name can be parsed again.
   const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), is_tensor_char);
   return "@" + (plain ? name : quoted(name));
 }
@@ -20,6 +21,7 @@ std::string print_source(const TensorSource& source, const Type& type) {
   return fmt::format("{}:{}", print_tensor_name(source.name), to_string(type));
 }
 std::string print_source(const SplatSource& source, const Type& type) {
+  // fmt prints the shortest text that round-trips, so parsing returns the same double.
   return fmt::format("splat({}):{}", source.value, to_string(type));
 }
 std::string print_source(const SeededSource& source, const Type& type) {
@@ -63,7 +65,8 @@ std::string print_step(const UnpackStep& step) {
   return fmt::format("unpack({})", enum_name(step.packing));
 }
 std::string print_step(const UnblockStep& step) {
-  return fmt::format("unblock({})", enum_name(step.type));
+  if (step.part == UnblockPart::values) return fmt::format("unblock({})", enum_name(step.type));
+  return fmt::format("unblock({}, {})", enum_name(step.type), enum_name(step.part));
 }
 std::string print_step(const CenterStep&) { return "center()"; }
 std::string print_step(const RemainderStep& step) {

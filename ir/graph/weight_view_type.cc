@@ -48,7 +48,7 @@ Status add_part(Type& joined, const Type& part, int64_t axis) {
   bool agree = part.dtype == joined.dtype && part.rank() == joined.rank();
   for (int64_t i = 0; agree && i < part.rank(); ++i)
     agree = i == axis || part.dims.at(i) == joined.dims.at(i);
-  MOEC_TRY(require(agree, "view.c2", "parts of a concat along axis {} do not agree: {} and {}",
+  MOEC_TRY(require(agree, "view.c2", "parts of a concat along axis {} do not match: {} and {}",
                    axis, to_string(joined), to_string(part)));
   // Each part has at most kMaxElements, so one addition cannot overflow.
   joined.dims.at(axis) += part.dims.at(axis);
@@ -59,6 +59,7 @@ Status add_part(Type& joined, const Type& part, int64_t axis) {
 Status check_source(const ConcatSource& source, const Type& type, size_t depth) {
   MOEC_TRY(require(!source.parts.empty(), "view.c2", "a concat needs at least one part"));
   Type joined;
+  // A part can contain further views, so its depth is one more.
   for (size_t i = 0; i < source.parts.size(); ++i) {
     MOEC_ASSIGN(Type part, nested_type(source.parts[i], depth + 1));
     if (i > 0) {
@@ -68,15 +69,17 @@ Status check_source(const ConcatSource& source, const Type& type, size_t depth) 
     joined = part;
     MOEC_TRY(check_axis("view.c2", source.axis, joined));
   }
-  return require(joined == type, "view.c2", "the parts join to {}, the view says {}",
+  // `type` was computed when the view was built or read; it must match the parts.
+  return require(joined == type, "view.c2", "the joined parts have type {}, the view states {}",
                  to_string(joined), to_string(type));
 }
 
-// ---- Steps: each changes the type to what it delivers ------------------------------------------
+// ---- Steps: each replaces `type` by the type of its result -------------------------------------
 
 Status apply_step(const SliceStep& step, Type& type, size_t) {
   MOEC_TRY(check_axis("view.c3", step.axis, type));
   int64_t& extent = type.dims.at(step.axis);
+  // Subtracts, because begin + size could overflow.
   MOEC_TRY(require(step.begin >= 0 && step.size >= 1 && step.begin <= extent - step.size, "view.c3",
                    "slice [{}, {} + {}) is outside extent {}", step.begin, step.begin, step.size,
                    extent));
@@ -93,6 +96,7 @@ Status apply_step(const ReshapeStep& step, Type& type, size_t) {
 }
 
 Status apply_step(const PermuteStep& step, Type& type, size_t) {
+  // is_permutation() also checks the rank, so the axes below exist.
   MOEC_TRY(require(is_permutation(step.axes, type.rank()), "view.c5",
                    "{} is not a permutation of the axes of {}", to_string(step.axes),
                    to_string(type)));
@@ -103,8 +107,9 @@ Status apply_step(const PermuteStep& step, Type& type, size_t) {
 }
 
 Status apply_step(const CastStep& step, Type& type, size_t) {
+  // A cast can read f8_e4m3 but not produce it.
   MOEC_TRY(require(holds_reals(type.dtype) && is_float(step.dtype), "view.c6",
-                   "a cast goes from f32, f16, bf16 or f8_e4m3 to f32, f16 or bf16, not from {} to "
+                   "a cast converts f32, f16, bf16 or f8_e4m3 to f32, f16 or bf16, got {} to "
                    "{}",
                    dtype_name(type.dtype), dtype_name(step.dtype)));
   type.dtype = step.dtype;
@@ -117,10 +122,11 @@ Status apply_step(const ScaleStep& step, Type& type, size_t) {
                  step.factor);
 }
 
-// How many blocks there are along each axis.
+// Number of blocks along each axis.
 Dims block_counts(const Type& type, const Dims& block) {
   Dims counts;
   for (int64_t i = 0; i < type.rank(); ++i)
+    // The usual (size + block − 1) / block could overflow for a large block.
     counts.push_back((type.dims.at(i) - 1) / block.at(i) + 1);
   return counts;
 }
@@ -142,7 +148,7 @@ Status apply_step(const DequantStep& step, Type& type, size_t depth) {
   const bool good =
       step.scale.size() == 1 && step.offset.size() <= 1 && has_blocks(type, step.block);
   MOEC_TRY(require(good && holds_reals(type.dtype), "view.c8",
-                   "dequant needs one scale, at most one offset and a positive block size for each "
+                   "dequant needs one scale, at most one offset and one positive block size per "
                    "axis of a float or f8_e4m3 view, got {} for {}",
                    to_string(step.block), to_string(type)));
   const Dims blocks = block_counts(type, step.block);
@@ -159,7 +165,7 @@ Status apply_step(const UnpackStep& step, Type& type, size_t) {
   if (!unpacked.dims.empty())
     unpacked.dims.back() = unpacked_count(step.packing, unpacked.dims.back());
   MOEC_TRY(require(type.dtype == run.dtype && type.rank() > 0 && good_sizes(unpacked.dims),
-                   "view.c10", "unpack({}) takes a view of {} with at least one axis, got {}",
+                   "view.c10", "unpack({}) requires a view of {} with at least one axis, got {}",
                    enum_name(step.packing), dtype_name(run.dtype), to_string(type)));
   type = std::move(unpacked);
   return {};
@@ -169,44 +175,57 @@ Status apply_step(const LutStep& step, Type& type, size_t depth) {
   MOEC_TRY(
       require(step.table.size() == 1 && has_blocks(type, step.block) && type.dtype == DType::f32,
               "view.c13",
-              "lut needs one table and a positive block size for each axis of an f32 view, "
+              "lut needs one table and one positive block size per axis of an f32 view, "
               "got {} for {}",
               to_string(step.block), to_string(type)));
   MOEC_ASSIGN(Type table, nested_type(step.table.front(), depth + 1));
   Dims blocks = block_counts(type, step.block);
+  // Size 0 stands for a table without axes and matches no table.
   blocks.push_back(table.dims.empty() ? 0 : table.dims.back());
-  MOEC_TRY(require(is_float(table.dtype) && table.dims == blocks, "view.c13",
-                   "{} in blocks of {} needs a float table with sizes {} and its entries behind, "
-                   "got {}",
-                   to_string(type), to_string(step.block),
-                   to_string(block_counts(type, step.block)), to_string(table)));
+  MOEC_TRY(
+      require(is_float(table.dtype) && table.dims == blocks, "view.c13",
+              "{} in blocks of {} needs a float table with sizes {} and a last axis of entries, "
+              "got {}",
+              to_string(type), to_string(step.block), to_string(block_counts(type, step.block)),
+              to_string(table)));
   return {};
 }
 
-// The sizes of the elements that whole blocks hold; nothing where the bytes are none.
-std::optional<Dims> unblocked(BlockType block, Dims dims) {
-  const BlockFormat& format = block_format(block);
+bool has_part(const UnblockStep& step) {
+  if (step.part == UnblockPart::values) return true;
+  // Only types with integer codes have the parts codes and scales; some also have zeros.
+  const auto codes = integer_codes(step.type);
+  return codes && (step.part != UnblockPart::zeros || codes->zeros);
+}
+
+// The sizes after decoding; empty if the bytes are not whole blocks.
+std::optional<Dims> unblocked(const UnblockStep& step, Dims dims) {
+  const BlockFormat& format = block_format(step.type);
   if (dims.empty() || dims.back() % format.bytes != 0) return std::nullopt;
-  dims.back() = dims.back() / format.bytes * format.elements;
+  dims.back() = dims.back() / format.bytes * unblocked_count(step);
   return good_sizes(dims) ? std::optional(std::move(dims)) : std::nullopt;
 }
 
 Status apply_step(const UnblockStep& step, Type& type, size_t) {
   const BlockFormat& format = block_format(step.type);
-  const std::optional<Dims> dims = unblocked(step.type, type.dims);
-  MOEC_TRY(require(format.values == BlockValues::decoded, "view.c14", "unblock has no values of {}",
+  MOEC_TRY(require(format.values == BlockValues::decoded, "view.c14", "unblock cannot decode {}",
                    format.name));
-  MOEC_TRY(require(type.dtype == DType::u8 && dims, "view.c14",
-                   "unblock({}) takes a view of u8 whose last axis holds whole blocks of {} bytes, "
-                   "got {}",
-                   format.name, format.bytes, to_string(type)));
+  MOEC_TRY(require(has_part(step), "view.c14", "blocks of {} have no {}", format.name,
+                   enum_name(step.part)));
+  const std::optional<Dims> dims = unblocked(step, type.dims);
+  MOEC_TRY(
+      require(type.dtype == DType::u8 && dims, "view.c14",
+              "unblock({}) requires a view of u8 whose last axis has whole blocks of {} bytes, "
+              "got {}",
+              format.name, format.bytes, to_string(type)));
+  // Blocks are decoded to f32, whatever their type is.
   type = {DType::f32, *dims};
   return {};
 }
 
 Status apply_step(const CenterStep&, Type& type, size_t) {
   MOEC_TRY(require(is_float(type.dtype) && type.elements() <= kMaxCentered, "view.c11",
-                   "center takes a float view of at most {} elements, got {}", kMaxCentered,
+                   "center requires a float view of at most {} elements, got {}", kMaxCentered,
                    to_string(type)));
   type.dtype = DType::f32;
   return {};
@@ -214,7 +233,7 @@ Status apply_step(const CenterStep&, Type& type, size_t) {
 
 Status apply_step(const RemainderStep& step, Type& type, size_t) {
   MOEC_TRY(require(is_float(type.dtype) && (step.dtype == DType::f16 || step.dtype == DType::bf16),
-                   "view.c12", "remainder takes a float view and f16 or bf16, got {} and {}",
+                   "view.c12", "remainder requires a float view and f16 or bf16, got {} and {}",
                    to_string(type), dtype_name(step.dtype)));
   type.dtype = DType::f32;
   return {};
@@ -222,13 +241,15 @@ Status apply_step(const RemainderStep& step, Type& type, size_t) {
 
 Result<Type> nested_type(const WeightView& view, size_t depth) {
   Type type = view.source_type;
+  // The depth is limited, because a text from a user could otherwise overflow the stack.
   MOEC_TRY(
       require(depth < kMaxViewNesting, "view.c2", "views nest deeper than {}", kMaxViewNesting));
   MOEC_TRY(std::visit([&](const auto& source) { return check_source(source, type, depth); },
                       view.source));
-  MOEC_TRY(require(type.layout == Layout::plain && good_sizes(type.dims), "view.c1",
-                   "{} is not a type of a weight: at most {} positive sizes, layout plain",
-                   to_string(type), kMaxRank));
+  MOEC_TRY(
+      require(type.layout == Layout::plain && good_sizes(type.dims), "view.c1",
+              "{} is not the type of a weight: expected at most {} positive sizes and layout plain",
+              to_string(type), kMaxRank));
   for (const ViewStep& step : view.steps)
     MOEC_TRY(std::visit([&](const auto& one) { return apply_step(one, type, depth); }, step));
   return type;

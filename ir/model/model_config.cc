@@ -7,8 +7,10 @@
 namespace moec {
 
 static void substitute(std::string& text, std::string_view hole, int64_t number) {
+  // A negative number keeps the hole. The result is then a pattern for all layers or experts.
   if (number < 0) return;
   const std::string digits = std::to_string(number);
+  // The digits contain no hole, so the search can continue at the position of the digits.
   for (size_t at = text.find(hole); at != std::string::npos; at = text.find(hole, at))
     text.replace(at, hole.size(), digits);
 }
@@ -23,6 +25,7 @@ std::string TensorNames::operator()(std::string_view role, int64_t layer, int64_
 }
 
 bool ModelConfig::keeps_cache() const {
+  // If queries see later keys, new tokens change earlier results, which then cannot be reused.
   return std::all_of(layers.begin(), layers.end(),
                      [](const LayerConfig& layer) { return layer.ahead == 0; });
 }
@@ -61,7 +64,8 @@ std::vector<RopeConfig> ModelConfig::rotations() const {
 int64_t ModelConfig::rotation_of(const LayerConfig& layer) const {
   const std::vector<RopeConfig> all = rotations();
   const auto found = std::find(all.begin(), all.end(), attention_of(layer).rope);
-  MOEC_CHECK(found != all.end(), "a layer has none of the model's {} rotations", all.size());
+  MOEC_CHECK(found != all.end(), "the rotation of a layer is not one of the model's {}",
+             all.size());
   return found - all.begin();
 }
 

@@ -1,5 +1,6 @@
-// A model, resolved to numbers from its family descriptor and config.json: exactly what the shard
-// builders need. Frontends make it; models/ builds shards from it.
+// The configuration of a model, resolved to numbers from its family descriptor and config.json. It
+// contains exactly the facts that the shard builders need. Frontends create it; models/ builds
+// shards from it.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
+#include "ir/graph/block_type.h"
 #include "ir/graph/ops.h"
 
 namespace moec {
@@ -20,15 +22,16 @@ constexpr auto enum_names(RopeScaling) {
   return name_table<RopeScaling>({"none", "linear", "llama3", "yarn", "longrope", "proportional"});
 }
 
-// With longrope: what divides each frequency, and what cos and sin are multiplied by.
+// longrope: the divisor of each frequency (`of`), and the factor of cos and sin (`amplitude`).
 struct RopeFactors {
   std::vector<double> of;
   double amplitude = 1;
   bool operator==(const RopeFactors&) const = default;
 };
 
-// With yarn: frequencies that turn more than `fast` times within the original positions are kept,
-// those that turn less than `slow` times are divided by the factor, the others lie between.
+// yarn: frequencies with more than `fast` rotations within the original positions are kept.
+// Frequencies with fewer than `slow` rotations are divided by the factor; the others are
+// interpolated.
 struct YarnRange {
   double fast = 32, slow = 1;
   bool truncate = true;  // the ends of the range are rounded outwards to whole dims
@@ -47,15 +50,14 @@ struct RopeConfig {
   YarnRange yarn;
   std::optional<double> attention_factor, mscale, mscale_all_dim;
   RopeFactors short_factors, long_factors;  // longrope: up to original_max_positions, and beyond
-  double share = 1;                         // proportional: of the pairs, the first ones, that turn
+  double share = 1;  // proportional: fraction of the pairs, from the first, that rotate
   bool operator==(const RopeConfig&) const = default;
 };
 
-// Where the q and k norms of a family act: on each head's dims, before or after the rotation, or on
-// all heads' channels at once. l2: on each head's dims after the rotation, without weights, and
-// only in layers that rotate. l2_tempered: before the rotation, without weights but for one number
-// that each head of keys is multiplied by. per_head_values: as per_head, and the values of each
-// head by their rms, without weights.
+// Scope of a family's q and k norms: each head before or after the rotation, or all heads at once
+// (full). l2: each head after the rotation, without weights, only in layers that rotate.
+// l2_tempered: before the rotation, without weights, but with one factor per head of keys.
+// per_head_values: as per_head, plus the values of each head divided by their rms, without weights.
 enum class QkNormWidth : uint8_t {
   none,
   per_head,
@@ -70,8 +72,8 @@ constexpr auto enum_names(QkNormWidth) {
       {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered", "per_head_values"});
 }
 
-// Of l2_tempered: it keeps the norm of a zero vector finite, also in f16, and is lost beside
-// others.
+// eps of l2_tempered. It keeps the norm of a zero vector finite, even in f16, and is lost to
+// rounding for other vectors.
 inline constexpr double kTemperedNormEps = 1e-12;
 
 // In layers that do not rotate, the queries of position p are multiplied by
@@ -81,59 +83,58 @@ struct QueryTemperature {
   bool operator==(const QueryTemperature&) const = default;
 };
 
-// Multi-head latent attention: the keys and values of all heads are maps of one latent vector a
-// token, of kv_rank dims, beside the dims that all keys share. These are what rotates, in a model
-// that does.
+// Multi-head latent attention. The keys and values of all heads are linear maps of one latent
+// vector of kv_rank dims per token. All keys also share `shared_dims` dims; if the model rotates,
+// only the shared dims rotate.
 struct LatentConfig {
-  int64_t q_rank = 0;  // of the queries' own latent; 0: they are projected at once
+  int64_t q_rank = 0;  // width of the queries' latent; 0: queries are projected directly
   int64_t kv_rank = 0;
   int64_t shared_dims = 0;  // of all keys
-  int64_t key_dims = 0;     // of a head's keys, without the shared ones
+  int64_t key_dims = 0;     // of a head's keys, without the shared dims
   int64_t value_dims = 0;   // of a head's values
   double norm_eps = 0;      // of the latents' norms
-  bool expanded = false;    // keys and values are cached head by head, and not the latent
+  bool expanded = false;    // the cache contains keys and values per head instead of the latent
   bool operator==(const LatentConfig&) const = default;
 };
 
-// Attention whose projections are mixed over time (models/shards/build_attention.cc): so many
-// tokens, the last one included, that each convolution sees.
+// Attention with convolutions of the projections over time (models/shards/build_attention.cc). Taps
+// are numbers of tokens, the current token included.
 struct ConvolvedConfig {
-  int64_t channel_taps = 0;  // of the one over each channel
-  int64_t head_taps = 0;     // of the one over the channels of each head
-  // Earlier tokens of which a step needs what they were projected to.
+  int64_t channel_taps = 0;  // of the convolution per channel
+  int64_t head_taps = 0;     // of the convolution over the channels of each head
+  // Number of earlier tokens whose projections a step needs.
   int64_t history() const { return channel_taps + head_taps - 2; }
   bool operator==(const ConvolvedConfig&) const = default;
 };
 
-// What mixes the tokens of a layer. All but attention take them one after another, and keep a state
-// of fixed size in the place of a cache (models/shards/decaying_mixer.h).
+// Token mixer of a layer. All mixers except attention process tokens in order and have a state of
+// fixed size instead of a cache (models/shards/decaying_mixer.h).
 //   short_conv   a gated convolution over each channel
-//   gated_delta  a convolution, then a matrix for each head that decays and is corrected by each
-//                token (the gated delta rule)
-//   ssd          a convolution, then a matrix for each head that decays and takes each token in
-//                (the state space duality of Mamba-2)
-//   kimi_delta   as gated_delta, but each channel of the keys decays by itself (Kimi Delta
-//   Attention)
+//   gated_delta  a convolution, then one matrix per head that decays and is corrected by each
+//                token (gated delta rule)
+//   ssd          a convolution, then one matrix per head that decays and accumulates each token
+//                (state space duality, Mamba-2)
+//   kimi_delta   as gated_delta, but with a decay per channel of the keys (Kimi Delta Attention)
 enum class MixerKind : uint8_t { attention, short_conv, gated_delta, ssd, kimi_delta };
 constexpr auto enum_names(MixerKind) {
   return name_table<MixerKind>({"attention", "short_conv", "gated_delta", "ssd", "kimi_delta"});
 }
 
-// The sizes of the layers whose mixer is no attention.
+// Sizes of mixers other than attention.
 struct RecurrentConfig {
   int64_t taps = 0;       // of the convolution, as stored
-  int64_t channels = 0;   // that it goes over
+  int64_t channels = 0;   // of the convolution
   bool bias = false;      // of the convolution
-  bool map_bias = false;  // short_conv, ssd: of the maps around it
-  // gated_delta: each key head serves value_heads / key_heads value heads, kimi_delta: one. ssd: a
-  // key head is a group with its B and C, of key_dim numbers each, and a value head is a head.
+  bool map_bias = false;  // short_conv, ssd: of the input and output maps
+  // gated_delta: each key head serves value_heads / key_heads value heads; kimi_delta: one. ssd: a
+  // key head is a group with its B and C of key_dim numbers each, and a value head is a head.
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
-  // kimi_delta: the bound that the log decays of a token lie above; none: they have no bound.
+  // kimi_delta: lower bound of a token's log decays; absent: unbounded.
   std::optional<double> least_log_decay;
-  // Tokens that the convolution sees, the last one included. A cache has at least one row: with one
-  // tap the token before has the weight 0.
+  // Number of tokens that the convolution reads, the current token included. At least 2, because a
+  // cache needs at least one row; with one tap, the previous token has weight 0.
   int64_t tokens() const { return std::max<int64_t>(taps, 2); }
-  // Earlier tokens of which a step needs what enters the convolution.
+  // Number of earlier tokens whose convolution inputs a step needs.
   int64_t history() const { return tokens() - 1; }
   // The state of a layer, empty for short_conv.
   Dims state() const {
@@ -143,34 +144,34 @@ struct RecurrentConfig {
   bool operator==(const RecurrentConfig&) const = default;
 };
 
-// What the roles q and v hold. gate_in_q: q has, for each head, the rows of its queries, then those
-// of a gate; the output is multiplied by sigmoid(gate). keys_are_values: there is no v; what keys
-// are projected to, before their norm, is the values as well.
+// Contents of the roles q and v. gate_in_q: per head, q has the rows of the queries, then the rows
+// of a gate; the output is multiplied by sigmoid(gate). keys_are_values: there is no v; the
+// projected keys before their norm are also the values.
 enum class Projections : uint8_t { apart, gate_in_q, keys_are_values };
 constexpr auto enum_names(Projections) {
   return name_table<Projections>({"apart", "gate_in_q", "keys_are_values"});
 }
 
 struct AttentionConfig {
-  // As the cache holds keys and values (models/shards/latent_attention.h for latent attention).
+  // Sizes as in the cache (for latent attention: models/shards/latent_attention.h).
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t value_dim = 0;  // of a head's values
   std::optional<LatentConfig> latent;
   std::optional<ConvolvedConfig> convolved;
   double scale = 0;                       // of the scores
-  bool qkv_bias = false, o_bias = false;  // latent: of what makes the latents, and of o
+  bool qkv_bias = false, o_bias = false;  // latent: of the maps to the latents and of o
   Projections projections = Projections::apart;
-  bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
+  bool sinks = false;  // one more score per head, whose softmax probability is dropped
   QkNormWidth qk_norm = QkNormWidth::none;
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
   RopeConfig rope;
   std::optional<QueryTemperature> temperature;
-  // With convolved attention, of what is kept of a token: its queries, keys and delayed values.
+  // Convolved attention: channels kept per token, which are queries, keys and delayed values.
   int64_t history_channels() const { return heads * head_dim + kv_heads * head_dim * 3 / 2; }
   bool operator==(const AttentionConfig&) const = default;
 };
 
-// How one tensor holds gate and up: the rows of gate first, or a row of each in turn.
+// Order of gate and up in a fused tensor: all rows of gate first, or alternating rows.
 enum class GateUpOrder : uint8_t { gate_first, interleaved };
 constexpr auto enum_names(GateUpOrder) {
   return name_table<GateUpOrder>({"gate_first", "interleaved"});
@@ -178,28 +179,28 @@ constexpr auto enum_names(GateUpOrder) {
 
 struct MoeConfig {
   int64_t experts = 0, expert_ff = 0;
-  int64_t latent = 0;        // what routed experts read and write (models/shards/expert_views.h)
+  int64_t latent = 0;        // width of experts' inputs and outputs, see expert_width(); 0: hidden
   Router routing;            // score, top_k, renorm, scale, groups
   bool router_bias = false;  // of the router's linear map
   int64_t router_hidden =
       0;  // width of the router's MLP (models/shards/router_views.h); 0: a linear map
-  // A linear map of the residual stream by a norm of its own: its rms times a vector times
-  // hidden^-1/2. The routing weights are multiplied by a number of each expert.
+  // The router's input is the normed residual stream times a vector times hidden^-1/2, and the
+  // routing weights are multiplied by a factor per expert.
   bool router_normed = false;
-  int64_t null_slots = 0;    // what can be chosen besides the experts, and adds nothing
+  int64_t null_slots = 0;    // slots that can be chosen like experts and add nothing
   bool choice_bias = false;  // a tensor added to the scores for selection only
   bool expert_biases = false;
   RoutedWeight weight_on = RoutedWeight::output;
-  GateUpOrder gate_up_order = GateUpOrder::gate_first;  // where all experts are in one tensor
+  GateUpOrder gate_up_order = GateUpOrder::gate_first;  // if one tensor contains all experts
   int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
   bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
-  bool parts_normed = false;  // routed experts and the shared one have a norm each on either side
-  int64_t slots() const { return experts + null_slots; }  // what a token chooses from
+  bool parts_normed = false;  // routed and shared experts each have a norm before and after
+  int64_t slots() const { return experts + null_slots; }  // candidates per token
   bool operator==(const MoeConfig&) const = default;
 };
 
-// What a layer has: a mixer of tokens, a feed-forward part, or both, each with its norm and its sum
-// with the residual stream.
+// Parts of a layer: a token mixer, a feed-forward part, or both. Each part has its norm and is
+// added to the residual stream.
 enum class LayerParts : uint8_t { both, mixer, feed_forward };
 constexpr auto enum_names(LayerParts) {
   return name_table<LayerParts>({"both", "mixer", "feed_forward"});
@@ -207,14 +208,14 @@ constexpr auto enum_names(LayerParts) {
 
 struct LayerConfig {
   LayerParts parts = LayerParts::both;
-  bool moe = false;  // whether the feed-forward part has experts
+  bool moe = false;  // the feed-forward part has experts
   MixerKind mixer = MixerKind::attention;
-  int64_t window = 0;   // keys a query sees, itself included; 0: all earlier ones
-  int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
-  bool rotated = true;  // whether the rotation acts in this layer, where the model has one
-  int64_t ahead = 0;    // later keys a query sees
-  bool takes_router_state = false;  // the router's MLP goes on from the layer before
-  int64_t attention = 0;            // which of the model's kinds of attention it has
+  int64_t window = 0;   // maximum keys per query, its own key included; 0: unlimited
+  int64_t chunk = 0;    // positions per chunk; a query sees keys of its chunk only; 0: no chunks
+  bool rotated = true;  // the model's rotation, if any, applies in this layer
+  int64_t ahead = 0;    // number of later keys that a query sees
+  bool takes_router_state = false;  // the router's MLP uses the previous router's state
+  int64_t attention = 0;            // kind of attention: index for attention_of()
   bool mixes() const { return parts != LayerParts::feed_forward; }
   bool feeds() const { return parts != LayerParts::mixer; }
   bool operator==(const LayerConfig&) const = default;
@@ -222,14 +223,14 @@ struct LayerConfig {
 
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; attn_post_norm, ffn_post_norm (post_norms),
-//   ffn_routed_norm, ffn_routed_post_norm, ffn_shared_post_norm (parts_normed: ffn_norm is then
-//   that of the shared expert), layer_scale ([1]); router_scale ([d]) and router_expert_scale ([E])
-//   (router_normed); final_norm_bias, attn_norm_bias,
+//   ffn_routed_norm, ffn_routed_post_norm, ffn_shared_post_norm (parts_normed: ffn_norm then
+//   belongs to the shared expert), layer_scale ([1]); router_scale ([d]) and
+//   router_expert_scale ([E]) (router_normed); final_norm_bias, attn_norm_bias,
 //   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
 //   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
 //   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
 //   head_conv, head_conv_bias (convolved attention), k_temperature; mixer_in, mixer_conv, mixer_out
-//   and their biases (short_conv), beside mixer_decay, mixer_decay_bias, mixer_skip and mixer_norm
+//   and their biases (short_conv), next to mixer_decay, mixer_decay_bias, mixer_skip and mixer_norm
 //   (ssd); mixer_qkv and mixer_z, or mixer_qkvz, mixer_b and mixer_a, or
 //   mixer_ba, mixer_conv, mixer_decay, mixer_decay_bias, mixer_norm, mixer_out (gated_delta);
 //   mixer_q, mixer_k, mixer_v, mixer_conv or mixer_q_conv, mixer_k_conv and mixer_v_conv,
@@ -240,7 +241,8 @@ struct LayerConfig {
 //   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,
 //   router_bias, router_down, router_down_bias, router_state_scale, router_norm, router_fc1,
 //   router_fc1_bias, router_fc2, router_fc2_bias (a router's MLP), router_choice_bias,
-//   router_choice_bias_row ([1, E]) or router_choice_bias_rows ([2, E], the first one counts);
+//   router_choice_bias_row ([1, E]) or router_choice_bias_rows ([2, E], of which the first row is
+//   used);
 //   router_in_out ([d, E]) instead of router; expert_gate, expert_up, expert_down, or
 //   all experts in one tensor: experts_gate_up ([E, 2f, d]), or experts_gate and experts_up ([E, f,
 //   d] each), and experts_down ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and
@@ -255,43 +257,49 @@ struct TensorNames {
   std::vector<std::string>
       ignored;  // patterns of tensors that a text decoder does not use; * matches any run
 
-  // The name for a role; the role must exist (has() tells).
+  // The name for a role, which must exist: see has().
   std::string operator()(std::string_view role, int64_t layer = -1, int64_t expert = -1) const;
   bool has(std::string_view role) const { return by_role.find(role) != by_role.end(); }
 };
 
-// rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias. rms_plus_one:
-// rms with 1 + w, also in the norms of queries and keys.
+// rms: x / sqrt(mean x² + eps) ∘ w. layer: rms of (x − mean x), plus a bias. rms_plus_one: rms with
+// 1 + w instead of w, also in the norms of queries and keys.
 enum class NormKind : uint8_t { rms, layer, rms_plus_one };
 constexpr auto enum_names(NormKind) {
   return name_table<NormKind>({"rms", "layer", "rms_plus_one"});
 }
 
-// How the output of attention or feed-forward is added to the residual stream. plain: r +
-// residual_scale · y. affine: by vectors of its own (models/shards/affine_residual.h).
+// Sum of the output y of attention or feed-forward with the residual stream r. plain: r +
+// residual_scale · y. affine: both are first scaled and shifted by vectors
+// (models/shards/affine_residual.h).
 enum class ResidualKind : uint8_t { plain, affine };
 constexpr auto enum_names(ResidualKind) { return name_table<ResidualKind>({"plain", "affine"}); }
 
-// How a checkpoint stores the matrices of linear maps, according to its config. The types of the
-// individual tensors tell which of them are stored so.
+// Storage of the matrices of linear maps, as stated in the checkpoint's config. The types of the
+// individual tensors determine which tensors it applies to.
 //   plain       f32, f16 or bf16
-//   fp8_blocks  f8_e4m3, and in NAME_scale_inv one factor for each block of the tensor NAME
-//   mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
-//   int4_groups integers of four bits, eight in an i32, and one factor for each group in a row
-enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4, int4_groups };
+//   fp8_blocks  f8_e4m3, with one factor per block of the tensor NAME in NAME_scale_inv
+//   mxfp4       two e2m1 numbers per byte, and one power of two per 32 numbers
+//   int4_groups 4-bit integers, eight per i32, and one factor per group of a row
+//   gguf_blocks blocks of a GGUF file, with a type per tensor (ir/graph/block_type.h)
+enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4, int4_groups, gguf_blocks };
 constexpr auto enum_names(WeightCoding) {
-  return name_table<WeightCoding>({"plain", "fp8_blocks", "mxfp4", "int4_groups"});
+  return name_table<WeightCoding>({"plain", "fp8_blocks", "mxfp4", "int4_groups", "gguf_blocks"});
 }
 
 struct StoredWeights {
   WeightCoding coding = WeightCoding::plain;
-  Dims block;  // of fp8_blocks and int4_groups: rows and columns with one factor
-  // That follow ModelConfig::layers in the checkpoint (models/plan/first_layers.h).
+  Dims block;  // fp8_blocks, int4_groups: rows and columns that share a factor
+  // gguf_blocks: codes of the type with the most bytes per element, or codes of about the same size
+  // if the values of that type are not evenly spaced.
+  IntegerCodes widest;
+  // Layers after ModelConfig::layers in the checkpoint, which --layers leaves out
+  // (models/plan/first_layers.h).
   int64_t left_out_layers = 0;
   bool operator==(const StoredWeights&) const = default;
 };
 
-// What the head scores for each token: the words that may follow, or the labels of the token.
+// Meaning of the head's scores per token: the next token, or the token's label.
 enum class Task : uint8_t { text_generation, token_classification };
 constexpr auto enum_names(Task) {
   return name_table<Task>({"text_generation", "token_classification"});
@@ -303,21 +311,21 @@ struct NormConfig {
   bool operator==(const NormConfig&) const = default;
 };
 
-// The residual stream, with the constants that a family multiplies by.
+// The residual stream and the family's constant factors.
 struct StreamConfig {
   ResidualKind residual = ResidualKind::plain;
-  double embedding_scale = 1;  // of the embedding rows, with which it begins
-  double residual_scale = 1;   // of what attention and MLP add to it
-  bool post_norms = false;     // what attention and feed-forward add is normed
-  bool layer_scale = false;    // each layer ends with a factor on the whole stream
+  double embedding_scale = 1;  // of the embedding rows
+  double residual_scale = 1;   // of the outputs of attention and MLP
+  bool post_norms = false;     // norms apply to the outputs of attention and feed-forward
+  bool layer_scale = false;    // a factor multiplies the whole stream after each layer
   bool operator==(const StreamConfig&) const = default;
 };
 
-// The MLPs, with or without a gate: dense layers, experts and the shared expert.
+// All MLPs, with or without a gate: dense layers, experts and the shared expert.
 struct MlpConfig {
   Gating gating;
   int64_t ff = 0;     // intermediate width of dense layers; 0: there are none
-  bool bias = false;  // of dense layers, the shared expert, and the maps around experts' latents
+  bool bias = false;  // in dense layers, the shared expert, and the maps of experts' latents
   bool operator==(const MlpConfig&) const = default;
 };
 
@@ -326,7 +334,7 @@ struct HeadConfig {
   std::vector<std::string> labels;  // by id; with token_classification
   bool tied = false;                // the head is the embedding
   bool bias = false;
-  double divisor = 1;  // of the head's results
+  double divisor = 1;  // of the logits
   double softcap = 0;  // of the logits: softcap · tanh(z / softcap); 0: none
   bool operator==(const HeadConfig&) const = default;
 };
@@ -334,19 +342,19 @@ struct HeadConfig {
 struct ModelConfig {
   std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
-  NormConfig norm;  // in front of attention, feed-forward and head
+  NormConfig norm;  // before attention, feed-forward and head
   StreamConfig stream;
   MlpConfig mlp;
   HeadConfig head;
-  AttentionConfig attention;                    // kind 0, of all layers where there is no other
+  AttentionConfig attention;  // kind 0, used by every layer unless there are more kinds
   std::vector<AttentionConfig> more_attention;  // kinds 1, 2, …
-  std::optional<RecurrentConfig> recurrent;     // where a layer has another mixer than attention
-  MoeConfig moe;                                // experts = 0: no MoE layer
+  std::optional<RecurrentConfig> recurrent;     // if a layer has another mixer than attention
+  MoeConfig moe;                                // experts = 0: no MoE layers
   std::vector<LayerConfig> layers;
   StoredWeights stored;
   TensorNames names;
 
-  // How many scores the head has for a token.
+  // Number of the head's scores per token.
   int64_t logits() const {
     return head.task == Task::text_generation ? vocab : std::ssize(head.labels);
   }
@@ -355,23 +363,23 @@ struct ModelConfig {
     return at(more_attention, layer.attention - 1);
   }
   std::vector<AttentionConfig> kinds_of_attention() const;
-  // The layer has attention that rotates.
+  // True if the layer has attention with a rotation.
   bool rotates(const LayerConfig& layer) const;
-  // The different rotations of the layers, in the order of these: the tables of an export. Where no
-  // layer rotates, that of the model's attention.
+  // The distinct rotations in layer order; an export has one table per rotation. If no layer
+  // rotates: the rotation of the model's attention.
   std::vector<RopeConfig> rotations() const;
-  // Which of them a layer has that rotates.
+  // Index in rotations() of the rotation of `layer`, which must rotate.
   int64_t rotation_of(const LayerConfig& layer) const;
   // The channels that a routed expert reads and writes.
   int64_t expert_width() const { return moe.latent > 0 ? moe.latent : hidden; }
-  // Whether the feed-forward part of a layer is complete only before it is added to the residual
-  // stream, because a norm lies between.
+  // True if a norm applies to the complete feed-forward output before the output is added to the
+  // residual stream.
   bool norms_feed_forward() const { return stream.post_norms || moe.parts_normed; }
-  // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
-  // see later ones as well: a text goes through such a model as a whole.
+  // True if keys and values of earlier tokens are cached. False if tokens also attend to later
+  // tokens, because the model then processes a text as a whole.
   bool keeps_cache() const;
-  // What a step needs of earlier tokens beside keys and values: so many tokens of so many channels
-  // (none: 0, 0), and a state (none: empty).
+  // State of earlier tokens that a step needs in addition to keys and values: a history of token
+  // rows (0, 0: none) and a recurrent state (empty: none).
   struct Memory {
     int64_t history_tokens = 0, history_channels = 0;
     Dims state;

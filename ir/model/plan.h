@@ -1,5 +1,5 @@
-// The plan describes the whole model and is always in memory: the shards, the contents of each, and
-// the schedule by which a runtime that knows nothing of the model runs them.
+// The plan describes the whole model: its shards, the contents of each shard, and the schedule. It
+// is always in memory. A runtime can execute the schedule without knowledge of the model.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/experts/expert_sets.h"
-#include "ir/experts/top_k_forms.h"
+#include "ir/experts/top_k_variants.h"
 #include "ir/graph/port_names.h"
 #include "ir/graph/scalar.h"
 #include "ir/graph/shard.h"
@@ -20,45 +20,45 @@
 
 namespace moec {
 
-// What latent attention caches of a token: the latent that all heads share, or the keys and values
-// of each head.
+// Cache contents of latent attention per token: the latent that all heads share, or the keys and
+// values of each head.
 enum class MlaForm : uint8_t { latent, expanded };
 constexpr auto enum_names(MlaForm) { return name_table<MlaForm>({"latent", "expanded"}); }
 
-// How many shards hold the intermediate width of an MLP.
+// Number of shards over which the intermediate width of an MLP is split.
 struct WidthSlices {
   int64_t expert = 1;  // with experts_per_shard 1: of each expert
-  int64_t shared = 0;  // with host_routing: of the shared expert; 0: it lies in the first group
+  int64_t shared = 0;  // with host_routing: of the shared expert; 0: in the first group
   int64_t mlp = 1;     // of a dense layer
   bool operator==(const WidthSlices&) const = default;
 };
 
 struct ExpertChoices {
   ExpertSets mask;        // the experts that tokens can choose
-  ExpertPartition parts;  // with host_routing: what experts_per_shard cuts further
-  // How many experts tokens take, the default first. Empty: as many as the checkpoint says.
-  std::vector<TopKForm> top_k;
+  ExpertPartition parts;  // with host_routing: sets, which experts_per_shard splits further
+  // Top-k variants, the default first. Empty: the checkpoint's top-k only.
+  std::vector<TopKVariant> top_k;
   bool operator==(const ExpertChoices&) const = default;
 };
 
-// The user's choices that shape the inputs and outputs of shards.
+// The user's choices that affect the inputs and outputs of shards.
 struct BuildOptions {
   DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
   Layout layout = Layout::channels;   // channels: conv form; rows: matmul form
-  std::vector<int64_t> tokens = {1};  // static widths, ascending; each shard is built for each
-  int64_t context = 0;                // S: rows of the KV cache, and positions of a text
-  // Ignored by models that keep no cache.
+  std::vector<int64_t> tokens = {1};  // token widths, ascending; shards are built for each
+  int64_t context = 0;                // S: rows of the KV cache, maximum positions of a text
+  // Form of the cache; ignored by models without a cache.
   CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
-  int64_t cache_pages = 1;        // with blend: pages of the cache, as in ir/graph/ops.h Attention
-  MlaForm mla = MlaForm::latent;  // of models with latent attention
-  bool host_routing = false;      // the router is a shard of its own, weights are an input
-  int64_t experts_per_shard = 0;  // with host_routing: experts a group; 0: all in one
-  WidthSlices slices;             // of MLPs that are cut along their width
+  int64_t cache_pages = 1;        // with blend: pages of the cache (Attention in ir/graph/ops.h)
+  MlaForm mla = MlaForm::latent;  // for models with latent attention
+  bool host_routing = false;      // routers are separate shards, see ShardKind::router
+  int64_t experts_per_shard = 0;  // with host_routing: experts per group; 0: all in one group
+  WidthSlices slices;             // of MLPs that are split along their width
   int64_t head_slices = 1;        // vocabulary slices of the head
-  // With f16: norm, logits and choice of a router, and the recurrence of a mixer, are in f32.
+  // With f16: compute norm, logits and choice of a router, and the recurrence of a mixer, in f32.
   bool wide_router = false;
-  int64_t layers_per_shard = 0;  // the most whole layers a shard; 0: their parts have shards
-  WeightPolicy weights = {};     // which weights are stored in which form
+  int64_t layers_per_shard = 0;  // maximum whole layers per shard; 0: the parts are separate shards
+  WeightPolicy weights = {};     // storage forms of weights
   ExpertChoices experts = {};
   bool operator==(const BuildOptions&) const = default;
 };
@@ -69,18 +69,18 @@ constexpr auto enum_names(ShardKind) {
       {"attention", "moe", "mlp", "router", "shared", "experts", "lm_head", "layers"});
 }
 
-// The folder of an export in which the shards of each kind lie, by kind. Three kinds share one.
+// The folder of an export for each kind of shard. Three kinds share a folder.
 inline constexpr auto kShardFolders =
     name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "moe", "lm_head", "layers"});
 
-// What a kind of shard holds. The predicates below decide for the whole tree.
+// Contents of a kind of shard. Only the predicates below interpret the kinds.
 struct ShardContents {
   bool attention = false, router = false, experts = false, shared = false, mlp = false,
        head = false;
   bool several_layers = false;
 };
 
-// Switches without a default, so that a new kind does not compile until it says what it holds.
+// Switches without a default, so that a new kind does not compile until its contents are defined.
 constexpr ShardContents contents(ShardKind kind) {
   switch (kind) {
     case ShardKind::attention:
@@ -111,7 +111,8 @@ constexpr bool holds_whole_layers(ShardKind kind) { return contents(kind).severa
 constexpr bool is_head(ShardKind kind) { return contents(kind).head; }
 constexpr bool is_attention(ShardKind kind) { return attends(kind) && !holds_whole_layers(kind); }
 constexpr bool is_dense(ShardKind kind) { return contents(kind).mlp && !holds_whole_layers(kind); }
-// One MoE layer with its router, or a part of one.
+// is_whole_moe: one MoE layer with its router. The predicates after is_whole_moe: a part of such a
+// layer.
 constexpr bool is_whole_moe(ShardKind kind) {
   return routes(kind) && contents(kind).experts && !holds_whole_layers(kind);
 }
@@ -125,10 +126,10 @@ struct ShardDecl {
   std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "L03.mlp.s1", "lm_head.0", "L03.layers"
   std::string stem;  // path in the output folder without extension: "attn/L03", "moe/L03.g2"
   ShardKind kind = ShardKind::attention;
-  int64_t layer = -1;                       // -1: none
-  int64_t layers = 1;                       // from `layer` on; 0 without, above 1 with kind layers
-  int64_t first_expert = 0, experts = 0;    // of each MoE layer; kinds moe, experts and layers
-  std::vector<int64_t> expert_ids;          // kind experts: where they are no run, all of them
+  int64_t layer = -1;  // -1 for a shard outside of layers
+  int64_t layers = 1;  // layers from `layer`; 0 without a layer, above 1 only with kind layers
+  int64_t first_expert = 0, experts = 0;    // per MoE layer; kinds moe, experts and layers
+  std::vector<int64_t> expert_ids;          // kind experts: all experts, if they are not one run
   int64_t slice = 0, slices = 1;            // of the intermediate width; kinds mlp, shared, experts
   int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
   bool operator==(const ShardDecl&) const = default;
@@ -138,16 +139,16 @@ struct ShardDecl {
 //   edge        an earlier step's output, or the embedding rows ("embed")
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions, those of `rotation` in
 //               ModelConfig::rotations()
-//   query_scale          a number for each token, of its position (models/tensors/rope.h)
+//   query_scale          one factor per token, from its position (models/tensors/rope.h)
 //   attn_mask   0 where query i may see a key, masked_score() elsewhere; `window`, `chunk` and
 //               `ahead` as in LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
-//   k_cache, v_cache     the cache of `layer` as it was before the step
-//   history              what the last tokens before the step were projected to in `layer`: a token
-//                        tensor of ModelConfig::memory_of() tokens, the newest last, zeros before
-//                        the first; never a state, of which devices take no more than the cache
+//   k_cache, v_cache     the cache of `layer` before the step
+//   history              projections in `layer` of the last tokens before the step: a token tensor
+//                        of ModelConfig::memory_of() tokens, the newest last, zeros before the
+//                        first. Never a device state: devices accept no states but the cache
 //   recurrent_state      the state of `layer` before the step, zeros before the first token
-//   token_mask           1 for each token, 0 for padding behind them
+//   token_mask           1 for each token, 0 for padding after them
 enum class SourceKind : uint8_t {
   edge,
   rope_cos,
@@ -167,9 +168,9 @@ constexpr auto enum_names(SourceKind) {
                                  "token_mask"});
 }
 
-// The destination of a shard's output: an edge, new rows to store in the cache of `layer` at the
-// tokens' positions, a slice of the logits (columns from ShardDecl::vocab_begin), the tokens that
-// follow those in the history of `layer`, or its state after the step.
+// The destination of a shard's output. k_rows, v_rows: new rows of `layer`'s cache at the tokens'
+// positions. logits: a slice of the logits, with columns from ShardDecl::vocab_begin. history_rows:
+// tokens to append to the history of `layer`. recurrent_state: the state of `layer` after the step.
 enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows, recurrent_state };
 constexpr auto enum_names(SinkKind) {
   return name_table<SinkKind>(
@@ -200,16 +201,16 @@ struct Step {
   uint32_t shard = 0;  // index into Plan::shards
   std::vector<InputBinding> inputs;
   std::vector<OutputBinding> outputs;
-  // With experts of host routing: when all routing weights of this group are zero, the step may be
-  // skipped by passing input `skip_from` on as output `skip_to`. Empty: never skipped.
+  // For expert groups with host routing. If all routing weights of the group are zero, the step may
+  // be skipped: the value of input `skip_from` then becomes output `skip_to`. Empty: never skipped.
   std::string skip_from, skip_to;
   bool operator==(const Step&) const = default;
 };
 
 inline constexpr std::string_view kEmbedEdge = "embed";
-// What attn_mask adds to the scores of keys that a query may not see: the lowest finite number. In
-// f16 it is -4e4, so that the sum is finite for any score above -25,504: the Neural Engine takes no
-// infinities in a mask.
+// Value that attn_mask adds to the scores of keys that a query may not see: the lowest finite
+// number. In f16, the value is -4e4, so that the sum is finite for scores above -25,504; the Neural
+// Engine does not support infinities in a mask.
 inline double masked_score(DType dtype) {
   return dtype == DType::f16 ? -4e4 : -largest_finite(dtype);
 }
@@ -226,16 +227,16 @@ struct Plan {
   std::vector<ShardDecl> shards;
   std::vector<Step> schedule;
   WeightView embedding;  // [vocab, hidden] in build.dtype
-  // With a seed, no tensor of the table has bytes: its values are noise, a pure function of seed
-  // and name. For sizes and timings without a checkpoint.
+  // If set, the table's tensors have no bytes. Their values are noise, a pure function of the seed
+  // and the tensor's name, used to measure sizes and times without a checkpoint.
   std::optional<uint64_t> weight_seed;
   std::vector<IgnoredWeight> ignored;
 };
 
-// The MoE layers of which a shard has a router or experts, ascending.
+// Returns the MoE layers whose router or experts are in the shard, ascending.
 std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& shard);
 
-// A shard as the plan sees it.
+// The facts about a shard that the plan verifier needs.
 struct ShardInterface {
   struct Port {
     std::string name;
@@ -249,7 +250,8 @@ struct ShardInterface {
 
 ShardInterface interface_of(const Shard& shard);
 
-// Findings plan.p1 … plan.p4 (ir/verify/verify.h). `interfaces[i]` is that of plan.shards[i].
+// Returns the findings plan.p1 … plan.p4 (ir/verify/verify.h). `interfaces[i]` is the interface of
+// plan.shards[i].
 Diagnostics verify_plan(const Plan& plan, const std::vector<ShardInterface>& interfaces);
 
 }  // namespace moec

@@ -30,6 +30,7 @@ class PlanVerifier {
   }
 
   Diagnostics run() {
+    // check_connections() is first, because later checks skip undeclared ports and shards.
     check_connections();
     check_edges();
     check_slices();
@@ -56,7 +57,7 @@ class PlanVerifier {
     for (size_t i = 0; i < plan_.schedule.size(); ++i) {
       const Step& step = plan_.schedule[i];
       if (!is_declared(step)) {
-        find("plan.p1", {}, "step {} names shard {}, {} are declared", i, step.shard,
+        find("plan.p1", {}, "step {} names shard {}, but only {} are declared", i, step.shard,
              plan_.shards.size());
         continue;
       }
@@ -75,17 +76,19 @@ class PlanVerifier {
                    const std::vector<Port>& ports) {
     std::map<std::string, int> connected;
     for (const Binding& binding : bindings)
+      // An unknown port is reported once, even if several bindings name it.
       if (++connected[binding.port] == 1 && !find_port(ports, binding.port))
         find("plan.p1", {.shard = name_of(step), .op = binding.port},
-             "the shard has no {} of this name", what);
+             "the shard has no {} with this name", what);
     for (const Port& port : ports)
       if (int times = connected[port.name]; times != 1)
         find("plan.p1", {.shard = name_of(step), .op = port.name},
-             "the {} is connected {} times, not once", what, times);
+             "the {} is connected {} times, expected once", what, times);
   }
 
   void check_skip(const Step& step, const ShardInterface& shard) {
     if (step.skip_from.empty() && step.skip_to.empty()) return;
+    // A skipped step forwards its input as its output, so both must have one type.
     const Port* from = find_port(shard.inputs, step.skip_from);
     const Port* to = find_port(shard.outputs, step.skip_to);
     if (!from || !to || from->type != to->type)
@@ -97,6 +100,7 @@ class PlanVerifier {
   // ---- plan.p2 ---------------------------------------------------------------------------------
 
   void check_edges() {
+    // The schedule is visited in order, so `produced` has only the edges of earlier steps.
     std::map<std::string, Type> produced;
     for (const Step& step : plan_.schedule) {
       if (!is_declared(step)) continue;
@@ -105,9 +109,10 @@ class PlanVerifier {
       for (const OutputBinding& output : step.outputs) {
         const Port* port = find_port(interfaces_[step.shard].outputs, output.port);
         if (output.sink != SinkKind::edge || !port) continue;
+        // The runtime produces the edge of the embedding, so no step may produce it.
         if (output.edge == kEmbedEdge || !produced.emplace(output.edge, port->type).second)
           find("plan.p2", {.shard = name_of(step), .op = output.port},
-               "edge '{}' is produced a second time", output.edge);
+               "edge '{}' is produced twice", output.edge);
       }
     }
   }
@@ -117,13 +122,14 @@ class PlanVerifier {
     const Port* port = find_port(interfaces_[step.shard].inputs, input.port);
     if (!port) return;
     const Place place{.shard = name_of(step), .op = input.port};
+    // No shard produces the embedding, so the first consumer determines the type of its edge.
     if (input.edge == kEmbedEdge && produced.emplace(input.edge, port->type).second)
       check_embed_type(place, port->type);
     auto found = produced.find(input.edge);
     if (found == produced.end())
       find("plan.p2", place, "no earlier step produces edge '{}'", input.edge);
     else if (found->second != port->type)
-      find("plan.p2", place, "edge '{}' is {} where it is produced and {} here", input.edge,
+      find("plan.p2", place, "edge '{}' has type {} at its producer and {} here", input.edge,
            to_string(found->second), to_string(port->type));
   }
 
@@ -134,12 +140,12 @@ class PlanVerifier {
                       type.layout == plan_.build.layout && type.layout != Layout::plain &&
                       channels_of(type) == table->dims[1];
     if (!good)
-      find("plan.p2", place, "the embedding table does not give rows of type {}", to_string(type));
+      find("plan.p2", place, "the rows of the embedding table are not of type {}", to_string(type));
   }
 
   // ---- plan.p3 ---------------------------------------------------------------------------------
 
-  // The slices of a width are numbered without gap, and each is held once.
+  // The slices of a width must be numbered without gaps, and each slice must occur once.
   void check_slices() {
     using Whole = std::tuple<ShardKind, int64_t, int64_t, int64_t>;
     std::map<Whole, std::vector<const ShardDecl*>> wholes;
@@ -147,12 +153,13 @@ class PlanVerifier {
       if (shard.layer >= 0)
         wholes[{shard.kind, shard.layer, shard.first_expert, shard.experts}].push_back(&shard);
     for (auto& [key, shards] : wholes) {
+      // Stable, so that equal slices are reported in the order of the plan.
       std::stable_sort(shards.begin(), shards.end(),
                        [](const ShardDecl* a, const ShardDecl* b) { return a->slice < b->slice; });
       const auto count = std::ssize(shards);
       for (int64_t i = 0; i < count; ++i)
         if (const ShardDecl& shard = *at(shards, i); shard.slice != i || shard.slices != count)
-          find("plan.p3", {.shard = shard.name}, "slice {} of {}, where slice {} of {} is due",
+          find("plan.p3", {.shard = shard.name}, "got slice {} of {}, expected slice {} of {}",
                shard.slice, shard.slices, i, count);
     }
   }
@@ -160,6 +167,7 @@ class PlanVerifier {
   void check_experts() {
     std::map<int64_t, std::vector<const ShardDecl*>> holders;
     for (const ShardDecl& shard : plan_.shards)
+      // All slices of a group have the same experts, so the first one stands for the group.
       if (!is_router(shard.kind) && shard.slice == 0)
         for (const int64_t layer : moe_layers_of(plan_.model, shard))
           holders[layer].push_back(&shard);
@@ -169,9 +177,10 @@ class PlanVerifier {
         check_tiling(layer, holders[layer]);
         holders.erase(layer);
       }
+    // Layers with experts were erased above, so the remaining layers have none.
     for (const auto& [layer, shards] : holders)
       for (const ShardDecl* shard : shards)
-        find("plan.p3", {.shard = shard->name}, "layer {} has no experts to hold", layer);
+        find("plan.p3", {.shard = shard->name}, "layer {} has no experts", layer);
   }
 
   void check_tiling(int64_t layer, const std::vector<const ShardDecl*>& shards) {
@@ -184,12 +193,13 @@ class PlanVerifier {
     for (const auto& [run, shard] : runs) {
       if (run.count < 1 || run.first != next)
         find("plan.p3", {.shard = shard->name},
-             "layer {}: {} experts from {} on, where expert {} is due", layer, run.count, run.first,
-             next);
+             "layer {}: got {} experts starting at {}, expected expert {} next", layer, run.count,
+             run.first, next);
+      // max() avoids a second finding for the run after overlapping runs.
       next = std::max(next, run.first + run.count);
     }
     if (next != plan_.model.moe.experts)
-      find("plan.p3", {}, "layer {}: the shards hold experts up to {}, the model has {}", layer,
+      find("plan.p3", {}, "layer {}: the shards contain experts up to {}, the model has {}", layer,
            next, plan_.model.moe.experts);
   }
 
@@ -200,6 +210,7 @@ class PlanVerifier {
     if (plan_.weights.tensors.empty()) return;
     std::map<std::string, std::string> used;  // tensor → its first user
     for (size_t i = 0; i < interfaces_.size(); ++i)
+      // emplace() keeps the first user, which the message names.
       for (const std::string& tensor : interfaces_[i].tensors)
         used.emplace(tensor, plan_.shards[i].name);
     for_each_tensor(plan_.embedding, [&](const TensorSource& tensor, const Type&) {
@@ -213,8 +224,9 @@ class PlanVerifier {
       ignored.insert(weight.tensor);
       if (auto found = used.find(weight.tensor); found != used.end())
         find("plan.p4", {.shard = found->second, .tensor = weight.tensor},
-             "the tensor is used, and listed as ignored");
+             "the tensor is used but listed as ignored");
     }
+    // A tensor that is neither used nor ignored can mean that the family omits a part of the model.
     for (const auto& [tensor, range] : plan_.weights.tensors)
       if (!used.contains(tensor) && !ignored.contains(tensor)) find_unused(tensor, range);
   }
@@ -224,8 +236,8 @@ class PlanVerifier {
     if (range.file < plan_.weights.files.size()) place.file = plan_.weights.files[range.file].path;
     findings_.push_back({Severity::error, "plan.p4",
                          "the tensor is neither used nor listed as ignored",
-                         "if the model computes without it, list it under ignored_tensors of a "
-                         "family file, and give that with --family-file",
+                         "if the model does not need it, list it in ignored_tensors of a family "
+                         "file for --family-file",
                          std::move(place)});
   }
 
@@ -250,6 +262,7 @@ std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& sh
     case ShardKind::layers:
       break;
   }
+  // A shard of kind `layers` can contain several MoE layers.
   std::vector<int64_t> layers;
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
     if (at(model.layers, layer).moe) layers.push_back(layer);
@@ -263,6 +276,7 @@ ShardInterface interface_of(const Shard& shard) {
   for (const Output& output : shard.outputs)
     interface.outputs.push_back({output.name, shard.type(output.value)});
   interface.states = shard.states;
+  // The set sorts the names and removes duplicates, so interfaces do not depend on op order.
   std::set<std::string> tensors;
   for (const Op& op : shard.ops)
     if (const auto* weight = std::get_if<Weight>(&op.data))

@@ -20,6 +20,7 @@ struct RoleGroup {
   WeightGroup group;
 };
 
+// group_of_role() knows the roles of the two tables and, through is_bias(), their biases.
 constexpr RoleGroup kMatrices[] = {
     {"embed", embed},
     {"lm_head", head},
@@ -72,7 +73,7 @@ constexpr RoleGroup kMatrices[] = {
     {"down", mlp},
 };
 
-// Small, and some of them decide how long a state remembers.
+// Roles that always stay float: they are small, and some determine the decay of a recurrent state.
 constexpr std::string_view kVectors[] = {
     "final_norm",
     "attn_norm",
@@ -117,21 +118,25 @@ constexpr std::string_view kVectors[] = {
     "router_choice_bias_rows",
 };
 
-// Biases are of a matrix, a norm, or a term of the residual stream, whose scale is listed.
+// True for the bias of a matrix, a norm, or a term of the residual stream (whose X_scale is listed
+// above).
 bool is_bias(std::string_view role) {
   constexpr std::string_view kSuffix = "_bias";
   if (!role.ends_with(kSuffix)) return false;
   role.remove_suffix(kSuffix.size());
+  // A term X of the residual stream has no matrix, so only its scale is in a table.
   return group_of_role(role) || group_of_role(std::string(role) + "_scale").has_value();
 }
 
-// The groups that a form alone concerns.
+// The groups to which a form without a group applies.
 constexpr bool is_encodable(WeightGroup group) {
+  // Routers and the embedding stay float unless a rule names their group.
   return group == experts || group == attn || group == mlp || group == shared || group == head;
 }
 
 std::vector<std::string_view> group_names() {
   const auto names = enum_names(WeightGroup{});
+  // The last name is `vectors`, which no rule may name.
   std::vector<std::string_view> known(names.begin(), names.end() - 1);
   known.emplace_back("all");
   return known;
@@ -142,15 +147,18 @@ bool concerns(const WeightRule& rule, WeightGroup group, int64_t layer) {
   return !rule.layers || (rule.layers->first <= layer && layer <= rule.layers->last);
 }
 
+// A range of layers takes precedence over a group.
 int precedence(const WeightRule& rule) { return (rule.layers ? 2 : 0) + (rule.group ? 1 : 0); }
 
 Result<LayerRange> parse_layers(std::string_view text, std::string_view item) {
   const size_t dash = text.find('-');
+  // One number is a range of one layer.
   const auto first = parse_whole(text.substr(0, dash));
   const auto last = dash == std::string_view::npos ? first : parse_whole(text.substr(dash + 1));
   if (first && last && *first <= *last) return LayerRange{*first, *last};
-  return fail("weights.layers", fmt::format("--weights {}: '{}' is no range of layers", item, text),
-              "give one as in experts@0-3=int8, or one layer as in experts@3=int8");
+  return fail("weights.layers",
+              fmt::format("--weights {}: '{}' is not a range of layers", item, text),
+              "write a range as in experts@0-3=int8, or one layer as in experts@3=int8");
 }
 
 Result<std::optional<WeightGroup>> parse_group(std::string_view name, std::string_view item) {
@@ -167,35 +175,42 @@ Result<std::optional<WeightGroup>> parse_group(std::string_view name, std::strin
 
 Status check_rule(const WeightRule& rule, std::string_view item) {
   if (rule.group == embed && !is_float(rule.form) && !is_block(rule.form))
-    return fail("weights.embed",
-                fmt::format("--weights {}: the embedding's rows are written to embed.bin in the "
-                            "element type of the export, and in no other form",
-                            item),
-                "leave it out, or give embed=float; head=FORM is for the output head, also where "
-                "it is the embedding");
+    return fail(
+        "weights.embed",
+        fmt::format("--weights {}: embed.bin supports embedding rows only in the element type "
+                    "of the export",
+                    item),
+        "omit it, or use embed=float; use head=FORM for the output head, even if it is tied to "
+        "the embedding");
+  // The head and the embedding are outside of the layers, so such a rule would never apply.
   if (rule.layers && (rule.group == head || rule.group == embed))
-    return fail("weights.layers",
-                fmt::format("--weights {}: {} lies in no layer", item, enum_name(*rule.group)),
-                fmt::format("give {}=FORM", enum_name(*rule.group)));
+    return fail(
+        "weights.layers",
+        fmt::format("--weights {}: {} is not part of a layer", item, enum_name(*rule.group)),
+        fmt::format("use {}=FORM", enum_name(*rule.group)));
   return {};
 }
 
 constexpr std::string_view kAuto = "auto";
 
-// Completes a rule whose form is the text auto:BITS.
+// Completes a rule from its form, the text auto:BITS.
 Status parse_auto(std::string_view text, std::string_view item, const WeightForm& four_bits,
                   WeightRule& rule) {
+  // min() avoids a position beyond the end of a text without a colon.
   const std::string_view number = text.substr(std::min(text.size(), kAuto.size() + 1));
   const double bits = parse_number<double>(number).value_or(0);
+  // Negated, so that NaN is refused, too.
   if (!(bits >= 1 && bits <= 8))
-    return fail("weights.auto", fmt::format("--weights {}: no number of bits from 1 to 8", item),
-                "give the bits of a weight on average, as in auto:3.5");
+    return fail("weights.auto",
+                fmt::format("--weights {}: the average must be a number of bits from 1 to 8", item),
+                "write the average bits per weight, as in auto:3.5");
   if (rule.group && *rule.group != experts)
-    return fail("weights.auto", fmt::format("--weights {}: bits are chosen for experts only", item),
-                "give experts=auto:BITS, and a form for this group, such as int8");
+    return fail("weights.auto", fmt::format("--weights {}: auto supports only experts", item),
+                "use experts=auto:BITS, and a form such as int8 for this group");
+  // A target without a preferred 4-bit form passes a float form, which has no codes.
   if (is_float(four_bits))
     return fail("weights.form",
-                fmt::format("--weights {}: the target names no form of 4 bits", item),
+                fmt::format("--weights {}: the target has no preferred 4-bit form", item),
                 "name the forms, such as experts=int8");
   rule.bits = bits;
   rule.form = four_bits;
@@ -205,11 +220,13 @@ Status parse_auto(std::string_view text, std::string_view item, const WeightForm
 
 Result<WeightRule> parse_item(std::string_view item, const WeightForm& four_bits) {
   if (item == "4bit" && is_float(four_bits))
-    return fail("weights.form", "--weights 4bit: the target names no form of 4 bits",
+    return fail("weights.form", "--weights 4bit: the target has no preferred 4-bit form",
                 "name the forms, such as experts=int8");
+  // The group is empty, so the rule applies to all encodable groups.
   if (item == "4bit") return WeightRule{{}, {}, four_bits, true};
   WeightRule rule;
   const size_t equals = item.find('=');
+  // A form contains no '=', so the first '=' separates the group from the form.
   if (equals != std::string_view::npos) {
     std::string_view name = item.substr(0, equals);
     if (const size_t sign = name.find('@'); sign != std::string_view::npos) {
@@ -253,6 +270,7 @@ std::optional<WeightGroup> group_of_role(std::string_view role) {
 const WeightRule* WeightPolicy::rule_of(WeightGroup group, int64_t layer) const {
   const WeightRule* found = nullptr;
   for (const WeightRule& rule : rules)
+    // Among rules of equal precedence, the last one applies.
     if (concerns(rule, group, layer) && (!found || precedence(rule) >= precedence(*found)))
       found = &rule;
   return found;
@@ -261,6 +279,8 @@ const WeightRule* WeightPolicy::rule_of(WeightGroup group, int64_t layer) const 
 WeightForm WeightPolicy::form_of(WeightGroup group, int64_t layer) const {
   const WeightRule* rule = rule_of(group, layer);
   if (!rule) return FloatForm{};
+  // With 4bit, only experts have 4 bits. The other groups have int8 with a scale per row, the
+  // default of AffineForm.
   if (rule->four_bit && group != experts) return AffineForm{};
   return rule->form;
 }
@@ -282,6 +302,7 @@ std::vector<WeightForm> WeightPolicy::forms() const {
   };
   for (const WeightRule& rule : rules) {
     add(rule.form);
+    // form_of() can return this form for groups other than experts.
     if (rule.four_bit) add(AffineForm{});
   }
   for (const auto& [tensor, form] : chosen) add(form);
@@ -318,14 +339,15 @@ Status check_weight_policy(const WeightPolicy& policy, int64_t layers, DType dty
       return fail(
           "weights.layers",
           fmt::format("--weights {}: the model has layers 0 to {}", item_text(rule), layers - 1),
-          "give a range within these");
+          "use a range of these layers");
     const auto* kept = std::get_if<FloatForm>(&rule.form);
+    // Float weights are stored in the element type of the shards, so other types are refused.
     if (kept && kept->dtype && *kept->dtype != dtype)
       return fail("weights.form",
-                  fmt::format("--weights {}: the shards are of type {}, which is that of all "
-                              "weights that stay float",
+                  fmt::format("--weights {}: float weights have the element type of the shards, "
+                              "which is {}",
                               item_text(rule), dtype_name(dtype)),
-                  fmt::format("give float, or --dtype {}", dtype_name(*kept->dtype)));
+                  fmt::format("use float, or pass --dtype {}", dtype_name(*kept->dtype)));
   }
   return {};
 }

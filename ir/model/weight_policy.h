@@ -1,18 +1,19 @@
-// Which weights of a model are stored in which form (ir/graph/weight_form.h), as --weights says it.
+// Storage forms of a model's weights (ir/graph/weight_form.h): the policy of --weights.
 //
 //   int8                          a form for experts, attn, mlp, shared and head; others stay float
-//   experts=int4,attn=int8        a form for some groups
-//   experts@0-3=int8, experts@5=int8   a form for a group in some layers
-//   all@0-3=int8                  a form for all groups of the first example in some layers
-//   copy                          the codes of a checkpoint that stores them, as they are
-//   4bit                          experts in 4 bits, in the form that the target prefers;
-//                                 attn, mlp, shared and head in int8
-//   experts=auto:3.5              so many bits for each weight of the experts on average, those of
-//                                 each matrix chosen by what a calibration says
-//   auto:3.5                      the same, and attn, mlp, shared and head in int8
+//   experts=int4,attn=int8        one form per group
+//   experts@0-3=int8, experts@5=int8   a form for one group in some layers
+//   all@0-3=int8                  a form for the groups of the first example in some layers
+//   copy                          the checkpoint's own codes, unchanged
+//   4bit                          experts in the target's preferred 4-bit form; attn, mlp, shared
+//                                 and head in int8
+//   experts=auto:3.5              experts with 3.5 bits per weight on average; a calibration
+//                                 chooses the bits of each matrix
+//   auto:3.5                      as above, and attn, mlp, shared and head in int8
 //
-// Items are separated by commas. Of the items that concern a weight, one with layers wins over one
-// without, then one that names the group over one that does not, then the later one.
+// Items are separated by commas. If several items apply to a weight, an item with layers takes
+// precedence over one without. Among those, an item that names the group takes precedence, then the
+// later item.
 #pragma once
 
 #include <compare>
@@ -32,11 +33,11 @@ namespace moec {
 // Groups of weights by their role in the model (ir/model/model_config.h, TensorNames).
 //   experts   gate, up and down of the routed experts
 //   attn      the projections of attention
-//   head      the output head, also where it is the embedding
-//   router    the maps that make routing weights, and the gate of a shared expert
+//   head      the output head, also if it is tied to the embedding
+//   router    the maps that compute routing weights, and the gate of a shared expert
 //   mlp       gate, up and down of dense layers
-//   shared    gate, up and down of the shared expert, and the maps around the experts' latent
-//   embed     the embedding's rows, a table of its own
+//   shared    gate, up and down of the shared expert, and the maps to and from the experts' latent
+//   embed     the table of embedding rows
 //   vectors   norms, biases, sinks, scales: always float, cannot be named
 enum class WeightGroup : uint8_t { experts, attn, head, router, mlp, shared, embed, vectors };
 constexpr auto enum_names(WeightGroup) {
@@ -44,7 +45,7 @@ constexpr auto enum_names(WeightGroup) {
       {"experts", "attn", "head", "router", "mlp", "shared", "embed", "vectors"});
 }
 
-// The group of a role; nothing for a name that is no role.
+// Returns the group of a role; empty for unknown roles.
 std::optional<WeightGroup> group_of_role(std::string_view role);
 
 struct LayerRange {
@@ -53,16 +54,17 @@ struct LayerRange {
 };
 
 struct WeightRule {
-  std::optional<WeightGroup> group;  // none: the groups that a form alone concerns
-  std::optional<LayerRange> layers;  // none: all
+  std::optional<WeightGroup> group;  // absent: experts, attn, mlp, shared, head
+  std::optional<LayerRange> layers;  // absent: all
   WeightForm form;
-  bool four_bit = false;  // the item 4bit: `form` is that of the experts
-  // The item auto:BITS: `form` is that of 4 bits, and WeightPolicy::chosen has those of matrices.
+  bool four_bit = false;  // the item 4bit: `form` is the form of the experts
+  // The item auto:BITS: `form` is the 4-bit form, and WeightPolicy::chosen has the form of each
+  // matrix.
   std::optional<double> bits;
   bool operator==(const WeightRule&) const = default;
 };
 
-// A tensor of the experts of a layer. `expert` is -1 where it holds all of them.
+// A tensor of a layer's experts. `expert` is -1 if the tensor contains all experts.
 struct ExpertTensor {
   int64_t layer = -1, expert = -1;
   std::string role;
@@ -71,38 +73,37 @@ struct ExpertTensor {
 
 struct WeightPolicy {
   std::vector<WeightRule> rules;  // in the order of the items
-  // Forms that were chosen for the items auto:BITS. They follow from these and a calibration, and
-  // are no part of the policy's text.
+  // Forms that a calibration chose for items auto:BITS. They are not part of the policy's text.
   std::map<ExpertTensor, WeightForm> chosen;
   bool operator==(const WeightPolicy&) const = default;
 
-  // The rule that decides; null: none. `layer` is -1 for the head.
+  // Returns the rule that applies, or null. `layer` is -1 for the head.
   const WeightRule* rule_of(WeightGroup group, int64_t layer) const;
   WeightForm form_of(WeightGroup group, int64_t layer) const;
-  // Of one tensor: the chosen form, where there is one.
+  // Returns the form of one tensor: its chosen form if there is one, else the form of the group.
   WeightForm form_of(WeightGroup group, const ExpertTensor& tensor) const;
-  // Whether bits are to be chosen by a calibration.
+  // True if a calibration must choose bits.
   bool chooses_bits() const;
-  // Whether every weight stays float.
+  // True if every weight stays float.
   bool all_float() const;
-  // The forms that some rule gives, each once.
+  // The distinct forms of all rules and of `chosen`.
   std::vector<WeightForm> forms() const;
 };
 
-// `four_bits` is the form of the experts that 4bit stands for; float: there is none. An empty text
-// is an empty policy. Errors:
-//   weights.form           no such form, or 4bit without one
-//   weights.role           no such group
-//   weights.layers         not a range of layers, or one of a group that lies in no layer
-//   weights.embed          the embedding in another form than float: its rows are a table of floats
-//   weights.auto           no number of bits from 1 to 8, or of another group than experts
+// `four_bits` is the form of experts for the item 4bit; float if the target has none. An empty text
+// yields an empty policy. Errors:
+//   weights.form           unknown form, or 4bit without a form of the target
+//   weights.role           unknown group
+//   weights.layers         not a range of layers, or a range for a group outside of layers
+//   weights.embed          another form than float for the embedding, which is a table of floats
+//   weights.auto           not a number of bits from 1 to 8, or another group than experts
 Result<WeightPolicy> parse_weight_policy(std::string_view text, const WeightForm& four_bits);
 
-// The items as parse_weight_policy() reads them, "float" for none.
+// The items in the syntax of parse_weight_policy(); "float" for an empty policy.
 std::string to_string(const WeightPolicy& policy);
 
 // Checks a policy against a model. Errors: weights.layers (a range beyond the model's layers),
-// weights.form (a float type that is not that of the shards).
+// weights.form (a float type other than `dtype`, the type of the shards).
 Status check_weight_policy(const WeightPolicy& policy, int64_t layers, DType dtype);
 
 }  // namespace moec

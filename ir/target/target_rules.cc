@@ -13,6 +13,7 @@
 namespace moec {
 namespace {
 
+// An empty list means that the rule has no restriction.
 template <class T>
 bool allowed(const std::vector<T>& items, const T& item) {
   return items.empty() || std::find(items.begin(), items.end(), item) != items.end();
@@ -26,12 +27,13 @@ bool is_long(const TargetRule& rule, const Type& type) {
 
 bool is_beyond(const OpData& data, int64_t limit) {
   const auto* constant = std::get_if<Constant>(&data);
+  // Negated, so that NaN is beyond the limit, too.
   return constant && std::any_of(constant->values.begin(), constant->values.end(), [&](double x) {
            return !(std::abs(x) <= static_cast<double>(limit));
          });
 }
 
-// The axis that an op works along, where it has one.
+// The axis along which an op operates, if it has one.
 std::optional<int64_t> axis_of(const OneOf<Reduce, Softmax, TopK, Slice, Concat> auto& op) {
   return op.axis;
 }
@@ -49,7 +51,8 @@ class OpRule {
       : rule_(rule), shard_(shard), op_(op) {}
 
   bool is_broken() const {
-    // By condition; those of whole shards, which find_shard_breaches() checks, have none.
+    // Indexed by condition. Conditions on whole shards have no entry: find_shard_breaches() checks
+    // them.
     static constexpr auto kChecks = enum_table<RuleCondition, bool (OpRule::*)() const>({
         &OpRule::always,                // op_is: RulesByOp has chosen the op
         &OpRule::has_dtype,             // dtype_is
@@ -106,6 +109,7 @@ class OpRule {
 
   bool works_along_axis() const {
     const auto axis = std::visit([](const auto& op) { return axis_of(op); }, op_.data);
+    // axis_of() refers to the first operand, so axis_at() needs the rank of this operand.
     const size_t rank = axis ? shard_.type(op_.operands[0]).rank() : 0;
     return axis && allowed(rule_.axes, axis_at(rank, static_cast<size_t>(*axis)));
   }
@@ -114,11 +118,14 @@ class OpRule {
     if (!std::holds_alternative<MatMul>(op_.data)) return false;
     const Dims& a = shard_.type(op_.operands[0]).dims;
     const Dims& b = shard_.type(op_.operands[1]).dims;
+    // The three sizes of a matmul: rows, inner size and columns.
     return std::max({a[a.size() - 2], a.back(), b.back()}) <= rule_.limit;
   }
 
   bool has_payload_near_mib() const {
     if (!std::holds_alternative<Conv>(op_.data)) return false;
+    // Each core loads the weights of ceil(rows / 16) output channels. A payload near a multiple of
+    // 1 MiB lowers the bandwidth to less than half (source: stablehlo-coreml PR #110).
     constexpr int64_t kCores = 16, kMib = int64_t{1} << 20;
     const ValueId weight = op_.operands[1];
     const Type& type = shard_.type(weight);
@@ -126,6 +133,7 @@ class OpRule {
     const bool stored = shard_.producer_as<Weight>(weight) != nullptr;
     const int64_t bytes = stored ? filed_weight_bytes(shard_, weight) : type.bytes();
     const int64_t payload = rows * (bytes / type.dims[0]);
+    // A payload below 1 MiB has no multiple below it, and a payload near 0 is not slow.
     return payload + rule_.limit >= kMib &&
            std::min(payload % kMib, kMib - payload % kMib) <= rule_.limit;
   }
@@ -153,13 +161,14 @@ class OpRule {
   const Op& op_;
 };
 
-// The rules that apply to each kind of op. Most rules name a few kinds and a shard has thousands of
-// ops, so that this saves most of the checks.
+// Caches the applicable rules per kind of op. Most rules name few kinds, so this avoids most checks
+// for the thousands of ops in a shard.
 class RulesByOp {
  public:
   explicit RulesByOp(const Target& target) : target_(target), known_(OpSet::kPositions) {}
 
   const std::vector<const TargetRule*>& operator[](const OpData& data) {
+    // The position includes the function of an op, because a rule can name a single function.
     auto& rules = known_[OpSet::position(data)];
     if (!rules) rules = collect(data);
     return *rules;
@@ -180,6 +189,7 @@ class RulesByOp {
 
 const Type* unaligned_port(const Shard& shard, int64_t bytes) {
   auto unaligned = [&](const Type& type) {
+    // A scalar port has no last axis.
     return type.rank() > 0 && type.dims.back() * dtype_bytes(type.dtype) % bytes != 0;
   };
   for (ValueId input : shard.inputs)
@@ -189,7 +199,8 @@ const Type* unaligned_port(const Shard& shard, int64_t bytes) {
   return nullptr;
 }
 
-// ---- Conditions on whole shards: what breaks the rule, in words; empty if nothing does ----------
+// ---- Conditions on whole shards. Each returns a description of the breach, or empty.
+// -------------
 
 std::string weight_bytes_above(const TargetRule& rule, const Shard& shard,
                                const ShardFacts& facts) {
@@ -207,7 +218,7 @@ std::string weight_bytes_below(const TargetRule& rule, const Shard& shard,
 
 std::string tokens_above(const TargetRule& rule, const Shard&, const ShardFacts& facts) {
   if (facts.tokens <= rule.limit) return {};
-  return fmt::format("{} tokens at once are above {}", facts.tokens, rule.limit);
+  return fmt::format("{} tokens per run are above {}", facts.tokens, rule.limit);
 }
 
 std::string states_above(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
@@ -223,11 +234,12 @@ std::string ports_unaligned(const TargetRule& rule, const Shard& shard, const Sh
 }
 
 std::string widths_ranged(const TargetRule&, const Shard&, const ShardFacts& facts) {
-  return facts.ranged ? "the file takes a range of token widths" : "";
+  return facts.ranged ? "the file accepts a range of token widths" : "";
 }
 
 std::string state_functions(const TargetRule&, const Shard& shard, const ShardFacts& facts) {
   const auto states = std::ssize(shard.states);
+  // The rule concerns several functions that share states, with several tokens per run.
   if (facts.functions < 2 || states == 0 || facts.tokens < 2) return {};
   return fmt::format("{} functions share {} states, with up to {} tokens", facts.functions, states,
                      facts.tokens);
@@ -235,7 +247,7 @@ std::string state_functions(const TargetRule&, const Shard& shard, const ShardFa
 
 std::string shard_breach(const TargetRule& rule, const Shard& shard, const ShardFacts& facts) {
   using Check = std::string (*)(const TargetRule&, const Shard&, const ShardFacts&);
-  // By condition; those of single ops, which OpRule checks, have none.
+  // Indexed by condition. Conditions on single ops have no entry: OpRule checks them.
   static constexpr auto kChecks = enum_table<RuleCondition, Check>({
       nullptr,  // op_is
       nullptr,  // dtype_is
@@ -268,6 +280,7 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
 }  // namespace
 
 bool is_compute_op(const OpData& data) {
+  // Weights and constants are data: no unit executes them.
   return !std::holds_alternative<Weight>(data) && !std::holds_alternative<Constant>(data);
 }
 
@@ -292,7 +305,9 @@ IdMap<OpId, PredictedUnit> predict_units(const Target& target, const Shard& shar
     const bool is_error = rule->severity == Severity::error;
     const TargetRule* former = units[op].rule;
     const bool moves = is_error || !rule->unit.empty();
+    // An error takes precedence over a rule with a unit. Otherwise, the first rule is kept.
     if (!moves || (former && (former->severity == Severity::error || !is_error))) continue;
+    // An error without a unit means that no unit can run the op.
     units[op] = {rule->unit.empty() ? kNoUnit : std::string_view(rule->unit), rule};
   }
   return units;

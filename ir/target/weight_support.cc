@@ -30,29 +30,33 @@ std::vector<std::string> taken_forms(const Target& target, ProjectionForm projec
 tl::unexpected<Diagnostics> refuse(const Target& target, const WeightForm& form) {
   const ProjectionForm own = target.projection;
   const TargetWeightForms* entry = find_weight_form(target, form, own);
+  // `reason` explains the target's default projection, not the other one.
   const std::string reason =
       entry ? fmt::format(": {} ({}: {})", entry->reason, entry->confidence, entry->source) : "";
   const std::string elsewhere =
       takes_weight_form(target, form, other(own))
-          ? fmt::format("; {} it has with --form {}", to_string(form), enum_name(other(own)))
+          ? fmt::format("; {} needs --form {}", to_string(form), enum_name(other(own)))
           : "";
-  return fail("weights.form",
-              fmt::format("target {} does not take weights as {} with --form {}{}", target.name,
-                          to_string(form), enum_name(own), reason),
-              fmt::format("it has {}{}", fmt::join(taken_forms(target, own), ", "), elsewhere));
+  return fail(
+      "weights.form",
+      fmt::format("target {} does not support weights as {} with --form {}{}", target.name,
+                  to_string(form), enum_name(own), reason),
+      fmt::format("choose one of {}{}", fmt::join(taken_forms(target, own), ", "), elsewhere));
 }
 
+// Returns a reason why the codes cannot be copied; empty if they can.
 std::string_view about_codes(WeightCoding coding) {
   switch (coding) {
     case WeightCoding::plain:
-      return "stores its weights as numbers, not as codes";
+      return "stores plain weights, not codes";
     case WeightCoding::fp8_blocks:
-      return "stores floats of 8 bits with a factor for each block, for which there is no form";
+      return "stores 8-bit floats with one factor per block, which no weight form supports";
     case WeightCoding::mxfp4:
-      return "stores floats of 4 bits with a power of two for each 32 of them, for which there is "
-             "no "
-             "form: Core ML has tables without scales, onnxruntime integers";
+      return "stores 4-bit floats with a power of two per 32 floats, which no weight form "
+             "supports: "
+             "Core ML tables have no scales, and onnxruntime requires integers";
     case WeightCoding::int4_groups:
+    case WeightCoding::gguf_blocks:
       return {};
   }
   return {};
@@ -70,6 +74,7 @@ bool names_weight_form(std::string_view entry, const WeightForm& form) {
 
 const TargetWeightForms* find_weight_form(const Target& target, const WeightForm& form,
                                           ProjectionForm projection) {
+  // The first entry applies, so a specific entry can precede a general one.
   for (const TargetWeightForms& entry : target.weights)
     if (holds_for(entry, projection) &&
         std::any_of(entry.forms.begin(), entry.forms.end(),
@@ -79,6 +84,7 @@ const TargetWeightForms* find_weight_form(const Target& target, const WeightForm
 }
 
 bool takes_weight_form(const Target& target, const WeightForm& form, ProjectionForm projection) {
+  // Float weights need no entry, because every target supports them.
   if (is_float(form)) return true;
   const TargetWeightForms* entry = find_weight_form(target, form, projection);
   return entry && entry->severity != Severity::error;
@@ -87,6 +93,7 @@ bool takes_weight_form(const Target& target, const WeightForm& form, ProjectionF
 ProjectionForm projection_for(const Target& target, const WeightPolicy& policy) {
   const ProjectionForm own = target.projection;
   for (const WeightForm& form : policy.forms())
+    // The target prefers `own`, so the other projection is used only for a form that needs it.
     if (!takes_weight_form(target, form, own) && takes_weight_form(target, form, other(own)))
       return other(own);
   return own;
@@ -104,9 +111,10 @@ Status check_copied_codes(const Target& target, const WeightPolicy& policy,
   const std::string_view reason = about_codes(stored.coding);
   if (reason.empty() || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
   std::vector<std::string> taken = taken_forms(target, target.projection);
+  // The message must not suggest `copy`, which was refused.
   std::erase(taken, to_string(WeightForm{CopyForm{}}));
   return fail("weights.copy", fmt::format("--weights copy: the checkpoint {}", reason),
-              fmt::format("leave copy out for the decoded values, or name a form: target {} has {}",
+              fmt::format("omit copy for the decoded values, or choose a form of target {}: {}",
                           target.name, fmt::join(taken, ", ")));
 }
 

@@ -1,4 +1,4 @@
-// Which forms of weights a target takes, and for which form of projections.
+// Determines which storage forms of weights a target supports, per form of projections.
 #pragma once
 
 #include <string>
@@ -9,28 +9,28 @@
 
 namespace moec {
 
-// Whether the text of an entry of TargetWeightForms::forms names the form: the form's own text, or
-// "int4-lut:g*" for groups of any size.
+// True if `entry`, an element of TargetWeightForms::forms, matches the form: it is the form's text,
+// or "int4-lut:g*" for groups of any size.
 bool names_weight_form(std::string_view entry, const WeightForm& form);
 
-// What the target says of the form for projections of this kind: the first entry that names it.
-// Null: the target does not have it.
+// Returns the target's first entry that matches `form` for `projection`. Null: the target does not
+// support the form.
 const TargetWeightForms* find_weight_form(const Target& target, const WeightForm& form,
                                           ProjectionForm projection);
 
-// Float, or a form that the target has and does not refuse.
+// True for float, and for a form whose entry does not reject it.
 bool takes_weight_form(const Target& target, const WeightForm& form, ProjectionForm projection);
 
-// The other form of projections if the target takes some form of the policy for that one only;
-// else the target's own.
+// Returns the form of projections to use with the policy: the target's preferred one, unless the
+// target supports a form of the policy only with the other one.
 ProjectionForm projection_for(const Target& target, const WeightPolicy& policy);
 
-// Error weights.form: the target does not take a form of the policy for its form of projections.
-// The message names the form, the target, the reason and the forms that it takes.
+// Error weights.form: the target does not support a form of the policy for its form of projections.
+// The message names the form, the target, the reason and the supported forms.
 Status check_weight_forms(const Target& target, const WeightPolicy& policy);
 
-// Error weights.copy: the policy copies codes, and the checkpoint has none, or such as no format
-// has a form for. The message names what it has, and the forms that the target takes.
+// Error weights.copy: the policy copies codes, but the checkpoint has no codes, or has codes that
+// no file format can store. The message names the checkpoint's codes and the supported forms.
 Status check_copied_codes(const Target& target, const WeightPolicy& policy,
                           const StoredWeights& stored);
 

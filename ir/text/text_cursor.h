@@ -1,5 +1,5 @@
-// One token of look-ahead over a text, and the small readers that the parsers share. Each failure
-// carries the line and column of the offending token.
+// A text with one token of lookahead, and the basic readers that the parsers share. Each error has
+// the line and column of the offending token.
 #pragma once
 
 #include <span>
@@ -22,13 +22,13 @@ class TextCursor {
   Status expect(char mark);
   Status expect_end();
 
-  // A name of [A-Za-z0-9_.]+; `what` says in the error what is expected ("a port name").
+  // A name of [A-Za-z0-9_.]+; `what` names the expected item in errors ("a port name").
   Result<std::string> name(std::string_view what);
   Result<std::string> string();
   Result<int64_t> integer();
   Result<uint64_t> unsigned_integer();
   Result<double> real();
-  // One of a closed list of words; the error names the nearest one.
+  // Reads one of a closed list of words; the error suggests the nearest one.
   Result<size_t> one_of(std::string_view what, std::span<const std::string_view> words);
 
   tl::unexpected<Diagnostics> fail_at(const Token& token, std::string code, std::string cause,
@@ -45,7 +45,7 @@ class TextCursor {
   Token token_;
 };
 
-// Items between commas, up to and with `close`; none is fine. item() parses one.
+// Parses a possibly empty, comma-separated list that ends with `close`. item() parses one item.
 template <class F>
 Status parse_list(TextCursor& cursor, char close, F&& item) {
   if (cursor.accept(close)) return {};
@@ -55,8 +55,8 @@ Status parse_list(TextCursor& cursor, char close, F&& item) {
   return cursor.expect(close);
 }
 
-// The grammars of ir/graph/type.h, ir/graph/weight_view.h and ir/graph/encoding.h at the cursor.
-// `depth`: of views around this one.
+// Parse the grammars of ir/graph/type.h, ir/graph/weight_view.h and ir/graph/encoding.h at the
+// cursor. `depth` is the number of enclosing views.
 Result<DType> parse_dtype_at(TextCursor& cursor);
 Result<Layout> parse_layout_at(TextCursor& cursor);
 Result<Type> parse_type_at(TextCursor& cursor);

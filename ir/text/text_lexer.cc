@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// Independent of the locale, and safe on any byte.
+// Unlike <cctype>, independent of the locale and defined for any byte.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 int hex_digit(char c) {
@@ -14,7 +14,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// [0-9]+(.[0-9]+)? with an optional exponent: what fmt prints and from_chars reads.
+// [0-9]+(.[0-9]+)? with an optional exponent: the format that fmt prints and from_chars reads.
 bool is_number(std::string_view text) {
   size_t at = 0;
   auto digits = [&] {
@@ -26,6 +26,7 @@ bool is_number(std::string_view text) {
     return at < text.size() && set.find(text[at]) != std::string_view::npos;
   };
   if (at_any("-")) ++at;
+  // "-inf" is a number. "inf" can also be a name, so TextCursor::number() decides.
   if (text.substr(at) == "inf") return at > 0;
   if (!digits()) return false;
   if (at_any(".") && (++at, !digits())) return false;
@@ -49,6 +50,7 @@ void Lexer::advance() {
 }
 
 void Lexer::skip_space() {
+  // Comments are skipped, so that the text of print_with_findings() can be parsed again.
   while (!at_end()) {
     if (peek() == '/' && peek(1) == '/')
       while (!at_end() && peek() != '\n') advance();
@@ -63,7 +65,7 @@ Token Lexer::finish(TokenKind kind, std::string text) {
   return {kind, std::move(text), text_.substr(begin_, at_ - begin_), begin_line_, begin_column_};
 }
 
-// The escape after a backslash, which has been passed.
+// Reads the rest of an escape, after its backslash.
 bool Lexer::lex_escape(std::string& out) {
   if (peek() == '"' || peek() == '\\') {
     out += peek();
@@ -72,6 +74,7 @@ bool Lexer::lex_escape(std::string& out) {
   }
   const int high = hex_digit(peek(1)), low = hex_digit(peek(2));
   if (peek() != 'x' || high < 0 || low < 0) return false;
+  // An escape has two hexadecimal digits, so its end is unambiguous.
   out += static_cast<char>(high * 16 + low);
   for (int i = 0; i < 3; ++i) advance();
   return true;
@@ -80,12 +83,13 @@ bool Lexer::lex_escape(std::string& out) {
 Token Lexer::lex_string(TokenKind kind) {
   advance();
   std::string text;
+  // A line break ends a string, so that a missing quote does not consume the rest of the text.
   while (!at_end() && peek() != '"' && peek() != '\n') {
     const bool escaped = peek() == '\\';
     if (!escaped) text += peek();
     advance();
     if (escaped && !lex_escape(text))
-      return finish(TokenKind::bad, "a wrong escape; \\\", \\\\ and \\xhh are known");
+      return finish(TokenKind::bad, "an unknown escape; \\\", \\\\ and \\xhh are known");
   }
   if (peek() != '"') return finish(TokenKind::bad, "a string without its closing quote");
   advance();
@@ -94,10 +98,11 @@ Token Lexer::lex_string(TokenKind kind) {
 
 Token Lexer::lex_sigil(TokenKind kind, bool (*accepts)(char)) {
   advance();
+  // Checkpoints can name tensors with any characters, so only tensor names can be quoted.
   if (kind == TokenKind::tensor && peek() == '"') return lex_string(kind);
   std::string name;
   for (; !at_end() && accepts(peek()); advance()) name += peek();
-  if (name.empty()) return finish(TokenKind::bad, "a sign without a name after it");
+  if (name.empty()) return finish(TokenKind::bad, "a sign without a name");
   return finish(kind, std::move(name));
 }
 
@@ -109,6 +114,7 @@ Token Lexer::lex_number_or_word() {
   };
   if (peek() == '-') take();
   while (!at_end() && is_name_char(peek())) take();
+  // Name characters exclude signs, so an exponent such as "1e-5" ends before its sign.
   const bool open_exponent = run.size() > 1 && (run.back() == 'e' || run.back() == 'E') &&
                              is_number(std::string_view(run).substr(0, run.size() - 1));
   if (open_exponent && (peek() == '-' || peek() == '+') && is_digit(peek(1))) {
@@ -116,7 +122,7 @@ Token Lexer::lex_number_or_word() {
     while (is_digit(peek())) take();
   }
   if (is_number(run)) return finish(TokenKind::number, std::move(run));
-  if (run[0] == '-') return finish(TokenKind::bad, "a minus without a number after it");
+  if (run[0] == '-') return finish(TokenKind::bad, "a minus sign without a number");
   return finish(TokenKind::word, std::move(run));
 }
 
@@ -131,10 +137,11 @@ Token Lexer::next() {
   if (c == '@') return lex_sigil(TokenKind::tensor, is_tensor_char);
   if (c == '"') return lex_string(TokenKind::string);
   if (c == '-' || is_name_char(c)) return lex_number_or_word();
+  // The remaining tokens are single characters.
   advance();
   if (std::string_view("{}[](),;:=|").find(c) != std::string_view::npos)
     return finish(TokenKind::mark, std::string(1, c));
-  return finish(TokenKind::bad, "a character that has no meaning here");
+  return finish(TokenKind::bad, "an unexpected character");
 }
 
 }  // namespace moec

@@ -11,19 +11,19 @@ namespace moec {
 
 enum class TokenKind : uint8_t {
   end,
-  word,    // a keyword, mnemonic, element type or name: [A-Za-z0-9_.]+ that is no number
+  word,    // a keyword, mnemonic, element type or name: [A-Za-z0-9_.]+ that is not a number
   value,   // %name; text is the name
   tensor,  // @name or @"name"; text is the name, escapes resolved
   string,  // "…"; text has the escapes resolved
   number,  // -1.5e-3, -inf (inf without a sign is a word)
   mark,    // one of { } [ ] ( ) , ; : = |
-  bad,     // text says what is wrong
+  bad,     // text describes the error
 };
 
 struct Token {
   TokenKind kind = TokenKind::end;
   std::string text;
-  std::string_view source;  // as it stands in the text
+  std::string_view source;  // as spelled in the text
   uint32_t line = 1, column = 1;
   bool is(char mark) const {
     return kind == TokenKind::mark && text.size() == 1 && text[0] == mark;

@@ -31,6 +31,7 @@ Status parse_attribute(TextCursor& cursor, Type& out) { return store(out, parse_
 template <class T>
 Status parse_attribute(TextCursor& cursor, std::vector<T>& out) {
   MOEC_TRY(cursor.expect('['));
+  // The attribute can have a default value, which the text replaces.
   out.clear();
   return parse_list(cursor, ']', [&] { return parse_attribute(cursor, out.emplace_back()); });
 }
@@ -38,6 +39,7 @@ Status parse_attribute(TextCursor& cursor, std::vector<T>& out) {
 template <class E>
 requires std::is_enum_v<E> Status parse_attribute(TextCursor& cursor, E& out) {
   constexpr auto kNames = enum_names(E{});
+  // enum_names() are in the order of the enumerators, so the index is the value.
   MOEC_ASSIGN(size_t index, cursor.one_of("a value of this attribute", kNames));
   out = static_cast<E>(index);
   return {};
@@ -48,6 +50,7 @@ template <class OpT>
 Status parse_field(TextCursor& cursor, OpT& op, std::vector<std::string_view>& seen) {
   const Token name = cursor.peek();
   MOEC_TRY(cursor.name("an attribute name"));
+  // Without this check, a second value would silently replace the first one.
   if (std::find(seen.begin(), seen.end(), name.text) != seen.end())
     return cursor.fail_at(name, "text.redefined",
                           fmt::format("attribute '{}' is given twice", name.text));
@@ -60,12 +63,13 @@ Status parse_field(TextCursor& cursor, OpT& op, std::vector<std::string_view>& s
     seen.push_back(field);
     parsed = parse_attribute(cursor, value);
   });
+  // `parsed` is empty if no field has this name.
   if (parsed) return std::move(*parsed);
-  return cursor.fail_at(
-      name, "text.unknown_attribute",
-      fmt::format("the op has no attribute {}{}", quoted(name.text.substr(0, 40)),
-                  did_you_mean(name.text, known)),
-      known.empty() ? "it takes none" : fmt::format("it takes {}", fmt::join(known, ", ")));
+  return cursor.fail_at(name, "text.unknown_attribute",
+                        fmt::format("the op has no attribute {}{}", quoted(name.text.substr(0, 40)),
+                                    did_you_mean(name.text, known)),
+                        known.empty() ? "remove the attribute; the op has none"
+                                      : fmt::format("write one of {}", fmt::join(known, ", ")));
 }
 
 template <class OpT>
@@ -75,7 +79,7 @@ Status parse_attributes(TextCursor& cursor, OpT& op) {
   return parse_list(cursor, '}', [&] { return parse_field(cursor, op, seen); });
 }
 
-// A weight is its view, and its encoding behind `as`.
+// A weight op is a view, followed by `as` and the encoding unless the encoding is plain.
 Status parse_attributes(TextCursor& cursor, Weight& op) {
   MOEC_ASSIGN(op.view, parse_view_at(cursor));
   if (!cursor.peek().is_word("as")) return {};
@@ -90,6 +94,7 @@ std::vector<std::string_view> op_names() {
   auto add = [&](const auto& more) { names.insert(names.end(), more.begin(), more.end()); };
   for (size_t i = 0; i < kOpKinds; ++i) {
     std::string_view name = op_kind_name(static_cast<OpKind>(i));
+    // A kind with functions, such as `binary`, is not a mnemonic.
     if (parse_mnemonic(name)) names.push_back(name);
   }
   add(enum_names(UnaryFn{}));
@@ -112,7 +117,7 @@ class ShardParser {
   }
 
  private:
-  // The order of the statements.
+  // The sections of a shard, in their required order.
   enum Section { inputs, states, ops, outputs };
 
   Status parse_head() {
@@ -137,6 +142,7 @@ class ShardParser {
   }
 
   Status enter(Section section, std::string_view what) {
+    // The order of the sections numbers the values as shard.s2 requires.
     if (section < section_)
       return cursor_.fail_at(cursor_.peek(), "text.order", fmt::format("{} is out of order", what),
                              "write inputs, then states, then ops, then outputs");
@@ -147,6 +153,7 @@ class ShardParser {
   Status parse_input() {
     MOEC_TRY(enter(inputs, "an input"));
     cursor_.take();
+    // `name` is a copy, because take() replaces the token that peek() refers to.
     const Token name = cursor_.peek();
     if (name.kind != TokenKind::value) return cursor_.unexpected("a %value");
     cursor_.take();
@@ -189,6 +196,7 @@ class ShardParser {
     MOEC_ASSIGN(auto operands, parse_operands());
     MOEC_TRY(std::visit([&](auto& op) { return parse_attributes(cursor_, op); }, data));
     const OpId op = shard_.ops.push({std::move(data), std::move(operands), {}});
+    // The op is stored before its results, because each value names its producer.
     MOEC_TRY(parse_result_types(op, results));
     note_line(op_label(shard_, op), line);
     return {};
@@ -196,6 +204,7 @@ class ShardParser {
 
   Result<std::vector<Token>> parse_result_names() {
     std::vector<Token> names;
+    // Ops without results, such as a state write, begin with their mnemonic.
     if (cursor_.peek().kind != TokenKind::value) return names;
     do {
       if (cursor_.peek().kind != TokenKind::value) return cursor_.unexpected("a %value");
@@ -209,17 +218,19 @@ class ShardParser {
     const Token name = cursor_.peek();
     if (name.kind != TokenKind::word) return cursor_.unexpected("an op");
     auto data = parse_mnemonic(name.text);
+    // did_you_mean() is slow, so it is called only for a message.
     if (!data)
       return cursor_.fail_at(name, "text.unknown_op",
-                             fmt::format("there is no op {}{}", quoted(name.text.substr(0, 40)),
+                             fmt::format("unknown op {}{}", quoted(name.text.substr(0, 40)),
                                          did_you_mean(name.text, op_names())),
-                             "ir/OPS.md lists the ops");
+                             "use an op of ir/OPS.md");
     cursor_.take();
     return std::move(*data);
   }
 
   Result<std::vector<ValueId>> parse_operands() {
     std::vector<ValueId> operands;
+    // Some ops, such as weights and constants, have no operands.
     if (cursor_.peek().kind != TokenKind::value) return operands;
     do {
       MOEC_ASSIGN(ValueId operand, use());
@@ -238,13 +249,15 @@ class ShardParser {
     return {};
   }
 
-  // Defines a new value. A number is a label of the text only; the value then has no name.
+  // Defines a new value. A value labelled with a number has no name.
   Result<ValueId> define(const Token& name, Type type, OpId producer) {
+    // Bounds the memory that a text from a user can occupy.
     if (shard_.values.size() >= kMaxTextValues)
       return cursor_.fail_at(name, "text.too_many_values",
                              fmt::format("the text defines more than {} values", kMaxTextValues));
     const std::string value_name = is_all_digits(name.text) ? std::string() : name.text;
     const ValueId id = shard_.values.push({std::move(type), value_name, producer});
+    // The key is the label, because values without a name are referred to by number.
     if (!ids_.emplace(name.text, id).second)
       return cursor_.fail_at(name, "text.redefined",
                              fmt::format("value %{} is defined twice", name.text.substr(0, 40)));
@@ -256,6 +269,7 @@ class ShardParser {
     const Token name = cursor_.peek();
     if (name.kind != TokenKind::value) return cursor_.unexpected("a %value");
     auto found = ids_.find(name.text);
+    // Values must be defined before they are used, so a text has no cycles.
     if (found == ids_.end())
       return cursor_.fail_at(
           name, "text.unknown_value",
@@ -265,6 +279,7 @@ class ShardParser {
   }
 
   void note_line(std::string label, uint32_t line) {
+    // If several statements share a label, emplace() keeps the first line.
     if (lines_) lines_->emplace(std::move(label), line);
   }
 

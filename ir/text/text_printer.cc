@@ -12,6 +12,7 @@ namespace {
 // ---- Attributes --------------------------------------------------------------------------------
 
 std::string print_attribute(int64_t value) { return fmt::format("{}", value); }
+// fmt prints the shortest text that round-trips, so parsing returns the same double.
 std::string print_attribute(double value) { return fmt::format("{}", value); }
 std::string print_attribute(const std::string& value) { return quoted(value); }
 std::string print_attribute(DType value) { return std::string(dtype_name(value)); }
@@ -35,8 +36,8 @@ std::string print_attributes(const OpT& op) {
   return parts.empty() ? "" : fmt::format(" {{{}}}", fmt::join(parts, ", "));
 }
 
-// A weight op has no operands; its view and, unless that is plain, its encoding are printed without
-// braces.
+// A weight op has no operands. Its view is printed without braces, and so is its encoding unless it
+// is plain.
 std::string print_attributes(const Weight& op) {
   std::string text = " " + to_string(op.view);
   if (!is_plain(op.encoding)) text += " as " + to_string(op.encoding);
@@ -45,7 +46,7 @@ std::string print_attributes(const Weight& op) {
 
 // ---- Statements --------------------------------------------------------------------------------
 
-// Also takes ids that are out of range, so that a broken shard can be printed.
+// Accepts ids out of range, so that a broken shard can be printed.
 std::string label_of(const Shard& shard, ValueId id) {
   return shard.values.contains(id) ? shard.label(id) : fmt::format("?{}", id.index);
 }
@@ -73,7 +74,7 @@ std::string print_op(const Shard& shard, const Op& op) {
   return text;
 }
 
-// Calls statement(labels, text) for each line of the body; labels are those of ir/text/text.h.
+// Calls statement(labels, text) for each line of the body; ir/text/text.h defines the labels.
 template <class F>
 void each_statement(const Shard& shard, F&& statement) {
   for (ValueId id : shard.inputs)
@@ -83,6 +84,7 @@ void each_statement(const Shard& shard, F&& statement) {
     statement({state_label(state)},
               fmt::format("state {} : {}", state.name, to_string(state.type)));
   for (OpId op : op_ids(shard)) {
+    // A finding can refer to an op or to one of its results.
     std::vector<std::string> labels = {op_label(shard, op)};
     for (ValueId id : shard.ops[op].results) labels.push_back(label_of(shard, id));
     statement(labels, print_op(shard, shard.ops[op]));
@@ -96,8 +98,7 @@ std::string open_line(const Shard& shard) {
   return fmt::format("shard {} {} {{\n", shard.name, form_name(shard.form));
 }
 
-// A comment of one line. The cause may contain a name from the shard with a line break, which would
-// end the comment.
+// One line of comment. Line breaks are replaced, because a name in the cause may contain one.
 std::string finding_line(const Diagnostic& finding) {
   std::string cause = finding.cause;
   std::replace_if(
@@ -130,6 +131,7 @@ std::string print_with_findings(const Shard& shard, const Diagnostics& findings)
   each_statement(shard, [&](const std::vector<std::string>& labels, const std::string& line) {
     body += "  " + line + "\n";
     for (size_t i = 0; i < findings.size(); ++i) {
+      // Several statements can share a label; a finding is shown at the first one.
       if (shown[i] || std::find(labels.begin(), labels.end(), findings[i].place.op) == labels.end())
         continue;
       body += finding_line(findings[i]);
@@ -137,6 +139,7 @@ std::string print_with_findings(const Shard& shard, const Diagnostics& findings)
     }
   });
   std::string text = open_line(shard);
+  // Findings that match no statement concern the whole shard.
   for (size_t i = 0; i < findings.size(); ++i)
     if (!shown[i]) text += finding_line(findings[i]);
   return text + body + "}\n";

@@ -1,4 +1,4 @@
-// The text of types, weight views and encodings.
+// Parses the text of types, weight views and encodings.
 #include <fmt/format.h>
 
 #include <array>
@@ -10,6 +10,7 @@ namespace {
 
 Result<std::vector<int64_t>> parse_integers(TextCursor& cursor, char close) {
   std::vector<int64_t> numbers;
+  // parse_list() consumes the closing mark.
   MOEC_TRY(parse_list(cursor, close, [&]() -> Status {
     MOEC_ASSIGN(int64_t number, cursor.integer());
     numbers.push_back(number);
@@ -20,6 +21,7 @@ Result<std::vector<int64_t>> parse_integers(TextCursor& cursor, char close) {
 
 // ---- Sources -----------------------------------------------------------------------------------
 
+// Checks the syntax only; view_type() checks the source and its type.
 Result<WeightView> typed(TextCursor& cursor, ViewSource source) {
   MOEC_TRY(cursor.expect(':'));
   MOEC_ASSIGN(Type type, parse_type_at(cursor));
@@ -42,11 +44,13 @@ Result<WeightView> parse_concat(TextCursor& cursor, size_t depth) {
   MOEC_ASSIGN(int64_t axis, cursor.integer());
   MOEC_TRY(cursor.expect(';'));
   std::vector<WeightView> parts;
+  // Nested views count towards the limit of depth.
   MOEC_TRY(parse_list(cursor, ')', [&]() -> Status {
     MOEC_ASSIGN(WeightView part, parse_view_at(cursor, depth + 1));
     parts.push_back(std::move(part));
     return {};
   }));
+  // concat_view() computes the type, because the text has only the types of the parts.
   return concat_view(axis, std::move(parts));
 }
 
@@ -91,6 +95,7 @@ Result<ViewStep> parse_dequant(TextCursor& cursor, size_t depth) {
   DequantStep step;
   MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
   MOEC_ASSIGN(WeightView scale, parse_view_at(cursor, depth + 1));
+  // `scale` is a vector with one entry, because WeightView is incomplete inside its steps.
   step.scale.push_back(std::move(scale));
   if (cursor.accept(',')) {
     MOEC_ASSIGN(WeightView offset, parse_view_at(cursor, depth + 1));
@@ -118,9 +123,15 @@ Result<ViewStep> parse_unpack(TextCursor& cursor) {
 
 Result<ViewStep> parse_unblock(TextCursor& cursor) {
   static constexpr auto kTypes = enum_names(BlockType{});
-  MOEC_ASSIGN(size_t type, cursor.one_of("a block type", kTypes));
+  static constexpr auto kParts = enum_names(UnblockPart{});
+  MOEC_ASSIGN(const size_t type, cursor.one_of("a block type", kTypes));
+  UnblockStep step{static_cast<BlockType>(type)};
+  if (cursor.accept(',')) {
+    MOEC_ASSIGN(const size_t part, cursor.one_of("a part of blocks", kParts));
+    step.part = static_cast<UnblockPart>(part);
+  }
   MOEC_TRY(cursor.expect(')'));
-  return UnblockStep{static_cast<BlockType>(type)};
+  return step;
 }
 
 Result<ViewStep> parse_center(TextCursor& cursor) {
@@ -141,6 +152,7 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
+  // The numbers are positions in kSteps. Position 0 is "slice".
   if (step == 0) return parse_slice(cursor);
   if (step == 3) return parse_cast(cursor);
   if (step == 4) return parse_scale(cursor);
@@ -161,11 +173,13 @@ Result<Encoding> parse_affine(TextCursor& cursor) {
   AffineEncoding affine;
   MOEC_ASSIGN(affine.bits, cursor.integer());
   MOEC_TRY(cursor.expect(';'));
+  // The list ends at ';' or ')', but parse_list() supports only one closing mark.
   do {
     MOEC_ASSIGN(const int64_t extent, cursor.integer());
     affine.block.push_back(extent);
   } while (cursor.accept(','));
-  if (cursor.accept(';')) {
+  // The words may come in either order, although the printer writes "zero" first.
+  while (cursor.accept(';')) {
     static constexpr std::array<std::string_view, 2> kWords = {"zero", "copied"};
     MOEC_ASSIGN(const size_t word, cursor.one_of("'zero' or 'copied'", kWords));
     (word == 0 ? affine.zero_point : affine.copied) = true;
@@ -182,10 +196,12 @@ Result<Encoding> parse_palette(TextCursor& cursor) {
   return palette;
 }
 
+// Requires that the parsed part is the whole text.
 template <class T, class F>
 Result<T> parse_whole(std::string_view text, F&& parse) {
   TextCursor cursor(text, {});
   MOEC_ASSIGN(T parsed, parse(cursor));
+  // Without this check, trailing text would be ignored silently.
   MOEC_TRY(cursor.expect_end());
   return parsed;
 }
@@ -209,6 +225,7 @@ Result<Type> parse_type_at(TextCursor& cursor) {
   MOEC_ASSIGN(type.dtype, parse_dtype_at(cursor));
   MOEC_TRY(cursor.expect('['));
   MOEC_ASSIGN(type.dims, parse_integers(cursor, ']'));
+  // The layout is optional, because most types are plain.
   if (!cursor.accept('{')) return type;
   MOEC_ASSIGN(type.layout, parse_layout_at(cursor));
   MOEC_TRY(cursor.expect('}'));
@@ -216,6 +233,7 @@ Result<Type> parse_type_at(TextCursor& cursor) {
 }
 
 Result<WeightView> parse_view_at(TextCursor& cursor, size_t depth) {
+  // The parser is recursive, so nested views of a hostile text could overflow the stack.
   if (depth >= kMaxViewNesting)
     return cursor.fail_at(cursor.peek(), "text.too_deep",
                           fmt::format("views nest deeper than {}", kMaxViewNesting));
@@ -232,6 +250,7 @@ Result<Encoding> parse_encoding_at(TextCursor& cursor) {
   static_assert(kEncodings.size() == std::variant_size_v<Encoding>);
   MOEC_ASSIGN(const size_t encoding, cursor.one_of("an encoding", kEncodings));
   if (encoding == 0) return PlainEncoding{};
+  // A plain encoding has neither parentheses nor attributes.
   MOEC_TRY(cursor.expect('('));
   return encoding == 1 ? parse_affine(cursor) : parse_palette(cursor);
 }

@@ -17,6 +17,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_name_char);
 }
 
+// Must hold before a check reads sizes: Type::elements() ends the program for other types.
 bool is_well_formed(const Type& type) {
   return type.rank() <= kMaxRank && checked_elements(type.dims) &&
          fits_layout(type.dims, type.layout);
@@ -27,12 +28,15 @@ class Verifier {
   explicit Verifier(const Shard& shard) : shard_(shard) {}
 
   Diagnostics run() {
+    // Ids come first, because most later checks use them as indices.
     check_ids();
     check_order_of_ids();
     const bool sound = findings_.empty();
+    // These checks accept ids out of range, so they also run on a shard with bad ids.
     check_names();
     check_forms();
     check_state_order();
+    // The remaining checks index values by id, which is safe only if the ids are correct.
     if (!sound) return std::move(findings_);
     check_types();
     for (OpId op : op_ids(shard_)) check_op(op);
@@ -40,7 +44,7 @@ class Verifier {
   }
 
  private:
-  // `at` is what the finding concerns: an op, a value, a port, or a label.
+  // `at` is the subject of the finding: an op, a value, a port, or a label.
   template <class At, class... Args>
   void find(std::string_view code, const At& at, fmt::format_string<Args...> cause,
             Args&&... args) {
@@ -59,6 +63,7 @@ class Verifier {
 
   // shard.s1
   void check_ids() {
+    // Ops are visited in the order of execution, so a use before the definition is found.
     std::vector<bool> defined(shard_.values.size(), false);
     auto use = [&](ValueId id, const auto& at) {
       if (!shard_.values.contains(id))
@@ -82,10 +87,12 @@ class Verifier {
 
   // shard.s2
   void check_order_of_ids() {
+    // Inputs have the first ids, then the results of each op in order. Printing and parsing then
+    // keep the ids.
     uint32_t next = 0;
     auto expect = [&](ValueId id, OpId producer, const auto& at) {
       if (id.index != next)
-        find("shard.s2", at, "value id {} stands where {} is due", id.index, next);
+        find("shard.s2", at, "got value id {}, expected {}", id.index, next);
       else if (shard_.values.contains(id) && shard_.values[id].producer != producer)
         find("shard.s2", at, "value %{} names another producer", shard_.label(id));
       ++next;
@@ -94,7 +101,7 @@ class Verifier {
     for (OpId op : op_ids(shard_))
       for (ValueId id : shard_.ops[op].results) expect(id, op, op);
     if (next != shard_.values.size())
-      find("shard.s2", "", "{} values are stored, {} are defined", shard_.values.size(), next);
+      find("shard.s2", "", "the shard stores {} values but defines {}", shard_.values.size(), next);
   }
 
   // shard.s3
@@ -112,9 +119,11 @@ class Verifier {
   }
 
   void check_value_names() {
+    // Views of the names suffice, because the shard outlives this function.
     std::unordered_set<std::string_view> taken(shard_.values.size());
     for (const Value& value : shard_.values) {
       if (value.name.empty()) continue;
+      // The parser would read a number as the label of a value without a name.
       if (!is_name(value.name) || is_all_digits(value.name))
         find("shard.s3", value.name, "value name {} is not made of [A-Za-z0-9_.] or is a number",
              quoted(value.name));
@@ -137,7 +146,7 @@ class Verifier {
       const OpData& data = shard_.ops[op].data;
       const Form last = last_legal_form(kind_of(data));
       if (last < shard_.form)
-        find("shard.s6", op, "{} is not legal in a {} shard, only up to {}", mnemonic(data),
+        find("shard.s6", op, "{} is not legal in form {}, only up to {}", mnemonic(data),
              form_name(shard_.form), form_name(last));
     }
   }
@@ -162,8 +171,8 @@ class Verifier {
     auto check = [&](const Type& type, const auto& at) {
       if (!is_well_formed(type))
         find("shard.s4", at,
-             "{} is not a valid type: at most {} positive sizes that fit the layout and hold at "
-             "most 2^48 "
+             "{} is not a valid type: expected at most {} positive sizes that fit the layout and "
+             "at most 2^48 "
              "elements",
              to_string(type), kMaxRank);
     };
@@ -171,11 +180,12 @@ class Verifier {
     for (uint32_t i = 0; i < shard_.values.size(); ++i) check(shard_.type(ValueId{i}), ValueId{i});
   }
 
-  // The op's own constraints, and shard.s5. Needs well-formed operand types.
+  // Checks the op's numbered constraints and shard.s5. Operand types must be well-formed.
   void check_op(OpId id) {
     const Op& op = shard_.ops[id];
     std::vector<Type> operands;
     for (ValueId operand : op.operands) operands.push_back(shard_.type(operand));
+    // infer() requires well-formed operands; check_types() has reported ill-formed types.
     if (!std::all_of(operands.begin(), operands.end(), is_well_formed)) return;
     const Inferred inferred = infer(op.data, operands, [&](std::string_view name) -> const Type* {
       const State* state = shard_.find_state(name);
@@ -183,19 +193,20 @@ class Verifier {
     });
     for (const Violation& violation : inferred.violations)
       find(violation.code, id, "{}: {}", mnemonic(op.data), violation.message);
+    // After a violation, the inferred results can be incomplete.
     if (inferred.violations.empty()) check_results(id, inferred.results);
   }
 
   void check_results(OpId id, const std::vector<Type>& inferred) {
     const std::vector<ValueId>& results = shard_.ops[id].results;
     if (results.size() != inferred.size()) {
-      find("shard.s5", id, "{} gives {} results, {} are stored", mnemonic(shard_.ops[id].data),
+      find("shard.s5", id, "{} has {} results, the shard stores {}", mnemonic(shard_.ops[id].data),
            inferred.size(), results.size());
       return;
     }
     for (size_t i = 0; i < results.size(); ++i)
       if (shard_.type(results[i]) != inferred[i])
-        find("shard.s5", id, "{} gives {}, {} is stored", mnemonic(shard_.ops[id].data),
+        find("shard.s5", id, "{} has type {}, the shard stores {}", mnemonic(shard_.ops[id].data),
              to_string(inferred[i]), to_string(shard_.type(results[i])));
   }
 

@@ -16,11 +16,12 @@ using Units = std::vector<DeviceUnit>;
 void put(const DeviceUnit& unit, size_t index, DeviceLoad& load) {
   load.units.push_back(index);
   load.bytes += unit.bytes;
+  // Units run one at a time, so only the largest peak counts.
   load.peak_bytes = std::max(load.peak_bytes, unit.peak_bytes);
   load.token_bytes += unit.token_bytes;
 }
 
-// The memory that a device needs with one more unit.
+// Bytes that a device with `load` needs after adding `unit`.
 int64_t needed_with(const DeviceLoad& load, const DeviceUnit& unit) {
   return load.bytes + unit.bytes + std::max(load.peak_bytes, unit.peak_bytes);
 }
@@ -32,12 +33,13 @@ tl::unexpected<Diagnostics> too_small(const Device& device, int64_t lacking, std
               std::move(next));
 }
 
-// Assigns units in order: each device takes units until `share` of its memory is full. Returns
-// whether all units were assigned.
+// Assigns units in order, filling each device up to the fraction `share` of its memory. Returns
+// true if all units were assigned.
 bool fill_in_order(const Units& units, const std::vector<Device>& devices, double share,
                    std::vector<DeviceLoad>& loads) {
   loads.assign(devices.size(), {});
   size_t next = 0;
+  // `units` is in execution order, so each device runs consecutive units.
   for (size_t d = 0; d < devices.size(); ++d) {
     const auto room = static_cast<int64_t>(share * static_cast<double>(devices[d].bytes));
     while (next < units.size() && needed_with(loads[d], units[next]) <= room) {
@@ -48,41 +50,43 @@ bool fill_in_order(const Units& units, const std::vector<Device>& devices, doubl
   return next == units.size();
 }
 
-// Finds, in steps of a thousandth, the smallest share of their memory with which the devices hold
-// all units. A common share keeps devices of different sizes about equally full.
+// Finds the smallest fraction of memory, in steps of 0.001, at which all units fit on the devices.
+// A common fraction fills devices of different sizes about equally.
 Result<std::vector<DeviceLoad>> spread_layers(const Units& units,
                                               const std::vector<Device>& devices) {
   constexpr int kSteps = 1000;
   std::vector<DeviceLoad> loads;
   for (int step = 1; step <= kSteps; ++step)
     if (fill_in_order(units, devices, static_cast<double>(step) / kSteps, loads)) return loads;
+  // `loads` is the result of the last step, in which the whole memory was available.
   size_t placed = 0;
   for (const DeviceLoad& load : loads) placed += load.units.size();
   int64_t left = 0;
   for (size_t i = placed; i < units.size(); ++i) left += units[i].bytes;
   const DeviceLoad& last = loads.back();
+  // needed_with() and `left` both count the first unplaced unit, so one count is subtracted.
   const int64_t lacking =
       needed_with(last, units[placed]) - units[placed].bytes + left - devices.back().bytes;
   return too_small(devices.back(), lacking,
-                   fmt::format("{} and the units after it do not fit", units[placed].name),
-                   fmt::format("{} of memory would be enough there, or another device of {}",
+                   fmt::format("{} and all later units do not fit", units[placed].name),
+                   fmt::format("give the device {} of memory, or add a device of {}",
                                decimal_bytes(devices.back().bytes + lacking),
                                decimal_bytes(left + units[placed].peak_bytes)));
 }
 
-// Whole MoE layers belong to the trunk: cutting their experts is what makes it smaller.
+// Whole MoE layers belong to the trunk. Only cutting their experts into groups shrinks it.
 std::string how_to_fit_trunk(const Units& units, int64_t needed) {
   int64_t experts = 0;
   for (const DeviceUnit& unit : units) experts += unit.experts() ? 0 : unit.expert_bytes;
   const std::string cut = experts == 0 ? ""
                                        : fmt::format(
-                                             "{} of that are experts: cut them into groups with "
-                                             "--experts-per-shard, and they are spread; or ",
+                                             "cut its experts, {}, into distributed groups "
+                                             "with --experts-per-shard; or ",
                                              decimal_bytes(experts));
-  return fmt::format("{}{} would be enough, or use --trunk layers", cut, decimal_bytes(needed));
+  return fmt::format("{}give the device {}, or pass --trunk layers", cut, decimal_bytes(needed));
 }
 
-// Puts the whole trunk on each device.
+// Places the whole trunk on each device.
 Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
                                                 const std::vector<Device>& devices) {
   DeviceLoad trunk;
@@ -102,6 +106,8 @@ Result<std::vector<DeviceLoad>> spread_experts(const Units& units,
   std::vector<size_t> groups;
   for (size_t i = 0; i < units.size(); ++i)
     if (units[i].experts()) groups.push_back(i);
+  // Sorts the largest groups first, so that small groups fill the gaps. The sort is stable, so that
+  // groups of equal size keep the order of the plan.
   std::stable_sort(groups.begin(), groups.end(),
                    [&](size_t a, size_t b) { return units[a].bytes > units[b].bytes; });
   for (size_t n = 0; n < groups.size(); ++n) {
@@ -109,15 +115,15 @@ Result<std::vector<DeviceLoad>> spread_experts(const Units& units,
     size_t best = 0;
     const auto room = [&](size_t d) { return devices[d].bytes - needed_with(loads[d], unit); };
     for (size_t d = 1; d < devices.size(); ++d)
+      // The comparison is strict, so that ties go to the first device.
       if (room(d) > room(best)) best = d;
     if (room(best) < 0) {
       int64_t left = -room(best);
       for (size_t rest = n + 1; rest < groups.size(); ++rest) left += units[groups[rest]].bytes;
       return too_small(
           devices[best], left,
-          fmt::format("{} of {} groups of experts do not fit", groups.size() - n, groups.size()),
-          fmt::format("{} of memory would be enough there",
-                      decimal_bytes(devices[best].bytes + left)));
+          fmt::format("{} of {} expert groups do not fit", groups.size() - n, groups.size()),
+          fmt::format("give the device {} of memory", decimal_bytes(devices[best].bytes + left)));
     }
     put(unit, groups[n], loads[best]);
   }
@@ -143,6 +149,7 @@ Result<std::vector<DeviceLoad>> assign_copies(const Units& units,
   for (size_t i = 0; i < units.size(); ++i) {
     if (!units[i].experts()) continue;
     const std::vector<size_t> holders = devices_with(units[i], copies);
+    // Assumes that tokens are spread evenly over the copies of a group.
     DeviceUnit copy = units[i];
     copy.token_bytes /= static_cast<double>(holders.size());
     for (const size_t d : holders) put(copy, i, loads[d]);
@@ -152,7 +159,7 @@ Result<std::vector<DeviceLoad>> assign_copies(const Units& units,
       return too_small(devices[d], loads[d].needed() - devices[d].bytes,
                        fmt::format("the trunk and its copies of experts need {}",
                                    decimal_bytes(loads[d].needed())),
-                       fmt::format("{} would be enough, or use fewer --replicas or more devices",
+                       fmt::format("give the device {}, or use fewer --replicas or more devices",
                                    decimal_bytes(loads[d].needed())));
   return loads;
 }

@@ -17,21 +17,22 @@ Status bad_counts(std::string cause, std::string next) {
 
 Status check_counts(int64_t experts, const BalanceOptions& options) {
   const auto& [replicas, groups, nodes, devices] = options;
-  if (groups < 1 || nodes < 1 || devices < 1 || devices > kMostReplicas || replicas > kMostReplicas)
+  if (groups < 1 || nodes < 1 || devices < 1 || devices > kMaxReplicas || replicas > kMaxReplicas)
     return bad_counts(fmt::format("{} replicas, {} groups, {} nodes, {} devices", replicas, groups,
                                   nodes, devices),
-                      fmt::format("Each must be from 1 to {}.", kMostReplicas));
+                      fmt::format("choose a number from 1 to {} for each", kMaxReplicas));
   if (experts % groups != 0)
-    return bad_counts(fmt::format("{} experts do not divide into {} groups", experts, groups),
-                      "Choose a number of groups that divides the experts.");
+    return bad_counts(fmt::format("{} experts are not divisible into {} groups", experts, groups),
+                      "choose a divisor of the number of experts");
   if (devices % nodes != 0)
-    return bad_counts(fmt::format("{} devices do not divide into {} nodes", devices, nodes),
-                      "Give each node the same number of devices.");
+    return bad_counts(fmt::format("{} devices are not divisible into {} nodes", devices, nodes),
+                      "give each node the same number of devices");
+  // `least` is a multiple of `devices`, because all devices have the same number of slots.
   const int64_t least = (experts + devices - 1) / devices * devices;
   if (replicas < experts || replicas > experts * devices || replicas % devices != 0)
     return bad_counts(
         fmt::format("{} replicas of {} experts on {} devices", replicas, experts, devices),
-        fmt::format("Choose a multiple of {} from {} to {}.", devices, least, experts * devices));
+        fmt::format("choose a multiple of {} from {} to {}", devices, least, experts * devices));
   return {};
 }
 
@@ -39,25 +40,27 @@ Status check_loads(std::span<const double> loads) {
   for (size_t expert = 0; expert < loads.size(); ++expert)
     if (!std::isfinite(loads[expert]) || loads[expert] < 0)
       return fail("balance.load", fmt::format("the load of expert {} is {}", expert, loads[expert]),
-                  "Give finite loads that are not negative.");
+                  "use finite, non-negative loads");
   return {};
 }
 
 using Packs = std::vector<std::vector<int64_t>>;
 
-// Distributes items over packs that take the same number of items: in descending order of weight,
-// each goes into the lightest pack that has room. Returns the items of each pack in that order.
+// Distributes items over packs of equal size. In descending order of weight, assigns each item to
+// the lightest pack with room. Returns the items of each pack in that order.
 Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
   const size_t room = weights.size() / static_cast<size_t>(packs);
   std::vector<int64_t> order(weights.size());
   std::iota(order.begin(), order.end(), 0);
   Packs packed(static_cast<size_t>(packs));
-  // With one item in each pack every order is equally even, so the given order is kept.
+  // With one item per pack, every order is equally balanced, so the order of `weights` is kept.
   if (room > 1)
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return at(weights, a) > at(weights, b); });
   std::vector<double> sums(packed.size(), 0);
   for (int64_t item : order) {
+    // The search always finds a pack with room, because callers pass a multiple of `packs` weights
+    // (check_counts() and `hierarchical`).
     size_t lightest = packed.size();
     for (size_t pack = 0; pack < packed.size(); ++pack)
       if (packed[pack].size() < room && (lightest == packed.size() || sums[pack] < sums[lightest]))
@@ -69,8 +72,8 @@ Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
   return packed;
 }
 
-// Returns the expert of each copy: first every expert once, then copies of whichever expert has the
-// highest load per copy at that point.
+// Returns the expert of each copy: first every expert once, then repeatedly the expert with the
+// highest load per copy.
 std::vector<size_t> replicate(const std::vector<double>& loads, size_t copies) {
   std::vector<size_t> copy_of(loads.size());
   std::iota(copy_of.begin(), copy_of.end(), size_t{0});
@@ -107,9 +110,11 @@ class Filler {
     for (int64_t expert : experts) loads.push_back(at(loads_, expert));
     const std::vector<size_t> copy_of = replicate(loads, static_cast<size_t>(copies));
     std::vector<double> count(loads.size(), 0), weights;
-    std::vector<size_t> number;  // of a copy among those of its expert
+    std::vector<size_t> number;  // index of a copy among the copies of its expert
     for (size_t local : copy_of) number.push_back(static_cast<size_t>(count[local]++));
+    // The copies of an expert share its load equally.
     for (size_t local : copy_of) weights.push_back(loads[local] / count[local]);
+    // add() numbers the slots in call order, so the slots of a device are added consecutively.
     for (const std::vector<int64_t>& device : pack_evenly(weights, devices))
       for (int64_t copy : device) {
         const auto index = static_cast<size_t>(copy);
@@ -133,8 +138,9 @@ class Filler {
 
 }  // namespace
 
-// With groups that divide among the nodes, groups are first placed on nodes, so that the experts of
-// a token, which come from few groups, are on few nodes. Otherwise all devices are one node.
+// If the number of groups is a multiple of the number of nodes, groups are placed on nodes first: a
+// token's experts come from few groups and are then on few nodes. Otherwise all devices form one
+// node.
 Result<ExpertBalance> balance_experts(std::span<const double> loads,
                                       const BalanceOptions& options) {
   const auto experts = std::ssize(loads);

@@ -1,12 +1,13 @@
-// Where the copies of one layer's experts go, so that devices have equal work: the algorithm of
-// EPLB (github.com/deepseek-ai/EPLB), hierarchical and global.
+// Places copies of a layer's experts on devices to balance the load: the hierarchical and global
+// algorithms of EPLB (github.com/deepseek-ai/EPLB).
 //
-//   1. expert groups → nodes: the heaviest group first, each to the lightest node that has room
-//   2. in each node, extra copies one by one to the expert with the largest load a copy
+//   1. expert groups → nodes: the heaviest group first, each to the lightest node with room
+//   2. in each node, each extra copy → the expert with the largest load per copy
 //   3. in each node, copies → devices, as in 1
 //
-// The global policy is the same with one group and one node; it is taken where the nodes do not
-// divide the groups, which then cannot stay together. Ties go to the lower index.
+// The global policy is the hierarchical one with one group and one node. It applies if the number
+// of groups is not a multiple of the number of nodes, because groups then cannot stay on one node.
+// Ties go to the lower index.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@
 namespace moec {
 
 struct BalanceOptions {
-  int64_t replicas = 0;  // all copies of experts; the one that each expert has anyway counts
-  int64_t groups = 1;    // of consecutive experts, equal in size, that routing chooses together
-  int64_t nodes = 1;     // sets of devices with a fast network between them
-  int64_t devices = 1;   // in all nodes
+  int64_t replicas = 0;  // copies of all experts, including the originals
+  int64_t groups = 1;    // router groups of consecutive experts, equal in size
+  int64_t nodes = 1;     // sets of devices with a fast interconnect
+  int64_t devices = 1;   // total over nodes
   bool operator==(const BalanceOptions&) const = default;
 };
 
-// Slots are numbered device by device.
+// Slots are numbered in the order of devices.
 struct ExpertBalance {
   std::vector<int64_t> expert_of;              // [replicas]: the expert in each slot
   std::vector<std::vector<int64_t>> slots_of;  // [experts]: its slots, in the order of its copies
@@ -35,19 +36,16 @@ struct ExpertBalance {
   }
 };
 
-inline constexpr int64_t kMostReplicas = int64_t{1} << 16;
+inline constexpr int64_t kMaxReplicas = int64_t{1} << 16;
 
-// Chooses how many copies each expert gets and which device holds each of them, so that the devices
-// do about the same work. `loads` has one number for each expert, in any unit: its share of a
-// layer's work.
-// Errors:
+// Chooses each expert's number of copies and their devices to balance the load. `loads` has one
+// element per expert: its share of the layer's work, in any unit. Errors:
 //   balance.load     a load is negative or not finite
-//   balance.counts   the experts do not divide into the groups, the devices into the nodes, or the
-//                    replicas into the devices; fewer replicas than experts, or more than one of
-//                    each expert on each device
+//   balance.counts   experts are not divisible by groups, devices by nodes, or replicas by devices;
+//                    fewer replicas than experts, or more than one copy per expert and device
 Result<ExpertBalance> balance_experts(std::span<const double> loads, const BalanceOptions& options);
 
-// The work of each device, [devices], when the copies of an expert share its load equally.
+// Returns the load per device, [devices]. The copies of an expert share its load equally.
 std::vector<double> device_loads(std::span<const double> loads, const ExpertBalance& balance,
                                  int64_t devices);
 

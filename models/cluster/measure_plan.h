@@ -1,4 +1,4 @@
-// What a plan weighs and costs, and where its shards go when there are several devices.
+// Bytes and costs of a plan, and the placement of its shards on devices.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace moec {
 
 struct MeasuredPlan {
   PlanReport report;
-  std::optional<DevicePlan> devices;  // where the options name devices
+  std::optional<DevicePlan> devices;  // if the options name devices
 };
 
 // `compiled` compiles a shard and measures it. Errors: those of measure_shards() and

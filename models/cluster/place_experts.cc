@@ -14,7 +14,7 @@
 namespace moec {
 namespace {
 
-using Sets = std::vector<std::set<int64_t>>;  // of one layer, by node
+using Sets = std::vector<std::set<int64_t>>;  // experts of one layer, per node
 
 Status check_slots(const ExpertGrid& grid, const std::vector<int64_t>& slots) {
   const auto error = [](std::string cause, std::string next) {
@@ -23,25 +23,26 @@ Status check_slots(const ExpertGrid& grid, const std::vector<int64_t>& slots) {
   int64_t sum = 0;
   for (size_t node = 0; node < slots.size(); ++node) {
     const int64_t own = slots[node];
+    // A node masks the experts that it lacks, so it needs at least top-k experts.
     if (own > grid.experts || own < grid.top_k)
-      return error(fmt::format("node {} has room for {} experts of a layer, of {} of which a token "
-                               "chooses {}",
+      return error(fmt::format("node {} has {} slots per layer for {} experts, but the top-k is "
+                               "{}",
                                node, own, grid.experts, grid.top_k),
-                   fmt::format("give each node from {} to {}", grid.top_k, grid.experts));
+                   fmt::format("give each node {} to {} slots", grid.top_k, grid.experts));
     if (own % grid.groups != 0)
-      return error(fmt::format("node {} has {} experts of a layer, no multiple of the router's {} "
+      return error(fmt::format("node {} has {} slots per layer, not a multiple of the router's {} "
                                "groups",
                                node, own, grid.groups),
-                   "give each node as many experts of every group");
+                   "give each node the same number of experts from every group");
     sum += own;
   }
   if (sum >= grid.experts) return {};
-  return error(fmt::format("{} nodes have room for {} experts of a layer, which has {}",
+  return error(fmt::format("{} nodes have {} slots per layer in total, fewer than the {} experts",
                            slots.size(), sum, grid.experts),
-               "use more nodes, or give them more memory");
+               "use more nodes, or nodes with more memory");
 }
 
-// Experts from the most to the least important; ties go to the lower number.
+// Experts by descending importance; ties by ascending number.
 std::vector<int64_t> by_importance(const std::vector<double>& importance) {
   std::vector<int64_t> order(importance.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -51,7 +52,8 @@ std::vector<int64_t> by_importance(const std::vector<double>& importance) {
   return order;
 }
 
-// How often tokens chose both experts of a pair, against what their own counts would give: [E, E].
+// Cosine similarities of the selections of expert pairs, [E, E]: both / √(n_i · n_j), where `both`
+// counts the tokens that chose i and j. The diagonal is 0.
 std::vector<double> affinities_of(const LayerProfile& layer, int64_t experts) {
   std::vector<double> affinities(static_cast<size_t>(experts * experts), 0);
   if (layer.together.empty()) return affinities;
@@ -61,13 +63,14 @@ std::vector<double> affinities_of(const LayerProfile& layer, int64_t experts) {
       const auto both = static_cast<double>(at(layer.together, pair_at(i, j, experts)));
       const double alone = static_cast<double>(at(layer.selections, i)) *
                            static_cast<double>(at(layer.selections, j));
+      // If `both` is above 0, tokens chose i and j, so `alone` is not 0.
       at(affinities, i * experts + j) = both == 0 ? 0 : both / std::sqrt(alone);
     }
   return affinities;
 }
 
-// The experts of one layer on their way to the nodes. The router's groups are packed side by side:
-// a node has as many experts of each.
+// The assignment of one layer's experts to nodes. A node has the same number of experts from each
+// router group.
 class LayerPacking {
  public:
   LayerPacking(const LayerProfile& layer, const ExpertGrid& grid, const std::vector<int64_t>& slots)
@@ -80,12 +83,14 @@ class LayerPacking {
         pull_(static_cast<size_t>(grid.experts) * slots.size(), 0) {}
 
   Sets run() {
+    // An expert on all nodes uses one spare slot per node other than its first.
     const int64_t spare = std::accumulate(slots_.begin(), slots_.end(), int64_t{0}) - grid_.experts;
     const auto others = std::max<int64_t>(1, std::ssize(slots_) - 1);
     put_on_all(std::min(spare / others, *std::min_element(slots_.begin(), slots_.end())) /
                grid_.groups);
     for (const int64_t expert : order_)
       if (at(home_, expert) != kEveryNode) pack(expert);
+    // The loop terminates, because each swap increases the sum of affinities by more than kLeast.
     while (swap_once()) {
     }
     for (size_t node = 0; node < sets_.size(); ++node)
@@ -99,12 +104,12 @@ class LayerPacking {
 
   int64_t group_of(int64_t expert) const { return expert / (grid_.experts / grid_.groups); }
   double affinity(int64_t a, int64_t b) const { return at(affinities_, a * grid_.experts + b); }
-  // The affinities of an expert to those that the node alone has.
+  // Sum of the affinities of `expert` to the experts that only `node` has.
   double& pull(int64_t expert, size_t node) {
     return at(pull_, expert * std::ssize(slots_) + static_cast<int64_t>(node));
   }
 
-  // Of each of the router's groups, as long as every node keeps room for its part of the rest.
+  // Places the `of_each_group` most important experts of each router group on all nodes.
   void put_on_all(int64_t of_each_group) {
     std::vector<int64_t> left(static_cast<size_t>(grid_.groups), of_each_group);
     for (const int64_t expert : order_) {
@@ -132,7 +137,8 @@ class LayerPacking {
     for (int64_t e = 0; e < grid_.experts; ++e) pull(e, node) += affinity(e, expert);
   }
 
-  // An expert goes where it has the most in common; of equal nodes, to the emptiest.
+  // Assigns an expert to the node with the largest affinity. Ties go to the emptiest node.
+  // run() calls pack() by descending importance, so important experts get their preferred node.
   void pack(int64_t expert) {
     std::optional<size_t> best;
     for (size_t node = 0; node < sets_.size(); ++node) {
@@ -144,14 +150,16 @@ class LayerPacking {
     if (best) move_to(expert, *best);
   }
 
+  // Change of the sum of affinities within nodes if `a` and `b` swap. pull(a, to) includes `b`, and
+  // pull(b, from) includes `a`, but the swap does not put them on one node: hence the last term.
   double gain(int64_t a, int64_t b) {
     const auto from = static_cast<size_t>(at(home_, a)), to = static_cast<size_t>(at(home_, b));
     return pull(a, to) + pull(b, from) - pull(a, from) - pull(b, to) - 2 * affinity(a, b);
   }
 
-  // Swaps the two experts of different nodes for which it helps the most.
+  // Swaps the pair of experts on different nodes with the largest gain.
   bool swap_once() {
-    constexpr double kLeast = 1e-9;  // above what the order of sums changes
+    constexpr double kLeast = 1e-9;  // above rounding differences between orders of summation
     double most = kLeast;
     int64_t first = -1, second = -1;
     for (int64_t a = 0; a < grid_.experts; ++a)
@@ -174,11 +182,11 @@ class LayerPacking {
   std::vector<int64_t> order_;
   std::vector<double> affinities_;
   Sets sets_;
-  std::vector<int64_t> home_;  // of each expert: its only node
+  std::vector<int64_t> home_;  // per expert: the only node with a copy
   std::vector<double> pull_;   // [experts, nodes]
 };
 
-// What kinds of text chose the experts of a node: their selections by category.
+// Selections of a node's experts per text category.
 std::vector<double> taste(const LayerProfile& layer, const std::set<int64_t>& set) {
   std::vector<double> sums;
   for (const auto& selections : layer.by_category) {
@@ -190,7 +198,7 @@ std::vector<double> taste(const LayerProfile& layer, const std::set<int64_t>& se
   return sums;
 }
 
-// Each layer's own tastes as shares of the layer's, so that a busy category does not decide.
+// Similarity of two centred tastes: their dot product.
 double likeness(const std::vector<double>& a, const std::vector<double>& b) {
   double dot = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) dot += a[i] * b[i];
@@ -201,7 +209,7 @@ class LayerMatcher {
  public:
   explicit LayerMatcher(const std::vector<int64_t>& slots) : slots_(slots), tastes_(slots.size()) {}
 
-  // Orders the sets of a layer so that each node gets what is most like its earlier layers.
+  // Orders the sets of a layer so that each node gets the set most similar to its earlier layers.
   Sets match(const LayerProfile& layer, Sets sets) {
     std::vector<std::vector<double>> tastes;
     for (const auto& set : sets) tastes.push_back(taste(layer, set));
@@ -215,6 +223,7 @@ class LayerMatcher {
             (!best ||
              likeness(tastes[from], tastes_[node]) > likeness(tastes[*best], tastes_[node])))
           best = from;
+      // `best` has a value: for each number of slots, there are as many sets as nodes.
       taken[*best] = true;
       matched[node] = std::move(sets[*best]);
       tastes_[node].resize(tastes[*best].size());
@@ -224,7 +233,8 @@ class LayerMatcher {
   }
 
  private:
-  // Less the mean over the nodes, over the category's sum.
+  // Subtracts the mean over nodes and divides by the category's sum, so that frequent categories do
+  // not dominate.
   static void center(std::vector<std::vector<double>>& tastes) {
     for (size_t c = 0; c < tastes.front().size(); ++c) {
       double sum = 0;
@@ -241,9 +251,10 @@ class LayerMatcher {
 Sets contiguous(const ExpertGrid& grid, const std::vector<int64_t>& slots) {
   const int64_t size = grid.experts / grid.groups;
   Sets sets(slots.size());
-  int64_t first = 0;  // in each of the router's groups
+  int64_t first = 0;  // within each router group
   for (size_t node = 0; node < slots.size(); ++node) {
     const int64_t own = slots[node] / grid.groups;
+    // If the nodes have more slots than experts, the last nodes repeat experts of earlier nodes.
     first = std::min(first, size - own);
     for (int64_t g = 0; g < grid.groups; ++g)
       for (int64_t e = first; e < first + own; ++e) sets[node].insert(g * size + e);
@@ -252,13 +263,14 @@ Sets contiguous(const ExpertGrid& grid, const std::vector<int64_t>& slots) {
   return sets;
 }
 
-// Copies by load. Two copies of an expert on one node are one; the slot goes to the most important
-// expert that the node lacks.
+// Places copies by load. If a node has two copies of an expert, the second slot goes to the most
+// important expert that the node lacks.
 Result<Sets> balanced(const LayerProfile& layer, const std::vector<int64_t>& slots) {
   const auto nodes = std::ssize(slots);
+  // balance_experts() gives all devices the same number of slots.
   if (std::any_of(slots.begin(), slots.end(), [&](int64_t own) { return own != slots.front(); }))
-    return fail("place.balanced", "the nodes have room for different numbers of experts",
-                "give all nodes the same memory, or place with --policy packed");
+    return fail("place.balanced", "the nodes have different numbers of slots",
+                "give all nodes the same memory, or pass --policy packed");
   const std::vector<double> loads(layer.selections.begin(), layer.selections.end());
   MOEC_ASSIGN(const ExpertBalance balance,
               balance_experts(loads, {.replicas = nodes * slots.front(), .devices = nodes}));
@@ -291,6 +303,7 @@ double kept_share(const LayerProfile& layer, const ExpertSets& sets) {
     all += shares[e];
     if (sets.has(layer.layer, static_cast<int64_t>(e))) kept += shares[e];
   }
+  // Without any selection in the profile, no share is lost.
   return all == 0 ? 1 : kept / all;
 }
 
@@ -300,7 +313,7 @@ Result<std::vector<ExpertGroup>> place_experts(const ExpertProfile* profile, con
   MOEC_TRY(check_slots(grid, slots));
   if (profile == nullptr && policy != PlacePolicy::contiguous)
     return fail("place.profile", fmt::format("--policy {} needs a profile", enum_name(policy)),
-                "give --profile what moec analyze wrote, or place with --policy contiguous");
+                "pass --profile with the result of moec analyze, or --policy contiguous");
   std::vector<ExpertGroup> groups(slots.size());
   for (size_t node = 0; node < groups.size(); ++node)
     groups[node].name = fmt::format("node{}", node);

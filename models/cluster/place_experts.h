@@ -1,11 +1,11 @@
-// Chooses which experts each node of a cluster holds, layer by layer, from a profile of how they
-// were used. A node answers with its experts alone, so that what is chosen together belongs
-// together, and what nearly every text needs belongs on every node.
+// Chooses the experts of each cluster node per layer, from a profile of their use. A node computes
+// with its own experts only. Experts that tokens choose together should share a node, and experts
+// that nearly every text needs should be on every node.
 //
-//   packed      the hottest experts on all nodes, as many as the spare slots allow; the others by
-//               how often tokens chose them together: greedily, then by swaps as long as one helps.
-//               Layers are matched by the kinds of text that chose a node's experts.
-//   balanced    copies by load, so that nodes have equal work: EPLB (balance_experts.h)
+//   packed      replicates the most used experts on all nodes while spare slots last; assigns the
+//               others by co-selection, greedily and then by improving swaps.
+//               Layers are matched by the text categories that chose a node's experts.
+//   balanced    copies experts by load to balance the nodes: EPLB (balance_experts.h)
 //   contiguous  ranges of consecutive experts; needs no profile
 #pragma once
 
@@ -24,23 +24,22 @@ constexpr auto enum_names(PlacePolicy) {
   return name_table<PlacePolicy>({"packed", "balanced", "contiguous"});
 }
 
-// How much an expert matters to its layer: the sum over its tokens of routing weight · |output|
-// where the profile has it, else of routing weights, else the number of its tokens.
+// Importance of each expert in its layer: Σ routing weight · |output| over the expert's tokens.
+// Falls back to Σ routing weight, then to the number of tokens, if the profile lacks the data.
 std::vector<double> expert_importance(const LayerProfile& layer);
 
-// One group for each element of `slots`: so many experts of each layer that group holds. Groups are
-// named node0, node1, … Each expert is in at least one group; each group has the same number of
-// experts in every layer, and of every group of experts that the router chooses from
-// (ExpertGrid::groups). With contiguous, `profile` may be null.
-// Errors: place.slots (more than the experts, fewer than a token chooses, no multiple of the
-// router's groups, or all together fewer than the experts), place.profile (none, though the policy
-// needs one), place.balanced (nodes of different size); those of check_profile().
+// Returns one group per element of `slots`, the group's number of experts per layer. Groups are
+// named node0, node1, … Each expert is in at least one group. Each group has the same number of
+// experts in every layer and in every router group (ExpertGrid::groups). With contiguous, `profile`
+// may be null. Errors: place.slots (slots above the number of experts, below top-k, not a multiple
+// of the router's groups, or in total fewer than the experts). place.profile (the policy needs a
+// profile), place.balanced (nodes of different sizes). Also the errors of check_profile().
 Result<std::vector<ExpertGroup>> place_experts(const ExpertProfile* profile, const ExpertGrid& grid,
                                                PlacePolicy policy,
                                                const std::vector<int64_t>& slots);
 
-// The share of a layer's routing mass that a set of its experts has, and 1 for a layer without any
-// mass. Of profiles without masses it is that of the selections.
+// The share of a layer's routing mass on a set of its experts; 1 if the layer has no mass. Uses
+// selections if the profile has no masses.
 double kept_share(const LayerProfile& layer, const ExpertSets& sets);
 
 }  // namespace moec

@@ -14,19 +14,21 @@ namespace moec {
 
 namespace {
 
+// Returns the largest load relative to the mean; 1 if all loads are 0.
 double imbalance_of(const std::vector<double>& loads) {
   const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
   if (sum == 0) return 1;
   return *std::max_element(loads.begin(), loads.end()) * static_cast<double>(loads.size()) / sum;
 }
 
-// The number of experts in each group of a layer: 1 where the layer is not cut.
+// The number of experts in each group of a layer: 1 if the layer is not cut.
 std::vector<int64_t> copied_groups(const Plan& plan) {
   const int64_t experts = plan.model.moe.experts;
   return plan.build.host_routing ? expert_groups(experts, plan.build)
                                  : std::vector<int64_t>(static_cast<size_t>(experts), 1);
 }
 
+// Returns the load of each group. Groups are runs of consecutive experts.
 std::vector<double> sums(const std::vector<double>& loads, const std::vector<int64_t>& groups) {
   std::vector<double> sums;
   auto next = loads.begin();
@@ -50,6 +52,7 @@ GroupCopies ReplicaPlan::copies(int64_t devices) const {
   for (const LayerReplicas& layer : layers) {
     auto& held = copies[layer.layer];
     held.resize(static_cast<size_t>(devices));
+    // Here, a slot contains a group: plan_replicas() balances groups instead of experts.
     for (size_t slot = 0; slot < layer.balance.expert_of.size(); ++slot)
       held[layer.balance.device_of(slot, devices)].push_back(layer.balance.expert_of[slot]);
   }
@@ -59,13 +62,15 @@ GroupCopies ReplicaPlan::copies(int64_t devices) const {
 Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas) {
   if (!plan.build.experts.parts.empty())
-    return fail("plan.replicas", "--expert-groups says already which experts are replicated",
-                "leave out --loads, or --expert-groups", {.file = load_file});
+    return fail("plan.replicas",
+                "--loads conflicts with --expert-groups, which also defines copies",
+                "omit --loads or --expert-groups", {.file = load_file});
   MOEC_ASSIGN(const std::string text, read_user_text(load_file, "loads.file"));
   MOEC_ASSIGN(const ExpertLoads loads, parse_expert_loads(text, load_file, plan.model));
   const std::vector<int64_t> groups = copied_groups(plan);
   ReplicaPlan result;
   result.groups = std::ssize(groups);
+  // The default is the smallest number of copies that divides evenly among the devices.
   result.replicas = replicas > 0 ? replicas : (result.groups + devices - 1) / devices * devices;
   for (const auto& [layer, experts] : loads) {
     const std::vector<double> by_group = sums(experts, groups);
@@ -81,7 +86,7 @@ Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::
 
 namespace {
 
-constexpr size_t kTables = 0;  // index of the unit that stands for the tables
+constexpr size_t kTables = 0;  // index of the unit with the tables
 
 DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, size_t i) {
   const ShardDecl& shard = plan.shards[i];
@@ -97,7 +102,9 @@ DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, size_t
 // Appends a whole MoE layer as several units: each expert, and the rest of the shard.
 void split_experts(const Plan& plan, DeviceUnit shard, std::vector<DeviceUnit>& units) {
   const MoeConfig& moe = plan.model.moe;
+  // Probability that a token chooses a given expert if all experts are equally likely.
   const double chosen = static_cast<double>(moe.routing.top_k) / static_cast<double>(moe.experts);
+  // The remainder of the division stays in `shard`.
   const int64_t each = shard.expert_bytes / moe.experts;
   shard.bytes -= moe.experts * each;
   shard.expert_bytes = 0;
@@ -115,11 +122,13 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
                                  const PlanReport& report, bool each_expert) {
   std::vector<DeviceUnit> units;
   units.push_back({.name = "tables", .bytes = report.embedding_bytes + report.rope_bytes});
-  int64_t group = 0;  // slices of a group have its number
+  int64_t group = 0;  // all slices of a group have its number
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardDecl& shard = plan.shards[i];
     DeviceUnit unit = unit_of(plan, sizes, i);
     if (is_expert_group(shard.kind)) {
+      // The first group of a layer contains expert 0, so `group` restarts there. Only the first
+      // slice of a group increases `group`.
       if (shard.first_expert == 0)
         group = 0;
       else if (shard.slice == 0)
@@ -138,6 +147,7 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
 
 std::vector<std::string> DevicePlan::shards_of(size_t device) const {
   std::vector<size_t> held = loads[device].units;
+  // Restores the order of the plan, because spread_experts() assigns expert groups by size.
   std::sort(held.begin(), held.end());
   std::vector<std::string> names;
   for (const size_t unit : held)
@@ -154,6 +164,7 @@ Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& 
     MOEC_ASSIGN(result.loads, assign_devices(result.units, result.devices, options.trunk));
     return result;
   }
+  // assign_copies() places the trunk on every device.
   result.trunk = TrunkPlacement::replicated;
   const auto count = std::ssize(result.devices);
   MOEC_ASSIGN(result.replicas, plan_replicas(plan, count, options.loads, options.replicas));

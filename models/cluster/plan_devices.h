@@ -12,10 +12,10 @@
 
 namespace moec {
 
-// Plans copies of busy experts on several devices from measured loads.
+// Copies of busy experts on several devices, planned from measured loads.
 
-// The copies of one layer's groups of experts. Groups are numbered within the layer; where the
-// layer is not cut, each expert is a group. `balance` speaks of groups where it says experts.
+// The copies of one layer's expert groups. Groups are numbered within the layer; each expert is a
+// group if the layer is not cut. The experts in `balance` are these groups.
 struct LayerReplicas {
   int64_t layer = 0;
   ExpertBalance balance;
@@ -23,17 +23,17 @@ struct LayerReplicas {
 };
 
 struct ReplicaPlan {
-  int64_t groups = 0;    // of each layer
-  int64_t replicas = 0;  // copies of a layer's groups on all devices, the groups included
+  int64_t groups = 0;    // groups per layer
+  int64_t replicas = 0;  // copies of a layer's groups on all devices, including the originals
   std::vector<LayerReplicas> layers;
   double worst_imbalance() const;
   GroupCopies copies(int64_t devices) const;
 };
 
-// Places the groups of each MoE layer on `devices` devices by the loads in the file
+// Places the expert groups of each MoE layer on `devices` devices by the loads in the file
 // (models/cluster/read_loads.h, models/cluster/balance_experts.h). The load of a group is the sum
-// of its experts' loads. With `replicas` 0 it uses the fewest that give each device the same number
-// of slots. Errors: loads.*, balance.*, file errors.
+// of its experts' loads. `replicas` 0 selects the smallest number with equally many slots per
+// device. Errors: loads.*, balance.*, file errors.
 Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas);
 
@@ -48,16 +48,16 @@ struct DevicePlan {
   std::vector<Device> devices;
   TrunkPlacement trunk = TrunkPlacement::layers;
   std::vector<DeviceUnit> units;        // the tables, then the shards in the plan's order
-  std::vector<DeviceLoad> loads;        // by device
+  std::vector<DeviceLoad> loads;        // one per device
   std::optional<ReplicaPlan> replicas;  // only with loads
-  // The names of the shards that a device holds, in the plan's order.
+  // The names of the shards on a device, in the plan's order.
   std::vector<std::string> shards_of(size_t device) const;
 };
 
-// `sizes[i]` is the size of plan.shards[i]. With loads, every
-// device has the trunk, and the groups of experts of each MoE layer have copies. Where a layer is
-// not cut, each of its experts counts as a group, because a runtime may page single experts.
-// Errors: plan.devices; with loads also those of plan_replicas().
+// `sizes[i]` is the size of plan.shards[i]. With loads, every device has the trunk, and the expert
+// groups of each MoE layer have copies. Each expert of a layer that is not cut is a group, because
+// a runtime may page single experts. Errors: plan.devices; with loads also those of
+// plan_replicas().
 Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& sizes,
                                 const PlanReport& report, DeviceOptions options);
 

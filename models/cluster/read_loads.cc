@@ -21,16 +21,18 @@ class LoadReader {
   Result<ExpertLoads> read() {
     declare_layers();
     if (next_line() != kHeader)
-      return error("loads.header", "the table has other columns",
-                   fmt::format("The first line must be {}.", kHeader));
+      return error("loads.header", "the first line is not the expected header",
+                   fmt::format("write {} as the first line", kHeader));
     while (!rest_.empty()) MOEC_TRY(read_line(next_line()));
     MOEC_TRY(check_complete());
     return std::move(loads_);
   }
 
  private:
+  // Loads are not negative, so -1 marks an expert without a line.
   static constexpr double kNoLoad = -1;
 
+  // Declares all experts of the MoE layers, so that check_complete() finds experts without a line.
   void declare_layers() {
     for (size_t layer = 0; layer < model_.layers.size(); ++layer)
       if (model_.layers[layer].moe)
@@ -39,6 +41,7 @@ class LoadReader {
   }
 
   std::string_view next_line() {
+    // `line` is 0 before the first call, so the first line has number 1.
     ++*place_.line;
     const size_t end = rest_.find('\n');
     std::string_view line = rest_.substr(0, end);
@@ -52,6 +55,7 @@ class LoadReader {
   }
 
   Status read_line(std::string_view line) {
+    // In a line with more than three cells, the text of the load contains a comma and is refused.
     const size_t first = line.find(','), second = line.find(',', first + 1);
     std::optional<int64_t> layer, expert;
     std::optional<double> load;
@@ -61,8 +65,8 @@ class LoadReader {
       load = parse_number<double>(line.substr(second + 1));
     }
     if (!layer || !expert || !load)
-      return error("loads.line", "the line is not two integers and a number",
-                   "Write lines such as 0,17,132.5");
+      return error("loads.line", "the line must be two integers and a number, separated by commas",
+                   "write lines such as 0,17,132.5");
     return add(*layer, *expert, *load);
   }
 
@@ -70,31 +74,32 @@ class LoadReader {
     const auto found = loads_.find(layer);
     if (found == loads_.end())
       return error("loads.layer", fmt::format("the model has no MoE layer {}", layer),
-                   fmt::format("It has {} layers, {} of them with experts, counted from 0.",
+                   fmt::format("use one of its {} layers, counted from 0, of which {} have experts",
                                model_.layers.size(), loads_.size()));
     if (expert < 0 || expert >= model_.moe.experts)
       return error("loads.expert", fmt::format("layer {} has no expert {}", layer, expert),
-                   fmt::format("Its experts are 0 to {}.", model_.moe.experts - 1));
+                   fmt::format("use an expert from 0 to {}", model_.moe.experts - 1));
     if (!std::isfinite(load) || load < 0)
       return error("loads.value", fmt::format("the load is {}", load),
-                   "Give a finite load that is not negative.");
+                   "use a finite, non-negative load");
     double& known = at(found->second, expert);
     if (known != kNoLoad)
       return error("loads.duplicate",
                    fmt::format("expert {} of layer {} already has a load", expert, layer),
-                   "Give one line for each expert.");
+                   "write one line per expert");
     known = load;
     return {};
   }
 
   Status check_complete() {
+    // A missing expert has no line that the error could name.
     place_.line.reset();
     for (const auto& [layer, loads] : loads_)
       for (size_t expert = 0; expert < loads.size(); ++expert)
         if (loads[expert] == kNoLoad)
           return error("loads.missing",
                        fmt::format("expert {} of layer {} has no load", expert, layer),
-                       "Give one line for each expert of each MoE layer.");
+                       "write one line per expert of each MoE layer");
     return {};
   }
 

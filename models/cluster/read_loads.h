@@ -20,9 +20,9 @@ namespace moec {
 
 using ExpertLoads = std::map<int64_t, std::vector<double>>;  // MoE layer → [experts]
 
-// Errors, each with file and line: loads.header, loads.line, loads.layer (the model has no such MoE
-// layer), loads.expert, loads.value (negative or not finite), loads.duplicate. Without a line:
-// loads.missing, for the first expert that has none.
+// Errors, each with file and line: loads.header, loads.line, loads.layer (not an MoE layer of the
+// model), loads.expert, loads.value (negative or not finite), loads.duplicate. Without a line:
+// loads.missing, for the first expert without a load.
 Result<ExpertLoads> parse_expert_loads(std::string_view text, const std::string& file,
                                        const ModelConfig& model);
 

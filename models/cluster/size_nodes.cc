@@ -17,12 +17,12 @@ void add(const LayerBytes& layer, Stage& stage) {
   stage.peak = std::max(stage.peak, layer.peak);
 }
 
-// What a layer weighs when all nodes of its stage share its experts.
+// Bytes of a layer: trunk plus every expert once.
 int64_t weight_of(const LayerBytes& layer, const ExpertGrid& grid) {
   return layer.trunk + layer.expert * grid.experts;
 }
 
-// Runs of layers of about the same weight, at least one layer each.
+// Runs of layers with about equal bytes, at least one layer each.
 std::vector<Stage> cut_stages(const ModelBytes& model, const ExpertGrid& grid, int64_t count) {
   int64_t left = 0;
   for (const LayerBytes& layer : model.layers) left += weight_of(layer, grid);
@@ -30,6 +30,7 @@ std::vector<Stage> cut_stages(const ModelBytes& model, const ExpertGrid& grid, i
   const auto layers = std::ssize(model.layers);
   int64_t next = 0;
   for (int64_t s = 0; s < count; ++s) {
+    // Divides the remaining bytes again for each stage, so that deviations do not accumulate.
     const int64_t share = left / (count - s);
     Stage stage{.first = next};
     int64_t weight = 0;
@@ -37,6 +38,8 @@ std::vector<Stage> cut_stages(const ModelBytes& model, const ExpertGrid& grid, i
       const LayerBytes& layer = at(model.layers, next++);
       add(layer, stage);
       weight += weight_of(layer, grid);
+      // Every later stage needs a layer. Except in the last stage, the next layer joins only if at
+      // least half of it fits into the share.
     } while (layers - next > count - s - 1 &&
              (s + 1 == count || weight + weight_of(at(model.layers, next), grid) / 2 <= share));
     stage.last = next - 1;
@@ -54,6 +57,7 @@ class NodeSizer {
       : grid_(grid), request_(request), stages_(cut_stages(model, grid, request.stages)) {}
 
   Result<ClusterPlan> run() {
+    // Keeps a requested number of nodes. Otherwise, finds the smallest number that fits.
     if (request_.nodes > 0) return with_groups(request_.nodes / request_.stages);
     Result<ClusterPlan> plan = with_groups(1);
     for (int64_t groups = 2; !plan && groups <= grid_.experts; ++groups) plan = with_groups(groups);
@@ -66,20 +70,22 @@ class NodeSizer {
     return request_.memory.size() == 1 ? request_.memory.front() : at(request_.memory, node);
   }
 
-  // How many experts of each layer a node has room for.
+  // Number of experts per layer that fit on a node.
   int64_t room(int64_t node, int64_t groups) const {
     const Stage& stage = at(stages_, node / groups);
     const int64_t left = memory_of(node) - stage.trunk - stage.peak;
     if (left < 0) return 0;
+    // A stage without MoE layers has room for any number of experts.
     return stage.experts == 0 ? grid_.experts : std::min(left / stage.experts, grid_.experts);
   }
 
-  // Whole rows of the router's groups.
+  // Rounds down to the same number of experts from each router group.
   int64_t rounded(int64_t slots) const { return slots / grid_.groups * grid_.groups; }
 
-  // The experts of one group of nodes, over all stages.
+  // Experts per layer of one group of nodes, over all stages.
   Result<int64_t> slots_of(int64_t group, int64_t groups) const {
     const int64_t copies = std::max(request_.replicas, grid_.experts);
+    // Adding `grid_.groups` - 1 makes rounded() round up.
     const int64_t asked =
         std::min(grid_.experts, rounded((copies + groups - 1) / groups + grid_.groups - 1));
     if (request_.memory.empty()) return asked;
@@ -111,20 +117,20 @@ class NodeSizer {
         stage.trunk + stage.peak +
         (grid_.top_k + grid_.groups - 1) / grid_.groups * grid_.groups * stage.experts;
     return fail("place.memory",
-                fmt::format("node {} has {}; layers {} to {} take {} without experts, and {} with "
-                            "as many as a token chooses",
+                fmt::format("node {} has {}; layers {} to {} need {} without experts, and {} with "
+                            "top-k experts per layer",
                             node, decimal_bytes(memory_of(node)), stage.first, stage.last,
                             decimal_bytes(stage.trunk + stage.peak), decimal_bytes(least)),
-                "use more --stages, nodes with more memory, or weights in fewer bits (--weights)");
+                "use more --stages, nodes with more memory, or smaller --weights");
   }
 
   tl::unexpected<Diagnostics> no_room(int64_t slots, int64_t groups) const {
     return fail("place.memory",
-                fmt::format("{} nodes have room for {} experts of a layer, {} are to be placed",
+                fmt::format("{} nodes have room for {} experts per layer, expected {}",
                             std::ssize(stages_) * groups, slots,
                             std::max(grid_.experts, request_.replicas)),
-                "use more nodes, nodes with more memory, or weights in fewer bits (--weights); "
-                "without --nodes as many are planned as the model needs");
+                "use more nodes, nodes with more memory, or smaller --weights; omit --nodes to "
+                "plan as many as the model needs");
   }
 
   const ExpertGrid& grid_;
@@ -137,20 +143,20 @@ Status check_request(const ModelBytes& model, const NodeRequest& request) {
     return fail("place.nodes", std::move(cause), std::move(next));
   };
   if (request.stages > std::ssize(model.layers))
-    return error(
-        fmt::format("{} stages of a model with {} layers", request.stages, model.layers.size()),
-        "give each stage at least one layer");
+    return error(fmt::format("{} stages are not possible for a model with {} layers",
+                             request.stages, model.layers.size()),
+                 "give each stage at least one layer");
   if (request.nodes % request.stages != 0)
     return error(
-        fmt::format("{} nodes do not divide into {} stages", request.nodes, request.stages),
-        "give each stage as many nodes");
+        fmt::format("{} nodes are not divisible into {} stages", request.nodes, request.stages),
+        "give each stage the same number of nodes");
   if (request.nodes == 0 && request.memory.size() != 1)
     return error("the number of nodes is missing",
-                 "give --nodes, or --node-memory with the memory of each for as few as it takes");
+                 "pass --nodes, or a single --node-memory to plan the minimum number");
   if (request.memory.size() > 1 && std::ssize(request.memory) != request.nodes)
     return error(fmt::format("--node-memory has {} amounts for {} nodes", request.memory.size(),
                              request.nodes),
-                 "give one amount for all nodes, or one for each, stage by stage");
+                 "pass one amount for all nodes, or one per node, ordered by stage");
   return {};
 }
 
@@ -160,6 +166,7 @@ ModelBytes bytes_by_layer(const std::vector<DeviceUnit>& units, const ExpertGrid
                           size_t layers) {
   ModelBytes model{std::vector<LayerBytes>(layers), {}, {}};
   for (const DeviceUnit& unit : units) {
+    // The tables and the head belong to no layer.
     LayerBytes& own = unit.layer >= 0         ? at(model.layers, unit.layer)
                       : unit.name == "tables" ? model.tables
                                               : model.head;

@@ -14,10 +14,11 @@ namespace {
 
 struct BuiltIn {
   std::vector<Family> families;         // sorted by model_type
-  std::vector<std::string_view> texts;  // of each family
+  std::vector<std::string_view> texts;  // per family
 };
 
 BuiltIn load_embedded() {
+  // The map sorts by model_type, because the order of file names can differ.
   std::map<std::string, std::pair<Family, std::string_view>> by_type;
   for (const EmbeddedFile& file : embedded_families) {
     if (file.name == "common.json") continue;
@@ -35,6 +36,7 @@ BuiltIn load_embedded() {
 }
 
 const BuiltIn& built_in() {
+  // Loaded on first use. The initialization of a local static is thread-safe.
   static const BuiltIn families = load_embedded();
   return families;
 }
@@ -47,6 +49,7 @@ Result<std::string_view> family_text(std::string_view model_type) {
   const std::vector<Family>& families = built_in().families;
   for (size_t i = 0; i < families.size(); ++i)
     if (family_for(families[i], model_type) != nullptr) return built_in().texts[i];
+  // find_family() searches the same families, so it fails, too.
   return fail(find_family(model_type).error());
 }
 
@@ -59,12 +62,14 @@ const Family* family_for(const Family& family, std::string_view model_type) {
   if (describes(family, model_type)) return &family;
   if (family.outer && family.outer->model_type == model_type) return &family;
   for (const Family& nested : family.nested)
+    // Nested families always have an outer model (read_one()).
     if (nested.outer->model_type == model_type) return &nested;
   return nullptr;
 }
 
 void ignore_keys(std::span<const std::string> keys, Family& family) {
   family.rules.ignored.insert(keys.begin(), keys.end());
+  // A larger model's config has separate rules for its keys.
   if (family.outer) family.outer->rules.ignored.insert(keys.begin(), keys.end());
   for (Family& nested : family.nested) ignore_keys(keys, nested);
 }
@@ -79,12 +84,11 @@ Result<const Family*> find_family(std::string_view model_type) {
   if (const auto why = why_unsupported(model_type))
     return fail("hf.family.unsupported",
                 fmt::format("the family \"{}\" is not supported: {}", model_type, *why),
-                "The README lists the supported families.");
-  return fail(
-      "hf.family.unknown",
-      fmt::format("unknown model_type \"{}\"{}; known families: {}", printable(model_type),
-                  did_you_mean(model_type, names), fmt::join(names, ", ")),
-      "Write a descriptor as in models/families/README.md, and pass it with --family-file.");
+                "see the README for the supported families");
+  return fail("hf.family.unknown",
+              fmt::format("unknown model_type \"{}\"{}; known families: {}", printable(model_type),
+                          did_you_mean(model_type, names), fmt::join(names, ", ")),
+              "write a descriptor as in models/families/README.md and pass --family-file");
 }
 
 }  // namespace moec

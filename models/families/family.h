@@ -1,6 +1,6 @@
-// Family descriptors: JSON files that say how a model family names its tensors, which config keys
-// it reads, and which value it has on each axis of the architecture. No family has code of its own.
-// models/families/README.md describes the format.
+// Family descriptors: JSON files that define a model family's tensor names, its config keys, and
+// its value on each architecture axis. There is no family-specific code. models/families/README.md
+// describes the format.
 #pragma once
 
 #include <map>
@@ -25,47 +25,47 @@ struct ConceptExpression {
   bool has_two() const { return op == '*' || op == '/'; }
 };
 
-// The expression as a descriptor has it.
+// The expression as in a descriptor.
 std::string to_string(const ConceptExpression& expression);
 
-// Where a concept's value comes from: the first of `keys` that the config has, else `fallback`,
-// else `expression`. Without any of these the config must have one of the keys.
+// The source of a concept's value: the first of `keys` in the config, then `fallback`, then
+// `expression`. If all are absent, the config must have one of the keys.
 struct ConceptRule {
   std::vector<std::string> keys;
   std::optional<JsonValue> fallback;  // JSON null: the concept stays unset
   std::optional<ConceptExpression> expression;
-  std::vector<std::string> only;  // of a name: the accepted values; empty: all known ones
-  bool refuses_null = false;  // a key that is null is an error, although the concept is optional
-  std::optional<ConceptExpression> if_null;  // what a key that is null means, where not the default
-  bool outer = false;  // the keys lie in the config of the larger model (OuterModel)
+  std::vector<std::string> only;             // accepted values of a name; empty: all known ones
+  bool refuses_null = false;                 // null is an error even if the concept is optional
+  std::optional<ConceptExpression> if_null;  // value of null, if not the default
+  bool outer = false;  // the keys are in the config of the larger model (OuterModel)
 };
 
-// A key that must have one of some values. Without it a config has the value `absent`, which need
-// not be one of them; none: one that is.
+// A key with a closed set of accepted values. `absent` is the value assumed for a config without
+// the key, and need not be in `accepted`. Without `absent`, a missing key is accepted.
 struct MustRule {
   std::vector<JsonValue> accepted;
   std::optional<JsonValue> absent;
-  std::string why;  // other values are refused; may be empty
+  std::string why;  // reason for refusing other values; may be empty
 };
 
-// The keys of a config that no concept reads.
+// Rules for config keys that no concept reads.
 struct KeyRules {
   std::map<std::string, MustRule, std::less<>> must;
   std::map<std::string, std::string, std::less<>> harmless;  // key → why
-  // Keys that the user passes over in one config, and that nothing may read. They open no object:
-  // its other keys would be lost to readers of the whole.
+  // Keys of one config that the user ignores and that nothing may read. Paths into objects are not
+  // supported, because readers of the whole object would miss its other keys.
   std::set<std::string, std::less<>> ignored;
 };
 
-// A larger model that holds the model of a family, beside towers for images or sound, which are
-// left out. Its config has the family's as an object.
+// A larger model that combines a family's model with image or audio towers; the towers are omitted.
+// Its config contains the family's config as an object.
 struct OuterModel {
   std::string model_type;
-  std::string key;  // of that object
-  KeyRules rules;   // of the keys beside it
+  std::string key;  // key of the family's config
+  KeyRules rules;   // rules for all other keys
 };
 
-// Of the router and its experts.
+// Axes of the router and the experts.
 struct MoeAxes {
   RouterKind router = RouterKind::linear;
   Renorm renorm = Renorm::sum;
@@ -116,17 +116,17 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("gate_up_order", axes.moe.gate_up_order);
 }
 
-// A placeholder in patterns of ignored tensors. It stands for the number of a layer stored after
-// the last one; the concept `mtp_layers` says how many there are.
+// A placeholder in patterns of ignored tensors: the number of a layer stored after the last one.
+// The concept `mtp_layers` is the number of these layers.
 inline constexpr std::string_view kMtpLayer = "{mtp}";
 
-// Another one, of the number of an expert stored after the last one; the concept `further_experts`
-// says how many there are.
+// As kMtpLayer, for the number of an expert stored after the last one. The concept
+// `further_experts` is the number of these experts.
 inline constexpr std::string_view kFurtherExpert = "{further}";
 
 struct Family {
   std::string model_type;
-  std::vector<std::string> also;  // further model_types of the same structure
+  std::vector<std::string> also;  // additional model_types of the same structure
   std::string summary;
   FamilyAxes axes;
   int64_t moe_offset = 0;  // layer i can be MoE only if (i + moe_offset) mod moe_step = 0
@@ -134,8 +134,8 @@ struct Family {
   KeyRules rules;
   std::map<std::string, std::vector<std::string>, std::less<>> tensors;  // role → templates
   std::map<std::string, std::string, std::less<>> ignored_tensors;       // pattern → why
-  std::optional<OuterModel> outer;  // of a family inside of a larger model
-  std::vector<Family> nested;       // this family inside of larger models
+  std::optional<OuterModel> outer;  // if the family is inside a larger model
+  std::vector<Family> nested;       // this family inside larger models
   // Without experts all layers are dense.
   bool has_experts() const { return concepts.contains("experts"); }
 };
@@ -147,26 +147,26 @@ Result<Family> load_family(std::string_view text, const std::string& file = "<fa
 // The families compiled into the binary, sorted by model_type.
 std::span<const Family> known_families();
 
-// The JSON text of the built-in descriptor that describes configs of this model_type. Errors: those
-// of find_family().
+// The JSON text of the built-in descriptor for configs of this model_type. Errors: those of
+// find_family().
 Result<std::string_view> family_text(std::string_view model_type);
 
-// Whether the descriptor is for configs of this model_type. Larger models that hold the family do
-// not count.
+// True if the descriptor is for configs of this model_type; false for larger models that contain
+// the family.
 bool describes(const Family& family, std::string_view model_type);
 
-// The family as configs of this model_type have it: itself, or inside of a larger model. Null if it
-// does not describe them.
+// The variant of the family for configs of this model_type: the family itself or one of `nested`.
+// Null if there is none.
 const Family* family_for(const Family& family, std::string_view model_type);
 
-// Passes over these keys of a config, and of the larger model around it.
+// Adds `keys` to the ignored keys of the family, of its larger model, and of nested variants.
 void ignore_keys(std::span<const std::string> keys, Family& family);
 
-// The reason why no descriptor can express a model_type, for those in families/common.json.
+// The reason why no descriptor can express a model_type, if families/common.json has one.
 std::optional<std::string> why_unsupported(std::string_view model_type);
 
 // Errors: hf.family.unsupported, with the reason; hf.family.unknown, with the known model_types and
-// the nearest of them.
+// the nearest one.
 Result<const Family*> find_family(std::string_view model_type);
 
 }  // namespace moec

@@ -49,6 +49,7 @@ bool fits(const Concept& item, const JsonValue& value) {
 
 void read_default(FieldReader& reader, const Concept& item, const JsonValue& value,
                   ConceptRule& rule) {
+  // The default of a number cannot be a text, so a string must be an expression.
   if (is_number(item) && value.string() != nullptr) {
     rule.expression = parse_expression(*value.string());
     if (!rule.expression)
@@ -56,8 +57,8 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
                    fmt::format("the default of \"{}\" is not an expression: \"{}\"", item.name,
                                printable(*value.string())),
                    value,
-                   "Write \"= a\", \"= a * b\", \"= a / b\" or \"= sqrt a\" with names of "
-                   "concepts.");
+                   "write \"= a\", \"= a * b\", \"= a / b\" or \"= sqrt a\" with names of "
+                   "concepts");
     return;
   }
   if (!fits(item, value))
@@ -67,13 +68,15 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
   rule.fallback = value;
 }
 
-// Whether a concept can stand in an expression: a number that is none itself. One that no key gives
-// may be made of such numbers.
+// True if a concept may be a term of an expression: a number without an expression itself. With
+// `nested`, a concept without keys may be an expression of such numbers.
 bool can_be_term(const Family& family, const std::string& name, bool nested) {
   const auto found = family.concepts.find(name);
+  // find_concept() cannot return null, because read_concepts() keeps only known names.
   if (found == family.concepts.end() || !is_number(*find_concept(name))) return false;
   const auto& expression = found->second.expression;
   if (!expression) return true;
+  // Allowing only a single level of nesting excludes cycles of default expressions.
   return nested && found->second.keys.empty() && can_be_term(family, expression->left, false) &&
          (expression->op == 0 || can_be_term(family, expression->right, false));
 }
@@ -83,24 +86,24 @@ void check_term(FieldReader& reader, const Family& family, const std::string& na
   if (can_be_term(family, name, true)) return;
   reader.error("family.expression",
                fmt::format("\"{}\" cannot be part of an expression", printable(name)), at,
-               "An expression may use numeric concepts of this descriptor that are not expressions "
-               "themselves.");
+               "use numeric concepts of this descriptor that are not expressions "
+               "themselves");
 }
 
-// All layers of a family without experts are dense.
+// Checks a family without experts: all layers are dense.
 void check_dense(FieldReader& reader, const Family& family, const JsonValue& root) {
   if (family.concepts.count("dense_ff") == 0)
     reader.error("family.missing_concept",
-                 "the descriptor has neither the concept \"experts\" nor \"dense_ff\": a layer "
-                 "needs experts or a dense MLP",
+                 "the descriptor has neither the concept \"experts\" nor \"dense_ff\", but layers "
+                 "need experts or a dense MLP",
                  root);
   for (const Concept& item : all_concepts())
     if (is_about_experts(item) && family.concepts.count(item.name) > 0)
       reader.error("family.no_experts",
-                   fmt::format("the concept \"{}\" is about experts, and without the concept "
-                               "\"experts\" there are none",
+                   fmt::format("the concept \"{}\" concerns experts, but the concept \"experts\" "
+                               "is missing",
                                item.name),
-                   root, "Add the concept \"experts\", or remove those about experts.");
+                   root, "add the concept \"experts\", or remove concepts about experts");
 }
 
 void check_concepts(FieldReader& reader, const Family& family, const JsonValue& root) {
@@ -131,6 +134,8 @@ std::string to_string(const ConceptExpression& expression) {
 }
 
 ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
+  // Errors are collected in `reader`. load_family() refuses the descriptor after all fields were
+  // read.
   ConceptRule rule;
   static constexpr std::string_view kKnown[] = {"keys", "default", "only", "null"};
   std::string where = fmt::format("concept \"{}\"", item.name);
@@ -142,12 +147,13 @@ ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const Js
   if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
   if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
   if (const JsonValue* null = fields.find("null")) {
+    // "refused" makes a null value an error. An expression replaces the null value.
     const std::string meaning = reader.text_of("null", *null);
     rule.refuses_null = meaning == "refused";
     if (!rule.refuses_null && is_number(item)) rule.if_null = parse_expression(meaning);
     if (!rule.refuses_null && !rule.if_null)
       reader.error("family.unknown_value",
-                   fmt::format("\"null\" in {} can only be \"refused\" or, of a number, an "
+                   fmt::format("\"null\" in {} can only be \"refused\" or, for a number, an "
                                "expression",
                                where),
                    *null);
@@ -164,6 +170,7 @@ void read_concepts(FieldReader& reader, const JsonValue& root, Family& family) {
   std::vector<std::string_view> known;
   for (const Concept& item : all_concepts()) known.push_back(item.name);
   reader.only_fields(*root.find("concepts"), "concepts", known);
+  // only_fields() has reported unknown names.
   for (const JsonMember& member : *concepts)
     if (const Concept* item = find_concept(member.key))
       family.concepts[member.key] = read_concept_rule(reader, *item, member.value);

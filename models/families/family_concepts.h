@@ -10,7 +10,7 @@ namespace moec {
 // family.missing_concept, family.type, family.expression.
 void read_concepts(FieldReader& reader, const JsonValue& root, Family& family);
 
-// Reads one of them, {"keys": …, "default": …}.
+// Reads one concept, {"keys": …, "default": …}.
 ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const JsonValue& fields);
 
 }  // namespace moec

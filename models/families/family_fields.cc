@@ -11,7 +11,7 @@ namespace moec {
 
 void FieldReader::error(std::string code, std::string cause, const JsonValue& at,
                         std::string next) {
-  if (errors_.only_counts(code)) return;  // the place is found by counting lines
+  if (errors_.only_counts(code)) return;  // avoids the cost of finding the line
   errors_.add({Severity::error, std::move(code), std::move(cause), std::move(next),
                json_place(text_, source_, at.offset)});
 }
@@ -45,10 +45,12 @@ std::string FieldReader::text_field(const JsonValue& object, std::string_view na
 std::string FieldReader::text_of(std::string_view name, const JsonValue& value) {
   if (value.string() != nullptr && !value.string()->empty()) return *value.string();
   wrong_type(name, "a non-empty string", value);
+  // Returns an empty text after an error, so that later errors are also found.
   return {};
 }
 
 std::vector<std::string> FieldReader::texts_of(std::string_view name, const JsonValue& value) {
+  // A descriptor may write a list of one text as a plain string.
   if (value.array() == nullptr) return {text_of(name, value)};
   std::vector<std::string> texts;
   for (const JsonValue& item : *value.array()) texts.push_back(text_of(name, item));

@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// Reads fields and collects the findings of one descriptor, each with its place in the text.
+// Reads fields and collects the findings of one descriptor, each with its position in the text.
 class FieldReader {
  public:
   FieldReader(std::string_view text, const std::string& file)
@@ -20,14 +20,15 @@ class FieldReader {
   void error(std::string code, std::string cause, const JsonValue& at, std::string next = {});
   void wrong_type(std::string_view name, std::string_view wanted, const JsonValue& value);
 
-  // The value of a field, or null. It is a finding if it is needed and missing.
+  // Returns the field's value, or null if the field is missing. Adds a finding if a `needed` field
+  // is missing.
   const JsonValue* field(const JsonValue& object, std::string_view name, bool needed);
-  // The members of the object in field `name`, or null. It is a finding if the field is not an
-  // object, or if it is needed and missing.
+  // Returns the members of the object in field `name`, or null. Adds a finding if the field is not
+  // an object, or if a `needed` field is missing.
   const JsonValue::Object* members(const JsonValue& object, std::string_view name, bool needed);
   std::string text_field(const JsonValue& object, std::string_view name);
   std::string text_of(std::string_view name, const JsonValue& value);
-  // One string or a list of strings.
+  // Accepts one string or a list of strings.
   std::vector<std::string> texts_of(std::string_view name, const JsonValue& value);
   // Adds a finding for each member that is not in `known`; `where` names the object.
   void only_fields(const JsonValue& object, std::string_view where,

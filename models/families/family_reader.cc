@@ -13,15 +13,15 @@ namespace moec {
 
 namespace {
 
-// Reads the field "inside" of a family descriptor: the larger models that hold the family.
+// Reads the field "inside" of a family descriptor: the larger models that contain the family.
 
 using Names = std::vector<std::string>;
 
-// What a larger model calls the tensors of a family: other beginnings, the usual one first.
+// Prefixes of a family's tensors in larger models, the usual one first.
 struct Renaming {
   std::vector<std::pair<std::string, Names>> beginnings;
 
-  // None where the name begins with none of them.
+  // Empty if the name begins with none of the prefixes.
   Names of(const std::string& name) const {
     Names renamed;
     for (const auto& [from, all] : beginnings)
@@ -43,7 +43,7 @@ void add_once(Names& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// The family as it is inside of the larger model, whose names come first.
+// Returns the family as part of the larger model. The larger model's tensor names come first.
 Family nested_in(const Family& plain, const Renaming& renaming) {
   Family nested = plain;
   nested.nested.clear();
@@ -60,12 +60,12 @@ Family nested_in(const Family& plain, const Renaming& renaming) {
   return nested;
 }
 
-// Whether the head is tied is said by the whole model.
+// Reads the rule for tied heads: the config of the larger model states whether the head is tied.
 void read_tied_head(FieldReader& reader, const JsonValue& fields, Family& nested) {
   const JsonValue* rule = fields.find("tied_head");
   if (rule == nullptr) return;
   for (const std::string& key : nested.concepts["tied_head"].keys)
-    nested.rules.harmless[key] = "the whole model says whether its head is tied";
+    nested.rules.harmless[key] = "the config of the larger model states whether the head is tied";
   nested.concepts["tied_head"] = read_concept_rule(reader, *find_concept("tied_head"), *rule);
   nested.concepts["tied_head"].outer = true;
 }
@@ -86,16 +86,17 @@ Family read_one(FieldReader& reader, const JsonValue& fields, const Family& plai
   return nested;
 }
 
-// A text model that was taken out of the larger one may keep its names there.
+// Adds the larger model's tensor names to the family: an extracted text model may keep them.
 void take_over(const Family& nested, Family& family) {
   for (auto& [role, names] : family.tensors)
+    // at() cannot fail, because nested_in() keeps the roles of the family.
     for (const std::string& name : nested.tensors.at(role)) add_once(names, name);
   family.ignored_tensors.insert(nested.ignored_tensors.begin(), nested.ignored_tensors.end());
 }
 
-// Fills family.nested, and gives every role of the family the names that it has there, behind its
-// own. All other fields of the family must have been read. Findings: those of concepts, and
-// family.type, family.unknown_field, family.missing_field.
+// Fills family.nested and appends the names in larger models to every role of the family. Must run
+// after all other fields of the family were read. Findings: those of concepts, and family.type,
+// family.unknown_field, family.missing_field.
 void read_nesting(FieldReader& reader, const JsonValue& root, Family& family) {
   const JsonValue* inside = root.find("inside");
   if (inside == nullptr) return;
@@ -105,6 +106,7 @@ void read_nesting(FieldReader& reader, const JsonValue& root, Family& family) {
     if (fields.object() == nullptr) return reader.wrong_type("inside", "a list of objects", fields);
     all.push_back(read_one(reader, fields, family));
   }
+  // Merges after all larger models were read, so that no larger model gets the names of another.
   for (const Family& nested : all) take_over(nested, family);
   family.nested = std::move(all);
 }
@@ -153,8 +155,8 @@ void read_templates(FieldReader& reader, const Role& role, const JsonValue& valu
     if (!placeholders_fit(role.scope, text))
       reader.error("family.template",
                    fmt::format("the name of \"{}\" must have {}: \"{}\"", role.name,
-                               role.scope == RoleScope::model   ? "no {i} and no {e}"
-                               : role.scope == RoleScope::layer ? "{i} and no {e}"
+                               role.scope == RoleScope::model   ? "neither {i} nor {e}"
+                               : role.scope == RoleScope::layer ? "{i} but not {e}"
                                                                 : "{i} and {e}",
                                printable(text)),
                    value);
@@ -173,10 +175,10 @@ void read_tensors(FieldReader& reader, const JsonValue& root, Family& family) {
     read_templates(reader, *role, member.value, family);
     if (!family.has_experts() && is_about_experts(*role))
       reader.error("family.no_experts",
-                   fmt::format("the role \"{}\" is of experts or their router, and without the "
-                               "concept \"experts\" there are none",
+                   fmt::format("the role \"{}\" concerns experts or their router, but the concept "
+                               "\"experts\" is missing",
                                role->name),
-                   member.value, "Add the concept \"experts\", or remove the role.");
+                   member.value, "add the concept \"experts\", or remove the role");
   }
 }
 
@@ -209,6 +211,7 @@ Result<Family> load_family(std::string_view text, const std::string& file) {
   family.summary = reader.text_field(root, "summary");
   read_axes(reader, root, family.axes);
   read_moe_offset(reader, root, family);
+  // The concepts come first: read_tensors() and read_nesting() depend on them.
   read_concepts(reader, root, family);
   read_tensors(reader, root, family);
   add_common_keys(family.rules);

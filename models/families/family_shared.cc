@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kCommonFormat = "moec-family-common/1";
 
-// Each of the two placeholders can be there once.
+// True if each of the two placeholders occurs at most once and there are no others.
 bool placeholders_fit(std::string pattern) {
   for (const std::string_view placeholder : {kMtpLayer, kFurtherExpert})
     if (const size_t at = pattern.find(placeholder); at != std::string::npos)
@@ -43,6 +43,7 @@ void read_common(Read&& read) {
                                                 "ignored_tensors"};
   reader.only_fields(root, "the file", kKnown);
   read(reader, root);
+  // The file is part of the program, so an error in it is a bug.
   MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
 }
 
@@ -57,6 +58,7 @@ MustRule read_must(FieldReader& reader, const JsonMember& member) {
     reader.wrong_type(member.key, "a list of accepted values", *values);
   else if (values != nullptr)
     rule.accepted = *values->array();
+  // A plain list has neither `absent` nor `why`.
   if (!detailed) return rule;
   if (const JsonValue* absent = member.value.find("absent")) rule.absent = *absent;
   if (member.value.find("why") != nullptr) rule.why = reader.text_field(member.value, "why");
@@ -81,9 +83,10 @@ void read_ignored_tensors(FieldReader& reader, const JsonValue& fields,
     if (!placeholders_fit(member.key))
       reader.error(
           "family.template",
-          fmt::format("a pattern of ignored tensors can have {{mtp}} and {{further}} once, and "
-                      "no other placeholder: \"{}\"",
-                      printable(member.key)),
+          fmt::format(
+              "a pattern of ignored tensors may contain {{mtp}} and {{further}} once each and "
+              "no other placeholders, found \"{}\"",
+              printable(member.key)),
           member.value);
     ignored[member.key] = reader.text_of(member.key, member.value);
   }
@@ -91,11 +94,11 @@ void read_ignored_tensors(FieldReader& reader, const JsonValue& fields,
 
 void check_format(FieldReader& reader, const JsonValue& root, std::string_view wanted) {
   std::string format = reader.text_field(root, "format");
+  // text_field() has reported a missing format.
   if (!format.empty() && format != wanted)
-    reader.error(
-        "family.format",
-        fmt::format("the format is \"{}\", this version reads \"{}\"", printable(format), wanted),
-        root);
+    reader.error("family.format",
+                 fmt::format("the format is \"{}\", expected \"{}\"", printable(format), wanted),
+                 root);
 }
 
 void add_common_keys(KeyRules& rules) {
@@ -110,6 +113,7 @@ void add_common_tensors(std::map<std::string, std::string, std::less<>>& ignored
 }
 
 std::optional<std::string> why_unsupported(std::string_view model_type) {
+  // Parses the file for each call, because only an error message needs the reason.
   const JsonValue root = parse_common();
   FieldReader reader(common_file().text, "common.json");
   const JsonValue::Object* reasons = reader.members(root, "unsupported", true);

@@ -1,4 +1,4 @@
-// Reads the fields that descriptors share with one another and with families/common.json.
+// Reads the fields that all descriptors and families/common.json share.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,13 @@ namespace moec {
 
 // "must" and "harmless".
 void read_key_rules(FieldReader& reader, const JsonValue& fields, KeyRules& rules);
-// "ignored_tensors". Finding family.template where a pattern has a placeholder that is not known
-// there.
+// "ignored_tensors". Finding family.template: a pattern has an unknown placeholder.
 void read_ignored_tensors(FieldReader& reader, const JsonValue& fields,
                           std::map<std::string, std::string, std::less<>>& ignored);
-// A finding family.format where "format" is another one.
+// Finding family.format: "format" is not `wanted`.
 void check_format(FieldReader& reader, const JsonValue& root, std::string_view wanted);
 
-// Add what families/common.json has.
+// Add the entries of families/common.json.
 void add_common_keys(KeyRules& rules);
 void add_common_tensors(std::map<std::string, std::string, std::less<>>& ignored);
 

@@ -7,23 +7,23 @@
 namespace moec {
 namespace {
 
-// The bounds keep every product of two sizes below kMaxElements and every table small. They are far
-// above the sizes of any published model.
+// The bounds keep products of two sizes below kMaxElements and tables small. They far exceed the
+// sizes of published models.
 constexpr int64_t kWidest = int64_t{1} << 20;
 constexpr int64_t kLongest = int64_t{1} << 24;
-constexpr int64_t kMostDims = 65536;  // of a head
+constexpr int64_t kMaxDims = 65536;  // dims per head
 
-// A plan names each layer, expert, group and tap, and an export compiles some op for each head, so
-// these counts are bounded tightly: some ten times what the largest published models have
-// (models/published): 94 layers in Qwen3-235B-A22B, 384 experts and top-8 in Kimi-K2, 128 heads in
-// DeepSeek-V3, 8 groups there, 2 shared experts, and 2 taps in ZAYA1.
-constexpr int64_t kMostLayers = 1024;
-constexpr int64_t kMostHeads = 4096;
-constexpr int64_t kMostTaps = 64;
+// A plan lists each layer, expert, group and tap, and an export compiles ops per head, so these
+// counts have tight bounds. They are about ten times the largest counts in models/published: 94
+// layers in Qwen3-235B-A22B, 384 experts and top-8 in Kimi-K2, 128 heads in DeepSeek-V3, 8 groups
+// there, 2 shared experts, and 2 taps in ZAYA1.
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxHeads = 4096;
+constexpr int64_t kMaxTaps = 64;
 
 constexpr Concept kConcepts[] = {
-    {"layers", ConceptType::integer, Presence::needed, 1, kMostLayers},
-    {"mtp_layers", ConceptType::integer, Presence::defaulted, 0, kMostLayers},
+    {"layers", ConceptType::integer, Presence::needed, 1, kMaxLayers},
+    {"mtp_layers", ConceptType::integer, Presence::defaulted, 0, kMaxLayers},
     {"hidden", ConceptType::integer, Presence::needed, 1, kWidest},
     {"vocab", ConceptType::integer, Presence::needed, 1, kLongest},
     {"max_positions", ConceptType::integer, Presence::needed, 1, int64_t{1} << 30},
@@ -40,33 +40,33 @@ constexpr Concept kConcepts[] = {
     {"tied_head", ConceptType::boolean, Presence::needed},
     {"head_bias", ConceptType::boolean, Presence::defaulted},
     {"labels", ConceptType::object, Presence::defaulted},
-    {"heads", ConceptType::integer, Presence::needed, 1, kMostHeads},
-    {"kv_heads", ConceptType::integer, Presence::needed, 1, kMostHeads},
-    {"head_dim", ConceptType::integer, Presence::needed, 1, kMostDims},
-    {"full_kv_heads", ConceptType::integer, Presence::optional, 1, kMostHeads},
-    {"full_head_dim", ConceptType::integer, Presence::optional, 1, kMostDims},
+    {"heads", ConceptType::integer, Presence::needed, 1, kMaxHeads},
+    {"kv_heads", ConceptType::integer, Presence::needed, 1, kMaxHeads},
+    {"head_dim", ConceptType::integer, Presence::needed, 1, kMaxDims},
+    {"full_kv_heads", ConceptType::integer, Presence::optional, 1, kMaxHeads},
+    {"full_head_dim", ConceptType::integer, Presence::optional, 1, kMaxDims},
     {"full_keys_are_values", ConceptType::boolean, Presence::defaulted},
     {"attention_by_layer", ConceptType::object, Presence::defaulted},
     {"q_rank", ConceptType::integer, Presence::optional, 0, kWidest},
     {"kv_rank", ConceptType::integer, Presence::defaulted, 1, kWidest},
-    {"key_dims", ConceptType::integer, Presence::defaulted, 1, kMostDims},
-    {"value_dims", ConceptType::integer, Presence::defaulted, 1, kMostDims},
+    {"key_dims", ConceptType::integer, Presence::defaulted, 1, kMaxDims},
+    {"value_dims", ConceptType::integer, Presence::defaulted, 1, kMaxDims},
     {"latent_norm_eps", ConceptType::number, Presence::defaulted},
-    {"channel_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
-    {"head_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
-    {"mixer_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
+    {"channel_taps", ConceptType::integer, Presence::defaulted, 1, kMaxTaps},
+    {"head_taps", ConceptType::integer, Presence::defaulted, 1, kMaxTaps},
+    {"mixer_taps", ConceptType::integer, Presence::defaulted, 1, kMaxTaps},
     {"mixer_bias", ConceptType::boolean, Presence::defaulted},
     {"mixer_map_bias", ConceptType::boolean, Presence::defaulted},
     {"mixer_expand", ConceptType::number, Presence::defaulted},
     {"mixer_inner", ConceptType::integer, Presence::defaulted, 1, kWidest},
-    {"mixer_key_heads", ConceptType::integer, Presence::defaulted, 1, kMostHeads},
-    {"mixer_value_heads", ConceptType::integer, Presence::defaulted, 1, kMostHeads},
-    {"mixer_key_dim", ConceptType::integer, Presence::defaulted, 1, kMostDims},
-    {"mixer_value_dim", ConceptType::integer, Presence::defaulted, 1, kMostDims},
+    {"mixer_key_heads", ConceptType::integer, Presence::defaulted, 1, kMaxHeads},
+    {"mixer_value_heads", ConceptType::integer, Presence::defaulted, 1, kMaxHeads},
+    {"mixer_key_dim", ConceptType::integer, Presence::defaulted, 1, kMaxDims},
+    {"mixer_value_dim", ConceptType::integer, Presence::defaulted, 1, kMaxDims},
     {"use_least_log_decay", ConceptType::boolean, Presence::defaulted},
     {"least_log_decay", ConceptType::number, Presence::defaulted},
-    {"attention_step", ConceptType::integer, Presence::optional, 0, kMostLayers},
-    {"first_attention", ConceptType::integer, Presence::optional, 0, kMostLayers},
+    {"attention_step", ConceptType::integer, Presence::optional, 0, kMaxLayers},
+    {"first_attention", ConceptType::integer, Presence::optional, 0, kMaxLayers},
     {"attention_layers", ConceptType::integers, Presence::optional},
     {"mixer_layers", ConceptType::integers, Presence::optional},
     {"attention_scale", ConceptType::number, Presence::optional},
@@ -83,7 +83,7 @@ constexpr Concept kConcepts[] = {
     {"rope_alpha", ConceptType::boolean, Presence::defaulted},
     {"rope_sections", ConceptType::boolean, Presence::defaulted},
     {"rotary_factor", ConceptType::number, Presence::optional},
-    {"rotary_dims", ConceptType::integer, Presence::optional, 1, kMostDims},
+    {"rotary_dims", ConceptType::integer, Presence::optional, 1, kMaxDims},
     {"rotated_layers", ConceptType::integers, Presence::optional},
     {"unrotated_step", ConceptType::integer, Presence::defaulted, 0, 4096},
     {"use_temperature", ConceptType::boolean, Presence::defaulted},
@@ -94,7 +94,7 @@ constexpr Concept kConcepts[] = {
     {"use_window", ConceptType::boolean, Presence::defaulted},
     {"max_window_layers", ConceptType::integer, Presence::defaulted, 0, int64_t{1} << 30},
     {"layer_types", ConceptType::names, Presence::optional},
-    {"full_step", ConceptType::integer, Presence::defaulted, 1, kMostLayers},
+    {"full_step", ConceptType::integer, Presence::defaulted, 1, kMaxLayers},
     {"last_is_full", ConceptType::boolean, Presence::defaulted},
     {"layer_kinds", ConceptType::names, Presence::optional},
     {"layer_pattern", ConceptType::name, Presence::optional},
@@ -103,9 +103,9 @@ constexpr Concept kConcepts[] = {
     {"block_keys", ConceptType::integer, Presence::defaulted, 1, int64_t{1} << 30},
     {"indexed_layers", ConceptType::integers, Presence::optional},
     {"dense_ff", ConceptType::integer, Presence::optional, 1, kWidest},
-    // From here on about experts (is_about_experts).
-    {"experts", ConceptType::integer, Presence::of_experts, 0, kMostExperts},
-    {"top_k", ConceptType::integer, Presence::of_experts, 1, kMostExperts},
+    // This concept and all later ones concern experts (is_about_experts()).
+    {"experts", ConceptType::integer, Presence::of_experts, 0, kMaxExperts},
+    {"top_k", ConceptType::integer, Presence::of_experts, 1, kMaxExperts},
     {"expert_ff", ConceptType::integer, Presence::of_experts, 1, kWidest},
     {"expert_latent", ConceptType::integer, Presence::optional, 1, kWidest},
     {"score", ConceptType::name, Presence::of_experts},
@@ -114,19 +114,19 @@ constexpr Concept kConcepts[] = {
     {"mixer_eps", ConceptType::number, Presence::defaulted},
     {"routed_scale", ConceptType::number, Presence::defaulted},
     {"choice_method", ConceptType::name, Presence::defaulted},
-    {"groups", ConceptType::integer, Presence::optional, 1, kMostExperts},
-    {"groups_kept", ConceptType::integer, Presence::optional, 1, kMostExperts},
+    {"groups", ConceptType::integer, Presence::optional, 1, kMaxExperts},
+    {"groups_kept", ConceptType::integer, Presence::optional, 1, kMaxExperts},
     {"router_bias", ConceptType::boolean, Presence::defaulted},
     {"router_hidden", ConceptType::integer, Presence::defaulted, 1, kWidest},
-    {"null_slots", ConceptType::integer, Presence::defaulted, 0, kMostExperts},
+    {"null_slots", ConceptType::integer, Presence::defaulted, 0, kMaxExperts},
     {"expert_biases", ConceptType::boolean, Presence::defaulted},
     {"choice_bias", ConceptType::boolean, Presence::defaulted},
-    {"further_experts", ConceptType::integer, Presence::defaulted, 0, kMostExperts},
-    {"shared_experts", ConceptType::integer, Presence::defaulted, 0, kMostExperts},
+    {"further_experts", ConceptType::integer, Presence::defaulted, 0, kMaxExperts},
+    {"shared_experts", ConceptType::integer, Presence::defaulted, 0, kMaxExperts},
     {"shared_ff", ConceptType::integer, Presence::defaulted, 0, kWidest},
     {"moe_step", ConceptType::integer, Presence::defaulted, 1, 4096},
-    {"first_moe_layer", ConceptType::integer, Presence::defaulted, 0, kMostLayers},
-    {"last_moe_layer", ConceptType::integer, Presence::optional, -1, kMostLayers},
+    {"first_moe_layer", ConceptType::integer, Presence::defaulted, 0, kMaxLayers},
+    {"last_moe_layer", ConceptType::integer, Presence::optional, -1, kMaxLayers},
     {"dense_layers", ConceptType::integers, Presence::defaulted},
     {"moe_layers", ConceptType::integers, Presence::optional},
     {"mlp_types", ConceptType::names, Presence::optional},
@@ -275,12 +275,15 @@ std::span<const Concept> all_concepts() { return kConcepts; }
 const Concept* find_concept(std::string_view name) { return find_by_name(all_concepts(), name); }
 
 bool is_about_experts(const Concept& item) {
+  // Both pointers point into kConcepts, so their order is that of the concepts.
   return find_concept(item.name) >= find_concept("experts");
 }
 
 std::span<const Role> all_roles() { return kRoles; }
 const Role* find_role(std::string_view name) { return find_by_name(all_roles(), name); }
 bool is_about_experts(const Role& role) {
+  // Identifies roles by their names, so the name of a new role of experts or routers must begin
+  // with one of these.
   constexpr std::string_view kBeginnings[] = {"expert",  "router",     "shared_",
                                               "latent_", "ffn_routed", "ffn_shared"};
   return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),

@@ -1,4 +1,4 @@
-// Divides bits among tensors.
+// Distributes bits among tensors.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace moec {
 
-// What a tensor costs with so many bits for each of its elements.
+// Cost of a tensor at a bit width.
 struct BitsCost {
   int64_t bits = 0;
   double cost = 0;
@@ -15,13 +15,13 @@ struct BitsCost {
 
 struct BitsItem {
   int64_t elements = 0;
-  std::vector<BitsCost> choices;  // at least one, with rising bits
+  std::vector<BitsCost> choices;  // at least one, ascending by bits
 };
 
-// The bits of each item, for a small sum of costs with at most `mean_bits` for each element on
-// average; the fewest of all items where even those are more. All items begin with the fewest bits;
-// then the step that saves most for each bit is taken as long as a step fits. Steps lead along the
-// lower convex hull of an item's choices. Of equal steps, that of the first item is taken.
+// Chooses a bit width per item: low total cost with an average of at most `mean_bits` per element.
+// Returns the smallest widths if even they exceed `mean_bits`. Greedy: every item starts at its
+// smallest width; then the step with the largest cost reduction per bit is applied as long as one
+// fits. Steps follow the lower convex hull of an item's choices. Ties go to the first item.
 std::vector<int64_t> choose_bits(std::span<const BitsItem> items, double mean_bits);
 
 }  // namespace moec

@@ -17,12 +17,12 @@
 namespace moec {
 namespace {
 
-// Of an MLP or an expert. More would make a model of many thousands of shards.
-constexpr int64_t kMostSlices = 64;
+// Maximum slices of an MLP or an expert; bounds the number of shards of a model.
+constexpr int64_t kMaxSlices = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Those with a feed-forward part of this kind.
+// Counts layers whose feed-forward part is of this kind.
 int64_t count_layers(const ModelConfig& model, bool moe) {
   return std::count_if(model.layers.begin(), model.layers.end(),
                        [&](const LayerConfig& layer) { return layer.feeds() && layer.moe == moe; });
@@ -36,6 +36,8 @@ class Cutter {
   Result<std::vector<ShardCut>> run() {
     if (options_.fit_layers || options_.layers_per_shard > 0)
       cuts_.push_back(join_layers(model_, options_, build_));
+    // Shards of whole layers are not cut further. If groups were also requested,
+    // check_joined_layers() reports the conflict.
     const bool joined = build_.layers_per_shard > 0 && !groups_requested();
     if (count_layers(model_, true) > 0 && !joined) MOEC_TRY(cut_experts());
     if (count_layers(model_, false) > 0 && !joined) MOEC_TRY(cut_mlp());
@@ -53,27 +55,28 @@ class Cutter {
   }
   std::string budget_text(ShardKind kind) const { return decimal_bytes(budget(kind).bytes); }
 
-  // That no cut can meet a budget is an error, unless shards above their budgets are allowed.
+  // Returns the error for a budget that no cut meets, unless exceeding budgets is allowed.
   Status refuse(ShardKind kind, std::string_view item, int64_t bytes) const {
     if (options_.allow_over_budget) return {};
     return fail("plan.budget",
-                fmt::format("a budget of {} is smaller than {} of {}", budget_text(kind), item,
+                fmt::format("the budget of {} is below {} of {}", budget_text(kind), item,
                             decimal_bytes(bytes)),
-                fmt::format("The smallest budget that works is {} MB.", megabytes_flag(bytes)));
+                fmt::format("raise the budget to at least {} MB", megabytes_flag(bytes)));
   }
 
-  // An MLP or an expert of which shards of a kind hold slices.
+  // An MLP or an expert whose slices are shards of `kind`.
   struct SlicedMlp {
     ShardKind kind;
     WeightGroup group;
     std::string_view item;  // "an expert"
   };
 
-  // The fewest slices that the budget of the kind holds, each beside `fixed` bytes.
+  // The smallest number of slices such that a slice plus `fixed` bytes meets the kind's budget.
   Result<int64_t> slices_of(const SlicedMlp& sliced, const MlpElements& mlp, int64_t fixed) const {
-    const int64_t most = std::min(mlp.width, kMostSlices);
-    if (most < 1) return 1;  // check_model() refuses such a width
+    const int64_t most = std::min(mlp.width, kMaxSlices);
+    if (most < 1) return 1;  // check_model() rejects such a width
     const auto largest = [&](int64_t slices) {
+      // slice_widths() returns the widest slice first.
       return fixed + sizes_.mlp(sliced.group, mlp, slice_widths(mlp.width, slices).front());
     };
     for (int64_t slices = 1; slices <= most; ++slices)
@@ -85,11 +88,11 @@ class Cutter {
 
   // ---- Experts ---------------------------------------------------------------------------------
 
-  // Bytes of the parts of a layer with experts; expert: of one.
+  // Bytes of the parts of an MoE layer; expert: per expert.
   struct MoeBytes {
     MoeElements elements;
     int64_t expert = 0, shared = 0, norm = 0, latent = 0, router = 0;
-    int64_t repeated() const { return norm + latent; }  // in each shard with experts
+    int64_t repeated() const { return norm + latent; }  // bytes repeated in each shard with experts
   };
 
   MoeBytes moe_bytes() const {
@@ -103,8 +106,8 @@ class Cutter {
     return sizes;
   }
 
-  // A layer within its budget stays whole: cut experts need host routing, which costs an edge and a
-  // decision of the host at every layer.
+  // A layer within its budget stays whole: cut experts need host routing, which adds an edge and a
+  // host decision per layer.
   Status cut_experts() {
     const MoeBytes sizes = moe_bytes();
     const int64_t all = model_.moe.experts;
@@ -115,7 +118,7 @@ class Cutter {
       const int64_t requested = options_.experts_per_shard;
       return group_experts(sizes, requested > 0 ? requested : all);
     }
-    if (options_.keep_moe_layers) return note_experts("the runtime takes no groups of experts");
+    if (options_.keep_moe_layers) return note_experts("the runtime does not support expert groups");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
     const int64_t whole = sizes.repeated() + (build_.host_routing ? 0 : sizes.router) +
                           sizes.shared + all * sizes.expert;
@@ -127,17 +130,18 @@ class Cutter {
     return group_experts(sizes, all);
   }
 
-  // With an affine residual, the first group scales the residual stream, whatever experts it has.
+  // With an affine residual, the first group scales the residual stream, so every node would need
+  // that group.
   Status read_parts() {
     if (options_.expert_groups.empty()) return {};
     if (model_.stream.residual == ResidualKind::affine || model_.norms_feed_forward())
       return fail("plan.expert_groups",
-                  fmt::format("the first experts of a layer of {} {}, so that no node can do "
-                              "without them",
+                  fmt::format("the first experts of each layer of {} {}, so every node needs "
+                              "them",
                               model_.family,
-                              model_.norms_feed_forward() ? "begin a sum that a norm takes"
+                              model_.norms_feed_forward() ? "start a sum that is normalized"
                                                           : "scale the residual stream"),
-                  "leave out --expert-groups", {.file = options_.expert_groups});
+                  "omit --expert-groups", {.file = options_.expert_groups});
     MOEC_ASSIGN(build_.experts.parts,
                 read_expert_parts(options_.expert_groups, expert_grid(model_)));
     return {};
@@ -146,14 +150,17 @@ class Cutter {
   Status check_requested(int64_t all) const {
     const int64_t requested = options_.experts_per_shard;
     if (requested <= all) return {};
-    return fail("plan.experts_per_shard",
-                fmt::format("groups of {} experts were requested; a layer has {}", requested, all),
-                fmt::format("Choose 1 to {}.", all));
+    return fail(
+        "plan.experts_per_shard",
+        fmt::format("groups of {} experts were requested, but a layer has {}", requested, all),
+        fmt::format("choose 1 to {}", all));
   }
 
-  // Groups of at most `most` experts, as few as the budget allows; or slices of single experts,
-  // where not even one fits.
+  // Chooses the smallest number of groups of at most `most` experts that meet the budget. If not
+  // even one expert fits, slices single experts.
   Status group_experts(const MoeBytes& sizes, int64_t most) {
+    // The first group includes the shared expert if it fits there with one expert. With parts per
+    // node, every node would need this group. A norm on the sum requires a separate shard.
     const bool beside = build_.experts.parts.empty() && !model_.norms_feed_forward() &&
                         fits(ShardKind::experts, sizes.repeated() + sizes.shared + sizes.expert);
     const int64_t fixed = sizes.repeated() + (beside ? sizes.shared : 0);
@@ -170,10 +177,11 @@ class Cutter {
     return {};
   }
 
-  // How many experts the budget of a group holds beside `fixed` bytes.
+  // Number of experts that fit into the budget of a group in addition to `fixed` bytes.
   int64_t room(const MoeBytes& sizes, int64_t fixed) const {
     const int64_t limit = budget(ShardKind::experts).bytes;
     if (limit == 0) return model_.moe.experts;
+    // The result can be 0 or negative; group_experts() clamps it.
     return (limit - fixed) / std::max<int64_t>(sizes.expert, 1);
   }
 
@@ -183,7 +191,7 @@ class Cutter {
         requested > 0 ? fmt::format("groups of at most {} were requested; ", requested) : "";
     if (!options_.expert_groups.empty())
       reason +=
-          fmt::format("experts of the same groups of {} share shards; ", options_.expert_groups);
+          fmt::format("experts with the same groups in {} share shards; ", options_.expert_groups);
     if (budget(ShardKind::experts).bytes > 0)
       reason += fmt::format("{} experts of {} in a budget of {}", model_.moe.experts,
                             decimal_bytes(sizes.expert), budget_text(ShardKind::experts));
@@ -223,7 +231,9 @@ class Cutter {
   // ---- The head --------------------------------------------------------------------------------
 
   Status cut_head() {
+    // fit_to_target() has set the number of slices that the target's limit of channels requires.
     const int64_t for_channels = build_.head_slices;
+    // A requested number of slices has priority over the budget.
     if (options_.head_slices > 0) {
       build_.head_slices = options_.head_slices;
       return note_head(fmt::format("{} slices were requested", options_.head_slices));
@@ -242,17 +252,18 @@ class Cutter {
       return note_head(fmt::format("{} rows of {} bytes in a budget of {}", model_.logits(),
                                    sizes_.head(1),
                                    decimal_bytes(budget(ShardKind::lm_head).bytes)));
-    return note_head(for_channels > 1 ? "the target takes no more channels in one" : "it fits");
+    return note_head(for_channels > 1 ? "the target's limit of channels" : "it fits");
   }
 
-  // A slice of the head and the norm that each slice has.
+  // Bytes of a slice of the head and its norm.
   int64_t head_bytes(int64_t rows) const {
     const int64_t norms = model_.norm.kind == NormKind::layer ? 2 : 1;
     return sizes_.plain(model_.hidden * norms) + sizes_.head(rows);
   }
 
-  // The most rows, at most all of them, that the limit has room for.
+  // Maximum number of rows of the head within the limit.
   int64_t head_rows(int64_t limit) const {
+    // Searches, because the bytes of a grouped palette are not linear in the number of rows.
     int64_t least = 0, most = model_.logits();
     while (least < most) {
       const int64_t middle = least + (most - least + 1) / 2;
@@ -287,6 +298,7 @@ std::vector<std::vector<int64_t>> expert_shards(int64_t layer, int64_t experts,
                                                 const BuildOptions& options) {
   std::vector<int64_t> all(static_cast<size_t>(experts));
   std::iota(all.begin(), all.end(), 0);
+  // Copies the partition, because a layer without one is added as one part with all experts.
   ExpertPartition parts = options.experts.parts;
   std::vector<std::vector<int64_t>> shards;
   for (const std::vector<int64_t>& part : parts.try_emplace(layer, 1, all).first->second) {

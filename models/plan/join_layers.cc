@@ -33,6 +33,7 @@ ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOp
     bytes.push_back(sizes.layer(std::ssize(bytes), elements));
   const auto layers = std::ssize(bytes);
   int64_t least = 0;
+  // Descends, so that the first number of layers that fits gives the fewest shards.
   for (int64_t most = layers; most > 0; --most) {
     build.layers_per_shard = most;
     const std::vector<int64_t> groups = layer_groups(layers, build);
@@ -44,6 +45,7 @@ ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOp
                                                  decimal_bytes(least), decimal_bytes(budget));
     return {ShardKind::layers, std::ssize(groups), reason};
   }
+  // 0 keeps the parts of each layer in separate shards.
   build.layers_per_shard = 0;
   return {ShardKind::layers, 0,
           fmt::format("a layer of {} is above the budget of {}", decimal_bytes(least),
@@ -59,6 +61,7 @@ std::vector<int64_t> layer_groups(int64_t layers, const BuildOptions& options) {
 
 std::vector<int64_t> layer_elements(const ModelConfig& model, const BuildOptions& build) {
   const MoeElements in_type = moe_elements(model, build), plain = moe_elements(model, {});
+  // Elements that the build's type adds to a layer; parameter_count() does not include them.
   const int64_t added = in_type.router + in_type.norm - plain.router - plain.norm;
   ModelConfig few = model;
   std::vector<std::pair<LayerConfig, int64_t>> known;
@@ -67,8 +70,9 @@ std::vector<int64_t> layer_elements(const ModelConfig& model, const BuildOptions
     auto found = std::find_if(known.begin(), known.end(),
                               [&](const auto& entry) { return entry.first == layer; });
     if (found == known.end()) {
-      // The difference of two layers and one is what a layer adds: the first may also hold weights
-      // that the model has once.
+      // Computes a layer's size as the difference between the parameter counts of a two-layer and a
+      // one-layer model. A one-layer model alone does not suffice, because the first layer may also
+      // contain weights that exist once per model.
       few.layers = {layer};
       const int64_t with_one = parameter_count(few);
       few.layers.push_back(layer);
@@ -84,7 +88,7 @@ ShardCut join_layers(const ModelConfig& model, const CutOptions& options, BuildO
   const auto layers = std::ssize(model.layers);
   build.layers_per_shard = std::min(options.layers_per_shard, layers);
   return {ShardKind::layers, static_cast<int64_t>(layer_groups(layers, build).size()),
-          fmt::format("{} layers a shard were requested", options.layers_per_shard)};
+          fmt::format("{} layers per shard were requested", options.layers_per_shard)};
 }
 
 }  // namespace moec

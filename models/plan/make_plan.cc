@@ -19,33 +19,32 @@ namespace moec {
 
 namespace {
 
-// Completes the build options that depend on the model.
+// ---- Build options that depend on the model ----------------------------------------------------
 
-// The cache of each layer grows with the context, and so do masks. Longer contexts are a choice of
-// the user's.
+// The default is limited, because caches and masks grow with the context.
 static constexpr int64_t kDefaultContext = 2048;
 
-// `kv` is the value of --kv, empty without the flag. Error export.flags: the flag is given, and the
-// model keeps no cache.
+// `kv` is the value of --kv, empty without the flag. Error export.flags: the flag is given, but the
+// model has no cache.
 Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
   if (kv.empty() || model.keeps_cache()) return {};
   return fail("export.flags",
-              fmt::format("--kv {}: {} keeps no cache, because it reads a text as a whole", kv,
+              fmt::format("--kv {}: {} keeps no cache, because it processes a text as a whole", kv,
                           model.family),
-              "Leave --kv out.");
+              "omit --kv");
 }
 
-// The same for --mla and models without latent attention.
+// `mla` is the value of --mla. Error export.flags: the flag is given, but the model has no latent
+// attention.
 Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
   if (mla.empty() || model.attention.latent) return {};
   return fail("export.flags",
-              fmt::format("--mla {}: {} has no latent attention", mla, model.family),
-              "Leave --mla out.");
+              fmt::format("--mla {}: {} has no latent attention", mla, model.family), "omit --mla");
 }
 
-// Sets the context where it is 0 (the model's positions, at most 2048), the form and pages of the
-// cache, the slices of the head and the groups of experts. Returns the reasons for the cuts.
-// Errors: those of check_weight_policy(), check_copied_codes(), fit_to_target() and cut_shards().
+// Sets the context if it is 0 (the model's positions, at most 2048), the form and pages of the
+// cache, the slices of the head and the expert groups. Returns the reasons for the cuts. Errors:
+// those of check_weight_policy(), check_copied_codes(), fit_to_target() and cut_shards().
 Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
                                             const CutOptions& cuts, BuildOptions& build) {
   if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
@@ -57,17 +56,17 @@ Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Targ
 
 }  // namespace
 
-// Which weights are codes is seen from the tensors of a checkpoint. Tensors that a config alone
-// declares lie in a file without a path.
+// Only the tensors of a checkpoint show which weights are codes. A table declared from a config
+// alone has a file without a path.
 static Status check_copies(const WeightPolicy& policy, const WeightTable& weights) {
   const std::vector<WeightForm> forms = policy.forms();
   const bool declared = !weights.files.empty() && weights.files.front().path.empty();
   if (!declared || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
-  return fail("weights.copy", "--weights copy: a config does not tell which weights are codes",
-              "give the folder of the checkpoint, or the form itself, such as experts=int4");
+  return fail("weights.copy", "--weights copy: a config does not state which weights are quantized",
+              "pass the checkpoint's folder, or a form such as experts=int4");
 }
 
-// What is asked of experts means nothing to a model that has none.
+// Options about experts have no effect on a model without experts.
 static std::optional<Diagnostic> note_no_experts(const ModelConfig& model,
                                                  const PlanRequest& request) {
   const bool has_experts = std::any_of(model.layers.begin(), model.layers.end(),
@@ -77,13 +76,13 @@ static std::optional<Diagnostic> note_no_experts(const ModelConfig& model,
   if (has_experts || !asked) return std::nullopt;
   return Diagnostic{Severity::note,
                     "plan.no_experts",
-                    "the model has no experts: --routing host, --experts-per-shard and "
-                    "--expert-groups change nothing",
-                    "leave them out",
+                    "--routing host, --experts-per-shard and --expert-groups have no effect "
+                    "on a model without experts",
+                    "omit these flags",
                     {}};
 }
 
-// Layers are dropped first, because the remaining ones decide whether a requested form fits the
+// Layers are removed first, because the remaining ones determine whether a requested form fits the
 // model and how the budgets cut it.
 Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target& target,
                            PlanRequest request) {

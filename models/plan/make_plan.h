@@ -1,5 +1,5 @@
-// From a model's config to its plan, with every choice made that the request leaves open. `moec
-// plan` and `moec export` decide here, so that an export is what was planned.
+// Makes the plan of a model from its config and resolves every choice that the request leaves open.
+// `moec plan` and `moec export` share this function, so that an export matches its plan.
 #pragma once
 
 #include <string>
@@ -14,18 +14,18 @@ namespace moec {
 struct PlanRequest {
   BuildOptions build;  // context 0 and head_slices 0: chosen here
   CutOptions cuts;
-  std::string kv, mla;       // the forms that were asked for by name; empty: none was
-  int64_t first_layers = 0;  // keep only so many layers, for a trial; 0: all
+  std::string kv, mla;       // forms requested by flags; empty: not requested
+  int64_t first_layers = 0;  // layers to keep, for a trial; 0: all
 };
 
 struct MadePlan {
   Plan plan;
-  std::vector<ShardCut> cuts;  // how far the model was cut, and why
-  Diagnostics notes;           // what was chosen in place of a default
+  std::vector<ShardCut> cuts;  // the cuts and their reasons
+  Diagnostics notes;           // choices that differ from a default
 };
 
-// Errors: weights.copy (codes are to be copied of a model without a checkpoint), those of
-// keep_first_layers(), check_kv_flag(), check_mla_flag(), resolve_build() and plan_model().
+// Errors: weights.copy (copied codes need a checkpoint), those of keep_first_layers(),
+// check_kv_flag(), check_mla_flag(), resolve_build() and plan_model().
 Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target& target,
                            PlanRequest request);
 

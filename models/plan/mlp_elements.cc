@@ -10,8 +10,8 @@
 namespace moec {
 namespace {
 
-// What the last layer of the kind needs: the first of a model may also hold what the model has
-// once.
+// Returns the roles of the last layer of the kind, because the first layer may also have roles that
+// exist once per model.
 std::vector<NeededRole> needed_by_a_layer(const ModelConfig& model, bool moe) {
   const auto last =
       std::find_if(model.layers.rbegin(), model.layers.rend(),
@@ -24,6 +24,7 @@ std::vector<NeededRole> needed_by_a_layer(const ModelConfig& model, bool moe) {
   return needed;
 }
 
+// Each slice contains these weights in full size, which does not depend on the inner width.
 bool is_repeated(std::string_view role) {
   return role.ends_with("down_bias") || role == "shared_sigmoid_gate";
 }
@@ -46,11 +47,12 @@ MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build) {
   MoeElements elements;
   elements.expert.width = model.moe.expert_ff;
   elements.shared.width = model.moe.shared_ff;
-  const int64_t size = build.wide_router ? 2 : 1;  // of an f32 element, in those of the type
+  const int64_t size = build.wide_router ? 2 : 1;  // size of an f32 element in elements of the type
   for (const NeededRole& needed : needed_by_a_layer(model, true)) {
+    // Counts a single expert, so add() divides the elements of all experts by their number.
     if (needed.role.starts_with("expert")) add(needed, model.moe.experts, elements.expert);
     if (needed.role.starts_with("shared_")) add(needed, 1, elements.shared);
-    if (needed.role.starts_with("router_choice_bias"))  // below f32 it has a second half
+    if (needed.role.starts_with("router_choice_bias"))  // f16 stores it as two halves
       elements.router += 2 * needed.dims.back();
     else if (needed.role.starts_with("router"))
       elements.router += size * needed.elements();

@@ -1,4 +1,4 @@
-// The numbers of weights in the feed-forward part of a layer, as far as cutting it depends on them.
+// Counts the weights in a layer's feed-forward part, for cutting it.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace moec {
 
-// The weights of a gated MLP or of one expert. `sliced` are those that a slice of the intermediate
-// width has its share of; `repeated` are in each slice: the bias of down and the gate of a shared
-// expert.
+// The weights of a gated MLP or of one expert. `sliced` weights are divided among slices of the
+// intermediate width. Every slice contains the `repeated` weights: the bias of down and the gate of
+// a shared expert.
 struct MlpElements {
   int64_t width = 0, sliced = 0, repeated = 0;
   int64_t whole() const { return sliced + repeated; }
@@ -18,24 +18,24 @@ struct MlpElements {
   }
 };
 
-// Of a layer with experts, in elements of the shards' type. `norm` is what each of its shards may
-// repeat: the norm before the experts, the affine terms of the residual stream, and the bias behind
-// a latent. `latent` is what each shard with experts repeats besides: the maps around the latent.
-// `router` is the most that a router has in the type.
+// Weights of an MoE layer, in elements of the shards' type. `norm`: weights that each of its shards
+// may repeat, which are the norm before the experts, the affine terms of the residual stream, and
+// the bias after a latent. `latent`: the maps to and from the latent, which each shard with experts
+// repeats as well. `router`: the maximum over routers.
 struct MoeElements {
-  MlpElements expert;  // one of them
-  MlpElements shared;  // with its gate
+  MlpElements expert;  // one expert
+  MlpElements shared;  // including its gate
   int64_t norm = 0;
   int64_t latent = 0;
   int64_t router = 0;
 };
-// All 0 for a model without such layers.
+// All 0 for a model without MoE layers.
 MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build);
-// What a router has beyond the weights that the builders give it: in f16, unless it is wide, the
-// pass lower_router adds a projection (passes/halves.h).
+// Router weights that passes add to the weights of the builders. In f16, the pass lower_router adds
+// a projection unless the router is wide (passes/halves.h).
 int64_t added_router_elements(const ModelConfig& model, const BuildOptions& build);
 
-// Of a dense layer.
+// Weights of a dense layer.
 struct DenseElements {
   MlpElements mlp;
   int64_t norm = 0;

@@ -30,44 +30,47 @@ Status bad_option(std::string cause, std::string next) {
 Status check_context(const ModelConfig& model, const BuildOptions& options) {
   if (options.context < 1 || options.context > model.max_positions)
     return fail("plan.context",
-                fmt::format("a context of {} tokens; the model takes 1 to {}", options.context,
+                fmt::format("the context is {} tokens, the model supports 1 to {}", options.context,
                             model.max_positions),
-                "Choose another context length.");
+                "choose another context length");
   if (options.tokens.empty() || options.tokens.front() < 1)
-    return bad_option("the token widths must be positive", "Give widths such as 1,64.");
+    return bad_option("the token widths must be positive", "use widths such as 1,64");
   if (std::adjacent_find(options.tokens.begin(), options.tokens.end(), std::greater_equal<>()) !=
       options.tokens.end())
     return bad_option("the token widths must ascend",
-                      "Give each width once, in ascending order, such as 1,64.");
+                      "list each width once, in ascending order, such as 1,64");
+  // The widths ascend, so the last one is the largest.
   if (options.tokens.back() > options.context)
     return fail("plan.context",
                 fmt::format("a step of {} tokens does not fit into a context of {}",
                             options.tokens.back(), options.context),
-                "Choose a longer context or fewer tokens.");
+                "choose a longer context or fewer tokens");
   return {};
 }
 
 Status check_joined_layers(const BuildOptions& options) {
   if (options.layers_per_shard < 0)
     return bad_option(fmt::format("shards of {} layers are not possible", options.layers_per_shard),
-                      "Choose at least one layer.");
+                      "choose at least one layer");
   if (options.layers_per_shard > 0 && options.host_routing)
     return bad_option(
-        "a layer whose router or experts have shards of their own cannot share a shard",
-        "Leave out --layers-per-shard, or the flags that cut the experts: --routing host, "
-        "--experts-per-shard and --max-shard-mb.");
+        "a layer with separate shards for router or experts cannot be in a shard of whole layers",
+        "omit --layers-per-shard, or the flags that cut experts: --routing host, "
+        "--experts-per-shard and --max-shard-mb");
   if (options.layers_per_shard > 0 && updates_cache(options.cache))
     return bad_option(
-        "shards of whole layers take their caches as inputs; device states hold one layer only",
-        "Use --kv io, or leave --layers-per-shard out.");
+        "shards of whole layers need caches as inputs, because device states hold one layer",
+        "use --kv io, or omit --layers-per-shard");
   return {};
 }
 
 Status check_slices(const ModelConfig& model, const BuildOptions& options) {
+  // One slice is the uncut matrix, so it is valid even if the width is 0.
   const auto cut = [](std::string_view what, int64_t slices, int64_t width) -> Status {
     if (slices == 1 || (slices > 1 && slices <= width)) return {};
-    return bad_option(fmt::format("{} slices of {} with a width of {}", slices, what, width),
-                      "Choose from one slice to one slice for each column.");
+    return bad_option(
+        fmt::format("{} slices of {} with a width of {} are not possible", slices, what, width),
+        "choose from one slice to one per column");
   };
   MOEC_TRY(cut("an MLP", options.slices.mlp, model.mlp.ff));
   if (model.moe.experts > 0) MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
@@ -75,44 +78,44 @@ Status check_slices(const ModelConfig& model, const BuildOptions& options) {
     MOEC_TRY(cut("the shared expert", options.slices.shared, model.moe.shared_ff));
   if (options.host_routing && model.norms_feed_forward() && model.moe.shared_ff == 0)
     return bad_option(
-        fmt::format("the norm behind the experts of {} needs a shared expert, whose shard adds "
+        fmt::format("the norm after the experts of {} needs a shared expert, whose shard adds "
                     "them to the residual stream",
                     model.family),
-        "Leave out --routing host and the flags that cut the experts.");
+        "omit --routing host and the flags that cut experts");
   if (!options.host_routing && (options.slices.expert > 1 || options.slices.shared > 0))
-    return bad_option("experts are cut into slices only with host routing", "Use --routing host.");
+    return bad_option("slices of experts require host routing", "use --routing host");
   return {};
 }
 
 Status check_options(const ModelConfig& model, const BuildOptions& options) {
   if (options.dtype != DType::f32 && options.dtype != DType::f16)
     return bad_option(fmt::format("shards cannot be of type {}", dtype_name(options.dtype)),
-                      "Choose f32 or f16.");
+                      "choose f32 or f16");
   if (options.layout == Layout::plain)
-    return bad_option("token tensors need a layout", "Choose channels or rows.");
+    return bad_option("token tensors need a layout", "choose channels or rows");
   if (!has_cache(options.cache) && model.keeps_cache())
-    return bad_option("attention shards need a cache", "Choose append or blend.");
+    return bad_option("attention shards need a cache", "choose append or blend");
   if (options.head_slices < 1 || options.head_slices > model.logits())
-    return bad_option(
-        fmt::format("{} slices of a head of {} rows", options.head_slices, model.logits()),
-        "Choose from one slice to one slice for each row.");
+    return bad_option(fmt::format("{} slices of a head with {} rows are not possible",
+                                  options.head_slices, model.logits()),
+                      "choose from one slice to one per row");
   if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
-    return bad_option("experts are split over shards only with host routing",
-                      "Use --routing host, or leave --experts-per-shard out.");
+    return bad_option("several expert groups require host routing",
+                      "use --routing host, or omit --experts-per-shard");
   MOEC_TRY(check_joined_layers(options));
   MOEC_TRY(check_slices(model, options));
   return check_context(model, options);
 }
 
 // Applies the chosen form of latent attention. Models without it have no expanded form.
-Status choose_form(ModelConfig& model, const BuildOptions& options) {
+Status apply_mla_form(ModelConfig& model, const BuildOptions& options) {
   if (model.attention.latent) {
     choose_mla(model.attention, options.mla);
     return {};
   }
   if (options.mla == MlaForm::latent) return {};
   return bad_option(fmt::format("{} has no latent attention to expand", model.family),
-                    "Leave --mla out.");
+                    "omit --mla");
 }
 
 Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
@@ -120,7 +123,8 @@ Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
   Place place{.tensor = tensor.name};
   if (found == nullptr)
     return fail("plan.missing_tensor",
-                fmt::format("there is no tensor \"{}\" ({})", tensor.name, tensor.role), {}, place);
+                fmt::format("the tensor \"{}\" ({}) is missing", tensor.name, tensor.role), {},
+                place);
   if (found->type.dims != tensor.dims)
     return fail("plan.tensor_shape",
                 fmt::format("\"{}\" is {}, expected {}", tensor.name, to_string(found->type.dims),
@@ -129,19 +133,20 @@ Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
   return {};
 }
 
-// Of a tensor that is made of others: they are checked one by one.
+// Checks a derived tensor and each of the tensors that it reads.
 Status check_derived(const WeightTable& weights, const NeededTensor& tensor) {
   const WeightView* view = weights.find_derived(tensor.name);
+  // A stored tensor has no view here; check_tensor() checks it.
   if (view == nullptr) return {};
   MOEC_ASSIGN(const Type type, view_type(*view));
   if (type.dims == tensor.dims) return {};
   return fail("plan.tensor_shape",
-              fmt::format("\"{}\", made of stored tensors, is {}, expected {}", tensor.name,
+              fmt::format("\"{}\", derived from stored tensors, is {}, expected {}", tensor.name,
                           to_string(type.dims), to_string(tensor.dims)),
               {}, {.tensor = tensor.name});
 }
 
-// Declares the shards and the schedule in the order in which the shards run.
+// Declares the shards and the schedule in execution order.
 class Planner {
  public:
   explicit Planner(Plan& plan) : plan_(plan), model_(plan.model), options_(plan.build) {}
@@ -172,6 +177,7 @@ class Planner {
   }
 
   // Declares a shard of this layer and its step.
+  // The returned reference is valid until the next call, which can reallocate `plan_.schedule`.
   Step& add(ShardDecl shard) {
     shard.layer = layer_;
     if (layer_ < 0) shard.layers = 0;
@@ -191,7 +197,7 @@ class Planner {
       feed_forward(ShardKind::moe, model_.moe.experts);
   }
 
-  // The next `count` layers in one shard.
+  // Adds the next `count` layers as one shard.
   void whole_layers(int64_t count) {
     ShardDecl shard{edge("layers"), stem_of(ShardKind::layers), ShardKind::layers};
     shard.layers = count;
@@ -201,6 +207,7 @@ class Planner {
     step.inputs = {from_edge(kResidualPort, hidden_)};
     hidden_ = fmt::format("{}.{}", layer_label(layer_ + count - 1), kMoeOutPort);
     step.outputs = {to_edge(kMoeOutPort, hidden_)};
+    // Precedes the loop, which changes `layer_`: the call reads the config of the first layer.
     bind_router_state(step, layer_ + count - 1);
     for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
       Step own;
@@ -210,11 +217,12 @@ class Planner {
     }
   }
 
-  // Adds a layer's bindings under the port names that it has among several layers.
+  // Adds a layer's bindings under its port names in a shard of several layers.
   template <class Binding>
   void add_ports(const std::vector<Binding>& own, std::vector<Binding>& all) const {
     for (Binding binding : own) {
       binding.port = port_among_layers(model_, binding.port, layer_);
+      // Layers share some ports, such as masks. Their equal bindings must occur once.
       if (std::find(all.begin(), all.end(), binding) == all.end()) all.push_back(binding);
     }
   }
@@ -227,7 +235,7 @@ class Planner {
     bind_mixer(step);
   }
 
-  // Binds what a recurrent mixer reads and stores besides the residual stream.
+  // Binds the ports of a recurrent mixer other than the residual stream.
   void bind_recurrent(Step& step) const {
     bind_history(step);
     if (model_.recurrent->state().empty()) return;
@@ -241,7 +249,7 @@ class Planner {
     step.outputs.push_back({kNewHistory, SinkKind::history_rows, {}, layer_});
   }
 
-  // Binds what the mixer of a layer reads and stores besides the residual stream.
+  // Binds the ports of a layer's mixer other than the residual stream.
   void bind_mixer(Step& step) const {
     if (config().mixer == MixerKind::attention)
       bind_attention(step);
@@ -250,6 +258,7 @@ class Planner {
   }
 
   void bind_attention(Step& step) const {
+    // The bindings follow the inputs that build_attention.cc declares under the same conditions.
     if (rotates(model_, config())) {
       const int64_t rotation = model_.rotation_of(config());
       for (InputBinding table : {InputBinding{kRopeCosPort, SourceKind::rope_cos},
@@ -269,6 +278,7 @@ class Planner {
                            config().ahead});
     if (!has_cache(options_.cache)) return;
     if (model_.attention_of(config()).convolved) bind_history(step);
+    // The graph updates the cache as a device state, so it has no cache ports.
     if (updates_cache(options_.cache)) {
       step.inputs.push_back({kWriteMaskPort, SourceKind::kv_write_mask});
       return;
@@ -279,7 +289,7 @@ class Planner {
     step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
   }
 
-  // Binds the router state that this layer takes and the one that layer `last` gives to the next.
+  // Binds the router state that this layer reads and the one that layer `last` writes for the next.
   void bind_router_state(Step& step, int64_t last) const {
     const auto state_of = [](int64_t layer) {
       return fmt::format("{}.{}", layer_label(layer), kRouterState);
@@ -290,7 +300,7 @@ class Planner {
       step.outputs.push_back(to_edge(kRouterState, state_of(last)));
   }
 
-  // The whole feed-forward part of the layer in one shard.
+  // Adds the layer's whole feed-forward part as one shard.
   void feed_forward(ShardKind kind, int64_t experts) {
     ShardDecl shard{edge(enum_name(kind)), stem_of(kind), kind};
     shard.experts = experts;
@@ -304,12 +314,13 @@ class Planner {
   void dense() {
     if (options_.slices.mlp == 1) return feed_forward(ShardKind::mlp, 0);
     const ShardDecl mlp{edge("mlp"), stem_of(ShardKind::mlp), ShardKind::mlp};
+    // Captures a copy, because add_part() replaces `hidden_`.
     for_each_slice(mlp, options_.slices.mlp, [&, residual = hidden_](ShardDecl slice) {
       add_part(std::move(slice), residual);
     });
   }
 
-  // Calls visit(slice) for each slice of a shard, which is the shard itself if there is only one.
+  // Calls visit(slice) for each slice of a shard; the only slice is the shard itself.
   template <class Visit>
   static void for_each_slice(const ShardDecl& whole, int64_t slices, const Visit& visit) {
     for (int64_t i = 0; i < slices; ++i) {
@@ -322,9 +333,9 @@ class Planner {
     }
   }
 
-  // Adds a shard that computes a part of the layer's feed-forward sum: it takes the sum of the
-  // parts before it, which begins with the residual stream.
-  // Where norms lie between, a sum begins with its first part.
+  // Adds a shard for a part of the layer's feed-forward sum. Its input is the sum of the earlier
+  // parts. That sum starts from the residual stream, or from the first part if norms act on the
+  // sum.
   Step& add_part(ShardDecl shard, const std::string& residual) {
     const std::string sum = fmt::format("{}.{}", shard.name, kMoeOutPort);
     const bool begins = model_.norms_feed_forward() && begins_sum(shard);
@@ -341,6 +352,7 @@ class Planner {
     router.inputs = {from_edge(kHiddenPort, hidden_)};
     router.outputs = {to_edge(kRoutingWeights, edge(kRoutingWeights))};
     bind_router_state(router, layer_);
+    // Copies the name, because each part replaces `hidden_` with its partial sum.
     const std::string residual = hidden_;
     if (!model_.norms_feed_forward()) shared_expert(residual);
     expert_groups_of_layer(residual);
@@ -350,7 +362,7 @@ class Planner {
     last.inputs.insert(last.inputs.end() - 1, from_edge(kRoutedSumPort, routed_sum));
   }
 
-  // The shared expert in shards of its own, if it has some. Returns the step of the last one.
+  // Adds the separate shards of the shared expert, if it has any. Returns the last step.
   Step& shared_expert(const std::string& residual) {
     const ShardDecl shared{edge("shared"), stem_of(ShardKind::shared) + ".shared",
                            ShardKind::shared};
@@ -372,8 +384,9 @@ class Planner {
     }
   }
 
-  // A group of experts, or a slice of it. A runtime may skip it unless it adds more than experts.
+  // Adds an expert group or a slice of it. A runtime may skip it unless it adds more than experts.
   void experts_part(ShardDecl shard, const std::string& residual) {
+    // Unless the shared expert has separate shards, the group with expert 0 also computes it.
     const bool with_shared =
         shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.slices.shared == 0;
     const bool begins =
@@ -388,6 +401,7 @@ class Planner {
   }
 
   void head() {
+    // For layer -1, add() sets the number of layers to 0.
     layer_ = -1;
     int64_t number = 0, begin = 0;
     for (const int64_t size : balanced_parts(model_.logits(), options_.head_slices)) {
@@ -395,6 +409,7 @@ class Planner {
                       fmt::format("{}/{:02}", at(kShardFolders, ShardKind::lm_head), number),
                       ShardKind::lm_head};
       ++number;
+      // The slices cover the rows of the head in order and without gaps.
       shard.vocab_begin = begin;
       shard.vocab_size = size;
       begin += size;
@@ -408,11 +423,11 @@ class Planner {
   const ModelConfig& model_;
   const BuildOptions& options_;
   int64_t layer_ = -1;
-  std::string hidden_;  // the edge that holds the residual stream
+  std::string hidden_;  // the edge with the residual stream
 };
 
-// A tied head that is stored equals the embedding: frontends/sources/hf/own_head.h unties any
-// other.
+// A stored tied head equals the embedding, because frontends/sources/hf/own_head.h unties a head
+// that differs.
 bool is_tied_head(const ModelConfig& model, const std::string& tensor) {
   return model.head.tied && model.names.has("lm_head") && tensor == model.names("lm_head");
 }
@@ -420,7 +435,7 @@ bool is_tied_head(const ModelConfig& model, const std::string& tensor) {
 void list_ignored(Plan& plan) {
   for (const auto& [name, range] : plan.weights.tensors)
     if (is_tied_head(plan.model, name))
-      plan.ignored.push_back({name, "equal to the embedding, which is the head"});
+      plan.ignored.push_back({name, "equals the embedding, to which the head is tied"});
     else if (const std::string* pattern = ignoring_pattern(plan.model, name))
       plan.ignored.push_back({name, fmt::format("not used by a text decoder ({})", *pattern)});
 }
@@ -428,13 +443,16 @@ void list_ignored(Plan& plan) {
 }  // namespace
 
 Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options) {
-  MOEC_TRY(choose_form(model, options));
+  // This comes first, because the form changes the head dims that check_model() checks.
+  MOEC_TRY(apply_mla_form(model, options));
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
   options.cache = cache_form(model, options.cache);
+  // If a norm acts on the sum, the shared expert needs a separate shard (check_slices()).
   if (options.host_routing && model.norms_feed_forward())
     options.slices.shared = std::max<int64_t>(options.slices.shared, 1);
   MOEC_TRY(check_options(model, options));
+  // The builders rely on this check (weights_of()).
   for (const NeededTensor& tensor : needed_tensors(model)) {
     MOEC_TRY(check_derived(weights, tensor));
     for (const StoredTensor& part : stored_tensors(weights, model.stored, tensor))

@@ -37,7 +37,7 @@ class Reporter {
   }
 
  private:
-  // A cache that is an input is counted among the activations already.
+  // A cache that is an input is already counted in the activations.
   int64_t resident(size_t i) const {
     return sizes_[i].weight_bytes + sizes_[i].peak_activation_bytes +
            (updates_cache(plan_.build.cache) ? sizes_[i].cache_bytes : 0);
@@ -56,6 +56,7 @@ class Reporter {
     const int64_t weights = sizes_[i].weight_bytes;
     ++kind.shards;
     kind.over += kind.budget_bytes > 0 && weights > kind.budget_bytes;
+    // Compares before `largest_bytes` is updated. Ties keep the first shard.
     if (weights > kind.largest_bytes) kind.largest = plan_.shards[i].name;
     kind.largest_bytes = std::max(kind.largest_bytes, weights);
     kind.total_bytes += weights;
@@ -81,17 +82,19 @@ class Reporter {
     mean_.macs += chance_to_run(plan_, i) * static_cast<double>(size.macs);
     const int64_t experts = size.expert_bytes;
     const int64_t chosen = experts == 0 ? 0 : experts * moe.routing.top_k / moe.experts;
+    // `sparse` counts only the chosen experts, whereas `mean_` counts whole shards.
     report_.sparse.bytes += size.weight_bytes - experts + chosen;
     report_.sparse.macs += size.macs_active;
   }
 
-  // Slices and groups of a layer's experts add up; several layers in one shard count as equal.
+  // Adds up slices and groups of a layer's experts; layers in one shard get equal parts.
   void add_to_layers(const ShardDecl& shard, int64_t bytes) {
     const std::vector<int64_t> layers = moe_layers_of(plan_.model, shard);
     for (const int64_t layer : layers) layer_bytes_[layer] += bytes / std::ssize(layers);
   }
 
   int64_t bytes_of_an_expert() const {
+    // Layers can have different weight forms, so the largest expert determines the result.
     int64_t largest = 0;
     for (const auto& [layer, bytes] : layer_bytes_)
       largest = std::max(largest, (bytes + plan_.model.moe.experts - 1) / plan_.model.moe.experts);
@@ -109,6 +112,7 @@ class Reporter {
     const int64_t element = dtype_bytes(plan_.build.dtype);
     report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
     int64_t columns = plan_.model.attention.temperature ? 1 : 0;
+    // Each rotation has dims / 2 cosines and dims / 2 sines per position.
     for (const RopeConfig& rope : plan_.model.rotations()) columns += rope.dims;
     report_.rope_bytes = plan_.build.context * element * columns;
   }
@@ -117,7 +121,7 @@ class Reporter {
   const std::vector<ShardSize>& sizes_;
   const CutOptions& options_;
   MoeElements elements_;
-  std::map<int64_t, int64_t> layer_bytes_;  // of the experts of each layer
+  std::map<int64_t, int64_t> layer_bytes_;  // bytes of experts per layer
   MeanCost mean_;
   PlanReport report_;
 };
@@ -133,11 +137,14 @@ double chance_to_run(const Plan& plan, size_t index) {
   const ShardDecl& shard = plan.shards[index];
   const MoeConfig& moe = plan.model.moe;
   if (!is_expert_group(shard.kind)) return 1;
+  // A group without skip_from adds more than experts, so it always runs.
   if (plan.schedule[index].skip_from.empty()) return 1;
   return chance_of_any(shard.experts, moe.routing.top_k, moe.experts);
 }
 
 double chance_of_any(int64_t some, int64_t chosen, int64_t all) {
+  // 1 − Π (all − some − i) / (all − i): the chance that not all `chosen` distinct experts lie
+  // outside of `some`.
   double none = 1;
   for (int64_t i = 0; i < chosen; ++i)
     none *=

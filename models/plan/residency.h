@@ -1,4 +1,5 @@
-// How many experts of each layer can stay in memory when a runtime reads the others on demand.
+// Number of experts per layer that can stay in memory if a runtime reads all other experts on
+// demand.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,19 @@ namespace moec {
 inline constexpr double kResidentShare = 0.71;
 
 struct ResidentSet {
-  int64_t budget_bytes = 0;  // for everything
-  int64_t base_bytes = 0;    // everything besides experts: trunk, tables, cache
+  int64_t budget_bytes = 0;  // total
+  int64_t base_bytes = 0;    // everything except experts: trunk, tables, cache
   int64_t slot_bytes = 0;    // one expert, including its scales, offsets and biases
   int64_t layers = 0;        // number of MoE layers
-  int64_t experts = 0;       // of each such layer
+  int64_t experts = 0;       // experts per MoE layer
 };
 
-// What a memory of `budget_bytes` leaves for the experts of a plan. Nothing if it has no experts.
+// The resident set of a plan for `budget_bytes` of memory. Empty if the plan has no experts.
 std::optional<ResidentSet> resident_set(const Plan& plan, const PlanReport& report,
                                         int64_t budget_bytes);
 
-// The experts of each layer that fit: floor((budget - base) / (layers · slot)), between 0 and all
-// of them. `layers` and `slot_bytes` must be above 0.
+// Experts per layer that fit: floor((budget - base) / (layers · slot)), clamped to 0 … experts.
+// `layers` and `slot_bytes` must be above 0.
 int64_t resident_capacity(const ResidentSet& set);
 
 }  // namespace moec

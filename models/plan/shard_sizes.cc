@@ -15,18 +15,18 @@
 namespace moec {
 namespace {
 
-// Everything that a shard's size depends on.
+// All facts that determine a shard's size.
 struct ShardShape {
   ShardKind kind = ShardKind::attention;
   std::vector<LayerConfig> layers;
   int64_t experts = 0, vocab = 0;
   int64_t slice_width = 0;
-  bool first_part = false;          // may hold the shared expert, and the residual's affine terms
-  bool starts_stream = false;       // turns the embedding into the residual stream
-  bool gives_router_state = false;  // to the router of the next layer
-  bool ends_layer = false;          // by the norms behind the layer's sums
-  std::vector<ExpertRun> runs;      // of experts that are more than one
-  std::vector<WeightForm> forms;    // of each group of weights in each layer
+  bool first_part = false;          // may contain the shared expert and the residual's affine terms
+  bool starts_stream = false;       // computes the residual stream from the embedding
+  bool gives_router_state = false;  // outputs its state for the next layer's router
+  bool ends_layer = false;          // applies the norms after the layer's sums
+  std::vector<ExpertRun> runs;      // runs of expert_ids, if there are several
+  std::vector<WeightForm> forms;    // one per weight group and layer
   bool operator==(const ShardShape&) const = default;
 };
 
@@ -34,12 +34,13 @@ int64_t last_layer(const ShardDecl& shard) { return shard.layer + shard.layers -
 
 std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& shard) {
   std::vector<WeightForm> forms;
+  // Without quantized weights, the forms of all layers are equal.
   if (policy.all_float()) return forms;
   for (int64_t layer = shard.layer; layer < shard.layer + std::max<int64_t>(shard.layers, 1);
        ++layer)
     for (size_t group = 0; group < enum_count<WeightGroup>; ++group)
       forms.push_back(policy.form_of(static_cast<WeightGroup>(group), layer));
-  // Where bits are chosen for each tensor, hardly any two shards have the same ones.
+  // If bits are chosen per tensor, hardly any two shards are equal.
   for (const auto& [tensor, form] : policy.chosen) {
     const bool held = tensor.expert < 0 || holds_expert(shard, tensor.expert);
     if (held && tensor.layer >= shard.layer && tensor.layer < shard.layer + shard.layers)
@@ -48,7 +49,7 @@ std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& sh
   return forms;
 }
 
-// Elements of the routed experts that a shard holds.
+// Elements of a shard's routed experts.
 int64_t expert_elements(const Plan& plan, const ShardDecl& shard, const MlpElements& expert) {
   if (shard.experts == 0) return 0;
   const auto layers = std::ssize(moe_layers_of(plan.model, shard));
@@ -66,6 +67,7 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   shape.slice_width = slice_of(shard, mlp_width(plan.model, shard.kind)).size;
   const bool norms = plan.model.norms_feed_forward();
   shape.first_part = norms ? begins_sum(shard) : is_first_part(shard, plan.build);
+  // The last slice applies the norm after the sum, because only it has the complete sum.
   shape.ends_layer = norms && shard.slice == shard.slices - 1;
   shape.starts_stream =
       attends(shard.kind) && shard.layer == 0 && plan.model.stream.residual == ResidualKind::affine;
@@ -87,7 +89,7 @@ int64_t cache_bytes(const Shard& shard) {
   return bytes;
 }
 
-// By passes, to routers; each is read and multiplied once a token.
+// Elements that passes add to routers; each is read and multiplied once per token.
 int64_t added_elements(const Plan& plan, const ShardDecl& shard) {
   if (!routes(shard.kind)) return 0;
   const auto layers = static_cast<int64_t>(moe_layers_of(plan.model, shard).size());
@@ -95,6 +97,8 @@ int64_t added_elements(const Plan& plan, const ShardDecl& shard) {
 }
 
 Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& expert) {
+  // Weights do not depend on the width, and MACs are divided by it, so the narrowest width
+  // suffices.
   const int64_t tokens = plan.build.tokens.front();
   MOEC_ASSIGN(const Shard shard, build_shard(plan, index, tokens));
   const MoeConfig& moe = plan.model.moe;
@@ -116,6 +120,8 @@ Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& exp
 
 Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasureCompiled& compiled) {
   const MlpElements expert = moe_elements(plan.model, plan.build).expert;
+  // Compiling a shard is slow, and many shards of a model have the same shape, so each shape is
+  // measured once.
   std::vector<std::pair<ShardShape, ShardSize>> known;
   std::vector<ShardSize> sizes;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -126,6 +132,7 @@ Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasureCom
       MOEC_ASSIGN(ShardSize size, measure(plan, i, expert));
       MOEC_ASSIGN(const CompiledSize more, compiled(i));
       size.peak_activation_bytes = more.peak_activation_bytes;
+      // The bytes of quantized weights are known only after compilation.
       if (!plan.build.weights.all_float()) {
         size.weight_bytes = more.weight_bytes;
         size.expert_bytes = more.expert_bytes;

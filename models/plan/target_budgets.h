@@ -1,4 +1,4 @@
-// The budgets of shards that a target's rules ask for.
+// Budgets of shards, from a target's rules.
 #pragma once
 
 #include "ir/target/target.h"
@@ -6,8 +6,8 @@
 
 namespace moec {
 
-// For each kind of shard the smallest limit on weight bytes among the target's rules, warnings and
-// errors alike; none where no rule limits the kind.
+// Per kind of shard, the smallest limit on weight bytes among the target's rules, both warnings and
+// errors; none if no rule limits the kind.
 Budgets target_budgets(const Target& target);
 
 }  // namespace moec

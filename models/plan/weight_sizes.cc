@@ -4,19 +4,20 @@
 
 #include "ir/analysis/cost.h"
 #include "models/shards/needed_tensors.h"
+#include "models/tensors/stored_view.h"
 
 namespace moec {
 namespace {
 
-// Rows as a form takes them: tables are for whole groups of rows.
+// Rows rounded up to whole groups of a palette form.
 int64_t whole_groups(const WeightForm& form, int64_t rows) {
   const auto* palette = std::get_if<PaletteForm>(&form);
   if (!palette || palette->rows == 0) return rows;
   return (rows + palette->rows - 1) / palette->rows * palette->rows;
 }
 
-// The matrices [rows, inputs] that a role stands for; none for vectors and kernels. A tensor of all
-// experts holds one or two matrices of each.
+// The matrices [rows, inputs] of a role; none for vectors and kernels. A tensor of all experts
+// contains one or two matrices per expert.
 struct Matrices {
   int64_t count = 0, rows = 0, inputs = 0;
 };
@@ -33,15 +34,37 @@ Matrices matrices_of(const ModelConfig& model, const NeededRole& needed) {
 
 }  // namespace
 
+WeightForm stored_form(const StoredWeights& stored, WeightGroup group) {
+  const bool experts = group == WeightGroup::experts;
+  const auto blocks = [](bool stored_so, int64_t bits, int64_t elements) -> WeightForm {
+    if (!stored_so) return FloatForm{};
+    return AffineForm{bits, ScaleScope::block, elements};
+  };
+  switch (stored.coding) {
+    case WeightCoding::plain:
+      break;
+    case WeightCoding::fp8_blocks:
+      return blocks(group != WeightGroup::head, 8, stored.block.at(1));
+    case WeightCoding::mxfp4:
+      return blocks(experts, 4, kMxBlock);
+    case WeightCoding::int4_groups:
+      return blocks(experts, 4, stored.block.at(1));
+    case WeightCoding::gguf_blocks:  // a zero point is as large as a scale
+      return blocks(true, stored.widest.bits,
+                    stored.widest.elements / (stored.widest.zeros ? 2 : 1));
+  }
+  return FloatForm{};
+}
+
 WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
     : model_(model), policy_(build.weights), dtype_(build.dtype) {
   for (size_t group = 0; group < forms_.size(); ++group) {
     std::vector<WeightForm>& forms = forms_[group];
-    // Layer -1 is the head's.
+    // Layer -1 is the head.
     for (int64_t layer = -1; layer < std::ssize(model.layers); ++layer) {
       const auto which = static_cast<WeightGroup>(group);
       const WeightRule* rule = policy_.rule_of(which, layer);
-      // Tensors whose bits were chosen have forms of their own.
+      // Tensors with chosen bits have separate forms.
       if (which == WeightGroup::experts && rule && rule->bits && !policy_.chosen.empty()) continue;
       const WeightForm form = filed(policy_.form_of(which, layer), which);
       const bool counts = layer >= 0 || which == WeightGroup::head;
@@ -51,25 +74,21 @@ WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
   }
 }
 
-// Copied codes as the integers that they are. Which weights a checkpoint stores so is not known
-// from its config: experts at least.
 WeightForm WeightSizes::filed(const WeightForm& form, WeightGroup group) const {
-  if (!is_copy(form)) return form;
-  if (group != WeightGroup::experts || model_.stored.coding != WeightCoding::int4_groups)
-    return FloatForm{};
-  return AffineForm{4, ScaleScope::block, model_.stored.block.at(1)};
+  return is_copy(form) ? stored_form(model_.stored, group) : form;
 }
 
 int64_t WeightSizes::matrix_in(const WeightForm& form, int64_t rows, int64_t inputs) const {
   const Type type{dtype_, {whole_groups(form, rows), inputs}};
   const auto encoding = encoding_of(form, {type, 1, 0, {}});
-  // What cannot be encoded is refused when its shard is compiled.
-  // Zeros take the most bytes with the excess.
+  // A weight that cannot be encoded is refused when its shard is compiled. CodeForm::excess needs
+  // the most bytes for zero points.
   return encoding ? encoded_bytes(*encoding, type, CodeForm::excess) : plain(rows * inputs);
 }
 
 int64_t WeightSizes::matrix(WeightGroup group, int64_t rows, int64_t inputs) const {
   int64_t largest = 0;
+  // The layer is unknown here, so the result is the maximum over the forms of the group.
   for (const WeightForm& form : at(forms_, group))
     largest = std::max(largest, matrix_in(form, rows, inputs));
   return largest;
@@ -79,6 +98,7 @@ int64_t WeightSizes::chosen_expert(int64_t columns) const {
   int64_t largest = 0, bytes = 0;
   const ExpertTensor* last = nullptr;
   for (const auto& [tensor, form] : policy_.chosen) {
+    // The map is ordered by layer and expert, so the tensors of an expert are consecutive.
     if (!last || last->layer != tensor.layer || last->expert != tensor.expert) bytes = 0;
     last = &tensor;
     const bool down = tensor.role.find("down") != std::string::npos;
@@ -116,7 +136,7 @@ int64_t WeightSizes::saved_in_layer(int64_t layer) const {
   int64_t saved = 0;
   for (const NeededRole& needed : needed_roles(model_)) {
     if (needed.layer != layer) continue;
-    // What latent attention keeps as a matrix of each head stays float.
+    // The per-head matrices of latent attention stay float.
     if (needed.role == "kv_b" || needed.role == "q_b") continue;
     const auto [count, rows, inputs] = matrices_of(model_, needed);
     const int64_t tensors = std::max<int64_t>(needed.experts, 1);

@@ -15,9 +15,9 @@ namespace moec {
 namespace {
 
 constexpr std::string_view kIndex = "index.json";
-constexpr size_t kLeastPrefix = 3;  // fewer letters are a typing error rather than a name
+constexpr size_t kLeastPrefix = 3;  // a shorter prefix is more likely a typo
 
-// Names of repositories are ASCII.
+// ASCII only, like repository names.
 std::string lower_case(std::string_view name) {
   std::string lower(name);
   for (char& c : lower)
@@ -55,9 +55,11 @@ std::vector<PublishedModel> load_embedded() {
 }  // namespace
 
 bool PublishedModel::agrees_with(int64_t count) const {
+  // `parameters` is an exact number, or billions ("30.5B") rounded to the given decimals.
   if (parameters.empty()) return true;
   if (parameters.back() != 'B') return std::to_string(count) == parameters;
   const std::string_view digits = std::string_view(parameters).substr(0, parameters.size() - 1);
+  // Without a point, `point` is the index of the last digit, so `decimals` is 0.
   const size_t point = std::min(digits.find('.'), digits.size() - 1);
   const auto decimals = static_cast<int>(digits.size() - 1 - point);
   return fmt::format("{:.{}f}", static_cast<double>(count) / 1e9, decimals) == digits;
@@ -69,6 +71,7 @@ std::span<const PublishedModel> published_models() {
 }
 
 Result<const PublishedModel*> find_published(std::string_view name) {
+  // Names in the index are lower case, whereas repository names can have capital letters.
   const std::string wanted = lower_case(name);
   std::vector<std::string_view> names, longer;
   const PublishedModel* found = nullptr;
@@ -77,20 +80,23 @@ Result<const PublishedModel*> find_published(std::string_view name) {
     if (wanted == model.name || wanted == checkpoint ||
         wanted == checkpoint.substr(checkpoint.find('/') + 1))
       return &model;
+    // The names are needed for the error message only.
     names.push_back(model.name);
     if (wanted.size() < kLeastPrefix || !model.name.starts_with(wanted)) continue;
     longer.push_back(model.name);
     found = &model;
   }
+  // A prefix must match a single name. An exact name was returned above.
   if (longer.size() == 1) return found;
   if (!longer.empty())
-    return fail("published.several",
-                fmt::format("several published models begin with \"{}\"", printable(name)),
-                fmt::format("name one of them: {}", fmt::join(longer, ", ")));
+    return fail(
+        "published.several",
+        fmt::format("the names of several published models begin with \"{}\"", printable(name)),
+        fmt::format("pass one of {}", fmt::join(longer, ", ")));
   return fail("published.unknown",
-              fmt::format("there is no file, folder or published model \"{}\"{}", printable(name),
+              fmt::format("no file, folder or published model is named \"{}\"{}", printable(name),
                           did_you_mean(name, names)),
-              fmt::format("the published models are {}", fmt::join(names, ", ")));
+              fmt::format("pass a path or one of {}", fmt::join(names, ", ")));
 }
 
 }  // namespace moec

@@ -10,6 +10,7 @@ ValueId bias_of(ShardScope& scope, ValueId like, const std::string& role) {
   return scope.channel_vector(like, role + "_bias", role + ".bias");
 }
 
+// (x + ROLE_bias) · ROLE_scale.
 ValueId affine(ShardScope& scope, ValueId x, const std::string& role, const std::string& name) {
   ValueId moved = scope.b.add(x, bias_of(scope, x, role));
   return scope.b.mul(moved, scale_of(scope, x, role), name);
@@ -24,6 +25,8 @@ ValueId affine_stream(ShardScope& scope, ValueId embedded) {
 ValueId affine_sum(ShardScope& scope, ValueId residual, ValueId part, const std::string& branch,
                    const std::string& name) {
   Builder& b = scope.b;
+  // Distributes (part + bias) · scale over its terms, so that later parts of a divided sum add only
+  // part · scale (add_affine_part()).
   const std::string role = branch + "_part";
   ValueId kept = affine(scope, residual, branch + "_residual", name + ".kept");
   ValueId scale = scale_of(scope, part, role);

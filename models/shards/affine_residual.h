@@ -2,8 +2,8 @@
 // output y of attention or feed-forward before they are added. The stream starts as (e + b) ∘ s,
 // where e is the embedding, and becomes
 //   (r + b_r) ∘ s_r + (y + b_y) ∘ s_y
-// It is computed as ((r + b_r) ∘ s_r + b_y ∘ s_y) + y ∘ s_y, so that y may be a sum whose parts
-// come from several shards.
+// It is computed as ((r + b_r) ∘ s_r + b_y ∘ s_y) + y ∘ s_y, so that y may be a sum of parts from
+// several shards.
 #pragma once
 
 #include "models/shards/shard_scope.h"
@@ -17,7 +17,7 @@ ValueId affine_stream(ShardScope& scope, ValueId embedded);
 ValueId affine_sum(ShardScope& scope, ValueId residual, ValueId part, const std::string& branch,
                    const std::string& name);
 
-// Adds a further part of y to the result of affine_sum: sum + part ∘ s_y.
+// Adds another part of y to the result of affine_sum: sum + part ∘ s_y.
 ValueId add_affine_part(ShardScope& scope, ValueId sum, ValueId part, const std::string& branch,
                         const std::string& name);
 

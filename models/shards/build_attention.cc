@@ -15,16 +15,16 @@ namespace {
 // Compressed convolutional attention (arXiv 2510.04476), as in ZAYA1, with H query heads and K key
 // heads of h channels. For a token x_t:
 // - Queries and keys start as q = Wq x_t and k = Wk x_t.
-// - Values are the concatenation of Vc x_t and Vd x_(t-1), then cut into K heads.
-// - q and k together pass two convolutions over time with biases: the first within each channel;
-//   the second within the channels of each head.
-// - Each head j of q then gets (q_j + k_g(j)) / 2 added, where g(j) is the key head that it shares;
-//   each head of k gets the mean of that over its query heads.
-// Tokens before the first one count as zeros; the bias of Vd is added for them as well.
+// - Values are the concatenation of Vc x_t and Vd x_(t-1), divided into K heads.
+// - q and k together pass through two convolutions over time with biases: the first per channel,
+//   the second over the channels of each head.
+// - (q_j + k_g(j)) / 2 is then added to each head j of q, where g(j) is its key head. The mean of
+//   these terms over its query heads is added to each head of k.
+// Tokens before the first one are zeros; the bias of Vd is also added to their values.
 
 struct ConvolvedOperands {
   ValueId q, k, v;  // token tensors of H · h, K · h and K · h channels
-  // Token tensor of history_channels(): q, k and Vd x of these tokens before the convolutions.
+  // Token tensor of history_channels(): q, k and Vd x of the step's tokens before the convolutions.
   // Later tokens need them for their convolutions and delayed values.
   ValueId new_history;
 };
@@ -48,11 +48,13 @@ class Mixer {
         kChannelAxis, kNewHistory);
     ValueId all = laid_out(
         b_, b_.concat({history_, fresh}, static_cast<int64_t>(token_axis(layout_))), conv_layout_);
+    // `all` begins with the history, so the convolutions need no padding.
     ValueId qk = b_.slice(all, kChannelAxis, 0, q_channels() + k_channels());
     const int64_t channels = q_channels() + k_channels();
     const auto& [channel_taps, head_taps] = *config_.convolved;
     ValueId mixed = convolved(scope_, qk, {"channel_conv", channels, 1, channel_taps, true});
     mixed = convolved(scope_, mixed, {"head_conv", channels, config_.head_dim, head_taps, true});
+    // The outputs of the convolutions do not include the history, so the means omit it, too.
     const Means means = means_of(without_first(qk, earlier_));
     ValueId q = b_.add(b_.slice(mixed, kChannelAxis, 0, q_channels()), means.q, "q_mixed");
     ValueId k =
@@ -67,7 +69,7 @@ class Mixer {
 
   int64_t q_channels() const { return config_.heads * config_.head_dim; }
   int64_t k_channels() const { return config_.kv_heads * config_.head_dim; }
-  int64_t v_channels() const { return k_channels() / 2; }  // of each half of the values
+  int64_t v_channels() const { return k_channels() / 2; }  // channels per half of the values
   int64_t conv_token_axis() const { return token_axis(conv_layout_); }
 
   ValueId projected(const std::string& role, int64_t channels, const std::string& name) {
@@ -78,8 +80,8 @@ class Mixer {
     return b_.slice(x, conv_token_axis(), tokens, tokens_of(b_.type(x)) - tokens);
   }
 
-  // What is added to the convolved queries and keys (convolved_attention.h): the mean of each query
-  // and its key before the convolutions and, for a key, the mean of that over its queries.
+  // Terms added to the convolved queries and keys. Query: the mean of the query and its key before
+  // the convolutions. Key: the mean of these terms over its queries.
   Means means_of(ValueId qk) {
     const int64_t shared = config_.heads / config_.kv_heads, tokens = scope_.tokens;
     const DType dtype = b_.type(qk).dtype;
@@ -96,8 +98,8 @@ class Mixer {
     return {as_tokens(of_q, q_channels()), as_tokens(of_k, k_channels())};
   }
 
-  // The values of the token before each token. This is a convolution with the taps 1 and 0, because
-  // a slice that drops the last token would have a different form for each width.
+  // The values of the token before each token, as a convolution with the taps 1 and 0. A slice
+  // without the last token would produce different ops per width.
   ValueId delayed_values(ValueId all) {
     const int64_t channels = v_channels();
     ValueId kept = b_.slice(all, kChannelAxis, q_channels() + k_channels(), channels);
@@ -125,8 +127,8 @@ class Mixer {
   const Layout layout_, conv_layout_;
 };
 
-// `normed` is the layer's input after its norm; `history` is the same as new_history for the last
-// history() tokens before these.
+// `normed` is the layer's input after its norm. `history` is new_history of the last history()
+// tokens before the step.
 ConvolvedOperands convolved_operands(ShardScope& scope, ValueId normed, ValueId history) {
   return Mixer(scope, normed, history).run();
 }
@@ -135,7 +137,7 @@ struct AttentionInputs {
   ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache, history;
 };
 
-// The number of keys that the mask covers, for a cache of `rows` rows.
+// The number of keys in the mask for a cache of `rows` rows.
 int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
   switch (form) {
     case CacheForm::none:
@@ -192,8 +194,8 @@ ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& nam
   return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
 }
 
-// Computes q, k or v: projection, then the norm over all heads and the clamp, where the model has
-// them. The norm comes before the clamp because OLMoE, which has both, does so.
+// Computes q, k or v: the projection, then the norm over all heads and the clamp, if the model has
+// them. As in OLMoE, the norm precedes the clamp.
 ValueId project(ShardScope& scope, ValueId x, const std::string& role, int64_t channels,
                 bool normed) {
   const AttentionConfig& attention = scope.attention();
@@ -239,7 +241,7 @@ Attention attributes(const ShardScope& scope) {
   return op;
 }
 
-// The queries or the gates of a role q that holds both, head by head.
+// The queries (half 0) or the gates (half 1) of a role q that contains both, alternating by head.
 ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string& name) {
   const AttentionConfig& attention = scope.attention();
   const int64_t d = scope.model().hidden, dims = attention.head_dim;
@@ -257,7 +259,7 @@ ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string&
   return scope.b.emit(Linear{}, std::move(operands), name);
 }
 
-// Computes q, k and v. Convolved attention also gets its history as an output here.
+// Computes q, k and v. Also declares the history output of convolved attention.
 AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
                                        const AttentionInputs& in) {
   const AttentionConfig& attention = scope.attention();
@@ -280,8 +282,8 @@ AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
   return {latent.queries, latent.keys, latent.values};
 }
 
-// Adds the weights of the norms of each head. Norms by the length alone have no stored weights, so
-// ones take their place, or for tempered keys one number for each head.
+// Adds the weights of the per-head norms. l2 norms have no stored weights: the weights are ones, or
+// one number per head for tempered keys.
 void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
   const AttentionConfig& attention = scope.attention();
   const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
@@ -333,6 +335,7 @@ void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
 void build_attention(ShardScope& scope) {
   Builder& b = scope.b;
   AttentionInputs in = declare_inputs(scope);
+  // Layer 0 reads embedding rows; later layers read the stream that started in layer 0.
   if (scope.model().stream.residual == ResidualKind::affine && scope.decl.layer == 0)
     in.x = affine_stream(scope, in.x);
   Attention op = attributes(scope);
@@ -346,6 +349,7 @@ void build_attention(ShardScope& scope) {
                      "attended_gated");
   ValueId out = scope.linear(attended, {"o", scope.model().hidden, scope.attention().o_bias}, "o");
   b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
+  // Without a cache, the op returns no keys and values.
   if (has_cache(op.cache)) keep_rows(b, op.cache, results[1], results[2]);
 }
 

@@ -1,4 +1,4 @@
-// Builds a shard of several layers by joining the shards that their parts would be.
+// Builds a shard of several layers by joining the shards of their parts.
 #include <map>
 #include <optional>
 
@@ -50,14 +50,17 @@ class LayersBuilder {
     decl.kind = kind;
     decl.layer = layer;
     if (is_whole_moe(kind)) decl.experts = scope_.model().moe.experts;
+    // Passes the source of the outer shard, so that a source that records requests sees those of
+    // all parts.
     ShardScope inner(scope_.plan, decl, scope_.tokens, scope_.source, scope_.form);
     build_body(inner);
     return inner.b.finish();
   }
 
   // Declares the inputs of all layers before the first op, because the text form and the emitters
-  // list inputs first. Layers share an input of the same name.
+  // list inputs first. Layers share inputs of the same name.
   void declare_inputs() {
+    // The body of a first layer without a mixer does not declare the residual port.
     if (!config(first()).mixes())
       inputs_[kResidualPort] = b_.input(kResidualPort, scope_.token_type_of(scope_.model().hidden));
     if (config(first()).takes_router_state) {
@@ -88,6 +91,7 @@ class LayersBuilder {
       const std::string& name = body.values[input].name;
       inputs.push_back(name == kResidualPort ? hidden_ : inputs_.at(port_of(name, layer)));
     }
+    // The label of the layer makes the names of values unique in the shard.
     const std::vector<ValueId> outputs = splice(b_, body, inputs, layer_label(layer));
     for (size_t i = 0; i < outputs.size(); ++i)
       if (const std::string& name = body.outputs[i].name; name == kHiddenPort)
@@ -96,8 +100,8 @@ class LayersBuilder {
         new_rows_.push_back({port_of(name, layer), outputs[i]});
   }
 
-  // Each part is built as a shard of its own and spliced in, so that a layer is the same ops
-  // whether it has a shard of its own or not.
+  // Builds each part as a separate shard and inlines it, so that a layer has the same ops with and
+  // without separate shards.
   void append_feed_forward(int64_t layer) {
     const Shard& body = *feed_forward_[place(layer)];
     std::vector<ValueId> inputs;
@@ -110,7 +114,8 @@ class LayersBuilder {
 
   ShardScope& scope_;
   Builder& b_;
-  std::vector<std::optional<Shard>> attention_, feed_forward_;  // by layer, where it has the part
+  std::vector<std::optional<Shard>> attention_,
+      feed_forward_;  // per layer; absent if the layer lacks the part
   std::map<std::string, ValueId> inputs_;
   std::vector<Output> new_rows_;
   ValueId hidden_, router_state_;

@@ -14,8 +14,9 @@
 namespace moec {
 namespace {
 
-// Below f32 the bias is taken less its median, which changes no choice, and in two halves: an
-// offset that all experts share would cost the digits that tell them apart.
+// In types narrower than f32, subtracts the median from the bias and splits the bias into two
+// halves. A common offset does not affect the choice, but if it is large, rounding would hide
+// differences between experts.
 void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
   const ValueId logits = operands[0];
   const DType dtype = scope.b.type(logits).dtype;
@@ -38,8 +39,8 @@ ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   return scope.b.emit(Linear{}, std::move(operands), "router");
 }
 
-// The routing weights of the experts. A token may choose null slots, which compute nothing; they
-// take part in the choice and in the renormalisation, and their weights are dropped after it.
+// The routing weights of the experts. Null slots, which compute nothing, participate in selection
+// and renormalisation; their weights are then dropped.
 ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
@@ -67,13 +68,13 @@ ExpertViews sliced_matrices(const ShardScope& scope, ExpertViews all, int64_t wi
           then(std::move(all.down), SliceStep{1, begin, size})};
 }
 
-// The columns of an MLP that are cut into slices, and the channels that it writes.
+// The intermediate width of an MLP, which slices divide, and its output channels.
 struct MlpWidths {
   int64_t inner = 0, out = 0;
 };
 
-// The same of its biases: gate and up [inner], down [out]. The bias of down is added once, by the
-// first slice.
+// The shard's slice of the biases: gate and up [inner], down [out]. Only the first slice adds the
+// bias of down.
 ExpertViews sliced_biases(const ShardScope& scope, ExpertViews all, const MlpWidths& widths) {
   if (scope.decl.slices == 1) return all;
   const auto [begin, size] = slice_of(scope.decl, widths.inner);
@@ -99,7 +100,7 @@ void append_parts(ShardScope& scope, ExpertViews of, const std::string& name,
   operands.push_back(scope.weight(std::move(of.down), "down." + name));
 }
 
-// Appends the weights that `views` gives for each of these experts.
+// Appends the weights that `views` returns for each expert of the run.
 void append_experts(ShardScope& scope, const ExpertRun& run,
                     ExpertViews (*views)(const ShardScope&, int64_t), const std::string& name,
                     std::vector<ValueId>& operands) {
@@ -120,7 +121,7 @@ ValueId experts_of_run(ShardScope& scope, ValueId x, ValueId routing, const Expe
   return scope.b.emit(op, std::move(operands), std::move(name));
 }
 
-// The weighted sum of the shard's own experts, as wide as they are.
+// The weighted sum of the shard's experts, with expert_width() channels.
 ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   const std::vector<ExpertRun> runs = expert_runs(scope.decl);
   const char* whole = scope.model().moe.latent > 0 ? "latent_sum" : "experts";
@@ -134,8 +135,8 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   return *sum;
 }
 
-// The roles of a gated MLP's matrices. A checkpoint stores gate and up as two matrices, or as the
-// halves of `gate_up`. The role of a bias is that of its matrix with _bias appended.
+// The roles of a gated MLP's matrices. A checkpoint stores gate and up as two matrices or as the
+// halves of `gate_up`. The role of a bias is the role of its matrix with the suffix _bias.
 struct MlpRoles {
   std::string gate, up, down, gate_up;
 };
@@ -163,7 +164,7 @@ ExpertViews mlp_biases(const ShardScope& scope, const MlpRoles& roles, int64_t w
           scope.stored(roles.down + "_bias", {scope.model().hidden})};
 }
 
-// A gated MLP; `biases` and `sigmoid_gate` where the model has them.
+// A gated MLP; `biases` and `sigmoid_gate` are set if the model has them.
 struct MlpViews {
   ExpertViews matrices;
   std::optional<ExpertViews> biases;
@@ -198,13 +199,13 @@ ValueId shared_expert(ShardScope& scope, ValueId x) {
   return gated_mlp(scope, x, std::move(views), model.moe.shared_ff, "shared_expert");
 }
 
-// What the shared expert reads: the norm of the experts, or one of its own.
+// Input of the shared expert: the norm that routed experts share, or a separate one.
 ValueId shared_input(ShardScope& scope, ValueId hidden, ValueId x) {
   return scope.model().moe.parts_normed ? scope.norm(hidden, "ffn_norm") : x;
 }
 
-// The sum of the shard's experts. The shared expert is added once a layer: by shards of its own, or
-// else by the shard that has expert 0.
+// The sum of the shard's experts. The shared expert is added once per layer: by separate shards if
+// it has any, otherwise by the shard with expert 0.
 ValueId experts_part(ShardScope& scope, ValueId hidden, ValueId x, ValueId routing) {
   const bool alone = scope.model().moe.shared_ff == 0 || scope.options().slices.shared > 0 ||
                      scope.decl.first_expert != 0;
@@ -218,25 +219,24 @@ ValueId hidden_input(ShardScope& scope) {
   return scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
 }
 
-// With host routing the router and each group of experts compute this norm again: it costs less
-// than an edge of its own between the shards.
+// With host routing, the router and each expert group recompute this norm, which costs less than an
+// additional edge between the shards.
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
-// The norm that a router reads, in f32 where the router computes in f32.
+// The router's input norm, in f32 if the router computes in f32.
 ValueId router_norm(ShardScope& scope, ValueId hidden) {
   const DType dtype = scope.options().wide_router ? DType::f32 : scope.options().dtype;
   ValueId wide = scope.to_dtype(hidden, dtype, "hidden.wide");
   return scope.model().moe.router_normed ? own_router_norm(scope, wide) : ffn_norm(scope, wide);
 }
 
-// The norm that experts read: one of their own, or the router's, rounded to the shard's element
-// type.
+// The experts' input: a separate norm, or the router's norm rounded to the shard's element type.
 ValueId expert_input(ShardScope& scope, ValueId hidden, ValueId router_norm) {
   if (scope.model().moe.parts_normed) return scope.norm(hidden, "ffn_routed_norm");
   return scope.to_dtype(router_norm, scope.options().dtype, "expert_input");
 }
 
-// The same in a shard that has no router.
+// The experts' input in a shard without a router.
 ValueId expert_input(ShardScope& scope, ValueId hidden) {
   const bool own = scope.model().moe.parts_normed;
   return expert_input(scope, hidden, own ? hidden : router_norm(scope, hidden));
@@ -246,14 +246,14 @@ ValueId partial_sum_input(ShardScope& scope) {
   return scope.b.input(kPartialSumPort, scope.token_type_of(scope.model().hidden));
 }
 
-// The sum of the parts before the shard's. The first part of a layer takes the residual stream as
-// that, or, where norms lie between, has none.
+// The sum of the parts before the shard's part. For a layer's first part, returns the residual
+// stream, or nullopt if norms act on the sum.
 std::optional<ValueId> sum_before(ShardScope& scope) {
   if (scope.model().norms_feed_forward() && begins_sum(scope.decl)) return std::nullopt;
   return partial_sum_input(scope);
 }
 
-// Adds what the shard computes of its layer's feed-forward sum.
+// Adds the shard's part to its layer's feed-forward sum.
 void add_part(ShardScope& scope, std::optional<ValueId> sum, ValueId part) {
   Builder& b = scope.b;
   if (scope.model().norms_feed_forward()) {

@@ -14,7 +14,7 @@ namespace moec {
 
 WeightSource weights_of(const Plan& plan) {
   return [&plan](const WeightRequest& request) {
-    // plan_model has checked that the tensor exists and has the requested shape.
+    // plan_model() has checked that the tensor exists and has the requested shape.
     return stored_view(plan.weights, plan.model.stored,
                        plan.model.names(request.role, request.layer, request.expert));
   };
@@ -35,17 +35,19 @@ ValueId ShardScope::to_dtype(ValueId x, DType dtype, std::string name) {
 WeightView ShardScope::norm_weights(const std::string& role, int64_t channels) const {
   WeightView weights = stored(role, {channels});
   if (model().norm.kind != NormKind::rms_plus_one) return weights;
+  // A dequantization with scale 1 and zero point -1 computes w - (-1) = w + 1.
   const auto number = [](double value) { return splat_view(value, {DType::f32, {1}}); };
   return then(std::move(weights), DequantStep{{channels}, {number(1)}, {number(-1)}});
 }
 
 ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::string& name,
                              double eps) {
+  // weight_like() keeps the norm in f32 if x is f32, as in a wide router.
   ValueId w = weight_like(x, norm_weights(role, channels_of(b.type(x))), name + ".weight");
   return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
-// A layer norm is the RMS norm of x less its mean, plus a bias: the variance is the mean square of
+// A layer norm is the RMS norm of x minus its mean, plus a bias: the variance is the mean square of
 // the centred values.
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
   if (model().norm.kind != NormKind::layer) return rms_norm(x, role, model().norm.eps);
@@ -56,7 +58,7 @@ ValueId ShardScope::norm(ValueId x, const std::string& role) {
 }
 
 ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::string name) {
-  const Type type = b.type(like);  // a copy: the builder's types move when an op is added
+  const Type type = b.type(like);  // a copy: adding an op may reallocate the builder's types
   const int64_t channels = channels_of(type);
   return b.reshape(weight_like(like, stored(role, {channels}), std::move(name)),
                    channel_vector_dims(type.layout, channels));
@@ -64,6 +66,7 @@ ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::s
 
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
                                  const std::string& name) {
+  // The norm applies to `part` only, before `residual_scale`.
   if (model().stream.post_norms) part = norm(part, branch + "_post_norm");
   if (model().stream.residual == ResidualKind::affine)
     return affine_sum(*this, residual, part, branch, name);
@@ -75,6 +78,7 @@ ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::stri
 ValueId ShardScope::linear(ValueId x, const LinearWeights& weights, const std::string& name) {
   const auto& [role, out, bias] = weights;
   const int64_t in = channels_of(b.type(x));
+  // The weights have the type of `x`, because a router can compute in f32 in an f16 build.
   std::vector<ValueId> operands = {x, weight_like(x, stored(role, {out, in}), name + ".weight")};
   if (bias) operands.push_back(weight_like(x, stored(role + "_bias", {out}), name + ".bias"));
   return b.emit(Linear{}, std::move(operands), name);
@@ -115,14 +119,14 @@ void build_body(ShardScope& scope) {
   }
 }
 
-Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens, const TopKForm* form) {
+Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens, const TopKVariant* form) {
   MOEC_CHECK(index < plan.shards.size(), "shard {} of {}", index, plan.shards.size());
   const std::vector<int64_t>& widths = plan.build.tokens;
   if (std::find(widths.begin(), widths.end(), tokens) == widths.end())
     return fail("plan.options",
-                fmt::format("the plan has no shards for {} tokens; it has them for {}", tokens,
+                fmt::format("the plan has no shards for {} tokens, only for {}", tokens,
                             fmt::join(widths, ", ")),
-                "Choose one of these widths.", {.shard = plan.shards[index].name});
+                "choose one of these widths", {.shard = plan.shards[index].name});
   ShardScope scope(plan, plan.shards[index], tokens, weights_of(plan), form);
   build_body(scope);
   return scope.b.finish();

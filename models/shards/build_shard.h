@@ -6,14 +6,13 @@
 
 namespace moec {
 
-// Builds plan.shards[index] for `tokens` tokens a step. The plan must come from plan_model. Its
-// routers choose as many experts as `form` says, one of plan.build.experts.top_k; null: the first
-// of these, or what the model has.
-// Error plan.options: `tokens` is not one of plan.build.tokens.
+// Builds plan.shards[index] for `tokens` tokens per step. The plan must come from plan_model().
+// `form` is the top-k variant of the routers, one of plan.build.experts.top_k; null: the first of
+// them, or the model's top-k. Error plan.options: `tokens` is not one of plan.build.tokens.
 Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens,
-                          const TopKForm* form = nullptr);
+                          const TopKVariant* form = nullptr);
 
-// The rows of the embedding, [vocab, hidden] in plan.build.dtype, scaled as the model scales them.
+// The rows of the embedding, [vocab, hidden] in plan.build.dtype, with the model's scale.
 WeightView build_embedding(const Plan& plan);
 
 }  // namespace moec

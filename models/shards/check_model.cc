@@ -20,17 +20,17 @@ class Checker {
       findings_.push_back({Severity::error,
                            std::move(code),
                            fmt::format(cause, std::forward<Args>(args)...),
-                           "Correct the config, or download the checkpoint again.",
+                           "correct the config, or download the checkpoint again",
                            {}});
     return condition;
   }
   void size(std::string_view name, int64_t value) {
-    require(value > 0 && value <= kLargest, "model.size", "{} is {}, it must be from 1 to {}", name,
+    require(value > 0 && value <= kLargest, "model.size", "{} is {}, must be from 1 to {}", name,
             value, kLargest);
   }
-  // A size that the attention and expert ops limit further (ir/graph/infer_composites.cc).
+  // A size with the lower limit of attention and expert ops (ir/graph/infer_composites.cc).
   void count(std::string_view name, int64_t value) {
-    require(value > 0 && value <= kLargestCount, "model.size", "{} is {}, it must be from 1 to {}",
+    require(value > 0 && value <= kLargestCount, "model.size", "{} is {}, must be from 1 to {}",
             name, value, kLargestCount);
   }
   void matrix(std::string_view name, const Dims& dims) {
@@ -39,8 +39,8 @@ class Checker {
             to_string(dims), kMaxElements);
   }
   void positive(std::string code, std::string_view name, double value) {
-    require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, it must be above 0",
-            name, value);
+    require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, must be above 0", name,
+            value);
   }
   Diagnostics take() { return std::move(findings_); }
   bool good() const { return findings_.empty(); }
@@ -57,42 +57,44 @@ bool has_moe_layer(const ModelConfig& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
 }
 
-// Kimi-K2, the published model with the most experts, has 384 in each of 60 layers: 23,040. A plan
-// takes memory for each.
-constexpr int64_t kMostExpertsInAll = int64_t{1} << 17;
+// Bounds the memory of a plan, which grows with each expert. Kimi-K2, the published model with the
+// most experts, has 60 layers of 384: 23,040.
+constexpr int64_t kMaxExpertsInAll = int64_t{1} << 17;
 
 void check_expert_count(Checker& check, const ModelConfig& model) {
   const int64_t layers = std::count_if(model.layers.begin(), model.layers.end(), is_moe);
-  check.require(layers == 0 || model.moe.experts <= kMostExpertsInAll / layers, "model.experts",
-                "{} layers of {} experts are more than {} in all, far beyond any published model",
-                layers, model.moe.experts, kMostExpertsInAll);
+  // Divides the limit, because the product of layers and experts could overflow.
+  check.require(layers == 0 || model.moe.experts <= kMaxExpertsInAll / layers, "model.experts",
+                "{} layers of {} experts exceed the limit of {} in total", layers,
+                model.moe.experts, kMaxExpertsInAll);
 }
 
 void check_temperature(Checker& check, const QueryTemperature& temperature,
                        const AttentionConfig& attention) {
   check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
-                "the scale of the queries' temperature is {}; it must be finite and at least 0",
+                "the scale of the query temperature is {}, must be finite and at least 0",
                 temperature.scale);
-  check.positive("model.number", "the step of the queries' temperature", temperature.step);
-  check.require(
-      attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
-      "queries can have a temperature only in a model with rotation and without a latent");
+  check.positive("model.number", "the step of the query temperature", temperature.step);
+  check.require(attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
+                "a query temperature requires a model with rotation and without a latent");
 }
 
 void check_convolved(Checker& check, const AttentionConfig& attention) {
   const ConvolvedConfig& taps = *attention.convolved;
-  check.size("the taps over a channel", taps.channel_taps);
-  check.size("the taps over a head", taps.head_taps);
+  check.size("the taps per channel", taps.channel_taps);
+  check.size("the taps per head", taps.head_taps);
   check.require(taps.history() >= 1, "model.attention",
-                "convolutions of {} and {} taps do not see any earlier token", taps.channel_taps,
+                "convolutions of {} and {} taps read no earlier token", taps.channel_taps,
                 taps.head_taps);
+  // Half of the value channels come from the current token, the other half from the previous one.
   check.require(attention.kv_heads * attention.head_dim % 2 == 0, "model.attention",
-                "{} channels of values cannot be halved", attention.kv_heads * attention.head_dim);
+                "the number of value channels is {}, must be even",
+                attention.kv_heads * attention.head_dim);
   check.require(!attention.latent && !attention.temperature && !attention.clip_qkv &&
                     attention.qk_norm != QkNormWidth::full,
                 "model.attention",
-                "convolved attention cannot have a latent, a temperature of queries, a clamp or a "
-                "norm over all heads");
+                "convolved attention cannot have a latent, a query temperature, a clamp or a norm "
+                "over all heads");
 }
 
 void check_attention(Checker& check, const AttentionConfig& attention) {
@@ -100,10 +102,11 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
   check.count("kv_heads", attention.kv_heads);
   check.count("head_dim", attention.head_dim);
   check.count("value_dim", attention.value_dim);
+  // The remainder heads % kv_heads requires a positive divisor.
   if (!check.good()) return;
   check.require(attention.heads % attention.kv_heads == 0, "model.heads",
-                "{} query heads cannot share {} key/value heads: the second must divide the first",
-                attention.heads, attention.kv_heads);
+                "{} query heads are not divisible by {} key/value heads", attention.heads,
+                attention.kv_heads);
   check.positive("model.number", "the attention scale", attention.scale);
   if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
   if (attention.temperature) check_temperature(check, *attention.temperature, attention);
@@ -113,8 +116,8 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
           (!attention.latent && !attention.convolved && attention.qk_norm != QkNormWidth::full &&
            attention.head_dim == attention.value_dim),
       "model.attention",
-      "keys can be the values only of attention without latent and convolution, whose norms "
-      "are of each head");
+      "keys_are_values requires attention without latent and convolution, and norms per "
+      "head");
   if (!attention.latent) return;
   check.size("kv_rank", attention.latent->kv_rank);
   check.size("shared_dims", attention.latent->shared_dims);
@@ -123,59 +126,64 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
   check.require(attention.rope.style == RopeStyle::none ||
                     attention.rope.dims == attention.latent->shared_dims,
                 "model.rope",
-                "{} rotated dims of a latent attention with {} dims that all keys share",
+                "{} rotated dims in latent attention, expected {} as shared by the keys",
                 attention.rope.dims, attention.latent->shared_dims);
-  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}; it must be at least 0",
+  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}, must be at least 0",
                 attention.latent->q_rank);
   check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,
-                "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
+                "model.number", "the latents' norm eps is {}, must be finite and at least 0",
+                attention.latent->norm_eps);
 }
 
-// The tables of all rotations lie in one file, and the sizes of latent attention in one place.
+// All kinds of attention must share one style of rotation, because one file contains all tables.
+// With several kinds, none can have a latent, because latent sizes are stored once per model.
+// Additional kinds cannot have a query temperature, because the file contains factors of the first
+// kind only.
 void check_kinds_of_attention(Checker& check, const ModelConfig& model) {
   const auto others = std::ssize(model.more_attention);
   for (const AttentionConfig& other : model.more_attention)
-    check.require(!model.attention.latent && !other.latent && !other.temperature &&
-                      other.rope.style == model.attention.rope.style,
-                  "model.attention",
-                  "layers with another attention cannot have a latent, a temperature of queries or "
-                  "another style of rotation");
+    check.require(
+        !model.attention.latent && !other.latent && !other.temperature &&
+            other.rope.style == model.attention.rope.style,
+        "model.attention",
+        "additional kinds of attention cannot have a latent, a query temperature or another "
+        "style of rotation");
   for (size_t i = 0; i < model.layers.size(); ++i)
     check.require(model.layers[i].attention >= 0 && model.layers[i].attention <= others,
-                  "model.attention", "layer {} has attention {} of {}", i,
+                  "model.attention", "layer {} has attention kind {}, the model has {} kinds", i,
                   model.layers[i].attention, others + 1);
 }
 
-// What lies between the parts of a layer's feed-forward and the residual stream.
+// Checks the norms between a layer's feed-forward parts and the residual stream.
 void check_norms_of_parts(Checker& check, const ModelConfig& model) {
   if (model.norms_feed_forward())
     check.require(model.stream.residual == ResidualKind::plain, "model.residual",
-                  "norms behind attention and feed-forward need plain residuals");
+                  "norms after attention and feed-forward need plain residuals");
   else
     check.require(!model.stream.layer_scale, "model.residual",
-                  "a factor on the stream behind each layer needs norms behind its parts");
+                  "a layer scale needs norms after the parts of a layer");
   check.require(!model.moe.parts_normed || model.moe.shared_ff > 0, "model.experts",
-                "norms beside those of the experts need a shared expert");
+                "separate norms of experts need a shared expert");
   check.require(
       !model.moe.router_normed ||
           (model.moe.router_hidden == 0 && model.moe.null_slots == 0 && !model.moe.router_bias),
-      "model.router", "a router with a norm of its own cannot have an MLP, null slots or a bias");
+      "model.router", "a router with a separate norm cannot have an MLP, null slots or a bias");
 }
 
 void check_kimi_delta(Checker& check, const ModelConfig& model) {
   const RecurrentConfig& recurrent = *model.recurrent;
+  // An absent bound is valid: -1 is a value that passes the check.
   const double least = recurrent.least_log_decay.value_or(-1);
   check.require(std::isfinite(least) && least < 0, "model.mixer",
-                "the log decays of a token lie above {}; the bound must be below 0", least);
+                "the lower bound of log decays is {}, must be finite and below 0", least);
   const auto is_kimi_delta = [](const LayerConfig& layer) {
     return layer.mixer == MixerKind::kimi_delta;
   };
   if (std::none_of(model.layers.begin(), model.layers.end(), is_kimi_delta)) return;
-  check.require(
-      recurrent.key_heads == recurrent.value_heads, "model.mixer",
-      "{} value heads and {} key heads, whose channels decay one by one; the numbers must "
-      "be equal",
-      recurrent.value_heads, recurrent.key_heads);
+  check.require(recurrent.key_heads == recurrent.value_heads, "model.mixer",
+                "{} value heads and {} key heads with decays per channel, the numbers must be "
+                "equal",
+                recurrent.value_heads, recurrent.key_heads);
 }
 
 void check_recurrent(Checker& check, const ModelConfig& model) {
@@ -183,17 +191,20 @@ void check_recurrent(Checker& check, const ModelConfig& model) {
     return !layer.mixes() || layer.mixer == MixerKind::attention;
   };
   if (std::all_of(model.layers.begin(), model.layers.end(), attends)) return;
-  if (!check.require(model.recurrent.has_value() && model.keeps_cache(), "model.mixer",
-                     "layers go through their tokens one after another, and the model has no sizes "
-                     "for them, or tokens that see later ones"))
+  if (!check.require(
+          model.recurrent.has_value() && model.keeps_cache(), "model.mixer",
+          "recurrent layers require their sizes in the config, and a model in which tokens "
+          "do not see later tokens"))
     return;
   const RecurrentConfig& recurrent = *model.recurrent;
-  check.require(recurrent.taps >= 1, "model.mixer", "a convolution over {} tokens", recurrent.taps);
+  check.require(recurrent.taps >= 1, "model.mixer",
+                "the mixer's convolution has {} taps, must have at least 1", recurrent.taps);
   check.size("channels of the mixer", recurrent.channels);
+  // Short convolutions have neither heads nor a state to check.
   if (recurrent.key_heads == 0) return;
   check.require(recurrent.value_heads % recurrent.key_heads == 0, "model.mixer",
-                "{} value heads cannot share {} key heads: the second must divide the first",
-                recurrent.value_heads, recurrent.key_heads);
+                "{} value heads are not divisible by {} key heads", recurrent.value_heads,
+                recurrent.key_heads);
   check.matrix("the state of a layer", recurrent.state());
   check_kimi_delta(check, model);
 }
@@ -202,7 +213,7 @@ void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
   auto positive = [](double f) { return std::isfinite(f) && f > 0; };
   check.require(std::ssize(factors.of) == dims / 2 &&
                     std::all_of(factors.of.begin(), factors.of.end(), positive),
-                "model.rope", "longrope needs {} factors above 0 in each list; one list has {}",
+                "model.rope", "longrope needs {} factors above 0 per list, one list has {}",
                 dims / 2, factors.of.size());
   check.positive("model.rope", "longrope's amplitude", factors.amplitude);
 }
@@ -210,10 +221,11 @@ void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
 void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
   if (rope.style == RopeStyle::none) return;
   check.require(rope.dims > 0 && rope.dims % 2 == 0 && rope.dims <= head_dim, "model.rope",
-                "{} rotated dims of a head of {}: the number must be even and at most the head's",
+                "{} rotated dims in heads of {} dims, must be even and at most the head's",
                 rope.dims, head_dim);
+  // yarn_dim() divides by log(theta), which is 0 for theta = 1.
   check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
-                "rope_theta is {}, it must be above 1", rope.theta);
+                "rope_theta is {}, must be above 1", rope.theta);
   if (rope.scaling == RopeScaling::none) return;
   if (rope.scaling == RopeScaling::longrope) {
     check_factors(check, rope.short_factors, rope.dims);
@@ -222,7 +234,7 @@ void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
   check.positive("model.rope", "the rope factor", rope.factor);
   if (rope.scaling == RopeScaling::proportional)
     check.require(rope.share > 0 && rope.share <= 1, "model.rope",
-                  "a share of {} of the pairs turns; it must be above 0 and at most 1", rope.share);
+                  "the share of rotated pairs is {}, must be above 0 and at most 1", rope.share);
   if (rope.scaling == RopeScaling::proportional) return;
   if (rope.scaling == RopeScaling::linear) return;
   check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
@@ -241,11 +253,11 @@ void check_latent(Checker& check, const ModelConfig& model) {
   if (moe.latent == 0) return;
   check.size("the latent of the experts", moe.latent);
   check.require(moe.shared_ff > 0 || !model.mlp.bias, "model.experts",
-                "the bias behind the latent of the experts is added with the shared expert, which "
-                "this model does not have");
+                "the output bias of the experts' latent needs a shared expert, with which it is "
+                "added");
   check.require(!moe.parts_normed && moe.weight_on == RoutedWeight::output, "model.experts",
-                "experts that read a latent cannot have norms of their own, or routing weights on "
-                "what they read");
+                "experts with a latent cannot have separate norms or routing weights on their "
+                "inputs");
 }
 
 void check_moe(Checker& check, const MoeConfig& moe) {
@@ -253,8 +265,8 @@ void check_moe(Checker& check, const MoeConfig& moe) {
   check.count("experts", moe.experts);
   check.size("expert_ff", moe.expert_ff);
   check.require(routing.top_k >= 1 && routing.top_k <= moe.experts, "model.top_k",
-                "each token chooses {} of {} experts; the number must be from 1 to {}",
-                routing.top_k, moe.experts, moe.experts);
+                "top-k is {} of {} experts, must be from 1 to {}", routing.top_k, moe.experts,
+                moe.experts);
   if (!check.require(routing.groups >= 1 && moe.experts % routing.groups == 0 &&
                          routing.groups_kept >= 1 && routing.groups_kept <= routing.groups,
                      "model.groups", "{} experts cannot be chosen from {} of {} groups",
@@ -262,104 +274,110 @@ void check_moe(Checker& check, const MoeConfig& moe) {
     return;
   int64_t group = moe.experts / routing.groups;
   check.require(routing.groups == 1 || routing.top_k <= group * routing.groups_kept, "model.top_k",
-                "each token chooses {} experts, but {} kept groups of {} have only {}",
-                routing.top_k, routing.groups_kept, group, group * routing.groups_kept);
+                "top-k is {}, but {} kept groups of {} have only {} experts", routing.top_k,
+                routing.groups_kept, group, group * routing.groups_kept);
   check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
-                "model.groups",
-                "groups of one expert cannot be scored by the sum of their two best scores");
+                "model.groups", "the group score top2_sum needs groups of at least 2 experts");
+  // sparsemixer chooses two experts in two separate steps.
   check.require(!picks_two(routing.score) || routing.top_k == 2, "model.top_k",
-                "sparsemixer chooses 2 experts, not {}", routing.top_k);
+                "sparsemixer requires a top-k of 2, got {}", routing.top_k);
   check.require(routing.groups == 1 || moe.null_slots == 0, "model.groups",
                 "null slots cannot be combined with {} groups of experts", routing.groups);
   check.require(moe.weight_on == RoutedWeight::output || !moe.expert_biases, "model.experts",
-                "experts whose inputs the routing weight multiplies cannot have biases");
+                "routing weights on experts' inputs require experts without biases");
   check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
-                "the router's eps is {}", routing.eps);
-  check.require(std::isfinite(routing.scale), "model.number", "the routed scale is {}",
-                routing.scale);
+                "the router's eps is {}, must be finite and at least 0", routing.eps);
+  check.require(std::isfinite(routing.scale), "model.number",
+                "the routed scale is {}, must be finite", routing.scale);
 }
 
 void check_gating(Checker& check, const Gating& gating) {
   if (gating.activation != Activation::clamped_swiglu) return;
   check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
-  check.require(std::isfinite(gating.alpha), "model.number", "the alpha of clamped_swiglu is {}",
-                gating.alpha);
+  check.require(std::isfinite(gating.alpha), "model.number",
+                "the alpha of clamped_swiglu is {}, must be finite", gating.alpha);
 }
 
-// Experts are of the feed-forward part, and the vectors of affine residuals belong to whole layers.
+// Experts require a feed-forward part, and affine residuals require layers with both parts.
 void check_parts(Checker& check, const ModelConfig& model) {
   for (size_t i = 0; i < model.layers.size(); ++i)
     check.require(model.layers[i].feeds() || !model.layers[i].moe, "model.layers",
-                  "layer {} has experts and no feed-forward part", i);
+                  "layer {} has experts but no feed-forward part", i);
   const auto whole = [](const LayerConfig& layer) { return layer.parts == LayerParts::both; };
   check.require(model.stream.residual == ResidualKind::plain ||
                     std::all_of(model.layers.begin(), model.layers.end(), whole),
-                "model.layers", "layers of one part cannot have affine residuals");
+                "model.layers", "affine residuals require layers with both parts");
 }
 
-// A layer that takes a router state needs a layer before it whose router has one.
+// A layer that reads a router state needs a previous layer whose router has one.
 void check_router_states(Checker& check, const ModelConfig& model) {
   check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
-                "a router's MLP of {} channels, {} null slots", model.moe.router_hidden,
-                model.moe.null_slots);
+                "the router MLP has {} channels and {} null slots, both must be at least 0",
+                model.moe.router_hidden, model.moe.null_slots);
   for (size_t i = 0; i < model.layers.size(); ++i)
     if (model.layers[i].takes_router_state)
       check.require(
           model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe,
-          "model.router", "layer {} takes a router state that layer {} does not have", i,
+          "model.router", "layer {} reads a router state that layer {} does not have", i,
           static_cast<int64_t>(i) - 1);
 }
 
-// MXFP4 and grouped int4 cannot store a partial block. Experts are stored in them, so the sizes of
-// experts must be whole blocks.
+// MXFP4 and grouped int4, which store experts, have no partial blocks, so the sizes of experts must
+// be whole blocks.
 void check_storage(Checker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
   if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
+  // Rows of gate and up have the experts' input width; rows of down have expert_ff.
   const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
   std::vector<int64_t> sizes = {model.hidden, model.moe.expert_ff};
   if (model.moe.latent > 0) sizes.push_back(model.moe.latent);
   for (const int64_t size : sizes)
     check.require(size % block == 0, "model.storage",
-                  "rows of {} elements are not a multiple of {}, the block of {}", size, block,
+                  "rows have {} elements, must be a multiple of {}, the block of {}", size, block,
                   enum_name(coding));
 }
 
-// If tokens see later ones in one layer, the model takes a text as a whole. So all layers must see
-// later tokens: a layer that does not would need a cache.
+// If tokens see later tokens in one layer, the model processes a text as a whole. Tokens must then
+// see later ones in all layers, because any other layer would need a cache.
 void check_sight(Checker& check, const ModelConfig& model) {
   int64_t looking_ahead = 0;
   for (const LayerConfig& layer : model.layers) {
     looking_ahead += layer.ahead > 0;
-    check.require(layer.ahead >= 0, "model.number", "a query sees {} later keys", layer.ahead);
+    check.require(layer.ahead >= 0, "model.number",
+                  "a query sees {} later keys, must be at least 0", layer.ahead);
     check.require(layer.ahead == 0 || layer.chunk == 0, "model.attention",
-                  "queries that see later keys cannot attend in chunks");
+                  "chunked attention cannot see later keys");
   }
   const auto layers = std::ssize(model.layers);
   check.require(looking_ahead == 0 || looking_ahead == layers, "model.attention",
-                "{} of {} layers see later tokens; none or all must", looking_ahead, layers);
+                "{} of {} layers see later tokens, must be none or all", looking_ahead, layers);
 }
 
 void check_task(Checker& check, const ModelConfig& model) {
+  // The rows of a text generation head stand for tokens, so it has no labels.
   if (model.head.task == Task::text_generation) {
     check.require(model.head.labels.empty(), "model.labels",
-                  "a model that generates text has {} labels", model.head.labels.size());
+                  "a text generation model has {} labels, must have none",
+                  model.head.labels.size());
     return;
   }
   check.size("labels", std::ssize(model.head.labels));
+  // The head has a row per label, and the embedding a row per token.
   check.require(!model.head.tied, "model.labels",
-                "a head that scores labels cannot be tied to the embedding");
+                "a head for labels cannot be tied to the embedding");
 }
 
-// Checks the largest matrices. Sizes can be valid one by one and their product too large, and the
-// builders rely on every tensor having at most kMaxElements elements.
+// Checks the largest matrices. Builders rely on at most kMaxElements elements per tensor, which the
+// product of valid sizes may exceed.
 void check_matrices(Checker& check, const ModelConfig& model) {
   const AttentionConfig& attention = model.attention;
   const int64_t d = model.hidden, q = attention.heads * attention.head_dim;
   check.matrix("the embedding", {model.vocab, d});
   for (const AttentionConfig& kind : model.kinds_of_attention())
     check.matrix("the query matrix", {kind.heads * kind.head_dim, d});
+  // The rows are an upper bound over all kinds of mixers.
   if (model.recurrent)
-    check.matrix("the matrix in front of the mixer",
+    check.matrix("the mixer's input matrix",
                  {2 * model.recurrent->channels + 2 * model.recurrent->value_heads + 3 * d, d});
   if (attention.convolved)
     check.matrix("the convolution over heads",
@@ -379,7 +397,7 @@ void check_matrices(Checker& check, const ModelConfig& model) {
 
 void check_roles(Checker& check, const ModelConfig& model) {
   for (const std::string& role : missing_roles(model))
-    check.require(false, "model.roles", "the family {} names no tensor for the role \"{}\"",
+    check.require(false, "model.roles", "the family {} has no tensor name for the role \"{}\"",
                   model.family, role);
 }
 
@@ -392,13 +410,14 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("max_positions", model.max_positions);
   check.size("layers", std::ssize(model.layers));
   check.require(std::isfinite(model.norm.eps) && model.norm.eps >= 0, "model.number",
-                "the norm eps is {}", model.norm.eps);
+                "the norm eps is {}, must be finite and at least 0", model.norm.eps);
   check.positive("model.number", "the embedding scale", model.stream.embedding_scale);
   check.positive("model.number", "the residual scale", model.stream.residual_scale);
   check.positive("model.number", "the divisor of the logits", model.head.divisor);
   check_gating(check, model.mlp.gating);
+  // 0 means that the logits have no cap.
   check.require(std::isfinite(model.head.softcap) && model.head.softcap >= 0, "model.number",
-                "the cap of the logits is {}; it must be at least 0", model.head.softcap);
+                "the cap of the logits is {}, must be finite and at least 0", model.head.softcap);
   for (const AttentionConfig& kind : model.kinds_of_attention()) {
     check_attention(check, kind);
     check_rope(check, kind.rope, kind.head_dim);
@@ -412,14 +431,15 @@ Diagnostics check_model(const ModelConfig& model) {
   }
   if (std::any_of(model.layers.begin(), model.layers.end(), is_dense_layer))
     check.require(model.mlp.ff > 0, "model.dense",
-                  "there are dense layers, but the config gives no width for them");
+                  "the model has dense layers, but the config has no width for them");
   check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
-                "convolved attention needs earlier tokens, but this model keeps no cache");
+                "convolved attention needs earlier tokens, but the model has no cache");
   check_parts(check, model);
   check_router_states(check, model);
   check_storage(check, model);
   check_sight(check, model);
   check_task(check, model);
+  // check_expert_count() and check_matrices() compute with sizes, so they require valid sizes.
   if (check.good()) check_expert_count(check, model);
   if (check.good()) check_matrices(check, model);
   if (check.good()) check_roles(check, model);  // runs the builders, which need a valid model

@@ -10,10 +10,11 @@ static bool is_routed_expert(const NeededTensor& tensor) {
 }
 
 static int64_t chosen_part(const ModelConfig& model, int64_t of_all_experts) {
+  // Avoids a division by 0: `experts` is 0 in a model without experts.
   return of_all_experts == 0 ? 0 : of_all_experts * model.moe.routing.top_k / model.moe.experts;
 }
 
-// Adds the bytes of a tensor by type; returns their sum.
+// Adds a tensor's stored bytes to the counts by type. Returns the tensor's total bytes.
 static int64_t count_bytes(const ModelConfig& model, const WeightTable& weights,
                            const NeededTensor& tensor, ParameterCounts& counts) {
   int64_t bytes = 0;
@@ -25,8 +26,8 @@ static int64_t count_bytes(const ModelConfig& model, const WeightTable& weights,
   return bytes;
 }
 
-// Experts are summed up before the chosen ones are taken of them: of a single tensor they need not
-// be a whole number.
+// Sums all experts before computing the chosen share, because the share of a single tensor need not
+// be an integer.
 ParameterCounts count_parameters(const ModelConfig& model, const WeightTable& weights) {
   ParameterCounts counts;
   int64_t expert_elements = 0, expert_bytes = 0;
@@ -34,6 +35,7 @@ ParameterCounts count_parameters(const ModelConfig& model, const WeightTable& we
     const int64_t elements = Type{DType::f32, tensor.dims}.elements();
     counts.parameters += elements;
     const int64_t bytes = count_bytes(model, weights, tensor, counts);
+    // A token reads one row of the embedding. If the head is tied, it also reads all rows.
     if (tensor.role == "embed") counts.active_bytes += bytes / model.vocab;
     if (is_routed_expert(tensor)) {
       expert_elements += elements;

@@ -1,4 +1,4 @@
-// How many parameters a checkpoint has, how many of them a token uses, and how they are stored.
+// Counts a checkpoint's parameters, the parameters used per token, and their stored bytes.
 #pragma once
 
 #include <map>
@@ -11,17 +11,17 @@ namespace moec {
 
 struct ParameterCounts {
   int64_t parameters = 0;  // elements of the tensors that the model needs
-  // Read for one token: the chosen experts of each layer, and everything else but the embedding,
-  // of which a token reads one row. A head that shares the embedding's tensor counts.
+  // Parameters used per token: the chosen experts of each layer and everything else except the
+  // embedding, of which a token reads one row. Includes a head that is tied to the embedding.
   int64_t active = 0;
-  std::map<std::string, int64_t> bytes_by_dtype;  // as the checkpoint stores them
+  std::map<std::string, int64_t> bytes_by_dtype;  // as stored in the checkpoint
   int64_t bytes() const;
-  // Of `active` and of one row of the embedding, as the checkpoint stores them.
+  // Stored bytes of `active` and of one row of the embedding.
   int64_t active_bytes = 0;
-  int64_t all_experts_bytes = 0;  // the same with all experts instead of the chosen ones
+  int64_t all_experts_bytes = 0;  // as active_bytes, with all experts instead of the chosen ones
 };
 
-// The table has all tensors that the model needs.
+// The table must have all tensors that the model needs.
 ParameterCounts count_parameters(const ModelConfig& model, const WeightTable& weights);
 
 }  // namespace moec

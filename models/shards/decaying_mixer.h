@@ -1,5 +1,5 @@
-// What the mixers share whose heads each keep a matrix that decays from token to token
-//: the tensors of heads, the decays of a step, and the state behind it.
+// Common parts of mixers whose heads each keep a matrix that decays per token: the tensors of
+// heads, the decays of a step, and the state after it.
 //
 // Tensors of heads are [key heads, value heads of each, dims, tokens], in the type of the
 // recurrence.
@@ -12,30 +12,28 @@
 
 namespace moec {
 
-// Mixers of tokens that are no attention: a convolution over the last tokens and, for gated_delta
-// and ssd, a state that goes through them. They stand in the place of attention: norm, mixer,
-// residual.
+// Token mixers other than attention: a convolution over the last tokens and, for all except
+// short_conv, a recurrent state. They replace attention in a layer: norm, mixer, residual.
 //
 // short_conv (LFM2), with three maps B, C, X of the normed input:
 //   u = B ∘ X; y = out(C ∘ conv(u)), conv over each channel.
 //
-// gated_delta (Gated DeltaNet, arXiv 2412.06464; Qwen3-Next), for each value head and its key head:
+// gated_delta (Gated DeltaNet, arXiv 2412.06464; Qwen3-Next), per value head and its key head:
 //   q, k, v = silu(conv(qkv)); q and k are divided by their lengths, q also by √key_dim;
 //   β = sigmoid(b); g = −exp(decay) · softplus(a + decay_bias)
 //   S ← e^g · S;  S ← S + β (v − S k) kᵀ;  o = S q, of a state S [value_dim, key_dim]
 //   y = out(norm(o) ∘ silu(z)), the norm over the channels of a head.
-// A step of several tokens is the same in matrices, with the tokens as columns: G is the running
-// sum of g, D[j,i] = exp(G_i − G_j) for j ≤ i, A[j,i] = β_i (k_j·k_i) D[j,i] for j < i, X = (I +
-// A)⁻¹:
+// A step of several tokens in matrix form, with tokens as columns. G is the running sum of g,
+// D[j,i] = exp(G_i − G_j) for j ≤ i, A[j,i] = β_i (k_j·k_i) D[j,i] for j < i, X = (I + A)⁻¹:
 //   U = (β ∘ (V − e^G ∘ S K)) X;  O = e^G ∘ S Q + U (KᵀQ ∘ D)
 //   S' = e^(G_T) S + (U ∘ e^(G_T − G)) Kᵀ
-// X comes from doubling blocks: X ← X − X (A ∘ M_b) X for b = 1, 2, 4, …, where M_b has the pairs
-// of a token in the first and one in the second half of a run of 2b. It stays exact where keys
-// repeat, which a product of powers of A does not. Padding has β = 0 and g = 0, and changes
-// nothing.
+// X is computed by doubling blocks: X ← X − X (A ∘ M_b) X for b = 1, 2, 4 and so on. M_b selects
+// pairs of a token in the first half and one in the second half of a run of 2b tokens. Unlike a
+// product of powers of A, it is accurate for repeated keys. Padding has β = 0 and g = 0, and
+// changes nothing.
 //
-// ssd (Mamba-2, arXiv 2405.21060; Granite 4.0 H, Nemotron 3), for each head and the group of heads
-// that it shares B and C with:
+// ssd (Mamba-2, arXiv 2405.21060; Granite 4.0 H, Nemotron 3), per head, with B and C of its group
+// of heads:
 //   x, B, C = silu(conv(xBC)); dt = softplus(dt + decay_bias); g = −exp(decay) · dt
 //   S ← e^g · S + dt · x Bᵀ;  y = S C + skip · x, of a state S [value_dim, key_dim]
 //   y = out(norm(y ∘ silu(z))), the norm over the channels of a group.
@@ -44,40 +42,41 @@ namespace moec {
 // Padding has dt = 0.
 //
 // kimi_delta (Kimi Delta Attention, arXiv 2510.26692; Kimi-Linear, Ling 3.0) is gated_delta with a
-// log decay g of each channel of the keys, and as many key heads as value heads:
+// log decay g per channel of the keys, and as many key heads as value heads:
 //   g = −exp(decay) · softplus(f + decay_bias), or least · sigmoid(exp(decay) · (f + decay_bias))
 //   S ← S diag(e^g);  S ← S + β (v − S k) kᵀ;  o = S q;  y = out(norm(o) ∘ sigmoid(z))
-// In matrices, with G the running sum of g for each channel:
+// In matrix form, with G the running sum of g per channel:
 //   U = (β ∘ (V − S (K ∘ e^G))) X
 //   O = S (Q ∘ e^G) + U P
 //   S' = S diag(e^(G_T)) + U (K ∘ e^(G_T − G))ᵀ
 //   A[j,i] = β_i Σ_c k_jc k_ic e^(G_ic − G_jc) for j < i
 //   P[j,i] = Σ_c k_jc q_ic e^(G_ic − G_jc) for j ≤ i
-// The decay between two tokens is not one number here. Each pair j < i is joined by one M_b, and
-// has the middle m of its run of 2b between its tokens, so the pairs of M_b are products of
-// matrices, (K ∘ e^(G_m − G))ᵀ (K ∘ e^(G − G_m)), whose exponents are sums of log decays: none is
-// above 0, and none is a difference of large sums.
+// The decay between two tokens is a vector here, so A has no common factor D. Each pair j < i
+// belongs to one M_b, and the middle m of its run of 2b lies between its tokens. The pairs of M_b
+// are therefore matrix products, (K ∘ e^(G_m − G))ᵀ (K ∘ e^(G − G_m)). Their exponents are sums of
+// log decays: at most 0, and without cancellation.
 
-// What a mixer reads besides the residual stream.
+// Inputs of a mixer in addition to the residual stream.
 struct EarlierTokens {
-  ValueId history;  // what entered the convolution for the last history() tokens before the step
-  ValueId state;    // where there is one: RecurrentConfig::state(), in the type of the recurrence
-  ValueId fed;      // beside a state: token tensor of one channel, 1 for tokens and 0 for padding
+  ValueId history;  // convolution inputs of the last history() tokens before the step
+  ValueId state;    // if there is one: RecurrentConfig::state(), in the type of the recurrence
+  ValueId fed;      // with a state: token tensor of one channel, 1 for tokens and 0 for padding
 };
 
 struct MixedTokens {
   ValueId out;          // token tensor of the hidden size
-  ValueId new_history;  // what entered the convolution: channels of RecurrentConfig
-  ValueId new_state;    // where there is one
+  ValueId new_history;  // convolution inputs of the step: channels of RecurrentConfig
+  ValueId new_state;    // if there is one
 };
 
 // log(1 + e^x), without overflow or cancellation: max(x, 0) + log(1 + e) with e = exp(−|x|). The
-// sum 1 + e rounds a small e away, so log(1 + e) is 2 artanh(s) with s = e / (2 + e) ≤ 1/3, by its
-// series 2 s Σ s^2k / (2k + 1): 4 terms in f16, 8 in f32. Largest relative error over x in
-// [−9, 20]: 2e-3 in f16, 4e-7 in f32. Below −9.7, e is subnormal in f16: 5e-3 to −12, 4e-2 to −14.
+// sum 1 + e absorbs a small e by rounding, so log(1 + e) is computed as 2 artanh(s) with
+// s = e / (2 + e) ≤ 1/3. The series is 2 s Σ s^2k / (2k + 1), with 4 terms in f16 and 8 in f32.
+// Largest relative error over x in [−9, 20]: 2e-3 in f16, 4e-7 in f32. Below −9.7, e is subnormal
+// in f16: 5e-3 to −12, 4e-2 to −14.
 ValueId softplus(Builder& b, ValueId x);
 
-// The element type of the recurrence: f32, unless the target takes no casts to it.
+// The element type of the recurrence: f32, unless the target does not support casts.
 DType recurrence_type(const BuildOptions& options);
 
 // `normed` is the layer's input after its norm.
@@ -90,9 +89,9 @@ class DecayingMixer {
  protected:
   static constexpr int64_t kDimAxis = 2, kTimeAxis = 3;
 
-  // Numbers for each value head and token, [.., 1, T], unless they say otherwise.
+  // Numbers per value head and token, [.., 1, T], unless stated otherwise.
   struct Decay {
-    ValueId rate;         // how much of a token enters the state
+    ValueId rate;         // weight of a token's update of the state
     ValueId since_start;  // e^G, of the running sum G of the log decays
     ValueId to_end;       // e^(G_T − G); none for one token
     ValueId whole;        // e^(G_T), [.., 1, 1]
@@ -106,10 +105,10 @@ class DecayingMixer {
   ValueId scalar(ValueId like, double value) { return b_.scalar_like(like, value); }
   ValueId exp(ValueId x, const std::string& name = {}) { return b_.unary(UnaryFn::exp, x, name); }
   ValueId silu(ValueId x, const std::string& name);
-  // `matrix` times the normed input.
+  // The product of `matrix` and the normed input.
   ValueId mapped(WeightView matrix, const std::string& name);
-  // What the convolution makes of the tokens, after its silu. `fresh` is what enters it. Its
-  // weights [channels, 1, taps] are those of the role mixer_conv, or `taps` in their place.
+  // The convolution of `fresh` over the tokens, after its silu. Its weights [channels, 1, taps] are
+  // `taps`, by default those of the role mixer_conv.
   ValueId convolution_of(ValueId fresh, const std::string& name);
   ValueId convolution_of(ValueId fresh, WeightView taps, const std::string& name);
 
@@ -119,19 +118,19 @@ class DecayingMixer {
   ValueId tokens_of_heads(ValueId heads);
   // A token tensor in the element type and the layout of the shard.
   ValueId as_in_shard(ValueId tokens);
-  // The role's vector, a number for each value head.
+  // The role's vector, one number per value head.
   ValueId head_vector(const std::string& role);
 
   // 1 for tokens, 0 for padding.
   ValueId fed();
   // −exp(mixer_decay) · rate: the log decay of a token, where `rate` is 0 for padding.
   ValueId log_decay(ValueId rate);
-  // The decays of a step by the log decays of its tokens.
+  // The decays of a step from the log decays of its tokens.
   Decay decays(ValueId rate, ValueId log_decays);
 
-  // KᵀQ ∘ D: how much of each token that entered the state a token sees.
+  // KᵀQ ∘ D: the weight of each update in the output of each token.
   ValueId attended(ValueId k_rows, ValueId q, const Decay& decay);
-  // The state behind the step: the decayed one, and `update` [.., value dim, T] times k_rows.
+  // The state after the step: the decayed state plus `update` [.., value dim, T] times k_rows.
   ValueId new_state(ValueId update, ValueId k_rows, const Decay& decay);
 
   // [T, T] with 1 where `in(j, i)`.
@@ -147,7 +146,7 @@ class DecayingMixer {
   Builder& b_;
   const RecurrentConfig& config_;
   const int64_t shared_, tokens_;  // value heads of a key head
-  const DType dtype_;              // of the recurrence
+  const DType dtype_;              // element type of the recurrence
   const ValueId normed_;
   const EarlierTokens& earlier_;
 };

@@ -6,7 +6,7 @@
 
 namespace moec {
 
-// What keeps the length of a vector of zeros finite, as in the reference.
+// Keeps the norm of a zero vector finite, as in the reference.
 static constexpr double kLengthEps = 1e-6;
 
 ValueId DeltaMixer::rms_normed(ValueId heads, double eps, const std::string& name) {
@@ -14,7 +14,7 @@ ValueId DeltaMixer::rms_normed(ValueId heads, double eps, const std::string& nam
   return rms_normalise(b_, heads, kDimAxis, eps, scope_.options().dtype);
 }
 
-// The squares of a key of length 1 have a mean of 1/n.
+// RMS norms are scaled to length 1: the mean square of a vector of length 1 is 1/n.
 DeltaMixer::Keys DeltaMixer::keys(ValueId qkv) {
   const int64_t key = key_channels(), value = value_channels();
   const auto dims = static_cast<double>(config_.key_dim);
@@ -26,6 +26,7 @@ DeltaMixer::Keys DeltaMixer::keys(ValueId qkv) {
           heads_of(b_.slice(qkv, kChannelAxis, 2 * key, value), shared_, config_.value_dim, "v")};
 }
 
+// Pairs with j in the first half and i in the second half of a run of 2 · block tokens.
 ValueId DeltaMixer::joins(int64_t block) {
   return pairs("joins", [&](int64_t j, int64_t i) {
     return j / (2 * block) == i / (2 * block) && j / block % 2 == 0 && i / block % 2 == 1;

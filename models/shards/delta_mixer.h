@@ -1,5 +1,5 @@
-// What the mixers share that correct their state by the delta rule (decaying_mixer.h): keys of
-// length 1, the correction of a step of several tokens, and the norm of each head.
+// Common parts of mixers that correct their state by the delta rule (decaying_mixer.h): keys of
+// length 1, the correction of a multi-token step, and the norm per head.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace moec {
 
 class DeltaMixer : protected DecayingMixer {
  protected:
-  // Of the heads, with tokens as columns. q and k are divided by their lengths, q also by √key_dim.
+  // Per head, with tokens as columns. q and k are divided by their lengths, q also by √key_dim.
   struct Keys {
     ValueId q, k, v;
   };
@@ -19,16 +19,16 @@ class DeltaMixer : protected DecayingMixer {
 
   // `qkv` has the channels of q, then of k, then of v.
   Keys keys(ValueId qkv);
-  // Columns of heads as rows.
+  // Transposes columns of heads to rows.
   ValueId rows(ValueId columns, const std::string& name = {}) {
     return b_.transpose(columns, {0, 1, 3, 2}, Layout::plain, name);
   }
 
-  // M_block: [T, T] with 1 for pairs of a token in the first and one in the second half of a run of
-  // 2 · block.
+  // M_block: [T, T] with 1 for pairs of a token in the first half and one in the second half of a
+  // run of 2 · block tokens.
   ValueId joins(int64_t block);
-  // (I + A)⁻¹ by doubling blocks. `part` gives A ∘ M_block for block = 1, 2, 4, … < T, in this
-  // order.
+  // (I + A)⁻¹ by doubling blocks. Calls part(block), which returns A ∘ M_block, for block = 1, 2,
+  // 4, … < T.
   template <class Part>
   ValueId inverse(Part part) {
     ValueId x = pairs("identity", [](int64_t j, int64_t i) { return j == i; });
@@ -44,7 +44,7 @@ class DeltaMixer : protected DecayingMixer {
   ValueId normed_heads(ValueId out);
 
  private:
-  // Each column divided by the root of eps and the mean of its squares. Ops are named `name`.….
+  // Divides each column by sqrt(mean of its squares + eps). Ops are named "NAME.…".
   ValueId rms_normed(ValueId heads, double eps, const std::string& name);
 };
 

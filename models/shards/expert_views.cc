@@ -4,27 +4,29 @@ namespace moec {
 
 namespace {
 
+// Positions: of a half in order gate_first, or within a pair in the interleaved order.
 enum Part { kGate, kUp };
 
-// One expert of the tensor that holds all experts of a layer, [experts, each…], as [1, each…].
+// One expert of a tensor of all experts of a layer, [experts, each…], as [1, each…].
 WeightView expert_of(const ShardScope& scope, const std::string& role, Dims each, int64_t expert) {
   each.insert(each.begin(), scope.model().moe.experts);
   return then(scope.stored(role, std::move(each)), SliceStep{0, expert, 1});
 }
 
-// Cuts gate or up out of `both`, which has 2f of them along `axis`, and gives it the shape `dims`.
-// `split` is the shape of `both` with 2f as [f, 2], which the interleaved order needs.
+// Slices gate or up out of `both`, which has size 2f along `axis`, and reshapes it to `dims`.
+// `split` is the shape of `both` with 2f as [f, 2], for the interleaved order.
 WeightView part_of(const ShardScope& scope, WeightView both, Part part, int64_t axis, Dims split,
                    Dims dims) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.gate_up_order == GateUpOrder::gate_first)
     return then(then(std::move(both), SliceStep{axis, part * moe.expert_ff, moe.expert_ff}),
                 ReshapeStep{std::move(dims)});
+  // In the interleaved order, gate and up alternate along the axis.
   WeightView pairs = then(std::move(both), ReshapeStep{std::move(split)});
   return then(then(std::move(pairs), SliceStep{axis, part, 1}), ReshapeStep{std::move(dims)});
 }
 
-// Gate or up of one expert, where the tensors of all experts hold one of them each.
+// Gate or up of one expert, if gate and up are separate tensors of all experts.
 WeightView separate(const ShardScope& scope, Part part, std::string_view suffix, const Dims& dims,
                     int64_t expert) {
   const std::string role = (part == kGate ? "experts_gate" : "experts_up") + std::string(suffix);
@@ -49,7 +51,7 @@ WeightView down(const ShardScope& scope, int64_t expert) {
   return then(then(std::move(transposed), ReshapeStep{{f, d}}), PermuteStep{{1, 0}});
 }
 
-// Whether a layer's experts lie in one tensor, and not one by one.
+// True if each tensor contains all experts of a layer instead of one expert.
 bool holds_all_experts(const TensorNames& names) {
   return names.has("experts_up") || names.has("experts_gate_up") ||
          names.has("experts_gate_up_in_out");

@@ -26,6 +26,7 @@ ValueId layer_end(ShardScope& scope, ValueId residual, ValueId sum) {
 }
 
 ValueId own_router_norm(ShardScope& scope, ValueId hidden) {
+  // The checkpoint's scale of the router's input serves as the weight of the RMS norm.
   WeightView scale = scope.stored("router_scale", {scope.model().hidden});
   ValueId weight = scope.weight_like(hidden, std::move(scale), "router_norm.weight");
   return scope.b.emit(RmsNorm{scope.model().norm.eps}, {hidden, weight}, "router_norm");
@@ -33,6 +34,8 @@ ValueId own_router_norm(ShardScope& scope, ValueId hidden) {
 
 ValueId normed_router_logits(ShardScope& scope, ValueId normed) {
   const int64_t d = scope.model().hidden;
+  // Folds the factor 1/√d of the router's input into the matrix. Scales in f32, because the stored
+  // type can be narrower.
   WeightView map =
       then(scope.stored("router", {scope.model().moe.slots(), d}), CastStep{DType::f32});
   map = then(std::move(map), ScaleStep{1 / std::sqrt(static_cast<double>(d))});

@@ -1,8 +1,7 @@
-// How the parts of a layer's feed-forward become the new residual stream. Where no norm lies
-// between, each part is added to the stream as it comes. Else, as in Gemma 4, the parts are summed
-// up before:
-//   r + post(shared + routed), with post norms; shared is absent in most models;
-//   each of the two by a norm of its own before that, with normed parts.
+// Adds the parts of a layer's feed-forward block to the residual stream. Without norms in between,
+// each part is added to the stream directly. Otherwise, as in Gemma 4, the parts are summed first:
+//   r + post(shared + routed), with post norms; most models have no shared expert;
+//   with normed parts, each of the two is normalized first.
 // Source of the formulas: transformers 5.23, modeling_gemma4.py.
 #pragma once
 
@@ -10,21 +9,19 @@
 
 namespace moec {
 
-// Whether the shard is the first to add to its sum: that of the routed experts, of the shared one,
-// or of a dense MLP.
+// True if the shard starts the sum of its routed experts, shared expert or dense MLP.
 inline bool begins_sum(const ShardDecl& shard) {
   return shard.first_expert == 0 && shard.slice == 0;
 }
 
-// The layer's whole sum.
+// The sum of both parts of the layer.
 ValueId joined_parts(ShardScope& scope, ValueId routed, ValueId shared);
 
-// The stream behind the layer: the residual plus the sum, and with layer_scale times its number.
+// The layer's output: residual + sum, scaled by `layer_scale` if present.
 ValueId layer_end(ShardScope& scope, ValueId residual, ValueId sum);
 
-// Of a router that has a norm of its own (MoeConfig::router_normed): what it reads, and its logits.
-// hidden^-1/2 is folded into the map, because the norm's weights keep more digits in f16 without
-// it.
+// Input and logits of a router with a separate norm (MoeConfig::router_normed). hidden^-1/2 is
+// folded into the map, because folding it into the norm's weights would lose precision in f16.
 ValueId own_router_norm(ShardScope& scope, ValueId hidden);
 ValueId normed_router_logits(ShardScope& scope, ValueId normed);
 

@@ -14,6 +14,8 @@ class GatedDelta : DeltaMixer {
     const Keys of = keys(convolution_of(fresh, "qkv"));
     ValueId k_rows = rows(of.k, "k_rows");
     const Decay decay = decays_of_tokens();
+    // The delta rule stores the difference between v and the value that the decayed state returns
+    // for k.
     ValueId seen = b_.mul(decay.since_start, b_.matmul(earlier_.state, of.k), "remembered");
     ValueId update = b_.mul(decay.rate, b_.sub(of.v, seen), "correction");
     if (tokens_ > 1) update = b_.matmul(update, inverse_of(of.k, k_rows, decay), "update");
@@ -25,8 +27,8 @@ class GatedDelta : DeltaMixer {
   }
 
  private:
-  // One of q, k, v and z, of `dims` rows for each key head, out of the tensor that holds them head
-  // by head.
+  // One of q, k, v and z, with `dims` rows per key head, from the tensor that contains all four per
+  // head.
   WeightView part_of_qkvz(int64_t begin, int64_t dims) const {
     const int64_t d = scope_.model().hidden, heads = config_.key_heads;
     const int64_t of_head = 2 * config_.key_dim + 2 * shared_ * config_.value_dim;
@@ -35,7 +37,7 @@ class GatedDelta : DeltaMixer {
     return then(then(std::move(all), SliceStep{1, begin, dims}), ReshapeStep{{heads * dims, d}});
   }
 
-  // q, k and v of the tokens, before the convolution.
+  // The projections q, k and v before the convolution.
   ValueId projected() {
     const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
     if (!scope_.model().names.has("mixer_qkvz"))
@@ -53,7 +55,8 @@ class GatedDelta : DeltaMixer {
     return mapped(part_of_qkvz(2 * key + value, value), "gate");
   }
 
-  // b or a, a number for each value head: in tensors of their own, or head by head in one.
+  // b or a, one number per value head: from separate tensors, or from one tensor with both per
+  // head.
   ValueId per_head(const std::string& role, int64_t index) {
     const int64_t d = scope_.model().hidden, heads = config_.key_heads;
     if (!scope_.model().names.has("mixer_ba"))
@@ -74,11 +77,12 @@ class GatedDelta : DeltaMixer {
   }
 
   ValueId inverse_of(ValueId k, ValueId k_rows, const Decay& decay) {
+    // Row j, column i: β_i e^(G_i − G_j) k_j · k_i.
     ValueId a = b_.mul(b_.mul(b_.matmul(k_rows, k), decay.between), decay.rate, "overlap");
     return inverse([&](int64_t block) { return b_.mul(a, joins(block)); });
   }
 
-  // The norm over the dims of a head, gated by z, as a token tensor.
+  // The per-head norm, gated by z, as a token tensor.
   ValueId gated(ValueId out) {
     ValueId z = heads_of(gate(), shared_, config_.value_dim, "z");
     return as_in_shard(

@@ -29,18 +29,18 @@ class KimiDelta : DeltaMixer {
   }
 
  private:
-  // Of each channel of a key: [heads, 1, key dim, T], unless they say otherwise.
+  // Per channel of a key: [heads, 1, key dim, T], unless stated otherwise.
   struct Decays {
-    ValueId rate;         // how much of a token enters the state, [heads, 1, 1, T]
+    ValueId rate;         // β, the weight of a token's update, [heads, 1, 1, T]
     ValueId log;          // g
     ValueId since_start;  // e^G, of the running sum G of g
   };
-  // Of tokens j, as rows, and tokens i, as columns: [heads, 1, T, T].
+  // Per pair of tokens j (rows) and i (columns): [heads, 1, T, T].
   struct Pairs {
     ValueId inverse, scores;
   };
 
-  // q, k and v of the tokens, before the convolution.
+  // The projections q, k and v before the convolution.
   ValueId projected() {
     const auto part = [&](const char* role, int64_t channels) {
       return scope_.stored(role, {channels, scope_.model().hidden});
@@ -50,7 +50,7 @@ class KimiDelta : DeltaMixer {
                   kNewHistory);
   }
 
-  // Of the convolution, in one tensor or three.
+  // The weights of the convolution, stored in one tensor or three.
   WeightView taps() const {
     const auto part = [&](const char* role, int64_t channels) {
       return taps_of(scope_, role, channels);
@@ -61,8 +61,8 @@ class KimiDelta : DeltaMixer {
                         part("mixer_v_conv", value_channels())});
   }
 
-  // A number for each of `channels` channels, as heads: by one map, or by two with as many numbers
-  // between them as a head has.
+  // A projection to `channels` channels, as heads: one map, or two with the dims of a head in
+  // between.
   ValueId heads_by(const std::string& role, int64_t channels, const std::string& name) {
     const int64_t d = scope_.model().hidden, dims = channels / config_.value_heads;
     if (scope_.model().names.has(role))
@@ -73,9 +73,8 @@ class KimiDelta : DeltaMixer {
     return heads_of(wide, 1, dims, name + "_heads");
   }
 
-  // exp of a number of each head, for each channel of its keys: behind the softplus Qualcomm's
-  // compiler (QNN 2.51.0) multiplies all heads by the number of the first one, where it is one a
-  // head.
+  // exp(decay) per channel of a head's keys. With a single number per head, Qualcomm's compiler
+  // (QNN 2.51.0) multiplies all heads by the number of the first one after the softplus.
   ValueId speed() {
     const bool grid = !scope_.model().names.has("mixer_decay");
     const std::string role = grid ? "mixer_decay_grid" : "mixer_decay";
@@ -115,14 +114,14 @@ class KimiDelta : DeltaMixer {
     return decay;
   }
 
-  // For each token i, exp of the sum of the log decays of the tokens t with in(t, i).
+  // Per token i: exp of the sum of the log decays of the tokens t with in(t, i).
   template <class In>
   ValueId sum_decay(const Decays& decay, In in, const std::string& name) {
     return exp(b_.matmul(decay.log, pairs(name + "_of", in)), name);
   }
 
-  // From the middle of a run of 2 · block tokens to those behind it, and to the middle from those
-  // before it: no exponent is above 0, however strong the decays are.
+  // Decay from the middle of a run of 2 · block tokens to later tokens, and from earlier tokens to
+  // the middle. Exponents are at most 0, so exp() cannot overflow.
   ValueId decay_at_middle(const Decays& decay, int64_t block) {
     return sum_decay(
         decay,
@@ -133,13 +132,13 @@ class KimiDelta : DeltaMixer {
         "decay_at_middle");
   }
 
-  // k·q of each token, [heads, 1, 1, T].
+  // k·q per token, [heads, 1, 1, T].
   ValueId scores_of_tokens(const Keys& of) {
     return b_.reduce(ReduceFn::sum, b_.mul(of.k, of.q), kDimAxis, "own_score");
   }
 
-  // Σ_c k_jc x_ic e^(G_ic − G_jc) for the pairs that `joins` joins. `rows` and x carry the decay to
-  // and from the middle.
+  // Σ_c k_jc x_ic e^(G_ic − G_jc) for the pairs in the mask `joins`. `rows` and x include the decay
+  // to and from the middle.
   ValueId joined(ValueId rows, ValueId x, ValueId joins) {
     return b_.mul(b_.matmul(rows, x), joins);
   }
@@ -169,7 +168,7 @@ class KimiDelta : DeltaMixer {
                   kNewRecurrentState);
   }
 
-  // The norm over the dims of a head, gated, as a token tensor.
+  // The per-head norm, gated, as a token tensor.
   ValueId gated(ValueId out) {
     ValueId gate = b_.unary(UnaryFn::sigmoid, heads_by("mixer_z", value_channels(), "gate"));
     return as_in_shard(tokens_of_heads(b_.mul(normed_heads(out), gate, "gated_heads")));

@@ -5,9 +5,9 @@
 namespace moec {
 namespace {
 
-constexpr size_t kHeadChannels = 2;  // axis of a grid
+constexpr size_t kHeadChannels = 2;  // axis of to_grid()
 
-// Reshapes a token tensor to the plain grid [1, heads, channels of each head, T].
+// Reshapes a token tensor to [1, heads, channels per head, T] in layout plain.
 ValueId to_grid(Builder& b, ValueId x, int64_t heads) {
   const Type& type = b.type(x);
   const int64_t tokens = tokens_of(type), each = channels_of(type) / heads;
@@ -22,7 +22,7 @@ ValueId from_grid(Builder& b, ValueId grid, const Type& like, std::string name) 
   return b.reshape(grid, to.dims, to.layout, std::move(name));
 }
 
-// A stored matrix of `each` rows for every head, as [heads, each, columns].
+// A stored matrix with `each` rows per head, as [heads, each, columns].
 struct HeadMatrix {
   WeightView view;
   int64_t heads, columns;
@@ -34,14 +34,13 @@ HeadMatrix head_matrix(const ShardScope& scope, std::string role, int64_t each, 
   return {then(std::move(stored), ReshapeStep{{heads, each, columns}}), heads, columns};
 }
 
-// For each head, the rows that make its keys from the latent, followed by those that make its
-// values.
+// Per head, the rows that map the latent to keys, followed by those that map it to values.
 HeadMatrix keys_and_values(const ShardScope& scope) {
   const LatentConfig& latent = *scope.attention().latent;
   return head_matrix(scope, "kv_b", latent.key_dims + latent.value_dims, latent.kv_rank);
 }
 
-// Rows [begin, begin + size) of each head, as [heads, size, columns].
+// Rows [begin, begin + size) per head, as [heads, size, columns].
 WeightView rows_of_heads(HeadMatrix matrix, int64_t begin, int64_t size) {
   return then(std::move(matrix.view), SliceStep{1, begin, size});
 }
@@ -53,7 +52,7 @@ ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::stri
   return scope.b.emit(Linear{}, std::move(operands), name);
 }
 
-// What the query matrix is applied to: the latent of the queries, or the normed input.
+// Input of the query matrix: the latent of the queries, or the normed input.
 ValueId query_input(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
@@ -62,7 +61,7 @@ ValueId query_input(ShardScope& scope, ValueId normed) {
   return scope.rms_norm(low, "q_a_norm", latent.norm_eps);
 }
 
-// Rows [begin, begin + size) of each head, applied to x: [1, heads, size, T].
+// The product of rows [begin, begin + size) per head with x: [1, heads, size, T].
 ValueId part_of_heads(ShardScope& scope, ValueId x, const HeadMatrix& all, int64_t begin,
                       int64_t size, const std::string& name) {
   WeightView rows =
@@ -70,8 +69,8 @@ ValueId part_of_heads(ShardScope& scope, ValueId x, const HeadMatrix& all, int64
   return to_grid(scope.b, projected(scope, x, std::move(rows), name), all.heads);
 }
 
-// Kᵀ of each head: [1, heads, c, key_dims]. With the latent cache a score is q · (K c) for a latent
-// c; it is computed as (Kᵀ q) · c, so that the keys of the heads are never made.
+// Kᵀ per head: [1, heads, c, key_dims]. With the latent cache, the score q · (K c) for a latent c
+// is computed as (Kᵀ q) · c, so that keys per head are never needed.
 ValueId key_maps(ShardScope& scope) {
   const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
@@ -81,8 +80,8 @@ ValueId key_maps(ShardScope& scope) {
   return scope.weight(std::move(keys), "k_b.weight");
 }
 
-// The queries of each head: the rotated dims first, because attention rotates leading dims, then
-// the content. Checkpoints store them in the other order, so the rows are taken part by part.
+// The queries per head: first the rotated dims, because attention rotates leading dims, then the
+// content. Checkpoints store them in the other order, so the rows are sliced in two parts.
 ValueId queries(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
@@ -94,12 +93,11 @@ ValueId queries(ShardScope& scope, ValueId normed) {
       part_of_heads(scope, x, all, latent.key_dims, latent.shared_dims, "q_position");
   ValueId content = part_of_heads(scope, x, all, 0, latent.key_dims, "q_content");
   if (!latent.expanded) content = b.matmul(key_maps(scope), content);
-  const Type like = b.type(normed);  // a copy: the builder's own moves when an op is added
+  const Type like = b.type(normed);  // a copy: adding an op may reallocate the builder's types
   return from_grid(b, b.concat({position, content}, kHeadChannels), like, "q");
 }
 
-// The two parts that a token's keys and values are made of: the position dims, which are rotated,
-// and the latent.
+// The sources of a token's keys and values: the position dims, which are rotated, and the latent.
 struct LatentRow {
   ValueId position, latent;
 };
@@ -120,9 +118,9 @@ LatentRow latent_row(ShardScope& scope, ValueId normed) {
   return {position, scope.rms_norm(low, "kv_a_norm", latent.norm_eps)};
 }
 
-// The keys of all heads: the shared position dims, then the head's own content dims. Multiplying
-// the position dims by ones repeats them for each head; broadcasting is the only way that all
-// targets have.
+// The keys of all heads: the shared position dims, then the head's content dims. Multiplication by
+// ones broadcasts the position dims to all heads; no other form of broadcast is supported by all
+// targets.
 ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
   const AttentionConfig& attention = scope.attention();
   Builder& b = scope.b;

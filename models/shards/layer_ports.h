@@ -1,4 +1,4 @@
-// Which tables a layer's attention reads, and how ports are named in a shard of several layers.
+// Tables that a layer's attention reads, and names of ports in a shard of several layers.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,16 +10,16 @@
 
 namespace moec {
 
-// Whether the layer's attention reads the rotary table.
+// True if the layer's attention reads the rotary table.
 inline bool rotates(const ModelConfig& model, const LayerConfig& layer) {
   return model.rotates(layer);
 }
-// Whether its queries are multiplied by a factor for each position.
+// True if the layer's queries are multiplied by a factor per position.
 inline bool scales_queries(const ModelConfig& model, const LayerConfig& layer) {
   return !layer.rotated && model.attention_of(layer).temperature.has_value();
 }
 
-// Whether the next layer's router takes this router's state.
+// True if the next layer's router reads this router's state.
 inline bool hands_on_router_state(const ModelConfig& model, int64_t layer) {
   const auto next = static_cast<size_t>(layer) + 1;
   return next < model.layers.size() && model.layers[next].takes_router_state;
@@ -28,11 +28,11 @@ inline bool hands_on_router_state(const ModelConfig& model, int64_t layer) {
 // "L03": the prefix of the names of a layer's values.
 inline std::string layer_label(int64_t layer) { return fmt::format("L{:02}", layer); }
 
-// The name that a port of an attention shard has in a shard of several layers. Caches, histories,
-// states and new rows belong to one layer and get its label (k_state_L03). Layers that see the same
-// keys share a mask: attn_mask_w128 with a window, attn_mask_c8192 with chunks, otherwise
-// attn_mask. Layers of one rotation share rope_cos and rope_sin, those of the second have
-// rope_cos_r1. All layers share query_scale and token_mask.
+// The name of an attention port in a shard of several layers. Caches, histories, states and new
+// rows belong to one layer and get its label (k_state_L03). Layers with the same visible keys share
+// a mask: attn_mask_w128 with a window, attn_mask_c8192 with chunks, otherwise attn_mask. Layers
+// with one rotation share rope_cos and rope_sin; the second rotation has rope_cos_r1. All layers
+// share query_scale and token_mask.
 inline std::string port_among_layers(const ModelConfig& model, const std::string& port,
                                      int64_t layer) {
   const LayerConfig& config = at(model.layers, layer);

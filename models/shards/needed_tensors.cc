@@ -10,8 +10,8 @@
 namespace moec {
 namespace {
 
-// The smallest plan that the builders accept. The number of tokens of a shard, its form and its
-// cache do not change which weights it reads.
+// The smallest plan that the builders accept. The token width, the form and the cache of a shard do
+// not affect the weights that it reads.
 Plan smallest_plan(const ModelConfig& model) {
   Plan plan;
   plan.model = model;
@@ -30,8 +30,8 @@ class Recorder {
     append(all, take());
     for (size_t i = 0; i < plan_.model.layers.size(); ++i) {
       const auto layer = static_cast<int64_t>(i);
-      // Layer 0 may also have the weights that turn the embedding into the residual stream, so its
-      // tensors are not taken over from, or for, another layer.
+      // Layer 0 may also have the weights that compute the residual stream from the embedding, so
+      // its roles are not reused for other layers.
       append(all, layer == 0 ? body_of(layer) : known_body_of(layer));
     }
     build(ShardKind::lm_head, -1);
@@ -43,12 +43,14 @@ class Recorder {
   WeightSource source() {
     return [this](const WeightRequest& request) {
       note(request);
+      // The view needs only a name and a type, because the builders do not read values.
       return tensor_view(request.role, {DType::f32, request.dims});
     };
   }
 
-  // Builders ask for a tensor more than once when they use several parts of it.
+  // Builders request a tensor more than once if they use several of its parts.
   void note(const WeightRequest& request) {
+    // `requested_` has the roles of one layer or of the model, so a role identifies a tensor.
     const auto known =
         std::find_if(requested_.begin(), requested_.end(),
                      [&](const NeededRole& needed) { return needed.role == request.role; });
@@ -57,13 +59,13 @@ class Recorder {
       requested_.push_back({request.role, request.layer, experts, request.dims});
       return;
     }
-    MOEC_CHECK(known->dims == request.dims, "{} is asked for as {} and as {}", request.role,
+    MOEC_CHECK(known->dims == request.dims, "{} is requested as {} and as {}", request.role,
                to_string(known->dims), to_string(request.dims));
   }
 
   std::vector<NeededRole> take() { return std::exchange(requested_, {}); }
 
-  // A head that shares the embedding asks for it again.
+  // A tied head requests the embedding again.
   static void append(std::vector<NeededRole>& all, const std::vector<NeededRole>& more) {
     for (const NeededRole& needed : more)
       if (needed.layer >= 0 || std::find(all.begin(), all.end(), needed) == all.end())
@@ -74,6 +76,7 @@ class Recorder {
     ShardDecl decl;
     decl.kind = kind;
     decl.layer = layer;
+    // One expert suffices, because note() records the number of experts for roles per expert.
     decl.experts = is_whole_moe(kind) ? 1 : 0;
     decl.vocab_size = is_head(kind) ? plan_.model.logits() : 0;
     ShardScope scope(plan_, decl, plan_.build.tokens.front(), source());
@@ -104,7 +107,7 @@ class Recorder {
 
 using NeededRoles = std::vector<NeededRole>::const_iterator;
 
-// Expert by expert, as checkpoints list them: all matrices of one, then all of the next.
+// Appends in checkpoint order: all matrices of one expert, then all matrices of the next.
 void append_experts(const ModelConfig& model, NeededRoles begin, NeededRoles end,
                     std::vector<NeededTensor>& tensors) {
   for (int64_t e = 0; e < begin->experts; ++e)
@@ -141,6 +144,7 @@ std::vector<NeededTensor> needed_tensors(const ModelConfig& model) {
 std::vector<std::string> missing_roles(const ModelConfig& model) {
   std::set<std::string> missing;
   for (const NeededRole& needed : needed_roles(model))
+    // Uses a set, because several layers can request the same role.
     if (!model.names.has(needed.role)) missing.insert(needed.role);
   return {missing.begin(), missing.end()};
 }
@@ -153,6 +157,7 @@ int64_t parameter_count(const ModelConfig& model) {
 
 WeightTable declared_weights(const ModelConfig& model, DType dtype) {
   WeightTable table;
+  // The file has no path, because the tensors have types but no bytes.
   table.files.push_back({});
   for (NeededTensor& tensor : needed_tensors(model)) {
     TensorRange range{0, table.files[0].bytes, {dtype, std::move(tensor.dims)}};

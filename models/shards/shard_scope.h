@@ -1,4 +1,5 @@
-// What the shard builders share: the shard under construction, its sizes, and its weights by role.
+// Common state of the shard builders: the shard under construction, its sizes, and its weights by
+// role.
 #pragma once
 
 #include <functional>
@@ -11,17 +12,16 @@
 
 namespace moec {
 
-// A checkpoint tensor as a builder asks for it: by its role (ir/model/model_config.h, TensorNames)
-// and with the shape that the model's sizes give it. `layer` and `expert` are -1 where they do not
-// apply.
+// A builder's request for a checkpoint tensor: its role (TensorNames in ir/model/model_config.h)
+// and its shape from the model's sizes. `layer` and `expert` are -1 if they do not apply.
 struct WeightRequest {
   std::string role;
   int64_t layer = -1, expert = -1;
   Dims dims;
 };
 
-// Answers a request with a view of exactly the requested shape. Builders get weights from nowhere
-// else, so a source that only records the requests learns every tensor that a shard reads
+// Returns a view of exactly the requested shape. Builders have no other access to weights, so a
+// source that records requests sees every tensor that a shard reads
 // (models/shards/needed_tensors.h).
 using WeightSource = std::function<WeightView(const WeightRequest&)>;
 
@@ -41,12 +41,12 @@ struct ShardScope {
   const ShardDecl& decl;
   int64_t tokens;
   WeightSource source;
-  // How many experts tokens take. Null: as the first of the plan's forms, or the model has it.
-  const TopKForm* form = nullptr;
+  // The top-k variant. Null: the first variant of the plan, or the model's top-k.
+  const TopKVariant* form = nullptr;
   Builder b;
 
   ShardScope(const Plan& from, const ShardDecl& shard, int64_t width, WeightSource weights,
-             const TopKForm* top_k = nullptr)
+             const TopKVariant* top_k = nullptr)
       : plan(from),
         decl(shard),
         tokens(width),
@@ -61,7 +61,7 @@ struct ShardScope {
 
   const LayerConfig& layer() const { return at(model().layers, decl.layer); }
   const AttentionConfig& attention() const { return model().attention_of(layer()); }
-  // Of the shard's layer.
+  // The router of the shard's layer.
   Router routing() const {
     Router router = model().moe.routing;
     if (form) router.top_k = form->layers.at(decl.layer);
@@ -82,38 +82,38 @@ struct ShardScope {
   ValueId weight(std::string role, Dims dims, std::string name) {
     return weight(stored(std::move(role), std::move(dims)), std::move(name));
   }
-  // The same, cast to the element type of x.
+  // As weight(), but cast to the element type of x.
   ValueId weight_like(ValueId x, WeightView view, std::string name);
-  // x in this element type, by a cast unless it has it already.
+  // Casts x to the element type unless it already has it.
   ValueId to_dtype(ValueId x, DType dtype, std::string name = {});
-  // The weights of an RMS norm as the model's kind of norms has them: the role's vector, or 1 more.
+  // The weights of an RMS norm: the role's vector, or 1 + the vector, according to the model's norm
+  // kind.
   WeightView norm_weights(const std::string& role, int64_t channels) const;
-  // The RMS norm over the channels of x; the role's vector has one weight for each channel.
+  // The RMS norm over the channels of x; the role's vector has one weight per channel.
   ValueId rms_norm(ValueId x, const std::string& role, const std::string& name, double eps);
   ValueId rms_norm(ValueId x, const std::string& role, double eps) {
     return rms_norm(x, role, role, eps);
   }
-  // The norm of the model's kind. With NormKind::layer its bias has the role ROLE_bias.
+  // The norm of the model's norm kind. With NormKind::layer the bias has the role ROLE_bias.
   ValueId norm(ValueId x, const std::string& role);
-  // The role's vector with one value for each channel of `like`, shaped to broadcast over `like`.
+  // The role's vector, one value per channel of `like`, shaped to broadcast over `like`.
   ValueId channel_vector(ValueId like, const std::string& role, std::string name);
-  // residual + residual_scale · part, or affine_sum() where the model's residuals are affine. With
-  // post norms the part is normed first, by the role BRANCH_post_norm.
-  // `branch` is "attn" or "ffn".
+  // residual + residual_scale · part, or affine_sum() if the model's residuals are affine. With
+  // post norms, first normalizes the part with the role BRANCH_post_norm. `branch` is "attn" or
+  // "ffn".
   ValueId add_residual(ValueId residual, ValueId part, const std::string& branch,
                        const std::string& name);
   ValueId linear(ValueId x, const LinearWeights& weights, const std::string& name);
 };
 
-// The rows of the embedding [vocab, hidden], scaled as the model scales them, in the plan's element
-// type.
+// The rows of the embedding [vocab, hidden] with the model's scale, in the plan's element type.
 WeightView embedding_rows(const ModelConfig& model, DType dtype, const WeightSource& source);
 
-// Calls the builder below that builds the shard's kind.
+// Calls the builder below for the shard's kind.
 void build_body(ShardScope& scope);
 // Each adds the inputs, ops and outputs of one kind of shard.
 void build_attention(ShardScope& scope);
-void build_recurrent(ShardScope& scope);  // of a layer with another mixer, in its place
+void build_recurrent(ShardScope& scope);  // mixers other than attention
 void build_moe(ShardScope& scope);        // router, experts, shared expert, residual
 void build_mlp(ShardScope& scope);        // a dense layer with its residual, or a slice of it
 void build_router(ShardScope& scope);     // host routing: the router alone

@@ -14,6 +14,7 @@ class StateSpace : DecayingMixer {
     const Inputs of = inputs(convolution_of(fresh, "xbc"));
     const Decay decay = decays_of_tokens();
     ValueId update = b_.mul(of.x, decay.rate, "update");
+    // y_i = e^G_i S c_i + Σ_j e^(G_i − G_j) (b_j · c_i) Δ_j x_j over j <= i, plus D x_i.
     ValueId seen = b_.add(b_.mul(decay.since_start, b_.matmul(earlier_.state, of.c)),
                           b_.matmul(update, attended(of.b_rows, of.c, decay)), "attended");
     ValueId out = b_.add(seen, b_.mul(of.x, head_vector("mixer_skip")), "skipped");
@@ -28,8 +29,8 @@ class StateSpace : DecayingMixer {
     ValueId b_rows;  // B with tokens as rows
   };
 
-  // Some outputs of the one map of the normed input. Its rows are those of z, of what the
-  // convolution takes, and of dt.
+  // A range of outputs of the input map. The map's rows are those of z, of the convolution's input,
+  // and of dt.
   ValueId part_of_in(int64_t begin, int64_t rows, const std::string& name) {
     const int64_t all = value_channels() + config_.channels + config_.value_heads;
     const SliceStep part{0, begin, rows};
@@ -47,6 +48,7 @@ class StateSpace : DecayingMixer {
       return b_.slice(xbc, kChannelAxis, begin, size);
     };
     ValueId b = heads_of(part(value, key), 1, config_.key_dim, "b");
+    // The convolution's output is x, B and C, in this order.
     return {heads_of(part(0, value), shared_, config_.value_dim, "x"),
             heads_of(part(value + key, key), 1, config_.key_dim, "c"),
             b_.transpose(b, {0, 1, 3, 2}, Layout::plain, "b_rows")};
@@ -55,14 +57,16 @@ class StateSpace : DecayingMixer {
   Decay decays_of_tokens() {
     ValueId dt = part_of_in(value_channels() + config_.channels, config_.value_heads, "dt");
     ValueId step = b_.add(heads_of(dt, shared_, 1, "dt_heads"), head_vector("mixer_decay_bias"));
+    // Δ = softplus(dt + bias); 0 for padding, whose decay is then 1.
     ValueId rate = b_.mul(softplus(b_, step), fed(), "rate");
     return decays(rate, log_decay(rate));
   }
 
-  // The gate comes first: the norm is of what it leaves, over the channels that share B and C.
+  // The gate precedes the norm, which acts over the channels that share B and C.
   ValueId gated(ValueId out) {
     ValueId z = heads_of(part_of_in(0, value_channels(), "gate"), shared_, config_.value_dim, "z");
     ValueId tokens = tokens_of_heads(b_.mul(out, silu(z, "z_gate"), "gated_heads"));
+    // Emits a norm per group, because an RMS norm acts over all channels of its input.
     const int64_t groups = config_.key_heads, channels = value_channels() / groups;
     std::vector<ValueId> normed;
     for (int64_t group = 0; group < groups; ++group) {

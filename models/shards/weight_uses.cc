@@ -24,6 +24,7 @@ std::map<std::string, WeightUse> weight_uses(const Plan& plan, size_t shard) {
         view, [&](const TensorSource& tensor, const Type&) { uses.try_emplace(tensor.name, use); });
     return view;
   };
+  // Builds the body only to record its requests, which do not depend on the width.
   ShardScope scope(plan, plan.shards[shard], plan.build.tokens.front(), record);
   build_body(scope);
   return uses;
@@ -32,6 +33,7 @@ std::map<std::string, WeightUse> weight_uses(const Plan& plan, size_t shard) {
 WeightForms weight_forms(const Plan& plan, size_t shard) {
   WeightForms forms;
   if (plan.build.weights.all_float()) return forms;
+  // Lists only quantized tensors, because all other tensors stay float.
   for (const auto& [tensor, use] : weight_uses(plan, shard))
     if (WeightForm form = plan.build.weights.form_of(use.group, {use.layer, use.expert, use.role});
         !is_float(form))

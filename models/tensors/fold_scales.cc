@@ -10,6 +10,7 @@ std::optional<OpId> weight_op(const Shard& shard, ValueId value) {
   return shard.values[value].producer;
 }
 
+// Adds the pair only if all its values are weights, because only weights can be scaled.
 void add_pair(const Shard& shard, ValueId up, ValueId down, std::optional<ValueId> bias,
               std::vector<UpAndDown>& pairs) {
   const auto up_op = weight_op(shard, up), down_op = weight_op(shard, down);
@@ -17,7 +18,7 @@ void add_pair(const Shard& shard, ValueId up, ValueId down, std::optional<ValueI
   if (up_op && down_op && (!bias || bias_op)) pairs.push_back({*up_op, *down_op, bias_op});
 }
 
-// A factor on up passes through to the product unless up is clamped, or is what is activated.
+// A factor of up is a factor of the product unless up is clamped or activated.
 bool is_linear_in_up(const Gating& gating) {
   return gating.has_gate() && gating.activation != Activation::clamped_swiglu;
 }
@@ -27,6 +28,7 @@ void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<Value
   if (!is_linear_in_up(moe.gating)) return;
   const bool biased = moe.has_biases(operands.size());
   for (int64_t e = 0; e < moe.experts; ++e) {
+    // The weights of an expert are gate, up and down, in this order.
     const size_t gate = moe.weights_at(e);
     add_pair(shard, operands[gate + 1], operands[gate + 2],
              biased ? std::optional(operands[moe.biases_at(e) + 1]) : std::nullopt, pairs);
@@ -56,6 +58,8 @@ std::vector<UpAndDown> up_and_down(const Shard& shard) {
 }
 
 WeightView scaled(WeightView view, int exponent) {
+  // Scales in f32 before the final cast: the result may fit the narrower type only after scaling. A
+  // power of two rounds in f32 only if the result is subnormal.
   std::optional<CastStep> last;
   if (!view.steps.empty() && std::holds_alternative<CastStep>(view.steps.back())) {
     last = std::get<CastStep>(view.steps.back());
@@ -76,6 +80,7 @@ Shard with_folded_scales(Shard shard, const ScaleFolds& folds) {
     if (found == folds.end()) continue;
     const int k = found->second;
     view_of(pair.up) = scaled(view_of(pair.up), -k);
+    // The bias is added to the output of up, so both need the same factor.
     if (pair.up_bias) view_of(*pair.up_bias) = scaled(view_of(*pair.up_bias), -k);
     view_of(pair.down) = scaled(view_of(pair.down), k);
   }

@@ -1,4 +1,4 @@
-// Which checkpoint tensors a model leaves out on purpose.
+// Checkpoint tensors that a model deliberately ignores.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The form in which latent attention is built (models/shards/latent_attention.h has the formulas).
+// The form of latent attention (models/shards/latent_attention.h has the formulas).
 #pragma once
 
 #include "ir/model/model_config.h"
@@ -6,8 +6,8 @@
 
 namespace moec {
 
-// Sets the form, and with it kv_heads, head_dim and value_dim: the sizes of what the form caches.
-// `attention` must have a latent.
+// Sets the form and its cache sizes kv_heads, head_dim and value_dim. `attention` must have a
+// latent.
 void choose_mla(AttentionConfig& attention, MlaForm form);
 
 }  // namespace moec

@@ -11,26 +11,27 @@ namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
-// Frequencies that turn often within the original positions carry near positions and stay; slow
-// ones are divided by the factor; those between are blended (rope.h names the sources).
+// Frequencies with many rotations over the original positions encode nearby positions and are kept.
+// Slow frequencies are divided by the factor; frequencies in between are interpolated (sources in
+// rope.h).
 double llama3_frequency(const RopeConfig& rope, double frequency) {
   double turns = rope.original_max_positions * frequency / kTwoPi;
   if (turns > rope.high_freq_factor) return frequency;
   if (turns < rope.low_freq_factor) return frequency / rope.factor;
   double span = rope.high_freq_factor - rope.low_freq_factor;
+  // `keep` is 1 at high_freq_factor, where the frequency is kept, and 0 at low_freq_factor.
   double keep = span > 0 ? (turns - rope.low_freq_factor) / span : 1;
   return (1 - keep) * frequency / rope.factor + keep * frequency;
 }
 
-// The dim, as a fraction, whose angle makes `turns` full turns over the original positions.
+// The fractional dim whose angle makes `turns` full rotations over the original positions.
 double yarn_dim(const RopeConfig& rope, double turns) {
   return static_cast<double>(rope.dims) * std::log(rope.original_max_positions / (turns * kTwoPi)) /
          (2 * std::log(rope.theta));
 }
 
-// How much of each frequency is divided by the factor: 0 leaves it, 1 divides it. The ramp goes
-// over the dims, not over the frequencies, and its ends are rounded outwards, as the reference
-// does.
+// The interpolation weight per frequency: 0 keeps the frequency, 1 divides it by the factor. The
+// ramp is over dims, not over frequencies, and its ends are rounded outwards, as in the reference.
 class YarnRamp {
  public:
   explicit YarnRamp(const RopeConfig& rope)
@@ -51,7 +52,7 @@ class YarnRamp {
   double low_, high_;
 };
 
-// YaRN's temperature: longer contexts flatten the softmax, which a factor above 1 makes up for.
+// YaRN's temperature: a factor above 1 compensates for the flatter softmax of longer contexts.
 double yarn_scale(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
@@ -84,6 +85,7 @@ std::string describe_factors(const RopeConfig& rope, int64_t context) {
 
 std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context) {
   std::vector<double> frequencies = plain_frequencies(rope);
+  // In proportional scaling, frequencies from this index on are 0, so their dims do not rotate.
   const auto turning = static_cast<int64_t>(rope.share * static_cast<double>(rope.dims) / 2);
   switch (rope.scaling) {
     case RopeScaling::none:
@@ -118,6 +120,7 @@ double rope_amplitude(const RopeConfig& rope, int64_t context) {
   if (rope.scaling == RopeScaling::longrope) return factors_for(rope, context).amplitude;
   if (rope.scaling != RopeScaling::yarn) return 1;
   if (rope.attention_factor) return *rope.attention_factor;
+  // A value of 0 counts as absent, as in transformers, which tests the values for truth.
   if (rope.mscale.value_or(0) != 0 && rope.mscale_all_dim.value_or(0) != 0)
     return yarn_scale(rope.factor, *rope.mscale) / yarn_scale(rope.factor, *rope.mscale_all_dim);
   return yarn_scale(rope.factor, 1);
@@ -125,11 +128,13 @@ double rope_amplitude(const RopeConfig& rope, int64_t context) {
 
 double rope_score_scale(const RopeConfig& rope) {
   if (rope.scaling != RopeScaling::yarn || rope.mscale_all_dim.value_or(0) == 0) return 1;
+  // DeepSeek multiplies the scale of the scores by mscale squared.
   const double mscale = yarn_scale(rope.factor, *rope.mscale_all_dim);
   return mscale * mscale;
 }
 
 double query_scale(const QueryTemperature& temperature, int64_t position) {
+  // Llama 4: 1 + scale · log(1 + ⌊(position + 1) / step⌋).
   const double steps = std::floor(static_cast<double>(position + 1) / temperature.step);
   return 1 + temperature.scale * std::log1p(steps);
 }
@@ -142,6 +147,7 @@ RopeTable rope_table(const RopeConfig& rope, int64_t positions) {
   table.sin.reserve(table.cos.capacity());
   for (int64_t position = 0; position < positions; ++position) {
     for (double frequency : frequencies) {
+      // Computes in double: rounding a large angle to f32 would change its cosine.
       double angle = static_cast<double>(position) * frequency;
       table.cos.push_back(static_cast<float>(std::cos(angle) * amplitude));
       table.sin.push_back(static_cast<float>(std::sin(angle) * amplitude));

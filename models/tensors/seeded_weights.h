@@ -1,4 +1,4 @@
-// Replaces weights by noise, for exports without a checkpoint. The noise of a tensor depends only
+// Replaces weights with noise, for exports without a checkpoint. The noise of a tensor depends only
 // on the seed and the tensor's name.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace moec {
 
-// Replaces each tensor of the view by values of the same type, uniform in ±0.02. They are small
-// enough for activations to stay finite in f16 through any number of layers.
+// Replaces each tensor of the view with values of the same type, uniform in ±0.02. The range is
+// small enough for activations to stay finite in f16 through any number of layers.
 WeightView seeded_weights(const WeightView& view, uint64_t seed);
 
 // Does the same for every weight of a shard.

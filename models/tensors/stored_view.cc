@@ -14,16 +14,16 @@ bool is_fp8(const StoredWeights& stored, const Type& type) {
          type.dims.size() == stored.block.size();
 }
 
-// The suffixes of the parts, as the checkpoints name them: DeepSeek-V3 (fp8 in blocks; _scale_inv
-// is the factor itself in spite of its name), gpt-oss (MXFP4: _blocks, _scales) and
-// compressed-tensors (grouped int4: _packed, _scale).
+// Suffixes of the parts in checkpoints: DeepSeek-V3 (fp8 in blocks; despite its name _scale_inv is
+// the factor itself), gpt-oss (MXFP4: _blocks, _scales) and compressed-tensors (grouped int4:
+// _packed, _scale).
 std::string factors_of(const std::string& name) { return name + "_scale_inv"; }
 std::string blocks_of(const std::string& name) { return name + "_blocks"; }
 std::string scales_of(const std::string& name) { return name + "_scales"; }
 std::string packed_of(const std::string& name) { return name + "_packed"; }
 std::string group_factors_of(const std::string& name) { return name + "_scale"; }
 
-// Whether the table has the parts of this format instead of the tensor itself.
+// True if the table has the parts of this format instead of the tensor.
 bool is_in_parts(const WeightTable& weights, const StoredWeights& stored, WeightCoding coding,
                  const std::string& name) {
   if (stored.coding != coding) return false;
@@ -45,11 +45,12 @@ NeededTensor part_of(const NeededTensor& tensor, std::string_view part, std::str
   return {fmt::format("{} {}", tensor.role, part), std::move(name), std::move(dims)};
 }
 
-// The factors of a matrix, one for each block; the last block of a row or column may be partial.
+// The factors of a matrix, one per block; the last block of a row or column may be partial.
 StoredTensor block_factors(const StoredWeights& stored, const NeededTensor& tensor,
                            std::string name) {
   Dims dims = tensor.dims;
   for (size_t axis = 0; axis < dims.size(); ++axis)
+    // Rounds up. The usual (a + b - 1) / b could overflow.
     dims[axis] = (dims[axis] - 1) / stored.block[axis] + 1;
   return {part_of(tensor, "factors", std::move(name), std::move(dims))};
 }
@@ -63,6 +64,7 @@ std::vector<StoredTensor> microscaled_parts(const NeededTensor& tensor) {
 }
 
 std::vector<StoredTensor> int4_parts(const StoredWeights& stored, const NeededTensor& tensor) {
+  // Each i32 packs kInt4Packed integers of a row.
   const Dims packed = {tensor.dims[0], tensor.dims[1] / kInt4Packed};
   return {{part_of(tensor, "integers", packed_of(tensor.name), packed), DType::i32},
           block_factors(stored, tensor, group_factors_of(tensor.name))};
@@ -74,8 +76,8 @@ WeightView stored_tensor(const WeightTable& weights, const std::string& name) {
   return tensor_view(name, range->type);
 }
 
-// The stored tensor is [experts, out, blocks, 16]: blocks of 32 values along `in`, two in a byte.
-// The model's tensor is [experts, in, out], hence the permutation at the end.
+// The stored tensor is [experts, out, blocks, 16]: blocks of 32 values along `in`, two per byte.
+// The model's tensor is [experts, in, out], so the view ends with a permutation.
 WeightView microscaled_view(const WeightTable& weights, const std::string& name) {
   WeightView blocks = stored_tensor(weights, blocks_of(name));
   const Dims& dims = blocks.source_type.dims;
@@ -94,7 +96,7 @@ WeightView int4_view(const WeightTable& weights, const StoredWeights& stored,
               DequantStep{stored.block, {stored_tensor(weights, group_factors_of(name))}});
 }
 
-// What a view reads, each tensor once.
+// The tensors that a view reads, without duplicates.
 std::vector<StoredTensor> sources_of(const WeightView& view, const std::string& role) {
   std::vector<StoredTensor> sources;
   for_each_tensor(view, [&](const TensorSource& tensor, const Type& type) {
@@ -109,6 +111,7 @@ std::vector<StoredTensor> sources_of(const WeightView& view, const std::string& 
 
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor) {
+  // The view of a derived tensor names the stored tensors from which it is computed.
   if (const WeightView* derived = weights.find_derived(tensor.name))
     return sources_of(*derived, tensor.role);
   if (is_microscaled(weights, stored, tensor.name) && tensor.role.ends_with("_in_out"))

@@ -3,8 +3,11 @@
 namespace moec {
 
 bool matches_wildcard(std::string_view text, std::string_view pattern) {
+  // Backtracking only to the last * suffices: if extending the last * fails, extending an earlier *
+  // also fails. The time is bounded by the product of the lengths.
   size_t at = 0, p = 0;
-  size_t star = std::string_view::npos, retry = 0;  // the last * and where its run ends next
+  size_t star = std::string_view::npos,
+         retry = 0;  // position of the last *, and the next end of its run
   while (at < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

@@ -5,7 +5,7 @@
 
 namespace moec {
 
-// Takes time at most proportional to the product of both lengths.
+// Runs in time proportional to at most the product of both lengths.
 bool matches_wildcard(std::string_view text, std::string_view pattern);
 
 }  // namespace moec

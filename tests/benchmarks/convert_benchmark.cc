@@ -1,4 +1,4 @@
-// Speed of the conversion kernels in bytes of the source per second, on pieces that fit into the
+// Throughput of the conversion kernels in source bytes per second, on pieces that fit into the
 // cache.
 #include <benchmark/benchmark.h>
 
@@ -45,7 +45,7 @@ BENCHMARK_CAPTURE(convert, f16_to_f32, DType::f16, DType::f32);
 BENCHMARK_CAPTURE(convert, f32_to_f16, DType::f32, DType::f16);
 BENCHMARK_CAPTURE(convert, f8_e4m3_to_f16, DType::f8_e4m3, DType::f16);
 
-// A source whose bytes hold two numbers each, in blocks of 32 numbers with a scale.
+// Two numbers per byte, with one scale per block of 32 numbers.
 void microscaled_to_f16(benchmark::State& state) {
   const std::vector<std::byte> codes = small_values(DType::f8_e4m3);
   std::vector<float> between(2 * codes.size());
@@ -68,7 +68,7 @@ void unblock_to_f32(benchmark::State& state, BlockType type) {
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 0x70);  // finite scales
   std::vector<float> values(kElements);
   for (auto _ : state) {
-    unblock(type, bytes.data(), blocks, values.data());
+    unblock({type}, bytes.data(), blocks, values.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(static_cast<int64_t>(bytes.size()) * state.iterations());

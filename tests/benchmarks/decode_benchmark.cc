@@ -1,5 +1,5 @@
-// How many tokens the reference executor decodes in a second of CPU time, one at a time, with an
-// export of the bundled model: items_per_second.
+// Decoding speed of the reference executor: single-token steps per second of CPU time, with an
+// export of the bundled model (items_per_second).
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 namespace moec {
 namespace {
 
-// Exports models/tinymoe for this process. Returns the folder, or an empty string.
+// Exports models/tinymoe once per process. Returns the folder, or an empty string after an error.
 std::string exported(const char* dtype) {
   const std::string model = source_dir() + "/models/tinymoe";
   const std::string out = std::filesystem::temp_directory_path() /

@@ -1,5 +1,5 @@
-// Speed of the encoders in bytes of 16-bit weights per second, on one expert's projection: 768 rows
-// of 2,048 values with the spread of trained weights.
+// Throughput of the encoders in bytes of 16-bit weights per second, for the projection of one
+// expert: 768 rows of 2,048 values with the spread of trained weights.
 #include <benchmark/benchmark.h>
 
 #include <random>

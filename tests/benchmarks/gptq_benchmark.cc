@@ -1,4 +1,4 @@
-// Time of encoding one expert of Qwen3-30B-A3B with error feedback: gate and up, which share their
+// Time to encode one expert of Qwen3-30B-A3B with error feedback: gate and up, which share their
 // inputs, and down.
 #include <benchmark/benchmark.h>
 
@@ -19,7 +19,7 @@ std::vector<float> normals(size_t count, float deviation) {
   return values;
 }
 
-// Of inputs that share a common part, as those of a trained model do.
+// Inputs with a common component, as in trained models.
 Hessian hessian_of(int64_t inputs, int64_t tokens) {
   Hessian hessian = empty_hessian(inputs);
   hessian.tokens = tokens;
@@ -52,7 +52,7 @@ void encode_expert(benchmark::State& state, const Encoding& gate_up, const Encod
       nearest += coded->nearest_error;
       error += coded->error;
     }
-  state.counters["error"] = error / nearest;  // beside the nearest codes
+  state.counters["error"] = error / nearest;  // relative to the nearest codes
 }
 
 BENCHMARK_CAPTURE(encode_expert, int4_blocks_of_32, AffineEncoding{4, {1, 32}},

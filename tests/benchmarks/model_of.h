@@ -1,4 +1,4 @@
-// A model of Qwen3-30B-A3B's sizes with any number of experts, planned from its config alone.
+// A model with the sizes of Qwen3-30B-A3B and any number of experts, planned from its config alone.
 #pragma once
 
 #include "models/plan/plan_model.h"
@@ -9,9 +9,9 @@ namespace moec {
 ModelConfig model_with_experts(int64_t experts);
 Plan plan_with_experts(int64_t experts);
 
-// The first layer's experts with their router, in model form, for one token.
+// Returns the router and experts of the first layer in model form, for one token.
 Shard moe_shard(const Plan& plan);
-// The same after the default passes for ONNX: rank routing, unrolled experts.
+// Returns the same shard after the default passes for ONNX: rank routing and unrolled experts.
 Shard placed_moe_shard(const Plan& plan);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Encoding and decoding text with a tokenizer, bytes of text a second on one core. Environment
-// variables name the tokenizer.json and the text; without them nothing is measured:
+// Throughput of encoding and decoding text, in bytes per second on one core. Two environment
+// variables name the tokenizer.json and the text; without them, nothing is measured:
 //
 //   MOEC_TOKENIZER=tokenizer.json MOEC_TEXT=text.txt moec_benchmarks --benchmark_filter=tokenizer
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// Shards with encoded weights that were emitted and read back: the same shard, with the same
-// results to the bit, and as many bytes as the encodings have.
+// Emits shards with encoded weights and reads them back. Compares the shards, their results bit for
+// bit, and the byte counts of the encodings.
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
@@ -17,7 +17,7 @@
 namespace moec {
 namespace {
 
-// x [tokens, K] · Wᵀ with W [N, K] as codes.
+// x [tokens, K] · Wᵀ with quantized W [N, K].
 Shard encoded_matmul(const Encoding& encoding, const Type& weight, int64_t uses = 1) {
   Builder b("L00.moe", Form::placed);
   const ValueId x = b.input("x", token_type(weight.dtype, Layout::rows, weight.dims[1], 3));
@@ -28,7 +28,7 @@ Shard encoded_matmul(const Encoding& encoding, const Type& weight, int64_t uses 
   return b.finish();
 }
 
-// x [2, tokens, K] · Wᵀ: as activations of three axes are multiplied.
+// x [2, tokens, K] · Wᵀ, with activations of three axes.
 Shard encoded_batch(const Encoding& encoding, const Type& weight) {
   Builder b("L00.moe", Form::placed);
   const int64_t n = weight.dims[0], k = weight.dims[1];
@@ -50,7 +50,7 @@ Shard encoded_conv(const Encoding& encoding, const Type& weight, Layout layout =
   return b.finish();
 }
 
-// The types of the nodes of an emitted shard.
+// Lists the node types of an emitted shard.
 std::vector<std::string> nodes_of(const Shard& shard) {
   const TestFolder folder;
   EXPECT_TRUE(emit_one(shard, folder));
@@ -90,7 +90,7 @@ void expect_onnx(const Shard& shard) {
   const TestFolder folder;
   auto report = emit_one(shard, folder);
   ASSERT_TRUE(report) << render(report.error()) << print(shard);
-  // Only what MatMulNBits takes is longer in the other form.
+  // Only weights for MatMulNBits are longer in the excess form.
   const bool matmul = shard.type(shard.inputs[0]).rank() != 4;
   EXPECT_EQ(report->weight_bytes,
             bytes_of_weights(shard, matmul ? CodeForm::excess : CodeForm::signed_codes))
@@ -116,7 +116,7 @@ void expect_coreml(const Shard& shard, int least_version) {
               shard.type(shard.inputs[0]).dtype == DType::f16 ? Precision::f16 : Precision::f32);
 }
 
-TEST(EncodedOnnx, Int8OfConvolutions) {
+TEST(EncodedOnnx, RoundTripsInt8Convolutions) {
   const Type type{DType::f32, {24, 40, 1, 1}};
   for (const bool zero : {false, true}) {
     expect_onnx(encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, type));
@@ -124,12 +124,12 @@ TEST(EncodedOnnx, Int8OfConvolutions) {
   }
 }
 
-TEST(EncodedOnnx, Int8OfMatmuls) {
+TEST(EncodedOnnx, RoundTripsInt8Matmuls) {
   expect_onnx(encoded_matmul(AffineEncoding{8, {1, 40}}, {DType::f32, {24, 40}}, 2));
 }
 
-// Opset 17 dequantizes to f32 only.
-TEST(EncodedOnnx, Int8OfF16IsCast) {
+// DequantizeLinear of opset 17 produces only f32.
+TEST(EncodedOnnx, CastsInt8WeightsToF16) {
   for (const bool zero : {false, true}) {
     const Shard conv =
         encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, {DType::f16, {24, 40, 1, 1}});
@@ -140,7 +140,7 @@ TEST(EncodedOnnx, Int8OfF16IsCast) {
   }
 }
 
-TEST(EncodedOnnx, Int4BlocksOfMatmuls) {
+TEST(EncodedOnnx, RoundTripsInt4Blocks) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const int64_t inputs : {64, 80, 96})  // two blocks; a partial one; three
       for (const bool zero : {false, true})
@@ -149,8 +149,8 @@ TEST(EncodedOnnx, Int4BlocksOfMatmuls) {
               encoded_matmul(AffineEncoding{4, {1, 32}, zero}, {dtype, {24, inputs}}, uses));
 }
 
-// A node takes activations of three axes as they are.
-TEST(EncodedOnnx, BlocksOfMatmulsOfThreeAxes) {
+// MatMulNBits accepts activations with three axes directly.
+TEST(EncodedOnnx, MultipliesActivationsOfThreeAxes) {
   for (const int64_t bits : {4, 8}) {
     const Shard shard = encoded_batch(AffineEncoding{bits, {1, 32}}, {DType::f32, {24, 96}});
     expect_onnx(shard);
@@ -158,21 +158,21 @@ TEST(EncodedOnnx, BlocksOfMatmulsOfThreeAxes) {
   }
 }
 
-TEST(EncodedOnnx, Int8BlocksOfMatmuls) {
+TEST(EncodedOnnx, RoundTripsInt8Blocks) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const int64_t inputs : {64, 80})
       for (const bool zero : {false, true})
         expect_onnx(encoded_matmul(AffineEncoding{8, {1, 32}, zero}, {dtype, {24, inputs}}));
 }
 
-// One scale for a row has the op that needs no domain of its own.
-TEST(EncodedOnnx, Int8BlocksOfWholeRowsAreDequantized) {
+// One scale per row uses a standard op without a custom domain.
+TEST(EncodedOnnx, DequantizesWholeRowInt8Blocks) {
   const Shard shard = encoded_matmul(AffineEncoding{8, {1, 64}}, {DType::f32, {24, 64}});
   expect_onnx(shard);
   EXPECT_EQ(nodes_of(shard), (std::vector<std::string>{"DequantizeLinear", "Transpose", "MatMul"}));
 }
 
-TEST(EncodedCoreml, Int8AlongAnAxis) {
+TEST(EncodedCoreml, RoundTripsInt8AlongAnAxis) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool zero : {false, true}) {
       expect_coreml(encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, {dtype, {24, 40, 1, 1}}),
@@ -181,7 +181,7 @@ TEST(EncodedCoreml, Int8AlongAnAxis) {
     }
 }
 
-TEST(EncodedCoreml, Blocks) {
+TEST(EncodedCoreml, RoundTripsBlocks) {
   const Type type{DType::f16, {24, 64, 1, 1}};
   for (const bool zero : {false, true}) {
     expect_coreml(encoded_conv(AffineEncoding{4, {1, 32, 1, 1}, zero}, type), 9);
@@ -191,18 +191,18 @@ TEST(EncodedCoreml, Blocks) {
   }
 }
 
-TEST(EncodedCoreml, Palettes) {
+TEST(EncodedCoreml, RoundTripsPalettes) {
   for (const int64_t bits : {1, 2, 3, 4, 6, 8}) {
     expect_coreml(encoded_conv(PaletteEncoding{bits, {8, 40, 1, 1}}, {DType::f16, {24, 40, 1, 1}}),
                   9);
-    // 49 codes: the last byte is not full.
+    // 49 codes: the last byte is partial.
     expect_coreml(encoded_conv(PaletteEncoding{bits, {7, 7, 1, 1}}, {DType::f16, {7, 7, 1, 1}}), 9);
     expect_coreml(encoded_matmul(PaletteEncoding{bits, {12, 40}}, {DType::f32, {24, 40}}), 9);
   }
 }
 
-// The values are the same whatever format holds them.
-TEST(EncodedWeights, OneSetOfValuesInAllFormats) {
+// The decoded values are equal in every format.
+TEST(EncodedWeights, DecodeEquallyInAllFormats) {
   const Shard shard = encoded_matmul(AffineEncoding{4, {1, 32}}, {DType::f16, {24, 64}});
   std::string values[2];
   for (std::string& each : values) {
@@ -228,7 +228,7 @@ std::string code_of_emission(const Shard& shard) {
   return report ? "" : report.error().front().code;
 }
 
-TEST(EncodedOnnx, FormsThatOnnxLacksAreErrors) {
+TEST(EncodedOnnx, RejectsFormsMissingFromOnnx) {
   EXPECT_EQ(code_of_emission(
                 encoded_conv(PaletteEncoding{4, {8, 40, 1, 1}}, {DType::f32, {24, 40, 1, 1}})),
             "emit.encoding");
@@ -245,8 +245,8 @@ TEST(EncodedOnnx, FormsThatOnnxLacksAreErrors) {
   EXPECT_EQ(code_of_emission(b.finish()), "emit.encoding");
 }
 
-// An encoder holds a band of blocks; a weight whose band is the whole must not take all memory.
-TEST(EncodedWeights, ABandBeyondTheBudgetIsAnErrorBeforeAnythingIsWritten) {
+// An encoder buffers one band of blocks; a weight that is a single band must not exhaust memory.
+TEST(EncodedWeights, RejectABandAboveTheBudget) {
   const Shard shard = encoded_matmul(AffineEncoding{8, {4096, 2048}}, {DType::f32, {4096, 2048}});
   EXPECT_EQ(code_of_emission(shard), "encode.over_budget");
 }

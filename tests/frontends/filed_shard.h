@@ -1,4 +1,4 @@
-// The parts of a shard that survive in an emitted file, for the tests of the readers.
+// The parts of a shard that an emitted file preserves, for tests of the readers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 namespace moec {
 
-// What a file can keep of a shard: a weight's bytes but not the view that made them, and a
-// constant's values as its element type holds them.
+// Reduces a shard to what a file preserves: a weight's bytes without its view, and a constant's
+// values rounded to its element type.
 inline Shard as_filed(const Shard& shard) {
   Shard filed = shard;
   filed.ops = {};

@@ -1,6 +1,6 @@
-// Takes any bytes as the weight.bin of a Core ML package. At each place where a blob may begin it
-// asks for the type that the header there describes, and for eight halves. A blob that is found
-// must lie in the file and be readable.
+// Reads arbitrary bytes as the weight.bin of a Core ML package. At each possible blob offset,
+// requests a blob of the type that the header there describes, and one of eight halves. A blob that
+// is found must lie in the file and be readable.
 #include <mlmodel.pb.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace {
 
-constexpr size_t kRecord = 64;  // of the header, and of the lead of each blob
-constexpr int kMostPlaces = 16;
+constexpr size_t kRecord = 64;  // size of the file header and of each blob header
+constexpr int kMaxPlaces = 16;
 
 uint64_t number_at(const uint8_t* bytes) {
   uint64_t number = 0;
@@ -24,8 +24,7 @@ uint64_t number_at(const uint8_t* bytes) {
   return number;
 }
 
-// The type that a blob's header describes: after the sentinel the element type, then the size in
-// bytes.
+// Returns the type that a blob header states: a sentinel, the element type, and the size in bytes.
 moec::Type told_type(const uint8_t* lead) {
   const uint64_t number = number_at(lead) >> 32;
   const moec::DType dtype = number == 1   ? moec::DType::f16
@@ -44,7 +43,7 @@ bool check_blob(moec::BlobFile& blobs, uint64_t place, const moec::Type& type) {
   if (!data) return false;
   const auto bytes = static_cast<uint64_t>(type.bytes());
   MOEC_CHECK(*data % kRecord == 0 && *data <= blobs.bytes() && bytes <= blobs.bytes() - *data,
-             "a blob that is not in the file");
+             "a found blob exceeds the file");
   const auto values = blobs.values(*data, type, "w");
   MOEC_CHECK(values && static_cast<int64_t>(values->size()) == type.elements(),
              "a blob in the file cannot be read");
@@ -58,8 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   scratch.write("weights/weight.bin", {reinterpret_cast<const char*>(data), size});
   moec::BlobFile blobs(scratch.path().string());
   uint64_t place = kRecord;
-  for (int count = 0; count < kMostPlaces; ++count) {
-    std::array<uint8_t, kRecord> lead{};  // zeros behind the end
+  for (int count = 0; count < kMaxPlaces; ++count) {
+    std::array<uint8_t, kRecord> lead{};  // zeros past the end of the file
     if (place < size)
       std::copy_n(data + place, std::min<uint64_t>(kRecord, size - place), lead.begin());
     const moec::Type type = told_type(lead.data());

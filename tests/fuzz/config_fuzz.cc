@@ -1,6 +1,7 @@
-// Takes any text as a config.json. An accepted config must give a plan: everything that the planner
-// relies on has been checked. A text that does not begin like an object is taken as the members of
-// one, and its first byte chooses the family, so that the fuzzer need not guess a model_type.
+// Reads arbitrary text as a config.json. An accepted config must result in a plan, because the
+// reader checks everything that the planner requires. Text that is not an object becomes the
+// members of an object, and its first byte selects the family, so that the fuzzer need not guess a
+// model_type.
 #include "frontends/sources/hf/config.h"
 #include "ir/base/invariant.h"
 #include "models/shards/check_model.h"
@@ -22,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text = data[0] == '{' ? std::string(all) : with_family(all.substr(1), data[0]);
   auto config = moec::read_config(text, "fuzz");
   if (!config) return 0;
-  MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model does not make sense");
+  MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model is inconsistent");
   MOEC_CHECK(config->model.layers.size() <= 4096, "too many layers");
   moec::rope_table(config->model.attention.rope, 2);
   return 0;

@@ -1,6 +1,5 @@
-// The Core ML reader. A shard that it accepts must be valid, and print as text that parses to the
-// same shard. The folder's weight.bin gets the blobs that the consts of the model ask for, so that
-// blobs can be valid; it is sparse.
+// Exercises the Core ML reader. An accepted shard must be valid, and its text must parse to the
+// same shard. The folder's sparse weight.bin contains the blobs that the model's consts refer to.
 #include <fcntl.h>
 #include <mlmodel.pb.h>
 #include <unistd.h>

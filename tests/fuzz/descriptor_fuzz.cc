@@ -1,6 +1,6 @@
-// Takes any text as a family descriptor and reads a config with it: the text behind the first zero
-// byte, or a plain config if there is none. An accepted config must be consistent, whatever the
-// descriptor says.
+// Reads arbitrary text as a family descriptor, and a config with it: the text after the first zero
+// byte, or a plain config if there is no zero byte. An accepted config must be consistent for any
+// descriptor.
 #include "frontends/sources/hf/config.h"
 #include "ir/base/invariant.h"
 #include "models/families/family.h"
@@ -15,7 +15,7 @@ constexpr std::string_view kConfig =
     "max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","num_experts_per_tok":2,
     "tie_word_embeddings":false,)";
 
-// Families have different keys for the number of experts, and refuse the keys of other families.
+// Families use different keys for the number of experts and reject the keys of other families.
 std::string plain_config(const moec::Family& family) {
   const bool local = family.model_type == "mixtral";
   return "{\"model_type\":\"" + family.model_type + "\"," + std::string(kConfig) +
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       end == std::string_view::npos ? plain_config(*family) : std::string(input.substr(end + 1));
   auto config = moec::read_config(text, "fuzz", &*family);
   if (!config) return 0;
-  MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model does not make sense");
+  MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model is inconsistent");
   if (config->model.layers.size() <= 64) moec::needed_tensors(config->model);
   return 0;
 }

@@ -1,7 +1,7 @@
-// Takes JSON texts as files that moec writes and reads back: indexes of splits and calibrations,
-// profiles, policies, groups. The first byte says as which one. Mutations change one value of a
-// text that is valid, so that they get past the syntax: numbers become extreme, members are gone,
-// there twice, or of another type.
+// Reads JSON texts as files that moec writes and reads: indexes of splits and calibrations,
+// profiles, policies, and groups. The first byte selects the kind of file. Mutations preserve the
+// syntax and change one value of a valid text: to an extreme number, or by removing, duplicating or
+// retyping members.
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -58,12 +58,12 @@ void read_measured(const std::string& text) {
   (void)read_any_sensitivity(folder());
 }
 
-// What was read is written as it was.
+// Accepted input must be written unchanged.
 void read_profile(const std::string& text) {
   const auto profile = parse_expert_profile(text, "fuzz");
   if (!profile) return;
   const auto again = parse_expert_profile(expert_profile_text(*profile), "fuzz");
-  MOEC_CHECK(again && *again == *profile, "a profile is not what was written");
+  MOEC_CHECK(again && *again == *profile, "a profile does not round-trip");
   scratch().write("profile.json", text);
   const std::vector<TraceRow> rows = {{0, 0, 1, 1}, {0, 2, 3, 1}, {1, 0, 2, 1}, {1, 2, 0, 1}};
   SimulatedCache cache;
@@ -73,7 +73,7 @@ void read_profile(const std::string& text) {
 
 void read_policy(const std::string& text) {
   scratch().write("policy.json", text);
-  const auto forms = parse_top_k_forms("1,2", kGrid, "fuzz");
+  const auto forms = parse_top_k_variants("1,2", kGrid, "fuzz");
   MOEC_CHECK(forms.has_value(), "the forms are valid");
   (void)read_top_k_policy(folder() + "/policy.json", *forms, kGrid);
 }
@@ -98,7 +98,7 @@ constexpr Kind kKinds[] = {
          {"name": "b", "experts": "*:4-7", "experts_per_layer": 4,
           "files": [{"path": "b/m-00001-of-00003.gguf", "bytes": 9}]}]})"},
     {read_calibration,
-     R"({"version": 3, "checkpoint": "c", "text": "t", "window": 8, "tokens": 16, "finished": true,
+     R"({"version": 4, "checkpoint": "c", "text": "t", "window": 8, "tokens": 16, "finished": true,
          "state": {"next_layer": 0, "edges": [{"name": "x", "columns": 4}], "digest": ""},
          "layers": [{"layer": 0, "file": "L00.hessians", "inputs": [
              {"name": "experts.3", "inputs": 8, "tokens": 5, "pool": "experts", "together": 4,
@@ -151,7 +151,7 @@ Json odd_value(Random& random) {
   return kOdd[random() % std::size(kOdd)];
 }
 
-// All values below this one.
+// Collects the value and all values nested in it.
 void collect(Json& value, std::vector<Json*>& found) {
   found.push_back(&value);
   if (!value.is_structured()) return;

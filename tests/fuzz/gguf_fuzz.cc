@@ -1,6 +1,6 @@
-// Takes any bytes as the start of a GGUF file. An accepted header must be consistent, each of its
-// values must be readable, and each tensor that is a weight must have a view of its sizes. A model
-// that is accepted must have what it needs in the sizes that it needs.
+// Reads arbitrary bytes as the start of a GGUF file. An accepted header must be consistent, its
+// values must be readable, and each weight tensor must have a view with the tensor's sizes. An
+// accepted model must have all required tensors with the required sizes.
 #include <array>
 #include <random>
 
@@ -16,7 +16,7 @@ template <class T>
 bool is_read(const moec::GgufValues& values, const std::string& key, const moec::GgufValue& value) {
   const auto one = values.find<T>(key);
   const auto several = values.find_array<T>(key);
-  MOEC_CHECK(!one || !several, "{} is a value and an array", key);
+  MOEC_CHECK(!one || !several, "{} is both a value and an array", key);
   MOEC_CHECK(!several || several->value().size() == value.count, "entries of {} are lost", key);
   return one || several;
 }
@@ -33,11 +33,11 @@ void check_weight(const moec::Gguf& model, const moec::GgufTensor& tensor) {
   if (!range) return;
   MOEC_CHECK(
       range->offset == tensor.offset && static_cast<uint64_t>(range->type.bytes()) == tensor.bytes,
-      "the range does not fit the tensor");
+      "the range does not match the tensor");
   const auto view = moec::gguf_view(model, tensor);
   if (!view) return;
   const auto type = moec::view_type(*view);
-  MOEC_CHECK(type && type->dims == tensor.dims, "the view has other sizes than the tensor");
+  MOEC_CHECK(type && type->dims == tensor.dims, "the view's sizes differ from the tensor's");
 }
 
 moec::Result<std::vector<float>> no_floats(const moec::GgufTensor& tensor) {
@@ -51,7 +51,7 @@ void check_model(const moec::Gguf& model) {
     const moec::WeightView view =
         moec::stored_view(checkpoint->weights, checkpoint->config.stored, needed.name);
     const auto type = moec::view_type(view);
-    MOEC_CHECK(type && type->dims == needed.dims, "{} has other sizes", needed.name);
+    MOEC_CHECK(type && type->dims == needed.dims, "{} has the wrong sizes", needed.name);
   }
 }
 
@@ -60,16 +60,16 @@ void check_tensors(const moec::Gguf& model, const moec::GgufHeader& header) {
   for (const moec::GgufTensor& tensor : header.tensors) {
     MOEC_CHECK(tensor.offset >= end && tensor.offset - end < header.alignment &&
                    (tensor.offset - header.data_start) % header.alignment == 0,
-               "tensors do not follow each other");
+               "tensors are not contiguous");
     end = tensor.offset + tensor.bytes;
-    MOEC_CHECK(tensor.bytes == 0 || end <= header.file_bytes, "a tensor passes the end");
+    MOEC_CHECK(tensor.bytes == 0 || end <= header.file_bytes, "a tensor exceeds the file");
     check_weight(model, tensor);
   }
 }
 
 }  // namespace
 
-// Gives a key of a header that is read another number, so that mutations get behind the header.
+// Changes a number in a valid header, so that mutations reach the code that follows header parsing.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
@@ -93,7 +93,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  // The last byte adds payload, up to 1 MB, so that a header may describe a model of tests/golden.
+  // The last byte adds up to 1 MB of payload, so a header may describe a model of tests/golden.
   const uint64_t file_bytes = size + (size == 0 ? 0 : uint64_t{4096} * data[size - 1]);
   const auto header = moec::parse_gguf(bytes, file_bytes, "fuzz");
   if (!header) return 0;

@@ -1,4 +1,4 @@
-// Takes any text as a model.safetensors.index.json. No accepted file name may lead out of the
+// Reads arbitrary text as a model.safetensors.index.json. Accepted file names must not leave the
 // folder.
 #include "frontends/sources/hf/index.h"
 #include "ir/base/invariant.h"
@@ -8,6 +8,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!index) return 0;
   for (const auto& [tensor, file] : index->file_of)
     MOEC_CHECK(file.find_first_of("/\\:") == std::string::npos && file.front() != '.',
-               "a name that is a path");
+               "a file name is a path");
   return 0;
 }

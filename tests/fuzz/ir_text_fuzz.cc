@@ -1,4 +1,4 @@
-// The text form: parser, printer, verifier, weight views.
+// Exercises the text form: parser, printer, verifier, and weight views.
 #include <cstdint>
 
 #include "tests/fuzz/ir_text_property.h"

@@ -1,6 +1,7 @@
-// Properties of every text, checked by the fuzz target and by tests; aborts if one does not hold. A
-// text that parses prints as text that parses to the same shard; the verifier accepts any shard as
-// input, and a valid shard has an interface. Folding a view by then() does not change its type.
+// Properties that hold for every text, checked by the fuzz target and by tests; aborts on a
+// violation. A parsed text must print as text that parses to the same shard. The verifier must
+// accept any shard as input, and a valid shard must have an interface. Folding a view with then()
+// must preserve its type.
 #pragma once
 
 #include <cstdlib>

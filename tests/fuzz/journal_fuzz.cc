@@ -1,6 +1,5 @@
-// Takes any text as the journal of an export. The fuzzer could not guess digests, so each line of
-// the input gets its digest first. Entries that are read must be written as lines that read the
-// same.
+// Reads arbitrary text as an export journal. Adds the digest of each line, which the fuzzer could
+// not guess. Accepted entries must round-trip.
 #include <algorithm>
 
 #include "backends/output/journal_text.h"
@@ -35,10 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!journal->names.empty()) text += moec::journal_line(journal->names);
   for (const moec::JournalPart& part : journal->parts) text += moec::journal_line(part);
   auto again = moec::parse_journal(text, "fuzz");
-  MOEC_CHECK(again && again->inputs == journal->inputs, "inputs are not what was written");
-  MOEC_CHECK(again->names == journal->names, "names are not what was written");
+  MOEC_CHECK(again && again->inputs == journal->inputs, "inputs do not round-trip");
+  MOEC_CHECK(again->names == journal->names, "names do not round-trip");
   MOEC_CHECK(std::equal(again->parts.begin(), again->parts.end(), journal->parts.begin(),
                         journal->parts.end(), same),
-             "parts are not what was written");
+             "parts do not round-trip");
   return 0;
 }

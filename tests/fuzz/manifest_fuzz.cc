@@ -1,5 +1,5 @@
-// Both readers of the manifest; input that starts with a brace is JSON. A manifest that a reader
-// accepts can be checked, written and read again, and is the same then.
+// Exercises both manifest readers; input that starts with a brace is read as JSON. An accepted
+// manifest must be unchanged after it is checked, written and read back.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

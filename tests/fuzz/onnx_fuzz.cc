@@ -1,5 +1,5 @@
-// The ONNX reader. A shard that it accepts must be valid, and print as text that parses to the same
-// shard. The folder holds the data files that the seeds name, so that external initializers can be
+// Exercises the ONNX reader. An accepted shard must be valid, and its text must parse to the same
+// shard. The folder contains the data files that the seeds name, so that external initializers are
 // valid.
 #include <cstdint>
 #include <cstdlib>

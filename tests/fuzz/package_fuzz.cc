@@ -1,6 +1,6 @@
-// Takes any text as the Manifest.json of a Core ML package with weights, and of one without. It
-// cannot match both. A package that it matches must be found by its folder and by the model in it
-// alike.
+// Reads arbitrary text as the Manifest.json of two Core ML packages, one with weights and one
+// without. The text cannot match both. A matching package must be found both by its folder and by
+// its model's path.
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -22,9 +22,9 @@ class Package : public moec::ScratchFolder {
   bool fits(std::string_view manifest) const {
     write("Manifest.json", manifest);
     const auto model = moec::find_model(path().string());
-    MOEC_CHECK(!model || *model == model_.string(), "a model outside of its package");
+    MOEC_CHECK(!model || *model == model_.string(), "the found model is not the package's model");
     MOEC_CHECK(moec::find_model(model_.string()).has_value() == model.has_value(),
-               "the package and its model do not agree");
+               "the package and its model's path disagree");
     return model.has_value();
   }
 
@@ -40,6 +40,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view manifest(reinterpret_cast<const char*>(data), size);
   const bool fits_with = with_weights.fits(manifest);
   const bool fits_without = without_weights.fits(manifest);
-  MOEC_CHECK(!fits_with || !fits_without, "weights are there and are not");
+  MOEC_CHECK(!fits_with || !fits_without, "a manifest matches both with and without weights");
   return 0;
 }

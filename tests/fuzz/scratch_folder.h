@@ -1,5 +1,4 @@
-// A temporary folder for a fuzz target whose reader takes files. It is removed when the program
-// ends.
+// A temporary folder for fuzz targets whose readers need files. The destructor removes it.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +12,7 @@ namespace moec {
 
 class ScratchFolder {
  public:
-  // `inner` is a folder in it that is created, too.
+  // Also creates the subfolder `inner`.
   explicit ScratchFolder(const std::string& target, const std::string& inner = {})
       : path_(std::filesystem::temp_directory_path() / (target + "." + std::to_string(getpid()))) {
     std::filesystem::create_directories(path_ / inner);
@@ -24,8 +23,8 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Replaces the content of a file of the folder, without truncating it to 0 first: some file
-  // systems then wait for the disk.
+  // Replaces a file's content without truncating the file to 0 first, because some file systems
+  // then wait for the disk.
   void write(const std::string& name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
     std::ofstream(file, std::ios::binary | std::ios::app).close();

@@ -1,5 +1,5 @@
-// Takes any text as a user's target file, and restricts it to the first chip of each of its
-// families.
+// Reads arbitrary text as a user's target file and restricts the target to the first chip of each
+// family.
 #include "backends/targets/load_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
-// Takes any text as a tokenizer.json, and encodes the text behind the first zero byte with it, or a
-// plain one if there is none. Tokens must be those of the tokenizer, and decode.
+// Reads arbitrary text as a tokenizer.json and encodes the text after the first zero byte, or a
+// plain text if there is no zero byte. Tokens must be in the vocabulary and decodable.
 #include "backends/tokenizer/tokenizer.h"
 #include "ir/base/invariant.h"
 

@@ -1,4 +1,4 @@
-// A shard from its text, which has no errors.
+// Parses a shard from a text that must have no errors.
 #pragma once
 
 #include <gtest/gtest.h>

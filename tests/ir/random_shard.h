@@ -1,5 +1,5 @@
-// Random shards that verify, from a seed: every op, every kind of attribute, nested views, names
-// and gaps in them. For tests that must hold for all shards.
+// Generates random valid shards from a seed, with every op and attribute, nested views, and unusual
+// or missing names. For tests of properties that hold for all shards.
 #pragma once
 
 #include <random>
@@ -28,7 +28,7 @@ class RandomShard {
     return builder_.finish();
   }
 
-  // A view of this type: a source, or steps on views of other types.
+  // Returns a view of the given type: a source, or steps on views of other types.
   WeightView view(const Type& type, int depth = 3) {
     switch (depth > 0 ? below(8) : 0) {
       case 1:
@@ -144,7 +144,7 @@ class RandomShard {
     return concat_view(axis, std::move(parts));
   }
 
-  // By one of the steps that deliver f32.
+  // Applies one of the steps that produce f32.
   WeightView to_f32(const Type& type, int depth) {
     const int64_t kind = below(6);
     if (kind == 0) return dequantised(type, depth);
@@ -195,12 +195,16 @@ class RandomShard {
     const auto block = any_enum<BlockType>();
     const BlockFormat& format = block_format(block);
     if (format.values != BlockValues::decoded || type.rank() == 0) return source(type);
+    UnblockStep part{block};
+    if (const auto codes = integer_codes(block))
+      part.part = static_cast<UnblockPart>(below(codes->zeros ? 4 : 3));
     Type from{DType::u8, type.dims};
-    const int64_t blocks = (type.dims.back() - 1) / format.elements + 1;
+    const int64_t numbers = unblocked_count(part);
+    const int64_t blocks = (type.dims.back() - 1) / numbers + 1;
     from.dims.back() = blocks * format.bytes;
-    const SliceStep wanted{type.rank() - 1, below(blocks * format.elements - type.dims.back() + 1),
+    const SliceStep wanted{type.rank() - 1, below(blocks * numbers - type.dims.back() + 1),
                            type.dims.back()};
-    return step(step(view(from, depth - 1), UnblockStep{block}), wanted);
+    return step(step(view(from, depth - 1), part), wanted);
   }
 
   // ---- Values ----------------------------------------------------------------------------------
@@ -215,7 +219,7 @@ class RandomShard {
     return ValueId{static_cast<uint32_t>(below(count))};
   }
 
-  // A value of this type: an existing one, or a new one.
+  // Returns an existing or new value of the given type.
   ValueId value(const Type& type) {
     std::vector<ValueId> there;
     for (uint32_t i = 0; i < builder_.shard().values.size(); ++i)
@@ -260,7 +264,8 @@ class RandomShard {
 
   int64_t axis_of(ValueId id) { return below(static_cast<int64_t>(builder_.type(id).rank())); }
 
-  // A value that broadcasts with x: a scalar, or x's sizes with some 1s.
+  // Returns a value that broadcasts with x: a scalar, or a value with x's sizes, of which some are
+  // set to 1.
   ValueId companion(ValueId x, DType dtype) {
     const Type type = builder_.type(x);
     if (coin()) return value(dtype, {});
@@ -381,7 +386,7 @@ class RandomShard {
     emit(op, std::move(operands));
   }
 
-  // Those of an MLP with or without a gate.
+  // Appends the operands of an MLP, with or without a gate.
   void add_matrices(const Gating& gating, DType dtype, int64_t f, int64_t d,
                     std::vector<ValueId>& operands) {
     for (size_t i = 1; i < gating.matrices(); ++i) operands.push_back(value(dtype, {f, d}));
@@ -529,7 +534,7 @@ class RandomShard {
     emit(Transpose{{0, 2, 3, 1}, Layout::channels}, {plain});
   }
 
-  // States are read before they are written, and written once.
+  // Returns the name of the next unwritten state: a state is written once, after its reads.
   bool any_state(std::string& name) {
     const std::vector<State>& states = builder_.shard().states;
     if (states.size() <= written_) return false;

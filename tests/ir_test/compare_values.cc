@@ -16,7 +16,7 @@ double tolerance(DType dtype) {
   return 0;
 }
 
-// ‖a − b‖ / ‖a‖; equal infinities differ by 0. A NaN on one side alone makes the result NaN.
+// Relative L2 error; equal infinities differ by 0. The result is NaN if only one side is NaN.
 double relative_l2(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, size = 0;
   for (size_t i = 0; i < a.size(); ++i) {

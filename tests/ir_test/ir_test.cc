@@ -1,7 +1,7 @@
 // ir_test FILE.ir…            runs `.ir` tests (test_case.h has the format)
 // ir_test --update FILE.ir…   rewrites their expectations in place
-// ir_test --self-test         proves that wrong cases fail
-// Exit codes: 0 fine, 1 a test failed, 2 usage or a file that cannot be read.
+// ir_test --self-test         checks that wrong cases fail
+// Exit codes: 0 success, 1 a test failed, 2 a usage error or an unreadable file.
 #include <fmt/format.h>
 
 #include <fstream>

@@ -20,7 +20,7 @@ Lines split(std::string_view text) {
   return lines;
 }
 
-// length[i][j]: of the longest common subsequence of a[i…] and b[j…].
+// length[i][j]: length of the longest common subsequence of a[i…] and b[j…].
 std::vector<std::vector<uint32_t>> common_lengths(const Lines& a, const Lines& b) {
   std::vector<std::vector<uint32_t>> length(a.size() + 1, std::vector<uint32_t>(b.size() + 1, 0));
   for (size_t i = a.size(); i-- > 0;)

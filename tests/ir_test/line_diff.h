@@ -1,4 +1,4 @@
-// A line diff: "- " only in the first text, "+ " only in the second, "  " in both.
+// A line diff. Prefixes: "- " only in the first text, "+ " only in the second, " " in both.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace moec::ir_test {
 
-// Of runs of equal lines only those next to a difference are shown.
+// Shows equal lines only next to differences.
 std::string line_diff(std::string_view expected, std::string_view found);
 
 }  // namespace moec::ir_test

@@ -19,7 +19,7 @@ class CaseRun {
   CaseRun(const TestCase& test, const std::string& file) : test_(test), file_(file) {}
 
   Outcome run() {
-    for (const std::string& line : test_.bad_headers) failed("'{}' has no meaning", line);
+    for (const std::string& line : test_.bad_headers) failed("unknown header '{}'", line);
     ParseOptions options{file_, test_.first_line, &lines_};
     auto shard = parse_shard(test_.input, options);
     const bool sound = shard ? expect_findings(verify(*shard)) : expect_findings(shard.error());
@@ -51,7 +51,8 @@ class CaseRun {
     return found == lines_.end() ? test_.first_line : found->second;
   }
 
-  // Whether there are no findings. They must be those that the file names, on their lines.
+  // Returns true if there are no findings. Reports findings that differ from those named in the
+  // file.
   bool expect_findings(const Diagnostics& findings) {
     std::set<ExpectedError> found;
     for (const Diagnostic& finding : findings) {
@@ -62,14 +63,14 @@ class CaseRun {
     }
     for (const ExpectedError& error : test_.errors)
       if (!found.contains(error))
-        failed("line {}: expected a finding {}, there is none", error.first, error.second);
+        failed("line {}: expected finding {}, got none", error.first, error.second);
     return findings.empty();
   }
 
   void expect_round_trip(const Shard& shard) {
     auto again = parse_shard(print(shard));
     if (!again || *again != shard || print(*again) != print(shard))
-      failed("the shard does not read back from what it prints:\n{}", print(shard));
+      failed("the printed shard does not round-trip:\n{}", print(shard));
   }
 
   void run_passes(const Shard& shard) {
@@ -79,7 +80,7 @@ class CaseRun {
         return failed("{}", render(set.error()));
     auto passes = parse_pipeline(test_.run);
     if (!passes) return failed("{}", render(passes.error()));
-    // Where a failing pass leaves its reproducer.
+    // The folder for reproducers of failing passes.
     const auto scratch = std::filesystem::temp_directory_path() / "moec_ir_test";
     auto result = run_pipeline(shard, *passes, context, {.dump_dir = scratch.string()});
     if (!test_.pass_error.empty()) return expect_pass_error(result);
@@ -100,9 +101,9 @@ class CaseRun {
   void compare(const std::string& text) {
     outcome_.printed = text;
     if (!test_.expected)
-      failed("there is no '// expect'; --update writes it");
+      failed("'// expect' is missing; add it with --update");
     else if (*test_.expected != text)
-      failed("the result is not as expected\n{}", line_diff(*test_.expected, text));
+      failed("the result differs from '// expect'\n{}", line_diff(*test_.expected, text));
   }
 
   const TestCase& test_;

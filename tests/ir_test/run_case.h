@@ -9,8 +9,8 @@
 namespace moec::ir_test {
 
 struct Outcome {
-  std::vector<std::string> failures;   // each a message for the reader
-  std::optional<std::string> printed;  // the text that `// expect` should hold, when there is one
+  std::vector<std::string> failures;   // one message each
+  std::optional<std::string> printed;  // the text for `// expect`, if any
 };
 
 Outcome run_case(const TestCase& test, const std::string& file);

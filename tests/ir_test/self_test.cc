@@ -18,23 +18,23 @@ constexpr std::string_view kOther =
 struct SelfTest {
   std::string_view name;
   std::string text;
-  std::string_view failure;  // part of the only failure's message; empty: the case passes
+  std::string_view failure;  // in the only failure's message; empty: the case passes
 };
 
 const SelfTest kTests[] = {
-    {"a sound shard", std::string(kGood), ""},
+    {"a valid shard", std::string(kGood), ""},
     {"print", fmt::format("// run: print\n{}// expect\n{}", kGood, kGood), ""},
     {"a wrong expectation", fmt::format("// run: print\n{}// expect\n{}", kGood, kOther),
      "-   %e = neg %x : f32[2]\n+   %e = exp %x : f32[2]\n"},
-    {"a missing expectation", fmt::format("// run: print\n{}", kGood), "there is no '// expect'"},
-    {"an expectation that nothing meets", fmt::format("{}// expect\n{}", kGood, kGood),
+    {"a missing expectation", fmt::format("// run: print\n{}", kGood), "'// expect' is missing"},
+    {"an expectation without output", fmt::format("{}// expect\n{}", kGood, kGood),
      "prints nothing"},
     {"an expected finding",
      "shard a static {\n  input %x : i64[2]\n  %e = exp %x : i64[2] // error: unary.c2\n}\n", ""},
     {"an unexpected finding", "shard a static {\n  input %x : i64[2]\n  %e = exp %x : i64[2]\n}\n",
      "line 3: unexpected error[unary.c2]"},
     {"a finding on another line", "shard a static {\n  input %x : f32[2] // error: shard.s3\n}\n",
-     "line 2: expected a finding shard.s3, there is none"},
+     "line 2: expected finding shard.s3, got none"},
     {"an expected syntax error",
      "shard a static {\n  inptu %x : f32[2] // error: text.unknown_op\n", ""},
     {"an unexpected syntax error", "shard a static {\n", "unexpected error[text.syntax]"},
@@ -45,7 +45,8 @@ const SelfTest kTests[] = {
      "expected x.y, the passes succeeded"},
     {"a pass that fails in another way",
      fmt::format("// run: unroll_experts\n// error-pass: x.y\n{}", kGood), "expected x.y, got"},
-    {"an unknown check", fmt::format("// check: value\n{}", kGood), "'// check: value' has no"},
+    {"an unknown check", fmt::format("// check: value\n{}", kGood),
+     "unknown header '// check: value'"},
 };
 
 bool check(const SelfTest& test) {
@@ -79,9 +80,10 @@ bool check_cases() {
 
 bool check_values_differ() {
   const Shard good = *parse_shard(kGood), other = *parse_shard(kOther);
-  const bool equal = expect(compare_values(good, good).empty(), "equal values are said to differ");
+  const bool equal =
+      expect(compare_values(good, good).empty(), "equal values are reported as different");
   return equal &&
-         expect(compare_values(good, other).size() == 3, "unequal values are said to be equal");
+         expect(compare_values(good, other).size() == 3, "unequal values are reported as equal");
 }
 
 bool check_diff() {

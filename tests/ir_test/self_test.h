@@ -1,9 +1,9 @@
-// The test of the tester: cases that must fail do fail, with the message that says why.
+// Tests the runner: checks that cases that must fail do fail, with the expected messages.
 #pragma once
 
 namespace moec::ir_test {
 
-// Prints what is wrong; 0 when nothing is, else 1.
+// Prints unexpected results; returns 0 if there are none, else 1.
 int self_test();
 
 }  // namespace moec::ir_test

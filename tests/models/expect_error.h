@@ -10,8 +10,7 @@
 
 namespace moec {
 
-// Expects that the result has failed with a finding of this code whose text (cause and next step)
-// contains `part`.
+// Expects a failure with this code whose cause or next step contains `part`.
 template <class T>
 void expect_error(const Result<T>& result, const std::string& code, const std::string& part) {
   ASSERT_FALSE(result.has_value()) << "no error, expected " << code;

@@ -1,4 +1,4 @@
-// A small model for tests that need no checkpoint: two layers, the first dense.
+// A small model for tests without a checkpoint: two layers, the first dense.
 #pragma once
 
 #include "ir/model/model_config.h"

@@ -1,5 +1,5 @@
-// Runs a plan's schedule on the reference executor, shard by shard, knowing nothing but the plan.
-// For tests only: it is slow and keeps everything in memory.
+// Runs a plan's schedule on the reference executor, shard by shard, with the plan as the only
+// input. For tests only: the runner is slow and keeps everything in memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ class ScheduleRunner {
     }
   }
 
-  // Runs one step on embedding rows [T, hidden] for the positions from `position` on. Returns every
-  // edge, and "logits", as rows [T, C] in C order.
+  // Runs one step on embedding rows [T, hidden] for the positions that start at `position`. Returns
+  // every edge, and "logits", as rows [T, C] in row-major order.
   std::map<std::string, std::vector<float>> run(const std::vector<float>& embedded, int64_t tokens,
                                                 int64_t position) {
     tokens_ = tokens;
@@ -134,7 +134,7 @@ class ScheduleRunner {
             rows[static_cast<size_t>(t * decl.vocab_size + c)];
   }
 
-  // Token tensors of the channels layout [1, C, T, 1] are rows [T, C] transposed.
+  // Token tensors in layout channels, [1, C, T, 1], are transposed rows [T, C].
   static std::vector<float> transposed(const std::vector<float>& from, int64_t rows,
                                        int64_t columns) {
     std::vector<float> to(from.size());
@@ -174,7 +174,7 @@ class ScheduleRunner {
     Tensor mask{type, {}};
     for (int64_t t = 0; t < tokens_; ++t)
       for (int64_t j = 0; j < keys; ++j) {
-        // In the append form cache rows hold earlier positions only, and new rows follow them.
+        // In the append form, the cache rows are the earlier positions, and the new rows follow.
         bool append = plan_.build.cache == CacheForm::append;
         bool filled = !append || j >= context || j < position_;
         int64_t key = append && j >= context ? position_ + j - context : j;
@@ -201,9 +201,9 @@ class ScheduleRunner {
 
   const Plan& plan_;
   const WeightReader& weights_;
-  std::vector<RopeTable> ropes_;             // by rotation
-  std::vector<Tensor> k_, v_, states_;       // by layer
-  std::vector<std::vector<float>> history_;  // by layer, the newest row last
+  std::vector<RopeTable> ropes_;             // per rotation
+  std::vector<Tensor> k_, v_, states_;       // per layer
+  std::vector<std::vector<float>> history_;  // per layer, the newest row last
   std::map<std::string, std::vector<float>> edges_;
   std::vector<float> logits_;
   int64_t tokens_ = 0, position_ = 0;

@@ -9,7 +9,7 @@ namespace {
 
 // ---- fold_weight_views -------------------------------------------------------------------------
 
-TEST(FoldWeightViews, FoldsEveryShapeOpIntoTheView) {
+TEST(FoldWeightViews, FoldsEveryShapeOp) {
   Builder b("views", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {4, 3}});
   ValueId w = seeded_weight(b, 1, DType::f32, {6, 4}, 1, "w");
@@ -23,7 +23,7 @@ TEST(FoldWeightViews, FoldsEveryShapeOpIntoTheView) {
   expect_same_values(before, after, 0);
 }
 
-TEST(FoldWeightViews, KeepsTheNameOfAWeightThatIsOnlyReshaped) {
+TEST(FoldWeightViews, KeepsNamesOfReshapedWeights) {
   Builder b("names", Form::static_ops);
   ValueId w = seeded_weight(b, 1, DType::f32, {4, 3}, 1, "experts.3.gate");
   b.output("y", b.reshape(w, {4, 3, 1, 1}));
@@ -32,7 +32,7 @@ TEST(FoldWeightViews, KeepsTheNameOfAWeightThatIsOnlyReshaped) {
   EXPECT_EQ(after.values[after.outputs[0].value].name, "experts.3.gate");
 }
 
-TEST(FoldWeightViews, KeepsAWeightThatIsAlsoUsedUnchanged) {
+TEST(FoldWeightViews, KeepsWeightsWithOtherUses) {
   Builder b("both", Form::static_ops);
   ValueId w = seeded_weight(b, 1, DType::f32, {4, 3}, 1, "w");
   b.output("y", b.transpose(w, {1, 0}));
@@ -44,7 +44,7 @@ TEST(FoldWeightViews, KeepsAWeightThatIsAlsoUsedUnchanged) {
   expect_same_values(before, after, 0);
 }
 
-TEST(FoldWeightViews, DoesNotFoldAReshapeThatSetsALayout) {
+TEST(FoldWeightViews, KeepsReshapesThatSetALayout) {
   Builder b("token", Form::static_ops);
   ValueId w = seeded_weight(b, 1, DType::f32, {4, 3}, 1, "w");
   b.output("y", b.reshape(w, {4, 3}, Layout::rows));
@@ -112,7 +112,7 @@ TEST(FoldConstants, EvaluatesShapeOps) {
   EXPECT_EQ(after.ops.size(), 1u) << print(after);
 }
 
-TEST(FoldConstants, DoesNotEvaluateLargeResults) {
+TEST(FoldConstants, KeepsLargeResults) {
   const Shard after = folded(constant_shard([](Builder& b, ValueId) {
     std::vector<double> values;
     for (int i = 0; i < 65; ++i) values.push_back(i);
@@ -129,7 +129,7 @@ struct Identity {
   size_t ops_left;
 };
 
-TEST(FoldConstants, RemovesOpsThatChangeNothing) {
+TEST(FoldConstants, RemovesIdentityOps) {
   const Identity identities[] = {
       {"x + 0", [](Builder& b, ValueId x) { return b.add(x, b.scalar_like(x, 0)); }, 0},
       {"0 + x", [](Builder& b, ValueId x) { return b.add(b.scalar_like(x, 0), x); }, 0},
@@ -191,7 +191,7 @@ TEST(FoldConstants, RemovesOpsThatChangeNothing) {
   }
 }
 
-TEST(FoldConstants, ReplacesATransposeThatMovesOnlyAxesOfSizeOneByAReshape) {
+TEST(FoldConstants, ReplacesUnitAxisTransposesByReshapes) {
   const Shard after = folded(constant_shard([](Builder& b, ValueId x) {
     return b.transpose(x, {1, 0, 2});
   }));
@@ -199,7 +199,7 @@ TEST(FoldConstants, ReplacesATransposeThatMovesOnlyAxesOfSizeOneByAReshape) {
   EXPECT_EQ(count_ops<Reshape>(after), 1u);
 }
 
-TEST(FoldConstants, KeepsTheLayoutThatAReshapeStates) {
+TEST(FoldConstants, KeepsTheLayoutOfAReshape) {
   Builder b("layout", Form::static_ops);
   ValueId x = b.input("x", token_type(DType::f32, Layout::rows, 3, 2));
   b.output("y", b.reshape(x, {2, 3}));
@@ -225,7 +225,7 @@ TEST(EliminateCommon, KeepsTheFirstOfEqualOps) {
   expect_same_values(before, after, 0);
 }
 
-TEST(EliminateCommon, KeepsOpsThatDifferInAttributesOperandsOrTheirOrder) {
+TEST(EliminateCommon, KeepsOpsThatDiffer) {
   Builder b("apart", Form::static_ops);
   ValueId x = b.input("x", token_type(DType::f32, Layout::rows, 3, 2));
   ValueId y = b.input("y", token_type(DType::f32, Layout::rows, 3, 2));
@@ -257,7 +257,7 @@ TEST(EliminateCommon, MergesBothResultsOfTopk) {
 
 // ---- eliminate_dead ----------------------------------------------------------------------------
 
-TEST(EliminateDead, RemovesOpsThatNothingDependsOn) {
+TEST(EliminateDead, RemovesUnusedOps) {
   Builder b("dead", Form::static_ops);
   ValueId x = b.input("x", token_type(DType::f32, Layout::rows, 3, 2));
   b.input("unused", {DType::f32, {1}});
@@ -271,7 +271,7 @@ TEST(EliminateDead, RemovesOpsThatNothingDependsOn) {
   expect_same_values(before, after, 0);
 }
 
-TEST(EliminateDead, KeepsOpsThatAStateDependsOn) {
+TEST(EliminateDead, KeepsOpsThatAStateUses) {
   Builder b("state", Form::static_ops);
   b.state("k_state", {DType::f32, {2}});
   ValueId x = b.input("x", {DType::f32, {2}});

@@ -1,4 +1,4 @@
-// encode_weights on the shards of all goldens, and what the analyses say about encoded shards.
+// Runs encode_weights on the shards of all goldens and checks the analyses of encoded shards.
 #include <gmock/gmock.h>
 
 #include "ir/analysis/cost.h"
@@ -36,7 +36,7 @@ Shard compiled_with(const Plan& plan, size_t index, ProjectionForm projection, b
 
 class EncodeGolden : public testing::TestWithParam<const char*> {};
 
-TEST_P(EncodeGolden, ChangesValuesByLittle) {
+TEST_P(EncodeGolden, ChangesValuesSlightly) {
   for (const ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
     BuildOptions build{.tokens = {3}, .context = 16};
     if (projection == ProjectionForm::matmul) build.layout = Layout::rows;
@@ -53,7 +53,7 @@ TEST_P(EncodeGolden, ChangesValuesByLittle) {
       const std::vector<Tensor> wanted = outputs_with(plain, plan);
       const std::vector<Tensor> got = outputs_with(encoded, plan);
       ASSERT_EQ(got.size(), wanted.size());
-      // A recurrence multiplies what rounding changes by its state, which is noise here.
+      // A recurrence multiplies rounding errors by the state, which is random here.
       const double most = plan.model.recurrent ? 0.06 : 0.03;
       for (size_t o = 0; o < got.size(); ++o)
         EXPECT_LT(relative_l2(got[o].data, wanted[o].data), most) << plain.outputs[o].name;
@@ -81,7 +81,7 @@ TEST(EncodeWeights, CountsTheBytesOfExperts) {
   const MoeSizes sizes{.experts = 4, .width = 12, .inner = 8};
   const Shard shard = run_default(
       moe_shard(sizes, Layout::channels, {.score = Score::softmax, .top_k = 2}), passes);
-  // Codes and a scale of four bytes for each row, of gate, up and down.
+  // The codes of gate, up and down, plus one 4-byte scale per row.
   const int64_t expert = 3 * 12 * 8 + 4 * (8 + 8 + 12);
   EXPECT_EQ(expert_weight_bytes(shard, find_experts(shard, 4)), 4 * expert);
 }

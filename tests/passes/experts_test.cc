@@ -10,7 +10,7 @@ constexpr Gating kUngated{Activation::relu2};
 
 constexpr const char* kExpertPass[] = {"unroll_experts", "bank_experts"};
 
-TEST(UnrollExperts, PreservesValuesInAChainAndInATree) {
+TEST(UnrollExperts, PreservesValuesInChainsAndTrees) {
   for (Layout layout : kTokenLayouts)
     for (SumForm sum : {SumForm::chain, SumForm::tree}) {
       const Shard before = group_shard({.experts = 7}, layout, 0, 7);
@@ -21,7 +21,7 @@ TEST(UnrollExperts, PreservesValuesInAChainAndInATree) {
     }
 }
 
-// The number of additions that the result depends on in a row.
+// Depth of the chain of additions that produces the output.
 size_t depth_of_sum(const Shard& shard) {
   std::vector<size_t> depth(shard.values.size(), 0);
   for (const Op& op : shard.ops) {
@@ -34,7 +34,7 @@ size_t depth_of_sum(const Shard& shard) {
   return depth[shard.outputs[0].value.index];
 }
 
-TEST(UnrollExperts, AddsInTheFormThatTheTargetPrefers) {
+TEST(UnrollExperts, SumsInThePreferredForm) {
   const Shard before = group_shard({.experts = 7}, Layout::rows, 0, 7);
   auto depth = [&](SumForm sum) {
     return depth_of_sum(run_passes(before, "unroll_experts", {.target = {.sum = sum}}));
@@ -60,7 +60,7 @@ TEST(BankExperts, PreservesValuesForEverySplit) {
     }
 }
 
-TEST(ExpertForms, PreserveValuesOfAGroupOfExperts) {
+TEST(ExpertForms, PreserveValuesOfExpertGroups) {
   for (const char* pass : kExpertPass)
     for (Layout layout : kTokenLayouts) {
       const Shard before = group_shard({.experts = 9}, layout, 4, 3);
@@ -68,8 +68,8 @@ TEST(ExpertForms, PreserveValuesOfAGroupOfExperts) {
     }
 }
 
-// Weights of this size reach both bounds of the clamped activation.
-TEST(ExpertForms, PreserveValuesWithBiasesAndTheClampedActivation) {
+// The weights are so large that both bounds of the clamped activation apply.
+TEST(ExpertForms, PreserveValuesWithBiasesAndClamping) {
   const MoeSizes sizes{.experts = 9, .scale = 5, .biases = true, .gating = kClamped};
   for (const char* pass : kExpertPass)
     for (Layout layout : kTokenLayouts)
@@ -79,7 +79,7 @@ TEST(ExpertForms, PreserveValuesWithBiasesAndTheClampedActivation) {
       }
 }
 
-// Gates of this size reach both ends of the activation.
+// The gates are so large that the activation saturates on both sides.
 TEST(ExpertForms, PreserveValuesWithGelu) {
   const MoeSizes sizes{.experts = 4, .scale = 6, .gating = {Activation::gelu_tanh}};
   for (const char* pass : kExpertPass)
@@ -102,7 +102,7 @@ TEST(ExpertForms, PreserveValuesWithoutAGate) {
       }
 }
 
-TEST(ExpertForms, PreserveValuesWithTheWeightOnTheInput) {
+TEST(ExpertForms, PreserveValuesWithWeightsOnInputs) {
   for (const Gating& gating : {Gating(), kClamped, kUngated})
     for (const char* pass : kExpertPass)
       for (Layout layout : kTokenLayouts)
@@ -114,7 +114,7 @@ TEST(ExpertForms, PreserveValuesWithTheWeightOnTheInput) {
         }
 }
 
-TEST(ExpertForms, PreserveValuesWithTheWeightOnTheInputThroughTheWholePipeline) {
+TEST(ExpertForms, PreserveInputWeightsThroughThePipeline) {
   const Router top_one{.score = Score::sigmoid_selected, .top_k = 1};
   for (Layout layout : kTokenLayouts)
     for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank}) {
@@ -123,7 +123,7 @@ TEST(ExpertForms, PreserveValuesWithTheWeightOnTheInputThroughTheWholePipeline) 
     }
 }
 
-TEST(ExpertForms, PreserveValuesWithBiasesThroughTheWholePipeline) {
+TEST(ExpertForms, PreserveBiasesThroughThePipeline) {
   const MoeSizes sizes{.experts = 4, .biases = true, .gating = kClamped};
   const Shard before = group_shard(sizes, Layout::channels, 0, 4);
   for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank})
@@ -143,7 +143,8 @@ TEST(ExpertForms, PreserveValuesInHalfPrecision) {
       }
 }
 
-// Expert 0 overflows for every token: its gate is -inf, whose silu is NaN. Expert 1 does not.
+// Expert 0 overflows for every token: its gate is -inf, and silu(-inf) is NaN. Expert 1 stays
+// finite.
 Shard overflowing_shard(DType dtype, Layout layout, RoutedWeight weight_on) {
   Builder b("overflow", Form::model);
   ValueId x = b.input("hidden", token_type(dtype, layout, 4, 2));
@@ -159,7 +160,7 @@ Shard overflowing_shard(DType dtype, Layout layout, RoutedWeight weight_on) {
   return b.finish();
 }
 
-TEST(ExpertForms, AnOverflowInAnExpertThatIsNotChosenDoesNotReachTheResult) {
+TEST(ExpertForms, IsolateOverflowsOfUnchosenExperts) {
   for (const char* pass : kExpertPass)
     for (DType dtype : {DType::f32, DType::f16})
       for (RoutedWeight weight_on : {RoutedWeight::output, RoutedWeight::input})
@@ -191,7 +192,7 @@ TEST(ExpertForms, AcceptWeightsThatAreInputs) {
           before, run_default(before, {.experts = form, .target = {.projection = projection}}));
 }
 
-TEST(EightExperts, UnrolledAre24ExpertConvsAndOneRouterConv) {
+TEST(EightExperts, UnrollInto24ConvsAndOneRouter) {
   const Shard shard = run_default(moe_shard({}, Layout::channels, kTopTwo));
   EXPECT_EQ(shard.form, Form::static_ops);
   size_t expert_convs = 0, router_convs = 0;
@@ -209,7 +210,7 @@ TEST(EightExperts, UnrolledAre24ExpertConvsAndOneRouterConv) {
   RecordProperty("ops", static_cast<int>(shard.ops.size()));
 }
 
-TEST(EightExperts, AreFourConvsAsABank) {
+TEST(EightExperts, FormABankOfFourConvs) {
   const Shard shard =
       run_default(moe_shard({}, Layout::channels, kTopTwo), {.experts = ExpertForm::bank});
   EXPECT_EQ(count_ops<Conv>(shard), 4u);

@@ -1,4 +1,4 @@
-// The plans of the golden checkpoints, for tests of whole shards.
+// Plans of the golden checkpoints, for tests of whole shards.
 #pragma once
 
 #include "backends/weights/views/equal_tensors.h"
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// Keeps the last one: tests plan a checkpoint in many forms.
+// Caches the last checkpoint, because tests plan one checkpoint with many options.
 inline const Checkpoint& golden_checkpoint(const std::string& name) {
   static std::string kept;
   static Checkpoint checkpoint;

@@ -1,5 +1,5 @@
-// The choice of experts in f16: an offset that all correction biases share must not cost the digits
-// that tell experts apart, and neither must a score near 1.
+// The choice of experts in f16. The differences between experts must not be rounded away, neither
+// by a common offset of the correction biases nor by scores near 1.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kExperts = 64, kTokens = 600, kChosen = 6;
 
-// Multiples of 2^-14 in ±1/8: the sum with an offset is exact in f32.
+// Multiples of 2^-14 in ±1/8, so the sum with an offset is exact in f32.
 std::vector<double> random_biases(std::mt19937& random) {
   std::uniform_int_distribution<int> steps(-2048, 2048);
   std::vector<double> biases(kExperts);
@@ -22,7 +22,7 @@ std::vector<double> random_biases(std::mt19937& random) {
   return biases;
 }
 
-// As a checkpoint holds them.
+// The biases plus `offset`, stored in f32 as in a checkpoint.
 WeightView stored(const std::vector<double>& biases, double offset) {
   std::vector<WeightView> parts;
   for (double bias : biases) parts.push_back(splat_view(bias + offset, {DType::f32, {1}}));
@@ -52,7 +52,7 @@ std::vector<float> routed(const Shard& shard, RoutingForm form, const Tensor& lo
   return outputs_of(run_passes(shard, "lower_router", {.routing = form}), {logits})[0].data;
 }
 
-// ---- In double ---------------------------------------------------------------------------------
+// ---- In double precision -----------------------------------------------------------------------
 
 std::vector<size_t> best(const std::vector<double>& values, size_t k) {
   std::vector<size_t> order(values.size());
@@ -77,7 +77,7 @@ std::vector<double> choice_of(Score score, const float* logits, const std::vecto
   return choice;
 }
 
-// Scores in groups that are not kept become lower than all others.
+// Sets the scores of groups that are not kept below all other scores.
 void close_groups(const Router& router, std::vector<double>& choice) {
   const auto groups = static_cast<size_t>(router.groups), size = choice.size() / groups;
   std::vector<double> of_group;
@@ -92,7 +92,7 @@ void close_groups(const Router& router, std::vector<double>& choice) {
     if (std::find(kept.begin(), kept.end(), e / size) == kept.end()) choice[e] -= 1e6;
 }
 
-// How many tokens get other experts than in double.
+// Counts tokens whose experts differ from the choice in double precision.
 int wrong_sets(const Router& router, const Tensor& logits, const std::vector<double>& biases,
                const std::vector<float>& weights) {
   int wrong = 0;
@@ -116,7 +116,7 @@ const Router kRouters[] = {{.score = Score::sigmoid, .top_k = kChosen, .renorm =
                             .groups_kept = 4,
                             .group_score = GroupScore::top2_sum}};
 
-TEST(HalfChoice, DoesNotDependOnAnOffsetOfTheBiases) {
+TEST(HalfChoice, IgnoresTheOffsetOfBiases) {
   std::mt19937 random(7);
   const std::vector<double> biases = random_biases(random);
   for (const Router& router : kRouters)
@@ -132,8 +132,8 @@ TEST(HalfChoice, DoesNotDependOnAnOffsetOfTheBiases) {
     }
 }
 
-// Without a bias the logits tell the experts apart where f16 scores are equal.
-TEST(HalfChoice, IsMadeByTheLogitsWhereNoBiasStandsBetween) {
+// Without a bias, logits break ties between equal f16 scores.
+TEST(HalfChoice, BreaksTiesOfScoresByLogits) {
   for (Score score : {Score::softmax, Score::sigmoid}) {
     Builder b("router", Form::model);
     ValueId logits = b.input("logits", token_type(DType::f16, Layout::rows, 4, 1));
@@ -149,8 +149,8 @@ TEST(HalfChoice, IsMadeByTheLogitsWhereNoBiasStandsBetween) {
   }
 }
 
-// A bias that f16 does not hold decides the choice and makes nothing NaN.
-TEST(HalfChoice, TakesBiasesBeyondItsRange) {
+// A bias beyond the range of f16 decides the choice and does not produce NaN.
+TEST(HalfChoice, AcceptsBiasesBeyondF16) {
   std::vector<double> biases(kExperts, 0.0);
   for (size_t e : {3u, 17u, 40u}) biases[e] = -1e9;
   biases[5] = 1e9;
@@ -171,12 +171,12 @@ TEST(HalfChoice, TakesBiasesBeyondItsRange) {
 constexpr int64_t kHidden = 96;
 
 struct WholeRouter {
-  double spread = 3;         // of the hidden states
-  bool router_bias = false;  // of the projection
+  double spread = 3;         // standard deviation of the hidden states
+  bool router_bias = false;  // the projection has a bias
   bool choice_bias = false;
 };
 
-// hidden → RMS norm → logits → the weights of the chosen experts.
+// hidden → RMS norm → logits → routing weights.
 Shard whole_router(const WholeRouter& of, DType dtype) {
   Builder b("router", Form::model);
   ValueId hidden = b.input("hidden", token_type(dtype, Layout::rows, kHidden, kTokens));
@@ -214,8 +214,8 @@ Tensor random_hidden(std::mt19937& random, double spread) {
   return hidden;
 }
 
-// How many of `rounds` times 600 tokens get other experts in f16 than in f32, where f16 hidden
-// states are the input of both, and the weights are as in the checkpoint, in f32.
+// Counts tokens, of `rounds` times 600, whose experts differ between f16 and f32. Both use the same
+// f16 hidden states, and f32 weights as in the checkpoint.
 int wrong_tokens(const WholeRouter& of, const PassOptions& options, int rounds) {
   const Shard exact = run_passes(whole_router(of, DType::f32), "lower_router", options);
   const Shard half =
@@ -231,33 +231,34 @@ int wrong_tokens(const WholeRouter& of, const PassOptions& options, int rounds) 
   return wrong;
 }
 
-// A value of all inputs and logits is wider than this target takes: there are no halves of logits.
+// The channel limit excludes the value that joins inputs and logits, so logits are not split into
+// halves.
 PassOptions narrow() {
   PassOptions options;
   options.target.limits.channels = kHidden + kExperts - 1;
   return options;
 }
 
-// The roundings of weights, of the norm and of the logits are made up for.
-TEST(HalfChoice, LosesNothingBetweenHiddenStatesAndLogits) {
+// The second halves compensate for the rounding of weights, norm and logits.
+TEST(HalfChoice, KeepsChoicesUpToTheLogits) {
   for (RoutingForm form : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk})
     EXPECT_LE(wrong_tokens({}, {.routing = form}, 10), 1) << enum_name(form);
   EXPECT_GT(wrong_tokens({}, narrow(), 10), 20);
 }
 
-TEST(HalfChoice, LosesNothingAtAnyMagnitudeOfTheHiddenStates) {
+TEST(HalfChoice, KeepsChoicesAtAnyInputMagnitude) {
   for (double spread : {0.002, 0.05, 60.0, 9000.0})
     EXPECT_LE(wrong_tokens({.spread = spread}, {}, 5), 1) << spread;
 }
 
-// The bias is multiplied by the root mean square, of which f16 holds 11 digits.
-TEST(HalfChoice, LosesLittleWhereTheProjectionHasABias) {
+// The bias is multiplied by the root mean square, which f16 rounds to 11 bits.
+TEST(HalfChoice, LimitsErrorsWithAProjectionBias) {
   const WholeRouter biased{.router_bias = true};
   EXPECT_LE(2 * wrong_tokens(biased, {}, 5), wrong_tokens(biased, narrow(), 5));
 }
 
-// Scores need the logits divided by the root mean square.
-TEST(HalfChoice, LosesLessThanF16WhereScoresAreBiased) {
+// Scores need the logits divided by the root mean square, which f16 rounds.
+TEST(HalfChoice, LimitsErrorsWithBiasedScores) {
   const WholeRouter biased{.choice_bias = true};
   EXPECT_LT(3 * wrong_tokens(biased, {}, 5), 2 * wrong_tokens(biased, narrow(), 5));
 }

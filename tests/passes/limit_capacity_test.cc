@@ -1,5 +1,5 @@
-// What an expert of limited capacity takes, against a count by hand: the pass in all layouts and
-// routing forms, with padding behind the tokens, and up to a capacity that drops nothing.
+// Expert capacity, compared with a direct count: all layouts and routing forms, padding after the
+// tokens, and capacities up to one that drops no token.
 #include <tuple>
 
 #include "tests/passes/pass_testing.h"
@@ -26,7 +26,7 @@ std::vector<float> rows_of_tokens(const Tensor& tensor) {
   return rows;
 }
 
-// The weights of the first `most` tokens of each expert, [tokens, experts].
+// Keeps the weights [tokens, experts] of the first `most` tokens per expert.
 std::vector<float> first_of_each(std::vector<float> weights, int64_t most) {
   for (int64_t e = 0; e < kCappedExperts; ++e) {
     int64_t taken = 0;
@@ -41,7 +41,7 @@ std::vector<float> first_of_each(std::vector<float> weights, int64_t most) {
 using CapacityAxes = std::tuple<Layout, RoutingForm, Renorm, double>;
 class LimitCapacity : public testing::TestWithParam<CapacityAxes> {};
 
-TEST_P(LimitCapacity, KeepsTheFirstTokensOfEachExpert) {
+TEST_P(LimitCapacity, KeepsTheFirstTokensPerExpert) {
   const auto [layout, form, renorm, factor] = GetParam();
   const Router router{.top_k = 2, .renorm = renorm, .scale = 1.5};
   const Shard shard = capped_router(layout, router);
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk),
                      testing::Values(Renorm::sum, Renorm::none), testing::Values(0.4, 1.25, 8.0)));
 
-TEST(LimitCapacity, ShareIsRoundedUp) {
+TEST(LimitCapacity, RoundsTheCapacityUp) {
   EXPECT_EQ(expert_capacity(1.25, 64, 2, 16), 10);
   EXPECT_EQ(expert_capacity(1.0, 9, 2, 6), 3);
   EXPECT_EQ(expert_capacity(1.01, 9, 2, 6), 4);
@@ -73,7 +73,7 @@ TEST(LimitCapacity, ShareIsRoundedUp) {
   EXPECT_EQ(expert_capacity(1e300, 9, 2, 6), 9);
 }
 
-TEST(LimitCapacity, WarnsOnlyWhereTokensMayBeDropped) {
+TEST(LimitCapacity, WarnsOnlyIfTokensMayDrop) {
   const Shard shard = capped_router(Layout::channels, {.top_k = 2, .renorm = Renorm::sum});
   PassContext context;
   context.options.capacity = 1.25;

@@ -1,5 +1,5 @@
-// limit_channels, limit_fan_in, limit_extents, cast_to_select and hoist_state_writes: the passes
-// for targets that have limits or states, or that have no casts.
+// limit_channels, limit_fan_in, limit_extents, cast_to_select and hoist_state_writes: passes for
+// targets with limits, with states or without casts.
 #include "tests/passes/moe_shards.h"
 
 namespace moec {
@@ -23,7 +23,7 @@ int64_t most_channels(const Shard& shard) {
   return most;
 }
 
-TEST(LimitChannels, LeavesNoWiderValueAndPreservesTheResults) {
+TEST(LimitChannels, LimitsWidthsAndPreservesResults) {
   for (Layout layout : {Layout::channels, Layout::bc1s})
     for (SumForm sum : {SumForm::chain, SumForm::tree})
       for (int64_t inner : {20, 21, 59}) {
@@ -39,13 +39,13 @@ TEST(LimitChannels, LeavesNoWiderValueAndPreservesTheResults) {
       }
 }
 
-TEST(LimitChannels, DoesNotChangeAShardWithinTheLimit) {
+TEST(LimitChannels, KeepsShardsWithinTheLimit) {
   const Shard shard = run_passes(mlp_shard(Layout::channels, 20), "lower_gated_mlp,linear_to_conv");
   PassContext context{{.target = {.limits = {.channels = 20}}}, {}};
   EXPECT_EQ(*limit_channels(shard, context), shard);
 }
 
-TEST(LimitChannels, NamesTheValueThatCannotBeSplit) {
+TEST(LimitChannels, NamesTheValueItCannotSplit) {
   Builder b("lm_head.0", Form::lowered);
   ValueId x = b.input("hidden", token_type(DType::f16, Layout::channels, 4, 2));
   b.output("logits", b.linear(x, seeded_weight(b, 1, DType::f16, {9, 4}, 1, "w"), "logits"));
@@ -55,14 +55,13 @@ TEST(LimitChannels, NamesTheValueThatCannotBeSplit) {
   ASSERT_FALSE(result.has_value());
   const Diagnostic& finding = result.error().at(0);
   EXPECT_EQ(finding.code, "limit.unsplittable");
-  EXPECT_EQ(finding.cause,
-            "an output has 9 channels, target small takes 8, and it cannot be split");
+  EXPECT_EQ(finding.cause, "an output has 9 channels and cannot be split, target small supports 8");
   EXPECT_EQ(finding.place.shard, "lm_head.0");
   EXPECT_EQ(finding.place.op, "logits");
   EXPECT_NE(finding.next_step.find("--head-slices"), std::string::npos);
 }
 
-TEST(LimitChannels, LimitsTheWidthOfBanksToo) {
+TEST(LimitChannels, RespectsTheLimitInBanks) {
   for (int64_t limit : {20, 45, 1000}) {
     const Shard before = group_shard({.experts = 7, .inner = 10}, Layout::channels, 0, 7);
     const Shard after =
@@ -74,7 +73,7 @@ TEST(LimitChannels, LimitsTheWidthOfBanksToo) {
   }
 }
 
-TEST(LimitFanIn, JoinsInTreesOfBoundedFanIn) {
+TEST(LimitFanIn, JoinsInTreesWithBoundedInputs) {
   for (int64_t parts : {2, 3, 4, 9, 10, 32})
     for (int64_t limit : {1, 2, 3, 12}) {
       Builder b("concat", Form::static_ops);
@@ -95,7 +94,7 @@ TEST(LimitFanIn, JoinsInTreesOfBoundedFanIn) {
     }
 }
 
-TEST(LimitExtents, LimitsTheLastTwoAxesOfComputedValues) {
+TEST(LimitExtents, LimitsTheLastTwoAxes) {
   struct Sample {
     Dims dims;
     bool fits;
@@ -115,7 +114,7 @@ TEST(LimitExtents, LimitsTheLastTwoAxesOfComputedValues) {
   }
 }
 
-TEST(LimitExtents, DoesNotLimitWeights) {
+TEST(LimitExtents, IgnoresWeights) {
   Builder b("weights", Form::static_ops);
   ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 4, 2));
   ValueId w = seeded_weight(b, 1, DType::f16, {9, 4, 1, 1}, 1);
@@ -124,7 +123,7 @@ TEST(LimitExtents, DoesNotLimitWeights) {
   EXPECT_TRUE(limit_extents(b.finish(), context).has_value());
 }
 
-TEST(CastToSelect, LeavesNoCastInAnyRoutingForm) {
+TEST(CastToSelect, RemovesCastsInAllRoutingForms) {
   const Router router{.top_k = 3,
                       .renorm = Renorm::sum,
                       .groups = 2,
@@ -151,7 +150,7 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-TEST(DefaultPipeline, HasThePassesThatTheTargetNeeds) {
+TEST(DefaultPipeline, ContainsThePassesTheTargetNeeds) {
   const char* const needed[] = {"cast_to_select",     "limit_channels",    "limit_fan_in",
                                 "hoist_state_writes", "limit_extents",     "guard_activations",
                                 "slice_in_blocks",    "merge_reciprocals", "bound_exponents"};
@@ -171,7 +170,7 @@ TEST(DefaultPipeline, HasThePassesThatTheTargetNeeds) {
   }
 }
 
-TEST(HoistStateWrites, MovesWritesRightBehindTheirProducers) {
+TEST(HoistStateWrites, MovesWritesAfterTheirProducers) {
   for (AttentionForm form : {AttentionForm::batched, AttentionForm::per_head}) {
     Builder b("L00.attn", Form::model);
     auto tokens = [&](const char* name, int64_t channels) {

@@ -17,10 +17,10 @@ struct Case {
   int64_t pages = 1;
   int64_t v_dim = 8;
   bool sinks = false;
-  bool head_factors = false;  // norms of one number a head
+  bool head_factors = false;  // the norms of q and k have one factor per head
 };
 
-constexpr int64_t kHeads = 6, kHeadDim = 8, kCached = 5;  // rows of a page
+constexpr int64_t kHeads = 6, kHeadDim = 8, kCached = 5;  // kCached: rows per page
 
 Shard attention_shard(const Case& c, DType dtype = DType::f32) {
   Builder b("attn", Form::model);
@@ -131,13 +131,13 @@ TEST_P(LowerAttentionExtras, PreserveValuesWithSinks) {
   }
 }
 
-TEST_P(LowerAttentionExtras, PreserveValuesWithTheNormBehindTheRotation) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithRotatedNorms) {
   Case c = plain_case(2);
   c.qk_norm = QkNorm::per_head_rotated;
   expect_kept(c);
 }
 
-TEST_P(LowerAttentionExtras, PreserveValuesWithNormsOfTheValues) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithValueNorms) {
   for (int64_t v_dim : {3, 11}) {
     Case c = plain_case(2);
     c.qk_norm = QkNorm::per_head_values;
@@ -146,7 +146,7 @@ TEST_P(LowerAttentionExtras, PreserveValuesWithNormsOfTheValues) {
   }
 }
 
-TEST_P(LowerAttentionExtras, PreserveValuesWithNormsOfOneNumberAHead) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithPerHeadFactors) {
   for (QkNorm norm : {QkNorm::per_head, QkNorm::per_head_rotated}) {
     Case c = plain_case(2);
     c.qk_norm = norm;
@@ -170,8 +170,8 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(AttentionForm::batched, AttentionForm::per_head),
                      testing::Values(CacheForm::none, CacheForm::append, CacheForm::blend)));
 
-// Sinks, and whether the norm is before or after the rotation, change the results. So the tests of
-// values fail if a pass drops or reorders them.
+// Sinks and the order of norm and rotation change the results, so the value tests fail if a pass
+// drops or reorders them.
 TEST(AttentionExtras, ChangeTheResult) {
   const Case c{Layout::rows,
                AttentionForm::batched,
@@ -201,7 +201,7 @@ using PagedAxes = std::tuple<Layout, AttentionForm, int64_t>;
 
 class LowerPagedAttention : public testing::TestWithParam<PagedAxes> {};
 
-TEST_P(LowerPagedAttention, PreservesValuesAndNoAxisSpansThePages) {
+TEST_P(LowerPagedAttention, PreservesValuesAndSeparatesPages) {
   const auto [layout, form, pages] = GetParam();
   for (int64_t kv_heads : {1, 2, 6}) {
     for (int64_t tokens : {1, 3}) {
@@ -227,7 +227,7 @@ Case grouped(AttentionForm form) {
   return {Layout::channels, form, CacheForm::append, RopeStyle::half, kHeadDim, QkNorm::none, 2, 3};
 }
 
-TEST(LowerAttentionNames, AreReadable) {
+TEST(LowerAttentionNames, NameScoresAndProbsPerHead) {
   auto names = [](AttentionForm form) {
     std::vector<std::string> found;
     const Shard after =
@@ -244,7 +244,7 @@ TEST(LowerAttentionNames, AreReadable) {
   EXPECT_EQ(per_head[7], "head.3.probs");
 }
 
-TEST(LowerAttentionBatched, DoesNotRepeatKeys) {
+TEST(LowerAttentionBatched, UsesKeyHeadsInMatmuls) {
   const Shard after = run_passes(attention_shard(grouped(AttentionForm::batched)),
                                  "lower_attention", {.attention = AttentionForm::batched});
   for (const Op& op : after.ops)
@@ -260,9 +260,9 @@ TEST(LowerAttentionHalfPrecision, PreservesValues) {
   }
 }
 
-// The first of three tokens stays as it is to the bit when the others change, although its scores
-// with them are far above the one with itself.
-TEST(LowerAttentionMask, HidesLaterTokensWhateverTheScores) {
+// The output of the first of three tokens is bit-identical when the other tokens change, even
+// though its scores for them far exceed the score for itself.
+TEST(LowerAttentionMask, HidesLaterTokensAtAnyScore) {
   for (auto [dtype, factor] : {std::pair{DType::f32, 1e9f}, {DType::f16, 2e4f}})
     for (AttentionForm form : {AttentionForm::batched, AttentionForm::per_head}) {
       const Case c{Layout::rows, form, CacheForm::none, RopeStyle::none, 0, QkNorm::none, 2, 3};

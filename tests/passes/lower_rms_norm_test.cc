@@ -32,14 +32,14 @@ TEST(LowerRmsNorm, PreservesValuesInHalfPrecision) {
     }
 }
 
-TEST(LowerRmsNorm, StaysFiniteWhereSquaresOverflowF16) {
+TEST(LowerRmsNorm, StaysFiniteIfSquaresOverflowF16) {
   const Shard before = norm_shard(DType::f16, Layout::channels);
   std::vector<Tensor> inputs = seeded_inputs(before, 5);
   for (float& value : inputs[0].data) value = std::round(value * 8) * 4096;
   expect_same_values(before, run_passes(before, "lower_rms_norm"), inputs, 2e-3);
 }
 
-TEST(LowerRmsNorm, KeepsF32InTheRangeOfF16WhereTheFileTakesF16) {
+TEST(LowerRmsNorm, KeepsF32WithinTheF16Range) {
   Builder b("norm", Form::model);
   ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 10, 3));
   ValueId wide = b.cast(b.add(x, x), DType::f32, "wide");
@@ -54,9 +54,11 @@ TEST(LowerRmsNorm, KeepsF32InTheRangeOfF16WhereTheFileTakesF16) {
   EXPECT_EQ(after.values[square.operands[0]].name, "y.in_range");
 }
 
-// ---- In f16, against the formula in double -----------------------------------------------------
+// ---- In f16, compared with the formula in double precision
+// -----------------------------------------------------
 
-// Rows of one size each, from the smallest f16 number to the largest, and mixed ones.
+// One row per magnitude, from the smallest f16 number to the largest, and the same with one large
+// element.
 std::vector<std::vector<float>> rows_of_every_size(int64_t channels) {
   std::vector<std::vector<float>> rows;
   for (float size :
@@ -86,11 +88,11 @@ void expect_close(const std::vector<float>& got, const std::vector<double>& want
     difference += std::pow(got[i] - wanted[i], 2);
     norm += std::pow(wanted[i], 2);
   }
-  const double step = 0x1p-24 * std::sqrt(wanted.size());  // f16 has no finer one
+  const double step = 0x1p-24 * std::sqrt(wanted.size());  // spacing of f16 subnormals
   EXPECT_LE(std::sqrt(difference), 3e-3 * std::sqrt(norm) + step) << got[0] << ", " << wanted[0];
 }
 
-TEST(LowerRmsNormHalfPrecision, AgreesWithTheFormulaForRowsOfEverySize) {
+TEST(LowerRmsNormHalfPrecision, MatchesTheFormulaAtAllMagnitudes) {
   const int64_t channels = 64;
   const auto rows = rows_of_every_size(channels);
   const Type type =
@@ -106,7 +108,8 @@ TEST(LowerRmsNormHalfPrecision, AgreesWithTheFormulaForRowsOfEverySize) {
     const auto outputs = evaluate(shard, {input}, Precision::f16);
     ASSERT_TRUE(outputs.has_value());
     for (size_t i = 0; i < rows.size(); ++i) {
-      // A row of the smallest f16 number is 2^-10 of the least that x is divided by.
+      // At the smallest f16 magnitude, the elements of a row are 2^-10 of the divisor's lower
+      // bound.
       const float largest = *std::max_element(rows[i].begin(), rows[i].end());
       if (eps < 1e-8 && largest > 0 && largest < 1e-7f) continue;
       SCOPED_TRACE(testing::Message() << "eps " << eps << ", row " << i);
@@ -116,9 +119,9 @@ TEST(LowerRmsNormHalfPrecision, AgreesWithTheFormulaForRowsOfEverySize) {
   }
 }
 
-// Padding tokens are zeros. An eps of 0, or one that the element type rounds to 0, must not make
-// them NaN.
-TEST(LowerRmsNorm, GivesZeroForZeroWhateverEpsIs) {
+// Padding tokens are zeros. An eps of 0, or one that rounds to 0 in the element type, must not
+// produce NaN.
+TEST(LowerRmsNorm, ReturnsZeroForZeroInputs) {
   for (DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (double eps : {0.0, 1e-300, 1e-30, 1e-12, 1e-6}) {
       const Shard before = norm_shard(dtype, Layout::rows, eps);

@@ -77,14 +77,14 @@ INSTANTIATE_TEST_SUITE_P(AllForms, LowerRouter,
                                           testing::ValuesIn(kExactForms), testing::Bool()),
                          router_case_name);
 
-TEST(LowerRouterOps, OnlyTheTopkFormUsesTopk) {
+TEST(LowerRouterOps, UseTopkInOneFormOnly) {
   const Router router{.top_k = 2, .groups = 3, .groups_kept = 2};
   for (RoutingForm form : kExactForms)
     EXPECT_EQ(count_ops<TopK>(lower(router_shard(router, Layout::rows, false), form)),
               form == RoutingForm::topk ? 2u : 0u);
 }
 
-TEST(LowerRouterOps, IterateUsesNoComparisonButLessAndNoSelect) {
+TEST(LowerRouterOps, UseOnlyLessComparisonsInIterate) {
   const Router router{
       .top_k = 3, .groups = 3, .groups_kept = 2, .group_score = GroupScore::top2_sum};
   const Shard after = lower(router_shard(router, Layout::channels, true), RoutingForm::iterate);
@@ -95,14 +95,14 @@ TEST(LowerRouterOps, IterateUsesNoComparisonButLessAndNoSelect) {
     }
 }
 
-TEST(LowerRouterOps, TheOpCountOfRankDoesNotDependOnK) {
+TEST(LowerRouterOps, KeepTheRankOpCount) {
   auto ops = [](int64_t k) {
     return lower(router_shard({.top_k = k}, Layout::rows, false), RoutingForm::rank).ops.size();
   };
   EXPECT_EQ(ops(1), ops(11));
 }
 
-TEST(LowerRouterOps, ConstantsGrowLinearlyWithTheExperts) {
+TEST(LowerRouterOps, GrowConstantsLinearlyWithExperts) {
   const Shard after =
       lower(router_shard({.top_k = 2}, Layout::rows, false, 100), RoutingForm::rank);
   for (const Op& op : after.ops)
@@ -111,7 +111,7 @@ TEST(LowerRouterOps, ConstantsGrowLinearlyWithTheExperts) {
     }
 }
 
-TEST(FullSoftmax, WeightsAllExpertsAndReportsThatItIsInexact) {
+TEST(FullSoftmax, WeightsAllExpertsAndReportsInexactness) {
   PassContext context{{.routing = RoutingForm::full_softmax}, {}};
   const Shard before = router_shard({.top_k = 2}, Layout::rows, false);
   const Shard after = run_passes(before, "lower_router", context);
@@ -122,8 +122,8 @@ TEST(FullSoftmax, WeightsAllExpertsAndReportsThatItIsInexact) {
   for (float weight : outputs[0].data) EXPECT_GT(weight, 0);
 }
 
-// Biases and logits far beyond what f16 holds, of both signs.
-TEST(LowerRouterLimits, AreThoseOfTheElementType) {
+// Uses biases and logits of both signs far beyond the range of f16.
+TEST(LowerRouterLimits, StayFiniteBeyondTheElementType) {
   for (RoutingForm form : kExactForms)
     for (int64_t groups : {1, 4}) {
       const Router biased{.score = Score::sigmoid,
@@ -148,7 +148,7 @@ TEST(LowerRouterLimits, AreThoseOfTheElementType) {
     }
 }
 
-TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCountsExactly) {
+TEST(LowerRouterLimits, RejectTooManyExperts) {
   for (auto [dtype, most] : {std::pair{DType::f16, 2048}, {DType::bf16, 256}})
     for (int64_t experts : {most, most + 1}) {
       const Shard shard = router_shard({.top_k = 2}, Layout::rows, false, experts, 1, dtype);
@@ -161,9 +161,9 @@ TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCountsExactly) {
     }
 }
 
-// In half precision many scores are equal. Every exact form must choose the same expert of a tie,
-// and `iterate`, which lowers the scores of experts already chosen, must not change the others.
-TEST(LowerRouterHalfPrecision, ExactFormsGiveEqualBits) {
+// Half precision produces many equal scores. Every exact form must break ties in the same way, and
+// `iterate`, which lowers the scores of chosen experts, must not change the other scores.
+TEST(LowerRouterHalfPrecision, AgreeBitwiseAcrossExactForms) {
   for (Score score : {Score::softmax, Score::sigmoid, Score::softmax_selected,
                       Score::sigmoid_selected, Score::sparsemixer})
     for (int64_t groups : {1, 8}) {

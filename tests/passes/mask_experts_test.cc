@@ -1,5 +1,5 @@
-// A mask equals removing the experts: the pass against routers of fewer experts, and against
-// routers by their definition whose choice bias is far below all scores.
+// Tests that masking experts is equivalent to removing them. Compares the pass with routers of
+// fewer experts, and with routers that have a choice bias far below all scores.
 #include <numeric>
 #include <tuple>
 
@@ -16,8 +16,9 @@ std::vector<int64_t> all_experts() {
   return all;
 }
 
-// The logits of the given experts: in f16 by a projection, of which the lowering makes use; in f32
-// slices of those of all experts, because a projection of another size sums up in another order.
+// Returns the logits of the given experts. f16 uses a projection, because the lowering uses the
+// projection's operands. f32 slices the logits of all experts, because a smaller projection may sum
+// in another order.
 ValueId logits_of(Builder& b, Layout layout, DType dtype, const std::vector<int64_t>& experts) {
   const bool projects = dtype == DType::f16;
   const ValueId x =
@@ -33,8 +34,8 @@ ValueId logits_of(Builder& b, Layout layout, DType dtype, const std::vector<int6
   return b.linear(x, b.weight(then(matrix, CastStep{dtype}), "router.weight"), "router");
 }
 
-// A router of the given experts, each with its bias if it has one. `barred` are kept from being
-// chosen by a bias of -1e9.
+// Builds a router of the given experts, optionally with biases. A bias of -1e9 excludes the experts
+// in `barred`.
 Shard masked_router(const Router& router, Layout layout, DType dtype, bool biased,
                     const std::vector<int64_t>& experts, const std::vector<int64_t>& barred = {}) {
   Builder b("router", Form::model);
@@ -61,7 +62,7 @@ using MaskAxes = std::tuple<Layout, RoutingForm, DType>;
 
 class MaskExperts : public testing::TestWithParam<MaskAxes> {
  protected:
-  // The routing weights of a router of the kept experts, spread over all of them.
+  // Expects the routing weights of a router of the kept experts, scattered to all experts.
   void expect_gathered(const Router& router, bool biased, const std::vector<int64_t>& kept) {
     const auto [layout, form, dtype] = GetParam();
     PassOptions options{.routing = form};
@@ -87,7 +88,7 @@ class MaskExperts : public testing::TestWithParam<MaskAxes> {
   }
 };
 
-TEST_P(MaskExperts, IsARouterOfFewerExpertsBitForBit) {
+TEST_P(MaskExperts, EqualsARouterOfFewerExperts) {
   for (const bool biased : {false, true})
     for (const std::vector<int64_t>& kept :
          {std::vector<int64_t>{1, 2, 3, 5, 8, 11}, {0, 4, 7}, {9, 10, 11}}) {
@@ -108,7 +109,7 @@ TEST_P(MaskExperts, KeepsGroupsOfFewerExperts) {
                     true, {0, 2, 4, 7, 10, 11});
 }
 
-TEST_P(MaskExperts, LeavesNoMaskedExpertToSparsemixer) {
+TEST_P(MaskExperts, HidesMaskedExpertsFromSparsemixer) {
   for (const double eps : {0.0, 0.01, 0.3})
     expect_gathered({.score = Score::sparsemixer, .top_k = 2, .eps = eps}, false, {1, 4, 6, 9});
 }
@@ -124,8 +125,8 @@ INSTANTIATE_TEST_SUITE_P(AllForms, MaskExperts,
                                   std::string(dtype_name(std::get<2>(info.param)));
                          });
 
-// Scores keep the softmax over all experts, and groups may keep unequal numbers of experts.
-TEST(MaskExpertsByDefinition, EqualsABiasThatNoScoreReaches) {
+// Scores keep the softmax over all experts, and groups may keep different numbers of experts.
+TEST(MaskExpertsByDefinition, EqualsAnUnreachableBias) {
   const std::vector<int64_t> kept = {0, 2, 3, 8, 9, 10}, barred = {1, 4, 5, 6, 7, 11};
   for (const RoutingForm form : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk})
     for (const Score score : {Score::softmax, Score::sigmoid, Score::softmax_selected})
@@ -153,7 +154,7 @@ TEST(MaskExpertsByDefinition, EqualsABiasThatNoScoreReaches) {
         }
 }
 
-TEST(MaskExpertsByDefinition, NeedsAsManyRoutersAsItIsFor) {
+TEST(MaskExpertsByDefinition, RequiresOneRouterPerMask) {
   const Shard shard = masked_router({.top_k = 2}, Layout::rows, DType::f32, false, all_experts());
   PassContext context{{.kept_experts = {{0, 1}, {2, 3}}}, {}};
   const auto result = run_pipeline(shard, default_pipeline(context.options), context,

@@ -1,4 +1,4 @@
-// Seeded shards with experts, for the tests of routing and expert forms.
+// Seeded shards with experts, for tests of routing and expert forms.
 #pragma once
 
 #include "tests/passes/pass_testing.h"
@@ -9,13 +9,13 @@ inline const Router kTopTwo{.score = Score::softmax, .top_k = 2, .renorm = Renor
 
 struct MoeSizes {
   int64_t experts = 8, width = 12, inner = 10, tokens = 5;
-  double scale = 0.5;  // of the weights
+  double scale = 0.5;  // weights lie in [-scale, scale)
   bool biases = false;
   Gating gating;
   RoutedWeight weight_on = RoutedWeight::output;
 };
 
-// The weights (and biases) of `count` experts in the order of soft_moe's operands.
+// Appends the weights (and biases) of `count` experts in the operand order of soft_moe.
 inline void append_expert_weights(Builder& b, const MoeSizes& sizes, DType dtype, int64_t first,
                                   int64_t count, std::vector<ValueId>& operands) {
   for (int64_t e = first; e < first + count; ++e) {
@@ -38,7 +38,7 @@ inline void append_expert_weights(Builder& b, const MoeSizes& sizes, DType dtype
   }
 }
 
-// x + experts(x), routed by a linear of x: the MoE part of a layer.
+// The MoE part of a layer: x + experts(x), with a router that is a linear map of x.
 inline Shard moe_shard(const MoeSizes& sizes, Layout layout, const Router& router,
                        DType dtype = DType::f32) {
   Builder b("L00.moe", Form::model);
@@ -53,7 +53,7 @@ inline Shard moe_shard(const MoeSizes& sizes, Layout layout, const Router& route
   return b.finish();
 }
 
-// Experts [first, first + count) with the routing weights of all of them as an input.
+// Experts [first, first + count); the routing weights of all experts are an input.
 inline Shard group_shard(const MoeSizes& sizes, Layout layout, int64_t first, int64_t count,
                          DType dtype = DType::f32) {
   Builder b("L00.moe.g1", Form::model);

@@ -1,4 +1,4 @@
-// What the tests of the passes share: seeded shards, running passes by name, and the value check.
+// Helpers for pass tests: seeded shards, runs of named passes, and value comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline ValueId seeded_weight(Builder& b, uint64_t seed, DType dtype, Dims dims, 
   return b.weight(then(std::move(view), CastStep{dtype}), std::move(name));
 }
 
-// Runs the named passes (comma separated) with run_pipeline, so with the verifier on.
+// Runs the named, comma-separated passes with run_pipeline() and its verifier.
 inline Shard run_passes(const Shard& shard, std::string_view names, PassContext& context) {
   auto passes = parse_pipeline(names);
   EXPECT_TRUE(passes.has_value()) << names;
@@ -38,7 +38,7 @@ inline Shard run_passes(const Shard& shard, std::string_view names, PassOptions 
   return run_passes(shard, names, context);
 }
 
-// The passes of the default pipeline but for `place`, which has its own test.
+// Runs the default pipeline without `place`, which has a separate test.
 inline Shard run_default(const Shard& shard, const PassOptions& options = {}) {
   PassContext context{options, {}};
   std::vector<const Pass*> passes = default_pipeline(options);
@@ -63,7 +63,7 @@ inline std::vector<Tensor> outputs_of(const Shard& shard, const std::vector<Tens
   return outputs ? *outputs : std::vector<Tensor>{};
 }
 
-// Both shards give the same outputs on the same inputs, up to rounding.
+// Expects equal outputs for equal inputs, up to rounding.
 inline void expect_same_values(const Shard& before, const Shard& after,
                                const std::vector<Tensor>& inputs, double tolerance = 1e-5) {
   const std::vector<Tensor> wanted = outputs_of(before, inputs);

@@ -36,7 +36,7 @@ std::vector<std::string> files_in(const fs::path& dir) {
   return {names.begin(), names.end()};
 }
 
-TEST(PassTable, NamesAreUniqueAndFound) {
+TEST(PassTable, HasUniqueNames) {
   std::set<std::string_view> names;
   for (const Pass& pass : all_passes()) {
     EXPECT_TRUE(names.insert(pass.name).second) << pass.name;
@@ -46,7 +46,7 @@ TEST(PassTable, NamesAreUniqueAndFound) {
   EXPECT_EQ(find_pass("no_such_pass"), nullptr);
 }
 
-TEST(DefaultPipeline, IsInOrderForAllOptions) {
+TEST(DefaultPipeline, OrdersPassesForAllOptions) {
   for (ExpertForm experts : {ExpertForm::unrolled, ExpertForm::bank})
     for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
       const auto passes =
@@ -56,26 +56,26 @@ TEST(DefaultPipeline, IsInOrderForAllOptions) {
     }
 }
 
-TEST(CheckPipeline, RefusesAWrongOrder) {
+TEST(CheckPipeline, RejectsAWrongOrder) {
   const auto passes = passes_named("lower_router,linear_to_conv,lower_gated_mlp");
   const Status status = check_pipeline(passes, Form::model);
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error()[0].code, "passes.order");
   EXPECT_EQ(status.error()[0].cause,
-            "pass linear_to_conv takes form lowered, but the shard is in form model there");
+            "pass linear_to_conv requires form lowered, but the shard is in form model");
 }
 
-TEST(CheckPipeline, RefusesAShardInAnotherForm) {
+TEST(CheckPipeline, RejectsAShardInAnotherForm) {
   EXPECT_FALSE(check_pipeline(passes_named("eliminate_dead"), Form::model).has_value());
   EXPECT_TRUE(check_pipeline(passes_named("eliminate_dead"), Form::static_ops).has_value());
 }
 
-TEST(ParsePipeline, NamesTheNearestPassForAnUnknownOne) {
+TEST(ParsePipeline, SuggestsTheNearestPass) {
   const auto passes = parse_pipeline("lower_router,lower_atention");
   ASSERT_FALSE(passes.has_value());
   EXPECT_EQ(passes.error()[0].code, "passes.unknown");
   EXPECT_EQ(passes.error()[0].cause,
-            "there is no pass named 'lower_atention' (did you mean 'lower_attention'?)");
+            "unknown pass 'lower_atention' (did you mean 'lower_attention'?)");
   EXPECT_FALSE(parse_pipeline("").has_value());
 }
 
@@ -94,14 +94,14 @@ TEST(RunPipeline, ReportsEachPass) {
   for (const PassReport& report : result->passes) EXPECT_GE(report.seconds, 0);
 }
 
-TEST(RunPipeline, RefusesAWrongOrderBeforeItRunsAnything) {
+TEST(RunPipeline, RejectsAWrongOrderBeforeRunning) {
   PassContext context;
   auto result = run_pipeline(small_moe(), passes_named("lower_router,linear_to_conv"), context, {});
   ASSERT_FALSE(result.has_value());
   EXPECT_TRUE(has_code(result.error(), "passes.order"));
 }
 
-TEST(RunPipeline, RefusesAShardThatDoesNotVerify) {
+TEST(RunPipeline, RejectsInvalidShards) {
   Shard broken = small_moe();
   broken.outputs.push_back(broken.outputs[0]);
   PassContext context;
@@ -110,7 +110,7 @@ TEST(RunPipeline, RefusesAShardThatDoesNotVerify) {
   EXPECT_TRUE(has_code(result.error(), "shard.s3"));
 }
 
-TEST(RunPipeline, BisectRunsOnlyTheFirstPasses) {
+TEST(RunPipeline, BisectsToTheFirstPasses) {
   PassContext context;
   const auto passes = default_pipeline(context.options);
   for (size_t count : {size_t{0}, size_t{2}, size_t{99}}) {
@@ -122,7 +122,7 @@ TEST(RunPipeline, BisectRunsOnlyTheFirstPasses) {
   EXPECT_EQ(none->shard, small_moe());
 }
 
-TEST(RunPipeline, SkipOmitsAPass) {
+TEST(RunPipeline, OmitsSkippedPasses) {
   PassContext context;
   const auto passes = default_pipeline(context.options);
   auto result = run_pipeline(small_moe(), passes, context, {.skip = {"eliminate_common"}});
@@ -131,7 +131,7 @@ TEST(RunPipeline, SkipOmitsAPass) {
   for (const PassReport& report : result->passes) EXPECT_NE(report.pass, "eliminate_common");
 }
 
-TEST(RunPipeline, SkippingAPassThatTheOthersNeedIsRefused) {
+TEST(RunPipeline, RejectsSkippingANeededPass) {
   PassContext context;
   auto result = run_pipeline(small_moe(), default_pipeline(context.options), context,
                              {.skip = {"linear_to_conv"}});
@@ -139,7 +139,7 @@ TEST(RunPipeline, SkippingAPassThatTheOthersNeedIsRefused) {
   EXPECT_TRUE(has_code(result.error(), "passes.order"));
 }
 
-TEST(RunPipeline, UnknownNamesInSkipAndDumpAreErrors) {
+TEST(RunPipeline, RejectsUnknownNamesInOptions) {
   PassContext context;
   const auto passes = passes_named("lower_router");
   for (const RunOptions& options :
@@ -152,7 +152,7 @@ TEST(RunPipeline, UnknownNamesInSkipAndDumpAreErrors) {
 
 Result<Shard> refusing(const Shard&, PassContext&) { return fail("test.refused", "it will not"); }
 
-TEST(RunPipeline, DumpsAreNumberedAndListTheChanges) {
+TEST(RunPipeline, NumbersDumpsAndListsChanges) {
   const fs::path dir = fresh_dir("dumps");
   PassContext context;
   const auto passes = passes_named("lower_router,lower_attention,unroll_experts");
@@ -166,7 +166,7 @@ TEST(RunPipeline, DumpsAreNumberedAndListTheChanges) {
   EXPECT_EQ(read_file(dir / "L00.moe" / "0003.unroll_experts.changed.ir"), print(result->shard));
 }
 
-TEST(RunPipeline, DumpsAndReproducersOfARunCanHaveASubfolder) {
+TEST(RunPipeline, WritesDumpsIntoASubfolder) {
   const fs::path dir = fresh_dir("subfolder");
   const Pass pass{"refusing", refusing, Form::model, Form::model, ""};
   const std::vector<const Pass*> passes = {find_pass("lower_router"), &pass};
@@ -189,7 +189,7 @@ TEST(RunPipeline, DumpsOnlyTheRequestedPasses) {
   EXPECT_EQ(files_in(dir / "L00.moe").size(), 1u);
 }
 
-TEST(RunPipeline, ADumpThatCannotBeWrittenIsAnError) {
+TEST(RunPipeline, ReportsUnwritableDumps) {
   const fs::path dir = fresh_dir("blocked");
   fs::create_directories(dir);
   std::ofstream(dir / "file") << "in the way";
@@ -201,7 +201,7 @@ TEST(RunPipeline, ADumpThatCannotBeWrittenIsAnError) {
   EXPECT_TRUE(has_code(result.error(), "passes.write"));
 }
 
-// ---- Passes that fail --------------------------------------------------------------------------
+// ---- Failing passes ----------------------------------------------------------------------------
 
 Result<Shard> breaking(const Shard& shard, PassContext&) {
   Shard broken = shard;
@@ -231,22 +231,22 @@ void expect_reproducer(const char* dir_name, const Pass& pass, std::string_view 
   EXPECT_EQ(*parsed, shard);
 }
 
-TEST(RunPipeline, AFailingPassLeavesAReproducer) {
+TEST(RunPipeline, SavesReproducersOfFailingPasses) {
   const Pass pass{"refusing", refusing, Form::model, Form::model, ""};
   expect_reproducer("refusing", pass, "test.refused");
 }
 
-TEST(RunPipeline, AResultThatDoesNotVerifyLeavesAReproducer) {
+TEST(RunPipeline, SavesReproducersOfInvalidResults) {
   const Pass pass{"breaking", breaking, Form::model, Form::model, ""};
   expect_reproducer("breaking", pass, "shard.s1");
 }
 
-TEST(RunPipeline, AResultInAnUndeclaredFormLeavesAReproducer) {
+TEST(RunPipeline, SavesReproducersOfUndeclaredForms) {
   const Pass pass{"lying", lying, Form::model, Form::lowered, ""};
   expect_reproducer("lying", pass, "passes.form");
 }
 
-// The working directory and the folder for temporary files, until the end of the test.
+// Changes the working directory and TMPDIR until the end of the scope.
 class OtherFolders {
  public:
   OtherFolders(const fs::path& working, const fs::path& temporary) : before_(fs::current_path()) {
@@ -280,7 +280,7 @@ Diagnostics refuse_without_dump_dir(const std::string& subfolder = {}) {
   return result ? Diagnostics{} : result.error();
 }
 
-TEST(RunPipeline, AReproducerWithoutADumpFolderGoesIntoAFreshTemporaryFolder) {
+TEST(RunPipeline, SavesReproducersInFreshTemporaryFolders) {
   const fs::path dir = fresh_dir("no_dump_dir");
   const OtherFolders folders(dir / "working", dir / "temporary");
   for (size_t failures : {size_t{1}, size_t{2}}) {
@@ -299,7 +299,7 @@ TEST(RunPipeline, AReproducerWithoutADumpFolderGoesIntoAFreshTemporaryFolder) {
   EXPECT_TRUE(files_in(dir / "working").empty());
 }
 
-TEST(RunPipeline, AReproducerThatCannotBeSavedDoesNotHideTheErrorOfThePass) {
+TEST(RunPipeline, KeepsThePassError) {
   const fs::path dir = fresh_dir("no_temporary_folder");
   const OtherFolders folders(dir / "working", dir / "temporary");
   fs::remove_all(dir / "temporary");
@@ -307,7 +307,7 @@ TEST(RunPipeline, AReproducerThatCannotBeSavedDoesNotHideTheErrorOfThePass) {
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].code, "test.refused");
   EXPECT_EQ(findings[1].cause,
-            "the input of refusing cannot be saved: no temporary folder can be made");
+            "the input of refusing cannot be saved: cannot create a temporary folder");
   EXPECT_TRUE(files_in(dir / "working").empty());
 }
 
@@ -317,7 +317,7 @@ Result<Shard> stopping(const Shard& shard, PassContext&) {
   return b.finish();
 }
 
-TEST(RunPipelineDeathTest, AFailedInvariantLeavesAReproducer) {
+TEST(RunPipelineDeathTest, SavesReproducersOfFailedInvariants) {
   const fs::path dir = fresh_dir("stopping");
   const Pass pass{"stopping", stopping, Form::model, Form::model, ""};
   const std::vector<const Pass*> passes = {&pass};
@@ -329,7 +329,7 @@ TEST(RunPipelineDeathTest, AFailedInvariantLeavesAReproducer) {
 
 // ---- Options as text ---------------------------------------------------------------------------
 
-TEST(PassOptionText, RoundTrips) {
+TEST(PassOptionText, RoundTripsAllOptions) {
   PassOptions options{
       .routing = RoutingForm::topk,
       .experts = ExpertForm::bank,
@@ -354,7 +354,7 @@ TEST(PassOptionText, RoundTrips) {
   EXPECT_EQ(read_back.target.engine.coded_matmul_rank, 3);
 }
 
-TEST(PassOptionText, UnknownNamesAndValuesAreErrors) {
+TEST(PassOptionText, RejectsUnknownNamesAndValues) {
   PassOptions options;
   for (const char* word : {"rooting=rank", "routing=best", "routing", "bank_channel_limit=0",
                            "bank_channel_limit=8x", "has_state=yes", "weights=int9", ""}) {

@@ -26,14 +26,14 @@ TargetRule no_topk(Severity severity) {
           .source = "a test"};
 }
 
-TEST(Place, AcceptsAShardThatBreaksNoRule) {
+TEST(Place, AcceptsShardsWithinTheRules) {
   PassContext context{{.target = target_with({})}, {}};
   const Shard placed = run_passes(static_shard(), "place", context);
   EXPECT_EQ(placed.form, Form::placed);
   EXPECT_TRUE(context.notes.empty());
 }
 
-TEST(Place, TheErrorNamesTheRuleThatRefusesAnOpAndItsReason) {
+TEST(Place, NamesTheRuleAndItsReason) {
   PassContext context{{.target = target_with({no_topk(Severity::error)})}, {}};
   auto placed = place(static_shard(), context);
   ASSERT_FALSE(placed.has_value());
@@ -41,12 +41,12 @@ TEST(Place, TheErrorNamesTheRuleThatRefusesAnOpAndItsReason) {
   const Diagnostic& refusal = placed.error()[0];
   EXPECT_EQ(refusal.code, "target.O7");
   EXPECT_EQ(refusal.cause,
-            "rule O7 of target somewhere concerns topk: the unit cannot sort (cpu would run it)");
+            "rule O7 of target somewhere applies to topk: the unit cannot sort (cpu would run it)");
   EXPECT_EQ(refusal.place.shard, "L00.moe");
   EXPECT_EQ(refusal.place.op, "top");
 }
 
-TEST(Place, TurnsAWarningIntoANote) {
+TEST(Place, LeavesWarningsInTheContext) {
   PassContext context{{.target = target_with({no_topk(Severity::warning)})}, {}};
   EXPECT_EQ(run_passes(static_shard(), "place", context).form, Form::placed);
   ASSERT_EQ(context.notes.size(), 1u);
@@ -54,18 +54,18 @@ TEST(Place, TurnsAWarningIntoANote) {
   EXPECT_EQ(context.notes[0].severity, Severity::warning);
 }
 
-TEST(Place, WarnsOncePerRuleAndCountsTheOps) {
+TEST(Place, WarnsOncePerRule) {
   TargetRule rule = no_topk(Severity::warning);
   rule.ops |= *OpSet::named("exp");
   PassContext context{{.target = target_with({rule})}, {}};
   run_passes(static_shard(), "place", context);
   ASSERT_EQ(context.notes.size(), 1u);
   EXPECT_EQ(context.notes[0].cause,
-            "rule O7 of target somewhere concerns 2 ops (exp, topk): the unit cannot sort (cpu "
+            "rule O7 of target somewhere applies to 2 ops (exp, topk): the unit cannot sort (cpu "
             "would run it)");
 }
 
-TEST(Place, ReportsEveryBreachAtOnce) {
+TEST(Place, ReportsAllBreachesAtOnce) {
   TargetRule no_exp = no_topk(Severity::error);
   no_exp.ops = *OpSet::named("exp");
   PassContext context{{.target = target_with({no_topk(Severity::error), no_exp})}, {}};
@@ -74,7 +74,7 @@ TEST(Place, ReportsEveryBreachAtOnce) {
   EXPECT_EQ(placed.error().size(), 2u);
 }
 
-TEST(Place, RefusesStateWhereTheTargetHasNone) {
+TEST(Place, RejectsStateWithoutTargetSupport) {
   Builder b("attn", Form::static_ops);
   b.state("k_state", {DType::f32, {2}});
   ValueId x = b.input("x", {DType::f32, {2}});

@@ -63,7 +63,7 @@ TEST(LinearToMatmul, PreservesValues) {
     }
 }
 
-TEST(LinearToMatmul, LeavesNoTransposeOfTheWeightAfterFoldingViews) {
+TEST(LinearToMatmul, LeavesNoTransposeAfterFolding) {
   const Shard after =
       run_passes(linear_shard(Layout::rows, true), "linear_to_matmul,fold_weight_views");
   EXPECT_EQ(count_ops<Transpose>(after), 0u);

@@ -1,5 +1,5 @@
-// Compares each exact routing form with a plain sparse implementation that sorts, in double, on
-// more than 20,000 random score vectors with many ties.
+// Compares each exact routing form with a sparse reference that sorts in double precision, on more
+// than 20,000 random score vectors with many ties.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -14,7 +14,7 @@ namespace {
 struct Routed {
   std::vector<int> chosen;      // ascending
   std::vector<double> weights;  // of all experts
-  // A choice between scores that are neither equal nor clearly apart: f32 may decide otherwise.
+  // The choice depends on a tiny nonzero difference, so f32 may choose differently.
   bool ambiguous = false;
 };
 
@@ -30,7 +30,7 @@ std::vector<double> scores_of(Score score, const std::vector<double>& logits) {
   return scores;
 }
 
-// The k best of the candidates, the lowest index first among equals.
+// Returns the k best candidates; the lowest index wins ties.
 std::vector<int> best(const std::vector<double>& values, std::vector<int> candidates, int64_t k,
                       bool& ambiguous) {
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -81,7 +81,7 @@ double divisor(const Router& router, double total) {
   return 1;
 }
 
-// The share of a pick in the softmax over the open logits near it.
+// The pick's share of the softmax over the open logits within its reach.
 double share(const std::vector<double>& logits, const std::vector<bool>& open, int pick, double eps,
              bool& ambiguous) {
   double near = 0;
@@ -144,7 +144,7 @@ constexpr Size kSizes[] = {{2, 1},  {2, 2},   {3, 2},   {4, 1},   {5, 3},    {6,
                            {8, 2},  {16, 2},  {16, 4},  {16, 16}, {32, 8},   {60, 4},  {64, 6},
                            {64, 8}, {128, 8}, {160, 6}, {256, 8}, {512, 10}, {512, 16}};
 
-// All the ways to route that a router of this size can state.
+// Every routing configuration that a router of this size can express.
 std::vector<Router> routers_of(const Size& size) {
   std::vector<Router> routers = {
       {.score = Score::softmax_selected, .top_k = size.top_k, .scale = 1.0},
@@ -173,9 +173,9 @@ std::vector<Router> routers_of(const Size& size) {
   return routers;
 }
 
-// Few distinct values, so that ties are the rule. They are multiples of 1/64, so that adding a bias
-// to a logit is exact; the offset keeps x and -x from occurring both, whose sigmoids add up to 1
-// in exact arithmetic only.
+// A small number of distinct values makes ties frequent. Multiples of 1/64 make the sum of bias and
+// logit exact. The offset prevents pairs x and -x, whose sigmoids add up to 1 only in exact
+// arithmetic.
 std::vector<double> tied_values(std::mt19937& random, int64_t count, double step, double offset) {
   std::uniform_int_distribution<int> level(-8, 8);
   std::vector<double> values;
@@ -188,8 +188,8 @@ struct Batch {
   Router router;
   int64_t experts, tokens;
   Layout layout;
-  std::vector<double> bias;                 // empty: none
-  std::vector<std::vector<double>> logits;  // by token
+  std::vector<double> bias;                 // empty if the router has none
+  std::vector<std::vector<double>> logits;  // per token
 
   Shard shard() const {
     Builder b("router", Form::model);
@@ -199,7 +199,7 @@ struct Batch {
     b.output("routing", b.emit(router, operands, "routing"));
     return b.finish();
   }
-  // Where the element of a token and an expert lies in a token tensor.
+  // Index of the element for a token and an expert.
   size_t at(int64_t token, int64_t expert) const {
     const int64_t index =
         layout == Layout::rows ? token * experts + expert : expert * tokens + token;
@@ -215,7 +215,7 @@ struct Batch {
 };
 
 Batch random_batch(std::mt19937& random, const Size& size, const Router& router, bool biased) {
-  // The pairwise comparisons of `rank` take experts² · tokens elements.
+  // The pairwise comparisons of `rank` need experts² · tokens elements.
   const int64_t tokens = std::clamp<int64_t>(120000 / (size.experts * size.experts), 2, 40);
   Batch batch{router, size.experts, tokens, kTokenLayouts[random() % 3], {}, {}};
   if (biased) batch.bias = tied_values(random, size.experts, 1.0 / 64, 0);
@@ -262,7 +262,7 @@ std::vector<float> routed_by(const Shard& shard, const Batch& batch, RoutingForm
   return outputs_of(*lowered, batch.inputs())[0].data;
 }
 
-// Calls check(batch, shard) for every size and router, with and without a choice bias.
+// Calls check(batch, shard) for every size and router, with and without choice bias.
 template <class F>
 void for_each_batch(F&& check) {
   std::mt19937 random(20240229);
@@ -277,7 +277,7 @@ void for_each_batch(F&& check) {
 
 class RoutingOracle : public testing::TestWithParam<RoutingForm> {};
 
-TEST_P(RoutingOracle, ChoosesTheSameExpertsWithTheSameWeights) {
+TEST_P(RoutingOracle, ChoosesTheSameExpertsAndWeights) {
   Tally tally;
   for_each_batch([&](const Batch& batch, const Shard& shard) {
     const Tally before = tally;
@@ -302,7 +302,7 @@ INSTANTIATE_TEST_SUITE_P(ExactForms, RoutingOracle,
                            return std::string(enum_name(info.param));
                          });
 
-TEST(RoutingOracleInexact, FullSoftmaxDiffersWhereverNotAllExpertsAreChosen) {
+TEST(RoutingOracleInexact, DiffersUnlessAllExpertsAreChosen) {
   Tally tally;
   int all_chosen = 0;
   for_each_batch([&](const Batch& batch, const Shard& shard) {

@@ -1,5 +1,5 @@
-// The shards of the golden checkpoints through the whole pipeline in layout bc1s: the same values
-// as in channels, and the same ops.
+// Runs the golden checkpoints through the whole pipeline in layout bc1s, and checks that values and
+// ops equal those in layout channels.
 #include "tests/passes/golden_plans.h"
 
 namespace moec {
@@ -15,7 +15,7 @@ std::vector<Tensor> run(const Shard& shard, const WeightReader& weights,
   return outputs.value_or(std::vector<Tensor>{});
 }
 
-// Both layouts hold the elements in the same order.
+// Both layouts store the elements in the same order.
 void expect_equal_elements(const Shard& channels, const Shard& bc1s, const WeightReader& weights) {
   std::vector<Tensor> inputs = seeded_inputs(channels, 4);
   const std::vector<Tensor> wanted = run(channels, weights, inputs);
@@ -31,7 +31,7 @@ void expect_equal_elements(const Shard& channels, const Shard& bc1s, const Weigh
 
 class TokenLayouts : public testing::TestWithParam<const char*> {};
 
-TEST_P(TokenLayouts, Bc1sIsChannelsWithTheTokensLast) {
+TEST_P(TokenLayouts, MatchesChannelsInBc1s) {
   BuildOptions build{.tokens = {1, 3}, .context = 8, .cache = CacheForm::blend};
   const Plan channels = golden_plan(GetParam(), build);
   build.layout = Layout::bc1s;

@@ -10,7 +10,7 @@ namespace {
 
 class WeightUsesOf : public testing::TestWithParam<const char*> {};
 
-TEST_P(WeightUsesOf, EveryRoleHasAGroup) {
+TEST_P(WeightUsesOf, AssignsAGroupToEveryRole) {
   const Plan plan = golden_plan(GetParam(), {.context = 16});
   for (const NeededRole& needed : needed_roles(plan.model))
     EXPECT_TRUE(group_of_role(needed.role).has_value()) << needed.role;
@@ -27,7 +27,7 @@ TEST_P(WeightUsesOf, EveryRoleHasAGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, WeightUsesOf, testing::ValuesIn(kGoldenCases), case_name);
 
-TEST(WeightUses, TellsGroupLayerAndExpert) {
+TEST(WeightUses, NameGroupLayerAndExpert) {
   const Plan plan = golden_plan("qwen3_moe_a", {.context = 16});
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     if (plan.shards[i].kind != ShardKind::moe) continue;
@@ -38,7 +38,7 @@ TEST(WeightUses, TellsGroupLayerAndExpert) {
   }
 }
 
-TEST(WeightUses, GiveTheFormsOfAShard) {
+TEST(WeightUses, ReturnTheFormsOfAShard) {
   BuildOptions build{.context = 16};
   build.weights = {{{WeightGroup::experts, std::nullopt, AffineForm{}}}};
   const Plan plan = golden_plan("qwen3_moe_a", build);

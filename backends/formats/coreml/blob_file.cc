@@ -20,13 +20,15 @@ namespace fs = std::filesystem;
 constexpr uint64_t kAlignment = 64;
 constexpr uint32_t kVersion = 2;
 constexpr uint32_t kSentinel = 0xDEADBEEF;
-constexpr int64_t kMostConstants = int64_t{1} << 24;
+// Every element becomes a double, so the limit bounds the values of a constant to 128 MiB.
+constexpr int64_t kMaxConstants = int64_t{1} << 24;
 
+// Header and Lead have the layout of the file, so read_record() copies them from its bytes.
 struct Header {
   uint32_t blobs, version;
   uint64_t reserved[7];
 };
-struct Lead {  // before each blob's data
+struct Lead {  // the record before each blob's data
   uint32_t sentinel, dtype;
   uint64_t bytes, offset, padding_bits, reserved[4];
 };
@@ -36,7 +38,9 @@ tl::unexpected<Diagnostics> fail_blob(std::string cause, const std::string& name
   return fail("coreml.blob", std::move(cause), "export the model again", {.tensor = name});
 }
 
-// The format's number for an element type.
+// The format's number for an element type. The numbers are those of BlobDType in weight_blobs.h,
+// which has no i32. Returns 0, which locate_stated() rejects, for types that the reader does not
+// accept.
 uint32_t blob_dtype(DType dtype) {
   constexpr uint32_t kFloat16 = 1, kFloat32 = 2, kInt32 = 14, kNone = 0;
   if (dtype == DType::f16) return kFloat16;
@@ -53,12 +57,13 @@ template <class Record>
 Result<Record> read_record(const std::string& path, uint64_t offset, const std::string& name) {
   std::array<char, sizeof(Record)> bytes{};
   if (!read_at(path, offset, bytes.data(), bytes.size()))
-    return fail_blob(fmt::format("{} cannot be read at byte {}", path, offset), name);
+    return fail_blob(fmt::format("cannot read {} at byte {}", path, offset), name);
   Record record;
   std::memcpy(&record, bytes.data(), sizeof record);
   return record;
 }
 
+// locate() accepts only f16, f32 and i32.
 double element(DType dtype, const char* bytes) {
   if (dtype == DType::f16) {
     uint16_t bits = 0;
@@ -82,15 +87,17 @@ BlobFile::BlobFile(const std::string& folder)
 
 Status BlobFile::open(const std::string& name) {
   std::error_code error;
+  // A symbolic link is refused, because it could lead out of the package.
   if (!fs::is_regular_file(fs::symlink_status(path_, error)))
     return fail_blob(fmt::format("{} is missing or is not a regular file", path_), name);
   const uint64_t bytes = fs::file_size(path_, error);
   if (error || bytes < sizeof(Header))
-    return fail_blob(fmt::format("{} holds no header", path_), name);
+    return fail_blob(fmt::format("{} is shorter than its 64-byte header", path_), name);
   MOEC_ASSIGN(const Header header, read_record<Header>(path_, 0, name));
   if (header.version != kVersion)
-    return fail_blob(
-        fmt::format("{} has version {}, only {} is read", path_, header.version, kVersion), name);
+    return fail_blob(fmt::format("{} has version {}, expected {}", path_, header.version, kVersion),
+                     name);
+  // Set after all checks, because locate_stated() opens the file again while bytes_ is 0.
   bytes_ = bytes;
   return {};
 }
@@ -103,6 +110,7 @@ Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Type& type,
 
 Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Packed& packed, uint64_t bits,
                                   const std::string& name) {
+  // Codes are packed without gaps, so only the last byte can have padding bits.
   const uint64_t bytes = (bits + 7) / 8;
   return locate_stated(value, {packed.dtype, bytes, 8 * bytes - bits}, name);
 }
@@ -111,11 +119,12 @@ Result<uint64_t> BlobFile::locate_stated(const mlmodel::Value& value, const Stat
                                          const std::string& name) {
   const auto& stored = value.blobfilevalue();
   if (stored.filename() != kBlobFileName)
-    return fail_blob(fmt::format("only {} is read as a file of weights", kBlobFileName), name);
+    return fail_blob(fmt::format("the weights must be in {}", kBlobFileName), name);
   if (bytes_ == 0) MOEC_TRY(open(name));
   const uint64_t at = stored.offset();
+  // open() has checked that bytes_ is at least 64, so the subtraction cannot wrap around.
   if (at < sizeof(Header) || at % kAlignment != 0 || at > bytes_ - sizeof(Lead))
-    return fail_blob(fmt::format("byte {} of {} bytes is not a valid offset of a blob", at, bytes_),
+    return fail_blob(fmt::format("{} is not a valid blob offset in a file of {} bytes", at, bytes_),
                      name);
   MOEC_ASSIGN(const Lead lead, read_record<Lead>(path_, at, name));
   const uint64_t bytes = wanted.bytes;
@@ -123,12 +132,14 @@ Result<uint64_t> BlobFile::locate_stated(const mlmodel::Value& value, const Stat
   if (lead.sentinel != kSentinel || lead.offset != data || lead.padding_bits != wanted.padding_bits)
     return fail_blob(fmt::format("no blob begins at byte {} of {}", at, path_), name);
   if (lead.dtype != wanted.dtype || lead.dtype == 0 || lead.bytes != bytes)
-    return fail_blob(fmt::format("the blob at byte {} has element type {} and {} bytes, not {} and "
-                                 "{}",
-                                 at, lead.dtype, lead.bytes, wanted.dtype, bytes),
-                     name);
+    return fail_blob(
+        fmt::format("the blob at byte {} has element type {} and {} bytes, expected {} "
+                    "and {}",
+                    at, lead.dtype, lead.bytes, wanted.dtype, bytes),
+        name);
+  // `data` is at most bytes_, by the check of `at`. A sum of `data` and `bytes` could overflow.
   if (bytes > bytes_ - data)
-    return fail_blob(fmt::format("bytes [{}, {} + {}) pass the end of {}, which has {}", data, data,
+    return fail_blob(fmt::format("bytes [{}, {} + {}) exceed {}, which has {} bytes", data, data,
                                  bytes, path_, bytes_),
                      name);
   return data;
@@ -136,14 +147,13 @@ Result<uint64_t> BlobFile::locate_stated(const mlmodel::Value& value, const Stat
 
 Result<std::vector<double>> BlobFile::values(uint64_t offset, const Type& type,
                                              const std::string& name) const {
-  if (type.elements() > kMostConstants)
-    return fail(
-        "coreml.value",
-        fmt::format("a constant of {} elements is too large: at most 2^24", type.elements()),
-        "leave it out of the metadata's constants", {.tensor = name});
+  if (type.elements() > kMaxConstants)
+    return fail("coreml.value",
+                fmt::format("a constant has {} elements, the limit is 2^24", type.elements()),
+                "remove its name from the constants in the metadata", {.tensor = name});
   std::string bytes(static_cast<size_t>(type.bytes()), '\0');
   if (!read_at(path_, offset, bytes.data(), bytes.size()))
-    return fail_blob(fmt::format("{} cannot be read at byte {}", path_, offset), name);
+    return fail_blob(fmt::format("cannot read {} at byte {}", path_, offset), name);
   const auto size = static_cast<size_t>(dtype_bytes(type.dtype));
   std::vector<double> values;
   values.reserve(static_cast<size_t>(type.elements()));

@@ -1,5 +1,5 @@
-// weight.bin in blob format v2 (apple/coremltools, MILBlob): a 64-byte header, and before each
-// blob's data 64 bytes with its element type, size and offset.
+// Reads weight.bin in blob format v2 (apple/coremltools, MILBlob): a 64-byte header, then per blob
+// a 64-byte record (element type, size, offset) and the data.
 #pragma once
 
 #include <cstdint>
@@ -19,32 +19,32 @@ inline constexpr std::string_view kBlobFileName = "@model_path/weights/weight.bi
 
 class BlobFile {
  public:
-  // `folder` contains the model.mlmodel. The file is opened when the first value needs it.
+  // `folder` contains the model.mlmodel. The file is opened on first use.
   explicit BlobFile(const std::string& folder);
 
   const std::string& path() const { return path_; }
-  uint64_t bytes() const { return bytes_; }  // 0 before the first blob
+  uint64_t bytes() const { return bytes_; }  // 0 until the file is opened
 
-  // The offset of the data of a value of this type, which lie in the file completely. Error:
-  // coreml.blob.
+  // Returns the offset of a value's data. Checks the blob's record against `type`, and its range
+  // against the size of the file. Error: coreml.blob.
   Result<uint64_t> locate(const mlmodel::Value& value, const Type& type, const std::string& name);
 
-  // Numbers of a few bits each, one after the other.
+  // A bit-packed element type.
   struct Packed {
     uint32_t dtype = 0;  // the format's number for the element type
-    int64_t bits = 8;    // of an element
+    int64_t bits = 8;    // per element
   };
-  // The same for packed numbers that take `bits` in all.
+  // As above, for packed elements with `bits` bits in total.
   Result<uint64_t> locate(const mlmodel::Value& value, const Packed& packed, uint64_t bits,
                           const std::string& name);
 
-  // The elements of the blob whose data begin at `offset`. Errors: coreml.blob; coreml.value for a
-  // constant of more than 2^24 elements.
+  // Returns the elements of the blob whose data begin at `offset`. Errors: coreml.blob;
+  // coreml.value for more than 2^24 elements.
   Result<std::vector<double>> values(uint64_t offset, const Type& type,
                                      const std::string& name) const;
 
  private:
-  struct Stated {  // what the record before a blob must state
+  struct Stated {  // expected contents of a blob's record
     uint32_t dtype = 0;
     uint64_t bytes = 0, padding_bits = 0;
   };

@@ -1,4 +1,4 @@
-// The entries of a model's userDefined metadata that describe the shard beyond its program: see
+// Reads the moec.* entries of a model's userDefined metadata: see
 // backends/formats/coreml/mil_writer.h.
 #pragma once
 
@@ -21,7 +21,7 @@ class Metadata;
 // The token widths of a range package.
 struct WidthRange {
   int64_t least = 0;
-  int64_t largest = 0;  // above least
+  int64_t largest = 0;  // greater than `least`
 };
 
 struct CoremlMetadata {
@@ -34,8 +34,7 @@ struct CoremlMetadata {
   std::optional<WeightOwners> owners;  // by MIL name
 };
 
-// Reads the entries of the function with this name; an empty name stands for the only function.
-// Error: coreml.metadata.
+// Reads the entries of a function; an empty name means the only function. Error: coreml.metadata.
 Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& stored, const std::string& function);
 
 }  // namespace moec

@@ -25,14 +25,15 @@ namespace moec {
 
 namespace {
 
-// A package's model.mlmodel: the program's functions and the description of them that Core ML shows
-// to an app.
+// Builds a package's model.mlmodel: the program's functions and their description, which Core ML
+// exposes to apps.
 namespace moec::mlmodel {
 class Model;
 }
 
 using mlmodel::ArrayFeatureType;
 
+// check_mil() accepts only ports of f16, f32 and i32, so i32 is the remaining type.
 ArrayFeatureType::ArrayDataType array_dtype(DType dtype) {
   if (dtype == DType::f16) return ArrayFeatureType::FLOAT16;
   return dtype == DType::f32 ? ArrayFeatureType::FLOAT32 : ArrayFeatureType::INT32;
@@ -43,6 +44,7 @@ void fill_array(const Type& type, ArrayFeatureType& array) {
   for (int64_t size : type.dims) array.add_shape(size);
 }
 
+// A shape has either a range for every axis or none. Axes of fixed size have equal bounds.
 void add_ranges(const Dims& least, const Dims& largest, ArrayFeatureType& array) {
   for (size_t i = 0; i < least.size(); ++i) {
     mlmodel::SizeRange& range = *array.mutable_shaperange()->add_sizeranges();
@@ -55,8 +57,8 @@ const Type& widest_type(const MilFunction& function, ValueId value) {
   return (function.widest ? function.widest : function.shard)->type(value);
 }
 
-// Describes the ports of one function. `Description` is ModelDescription, which has the ports of a
-// model with a single function, or FunctionDescription.
+// Describes the ports of one function. `Description` is ModelDescription for a model with a single
+// function, otherwise FunctionDescription.
 template <class Description>
 void describe_ports(const MilFunction& function, Description& description) {
   const Shard& shard = *function.shard;
@@ -73,8 +75,8 @@ void describe_ports(const MilFunction& function, Description& description) {
     port.set_name(output.name);
     ArrayFeatureType& array = *port.mutable_type()->mutable_multiarraytype();
     fill_array(shard.type(output.value), array);
-    // Only inputs have ranges of sizes. An output whose size depends on them is described without
-    // a shape.
+    // Only inputs can have size ranges. An output whose size depends on a range is described
+    // without a shape.
     if (widest_type(function, output.value).dims != shard.type(output.value).dims)
       array.clear_shape();
   }
@@ -85,10 +87,10 @@ void describe_ports(const MilFunction& function, Description& description) {
   }
 }
 
-// The description names each port and state with its element type and shape. As in files of
-// coremltools, sizes of a range have bounds and the outputs of a range have no shape. A model of
-// one function describes its ports at the top; one of several describes each function, and the
-// first is the default. `family` is the model family for the summary; it may be empty.
+// Describes each port and state with element type and shape. As in files of coremltools, range
+// sizes have bounds, and outputs of a range have no shape. A model with one function has its ports
+// at the top level. With several functions, each is described separately and the first is the
+// default. `family` is part of the short description; it may be empty.
 void write_model(std::span<const MilFunction> functions, const DataLayout& layout, int spec_version,
                  const std::string& family, mlmodel::Model& model) {
   const bool several = functions.size() > 1;
@@ -116,8 +118,8 @@ void write_model(std::span<const MilFunction> functions, const DataLayout& layou
   }
 }
 
-// A package that is ready but for its payload. All packages are prepared before a byte of payload
-// is read, so that errors of the shard are reported at once and not after minutes of writing.
+// A package without its payload. All packages are prepared before any payload is read, so that
+// errors in the shard are reported before the payload is written, which can take minutes.
 struct Prepared {
   std::string name;  // relative to the folder
   std::vector<MilFunction> functions;
@@ -125,6 +127,8 @@ struct Prepared {
   mlmodel::Model model;
 };
 
+// Compares only the number of tokens. Callers that must keep the order of top-k variants sort
+// stably.
 bool by_tokens(const ShardWidth& a, const ShardWidth& b) { return a.tokens < b.tokens; }
 
 Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging) {
@@ -133,15 +137,18 @@ Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging
   const ShardWidth& least = *std::min_element(widths.begin(), widths.end(), by_tokens);
   if (widths.size() < 2)
     return fail("coreml.range",
-                fmt::format("a single width, {} tokens, is not a range", least.tokens),
-                "give the least and the largest width", {.shard = least.shard->name});
+                fmt::format("a range requires at least two token widths, found only width {}",
+                            least.tokens),
+                "pass the smallest and the largest width with --tokens",
+                {.shard = least.shard->name});
+  // Every width is compared with the smallest one, because the program is written from that shard.
   for (const ShardWidth& width : widths) MOEC_TRY(check_range(*least.shard, *width.shard));
   return {};
 }
 
 std::string function_name(const GraphKey& key) { return to_string(key, '_'); }
 
-// The packages with the functions that each holds, the narrowest first.
+// Assigns functions to packages, the narrowest width first.
 std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
                               std::span<const std::string> names, WidthPackaging packaging) {
   std::vector<Prepared> packages(names.size());
@@ -149,6 +156,7 @@ std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
     packages[i].name = names[i];
     packages[i].functions = {{"main", widths[i].shard, nullptr}};
   }
+  // With a single width, every packaging has one package, and "main" is its only function.
   if (names.size() == widths.size()) return packages;
   std::vector<ShardWidth> sorted(widths.begin(), widths.end());
   std::stable_sort(sorted.begin(), sorted.end(), by_tokens);
@@ -168,22 +176,25 @@ void lay_out(Prepared& package, const ExpertLayout& experts) {
     collect_blobs(*function.shard, experts, package.layout);
 }
 
-// The keys of all entries, in their order. Layouts with equal keys have equal weight files.
+// Returns the keys of all entries, in order. Layouts with equal keys have identical weight files,
+// because the keys and their order determine the offsets.
 std::vector<std::string> content_of(const DataLayout& layout) {
   std::vector<std::string> keys;
   for (const DataLayout::Entry& entry : layout.entries()) keys.push_back(entry.key);
   return keys;
 }
 
+// Core ML rejects weight files of 2 GiB or more (kCoremlLimits). Checks the limit before any
+// payload is read.
 Status check_blobs(const Prepared& package, const WeightReader& weights,
                    const EmitOptions& options) {
   const uint64_t limit = options.limits.weight_file_bytes;
   MOEC_TRY(check_layout(package.layout, weights, options.tile_bytes));
   if (package.layout.file_bytes() < limit) return {};
   return fail("coreml.blob_too_large",
-              fmt::format("the weight file would take {} bytes, it must stay below {}",
+              fmt::format("the weight file would have {} bytes, expected fewer than {}",
                           package.layout.file_bytes(), limit),
-              "split the shard: a smaller budget for its weights, or fewer experts in it",
+              "split the shard with a smaller weight budget or fewer experts per shard",
               {.shard = package.functions.front().shard->name, .file = package.name});
 }
 
@@ -191,10 +202,11 @@ Status check_size(const Prepared& package, uint64_t limit) {
   const uint64_t bytes = package.model.ByteSizeLong();
   if (bytes <= limit) return {};
   return fail("emit.graph_too_large",
-              fmt::format("the model would take {} bytes, the limit is {}", bytes, limit),
+              fmt::format("the model would have {} bytes, the limit is {}", bytes, limit),
               "split the shard", {.file = package.name});
 }
 
+// All packages of a shard get one specification version, which must suffice for all widths.
 Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
                                       const WeightReader& weights, const EmitOptions& options,
                                       const CoremlOptions& coreml,
@@ -221,6 +233,8 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
   return packages;
 }
 
+// Writes a file of the package without a flush, because Package::publish() flushes the whole
+// package.
 Result<EmittedFile> write_text(const Package& package, const std::string& name, const char* path,
                                std::string_view bytes, bool sha256) {
   MOEC_ASSIGN(OutputFile file, OutputFile::create(package / path, bytes.size(), sha256));
@@ -230,13 +244,14 @@ Result<EmittedFile> write_text(const Package& package, const std::string& name, 
   return EmittedFile{name + "/" + path, file.bytes(), file.digest(), file.sha256()};
 }
 
-// Writes the weight files of a shard's packages. Files of the same content become hard links of one
-// file where the file system has them, so that the payload is read and written once.
+// Writes the weight files of a shard's packages. If the file system supports hard links, identical
+// files are linked, so that the payload is read and written only once.
 class WeightFiles {
  public:
   WeightFiles(const WeightReader& weights, const EmitOptions& options, EmitReport& report)
       : weights_(weights), options_(options), report_(report) {}
 
+  // Links the weight file of an earlier package with the same content, or writes a new file.
   Result<EmittedFile> write(const DataLayout& layout, const OutputPath& path) {
     std::vector<std::string> content = content_of(layout);
     for (const Written& earlier : written_)
@@ -253,7 +268,7 @@ class WeightFiles {
     EmittedFile file;
   };
 
-  // Any failure is met again when the file is written as one of its own.
+  // Ignores errors: the caller then writes a separate file, which reports any real failure.
   static bool has_link(const OutputPath& earlier, const OutputPath& path) {
     return link_files(earlier, path).value_or(false);
   }
@@ -264,7 +279,7 @@ class WeightFiles {
   std::vector<Written> written_;
 };
 
-// Returns the model's file; the others are added to the report.
+// Returns the model file; adds all other files to the report.
 Result<EmittedFile> write_package(const Prepared& prepared, const Package& package,
                                   const EmitOptions& options, WeightFiles& files,
                                   EmitReport& report) {
@@ -313,6 +328,7 @@ Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> 
   std::vector<WeightView> views;
   for (Prepared& package : packages) {
     lay_out(package, experts);
+    // emit_coreml() links files that it has already written and does not read their views again.
     if (!written.insert(content_of(package.layout)).second) continue;
     const std::vector<WeightView> more = package.layout.views();
     views.insert(views.end(), more.begin(), more.end());
@@ -322,7 +338,7 @@ Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> 
 
 Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
                                const EmitOptions& options, const CoremlOptions& coreml) {
-  MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
+  MOEC_CHECK(!widths.empty(), "{} has no token width", options.stem);
   const std::vector<GraphKey> keys = keys_of(widths);
   const auto names = coreml_package_names(options.stem, keys, coreml.packaging);
   MOEC_ASSIGN(const std::vector<Prepared> prepared,
@@ -338,9 +354,11 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
     MOEC_ASSIGN(EmittedFile model, write_package(package, packages.back(), options, files, report));
     models.push_back(std::move(model));
   }
+  // No package gets its final name before all packages of the shard are complete.
   for (Package& package : packages) MOEC_TRY(package.publish());
   const bool several = prepared.front().functions.size() > 1;
   for (size_t i = 0; i < widths.size(); ++i)
+    // One model per width, or one model for all widths.
     report.graphs.push_back({keys[i].tokens, models[models.size() > 1 ? i : 0],
                              several ? function_name(keys[i]) : "", keys[i].top_k});
   return report;

@@ -1,15 +1,13 @@
-// Emits a shard as Core ML packages (.mlpackage with an ML Program), on any machine.
+// Emits a shard as Core ML packages (.mlpackage with an ML Program), on any platform.
 //
-//   FOLDER/STEM.t1.mlpackage, …              a package for each width
+//   FOLDER/STEM.t1.mlpackage, …              one package per width
 //   FOLDER/STEM.mlpackage                    all widths, as functions or as a range
 //     Manifest.json
-//     Data/com.apple.CoreML/model.mlmodel    the program: mil_writer.h says how ops map
-//     Data/com.apple.CoreML/weights/weight.bin   blob format v2: weight_blobs.h; absent without
-//     weights
-//
-// Packages of one width each hold their own weights: Core ML cannot share a weight.bin between
-// packages. Functions of one package share it. Same shard, same bytes: identifiers are derived from
-// the path within the package, maps are sorted, no time and no random number enters.
+//     Data/com.apple.CoreML/model.mlmodel    the program; mil_writer.h documents the op mapping
+//     Data/com.apple.CoreML/weights/weight.bin   blob format v2 (weight_blobs.h); optional
+// Packages of one width each have their own weight.bin, because Core ML cannot share it between
+// packages; functions of one package share it. The output is deterministic: identifiers are derived
+// from paths within the package, maps are sorted, and there are no timestamps or random numbers.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +20,14 @@
 
 namespace moec {
 
-// How the token widths of a shard lie in packages.
-//   separate   a package for each width (the default: the only form that every device takes with
-//              states and more than one token)
-//   functions  one package with the functions "t1", "t16", …; the narrowest is the default one.
-//              Needs spec 9
-//   range      one package whose token dimension ranges from the least to the largest width, of
-//              which there must be two. It runs every width in the range; Core ML compiles it anew
-//              for each width that it meets (minutes on a device). The shards of the widths must
-//              differ in sizes only
+// The packaging of a shard's token widths.
+//   separate   one package per width. The default: with states and more than one token, the only
+//              form that every device accepts
+//   functions  one package with the functions "t1", "t16", …; the narrowest is the default
+//              function. Requires spec 9
+//   range      one package whose token dimension ranges from the smallest to the largest width.
+//              Requires at least two widths, whose shards differ only in sizes. It runs every
+//              width in the range; Core ML recompiles it for each width (minutes on a device)
 enum class WidthPackaging : uint8_t { separate, functions, range };
 constexpr auto enum_names(WidthPackaging) {
   return name_table<WidthPackaging>({"separate", "functions", "range"});
@@ -38,38 +35,38 @@ constexpr auto enum_names(WidthPackaging) {
 
 struct CoremlOptions {
   WidthPackaging packaging = WidthPackaging::separate;
-  // Core ML specification version: 6 iOS 15, 7 iOS 16, 8 iOS 17, 9 iOS 18. 0: the lowest that has
-  // all that the shard uses. Error coreml.spec_too_low names what asks for more.
+  // Core ML specification version: 6 iOS 15, 7 iOS 16, 8 iOS 17, 9 iOS 18. 0: the lowest version
+  // that supports the shard. Error coreml.spec_too_low names the feature that needs a higher one.
   int spec_version = 0;
 };
 
-// Core ML refuses a weight file that reaches 2 GiB ("Error in declaring network": coremltools
+// Core ML rejects weight files of 2 GiB or more ("Error in declaring network": coremltools issue
 // 1807).
 inline constexpr FileLimits kCoremlLimits = {.weight_file_bytes = uint64_t{1} << 31};
 
-// The paths, relative to the folder, of the packages that emit_coreml writes for these graphs.
+// Returns the paths of the packages that emit_coreml() writes for these graphs, relative to the
+// folder.
 std::vector<std::string> coreml_package_names(const std::string& stem,
                                               std::span<const GraphKey> keys,
                                               WidthPackaging packaging);
 
-// The paths of all files in those packages, of the weights whether there are any or not.
+// Returns the paths of all files in those packages, always including the weight file.
 std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const GraphKey> keys,
                                            WidthPackaging packaging);
 
-// The views that emit_coreml() asks its reader for, in that order, with EmitOptions::experts, where
-// the file system has hard links; without them some come once more. Errors: those about the shard
-// and its version.
+// Returns the views that emit_coreml() reads, in order, if the file system supports hard links.
+// Without hard links, emit_coreml() reads some views more than once. `experts` is
+// EmitOptions::experts. Errors: those of check_mil(), coreml.range, coreml.spec_too_low,
+// coreml.spec_unknown.
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
                                                     const CoremlOptions& coreml,
                                                     const ExpertLayout& experts = {});
 
-// A package appears under its final name only when it is whole: its files are complete and synced
-// in a folder of a temporary name, which is then renamed. In EmitReport, each graph's file is the
-// model.mlmodel of its package, `function` the width's function or empty; `data` holds all other
-// files. Errors: emit.form, emit.dtype, emit.op, emit.constant, emit.graph_too_large,
-// coreml.spec_too_low, coreml.states (more than two, or not f16), coreml.reserved_name (a port or
-// state name that MIL reserves or cannot spell), coreml.blob_too_large, coreml.range, and those of
-// OutputFile and WeightReader.
+// A package appears under its final name only when complete: its files are written and synced in a
+// temporary folder, which is then renamed. In EmitReport, each graph's file is the model.mlmodel of
+// its package, `function` is the width's function or empty, and `data` lists all other files.
+// Errors: those of check_mil(), emit.graph_too_large, coreml.spec_too_low, coreml.spec_unknown,
+// coreml.blob_too_large, coreml.range, and those of OutputFile and WeightReader.
 Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
                                const EmitOptions& options, const CoremlOptions& coreml = {});
 

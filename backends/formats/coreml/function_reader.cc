@@ -21,7 +21,8 @@ namespace {
 using mlmodel::NamedValueType;
 using mlmodel::Operation;
 
-// The IR name for a label: nothing for a number, which is an unnamed value.
+// The IR name for a label; empty for a number, which labels an unnamed value. Names of other tools
+// may contain any character; the IR accepts only letters, digits, `_` and `.`.
 std::string ir_name(std::string label) {
   auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
@@ -91,7 +92,7 @@ class FunctionReader {
   LoadedShard out_;
   std::map<std::string, ValueId, std::less<>> values_;
   std::map<std::string, ValueId, std::less<>> written_;  // by state
-  std::set<std::string, std::less<>> laid_out_;          // names that could state a layout
+  std::set<std::string, std::less<>> laid_out_;          // names that may have a layout entry
   std::unordered_set<std::string> taken_;                // IR names
 };
 
@@ -103,12 +104,14 @@ Diagnostics FunctionReader::placed(Diagnostics findings, const Operation& operat
   return findings;
 }
 
+// Records the name, so that check_metadata() can reject layout entries for other names.
 Layout FunctionReader::layout_of(const std::string& name) {
   laid_out_.insert(name);
   const auto found = metadata_.layouts.find(name);
   return found == metadata_.layouts.end() ? Layout::plain : found->second;
 }
 
+// Distinct MIL names may give equal IR names, so a name in use gets a suffix.
 void FunctionReader::name_value(ValueId value, const std::string& mil_name) {
   const auto label = metadata_.labels.find(mil_name);
   const std::string wanted = ir_name(label == metadata_.labels.end() ? mil_name : label->second);
@@ -124,17 +127,18 @@ Status FunctionReader::bind(const NamedValueType& output, ValueId value) {
   return check_stated(output, value);
 }
 
-// Compares the type that the program states with the inferred one. Sizes may be unknown only in the
-// program of a range package.
+// Compares the type in the program with the inferred one. Only range packages may have unknown
+// sizes.
 Status FunctionReader::check_stated(const NamedValueType& output, ValueId value) const {
   MOEC_ASSIGN(StatedType stated, stated_type(output.type().tensortype(), output.name()));
   if (!is_range()) MOEC_TRY(fixed_type(output.type().tensortype(), output.name()));
+  // MIL has no layouts, so the comparison ignores them.
   Type inferred = out_.shard.type(value);
   inferred.layout = Layout::plain;
   if (agrees(stated, inferred)) return {};
   return fail("coreml.type_mismatch",
-              fmt::format("the program states {}, its operations give {}", to_string(stated),
-                          to_string(inferred)),
+              fmt::format("the program states type {}, but its operations produce {}",
+                          to_string(stated), to_string(inferred)),
               "export the model again", {.op = output.name()});
 }
 
@@ -147,6 +151,7 @@ Result<ValueId> FunctionReader::value_of(const std::string& name) const {
 
 // ---- Ports -------------------------------------------------------------------------------------
 
+// States are inputs of the function in MIL. The description lists them separately.
 Status FunctionReader::read_inputs() {
   for (const NamedValueType& input : function_.inputs()) {
     if (input.type().has_statetype()) {
@@ -163,11 +168,12 @@ Status FunctionReader::read_inputs() {
   if (context_.ports.inputs.size() == out_.shard.inputs.size() &&
       context_.ports.states.size() == out_.shard.states.size())
     return {};
-  return fail("coreml.description",
-              fmt::format("{} inputs and {} states are described, the program has {} and {}",
-                          context_.ports.inputs.size(), context_.ports.states.size(),
-                          out_.shard.inputs.size(), out_.shard.states.size()),
-              "export the model again");
+  return fail(
+      "coreml.description",
+      fmt::format("the description has {} inputs and {} states, but the program has {} and {}",
+                  context_.ports.inputs.size(), context_.ports.states.size(),
+                  out_.shard.inputs.size(), out_.shard.states.size()),
+      "export the model again");
 }
 
 Status FunctionReader::read_state(const NamedValueType& input) {
@@ -177,6 +183,8 @@ Status FunctionReader::read_state(const NamedValueType& input) {
   return {};
 }
 
+// An output whose size depends on the token width has no sizes in the description, so only its
+// element type is compared.
 Status FunctionReader::read_outputs() {
   for (const std::string& name : block_.outputs()) {
     MOEC_ASSIGN(const ValueId value, value_of(name));
@@ -185,19 +193,21 @@ Status FunctionReader::read_outputs() {
     if (port == context_.ports.outputs.end() || port->second.dtype != type.dtype ||
         (port->second.dims && *port->second.dims != type.dims))
       return fail("coreml.description",
-                  fmt::format("the description does not have this output as {}", to_string(type)),
+                  fmt::format("the description has no such output of type {}", to_string(type)),
                   "export the model again", {.op = name});
     out_.shard.outputs.push_back({name, value});
   }
   if (context_.ports.outputs.size() == out_.shard.outputs.size()) return {};
   return fail("coreml.description",
-              fmt::format("{} outputs are described, the program has {}",
+              fmt::format("the description has {} outputs, but the program has {}",
                           context_.ports.outputs.size(), out_.shard.outputs.size()),
               "export the model again");
 }
 
 // ---- Operations --------------------------------------------------------------------------------
 
+// Appends an op with inferred result types. Violations are reported here, because verify() would
+// report them without the operation.
 Result<std::vector<ValueId>> FunctionReader::append(OpData data, std::vector<ValueId> operands) {
   std::vector<Type> types;
   for (ValueId operand : operands) types.push_back(out_.shard.type(operand));
@@ -224,12 +234,15 @@ Status FunctionReader::append_named(OpData data, std::vector<ValueId> operands,
   return bind(output, results.front());
 }
 
+// read_names() has checked consts, and a state write has no output. All other operations must have
+// exactly one output.
 Status FunctionReader::read_operation(const Operation& operation) {
   const std::string& type = operation.type();
   if (type == kConst) return read_const(operation);
   if (type == kWriteState) return read_write_state(operation);
   if (operation.outputs_size() != 1)
-    return fail("coreml.op", fmt::format("{} with {} outputs", type, operation.outputs_size()),
+    return fail("coreml.op",
+                fmt::format("{} has {} outputs, expected 1", type, operation.outputs_size()),
                 "export the model again");
   if (type == kIdentity) return read_identity(operation);
   if (type == kReadState) return read_read_state(operation);
@@ -247,6 +260,7 @@ Status FunctionReader::read_operation(const Operation& operation) {
     types.push_back(out_.shard.type(value));
   }
   OperationContext context{names_.consts, types, Layout::plain};
+  // Only reshape and transpose state the layout of their result; infer() derives other layouts.
   if (type == "reshape" || type == "transpose")
     context.layout = layout_of(operation.outputs(0).name());
   MOEC_ASSIGN(OpData data, read_op(operation, context));
@@ -255,12 +269,13 @@ Status FunctionReader::read_operation(const Operation& operation) {
   return append_named(std::move(data), std::move(operands), operation);
 }
 
-// Without metadata every value is plain. But a convolution of the IR takes and gives token tensors,
-// so it is put between two reshapes that only set layouts.
+// Without metadata every value is plain, but convolutions of the IR require token layouts. The
+// convolution is placed between two reshapes that change only the layout.
 Status FunctionReader::read_plain_conv(const Operation& operation, OpData conv,
                                        std::vector<ValueId> operands) {
   const Dims dims = out_.shard.type(operands[0]).dims;
   const Dims& kernel = out_.shard.type(operands[1]).dims;
+  // If axes 2 and 3 both have size 1, only the kernel shows which of them is the token axis.
   const bool token_last =
       dims.size() == 4 && kernel.size() == 4 && (dims[3] != 1 || (dims[2] == 1 && kernel[3] != 1));
   const Layout layout = token_last ? Layout::bc1s : Layout::channels;
@@ -271,6 +286,7 @@ Status FunctionReader::read_plain_conv(const Operation& operation, OpData conv,
   return append_named(std::move(back), y, operation);
 }
 
+// An identity creates no op. Its output is a second name of the value.
 Status FunctionReader::read_identity(const Operation& operation) {
   Arguments arguments(operation, names_.consts);
   MOEC_ASSIGN(const std::string x, arguments.operand("x"));
@@ -283,6 +299,8 @@ Status FunctionReader::read_identity(const Operation& operation) {
 
 Status FunctionReader::read_const(const Operation& operation) {
   const std::string& name = operation.outputs(0).name();
+  // Consts such as axes and flags are read by the ops that use them. They are not values of the
+  // shard.
   if (names_.arguments.contains(name)) return {};
   const SourceContext context{metadata_.constants.contains(name), blobs_, out_.weights};
   MOEC_ASSIGN(OpData data, read_source(*names_.consts.at(name), name, context));
@@ -302,8 +320,8 @@ Result<std::string> FunctionReader::state_of(const Operation& operation) const {
               "export the model again");
 }
 
-// A read in the IR gives what the state held at the start. A read in MIL gives what was written
-// last, so behind a write it is replaced by the written value.
+// A state read returns the initial value in the IR, but the last written value in MIL. So a read
+// after a write becomes the written value.
 Status FunctionReader::read_read_state(const Operation& operation) {
   MOEC_ASSIGN(const std::string state, state_of(operation));
   const auto written = written_.find(state);
@@ -316,21 +334,24 @@ Status FunctionReader::read_write_state(const Operation& operation) {
   MOEC_ASSIGN(const std::string data, Arguments(operation, names_.consts).operand("data"));
   MOEC_ASSIGN(const ValueId value, value_of(data));
   if (!operation.outputs().empty())
-    return fail("coreml.op", "write_state has no outputs", "export the model again");
+    return fail("coreml.op", "write_state must not have outputs", "export the model again");
   written_[state] = value;
+  // A StateWrite has no result, so nothing is bound.
   MOEC_TRY(append(StateWrite{state}, {value}));
   return {};
 }
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-// The program must define every name in the metadata, as a value of the kind that the entry is
-// about. Owners are not checked here: `moec check` compares them with the graph and reports all
-// differences.
+// Every name in the metadata must be a value of the kind that its entry requires. Owners are not
+// checked here: `moec check` compares them with the graph and reports all differences.
 Status FunctionReader::check_metadata() const {
   auto absent = [](std::string_view what, const std::string& name) {
-    return fail("coreml.metadata", fmt::format("{} names \"{}\", which is none", what, name),
-                "export the model again");
+    return fail(
+        "coreml.metadata",
+        fmt::format("the entry \"{}\" names \"{}\", which is not a value of the required kind",
+                    what, name),
+        "export the model again");
   };
   for (const auto& [name, layout] : metadata_.layouts)
     if (!laid_out_.contains(name)) return absent(kLayoutsEntry, name);

@@ -1,5 +1,5 @@
-// Reads a function of an ML Program as a shard: consts, operations and ports in order. Types are
-// inferred and compared with those that the program and the description state.
+// Reads a function of an ML Program as a shard: consts, operations and ports in order. Infers the
+// types and checks them against the types in the program and in the description.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class Block;
 class Function;
 }  // namespace mlmodel
 
-// The context that a function's meaning depends on.
+// Inputs of read_function() from outside the function.
 struct FunctionContext {
   std::string name;
   Ports ports;
@@ -23,7 +23,7 @@ struct FunctionContext {
   std::string folder;  // of the model.mlmodel
 };
 
-// `block` is the body of `function`. The places of errors do not name the file.
+// `block` is the body of `function`. Errors do not name the file; the caller adds it.
 Result<LoadedShard> read_function(const mlmodel::Function& function, const mlmodel::Block& block,
                                   const FunctionContext& context);
 

@@ -28,11 +28,12 @@ Result<const mlmodel::Argument*> Arguments::find(const std::string& name) {
   return &found->second;
 }
 
+// Rejects an immediate operand, because it would need an additional Constant of the IR.
 Result<std::vector<std::string>> Arguments::operands(const std::string& name) {
   MOEC_ASSIGN(const mlmodel::Argument* argument, find(name));
   std::vector<std::string> names;
   for (const auto& binding : argument->arguments()) {
-    if (binding.name().empty()) return wrong(name, "must be the name of a value");
+    if (binding.name().empty()) return wrong(name, "must name a value");
     names.push_back(binding.name());
   }
   return names;
@@ -40,17 +41,18 @@ Result<std::vector<std::string>> Arguments::operands(const std::string& name) {
 
 Result<std::string> Arguments::operand(const std::string& name) {
   MOEC_ASSIGN(const std::vector<std::string> names, operands(name));
-  if (names.size() != 1) return wrong(name, "must be one value");
+  if (names.size() != 1) return wrong(name, "must be a single value");
   return names.front();
 }
 
+// coremltools binds arguments to consts by name; an immediate value in the binding is valid, too.
 Result<const mlmodel::Value*> Arguments::constant(const std::string& name) {
   MOEC_ASSIGN(const mlmodel::Argument* argument, find(name));
-  if (argument->arguments_size() != 1) return wrong(name, "must be one value");
+  if (argument->arguments_size() != 1) return wrong(name, "must be a single value");
   const auto& binding = argument->arguments(0);
   if (binding.has_value()) return &binding.value();
   const auto found = consts_.find(binding.name());
-  if (found == consts_.end()) return wrong(name, "is not constant");
+  if (found == consts_.end()) return wrong(name, "must be a constant");
   return found->second;
 }
 
@@ -81,28 +83,29 @@ Result<double> Arguments::number(const std::string& name) {
 
 Status Arguments::must_be(const std::string& name, bool value) {
   MOEC_ASSIGN(const bool given, boolean(name));
-  return given == value ? Status() : wrong(name, "has a value that is not read");
+  return given == value ? Status() : wrong(name, "has an unsupported value");
 }
 
 Status Arguments::must_be(const std::string& name, const std::string& value) {
   MOEC_ASSIGN(const std::string given, text(name));
-  return given == value ? Status() : wrong(name, "has a value that is not read");
+  return given == value ? Status() : wrong(name, "has an unsupported value");
 }
 
+// Compares exactly, because the IR cannot express an op with any other value.
 Status Arguments::must_be(const std::string& name, double value) {
   MOEC_ASSIGN(const double given, number(name));
-  return given == value ? Status() : wrong(name, "has a value that is not read");
+  return given == value ? Status() : wrong(name, "has an unsupported value");
 }
 
 Status Arguments::must_all_be(const std::string& name, int64_t value) {
   MOEC_ASSIGN(const std::vector<int64_t> given, integers(name));
   const bool good = std::all_of(given.begin(), given.end(), [&](int64_t i) { return i == value; });
-  return good ? Status() : wrong(name, "has a value that is not read");
+  return good ? Status() : wrong(name, "has an unsupported value");
 }
 
 Status Arguments::finish() const {
   for (const auto& [name, argument] : operation_.inputs())
-    if (!known_.contains(name)) return wrong(name, "is not read");
+    if (!known_.contains(name)) return wrong(name, "is unsupported");
   return {};
 }
 

@@ -1,6 +1,6 @@
-// The arguments of an ML Program operation. Each one must be asked for, so that an argument that
-// the reader does not know is an error and is not ignored. Arguments that have defaults must be
-// stated, too.
+// Reads the arguments of an ML Program operation. finish() fails on arguments that were not
+// requested, so that unknown arguments are rejected instead of ignored. Arguments with defaults
+// must be present, too.
 #pragma once
 
 #include <map>
@@ -21,7 +21,8 @@ class Value;
 // The values of the `const` operations of a block, by name.
 using Consts = std::map<std::string, const mlmodel::Value*, std::less<>>;
 
-// How findings name an operation: its first output, or its type where it has none.
+// Returns the name of an operation in diagnostics: its first output, or its type if it has no
+// output.
 std::string operation_label(const mlmodel::Operation& operation);
 
 class Arguments {
@@ -30,31 +31,32 @@ class Arguments {
       : operation_(operation), consts_(consts) {}
 
   bool has(const std::string& name) const;
-  // Marks an argument that is read elsewhere.
+  // Marks an argument as known, because other code reads it.
   void expect(std::string name) { known_.insert(std::move(name)); }
 
-  // Names of values. Error of these and of all below: coreml.argument.
+  // Return names of values. These functions and all below fail with coreml.argument.
   Result<std::string> operand(const std::string& name);
   Result<std::vector<std::string>> operands(const std::string& name);
 
-  // The value of a const operation, or of the argument itself.
+  // Return the value of the const operation that the argument names, or the argument's immediate
+  // value.
   Result<int64_t> integer(const std::string& name);
   Result<std::vector<int64_t>> integers(const std::string& name);
   Result<bool> boolean(const std::string& name);
   Result<std::string> text(const std::string& name);
   Result<double> number(const std::string& name);
 
-  // The argument must have this value.
+  // Fail unless the argument has this value.
   Status must_be(const std::string& name, bool value);
   Status must_be(const std::string& name, const std::string& value);
   Status must_be(const std::string& name, double value);
   Status must_all_be(const std::string& name, int64_t value);
 
-  // Call after all have been asked for: fails when there is another one.
+  // Fails if the operation has an argument that was not requested. Call it last.
   Status finish() const;
 
  private:
-  // The argument's bindings; an error when it is absent.
+  // Returns the argument's bindings, or an error if the argument is absent.
   Result<const mlmodel::Argument*> find(const std::string& name);
   Result<const mlmodel::Value*> constant(const std::string& name);
   tl::unexpected<Diagnostics> wrong(const std::string& name, std::string_view what) const;

@@ -20,12 +20,14 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
 }
 
+// A MIL name cannot begin with a digit. Characters that MIL does not allow become `_`.
 std::string spelled(std::string_view label) {
   std::string name = is_digit(label.front()) ? "_" : "";
   for (char c : label) name += is_word(c) ? c : '_';
   return name;
 }
 
+// `value.index` makes the names of unnamed values distinct, so that few names need a suffix.
 std::string wanted_name(const Shard& shard, ValueId value) {
   const Value& data = shard.values[value];
   if (!data.name.empty()) return spelled(data.name);
@@ -55,6 +57,8 @@ IdMap<OpId, std::string> mil_op_names(const Shard& shard) {
 }
 
 MilNames::MilNames(const Shard& shard) : shard_(shard), values_(shard.values.size()) {
+  // Ports and states take their names first, because runtimes bind them by name. All other values
+  // avoid them.
   for (std::string_view word : kReserved) taken_.emplace(word);
   for (ValueId input : shard.inputs) values_[input] = fresh(shard.values[input].name);
   for (const State& state : shard.states) taken_.insert(state.name);
@@ -64,6 +68,7 @@ MilNames::MilNames(const Shard& shard) : shard_(shard), values_(shard.values.siz
       if (values_[value].empty()) values_[value] = fresh(wanted_name(shard, value));
 }
 
+// The constructor names values in a fixed order, so the suffixes are deterministic.
 std::string MilNames::fresh(const std::string& wanted) {
   std::string name = wanted;
   for (int suffix = 2; !taken_.insert(name).second; ++suffix)
@@ -71,6 +76,7 @@ std::string MilNames::fresh(const std::string& wanted) {
   return name;
 }
 
+// A value has one name. An output becomes a copy if its value already has a name or is a source.
 void MilNames::name_outputs() {
   for (const Output& output : shard_.outputs) {
     std::string& name = values_[output.value];

@@ -1,4 +1,4 @@
-// Identifiers of a MIL function. Inputs, states, values and consts share one name space.
+// Assigns identifiers in a MIL function. Inputs, states, values and consts share one name space.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace moec {
 
-// Whether MIL accepts the name: [A-Za-z_][A-Za-z0-9_]* and no word of MIL's text form (coremltools,
-// NameSanitizer in mil/passes/defs/preprocess.py).
+// True if MIL accepts the name: [A-Za-z_][A-Za-z0-9_]*, and not a keyword of MIL's text form
+// (coremltools, NameSanitizer in mil/passes/defs/preprocess.py).
 bool is_mil_name(std::string_view name);
 
-// The name that each op that computes has in a package: its output, or "write_state STATE"; empty
-// for weights and constants. As Core ML's compute plan names them.
+// Returns the name of each op in Core ML's compute plan: that of its output, or "write_state
+// STATE"; empty for weights and constants.
 IdMap<OpId, std::string> mil_op_names(const Shard& shard);
 
 class MilNames {
@@ -24,10 +24,10 @@ class MilNames {
   explicit MilNames(const Shard& shard);
 
   const std::string& value(ValueId id) const { return values_[id]; }
-  // A fresh name, `wanted` if it is free.
+  // Returns an unused name: `wanted`, or `wanted` with a suffix if `wanted` is in use.
   std::string fresh(const std::string& wanted);
-  // Outputs that need an op of their own to have their port name: they pass on an input, a source,
-  // or a value that another output has already.
+  // Outputs that need an identity op to get their port name, because their value is an input, a
+  // source, or also another output.
   const std::vector<Output>& copies() const { return copies_; }
 
  private:

@@ -10,10 +10,10 @@
 namespace moec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "floats are written as they lie");
+static_assert(std::endian::native == std::endian::little, "floats are written in memory order");
 
-// MIL has no negation: `neg` becomes a product with −1, which the metadata marks so that readers
-// find it again. MIL's `inverse` is the reciprocal.
+// MIL has no negation: `neg` becomes a product with −1, and the metadata mark it for readers. MIL's
+// `inverse` is the reciprocal.
 constexpr auto kUnaryTypes =
     name_table<UnaryFn>({"mul", "abs", "exp", "log", "sqrt", "inverse", "sigmoid", "tanh", "erf"});
 constexpr auto kBinaryTypes =
@@ -45,11 +45,14 @@ struct OpType {
   }
 };
 
+// Appends the bytes of a number in memory order, which the static_assert above requires to be
+// little-endian.
 template <class T>
 void append(T value, std::string& bytes) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
+// A single value stands for all elements of a constant.
 double element(const std::vector<double>& values, int64_t i) {
   return values.size() == 1 ? values.front() : at(values, i);
 }
@@ -77,6 +80,7 @@ std::optional<int> mil_dtype(DType dtype) {
   return std::nullopt;
 }
 
+// check_mil() has rejected all other types, so bool is the remaining one.
 std::string_view mil_dtype_name(DType dtype) {
   if (dtype == DType::f16) return "fp16";
   if (dtype == DType::f32) return "fp32";
@@ -88,13 +92,15 @@ void fill_tensor_type(DType dtype, const Dims& dims, mlmodel::TensorType& tensor
   tensor.set_rank(std::ssize(dims));
   for (int64_t size : dims) {
     mlmodel::Dimension& dimension = *tensor.add_dimensions();
-    if (size < 0)  // depends on the width: an unknown size within the range of the ports
+    if (size < 0)  // the size depends on the width of a range package
       dimension.mutable_unknown();
     else
       dimension.mutable_constant()->set_size(static_cast<uint64_t>(size));
   }
 }
 
+// DataLayout finds literals by these bytes, so collect_blobs() and FunctionWriter both call
+// float_bytes().
 std::string float_bytes(const Type& type, const std::vector<double>& values) {
   std::string bytes;
   bytes.reserve(static_cast<size_t>(type.bytes()));
@@ -111,7 +117,7 @@ std::string float_bytes(const Type& type, const std::vector<double>& values) {
 void fill_immediate(const Type& type, const std::vector<double>& values, mlmodel::Value& value) {
   fill_tensor_type(type.dtype, type.dims, *value.mutable_type()->mutable_tensortype());
   mlmodel::TensorValue& tensor = *value.mutable_immediatevalue()->mutable_tensor();
-  // The format has no list of f16 numbers; it takes their bytes.
+  // The format has no f16 list; it stores f16 as bytes.
   if (type.dtype == DType::f16)
     return tensor.mutable_bytes()->set_values(float_bytes(type, values));
   for (int64_t i = 0; i < type.elements(); ++i) {

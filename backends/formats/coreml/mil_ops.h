@@ -1,4 +1,4 @@
-// The MIL forms of the IR's ops, element types and literal values.
+// Maps the IR's ops, element types and literals to MIL.
 #pragma once
 
 #include <optional>
@@ -20,26 +20,27 @@ inline constexpr std::string_view kAffineDequantize = "constexpr_affine_dequanti
                                   kBlockwiseShiftScale = "constexpr_blockwise_shift_scale",
                                   kLutToDense = "constexpr_lut_to_dense";
 
-// Ops without a MIL form. check_mil() refuses topk: no MIL op says which of equal scores wins.
+// Ops without a MIL form. check_mil() rejects topk, because MIL does not define how ties are
+// broken.
 template <class OpT>
 concept WithoutMilOp = LoweredOp<OpT> || OneOf<OpT, TopK>;
 
-// The type of MIL op: "real_div". Empty for an op without a MIL form.
+// Returns the MIL op type, such as "real_div"; empty for an op without a MIL form.
 std::string_view mil_op_type(const OpData& data);
 
-// MIL's DataType, and the name of it that `cast` takes. Nothing for an element type that emitted
-// programs do not use.
+// Return MIL's DataType, and its name as an argument of `cast`. mil_dtype() returns nullopt for
+// element types that emitted programs do not use.
 std::optional<int> mil_dtype(DType dtype);
 std::string_view mil_dtype_name(DType dtype);
 
-// A size below 0 is unknown.
+// Negative sizes become unknown dimensions.
 void fill_tensor_type(DType dtype, const Dims& dims, mlmodel::TensorType& tensor);
 
-// The elements as bytes, rounded to f16 or f32. `values` holds one for each element, or one for
-// all.
+// Returns the elements as bytes, rounded to f16 or f32. `values` contains one value per element, or
+// a single value for all elements.
 std::string float_bytes(const Type& type, const std::vector<double>& values);
 
-// Fills in a value that is stored in the program itself, with its type.
+// Fills in an immediate value and its type.
 void fill_immediate(const Type& type, const std::vector<double>& values, mlmodel::Value& value);
 void fill_string(const std::string& text, mlmodel::Value& value);
 

@@ -12,7 +12,7 @@
 namespace moec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "bytes are read as they lie");
+static_assert(std::endian::native == std::endian::little, "bytes are read in memory order");
 
 Result<DType> dtype_of(mlmodel::DataType type, const std::string& name) {
   switch (type) {
@@ -26,23 +26,26 @@ Result<DType> dtype_of(mlmodel::DataType type, const std::string& name) {
       return DType::boolean;
     default:
       return fail("coreml.dtype",
-                  fmt::format("element type {} is not read", static_cast<int>(type)),
-                  "f16, f32, i32 and bool are read", {.tensor = name});
+                  fmt::format("element type {} is unsupported", static_cast<int>(type)),
+                  "use f16, f32, i32 or bool", {.tensor = name});
   }
 }
 
-// The size of a dimension; 0 if it is unknown, −1 if it is not a valid size.
+// The size of a dimension; 0 if unknown, −1 if invalid.
 int64_t size_of(const mlmodel::Dimension& dimension) {
+  // A variadic dimension stands for any number of axes, but an IR type has a fixed rank.
   if (dimension.has_unknown()) return dimension.unknown().variadic() ? -1 : 0;
   const uint64_t size = dimension.constant().size();
   return size >= 1 && size <= static_cast<uint64_t>(kMaxElements) ? static_cast<int64_t>(size) : -1;
 }
 
+// Omits unknown sizes, which are 0, because checked_elements() rejects sizes below 1.
 Dims known_part(Dims dims) {
   std::erase(dims, 0);
   return dims;
 }
 
+// Protobuf returns an empty default for an absent field, so tensor_of() is safe for any value.
 const mlmodel::TensorValue& tensor_of(const mlmodel::Value& value) {
   return value.immediatevalue().tensor();
 }
@@ -56,13 +59,14 @@ tl::unexpected<Diagnostics> wrong_argument(std::string_view wanted, const std::s
               "export the model again", {.tensor = name});
 }
 
-// Whether the value is immediate, of this element type and a scalar.
+// True if the value is an immediate scalar of this element type.
 bool is_scalar(const mlmodel::Value& value, mlmodel::DataType dtype) {
   const mlmodel::TensorType& type = value.type().tensortype();
   return is_immediate(value) && type.datatype() == dtype && type.rank() == 0 &&
          type.dimensions().empty();
 }
 
+// Ignores an odd last byte; immediate_values() rejects it.
 std::vector<double> halves(const std::string& bytes) {
   std::vector<double> values;
   values.reserve(bytes.size() / 2);
@@ -74,6 +78,8 @@ std::vector<double> halves(const std::string& bytes) {
   return values;
 }
 
+// Reads the list that belongs to `dtype`. If the value uses another list, the result is empty, and
+// the callers reject the count.
 std::vector<double> elements_of(const mlmodel::TensorValue& tensor, DType dtype) {
   auto all = [](const auto& values) { return std::vector<double>(values.begin(), values.end()); };
   if (dtype == DType::f16) return halves(tensor.bytes().values());
@@ -87,16 +93,17 @@ std::vector<double> elements_of(const mlmodel::TensorValue& tensor, DType dtype)
 Result<StatedType> stated_type(const mlmodel::TensorType& type, const std::string& name) {
   MOEC_ASSIGN(const DType dtype, dtype_of(type.datatype(), name));
   const auto stated_rank = static_cast<int64_t>(type.dimensions_size());
+  // The rank is stated twice. kMaxRank bounds the number of sizes before they are stored.
   if (type.rank() != stated_rank || stated_rank > static_cast<int64_t>(kMaxRank))
     return fail("coreml.shape",
-                fmt::format("rank {} with {} sizes is not read, only as many as the rank, up to {}",
+                fmt::format("a type has rank {} and {} sizes, expected equal numbers of at most {}",
                             type.rank(), stated_rank, kMaxRank),
                 "export the model again", {.tensor = name});
   StatedType stated{dtype, {}};
   for (const mlmodel::Dimension& dimension : type.dimensions())
     stated.dims.push_back(size_of(dimension));
   if (!checked_elements(known_part(stated.dims)))
-    return fail("coreml.shape", "sizes are not all positive, or too large",
+    return fail("coreml.shape", "a shape has a size below 1, or too many elements",
                 "export the model again", {.tensor = name});
   return stated;
 }
@@ -109,6 +116,7 @@ Result<Type> fixed_type(const mlmodel::TensorType& type, const std::string& name
               "export the model with static shapes", {.tensor = name});
 }
 
+// With four iterators, std::equal() returns false for different ranks.
 bool agrees(const StatedType& stated, const Type& type) {
   return stated.dtype == type.dtype &&
          std::equal(stated.dims.begin(), stated.dims.end(), type.dims.begin(), type.dims.end(),
@@ -125,11 +133,12 @@ std::string to_string(const StatedType& stated) {
 Result<std::vector<double>> immediate_values(const mlmodel::Value& value, const Type& type,
                                              const std::string& name) {
   std::vector<double> values = elements_of(tensor_of(value), type.dtype);
+  // An f16 element has two bytes, so an odd number of bytes is invalid.
   const bool whole = type.dtype != DType::f16 || tensor_of(value).bytes().values().size() % 2 == 0;
   if (is_immediate(value) && whole && std::ssize(values) == type.elements()) return values;
   return fail(
       "coreml.value",
-      fmt::format("a value of {} elements does not fill {}", values.size(), to_string(type)),
+      fmt::format("a value has {} elements, but its type is {}", values.size(), to_string(type)),
       "export the model again", {.tensor = name});
 }
 
@@ -163,6 +172,7 @@ Result<std::string> text_of(const mlmodel::Value& value, const std::string& name
   return values[0];
 }
 
+// A number such as epsilon has the element type of the operand, so f16 and f32 are accepted.
 Result<double> number_of(const mlmodel::Value& value, const std::string& name) {
   const bool half = is_scalar(value, mlmodel::FLOAT16);
   if (!half && !is_scalar(value, mlmodel::FLOAT32)) return wrong_argument("a number", name);

@@ -19,7 +19,7 @@
 namespace moec {
 namespace {
 
-// coremltools keeps constants of fewer elements in the program, and readers expect them there.
+// coremltools stores smaller constants in the program, and readers expect them there.
 constexpr int64_t kBlobElements = 10;
 
 bool lies_in_blob(const Constant& constant) {
@@ -35,6 +35,8 @@ class FunctionWriter {
         names_(shard_),
         block_(block) {}
 
+  // The block lists operations in order of definition. Copies come last, because they use values of
+  // the ops.
   void write(mlmodel::Function& function) {
     write_inputs(function);
     for (OpId op : op_ids(shard_)) write_op(op);
@@ -52,8 +54,7 @@ class FunctionWriter {
   void write_op(OpId id);
   void write_copy(const Output& output);
 
-  // One overload for each kind of op binds the operands to parameters by name and adds the other
-  // arguments.
+  // One overload per op binds the operands to parameters by name and adds the other arguments.
   void fill(const Weight& data, const Op& op, mlmodel::Operation& mil);
   void fill(const Constant& data, const Op& op, mlmodel::Operation& mil);
   void fill(const Unary& data, const Op& op, mlmodel::Operation& mil);
@@ -75,25 +76,29 @@ class FunctionWriter {
   void fill(const StateWrite& data, const Op& op, mlmodel::Operation& mil);
   template <WithoutMilOp OpT>
   void fill(const OpT& data, const Op&, mlmodel::Operation&) {
-    MOEC_CHECK(false, "shard {} holds a {}, which has no MIL form", shard_.name, mnemonic(data));
+    MOEC_CHECK(false, "shard {} contains a {}, which has no MIL form", shard_.name, mnemonic(data));
   }
 
   static void bind_name(const std::string& parameter, const std::string& name,
                         mlmodel::Operation& mil) {
     (*mil.mutable_inputs())[parameter].add_arguments()->set_name(name);
   }
+  // Binds the operands in order. `parameters` may be longer than the operands, because the bias of
+  // a convolution is optional.
   void bind(const Op& op, std::initializer_list<const char*> parameters, mlmodel::Operation& mil) {
     for (size_t i = 0; i < op.operands.size(); ++i)
       bind_name(parameters.begin()[i], names_.value(op.operands[i]), mil);
   }
 
-  // Binds the parameter to a const of this value. Without `name` the const is named after it.
+  // Binds the parameter to a const with this value. The const's name is `name`, or `parameter` if
+  // `name` is empty.
   void set(const std::string& parameter, const mlmodel::Value& value, mlmodel::Operation& mil,
            std::string name = {});
   void set_ints(const std::string& parameter, const Dims& values, mlmodel::Operation& mil);
   void set_number(const std::string& parameter, const Type& type, double number,
                   mlmodel::Operation& mil, std::string name = {});
   void set_text(const std::string& parameter, std::string_view text, mlmodel::Operation& mil);
+  // A double holds every i32 exactly.
   void set_int(const std::string& parameter, int64_t value, mlmodel::Operation& mil) {
     set_number(parameter, {DType::i32, {}}, static_cast<double>(value), mil);
   }
@@ -118,6 +123,7 @@ class FunctionWriter {
   std::map<std::pair<std::string, std::string>, std::string> consts_;  // (name, value)
 };
 
+// States are inputs of the function, with the type of the tensor that they wrap.
 void FunctionWriter::write_inputs(mlmodel::Function& function) {
   for (ValueId input : shard_.inputs) {
     mlmodel::NamedValueType& port = *function.add_inputs();
@@ -134,7 +140,7 @@ void FunctionWriter::write_inputs(mlmodel::Function& function) {
   }
 }
 
-// fill() adds the op's consts to the block. They must come before the op, so it is added last.
+// fill() adds the op's consts to the block; they must precede the op, so the op is added last.
 void FunctionWriter::write_op(OpId id) {
   const Op& op = shard_.ops[id];
   mlmodel::Operation mil;
@@ -147,7 +153,7 @@ void FunctionWriter::write_op(OpId id) {
   *block_.add_operations() = std::move(mil);
 }
 
-// A value has one name, so an output that is an input or another output is a copy of it.
+// A value has only one name, so a second name needs an identity op.
 void FunctionWriter::write_copy(const Output& output) {
   mlmodel::Operation& mil = *block_.add_operations();
   mil.set_type("identity");
@@ -165,10 +171,12 @@ void FunctionWriter::add_output(const std::string& name, ValueId value, mlmodel:
 
 // ---- Consts ------------------------------------------------------------------------------------
 
-// Ops with equal arguments share a const: a shard has thousands of arguments and few values.
+// Ops with equal arguments share a const: a shard has thousands of arguments but few distinct
+// values.
 void FunctionWriter::set(const std::string& parameter, const mlmodel::Value& value,
                          mlmodel::Operation& mil, std::string name) {
   if (name.empty()) name = parameter;
+  // The name is part of the key, so that a const keeps a name that describes its use.
   std::string& shared = consts_[{name, value.SerializeAsString()}];
   if (shared.empty()) {
     shared = names_.fresh(name);
@@ -229,17 +237,19 @@ void FunctionWriter::fill(const Unary& data, const Op& op, mlmodel::Operation& m
   bind(op, {"x"}, mil);
   const Type scalar{shard_.type(op.operands.front()).dtype, {}};
   if (data.fn == UnaryFn::neg) set_number("y", scalar, -1, mil, "minus_one");
-  // MIL adds an epsilon to the operand, which is not 0 by default.
+  // MIL adds an epsilon to the operand; its default is not 0.
   if (data.fn == UnaryFn::log || data.fn == UnaryFn::reciprocal)
     set_number("epsilon", scalar, 0, mil);
 }
 
+// The IR expresses transposed operands with transpose ops.
 void FunctionWriter::fill(const MatMul&, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x", "y"}, mil);
   set_flag("transpose_x", false, mil);
   set_flag("transpose_y", false, mil);
 }
 
+// The IR has only convolutions with stride 1 and without padding or dilation.
 void FunctionWriter::fill(const Conv& data, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x", "weight", "bias"}, mil);
   set_ints("strides", {1, 1}, mil);
@@ -254,6 +264,7 @@ void FunctionWriter::fill(const Cast& data, const Op& op, mlmodel::Operation& mi
   set_text("dtype", mil_dtype_name(data.dtype), mil);
 }
 
+// An IR reduction keeps its axis with size 1.
 void FunctionWriter::fill(const Reduce& data, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x"}, mil);
   set_ints("axes", {data.axis}, mil);
@@ -265,14 +276,16 @@ void FunctionWriter::fill(const Softmax& data, const Op& op, mlmodel::Operation&
   set_int("axis", data.axis, mil);
 }
 
+// MIL requires begin and size for all axes; axes that are not cut have begin 0 and their full size.
 void FunctionWriter::fill(const Slice& data, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x"}, mil);
   Dims begin(shard_.type(op.operands.front()).rank(), 0);
   at(begin, data.axis) = data.begin;
   set_ints("begin", begin, mil);
-  set_ints("size", dims(op.results.front()), mil);  // −1: up to the end
+  set_ints("size", dims(op.results.front()), mil);  // −1: to the end
 }
 
+// One parameter, "values", is bound to all operands.
 void FunctionWriter::fill(const Concat& data, const Op& op, mlmodel::Operation& mil) {
   for (ValueId part : op.operands) bind_name("values", names_.value(part), mil);
   set_int("axis", data.axis, mil);
@@ -281,7 +294,7 @@ void FunctionWriter::fill(const Concat& data, const Op& op, mlmodel::Operation& 
 
 void FunctionWriter::fill(const Reshape&, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x"}, mil);
-  set_ints("shape", dims(op.results.front()), mil);  // −1: what the other sizes leave
+  set_ints("shape", dims(op.results.front()), mil);  // −1: inferred
 }
 
 void FunctionWriter::fill(const Transpose& data, const Op& op, mlmodel::Operation& mil) {
@@ -293,7 +306,7 @@ void FunctionWriter::fill(const StateRead& data, const Op&, mlmodel::Operation& 
   bind_name("input", data.state, mil);
 }
 
-// A write has no result in the IR, but every MIL op needs a name.
+// A state write has no result in the IR, but every MIL op needs a name.
 void FunctionWriter::fill(const StateWrite& data, const Op& op, mlmodel::Operation& mil) {
   set_name(names_.fresh(data.state + "_write"), mil);
   bind_name("input", data.state, mil);
@@ -306,9 +319,8 @@ void add_line(std::string& lines, std::string_view first, std::string_view secon
   lines += fmt::format("{} {}\n", first, second);
 }
 
-// What the reader (backends/formats/coreml) needs to restore the shard exactly and MIL does not
-// express: layouts, names that MIL does not allow, and which consts and products stand for other
-// ops.
+// Properties that MIL cannot express and that the reader needs to restore the shard exactly:
+// layouts, names that MIL does not allow, and the consts and products that represent other ops.
 std::map<std::string, std::string> FunctionWriter::metadata() const {
   std::map<std::string, std::string> entries{{kShardEntry, shard_.name}};
   for (const State& state : shard_.states)
@@ -316,6 +328,8 @@ std::map<std::string, std::string> FunctionWriter::metadata() const {
       add_line(entries[kLayoutsEntry], layout_name(state.type.layout), state.name);
   for (uint32_t i = 0; i < shard_.values.size(); ++i) {
     const ValueId value{i};
+    // Layouts that follow from the operands need no entry, and neither do labels that equal the MIL
+    // name.
     const std::string& name = names_.value(value);
     const Layout layout = shard_.type(value).layout;
     if (layout != Layout::plain && states_layout(shard_, value))
@@ -332,6 +346,7 @@ std::map<std::string, std::string> FunctionWriter::metadata() const {
 
 }  // namespace
 
+// MilNames depends only on the shard, so these names equal those in write_function().
 void collect_blobs(const Shard& shard, const ExpertLayout& experts, DataLayout& layout) {
   const MilNames names(shard);
   ExpertOrder order(shard, experts);

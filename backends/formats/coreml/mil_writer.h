@@ -1,10 +1,10 @@
-// One shard as an ML Program function. Every op that is not a source becomes one MIL op of the same
-// meaning; all arguments are stated, by name, and each argument is the output of a `const` op
-// before its first use. Arguments of equal name and value share one const.
+// Writes a shard as an ML Program function. Every op except sources becomes one equivalent MIL op.
+// All arguments are stated by name, each as the output of a `const` op before its first use.
+// Arguments with equal name and value share a const.
 //
-//   weight                const, in weight.bin however small
-//   constant              const: immediate below 10 elements or where it is no float, else in
-//                         weight.bin; every element is written, also of a splat
+//   weight                const in weight.bin, regardless of its size
+//   constant              const: immediate if it has fewer than 10 elements or is not a float, else
+//                         in weight.bin; a splat is written element by element
 //   neg                   mul by −1: x is the operand, y the const
 //   abs exp sqrt sigmoid tanh erf        the same names
 //   log and reciprocal (`inverse`)       with epsilon 0
@@ -18,31 +18,26 @@
 //   conv                  conv: pad_type valid, pad 0, strides and dilations 1
 //   state_read            read_state
 //   state_write           write_state
-//   topk                  emit.op: no MIL op says which of equal scores wins
+//   topk                  emit.op: MIL does not define how ties are broken
 //   i64, u8, bf16, f8     emit.dtype
-// An output that passes on an input, a source, or a value that another output has already is an
-// `identity` op.
-//
-// Weights and constants keep their places among the ops. Names are the shard's labels, with '_' for
-// each character outside [A-Za-z0-9_] ("experts.3.h" is experts_3_h). An unnamed value is called
-// after its MIL op and its number ("mul_12"); a reserved or taken name gets a suffix. An op is
-// named after its output. Port and state names are kept unchanged. A single function is called
-// "main".
-//
-// In a range package the shard of the least width is written. Sizes that differ in the shard of the
-// largest width are unknown, and are −1 in the arguments of reshape (at most one) and of
-// slice_by_size (where it means: to the end).
-//
-// The model's userDefined metadata hold what MIL cannot express, for readers that rebuild the
-// shard. KEY is "moec", with several functions "moec.FUNCTION". Entries without lines are left out.
+// An output whose value is an input, a source, or also another output becomes an `identity` op.
+// Weights and constants keep their positions among the ops. Names are the shard's labels, with '_'
+// for each character outside [A-Za-z0-9_] ("experts.3.h" becomes experts_3_h). An unnamed value
+// gets its MIL op and number ("mul_12"). A name that is reserved or in use gets a suffix. An op has
+// the name of its output. Port and state names stay unchanged. A single function is named "main".
+// For a range package, the shard of the smallest width is written. Sizes that differ in the shard
+// of the largest width are written as unknown. In the arguments of reshape (at most one size) and
+// slice_by_size they are −1, which means "inferred" and "to the end". The model's userDefined
+// metadata contain what MIL cannot express, so that readers can rebuild the shard. KEY is "moec",
+// or "moec.FUNCTION" with several functions. Empty entries are omitted.
 //   KEY.shard     the shard's name
 //   KEY.layouts   lines "channels NAME" for inputs, states, constants, reshapes and transposes that
 //                 are not plain; the layouts of all other values follow from these
-//   KEY.names     lines "LABEL NAME" for values whose label in the IR is not their MIL name
-//   KEY.constants names of the consts in weight.bin that are constants, one a line
-//   KEY.negations names of the muls that are neg, one a line
-//   KEY.weights   the layer and the experts of each weight, by the name of its const, as
-//                 ir/graph/weight_owner.h has them
+//   KEY.names     lines "LABEL NAME" for values whose IR label differs from the MIL name
+//   KEY.constants names of the consts in weight.bin that are constants, one per line
+//   KEY.negations names of the muls that represent neg, one per line
+//   KEY.weights   layer and experts of each weight, by const name, in the line format of
+//                 ir/graph/weight_owner.h
 //   KEY.range     "LEAST LARGEST": token widths of a range package
 #pragma once
 
@@ -61,8 +56,9 @@ class Function;
 
 namespace moec {
 
-// Fails when the shard cannot be an ML Program function: emit.form, emit.op, emit.dtype,
-// emit.constant, emit.port_name, coreml.reserved_name, coreml.states.
+// Fails if the shard cannot be expressed as an ML Program function. Errors: emit.form, emit.op,
+// emit.dtype, emit.constant, emit.port_name, coreml.reserved_name (a name that MIL reserves or does
+// not accept), coreml.states (more than two, or not f16).
 Status check_mil(const Shard& shard);
 
 // Adds the shard's weights and large constants to the layout.
@@ -71,13 +67,14 @@ void collect_blobs(const Shard& shard, const ExpertLayout& experts, DataLayout& 
 // One function of a package: a width, or a range of widths.
 struct MilFunction {
   std::string name;                       // "main", "t16"
-  const Shard* shard = nullptr;           // of the only or the least width
-  const Shard* widest = nullptr;          // of a range; null when the function has one width
-  const MoeLayers* moe_layers = nullptr;  // without them no owners are stated
+  const Shard* shard = nullptr;           // of the only or the smallest width
+  const Shard* widest = nullptr;          // of a range; null for a single width
+  const MoeLayers* moe_layers = nullptr;  // null: write no owners
 };
 
-// The shard must pass check_mil and its blobs must be collected; the shards of a range must pass
-// check_range. The keys of `metadata` are without KEY: "layouts".
+// The shard must have passed check_mil(), and `layout` must contain its blobs. The shards of a
+// range must have passed check_range(). The keys of `metadata` do not include KEY: "layouts", not
+// "KEY.layouts".
 void write_function(const MilFunction& function, const DataLayout& layout, int spec_version,
                     mlmodel::Function& written, std::map<std::string, std::string>& metadata);
 

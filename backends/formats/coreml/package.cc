@@ -16,8 +16,8 @@ namespace moec {
 
 namespace {
 
-// A UUID that is made from the path, so that the same export gives the same bytes. coremltools
-// draws a random one. Version 8 is the one for UUIDs of one's own making (RFC 9562).
+// Derives a UUID from the path, because random ones, as in coremltools, would make exports
+// nondeterministic. Version 8 is reserved for custom UUIDs (RFC 9562).
 std::string identifier_of(std::string_view path) {
   Digest digest;
   digest.update(std::as_bytes(std::span(path)));
@@ -28,6 +28,7 @@ std::string identifier_of(std::string_view path) {
   return hex;
 }
 
+// Uses the fields and their order of coremltools.
 std::string item(std::string_view identifier, std::string_view path, std::string_view name,
                  std::string_view description) {
   return fmt::format(
@@ -46,6 +47,7 @@ std::string package_manifest(bool has_weights) {
   constexpr std::string_view model = "com.apple.CoreML/model.mlmodel";
   constexpr std::string_view weights = "com.apple.CoreML/weights";
   const std::string root = identifier_of(model);
+  // A sorted map makes the order of the items deterministic.
   std::map<std::string, std::string> items;
   items[root] = item(root, model, "model.mlmodel", "CoreML Model Specification");
   if (has_weights) {
@@ -75,6 +77,7 @@ Result<Package> Package::create(const OutputPath& path) {
   return package;
 }
 
+// A failed removal is ignored: the next export of the package removes the rest.
 Package::~Package() {
   if (!leaf_.empty()) (void)parent_.remove_all(temporary());
 }
@@ -83,8 +86,8 @@ OutputPath Package::operator/(const char* path) const {
   return {path_.folder, path_.name + ".part/" + path};
 }
 
-// rename() does not replace a folder that is not empty, so the older package is moved aside first
-// and moved back if the new one cannot take its place.
+// rename() cannot replace a folder that is not empty. So the older package is moved aside first,
+// and moved back if the rename fails.
 Status Package::replace() const {
   const bool replaces = parent_.has(leaf_);
   if (replaces) MOEC_TRY(parent_.rename(leaf_, older()));
@@ -97,6 +100,8 @@ Status Package::replace() const {
 }
 
 Status Package::publish() {
+  // Flushes all files before the rename, so that a package under its final name is complete even
+  // after a power failure.
   MOEC_TRY(sync_tree(parent_.path_of(temporary())));
   MOEC_TRY(replace());
   leaf_.clear();
@@ -107,6 +112,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// moec writes at most two items of a few hundred bytes. The limit bounds the memory for an
+// untrusted file.
 constexpr uint64_t kLargestManifest = 1 << 20;
 constexpr std::string_view kModelItem = "com.apple.CoreML/model.mlmodel";
 constexpr std::string_view kWeightsItem = "com.apple.CoreML/weights";
@@ -118,24 +125,27 @@ tl::unexpected<Diagnostics> wrong_package(std::string cause, const std::string& 
 Result<JsonValue> read_manifest(const std::string& path) {
   const auto text = read_text_file(path, kLargestManifest);
   if (!text || text->empty())
-    return wrong_package("a package has a file Manifest.json of at most 1 MiB", path);
+    return wrong_package("Manifest.json is missing, empty or larger than 1 MiB", path);
   Result<JsonValue> json = parse_json(*text, {.file = path});
   if (!json) return wrong_package("Manifest.json is not JSON: " + json.error().front().cause, path);
   return json;
 }
 
+// Returns null if the member is absent or not a string.
 const std::string* text_in(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.find(key);
   return value ? value->string() : nullptr;
 }
 
 Status check_item(const std::string& folder, const JsonValue& item, const std::string& manifest) {
+  // Only "path" is used. The other fields are required, because coremltools writes all of them.
   for (std::string_view key : {"path", "name", "author", "description"})
     if (!text_in(item, key))
-      return wrong_package(fmt::format("an item has no text \"{}\"", key), manifest);
+      return wrong_package(fmt::format("an item of Manifest.json has no string \"{}\"", key),
+                           manifest);
   const std::string& path = *text_in(item, "path");
   if (path != kModelItem && path != kWeightsItem)
-    return wrong_package("an item that is neither the model nor its weights: " + printable(path),
+    return wrong_package("an item is neither the model nor its weights: " + printable(path),
                          manifest);
   std::error_code error;
   const fs::path place = fs::path(folder) / "Data" / path;
@@ -156,17 +166,19 @@ Status check_package(const std::string& folder) {
   const std::string* root = text_in(manifest, "rootModelIdentifier");
   const JsonValue* model = root ? items->find(*root) : nullptr;
   if (!model || *text_in(*model, "path") != kModelItem)
-    return wrong_package("rootModelIdentifier does not name the item of the model", path);
+    return wrong_package("rootModelIdentifier does not name the model's item", path);
   bool has_weights_item = false;
   for (const JsonMember& item : *items->object())
     has_weights_item |= *text_in(item.value, "path") == kWeightsItem;
   std::error_code error;
   if (!has_weights_item && fs::exists(fs::path(folder) / "Data" / kWeightsItem, error))
-    return wrong_package("the weights are in the package, but no item names them", path);
+    return wrong_package("no item of Manifest.json names the weights in the package", path);
   return {};
 }
 
-// The package that contains a model.mlmodel, or nothing.
+// Returns the package that contains a model.mlmodel; empty if there is none. If the caller of
+// find_model() names a model in a package, the package is checked, too. The comparison covers the
+// last three parts of the path, so a loose model.mlmodel has no package.
 std::string package_of(const fs::path& model) {
   const fs::path data = model.parent_path().parent_path();
   const bool inside = (data.filename() / model.parent_path().filename() / model.filename()) ==
@@ -184,7 +196,7 @@ Result<std::string> find_model(const std::string& path) {
   }
   if (!fs::is_regular_file(path, error))
     return fail("coreml.open", fmt::format("{} does not exist", path),
-                "give the path of a .mlpackage or of the model.mlmodel in it", {.file = path});
+                "pass the path of an .mlpackage or its model.mlmodel", {.file = path});
   if (const std::string package = package_of(path); !package.empty())
     MOEC_TRY(check_package(package));
   return path;

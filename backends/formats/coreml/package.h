@@ -1,9 +1,9 @@
-// A .mlpackage folder that appears under its final name only when it is complete: it is written
-// beside it as NAME.part, then renamed. An older package of that name is replaced.
+// Writes a .mlpackage folder that appears under its final name only when complete: it is written as
+// NAME.part, then renamed. Replaces an older package with the same name.
 //
 //   Manifest.json                              lists the items below, by identifiers
 //   Data/com.apple.CoreML/model.mlmodel
-//   Data/com.apple.CoreML/weights/weight.bin   only where there are weights
+//   Data/com.apple.CoreML/weights/weight.bin   only if there are weights
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ inline constexpr const char* kModelPath = "Data/com.apple.CoreML/model.mlmodel";
 inline constexpr const char* kWeightPath = "Data/com.apple.CoreML/weights/weight.bin";
 inline constexpr const char* kManifestPath = "Manifest.json";
 
-// Manifest.json of a package. Identifiers are UUIDs of version 8 (RFC 9562) made from the xxh3-128
-// digest of the item's path, so that they are the same in every package.
+// Returns the text of a package's Manifest.json. Identifiers are version 8 UUIDs (RFC 9562) derived
+// from the xxh3-128 digest of the item's path, so they are equal in every package.
 std::string package_manifest(bool has_weights);
 
 class Package {
  public:
-  // Removes the temporary folders that an interrupted export left of this package. Errors: those of
+  // Removes the temporary folders of an interrupted export of this package. Errors: those of
   // Folder.
   static Result<Package> create(const OutputPath& path);
 
@@ -36,10 +36,10 @@ class Package {
   // Removes the temporary folder unless it was published.
   ~Package();
 
-  // The temporary path of a file of the package.
+  // Returns the temporary path of a file of the package.
   OutputPath operator/(const char* path) const;
 
-  // Flushes the folder and renames it; its files must be complete. Errors as above.
+  // Flushes the folder and renames it; its files must be complete. Errors: those of Folder.
   Status publish();
 
  private:
@@ -50,15 +50,14 @@ class Package {
   Status replace() const;
 
   OutputPath path_;
-  Folder parent_;     // where the package lies
-  std::string leaf_;  // its name there; empty when published or moved from
+  Folder parent_;     // the folder that contains the package
+  std::string leaf_;  // its name there; empty after publish() or a move
 };
 
-// The folders and files of a .mlpackage.
-
-// Where the model of a package lies: FOLDER/Data/com.apple.CoreML/model.mlmodel, as Manifest.json
-// says. `path` is the package's folder, or the model in it, or a model that stands alone. Errors:
-// coreml.open, coreml.package (a manifest that does not fit the folder).
+// Checks Manifest.json and returns the path of the package's model,
+// FOLDER/Data/com.apple.CoreML/model.mlmodel. `path` is the package's folder, the model in it, or a
+// model outside a package. Errors: coreml.open, coreml.package (Manifest.json does not match the
+// folder).
 Result<std::string> find_model(const std::string& path);
 
 }  // namespace moec

@@ -21,6 +21,7 @@ tl::unexpected<Diagnostics> wrong(std::string cause, const std::string& port) {
   return fail("coreml.description", std::move(cause), "export the model again", {.op = port});
 }
 
+// Unlike programs, ports have no element type bool.
 Result<DType> dtype_of(const ArrayFeatureType& array, const std::string& port) {
   switch (array.datatype()) {
     case ArrayFeatureType::FLOAT16:
@@ -30,31 +31,36 @@ Result<DType> dtype_of(const ArrayFeatureType& array, const std::string& port) {
     case ArrayFeatureType::INT32:
       return DType::i32;
     default:
-      return wrong(
-          fmt::format("element type {} of a port is not read", static_cast<int>(array.datatype())),
-          port);
+      return wrong(fmt::format("a port has the unsupported element type {}",
+                               static_cast<int>(array.datatype())),
+                   port);
   }
 }
 
-// The size at the width, of a range that is not a single size.
+// The size of a range at the given width.
 Result<int64_t> size_at(uint64_t least, int64_t largest, const std::optional<ReadWidth>& width,
                         const std::string& port) {
+  // Clamps `least` before the conversion, because it is an unsigned 64-bit number from the file.
   const auto lower = static_cast<int64_t>(std::min<uint64_t>(least, kMaxElements));
   if (!width || lower < 1 || largest > kMaxElements || largest < lower)
-    return fail("coreml.dynamic_shape",
-                fmt::format("sizes from {} to {} are read only if the metadata states the widths",
-                            least, largest),
-                "export the model with static shapes", {.op = port});
+    return fail(
+        "coreml.dynamic_shape",
+        fmt::format("the metadata state no token widths for sizes {} to {}", least, largest),
+        "export the model with static shapes", {.op = port});
   const int64_t widths = width->range.largest - width->range.least;
+  // Each size of a range is a linear function of the width: lower + growth * (tokens - least).
+  // read_metadata() ensures that `widths` is positive.
   const int64_t growth = (largest - lower) / widths;
   if (growth * widths != largest - lower)
     return fail("coreml.dynamic_shape",
-                fmt::format("sizes from {} to {} do not grow evenly over {} to {} tokens", least,
+                fmt::format("sizes {} to {} are not linear in token widths {} to {}", least,
                             largest, width->range.least, width->range.largest),
                 "export the model with static shapes", {.op = port});
   return lower + growth * (width->tokens - width->range.least);
 }
 
+// Returns nullopt for a port of a range package without a shape. described_type() rejects such an
+// input.
 Result<std::optional<Dims>> dims_of(const ArrayFeatureType& array,
                                     const std::optional<ReadWidth>& width,
                                     const std::string& port) {
@@ -63,23 +69,27 @@ Result<std::optional<Dims>> dims_of(const ArrayFeatureType& array,
     return Dims(array.shape().begin(), array.shape().end());
   }
   if (array.shaperange().sizeranges_size() != array.shape_size())
-    return wrong("the range has not the rank of the shape", port);
+    return wrong("the size range and the shape differ in rank", port);
   Dims dims;
   for (int axis = 0; axis < array.shape_size(); ++axis) {
     const auto& range = array.shaperange().sizeranges(axis);
     int64_t size = range.upperbound();
+    // Equal bounds mean a fixed size. A negative upper bound means no limit, and size_at() rejects
+    // it.
     if (size < 0 || range.lowerbound() != static_cast<uint64_t>(size)) {
       MOEC_ASSIGN(size, size_at(range.lowerbound(), range.upperbound(), width, port));
     }
+    // The shape states the default size, which must lie in the range.
     const int64_t usual = array.shape(axis);
     if (usual > range.upperbound() || usual < 0 ||
         static_cast<uint64_t>(usual) < range.lowerbound())
-      return wrong(fmt::format("size {} is not in its range", usual), port);
+      return wrong(fmt::format("size {} is outside its range", usual), port);
     dims.push_back(size);
   }
   return dims;
 }
 
+// Reads inputs or outputs, or states if `states` is set. States always have fixed sizes.
 Result<PortMap> read_features(const Features& features, bool states,
                               const std::optional<ReadWidth>& width) {
   PortMap ports;
@@ -87,12 +97,12 @@ Result<PortMap> read_features(const Features& features, bool states,
     const mlmodel::FeatureType& type = feature.type();
     const std::string& name = feature.name();
     if (states ? !type.has_statetype() : !type.has_multiarraytype())
-      return wrong(states ? "a state must hold an array" : "a port must be an array", name);
+      return wrong(states ? "a state must be an array" : "a port must be an array", name);
     const ArrayFeatureType& array = states ? type.statetype().arraytype() : type.multiarraytype();
     MOEC_ASSIGN(const DType dtype, dtype_of(array, name));
     MOEC_ASSIGN(std::optional<Dims> dims, dims_of(array, states ? std::nullopt : width, name));
     if (!ports.emplace(name, Port{dtype, std::move(dims)}).second)
-      return wrong("two ports have one name", name);
+      return wrong("two ports have this name", name);
   }
   return ports;
 }
@@ -113,7 +123,7 @@ Result<Ports> read_ports(const mlmodel::ModelDescription& description, const std
   if (function.empty()) return read_described(description, width);
   for (const mlmodel::FunctionDescription& described : description.functions())
     if (described.name() == function) return read_described(described, width);
-  return wrong(fmt::format("function \"{}\" is not described", function), "");
+  return wrong(fmt::format("the description has no function \"{}\"", function), "");
 }
 
 Result<Type> described_type(const PortMap& ports, const mlmodel::NamedValueType& stated_port,
@@ -126,11 +136,11 @@ Result<Type> described_type(const PortMap& ports, const mlmodel::NamedValueType&
   if (!is_range) MOEC_TRY(fixed_type(type.tensortype(), name));
   const auto port = ports.find(name);
   if (port == ports.end() || !port->second.dims)
-    return wrong("the program has a port that the description has not", name);
+    return wrong("the description lacks a port of the program", name);
   Type described{port->second.dtype, *port->second.dims};
   if (agrees(stated, described)) return described;
-  return wrong(fmt::format("the description states {}, the program {}", to_string(described),
-                           to_string(stated)),
+  return wrong(fmt::format("the description states type {}, but the program states {}",
+                           to_string(described), to_string(stated)),
                name);
 }
 
@@ -140,6 +150,9 @@ class NameReader {
  public:
   explicit NameReader(const CoremlMetadata& metadata) : metadata_(metadata) {}
 
+  // A const is an argument if ops use it only for parameters. This is known only after all
+  // operations, so names are read in a separate pass. A const that no operation or output uses
+  // remains a value.
   Result<FunctionNames> read(const mlmodel::Function& function, const mlmodel::Block& block) {
     for (const mlmodel::NamedValueType& input : function.inputs()) {
       MOEC_TRY(define(input.name()));
@@ -156,16 +169,17 @@ class NameReader {
   }
 
  private:
+  // Each name is defined once: inputs, states and outputs of operations share one name space.
   Status define(const std::string& name) {
     if (!name.empty() && names_.all.insert(name).second) return {};
-    return fail("coreml.duplicate_name", "a value has no name, or one that is defined already",
+    return fail("coreml.duplicate_name", "a value has no name, or the name of an earlier value",
                 "export the model again", {.op = name});
   }
 
   Status use(const std::string& name, const std::string& label) {
     mentioned_.insert(name);
     if (names_.all.contains(name)) return {};
-    return fail("coreml.undefined", fmt::format("\"{}\" is used before anything defines it", name),
+    return fail("coreml.undefined", fmt::format("\"{}\" is used before its definition", name),
                 "export the model again", {.op = label});
   }
 
@@ -185,6 +199,8 @@ class NameReader {
     return {};
   }
 
+  // Returns the names that become operands of an IR op. A state is not a value, and the parts of a
+  // coded weight belong to its view.
   Result<std::vector<std::string>> operands_of(const mlmodel::Operation& operation) const {
     Arguments arguments(operation, names_.consts);
     const std::string& type = operation.type();
@@ -203,7 +219,7 @@ class NameReader {
     for (const auto& [key, attribute] : operation.attributes())
       named &= key == "name" || key == "val";
     if (!whole || !named)
-      return fail("coreml.value", "a const must have one output, and a value besides its name",
+      return fail("coreml.value", "a const must have one output, a name and a value",
                   "export the model again", {.op = operation_label(operation)});
     names_.consts.emplace(operation.outputs(0).name(), &value->second);
     return {};

@@ -1,4 +1,4 @@
-// The inputs, outputs and states that a model's description promises.
+// Reads the inputs, outputs and states of a model's description.
 #pragma once
 
 #include <map>
@@ -16,15 +16,15 @@ class ModelDescription;
 class NamedValueType;
 }  // namespace mlmodel
 
-// The width that a range package is read for.
+// The token width at which a range package is read.
 struct ReadWidth {
   WidthRange range;
-  int64_t tokens = 0;  // in the range
+  int64_t tokens = 0;  // within `range`
 };
 
 struct Port {
   DType dtype = DType::f32;
-  std::optional<Dims> dims;  // nothing: left open, as outputs of a range package are
+  std::optional<Dims> dims;  // nullopt: unspecified, as for outputs of a range package
 };
 
 // By name.
@@ -33,21 +33,21 @@ struct Ports {
   PortMap inputs, outputs, states;
 };
 
-// The ports of a function; an empty name stands for a description without functions. In a shape
-// range a size grows evenly from its lower bound at the least width to its upper one at the
-// largest. Errors: coreml.description, coreml.dynamic_shape (a range without a width, sizes that do
-// not grow so).
+// The ports of a function; an empty name means a description without functions. A size in a shape
+// range must be linear in the width, from its lower bound at the smallest width to its upper bound
+// at the largest. Errors: coreml.description, coreml.dynamic_shape (a size range without a width,
+// or one that is not linear in the width).
 Result<Ports> read_ports(const mlmodel::ModelDescription& description, const std::string& function,
                          const std::optional<ReadWidth>& width);
 
-// The type of an input or state of the program, which the description must have as the program
-// states it; with `is_range` the program may leave sizes open. Errors: coreml.description and those
-// of stated_type().
+// Returns the described type of an input or state, which must match the type in the program. The
+// program may have unknown sizes if `is_range` is set. Errors: coreml.description and those of
+// stated_type().
 Result<Type> described_type(const PortMap& ports, const mlmodel::NamedValueType& stated,
                             bool is_range);
 
-// What the names in a function stand for, known before its operations are read: which consts are
-// values and which only state arguments.
+// Classifies the names of a function before its operations are read: in particular, distinguishes
+// consts that are values from consts that are only arguments.
 
 namespace mlmodel {
 class Block;
@@ -57,19 +57,19 @@ class Function;
 struct FunctionNames {
   Consts consts;
   std::set<std::string, std::less<>> states;
-  std::set<std::string, std::less<>> arguments;  // consts that are no values
+  std::set<std::string, std::less<>> arguments;  // consts that are not values
   std::set<std::string, std::less<>> all;
 };
 
-// Each name is defined once, before its first use. Errors: coreml.duplicate_name, coreml.undefined,
-// coreml.argument, coreml.op, coreml.value (a const without a value).
+// Each name must be defined once, before its first use. Errors: coreml.duplicate_name,
+// coreml.undefined, coreml.argument, coreml.op, coreml.value (a const without a value).
 Result<FunctionNames> read_names(const mlmodel::Function& function, const mlmodel::Block& block,
                                  const CoremlMetadata& metadata);
 
-// Whether the metadata says that the operation is a negation.
+// True if the metadata mark the operation as a negation.
 bool is_negation(const mlmodel::Operation& operation, const CoremlMetadata& metadata);
 
-// Operations that are neither consts nor ops of the IR.
+// Operations that function_reader.cc handles without read_op().
 inline constexpr std::string_view kConst = "const";
 inline constexpr std::string_view kIdentity = "identity";
 inline constexpr std::string_view kReadState = "read_state";

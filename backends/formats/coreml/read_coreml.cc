@@ -21,12 +21,14 @@ namespace moec {
 
 namespace {
 
-// Finds parts of the format that mlmodel.proto leaves out, so that they are refused and not
+// Finds fields of the format that mlmodel.proto omits, so that they are rejected instead of
 // ignored.
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
+// Protobuf keeps unknown fields when it parses a message. The recursion is bounded, because the
+// parser limits the depth of messages.
 std::string find_in(const Message& message) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   const auto& unknown = reflection.GetUnknownFields(message);
@@ -49,12 +51,14 @@ std::string find_in(const Message& message) {
   return {};
 }
 
-// "field 21 of ArrayFeatureType" for one field of the model that mlmodel.proto does not have; empty
-// when there is none. The program's own attributes, which say how it was made, are skipped.
+// The first field that mlmodel.proto does not define, such as "field 21 of ArrayFeatureType"; empty
+// if there is none. Skips the program's attributes, which only describe how it was built.
 std::string unknown_field(const mlmodel::Model& model) { return find_in(model); }
 
 namespace fs = std::filesystem;
 
+// Version 6 introduced ML Programs. Versions above 9 may have features that the reader does not
+// know.
 constexpr int kLeastSpec = 6, kLargestSpec = 9;  // iOS 15 to iOS 18
 constexpr int kHalfPortSpec = 7;                 // f16 inputs and outputs
 constexpr int kStateSpec = 9;                    // states, several functions
@@ -63,38 +67,41 @@ tl::unexpected<Diagnostics> wrong_model(std::string code, std::string cause) {
   return fail(std::move(code), std::move(cause), "export the model again");
 }
 
-// The function to read, and its name.
+// The name of the function to read: `wanted`, the default, or the only one.
 Result<std::string> choose_function(const mlmodel::Model& model, const std::string& wanted) {
   const auto& functions = model.mlprogram().functions();
   const mlmodel::ModelDescription& description = model.description();
   std::string name = wanted.empty() ? description.defaultfunctionname() : wanted;
   if (name.empty() && functions.size() == 1) name = functions.begin()->first;
   if (functions.contains(name)) return name;
+  // Sorted, because the map of protobuf has no fixed order.
   std::set<std::string> known;
   for (const auto& [known_name, function] : functions) known.insert(known_name);
-  return fail("coreml.function", fmt::format("there is no function \"{}\"", name),
-              fmt::format("the functions of the package are {}", fmt::join(known, ", ")));
+  return fail("coreml.function", fmt::format("the package has no function \"{}\"", name),
+              fmt::format("choose one of its functions: {}", fmt::join(known, ", ")));
 }
 
-// A description of functions names all of them, and then has no ports of its own.
+// A description either lists all functions of the program and has no top-level ports, or lists
+// none.
 Status check_functions(const mlmodel::Model& model) {
   const mlmodel::ModelDescription& description = model.description();
   const auto& functions = model.mlprogram().functions();
   for (const auto& [key, value] : model.mlprogram().attributes())
     if (key != "buildInfo")
-      return wrong_model("coreml.function",
-                         "the program has an attribute that is not read: " + key);
+      return wrong_model("coreml.function", "the program has the unsupported attribute " + key);
   if (description.functions().empty())
     return functions.size() == 1
                ? Status()
-               : wrong_model("coreml.function", "several functions, none described");
+               : wrong_model("coreml.function",
+                             "the program has several functions, but the description lists none");
   bool good = static_cast<size_t>(description.functions_size()) == functions.size() &&
               functions.contains(description.defaultfunctionname()) &&
               description.input().empty() && description.output().empty() &&
               description.state().empty();
   for (const auto& function : description.functions()) good &= functions.contains(function.name());
   return good ? Status()
-              : wrong_model("coreml.function", "the description's functions are not the program's");
+              : wrong_model("coreml.function",
+                            "the description and the program have different functions");
 }
 
 // N of "CoreMLN"; 0 for any other text.
@@ -104,61 +111,69 @@ int opset_number(std::string_view opset) {
   return parse_number<int>(opset.substr(kPrefix.size())).value_or(0);
 }
 
+// Returns the body of the function. The format allows one body per opset, but the reader accepts
+// only a single body.
 Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spec) {
   // Each specification version adds an opset: 6 added CoreML5, 7 added CoreML6 and so on.
   const int opset = opset_number(function.opset());
   const auto body = function.block_specializations().find(function.opset());
   if (opset < kLeastSpec - 1 || opset > spec - 1 || function.block_specializations_size() != 1 ||
       body == function.block_specializations().end())
-    return wrong_model("coreml.opset",
-                       fmt::format("a program of spec {} must have one body, of opset CoreML{} to "
-                                   "CoreML{}",
-                                   spec, kLeastSpec - 1, spec - 1));
+    return wrong_model(
+        "coreml.opset",
+        fmt::format("a program of specification version {} must have one body, with an opset from "
+                    "CoreML{} to CoreML{}",
+                    spec, kLeastSpec - 1, spec - 1));
   const mlmodel::Block& block = body->second;
   if (!function.attributes().empty() || !block.attributes().empty() || !block.inputs().empty())
-    return wrong_model("coreml.function", "the function has attributes that are not read");
+    return wrong_model("coreml.function", "the function has unsupported attributes");
   return &block;
 }
 
-// An error if the model uses a feature that its specification version does not have.
+// Fails if the model uses a feature that its specification version lacks.
 Status check_spec(const mlmodel::Model& model, const Ports& ports) {
   const int spec = model.specificationversion();
   bool half = false;
   for (const PortMap& map : {ports.inputs, ports.outputs})
     for (const auto& [name, port] : map) half |= port.dtype == DType::f16;
   if (spec < kStateSpec && (!ports.states.empty() || !model.description().functions().empty()))
-    return wrong_model("coreml.spec_version",
-                       fmt::format("spec {} has no states and no functions", spec));
+    return wrong_model(
+        "coreml.spec_version",
+        fmt::format("specification version {} does not support states or several functions", spec));
   if (spec < kHalfPortSpec && half)
-    return wrong_model("coreml.spec_version", fmt::format("spec {} has no f16 ports", spec));
+    return wrong_model("coreml.spec_version",
+                       fmt::format("specification version {} does not support f16 ports", spec));
   return {};
 }
 
+// Returns nullopt for a package without a range.
 Result<std::optional<ReadWidth>> read_width(const CoremlMetadata& metadata, int64_t tokens) {
   if (!metadata.range) return std::nullopt;
   const WidthRange& range = *metadata.range;
   if (tokens == 0) tokens = range.least;
   if (tokens >= range.least && tokens <= range.largest) return ReadWidth{range, tokens};
   return fail("coreml.dynamic_shape",
-              fmt::format("the package is for {} to {} tokens, not for {}", range.least,
-                          range.largest, tokens),
-              "read it for a width in its range");
+              fmt::format("the package supports {} to {} tokens, but {} were requested",
+                          range.least, range.largest, tokens),
+              "choose a width in that range");
 }
 
 Result<mlmodel::Model> parse_model(std::span<const std::byte> bytes) {
   mlmodel::Model model;
+  // ParseFromArray() has an int for the size. load() has checked the size of a file, but
+  // parse_coreml() accepts any bytes.
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
-    return wrong_model("coreml.too_large", "a model has less than 2 GiB");
+    return wrong_model("coreml.too_large", "the model is 2 GiB or larger");
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
       !model.has_mlprogram() || model.mlprogram().version() != 1)
-    return wrong_model("coreml.parse", "not a model with an ML Program, or a damaged one");
+    return wrong_model("coreml.parse", "the file is damaged or not an ML Program");
   if (const std::string field = unknown_field(model); !field.empty())
-    return wrong_model("coreml.parse", field + " is not read");
+    return wrong_model("coreml.parse", field + " is unsupported");
   const int spec = model.specificationversion();
   if (spec < kLeastSpec || spec > kLargestSpec)
     return wrong_model("coreml.spec_version",
-                       fmt::format("specification version {} is not read, only {} to {}", spec,
-                                   kLeastSpec, kLargestSpec));
+                       fmt::format("specification version {} is unsupported, expected {} to {}",
+                                   spec, kLeastSpec, kLargestSpec));
   return model;
 }
 
@@ -169,6 +184,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   MOEC_ASSIGN(const std::string name, choose_function(model, options.function));
   const mlmodel::Function& function = model.mlprogram().functions().at(name);
   MOEC_ASSIGN(const mlmodel::Block* block, body_of(function, model.specificationversion()));
+  // A description that lists no functions has its ports and metadata under no function name.
   const std::string described = model.description().functions().empty() ? "" : name;
   FunctionContext context;
   context.name = name;
@@ -180,7 +196,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_function(function, *block, context);
 }
 
-// Adds the file to findings, which come from readers that have no path.
+// Adds the path to diagnostics, because the inner readers do not know it.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())
@@ -191,9 +207,10 @@ Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& pat
 Result<std::string> load(const std::string& path) {
   const auto file = RegularFile::open(path);
   if (!file)
-    return fail("coreml.open", file.error().front().cause, "check its permissions", {.file = path});
+    return fail("coreml.open", file.error().front().cause, "check the path and its permissions",
+                {.file = path});
   if (file->size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
-    return fail("coreml.too_large", "a model has less than 2 GiB", "split the model",
+    return fail("coreml.too_large", "the model is 2 GiB or larger", "split the model",
                 {.file = path});
   return file->read(0, file->size());
 }

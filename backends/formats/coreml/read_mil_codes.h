@@ -1,5 +1,5 @@
-// Weights that a program holds as codes: constexpr_affine_dequantize, constexpr_lut_to_dense and
-// constexpr_blockwise_shift_scale (backends/formats/coreml/write_mil_codes.h says which is what).
+// Reads weights that a program stores as codes: constexpr_affine_dequantize, constexpr_lut_to_dense
+// and constexpr_blockwise_shift_scale, documented in write_mil_codes.h.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace moec {
 
-// Reads a const that ops use as a value.
-
+// Inputs of read_source() and read_coded_weight().
 struct SourceContext {
-  bool is_constant = false;  // also where the value lies in the file
+  bool is_constant = false;  // read as a constant even if its value is in the file
   BlobFile& blobs;
-  WeightTable& weights;  // gets the range of a weight, and the file
+  WeightTable& weights;  // receives the ranges of weights, and the file
 };
 
-// Adds the range of a weight's values, or of a part of it, and returns its view.
+// Adds the byte range of a weight's values, or of one of its parts, to the weight table. Returns a
+// view of the range.
 WeightView add_part(const std::string& name, const Type& type, uint64_t offset,
                     const SourceContext& context);
 
-// Returns a weight, or a constant of layout plain. A constant whose elements are all equal gets a
-// single value, because files store every element. Errors: coreml.dtype, coreml.shape,
-// coreml.dynamic_shape, coreml.blob, coreml.value.
+// Reads a const that ops use as a value. Returns a weight, or a constant with layout plain.
+// Constants with equal elements collapse to a single value, because files store every element.
+// Errors: coreml.dtype, coreml.shape, coreml.dynamic_shape, coreml.blob, coreml.value.
 Result<OpData> read_source(const mlmodel::Value& value, const std::string& name,
                            const SourceContext& context);
 
@@ -33,11 +33,11 @@ namespace mlmodel {
 class Operation;
 }
 
-// The operation gives a weight from codes.
+// True if the operation decodes a weight.
 bool is_coded_weight(const mlmodel::Operation& operation);
 
-// The view that decodes the weight. Adds the ranges of its parts to the table of weights, those of
-// the codes under the name of the operation's output. Errors: coreml.argument, coreml.value,
+// Returns the view that decodes the weight. Adds the ranges of the weight's parts to the weight
+// table; the codes get the name of the operation's output. Errors: coreml.argument, coreml.value,
 // coreml.blob, coreml.dtype, coreml.shape.
 Result<WeightView> read_coded_weight(const mlmodel::Operation& operation,
                                      const SourceContext& context);

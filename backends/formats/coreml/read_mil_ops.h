@@ -1,4 +1,4 @@
-// Reads one ML Program operation as one op of the IR.
+// Converts an ML Program operation to an IR op.
 #pragma once
 
 #include <span>
@@ -10,20 +10,20 @@
 
 namespace moec {
 
-// The names of the values that the operation takes, in the order of the op's operands; all other
-// arguments are attributes. A mul that is a negation takes one value. Errors: coreml.op for an
-// operation that the reader does not know, coreml.argument.
+// Returns the names of the operation's operands, in the order of the IR op's operands; all other
+// arguments are attributes. A mul that represents a negation has one operand. Errors: coreml.op for
+// an unknown operation, coreml.argument.
 Result<std::vector<std::string>> operand_names(const mlmodel::Operation& operation, bool negation);
 
-// The context that an operation's meaning depends on.
+// Inputs of read_op() from outside the operation.
 struct OperationContext {
   const Consts& consts;
-  std::span<const Type> operands;  // as operand_names() has them
-  Layout layout = Layout::plain;   // that the metadata gives the result
+  std::span<const Type> operands;  // in the order of operand_names()
+  Layout layout = Layout::plain;   // of the result, from the metadata
 };
 
-// Returns the op without checking it against its operands. Error coreml.argument, also for an
-// argument or attribute that is missing or that the reader does not know.
+// Returns the op without checking it against its operands. Error: coreml.argument, including
+// missing and unknown arguments and attributes.
 Result<OpData> read_op(const mlmodel::Operation& operation, const OperationContext& context);
 
 }  // namespace moec

@@ -12,15 +12,17 @@ struct Need {
   std::string feature;
 };
 
+// Keeps the first feature that needs the highest version; the error message names this feature.
 void raise(Need& need, int version, std::string feature) {
   if (version > need.version) need = {version, std::move(feature)};
 }
 
-// The lowest version with all features in use, so that the oldest systems run the package. Version
-// 6 belongs to iOS 15 and macOS 12, 7 to iOS 16, 8 to iOS 17 and 9 to iOS 18.
+// Returns the lowest version that has all features in use, so that the package runs on the oldest
+// possible systems. Version 6 corresponds to iOS 15 and macOS 12, 7 to iOS 16, 8 to iOS 17 and 9 to
+// iOS 18.
 Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
   Need need{kLeastSpecVersion, "an ML Program"};
-  if (several_functions) raise(need, 9, "a package of several functions");
+  if (several_functions) raise(need, 9, "a package with several functions");
   for (const ShardWidth& width : widths) {
     const Shard& shard = *width.shard;
     for (const Op& op : shard.ops)
@@ -32,17 +34,17 @@ Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
     for (const State& state : shard.states) raise(need, 9, fmt::format("state \"{}\"", state.name));
     for (ValueId input : shard.inputs)
       if (shard.type(input).dtype == DType::f16)
-        raise(need, 7, fmt::format("input \"{}\" of f16", shard.values[input].name));
+        raise(need, 7, fmt::format("f16 input \"{}\"", shard.values[input].name));
     for (const Output& output : shard.outputs)
       if (shard.type(output.value).dtype == DType::f16)
-        raise(need, 7, fmt::format("output \"{}\" of f16", output.name));
+        raise(need, 7, fmt::format("f16 output \"{}\"", output.name));
   }
   return need;
 }
 
 }  // namespace
 
-// Each specification version has an opset whose number is one less.
+// The opset number is the specification version minus 1.
 std::string opset_name(int spec_version) { return fmt::format("CoreML{}", spec_version - 1); }
 
 Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several_functions,
@@ -52,14 +54,14 @@ Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several
   const Place place{.shard = widths.front().shard->name};
   if (wanted > kLatestSpecVersion)
     return fail(
-        "coreml.spec_unknown", fmt::format("specification version {} is not known", wanted),
-        fmt::format("ask for a version from {} to {}", kLeastSpecVersion, kLatestSpecVersion),
+        "coreml.spec_unknown", fmt::format("specification version {} is unknown", wanted),
+        fmt::format("choose a version from {} to {}", kLeastSpecVersion, kLatestSpecVersion),
         place);
   if (wanted < need.version)
     return fail("coreml.spec_too_low",
                 fmt::format("{} needs specification version {}, but version {} was requested",
                             need.feature, need.version, wanted),
-                fmt::format("ask for version {} or above", need.version), place);
+                fmt::format("choose version {} or above", need.version), place);
   return wanted;
 }
 

@@ -10,14 +10,16 @@
 namespace moec {
 namespace {
 
-// Finds why one op cannot serve both widths. An op with equal attributes serves both. A reshape may
-// have one size that depends on the width, which Core ML derives from the others, and a slice may
-// end at the end of an axis that does.
+// Finds the reason why an op cannot serve both widths. An op with equal attributes always can. A
+// reshape may have one size that depends on the width, because Core ML infers it from the others. A
+// slice may extend to the end of an axis that depends on the width.
 class OpRange {
  public:
   OpRange(const Shard& least, const Shard& larger, OpId op)
       : least_(least), larger_(larger), a_(least.ops[op]), b_(larger.ops[op]) {}
 
+  // Returns the reason, or an empty text. Ids number the values in order, so equal ids mean equal
+  // positions in the two shards.
   std::string refusal() const {
     if (a_.data.index() != b_.data.index() || a_.operands != b_.operands ||
         a_.results != b_.results)
@@ -36,6 +38,7 @@ class OpRange {
       return {};
     return "the widths differ in more than sizes";
   }
+  // Every op is listed, so that a new op does not compile until it is added here.
   template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                   MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
                   Transpose, StateRead, StateWrite>
@@ -50,11 +53,14 @@ class OpRange {
   }
   std::string of(const Slice& data) const {
     const auto& other = std::get<Slice>(b_.data);
-    if (data.axis != other.axis || data.begin != other.begin) return "it begins elsewhere";
+    if (data.axis != other.axis || data.begin != other.begin)
+      return "the slice begins at different indices";
+    // If both slices extend to the end, the writer states the size as −1, which means "to the end".
     const bool both_end = to_end(least_, a_, data) && to_end(larger_, b_, other);
     const bool fixed = data.size == other.size;
-    return fixed || both_end ? std::string() : "its size depends on the width";
+    return fixed || both_end ? std::string() : "the size of the slice depends on the width";
   }
+  // True if the slice extends to the end of its axis.
   static bool to_end(const Shard& shard, const Op& op, const Slice& slice) {
     return slice.begin + slice.size == shard.type(op.operands.front()).dims.at(slice.axis);
   }
@@ -67,10 +73,11 @@ class OpRange {
 
 tl::unexpected<Diagnostics> refuse(const Shard& shard, std::string op, std::string_view cause) {
   return fail("coreml.range", fmt::format("one program cannot serve all widths: {}", cause),
-              "export the widths as separate packages or as functions",
+              "pass --widths separate or --widths functions",
               {.shard = shard.name, .op = std::move(op)});
 }
 
+// Sizes may differ, but everything by which a runtime binds a port must be equal.
 bool same_ports(const Shard& a, const Shard& b) {
   if (a.inputs != b.inputs || a.outputs != b.outputs || a.states != b.states) return false;
   return std::all_of(a.inputs.begin(), a.inputs.end(), [&](ValueId input) {
@@ -83,6 +90,7 @@ bool same_ports(const Shard& a, const Shard& b) {
 
 }  // namespace
 
+// -1 marks the sizes that depend on the width, as in MIL's reshape.
 Dims range_dims(const Dims& least, const Dims& largest) {
   MOEC_CHECK(least.size() == largest.size(), "{} and {} are not a range", to_string(least),
              to_string(largest));
@@ -93,10 +101,12 @@ Dims range_dims(const Dims& least, const Dims& largest) {
 }
 
 Status check_range(const Shard& least, const Shard& larger) {
-  if (!same_ports(least, larger)) return refuse(least, {}, "their ports or states differ");
+  if (!same_ports(least, larger))
+    return refuse(least, {}, "the widths have different ports or states");
   if (least.ops.size() != larger.ops.size())
-    return refuse(least, {},
-                  fmt::format("they have {} and {} ops", least.ops.size(), larger.ops.size()));
+    return refuse(
+        least, {},
+        fmt::format("the widths have {} and {} ops", least.ops.size(), larger.ops.size()));
   for (OpId op : op_ids(least))
     if (const std::string cause = OpRange(least, larger, op).refusal(); !cause.empty())
       return refuse(least, op_label(least, op), cause);

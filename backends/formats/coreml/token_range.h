@@ -1,4 +1,4 @@
-// One program for a range of token widths: what the shards of two widths have in common.
+// Checks whether one program can serve a range of token widths.
 #pragma once
 
 #include "ir/base/diagnostics.h"
@@ -6,13 +6,14 @@
 
 namespace moec {
 
-// The sizes that both have, -1 where they differ. The ranks must be equal.
+// Returns the sizes, with -1 for each size that differs between `least` and `largest`. The ranks
+// must be equal.
 Dims range_dims(const Dims& least, const Dims& largest);
 
-// Fails unless a program made from `least` also runs `larger`: they differ in sizes of values only,
-// sources and states are equal, a reshape has at most one size that differs, and a slice begins at
-// the same place and either has the same size or extends to the end. Error coreml.range names the
-// op.
+// Fails unless a program built from `least` can also run `larger`. The shards may differ only in
+// the sizes of values; sources and states must be equal. A reshape may have one size that differs.
+// A slice must begin at the same index, and have the same size or extend to the end. Error
+// coreml.range names the op.
 Status check_range(const Shard& least, const Shard& larger);
 
 }  // namespace moec

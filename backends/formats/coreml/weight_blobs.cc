@@ -15,6 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr size_t kHeadBytes = 64;
 using Head = std::array<std::byte, kHeadBytes>;
 
+// Uses memcpy(), because `head` is an array of bytes, which need not be aligned for T.
 template <class T>
 void put(Head& head, size_t offset, T value) {
   std::memcpy(head.data() + offset, &value, sizeof value);
@@ -24,6 +25,7 @@ uint64_t round_up(uint64_t position) {
   return (position + kBlobFormat.alignment - 1) / kBlobFormat.alignment * kBlobFormat.alignment;
 }
 
+// The layout contains only f16 and f32 values besides codes (write_blobs()).
 BlobDType blob_dtype(DType dtype) { return dtype == DType::f16 ? BlobDType::f16 : BlobDType::f32; }
 
 BlobDType blob_dtype(Packing packing) {
@@ -49,7 +51,7 @@ BlobDType blob_dtype(Packing packing) {
     case Packing::f8_e8m0:
       break;
   }
-  MOEC_CHECK(false, "codes packed as {} have no blob", enum_name(packing));
+  MOEC_CHECK(false, "codes packed as {} have no blob type", enum_name(packing));
   return BlobDType::u8;
 }
 
@@ -60,6 +62,8 @@ BlobShape blob_shape(const DataLayout::Entry& entry) {
   if (!entry.part || is_float(entry.dtype))
     return {blob_dtype(entry.dtype), entry.bytes / element_bytes};
   const auto& [weight, type, form] = entry.source;
+  // Counts codes, not bytes: the padding bits in the blob's record follow from the number of
+  // elements.
   const Dims dims = entry.part->part == WeightPart::codes ? code_dims(weight.encoding, type)
                                                           : block_counts(weight.encoding, type);
   return {blob_dtype(entry.part->packing), static_cast<uint64_t>(*checked_elements(dims))};
@@ -94,6 +98,7 @@ Result<BlobWriter> BlobWriter::create(const OutputPath& path, uint32_t blobs, ui
   MOEC_ASSIGN(OutputFile file, OutputFile::create(path, file_bytes, sha256));
   Head head{};
   put<uint32_t>(head, 0, blobs);
+  // The version of the format.
   put<uint32_t>(head, 4, 2);
   MOEC_TRY(file.write(head));
   return BlobWriter(std::move(file));
@@ -107,7 +112,9 @@ Status BlobWriter::begin(BlobDType dtype, uint64_t elements) {
   put<uint32_t>(head, 0, 0xDEADBEEF);
   put<uint32_t>(head, 4, static_cast<uint32_t>(dtype));
   put<uint64_t>(head, 8, bytes);
+  // The offset of the data, which directly follow the record.
   put<uint64_t>(head, 16, file_.bytes() + kHeadBytes);
+  // Readers need the padding bits to recover the number of elements of types below 8 bits.
   put<uint64_t>(head, 24, 8 * bytes - bits);
   return file_.write(head);
 }
@@ -125,6 +132,7 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
               BlobWriter::create(path, count, layout.file_bytes(), options.sha256));
   auto begin = [&](const DataLayout::Entry& entry) -> Status {
     const BlobShape shape = blob_shape(entry);
+    // The layout may align data to more than 64 bytes, so there can be a gap before the record.
     MOEC_TRY(blobs.file().pad_to(entry.offset - kHeadBytes));
     return blobs.begin(shape.dtype, shape.elements);
   };

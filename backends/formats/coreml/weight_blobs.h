@@ -1,11 +1,11 @@
-// weight.bin: Core ML's blob file, format version 2 (coremltools, mlmodel/src/MILBlob/Blob:
+// Writes weight.bin, Core ML's blob file, format version 2 (coremltools, mlmodel/src/MILBlob/Blob:
 // StorageFormat.hpp, BlobDataType.hpp, StorageWriter.cpp). Little-endian.
 //
 //   file     u32 number of blobs, u32 version 2, zeros up to 64
 //   blob     at a multiple of 64: 64 bytes of metadata, then the data; nothing after the last one
 //   metadata u32 0xDEADBEEF, u32 element type, u64 bytes of data, u64 offset of the data,
 //            u64 padding bits in the last byte (types below 8 bits), zeros up to 64
-// A program names a blob by the offset of its metadata.
+// A program refers to a blob by the offset of its metadata.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ enum class BlobDType : uint32_t {
   u6 = 13
 };
 
-// Bits of an element.
+// Bits per element.
 uint32_t blob_bits(BlobDType dtype);
 
 // The element type and the number of elements of an entry's blob.
@@ -45,15 +45,15 @@ BlobShape blob_shape(const DataLayout::Entry& entry);
 
 class BlobWriter {
  public:
-  // Errors are those of OutputFile.
+  // Creates the file and writes its header. Errors: those of OutputFile.
   static Result<BlobWriter> create(const OutputPath& path, uint32_t blobs, uint64_t file_bytes,
                                    bool sha256 = false);
 
-  // Starts the next blob. Exactly its data must be written before the next call.
+  // Starts the next blob. Its complete data must be written before the next call.
   Status begin(BlobDType dtype, uint64_t elements);
   Status write(std::span<const std::byte> bytes) { return file_.write(bytes); }
 
-  // Renames the file to its final name, without a flush: its package is flushed as a whole.
+  // Renames the file to its final name without a flush, because the package is flushed as a whole.
   Status publish();
   OutputFile& file() { return file_; }
 
@@ -63,8 +63,8 @@ class BlobWriter {
   OutputFile file_;
 };
 
-// Writes all entries of a layout in kBlobFormat, of f16, f32 or codes, and fills in `report` as
-// write_weights() does. The path of the result is empty.
+// Writes all entries of a layout in kBlobFormat. The entries must be f16, f32 or codes. Fills in
+// `report` like write_weights(). The path of the result is empty.
 Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& weights,
                                 const EmitOptions& options, const OutputPath& path,
                                 EmitReport& report);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kConst = "const";
 
-// The axis of which each index is a block, where the blocks are whole along all others.
+// The only axis that the block does not cover fully, if the block's size along that axis is 1.
+// constexpr_affine_dequantize has scales along one axis only.
 std::optional<int64_t> channel_axis(const Dims& block, const Type& type) {
   std::optional<int64_t> found;
   for (int64_t axis = 0; axis < type.rank(); ++axis) {
@@ -21,12 +22,15 @@ std::optional<int64_t> channel_axis(const Dims& block, const Type& type) {
   return found;
 }
 
+// constexpr_blockwise_shift_scale derives the block size from the number of scales, so a last block
+// cannot be shorter.
 bool divides(const Dims& block, const Type& type) {
   for (int64_t axis = 0; axis < type.rank(); ++axis)
     if (type.dims.at(axis) % block.at(axis) != 0) return false;
   return true;
 }
 
+// The numbers of element types in programs differ from those in blobs.
 int mil_dtype(BlobDType dtype) {
   switch (dtype) {
     case BlobDType::f16:
@@ -53,7 +57,8 @@ int mil_dtype(BlobDType dtype) {
   return mlmodel::UNUSED_TYPE;
 }
 
-// The values that the ops take: attributes of the oldest one, inputs of the others.
+// Writes the values of the ops: as attributes for constexpr_affine_dequantize, as inputs for the
+// other ops.
 class ArgumentWriter {
  public:
   ArgumentWriter(const Weight& weight, const Type& type, const DataLayout& layout,
@@ -67,7 +72,7 @@ class ArgumentWriter {
     fill(part, dims, *(*mil_.mutable_inputs())[name].add_arguments()->mutable_value());
   }
 
-  // Attributes of the dequantization along an axis.
+  // Adds the attributes of constexpr_affine_dequantize.
   void affine(const AffineEncoding& affine, int64_t axis) {
     const Dims channels{type_.dims.at(axis)};
     attribute("quantized_data", WeightPart::codes, type_.dims);
@@ -86,7 +91,7 @@ class ArgumentWriter {
     fill_blob_value(mil_dtype(blob_shape(entry).dtype), dims, entry, value);
   }
 
-  // A scalar 0 of int8.
+  // Fills in an int8 scalar 0.
   static void fill_zero(mlmodel::Value& value) {
     mlmodel::TensorType& type = *value.mutable_type()->mutable_tensortype();
     type.set_datatype(mlmodel::INT8);
@@ -107,6 +112,8 @@ std::string_view mil_weight_op(const Encoding& encoding, const Type& type) {
   if (type.dtype != DType::f16 && type.dtype != DType::f32) return {};
   if (std::holds_alternative<PaletteEncoding>(encoding)) return kLutToDense;
   const auto& affine = std::get<AffineEncoding>(encoding);
+  if (affine.copied && affine.zero_point) return {};  // offsets are integers
+  // Preferred over constexpr_blockwise_shift_scale, which needs specification version 9.
   if (affine.bits == 8 && channel_axis(affine.block, type)) return kAffineDequantize;
   return divides(affine.block, type) ? kBlockwiseShiftScale : std::string_view();
 }
@@ -124,7 +131,7 @@ void fill_encoded_weight(const Weight& weight, const Type& type, const DataLayou
   ArgumentWriter arguments(weight, type, layout, mil);
   Dims blocks = block_counts(weight.encoding, type);
   if (const auto* palette = std::get_if<PaletteEncoding>(&weight.encoding)) {
-    blocks.insert(blocks.end(), {int64_t{1} << palette->bits, 1});  // entries of one value each
+    blocks.insert(blocks.end(), {int64_t{1} << palette->bits, 1});  // 2^bits entries of one value
     arguments.input("indices", WeightPart::codes, type.dims);
     arguments.input("lut", WeightPart::table, blocks);
     return;
@@ -144,7 +151,7 @@ void fill_blob_value(int dtype, const Dims& dims, const DataLayout::Entry& entry
   for (int64_t size : dims)
     type.add_dimensions()->mutable_constant()->set_size(static_cast<uint64_t>(size));
   value.mutable_blobfilevalue()->set_filename("@model_path/weights/weight.bin");
-  // A program refers to the record that describes the blob, which lies in front of the bytes.
+  // A program refers to the blob's record, which precedes the data.
   value.mutable_blobfilevalue()->set_offset(entry.offset - kBlobFormat.entry_lead);
 }
 

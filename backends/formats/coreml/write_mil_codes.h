@@ -1,13 +1,12 @@
-// The MIL ops that give encoded weights. Their parts lie in the blob file.
+// Writes the MIL ops that decode weights. The parts of the weights are in the blob file.
 //
-//   constexpr_affine_dequantize      affine codes of 8 bits, a scale for each index of one axis;
+//   constexpr_affine_dequantize      8-bit affine codes with a scale per index of one axis;
 //                                    specification version 7
-//   constexpr_blockwise_shift_scale  affine codes with other blocks, which divide the weight;
+//   constexpr_blockwise_shift_scale  affine codes with other blocks that divide the weight;
 //                                    version 9
 //   constexpr_lut_to_dense           palettes; version 9
-//
-// coremltools 9 reads all three and gives the same values: code × scale rounded to f16, and the
-// table's entry. Sources: coremltools 9.0, mil/ops/defs/iOS16 and iOS18 constexpr_ops.py.
+// coremltools 9 reads all three and computes the same values: code × scale, rounded to f16, and the
+// entry of the palette. Sources: coremltools 9.0, mil/ops/defs/iOS16 and iOS18 constexpr_ops.py.
 #pragma once
 
 #include <optional>
@@ -23,19 +22,19 @@ class Operation;
 class Value;
 }  // namespace mlmodel
 
-// The type of op that gives a weight with this encoding: "const" for a plain one. Empty where Core
-// ML has none.
+// Returns the op type for a weight with this encoding: "const" if it is plain, empty if Core ML has
+// no such op.
 std::string_view mil_weight_op(const Encoding& encoding, const Type& type);
 
-// The least specification version with that op; 0 for a plain weight.
+// Returns the lowest specification version with that op; 0 for a plain weight.
 int mil_weight_version(const Encoding& encoding, const Type& type);
 
-// Sets the type and the arguments of the op that gives the weight. Its parts have been added to the
-// layout.
+// Sets the type and the arguments of the op that decodes the weight. `layout` must contain the
+// weight's parts.
 void fill_encoded_weight(const Weight& weight, const Type& type, const DataLayout& layout,
                          mlmodel::Operation& mil);
 
-// A value that lies in the blob file. `dtype` is MIL's DataType.
+// Fills in a value that refers to the blob file. `dtype` is MIL's DataType.
 void fill_blob_value(int dtype, const Dims& dims, const DataLayout::Entry& entry,
                      mlmodel::Value& value);
 

@@ -7,6 +7,7 @@
 namespace moec {
 namespace {
 
+// The prefix of layer tensors in llama.cpp: "blk.3.ffn_up.weight".
 constexpr std::string_view kBlock = "blk.";
 
 }  // namespace
@@ -15,6 +16,7 @@ std::string block_name(int64_t layer, std::string_view name) {
   return fmt::format("{}{}.{}", kBlock, layer, name);
 }
 
+// BlockName::name is a view of `tensor`.
 std::optional<BlockName> parse_block_name(std::string_view tensor) {
   if (!tensor.starts_with(kBlock)) return std::nullopt;
   tensor.remove_prefix(kBlock.size());

@@ -16,7 +16,7 @@ struct BlockName {
 // "blk.N.NAME".
 std::string block_name(int64_t layer, std::string_view name);
 
-// Parses "blk.N.NAME". Returns nothing for the name of a tensor outside of the layers.
+// Parses "blk.N.NAME". Returns nullopt for tensors outside the layers.
 std::optional<BlockName> parse_block_name(std::string_view tensor);
 
 }  // namespace moec

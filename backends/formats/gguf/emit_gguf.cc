@@ -11,8 +11,8 @@
 namespace moec {
 namespace {
 
-// Collects what a view delivers, in pieces of any size, into whole blocks, and turns these into
-// blocks of the file.
+// Collects a view's bytes, which arrive in pieces of any size, into whole blocks and converts them
+// to the file's block type.
 class BlockStream {
  public:
   BlockStream(GgufCoding coding, BlockType type)
@@ -22,18 +22,22 @@ class BlockStream {
                   ? kEncodedBlock * sizeof(float)
                   : static_cast<size_t>(block_format(BlockType::mxfp4).bytes)) {}
 
-  // The blocks of the file that are complete with these bytes; valid until the next call.
+  // Returns the file blocks that `bytes` complete; valid until the next call. A tile of the view
+  // may end inside a block, so held_ keeps an incomplete block for the next call.
   std::span<const std::byte> take(std::span<const std::byte> bytes) {
     held_.insert(held_.end(), bytes.begin(), bytes.end());
     const size_t blocks = held_.size() / unit_;
     made_.resize(blocks * static_cast<size_t>(block_format(type_).bytes));
     if (blocks == 0) return made_;
     if (coding_ == GgufCoding::paired_mxfp4) {
+      // MXFP4 blocks are rearranged, not encoded. A NaN is counted but is not an error, because the
+      // checkpoint contains it.
       nonfinite_ += count_nan_mxfp4(held_.data(), blocks);
       pair_as_gguf(held_.data(), blocks, made_.data());
     } else {
       values_.resize(blocks * kEncodedBlock);
       std::memcpy(values_.data(), held_.data(), blocks * unit_);
+      // encode_blocks() does not report overflows, so they are counted separately.
       overflows_ += count_too_large(type_, values_.data(), values_.size());
       encode_blocks(type_, values_.data(), blocks, made_.data());
     }
@@ -42,14 +46,14 @@ class BlockStream {
   }
 
   bool is_whole() const { return held_.empty(); }
-  // Elements so far whose values the blocks do not have.
+  // Numbers of elements so far that overflowed in the block type, and that were NaN or infinite.
   uint64_t overflows() const { return overflows_; }
   uint64_t nonfinite() const { return nonfinite_; }
 
  private:
   GgufCoding coding_;
   BlockType type_;
-  size_t unit_;  // bytes of a block as the view delivers it
+  size_t unit_;  // bytes per block in the view
   std::vector<std::byte> held_, made_;
   std::vector<float> values_;
   uint64_t overflows_ = 0, nonfinite_ = 0;
@@ -60,6 +64,8 @@ class GgufEmitter {
   GgufEmitter(const GgufPart& part, const EmitOptions& options, GgufFile file)
       : part_(part), options_(options), file_(std::move(file)) {}
 
+  // Writes one tensor: literal bytes, the bytes of its view, or converted blocks. `views` must
+  // deliver the view of this tensor next.
   Status write(size_t index, const GgufPayload& payload, ViewSeries& views) {
     StreamReport stream;
     if (!reads(index, payload))
@@ -77,11 +83,13 @@ class GgufEmitter {
     return options_.on_written(payload.view, report_.tensors.back());
   }
 
-  // Whether the tensor's bytes come from its view: it may have none, or bring them along.
+  // True if the tensor's bytes come from its view: the tensor is not empty, but `payload.bytes` is.
+  // An empty tensor has no view in the series.
   bool reads(size_t index, const GgufPayload& payload) const {
     return payload.bytes.empty() && part_.layout.bytes[index] > 0;
   }
 
+  // Flushes the file before the rename, so that a file under its final name is complete.
   Result<EmitReport> finish() && {
     MOEC_ASSIGN(OutputFile file, std::move(file_).finish());
     MOEC_TRY(file.sync());
@@ -101,15 +109,18 @@ class GgufEmitter {
     BlockStream blocks(coding, info.type);
     MOEC_TRY(views.next(
         [&](std::span<const std::byte> tile) -> Status {
+          // A NaN or an infinity would make the scale of its block useless, so all values of the
+          // block would be lost.
           if (coding == GgufCoding::encoded &&
               count_nonfinite(DType::f32, tile.data(), tile.size() / sizeof(float)) > 0)
             return fail("encode.nonfinite",
-                        "the weight holds NaN or infinite values, which have no code",
-                        "download the file again, or keep the group of this weight float",
+                        "the weight contains NaN or infinite values, which cannot be encoded",
+                        "download the file again, or keep the group of this weight as float",
                         {.tensor = info.name});
           return put(blocks.take(tile));
         },
         stream));
+    // gguf_tensor_bytes() has checked that rows consist of whole blocks.
     MOEC_CHECK(blocks.is_whole(), "{} ends inside a block", info.name);
     stream.overflows += blocks.overflows();
     stream.nonfinite += blocks.nonfinite();
@@ -129,6 +140,8 @@ Result<EmitReport> emit_gguf(const GgufPart& part, std::span<const GgufPayload> 
   MOEC_ASSIGN(GgufFile file,
               GgufFile::create({options.folder, part.name}, part.layout, options.sha256));
   GgufEmitter emitter(part, options, std::move(file));
+  // One series delivers all views, so that its maker knows their order in advance
+  // (WeightReader::with_series()).
   std::vector<WeightView> views;
   for (size_t i = 0; i < payloads.size(); ++i)
     if (emitter.reads(i, payloads[i])) views.push_back(payloads[i].view);

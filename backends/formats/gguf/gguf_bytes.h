@@ -1,4 +1,4 @@
-// Little-endian numbers and strings with their length before them, as GGUF headers have them.
+// Serializes little-endian numbers and length-prefixed strings, as in GGUF headers.
 #pragma once
 
 #include <cstdint>

@@ -12,10 +12,13 @@
 namespace moec {
 namespace {
 
+// Collects the value of an entry as it is in the file: type, for an array also element type and
+// count, then the elements.
 class EntryText {
  public:
   explicit EntryText(const std::string& key) : key_(key) {}
 
+  // The bytes of the elements were copied from another file, so they need no conversion.
   Status put(const GgufBytesValue& value) {
     put_type(value.type, value.is_array, value.count);
     bytes_ += value.bytes;
@@ -37,6 +40,7 @@ class EntryText {
   std::string take() && { return std::move(bytes_); }
 
  private:
+  // In an array, the type `array` precedes the element type.
   void put_type(GgufType type, bool is_array, uint64_t count) {
     if (is_array) append_number(bytes_, static_cast<uint32_t>(GgufType::array));
     append_number(bytes_, static_cast<uint32_t>(type));
@@ -53,7 +57,7 @@ class EntryText {
       return fail("gguf.string_too_long",
                   fmt::format("a string of \"{}\" has {} bytes, the limit is {}", printable(key_),
                               value.size(), kGgufMaxString),
-                  "Leave the key out.");
+                  "remove the key");
     append_string(bytes_, value);
     return {};
   }
@@ -63,7 +67,7 @@ class EntryText {
     return fail("gguf.array_too_long",
                 fmt::format("the array \"{}\" has {} entries, the limit is {}", printable(key_),
                             count, kGgufMaxEntries),
-                "Leave the key out.");
+                "remove the key");
   }
 
   const std::string& key_;
@@ -72,6 +76,7 @@ class EntryText {
 
 }  // namespace
 
+// Searches linearly, because a file has few keys and the entries must keep their order.
 const GgufEntry* find_entry(const std::vector<GgufEntry>& entries, std::string_view key) {
   const auto found = std::find_if(entries.begin(), entries.end(),
                                   [&](const GgufEntry& entry) { return entry.key == key; });
@@ -82,8 +87,8 @@ Result<std::string> entry_bytes(const GgufEntry& entry) {
   if (entry.key.empty() || entry.key.size() > kGgufMaxKeyBytes)
     return fail(
         "gguf.key",
-        fmt::format("a key has {} bytes; it must have 1 to {}", entry.key.size(), kGgufMaxKeyBytes),
-        "Give the key another name.");
+        fmt::format("a key has {} bytes, expected 1 to {}", entry.key.size(), kGgufMaxKeyBytes),
+        "choose another name for the key");
   EntryText value(entry.key);
   MOEC_TRY(std::visit([&](const auto& item) { return value.put(item); }, entry.value));
   std::string bytes;

@@ -13,13 +13,14 @@ Result<GgufFile> GgufFile::create(const OutputPath& path, GgufLayout layout, boo
 }
 
 Status GgufFile::begin_tensor() {
-  MOEC_CHECK(next_ < layout_.tensors.size(), "{} gets more bytes than its {} tensors have",
+  MOEC_CHECK(next_ < layout_.tensors.size(), "{} received more bytes than its {} tensors have",
              file_.path(), next_);
   MOEC_TRY(file_.pad_to(layout_.offsets[next_]));
   remaining_ = layout_.bytes[next_++];
   return {};
 }
 
+// `bytes` may cover several tensors. The inner loop skips tensors of 0 bytes.
 Status GgufFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     while (remaining_ == 0) MOEC_TRY(begin_tensor());
@@ -31,6 +32,7 @@ Status GgufFile::write(std::span<const std::byte> bytes) {
   return {};
 }
 
+// Empty tensors at the end receive no bytes, so write() has not begun them.
 Result<OutputFile> GgufFile::finish() && {
   while (remaining_ == 0 && next_ < layout_.tensors.size()) MOEC_TRY(begin_tensor());
   MOEC_CHECK(remaining_ == 0, "{} lacks {} bytes of {}", file_.path(), remaining_,

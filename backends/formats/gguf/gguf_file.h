@@ -1,4 +1,4 @@
-// Writes a GGUF file as it was planned: the header at once, then the tensors' bytes in order.
+// Writes a planned GGUF file: the header on creation, then the tensors' bytes in order.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class GgufFile {
   // of OutputFile.
   static Result<GgufFile> create(const OutputPath& path, GgufLayout layout, bool sha256 = false);
 
-  // The next bytes of the tensors, in pieces of any size: the tensors' bytes one after the other,
-  // without padding, which is added here. No more than the layout has.
+  // Appends tensor bytes, in pieces of any size. The caller passes the tensors in order and without
+  // padding, which write() adds. The total must not exceed the bytes of the layout.
   Status write(std::span<const std::byte> bytes);
 
-  // Pads the last tensor. Every byte of the layout must have been written by now. The file can then
-  // be synced and published.
+  // Pads the last tensor. All bytes of the layout must have been written. Returns the file for
+  // sync() and publish().
   Result<OutputFile> finish() &&;
 
  private:
@@ -32,8 +32,8 @@ class GgufFile {
 
   OutputFile file_;
   GgufLayout layout_;
-  size_t next_ = 0;         // the tensor behind the one that is being written
-  uint64_t remaining_ = 0;  // of that tensor
+  size_t next_ = 0;         // index of the tensor after the current one
+  uint64_t remaining_ = 0;  // bytes of the current tensor
 };
 
 }  // namespace moec

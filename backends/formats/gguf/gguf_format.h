@@ -1,4 +1,4 @@
-// Numbers of the GGUF format that its reader and its writer share.
+// Constants of the GGUF format, shared by reader and writer.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,22 @@ namespace moec {
 
 // The first bytes of a file.
 inline constexpr std::string_view kGgufMagic = "GGUF";
-inline constexpr uint32_t kGgufVersion = 3;     // that is written
-inline constexpr uint32_t kGgufAlignment = 32;  // of each tensor, unless the key says otherwise
+inline constexpr uint32_t kGgufVersion = 3;  // of written files
+inline constexpr uint32_t kGgufAlignment =
+    32;  // of each tensor, unless kGgufAlignmentKey overrides it
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
 
-// What a reader takes at most.
+// Limits of the reader.
 inline constexpr uint64_t kGgufMaxHeader = uint64_t{128} << 20;
 inline constexpr uint64_t kGgufMaxString = uint64_t{64} << 20;
-inline constexpr uint64_t kGgufMaxEntries = uint64_t{16} << 20;  // of an array
+inline constexpr uint64_t kGgufMaxEntries = uint64_t{16} << 20;  // elements of an array
 inline constexpr uint64_t kGgufMaxKeys = 4096;
 inline constexpr uint64_t kGgufMaxKeyBytes = 65'535;
 inline constexpr uint64_t kGgufMaxTensors = 65'536;
-inline constexpr uint64_t kGgufNameEnd = 64;  // names of tensors are shorter
+inline constexpr uint64_t kGgufNameEnd = 64;  // exclusive limit of tensor name lengths
 inline constexpr uint32_t kGgufMaxSizes = 4;
 
-// Types of values, in the order of their numbers in the file.
+// Value types; the enum values are the numbers in the file.
 enum class GgufType : uint8_t {
   u8,
   i8,
@@ -49,11 +50,11 @@ constexpr auto enum_names(GgufType) {
                                "array", "u64", "i64", "f64"});
 }
 
-// By GgufType; 0 where a value states its own length.
+// Indexed by GgufType; 0 for types of variable length.
 inline constexpr uint8_t kGgufTypeBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 static_assert(std::size(kGgufTypeBytes) == enum_count<GgufType>);
 
-// The type that a value of a C++ type has in a file.
+// The GGUF type of a C++ type.
 template <class T>
 constexpr GgufType gguf_type_of() {
   if constexpr (std::is_same_v<T, bool>) return GgufType::boolean;

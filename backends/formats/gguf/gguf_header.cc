@@ -11,7 +11,9 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kPrefixBytes = 24;  // magic, version, numbers of tensors and of keys
+constexpr uint64_t kPrefixBytes = 24;  // magic, version, tensor count, key count
+// The magic consists of bytes, so it does not reveal the byte order. In a big-endian file, the
+// version reads as a multiple of 2^24.
 constexpr uint32_t byte_swapped(uint32_t x) {
   return x << 24 | (x & 0xff00) << 8 | (x >> 8 & 0xff00) | x >> 24;
 }
@@ -27,6 +29,8 @@ class GgufHeaderReader {
     header_.file_bytes = in_.file_bytes();
   }
 
+  // The alignment is a key, so data_start is known only after all keys and tensors. The keys are
+  // kept as bytes and decoded on request.
   Result<GgufHeader> run() {
     MOEC_TRY(read_prefix());
     for (uint64_t i = 0; i < key_count_; ++i) MOEC_TRY(read_key());
@@ -43,43 +47,44 @@ class GgufHeaderReader {
   Status read_prefix() {
     if (in_.file_bytes() < kPrefixBytes)
       return in_.error("too_short",
-                       fmt::format("the file has {} bytes, a GGUF file at least {}",
-                                   in_.file_bytes(), kPrefixBytes),
-                       0, {}, "The file is incomplete or of another kind: fetch it again.");
+                       fmt::format("the file has {} bytes, expected at least {}", in_.file_bytes(),
+                                   kPrefixBytes),
+                       0, {}, "download the file again, or pass a GGUF file");
     MOEC_ASSIGN(const std::string_view magic, in_.take(kGgufMagic.size()));
     if (magic != kGgufMagic)
       return in_.error("magic", "the file does not begin with \"GGUF\"", 0, {},
-                       "The file is of another kind, or damaged: give a .gguf file.");
+                       "pass a .gguf file");
     MOEC_ASSIGN(header_.version, in_.number<uint32_t>());
     MOEC_TRY(check_version());
     MOEC_ASSIGN(tensor_count_, in_.number<uint64_t>());
     MOEC_ASSIGN(key_count_, in_.number<uint64_t>());
+    // The limits bound the loops in run().
     if (tensor_count_ > kGgufMaxTensors)
       return in_.error("too_many_tensors",
-                       fmt::format("the file says that it has {} tensors, the limit is {}",
-                                   tensor_count_, kGgufMaxTensors),
+                       fmt::format("the file states {} tensors, the limit is {}", tensor_count_,
+                                   kGgufMaxTensors),
                        8);
     if (key_count_ > kGgufMaxKeys)
-      return in_.error("too_many_keys",
-                       fmt::format("the file says that it has {} keys, the limit is {}", key_count_,
-                                   kGgufMaxKeys),
-                       16);
+      return in_.error(
+          "too_many_keys",
+          fmt::format("the file states {} keys, the limit is {}", key_count_, kGgufMaxKeys), 16);
     return {};
   }
 
+  // Versions 2 and 3 have the same layout. Version 1 has 32-bit counts.
   Status check_version() const {
     const uint32_t version = header_.version;
     if (version == 2 || version == 3) return {};
     if (version != 0 && byte_swapped(version) <= 3)
       return in_.error("byte_order", "the file is big-endian", 4, {},
-                       "Only little-endian files are read: convert it.");
-    return in_.error("version", fmt::format("version {} of the format; 2 and 3 are read", version),
-                     4, {}, "Convert the model again with a current converter.");
+                       "convert the file to little-endian");
+    return in_.error("version", fmt::format("the format version is {}, expected 2 or 3", version),
+                     4, {}, "convert the model again with a current converter");
   }
 
-  // ---- Keys
-  // --------------------------------------------------------------------------------------
+  // ---- Keys ------------------------------------------------------------------------------------
 
+  // A view of the cursor is valid until its next call, so the key is copied.
   Status read_key() {
     const uint64_t begin = in_.at();
     MOEC_ASSIGN(const std::string_view text, in_.string("a key"));
@@ -92,8 +97,8 @@ class GgufHeaderReader {
     std::string key(text);
     MOEC_ASSIGN(const GgufValue value, read_value(key));
     if (!keys_.emplace(key, value).second)
-      return in_.error("duplicate_key",
-                       fmt::format("the key \"{}\" is there twice", printable(key)), begin);
+      return in_.error("duplicate_key", fmt::format("the key \"{}\" appears twice", printable(key)),
+                       begin);
     return {};
   }
 
@@ -132,6 +137,8 @@ class GgufHeaderReader {
     return {};
   }
 
+  // Skips the elements. The product cannot overflow, because an array has at most 2^24 elements of
+  // 8 bytes.
   Status pass_elements(const std::string& key, const GgufValue& value) {
     if (value.type != GgufType::string) {
       MOEC_TRY(in_.take(value.count * at(kGgufTypeBytes, value.type)));
@@ -142,6 +149,7 @@ class GgufHeaderReader {
     return {};
   }
 
+  // llama.cpp accepts smaller powers of two in the header but can abort when it maps such a file.
   Status read_alignment() {
     header_.alignment = kGgufAlignment;
     const auto found = header_.values.keys().find(kGgufAlignmentKey);
@@ -149,7 +157,7 @@ class GgufHeaderReader {
     const auto alignment = header_.values.get<uint32_t>(kGgufAlignmentKey);
     if (!alignment || !std::has_single_bit(*alignment) || *alignment % kGgufAlignment != 0)
       return in_.error("alignment",
-                       fmt::format("\"{}\" is {}; it must be a u32, a power of two and a multiple "
+                       fmt::format("\"{}\" is {}, expected a u32 power of two that is a multiple "
                                    "of {}",
                                    kGgufAlignmentKey,
                                    alignment ? std::to_string(*alignment)
@@ -160,8 +168,7 @@ class GgufHeaderReader {
     return {};
   }
 
-  // ---- Tensors
-  // -----------------------------------------------------------------------------------
+  // ---- Tensors ---------------------------------------------------------------------------------
 
   Status read_tensor() {
     const uint64_t begin = in_.at();
@@ -177,6 +184,8 @@ class GgufHeaderReader {
     return {};
   }
 
+  // ggml stores names in 64 bytes including the terminating zero. A set finds duplicates, because
+  // comparing all pairs would be quadratic.
   Status check_name(std::string_view name, uint64_t begin) {
     if (name.empty() || name.size() >= kGgufNameEnd || has_control(name))
       return in_.error("name",
@@ -191,13 +200,15 @@ class GgufHeaderReader {
     return {};
   }
 
-  // In the file the innermost size is the first.
+  // The file lists the innermost size first.
   Status read_sizes(GgufTensor& tensor) {
     const uint64_t begin = in_.at();
     MOEC_ASSIGN(const auto rank, in_.number<uint32_t>());
+    // The rank bounds the loop below.
     if (rank > kGgufMaxSizes)
-      return in_.error("rank", fmt::format("{} sizes, the limit is {}", rank, kGgufMaxSizes), begin,
-                       tensor.name);
+      return in_.error("rank",
+                       fmt::format("the tensor has {} sizes, the limit is {}", rank, kGgufMaxSizes),
+                       begin, tensor.name);
     for (uint32_t i = 0; i < rank; ++i) {
       MOEC_ASSIGN(const auto size, in_.number<int64_t>());
       tensor.dims.insert(tensor.dims.begin(), size);
@@ -210,19 +221,21 @@ class GgufHeaderReader {
     MOEC_ASSIGN(const auto id, in_.number<uint32_t>());
     if (const auto removed = removed_block_type(id))
       return in_.error("removed_type",
-                       fmt::format("its type {} ({}) was removed from the format", *removed, id),
-                       begin, tensor.name, "Convert the model again with a current converter.");
+                       fmt::format("the type {} ({}) was removed from the format", *removed, id),
+                       begin, tensor.name, "convert the model again with a current converter");
     const std::optional<BlockType> type = find_block_type(id);
     if (!type)
-      return in_.error("type", fmt::format("its type has the unknown number {}", id), begin,
-                       tensor.name, "The file is damaged, or newer than this program.");
+      return in_.error("type", fmt::format("the type number {} is unknown", id), begin, tensor.name,
+                       "download the file again, or update moec");
     tensor.type = *type;
     return {};
   }
 
-  // Neither the number of elements nor that of bytes may reach 2^63.
+  // The numbers of elements and of bytes must stay below 2^63.
   Status set_bytes(GgufTensor& tensor, uint64_t begin) const {
     const BlockFormat& format = block_format(tensor.type);
+    // Elements times bytes per block stay below 2^63. The product counts a size of 0 as 1, so that
+    // a zero cannot hide an overflow.
     const int64_t limit = INT64_MAX / format.bytes;
     int64_t elements = 1;
     bool fits = true, empty = false;
@@ -238,16 +251,17 @@ class GgufHeaderReader {
                        begin, tensor.name);
     const int64_t row = tensor.dims.empty() ? 1 : tensor.dims.back();
     if (row % format.elements != 0)
-      return in_.error("block",
-                       fmt::format("rows of {} elements are no whole blocks of {}, which have {}",
-                                   row, format.name, format.elements),
-                       begin, tensor.name);
+      return in_.error(
+          "block",
+          fmt::format("rows of {} elements are not a multiple of the {} block size, {}", row,
+                      format.name, format.elements),
+          begin, tensor.name);
     tensor.bytes = empty ? 0 : static_cast<uint64_t>(block_row_bytes(tensor.type, elements));
     return {};
   }
 
-  // The tensors must follow each other, each padded to the alignment; only the last one's padding
-  // may be missing. Turns offsets from data_start into offsets from the start of the file.
+  // The tensors must be contiguous, each padded to the alignment; only the padding after the last
+  // one may be missing. Converts offsets from data_start to offsets from the start of the file.
   Status place_tensors() {
     const uint64_t file_bytes = header_.file_bytes, start = header_.data_start;
     const uint64_t held = file_bytes > start ? file_bytes - start : 0;
@@ -255,14 +269,16 @@ class GgufHeaderReader {
     for (GgufTensor& tensor : header_.tensors) {
       if (tensor.offset != next)
         return in_.error("offset",
-                         fmt::format("it is at {} of the data; after the tensor before it comes {}",
+                         fmt::format("the tensor begins at byte {} of the data, expected {}",
                                      tensor.offset, next),
                          start, tensor.name);
+      // An empty tensor needs no bytes, so it may lie after the end of the data.
       if (tensor.bytes > 0 && (next > held || tensor.bytes > held - next))
-        return in_.error("truncated",
-                         fmt::format("its {} bytes at {} pass the end: the data has {} bytes",
-                                     tensor.bytes, next, held),
-                         file_bytes, tensor.name, "The file is incomplete: fetch it again.");
+        return in_.error(
+            "truncated",
+            fmt::format("the tensor's {} bytes at {} exceed the data, which has {} bytes",
+                        tensor.bytes, next, held),
+            file_bytes, tensor.name, "download the file again");
       tensor.offset = start + next;
       next = gguf_aligned(next + tensor.bytes, header_.alignment);
     }

@@ -1,4 +1,4 @@
-// What one GGUF file says of itself: keys, and where its tensors lie.
+// Header of one GGUF file: keys, and the positions of its tensors.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace moec {
 struct GgufTensor {
   std::string name;
   BlockType type = BlockType::f32;
-  Dims dims;          // the outermost first, as many as the file states: at most 4; a size may be 0
-  uint32_t file = 0;  // index into Gguf::files
+  Dims dims;            // outermost first; at most 4, and a size may be 0
+  uint32_t file = 0;    // index into Gguf::files
   uint64_t offset = 0;  // bytes from the start of the file
   uint64_t bytes = 0;
   bool operator==(const GgufTensor&) const = default;
@@ -33,10 +33,10 @@ struct GgufHeader {
   uint64_t alignment = 0;  // of each tensor's first byte, counted from data_start
   uint64_t data_start = 0;
   GgufValues values;
-  std::vector<GgufTensor> tensors;  // in the order of their bytes
+  std::vector<GgufTensor> tensors;  // in file order
 };
 
-// Errors: gguf.* as listed in gguf.h, file.*.
+// Reads a header. Errors: gguf.* as listed in gguf.h, file.*.
 Result<GgufHeader> read_gguf_header(GgufCursor cursor);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// What a user may choose of GGUF files.
+// Options of GGUF exports.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 namespace moec {
 
 struct GgufOptions {
-  // The most bytes of a file. A model with more is spread over several; a tensor is not.
+  // Maximum bytes per file. A larger model is split over several files, between tensors.
   uint64_t max_file_bytes = UINT64_MAX;
-  bool tokenizer = true;  // false: the files take token ids, not text
+  bool tokenizer = true;  // false: the files have no tokenizer, so runtimes need token ids
 };
 
 }  // namespace moec

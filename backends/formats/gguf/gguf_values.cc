@@ -11,12 +11,14 @@
 namespace moec {
 namespace {
 
-// Reads one value and moves on to the next.
+// Decodes one value and advances `at`. Does not check bounds, because GgufHeaderReader has read all
+// elements. Uses memcpy(), because values are not aligned.
 template <class T>
 void decode_next(const char*& at, T& value) {
   std::memcpy(&value, at, sizeof(T));
   at += sizeof(T);
 }
+// A memcpy() of a byte other than 0 and 1 into a bool would be undefined behavior.
 void decode_next(const char*& at, bool& value) { value = *at++ != 0; }
 void decode_next(const char*& at, std::string_view& value) {
   uint64_t length = 0;
@@ -34,7 +36,7 @@ std::string to_string(const GgufValue& value) {
 GgufValues::GgufValues(std::string file, std::string header, GgufKeys keys)
     : held_(std::make_shared<Held>(Held{std::move(file), std::move(header), std::move(keys)})) {}
 
-// Null where the key is absent.
+// Returns null if the key is absent.
 Result<const GgufValue*> GgufValues::lookup(std::string_view key, GgufType type,
                                             bool is_array) const {
   const auto found = keys().find(key);
@@ -42,9 +44,9 @@ Result<const GgufValue*> GgufValues::lookup(std::string_view key, GgufType type,
   const GgufValue& value = found->second;
   if (value.type == type && value.is_array == is_array) return &value;
   return fail("gguf.key_type",
-              fmt::format("the value of \"{}\" is of type {}, it must be {}", printable(key),
+              fmt::format("the value of \"{}\" has type {}, expected {}", printable(key),
                           to_string(value), to_string(GgufValue{type, is_array})),
-              "The program that wrote the file made it wrong: write it with a current converter.",
+              "convert the model again with a current converter",
               {.file = file(), .offset = value.offset});
 }
 
@@ -53,10 +55,9 @@ Result<const GgufValue*> GgufValues::needed(std::string_view key, GgufType type,
   MOEC_ASSIGN(const GgufValue* value, lookup(key, type, is_array));
   if (value != nullptr) return value;
   return fail("gguf.missing_key",
-              fmt::format("the file has no key \"{}\", of type {}", printable(key),
+              fmt::format("the file has no key \"{}\" of type {}", printable(key),
                           to_string(GgufValue{type, is_array})),
-              "The file is incomplete or of another kind: write it with a current converter.",
-              {.file = file()});
+              "convert the model again with a current converter", {.file = file()});
 }
 
 template <class T>
@@ -72,6 +73,7 @@ std::vector<T> GgufValues::decode(const GgufValue& value) const {
   return elements;
 }
 
+// Rounds integers above 2^53, because a double has 53 significant bits.
 std::optional<double> GgufValues::as_number(const GgufValue& value) const {
   if (value.is_array) return std::nullopt;
   std::optional<double> number;
@@ -113,6 +115,7 @@ Result<std::optional<std::vector<T>>> GgufValues::find_array(std::string_view ke
 std::string_view GgufValues::bytes(const GgufValue& value) const {
   const char* const begin = held_->header.data() + value.offset;
   const uint8_t each = kGgufTypeBytes[static_cast<size_t>(value.type)];
+  // Among element types, only strings have no fixed size; decoding finds their end.
   if (each != 0) return {begin, value.count * each};
   const char* end = begin;
   std::string_view text;
@@ -120,6 +123,7 @@ std::string_view GgufValues::bytes(const GgufValue& value) const {
   return {begin, static_cast<size_t>(end - begin)};
 }
 
+// The templates are defined in this file, so their instances for all value types must be here.
 #define MOEC_GGUF_TYPE(T)                                                        \
   template Result<T> GgufValues::get(std::string_view) const;                    \
   template Result<std::optional<T>> GgufValues::find(std::string_view) const;    \

@@ -9,6 +9,7 @@
 namespace moec {
 namespace {
 
+// A state write has no result, so its place is only the shard.
 Place place_of(const Shard& shard, const Op& op) {
   Place place{.shard = shard.name};
   if (!op.results.empty()) place.op = shard.label(op.results.front());
@@ -18,15 +19,15 @@ Place place_of(const Shard& shard, const Op& op) {
 Status check_state(const Shard& shard) {
   if (shard.states.empty()) return {};
   return fail("emit.state",
-              fmt::format("state \"{}\" has no ONNX form: a model keeps nothing between two runs",
+              fmt::format("state \"{}\" has no ONNX form: ONNX models are stateless",
                           shard.states.front().name),
               "build the shard with explicit cache inputs (cache form append)",
               {.shard = shard.name});
 }
 
-// Whether opset 17 defines the ONNX op for bfloat16. Its newest Conv and TopK are those of opset
-// 11, which do not take the type. Each op has an overload, so that a new op does not compile until
-// it has an answer here.
+// True if opset 17 defines the ONNX op for bfloat16. Opset 17 uses the Conv and TopK of opset 11,
+// which do not support bfloat16. Every op is listed, so that a new op does not compile until it is
+// added here.
 struct TakesBf16 {
   template <OneOf<Conv, TopK> OpT>
   bool operator()(const OpT&) const {
@@ -51,7 +52,7 @@ Status check_dtypes(const Shard& shard) {
       const DType dtype = shard.type(value).dtype;
       if (onnx_dtype(dtype) && (dtype != DType::bf16 || std::visit(TakesBf16{}, op.data))) continue;
       return fail("emit.dtype",
-                  fmt::format("{} of {} does not exist in ONNX opset 17", mnemonic(op.data),
+                  fmt::format("ONNX opset 17 does not define {} for {}", mnemonic(op.data),
                               dtype_name(dtype)),
                   "export with dtype f32 or f16", place_of(shard, op));
     }
@@ -59,11 +60,13 @@ Status check_dtypes(const Shard& shard) {
   return {};
 }
 
-// Whether a constant's value is in the range of its element type. Floats round.
+// True if the value is in the range of the element type. Floats always are, because they are
+// rounded.
 bool holds(DType dtype, double value) {
   if (is_float(dtype)) return true;
   if (dtype == DType::boolean) return value == 0 || value == 1;
   if (dtype == DType::u8) return value >= 0 && value <= 255;
+  // 2^63 - 1 is not a double, so the upper bound is exclusive.
   const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;
   return value >= -limit && value < limit;
 }
@@ -74,20 +77,21 @@ Status check_constants(const Shard& shard) {
       for (double value : constant->values)
         if (!holds(constant->type.dtype, value))
           return fail("emit.constant",
-                      fmt::format("{} does not fit element type {}", value,
+                      fmt::format("{} is out of range for element type {}", value,
                                   dtype_name(constant->type.dtype)),
-                      "give the constant another type", place_of(shard, op));
+                      "use another element type for the constant", place_of(shard, op));
   return {};
 }
 
 Status check_ports(const Shard& shard) {
   for (const Output& output : shard.outputs)
     for (ValueId input : shard.inputs)
+      // An input that is returned under its own name needs no second tensor.
       if (shard.values[input].name == output.name && input != output.value)
-        return fail("emit.port_name",
-                    fmt::format("output \"{}\" has the name of an input, which ONNX does not allow",
-                                output.name),
-                    "rename one of the two ports", {.shard = shard.name});
+        return fail(
+            "emit.port_name",
+            fmt::format("output \"{}\" has the name of an input, which ONNX forbids", output.name),
+            "rename one of the two ports", {.shard = shard.name});
   return {};
 }
 

@@ -11,7 +11,7 @@
 namespace moec {
 namespace {
 
-// The library's messages have several lines; the cause of a diagnostic is one line.
+// The library's messages have several lines, but the cause of a diagnostic must be one line.
 std::string one_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   for (char& c : text)
@@ -19,27 +19,28 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// Runs a libonnx call, which throws on a finding.
+// Converts the exceptions that libonnx throws to diagnostics.
 template <class Call>
 Status guarded(const char* code, const std::string& path, Call call) {
   try {
     call();
   } catch (const std::exception& error) {
     return fail(code, one_line(error.what()),
-                "the file was changed after it was written, or this is a fault of moec",
+                "export the model again; if the error persists, report it as a bug of moec",
                 {.file = path});
   }
   return {};
 }
 
-// Protobuf reads no larger message.
+// The protobuf limit for a message.
 constexpr uint64_t kMaxGraphBytes = std::numeric_limits<int>::max();
 
 Result<onnx::ModelProto> load(const std::string& path) {
   onnx::ModelProto model;
   const auto bytes = read_text_file(path, kMaxGraphBytes);
   if (!bytes || !model.ParseFromString(*bytes))
-    return fail("onnx.unreadable", "not a readable ONNX model", "export it again", {.file = path});
+    return fail("onnx.unreadable", "the file is not a readable ONNX model",
+                "export the model again", {.file = path});
   return model;
 }
 
@@ -47,7 +48,9 @@ Result<onnx::ModelProto> load(const std::string& path) {
 
 Status check_onnx_file(const std::string& path) {
   MOEC_ASSIGN(onnx::ModelProto model, load(path));
+  // The checker gets the path, because it needs the folder to find external data.
   MOEC_TRY(guarded("onnx.checker", path, [&] { onnx::checker::check_model(path); }));
+  // Type checks, strict mode (errors are reported), and data propagation.
   const onnx::ShapeInferenceOptions strict{true, 1, true};
   return guarded("onnx.shape_inference", path, [&] {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), strict);

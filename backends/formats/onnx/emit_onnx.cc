@@ -25,24 +25,26 @@ EmittedFile describe(const OutputFile& file, std::string path) {
   return {std::move(path), file.bytes(), file.digest(), file.sha256()};
 }
 
-// The graphs, ready but for the checksum of the payload. They are made before a byte of payload is
-// read, so that errors of the shard are reported at once and not after minutes of writing.
+// The graphs without the payload's checksum. They are built before any payload is read, so that
+// errors in the shard are reported before the payload is written, which can take minutes.
 struct Prepared {
   DataLayout layout{kOnnxData};
   std::vector<onnx::ModelProto> models;  // without a checksum
 };
 
+// By default, `limit` is the protobuf limit for a message, 2^31 - 1 bytes.
 Status check_size(const onnx::ModelProto& model, const std::string& path, uint64_t limit) {
-  // The checksum comes later: 40 hex digits and their framing for each tensor.
+  // The checksum is added later: 40 hex digits and their framing per tensor.
   constexpr uint64_t kChecksumBytes = 64;
   const uint64_t bytes = model.ByteSizeLong() +
                          kChecksumBytes * static_cast<uint64_t>(model.graph().initializer_size());
   if (bytes <= limit) return {};
   return fail("emit.graph_too_large",
-              fmt::format("the graph would take {} bytes, the limit is {}", bytes, limit),
+              fmt::format("the graph would have {} bytes, the limit is {}", bytes, limit),
               "split the shard, or fold fewer constants", {.file = path});
 }
 
+// All widths share one layout, so each distinct weight is stored once.
 Result<DataLayout> lay_out(std::span<const ShardWidth> widths, const ExpertLayout& experts) {
   DataLayout layout(kOnnxData);
   for (const ShardWidth& width : widths) {
@@ -58,6 +60,7 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
   Prepared prepared;
   MOEC_ASSIGN(prepared.layout, lay_out(widths, options.experts));
   MOEC_TRY(check_layout(prepared.layout, weights, options.tile_bytes));
+  // External data are located relative to the folder of the graph, so the location has no folder.
   const std::string location = fs::path(paths.back()).filename().string();
   for (size_t i = 0; i < widths.size(); ++i) {
     onnx::ModelProto& model = prepared.models.emplace_back();
@@ -68,11 +71,12 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
   return prepared;
 }
 
-// With `sha1`, adds all bytes of the file to it; it is complete on return.
+// If `sha1` is set, updates it with all bytes of the file.
 Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
                               const EmitOptions& options, const std::string& name, Sha* sha1,
                               EmitReport& report) {
   std::function<void(std::span<const std::byte>)> observer;
+  // The checksum is computed while the file is written, so the payload is read only once.
   if (sha1) observer = [sha1](auto bytes) { sha1->update(bytes); };
   MOEC_ASSIGN(OutputFile file, OutputFile::create({options.folder, name}, layout.file_bytes(),
                                                   options.sha256, std::move(observer)));
@@ -83,7 +87,8 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
 }
 
 // The data file is published first, so that a graph under its final name always finds its data.
-// Graphs of an earlier export name other offsets, so they are removed before the new data appears.
+// Graphs of an earlier export may state other offsets, so they are removed before the new data
+// appears.
 Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs) {
   for (const OutputFile& graph : graphs) MOEC_TRY(graph.remove_older());
   if (data) MOEC_TRY(data->publish());
@@ -109,7 +114,7 @@ Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> wi
 
 Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
                              const EmitOptions& options, const OnnxOptions& onnx) {
-  MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
+  MOEC_CHECK(!widths.empty(), "{} has no token width", options.stem);
   const std::vector<GraphKey> keys = keys_of(widths);
   const std::vector<std::string> names = onnx_file_names(options.stem, keys);
   MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, onnx, names));
@@ -121,6 +126,7 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
     MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, names.back(),
                                  onnx.checksum ? &sha1 : nullptr, report));
     report.data.push_back(describe(*data, names.back()));
+    // The graphs are written after the data, because they contain its checksum.
     if (onnx.checksum) set_checksum(sha1.finish_hex(), prepared.models);
   }
   std::vector<OutputFile> graphs;

@@ -1,4 +1,4 @@
-// External data of ONNX initializers as byte ranges of a weight table.
+// Reads external data of ONNX initializers as byte ranges of a weight table.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ class TensorProto;
 
 namespace moec {
 
-// Adds the tensor's range to the table, and its file when it is new there. The file must be a
-// regular file that lies in `folder` itself and holds the whole range. Error: onnx.external_data.
+// Adds the tensor's range to the table, and its file if it is new. The file must be a regular file
+// directly in `folder` and contain the whole range. Error: onnx.external_data.
 Status add_external(const onnx::TensorProto& tensor, const Type& type, const std::string& folder,
                     WeightTable& table);
 

@@ -10,14 +10,15 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// Also true for a space, because spaces separate the words of a metadata line.
 bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
 }
 
-// The checkpoint tensor all of whose elements a view has, cast or rearranged or not; null when
-// there is none. The tensor of packed numbers is none, nor is one that a value is computed from:
-// their elements are not those of the view.
+// The checkpoint tensor that the view covers completely, possibly cast or rearranged; null if there
+// is none. Packed tensors and inputs of a computation do not qualify: their elements are not those
+// of the view.
 const std::string* whole_tensor(const WeightView& view) {
   const auto* tensor = std::get_if<TensorSource>(&view.source);
   const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
@@ -27,10 +28,12 @@ const std::string* whole_tensor(const WeightView& view) {
   return tensor && !part ? &tensor->name : nullptr;
 }
 
+// A constant with one element is an initializer, so it needs no Expand.
 bool is_splat(const Constant& constant) {
   return constant.values.size() == 1 && constant.type.elements() > 1;
 }
 
+// True for a weight with a DequantizeLinear node. Such a weight also has an initializer.
 bool is_dequantized(const Shard& shard, const Op& op) {
   const auto* weight = std::get_if<Weight>(&op.data);
   return weight != nullptr && onnx_weight_form(weight->encoding, shard.type(op.results.front())) ==
@@ -62,6 +65,7 @@ std::string netron_path(std::string_view dotted) {
   return path;
 }
 
+// Inputs and outputs come first, because runtimes bind them by name. Other names avoid them.
 GraphNames::GraphNames(const Shard& shard)
     : shard_(shard), shard_path_(netron_path(shard.name)), tensors_(shard.values.size()) {
   for (ValueId input : shard.inputs) tensors_[input] = fresh(shard.values[input].name);
@@ -69,6 +73,7 @@ GraphNames::GraphNames(const Shard& shard)
   name_others();
 }
 
+// The order of the values is fixed, so the suffixes are deterministic.
 std::string GraphNames::claim(NameSet& taken, const std::string& wanted) {
   std::string name = wanted;
   for (int suffix = 2; !taken.insert(name).second; ++suffix)
@@ -76,10 +81,11 @@ std::string GraphNames::claim(NameSet& taken, const std::string& wanted) {
   return name;
 }
 
+// A tensor has one name. An output becomes a copy if its value already has a name or is a source.
 void GraphNames::name_outputs() {
   for (const Output& output : shard_.outputs) {
     std::string& name = tensors_[output.value];
-    if (name == output.name) continue;  // an input that is passed on under its own name
+    if (name == output.name) continue;  // an input returned under its own name
     const bool free = name.empty() && !is_source(shard_, output.value);
     tensor_names_.insert(output.name);
     if (free)

@@ -1,10 +1,10 @@
-// The names of a shard's values and ops in an ONNX graph, where values, inputs, outputs and
-// initializers share one name space. They are chosen for people who look at the graph:
+// The names of a shard's values and ops in an ONNX graph. Values, inputs, outputs and initializers
+// share one name space. The names are chosen to be readable in viewers:
 //   inputs, outputs   their port names
-//   weights           the checkpoint tensor where the view is that whole tensor
+//   weights           the checkpoint tensor, if the view covers the whole tensor
 //   other values      their label in the IR ("experts.3.h", "12")
 //   nodes             the shard and the value as a path: "L00/moe/experts.3/h"
-// A name that is taken gets a suffix.
+// A name that is in use gets a suffix.
 #pragma once
 
 #include <string>
@@ -22,13 +22,13 @@ class GraphNames {
 
   const std::string& tensor(ValueId value) const { return tensors_[value]; }
   std::string node(OpId op);
-  // A fresh tensor name, `wanted` if it is free.
+  // Returns an unused tensor name: `wanted`, or `wanted` with a suffix if `wanted` is in use.
   std::string fresh(const std::string& wanted) { return claim(tensor_names_, wanted); }
-  // A fresh node name under the shard's path.
+  // Returns an unused node name under the shard's path.
   std::string fresh_node(std::string_view last);
 
-  // Outputs that need a node of their own to have their port name: they pass on an input, a source,
-  // or a value that another output has already.
+  // Outputs that need an Identity node to get their port name, because their value is an input, a
+  // source, or also another output.
   const std::vector<Output>& copies() const { return copies_; }
 
  private:
@@ -45,14 +45,14 @@ class GraphNames {
   std::vector<Output> copies_;
 };
 
-// Whether the op is an initializer of the graph. A splat of several elements is none: it becomes an
-// Expand of a scalar, which takes no space in the file.
+// True if the op becomes an initializer of the graph. A splat of several elements becomes an Expand
+// of a scalar instead, which needs no space in the file.
 bool is_initializer(const OpData& data);
 
-// The names of the nodes of a graph, by op of the shard; empty for ops without a node of their own.
+// Returns the node name of each op of the shard; empty for ops without a node.
 IdMap<OpId, std::string> onnx_op_names(const Shard& shard);
 
-// "experts.3.gate" → "experts.3/gate": a number stays with the word before it.
+// "experts.3.gate" → "experts.3/gate": a number stays joined to the word before it.
 std::string netron_path(std::string_view dotted);
 
 }  // namespace moec

@@ -21,12 +21,13 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using onnx::ValueInfoProto;
 
+// True for the characters that IR names may contain.
 bool is_name_character(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
          c == '.';
 }
 
-// The IR name for a label: nothing for a number, which is an unnamed value.
+// The IR name for a label; empty for a number, which labels an unnamed value.
 std::string ir_name(const std::string& label) {
   if (std::all_of(label.begin(), label.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return {};
@@ -91,15 +92,18 @@ class GraphReader {
 
 // ---- Names -------------------------------------------------------------------------------------
 
+// The keys are views of the graph, which outlives the reader.
 Status GraphReader::index_tensors() {
   for (const ValueInfoProto& info : graph_.value_info()) stated_[info.name()] = &info;
   for (const TensorProto& tensor : graph_.initializer())
     if (tensor.name().empty() || !initializers_.emplace(tensor.name(), &tensor).second)
-      return fail("onnx.duplicate_name", "an initializer has no name, or that of another one",
+      return fail("onnx.duplicate_name",
+                  "an initializer has no name, or the name of another initializer",
                   "export the model again", {.tensor = tensor.name()});
   return {};
 }
 
+// Distinct tensors may give equal IR names, so a name in use gets a suffix.
 std::string GraphReader::claim_name(const std::string& tensor) {
   const auto label = metadata_.labels.find(tensor);
   std::string wanted = ir_name(label == metadata_.labels.end() ? tensor : label->second);
@@ -115,12 +119,14 @@ Layout GraphReader::layout_of(const std::string& tensor) const {
   return found == metadata_.layouts.end() ? Layout::plain : found->second;
 }
 
+// ONNX graphs are in single static assignment form: no tensor is defined twice.
 Status GraphReader::bind(const std::string& tensor, ValueId value) {
   if (!tensor.empty() && values_.emplace(tensor, value).second) return {};
-  return fail("onnx.duplicate_name", "a tensor has no name, or one that is defined already",
+  return fail("onnx.duplicate_name", "a tensor has no name, or the name of an earlier tensor",
               "export the model again", {.tensor = tensor});
 }
 
+// Creates the value of a tensor. Without a producer, the value is an input of the shard.
 Status GraphReader::define(const std::string& tensor, const Type& type, OpId producer) {
   const ValueId value = out_.shard.values.push({type, claim_name(tensor), producer});
   if (producer.valid())
@@ -132,30 +138,32 @@ Status GraphReader::define(const std::string& tensor, const Type& type, OpId pro
   return stated == stated_.end() ? Status() : check_stated(*stated->second, value);
 }
 
+// ONNX has no layouts, so the comparison ignores them.
 Status GraphReader::check_stated(const ValueInfoProto& info, ValueId value) const {
   MOEC_ASSIGN(Type stated, value_type(info));
   Type inferred = out_.shard.type(value);
   inferred.layout = stated.layout;
   if (stated == inferred) return {};
-  return fail(
-      "onnx.type_mismatch",
-      fmt::format("the graph states {}, its ops give {}", to_string(stated), to_string(inferred)),
-      "export the model again", {.tensor = info.name()});
+  return fail("onnx.type_mismatch",
+              fmt::format("the graph states type {}, but its ops produce {}", to_string(stated),
+                          to_string(inferred)),
+              "export the model again", {.tensor = info.name()});
 }
 
-// Makes the op of an initializer when it is first used. In files of ours the metadata gives their
-// positions, so that read_ops() has made them before.
+// Creates the op of an initializer on its first use. In moec's own files read_ops() has already
+// created it, because the metadata state its position.
 Result<ValueId> GraphReader::value_of(const std::string& tensor) {
   if (const auto found = values_.find(tensor); found != values_.end()) return found->second;
   const auto initializer = initializers_.find(tensor);
   if (initializer == initializers_.end())
-    return fail("onnx.undefined", "a tensor is used before anything defines it",
+    return fail("onnx.undefined", "a tensor is used before its definition",
                 "export the model again", {.tensor = tensor});
   MOEC_TRY(read_source(*initializer->second));
   const Decoder* decoder = decoders_.of_codes(tensor);
   return values_.at(decoder ? decoded_name(*decoder) : tensor);
 }
 
+// Sizes and axes must be known when the graph is read, because shards are static.
 Result<std::vector<int64_t>> GraphReader::integers_of(const std::string& tensor) const {
   const auto initializer = initializers_.find(tensor);
   if (initializer == initializers_.end())
@@ -170,14 +178,15 @@ Status GraphReader::append(OpData data, std::vector<ValueId> operands,
                            std::vector<std::string> tensors) {
   std::vector<Type> types;
   for (ValueId operand : operands) types.push_back(out_.shard.type(operand));
+  // ONNX has no states, so the lookup finds none.
   const Inferred inferred = infer(data, types, [](std::string_view) { return nullptr; });
   const std::string label = tensors.empty() ? std::string() : tensors.front();
   if (!inferred.violations.empty())
     return fail(inferred.violations.front().code, inferred.violations.front().message,
                 "export the model again", {.op = label});
-  // Trailing outputs may be left out.
+  // ONNX allows trailing outputs to be omitted.
   if (tensors.empty() || tensors.size() > inferred.results.size())
-    return fail("onnx.op", fmt::format("{} with {} outputs", mnemonic(data), tensors.size()),
+    return fail("onnx.op", fmt::format("{} has {} outputs", mnemonic(data), tensors.size()),
                 "export the model again", {.op = label});
   const OpId op = out_.shard.ops.push({std::move(data), std::move(operands), {}});
   for (size_t i = 0; i < inferred.results.size(); ++i) {
@@ -194,19 +203,19 @@ ValueId GraphReader::last_result() const {
   return out_.shard.ops[last].results.front();
 }
 
-// The op of a weight that lies in the file as codes.
+// Appends a weight that is stored as codes.
 Status GraphReader::read_coded(const Decoder& decoder) {
   MOEC_ASSIGN(WeightView view, read_coded_weight(decoder, initializers_, folder_, out_.weights));
   return append(Weight{std::move(view)}, {}, {decoded_name(decoder)});
 }
 
-// A MatMulNBits multiplies with the transpose of its weight, which has as many axes as the first
-// input.
+// A MatMulNBits multiplies by the transpose of its weight, reshaped to the rank of the first input.
 Status GraphReader::read_nbits_product(const NodeProto& node) {
   MOEC_ASSIGN(const ValueId x, value_of(node.input(0)));
   MOEC_ASSIGN(const ValueId weight, value_of(node.input(1)));
   MOEC_TRY(append(Transpose{{1, 0}, Layout::plain}, {weight}, {""}));
   const Dims& rows = out_.shard.type(weight).dims;
+  // The IR's MatMul requires operands of equal rank, so the weight gets leading sizes of 1.
   Dims columns(std::max<size_t>(out_.shard.type(x).dims.size(), 2), 1);
   columns.at(columns.rank() - 2) = rows.at(1);
   columns.back() = rows.at(0);
@@ -214,6 +223,8 @@ Status GraphReader::read_nbits_product(const NodeProto& node) {
   return append(MatMul{}, {x, last_result()}, {node.output().begin(), node.output().end()});
 }
 
+// External data become weights, and inline data become constants. Codes become the weight that they
+// encode.
 Status GraphReader::read_source(const TensorProto& tensor) {
   if (const Decoder* decoder = decoders_.of_codes(tensor.name())) return read_coded(*decoder);
   MOEC_ASSIGN(Type type, tensor_type(tensor));
@@ -226,16 +237,17 @@ Status GraphReader::read_source(const TensorProto& tensor) {
   return append(Constant{type, std::move(values)}, {}, {tensor.name()});
 }
 
+// GraphWriter writes a constant with equal elements as an Expand of one value.
 Status GraphReader::read_splat(const NodeProto& node) {
   const auto initializer =
       node.input_size() == 2 ? initializers_.find(node.input(0)) : initializers_.end();
   if (initializer == initializers_.end() || node.output_size() != 1 || node.attribute_size() != 0 ||
       initializer->second->data_location() == TensorProto::EXTERNAL)
-    return fail("onnx.op", "Expand is read only as a constant of one value",
+    return fail("onnx.op", "Expand is supported only for a constant of one value",
                 "export the model again", {.op = node.name()});
   MOEC_ASSIGN(const Type scalar, tensor_type(*initializer->second));
   if (scalar.elements() != 1)
-    return fail("onnx.op", "Expand is read only as a constant of one value",
+    return fail("onnx.op", "Expand is supported only for a constant of one value",
                 "export the model again", {.op = node.name()});
   MOEC_ASSIGN(std::vector<double> value, inline_values(*initializer->second, scalar));
   MOEC_ASSIGN(Dims dims, integers_of(node.input(1)));
@@ -245,17 +257,19 @@ Status GraphReader::read_splat(const NodeProto& node) {
 
 Status GraphReader::read_identity(const NodeProto& node) {
   if (node.input_size() != 1 || node.output_size() != 1)
-    return fail("onnx.op", "Identity takes one input and gives one output",
-                "export the model again", {.op = node.name()});
+    return fail("onnx.op", "Identity must have one input and one output", "export the model again",
+                {.op = node.name()});
   MOEC_ASSIGN(const ValueId value, value_of(node.input(0)));
   return bind(node.output(0), value);
 }
 
+// The special cases come first: the table of node_ops.cc lacks most of them, and a Cast can be part
+// of a decoder.
 Status GraphReader::read_node(const NodeProto& node) {
   if (node.domain().empty() && node.op_type() == "Identity") return read_identity(node);
   if (node.domain().empty() && node.op_type() == "Expand") return read_splat(node);
   if (is_nbits(node)) return read_nbits_product(node);
-  // The weight is read where the codes are, unless it has codes of another node.
+  // Reads the weight at the position of its codes, unless it shares the codes of another node.
   if (const Decoder* decoder = decoders_.of_node(node))
     return values_.contains(decoded_name(*decoder)) ? Status() : read_coded(*decoder);
   MOEC_ASSIGN(const int operand_inputs, operand_count(node));
@@ -269,26 +283,28 @@ Status GraphReader::read_node(const NodeProto& node) {
   NodeContext context{types, Layout::plain, [&](int i) -> Result<std::vector<int64_t>> {
                         return integers_of(i < node.input_size() ? node.input(i) : "");
                       }};
+  // Only reshapes and transposes use the layout; read_op() ignores it for other ops.
   if (node.output_size() > 0) context.layout = layout_of(node.output(0));
   MOEC_ASSIGN(OpData data, read_op(node, context));
   return append(std::move(data), std::move(operands), {node.output().begin(), node.output().end()});
 }
 
-// The metadata states at which positions of the op list the first initializers stand; nodes fill
-// the other positions. Identity nodes take none.
+// The metadata state the positions of the first initializers in the op list; nodes fill the other
+// positions. Identity nodes create no ops.
 Status GraphReader::read_ops() {
   const auto& positions = metadata_.sources;
   if (positions.size() > static_cast<size_t>(graph_.initializer_size()))
-    return fail("onnx.metadata", "moec.sources states more sources than there are initializers",
+    return fail("onnx.metadata", "moec.sources lists more sources than the graph has initializers",
                 "export the model again");
   size_t source = 0;
   for (int node = 0; source < positions.size() || node < graph_.node_size();) {
+    // Reads a source when the op list has reached the source's position.
     if (source < positions.size() && positions[source] == out_.shard.ops.size())
       MOEC_TRY(value_of(graph_.initializer(static_cast<int>(source++)).name()));
     else if (node < graph_.node_size())
       MOEC_TRY(read_node(graph_.node(node++)));
     else
-      return fail("onnx.metadata", "moec.sources states positions that the ops do not leave free",
+      return fail("onnx.metadata", "moec.sources lists positions beyond the end of the op list",
                   "export the model again");
   }
   return {};
@@ -298,6 +314,8 @@ Status GraphReader::read_ops() {
 
 Status GraphReader::read_inputs() {
   for (const ValueInfoProto& info : graph_.input()) {
+    // An initializer that is also an input is a default that a caller may replace, so it is not a
+    // fixed weight.
     if (initializers_.count(info.name()))
       return fail("onnx.duplicate_name", "an input has the name of an initializer",
                   "export the model again", {.tensor = info.name()});

@@ -1,5 +1,5 @@
-// Reads an ONNX graph as a shard: sources, nodes and ports in order. Types are inferred and
-// compared with those that the graph states.
+// Reads an ONNX graph as a shard: sources, nodes and ports in order. Infers the types and checks
+// them against the types that the graph states.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class GraphProto;
 
 namespace moec {
 
-// `folder` holds the external data. The places of errors do not name the file.
+// `folder` contains the external data. Errors do not name the file; the caller adds it.
 Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
                                const std::string& folder);
 

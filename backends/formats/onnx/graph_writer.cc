@@ -19,8 +19,8 @@
 namespace moec {
 namespace {
 
-// Opset 17 and IR version 8 belong to one release, ONNX 1.12. Later ones would add nothing that
-// shards use and shut out older runtimes.
+// Opset 17 and IR version 8 are from the same release, ONNX 1.12. Later versions add nothing that
+// shards use and would exclude older runtimes.
 
 constexpr auto kUnaryTypes = name_table<UnaryFn>(
     {"Neg", "Abs", "Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh", "Erf"});
@@ -28,8 +28,7 @@ constexpr auto kBinaryTypes = name_table<BinaryFn>({"Add", "Sub", "Mul", "Div", 
 constexpr auto kCompareTypes = name_table<CompareFn>({"Greater", "Less", "Equal"});
 constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "ReduceMax"});
 
-// Ops that never become a node of their own: weights are initializers, check_emittable() refuses
-// states.
+// Ops without a node: weights are initializers, and check_emittable() rejects states.
 template <class OpT>
 concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite>;
 
@@ -43,6 +42,8 @@ class GraphWriter {
         graph_(graph),
         weights_(shard, layout, location, names_, graph) {}
 
+  // Initializers of sources come first, in op order, as the metadata states. Nodes may add further
+  // initializers. Copies come last, because they use values of the nodes.
   void write() {
     graph_.set_name(shard_.name);
     write_ports();
@@ -73,8 +74,7 @@ class GraphWriter {
   void write_copy(const Output& output);
   const std::string& integers(const std::vector<int64_t>& values);
 
-  // One overload for each kind of op sets the node's type and attributes, and adds the inputs
-  // beyond the operands.
+  // One overload per op sets the node's type and attributes, and adds inputs beyond the operands.
   void fill(const Constant& op, onnx::NodeProto& node);
   void fill(const Unary& op, onnx::NodeProto& node) { set_type(node, at(kUnaryTypes, op.fn)); }
   void fill(const Binary& op, onnx::NodeProto& node) { set_type(node, at(kBinaryTypes, op.fn)); }
@@ -92,7 +92,7 @@ class GraphWriter {
   void fill(const Transpose& op, onnx::NodeProto& node);
   template <WithoutNode OpT>
   void fill(const OpT& op, onnx::NodeProto&) {
-    MOEC_CHECK(false, "shard {} holds a {}, which is not an ONNX node", shard_.name, mnemonic(op));
+    MOEC_CHECK(false, "shard {} contains a {}, which has no ONNX node", shard_.name, mnemonic(op));
   }
 
   static void set_type(onnx::NodeProto& node, std::string_view type) {
@@ -131,7 +131,7 @@ onnx::NodeProto& GraphWriter::add_node(OpId id) {
 void GraphWriter::add_results(const Op& op, onnx::NodeProto& node) {
   for (ValueId result : op.results) {
     node.add_output(names_.tensor(result));
-    // Ports have been described already; ONNX does not allow a second description.
+    // write_ports() has described the outputs. Inputs are not results of an op.
     bool is_port = false;
     for (const Output& output : shard_.outputs) is_port |= output.name == names_.tensor(result);
     if (!is_port)
@@ -153,6 +153,7 @@ void GraphWriter::write_nbits(OpId id, ValueId weight) {
   add_results(op, node);
 }
 
+// A transpose or reshape that a MatMulNBits absorbs has no node.
 void GraphWriter::write_node(OpId id) {
   const Op& op = shard_.ops[id];
   if (is_inside_nbits(shard_, op)) return;
@@ -164,6 +165,7 @@ void GraphWriter::write_node(OpId id) {
   std::visit([&](const auto& data) { fill(data, node); }, op.data);
 }
 
+// A tensor has one name, so a second name needs an Identity.
 void GraphWriter::write_copy(const Output& output) {
   onnx::NodeProto& node = *graph_.add_node();
   node.set_name(names_.fresh_node(output.name));
@@ -172,8 +174,9 @@ void GraphWriter::write_copy(const Output& output) {
   node.add_output(output.name);
 }
 
-// The name of an initializer with these integers. Nodes with equal ones share it.
+// The name of an initializer with these integers, shared by all nodes that need them.
 const std::string& GraphWriter::integers(const std::vector<int64_t>& values) {
+  // A shard has thousands of sizes and axes but few distinct values.
   std::string& name = integers_[values];
   if (!name.empty()) return name;
   name = names_.fresh("i64" + to_string(values));
@@ -185,6 +188,7 @@ const std::string& GraphWriter::integers(const std::vector<int64_t>& values) {
 
 // ---- Ops ---------------------------------------------------------------------------------------
 
+// Only splats become nodes (is_initializer()).
 void GraphWriter::fill(const Constant& op, onnx::NodeProto& node) {
   set_type(node, "Expand");
   onnx::TensorProto& scalar = *graph_.add_initializer();
@@ -199,6 +203,7 @@ void GraphWriter::fill(const Cast& op, onnx::NodeProto& node) {
   set_int(node, "to", *onnx_dtype(op.dtype));
 }
 
+// The defaults of the other attributes are stride 1, no padding and no dilation, as in the IR.
 void GraphWriter::fill(const Conv& op, onnx::NodeProto& node) {
   set_type(node, "Conv");
   set_int(node, "group", op.groups);
@@ -206,11 +211,12 @@ void GraphWriter::fill(const Conv& op, onnx::NodeProto& node) {
 
 void GraphWriter::fill(const Reduce& op, onnx::NodeProto& node) {
   set_type(node, at(kReduceTypes, op.fn));
-  // Until opset 18 only ReduceSum takes its axes as an input.
+  // Before opset 18 only ReduceSum has its axes as an input.
   if (op.fn == ReduceFn::sum)
     node.add_input(integers({op.axis}));
   else
     set_ints(node, "axes", {op.axis});
+  // The IR keeps a reduced axis with size 1.
   set_int(node, "keepdims", 1);
 }
 
@@ -230,6 +236,7 @@ void GraphWriter::fill(const TopK& op, onnx::NodeProto& node) {
 void GraphWriter::fill(const Slice& op, onnx::NodeProto& node) {
   set_type(node, "Slice");
   node.add_input(integers({op.begin}));
+  // The end of a slice is exclusive.
   node.add_input(integers({op.begin + op.size}));
   node.add_input(integers({op.axis}));
 }
@@ -251,8 +258,8 @@ void GraphWriter::fill(const Transpose& op, onnx::NodeProto& node) {
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-// The positions of the initializers among the ops of the shard. ONNX lists initializers apart from
-// nodes; with the positions the reader restores the order of the ops.
+// The positions of the sources in the shard's op list. ONNX lists initializers separately from
+// nodes; the reader restores the op order from these positions.
 std::string GraphWriter::sources() const {
   std::string positions;
   for (OpId op : op_ids(shard_))
@@ -261,7 +268,7 @@ std::string GraphWriter::sources() const {
   return positions;
 }
 
-// Layouts and names that ONNX does not express, one value a line, for the reader.
+// Layouts that ONNX cannot express, one value per line.
 std::string GraphWriter::layouts() const {
   std::string lines;
   for (uint32_t i = 0; i < shard_.values.size(); ++i) {
@@ -272,6 +279,7 @@ std::string GraphWriter::layouts() const {
   return lines;
 }
 
+// Lists only labels that differ from the tensor's name, because most are equal.
 std::string GraphWriter::value_names() const {
   std::string lines;
   for (uint32_t i = 0; i < shard_.values.size(); ++i)
@@ -285,12 +293,14 @@ std::string GraphWriter::owners(const MoeLayers& moe) const {
 }
 
 void add_metadata(onnx::ModelProto& model, std::string key, std::string value) {
+  // Readers treat an absent entry as an empty one.
   if (value.empty()) return;
   auto& entry = *model.add_metadata_props();
   entry.set_key(std::move(key));
   entry.set_value(std::move(value));
 }
 
+// The domain is imported only if it is used, so that plain models run in runtimes without it.
 bool uses_microsoft_ops(const onnx::GraphProto& graph) {
   for (const onnx::NodeProto& node : graph.node())
     if (node.domain() == kMicrosoftDomain) return true;
@@ -299,6 +309,7 @@ bool uses_microsoft_ops(const onnx::GraphProto& graph) {
 
 }  // namespace
 
+// GraphNames depends only on the shard, so these names equal those in write_model().
 void collect_weights(const Shard& shard, const ExpertLayout& experts, DataLayout& layout) {
   const GraphNames names(shard);
   ExpertOrder order(shard, experts);
@@ -320,6 +331,7 @@ void write_model(const Shard& shard, const DataLayout& layout, const std::string
   opset.set_domain("");
   opset.set_version(kOnnxOpset);
   model.set_doc_string(describe_file(shard, texts.family));
+  // The graph must be complete before the domains and the metadata are known.
   GraphWriter writer(shard, layout, location, texts.options, *model.mutable_graph());
   writer.write();
   if (uses_microsoft_ops(model.graph())) {

@@ -10,13 +10,14 @@
 namespace moec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "raw data is written as it lies");
+static_assert(std::endian::native == std::endian::little, "raw data is written in memory order");
 
 template <class T>
 void append(T value, std::string& bytes) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
+// check_emittable() has checked the range, so no cast to an integer type is out of range.
 void append_element(DType dtype, double value, std::string& bytes) {
   switch (dtype) {
     case DType::f32:
@@ -34,7 +35,7 @@ void append_element(DType dtype, double value, std::string& bytes) {
     case DType::boolean:
       return append(static_cast<uint8_t>(value != 0), bytes);
     case DType::f8_e4m3:
-      return;  // refused by check_emittable
+      return;  // rejected by check_emittable()
   }
 }
 
@@ -43,6 +44,7 @@ void fill_type(const Type& type, onnx::TensorProto& tensor) {
   for (int64_t size : type.dims) tensor.add_dims(size);
 }
 
+// ONNX stores entries of external data as texts, with decimal numbers.
 void add_entry(std::string key, std::string value, onnx::TensorProto& tensor) {
   auto& entry = *tensor.add_external_data();
   entry.set_key(std::move(key));
@@ -56,9 +58,11 @@ void fill_inline(const Type& type, const std::vector<double>& values, onnx::Tens
   std::string bytes;
   bytes.reserve(values.size() * static_cast<size_t>(dtype_bytes(type.dtype)));
   for (double value : values) append_element(type.dtype, value, bytes);
+  // Uses raw data, which have the same form for every element type, instead of typed fields.
   tensor.set_raw_data(std::move(bytes));
 }
 
+// Has no Type parameter, because `values` may be empty and a Type cannot have a size of 0.
 void fill_integers(const std::vector<int64_t>& values, onnx::TensorProto& tensor) {
   tensor.set_data_type(onnx::TensorProto::INT64);
   tensor.add_dims(std::ssize(values));
@@ -70,6 +74,7 @@ void fill_integers(const std::vector<int64_t>& values, onnx::TensorProto& tensor
 void fill_external(const Type& type, const std::string& location, uint64_t offset, uint64_t bytes,
                    onnx::TensorProto& tensor) {
   fill_type(type, tensor);
+  // Without this mark, readers would look for the data in the graph.
   tensor.set_data_location(onnx::TensorProto::EXTERNAL);
   add_entry("location", location, tensor);
   add_entry("offset", std::to_string(offset), tensor);

@@ -9,6 +9,7 @@ namespace moec {
 
 using onnx::AttributeProto;
 
+// Marks the attribute as known. Searches linearly, because a node has few attributes.
 const AttributeProto* Attributes::find(const std::string& name) {
   known_.insert(name);
   for (const AttributeProto& attribute : node_.attribute())
@@ -18,11 +19,12 @@ const AttributeProto* Attributes::find(const std::string& name) {
 
 tl::unexpected<Diagnostics> Attributes::wrong(const std::string& name) const {
   return fail("onnx.attribute",
-              fmt::format("attribute \"{}\" of {} is missing or has a value that is not read", name,
+              fmt::format("attribute \"{}\" of {} is missing or has an unsupported value", name,
                           node_.op_type()),
-              "export the model without it", {.op = node_.name()});
+              "export the model without this attribute", {.op = node_.name()});
 }
 
+// `otherwise` is the default that ONNX defines; without it the attribute is required.
 Result<int64_t> Attributes::integer(const std::string& name, std::optional<int64_t> otherwise) {
   const AttributeProto* found = find(name);
   if (!found && otherwise) return *otherwise;
@@ -37,12 +39,14 @@ Result<std::vector<int64_t>> Attributes::integers(const std::string& name) {
   return std::vector<int64_t>(found->ints().begin(), found->ints().end());
 }
 
+// An absent attribute is accepted, so `value` must be the default of ONNX.
 Status Attributes::must_be(const std::string& name, int64_t value) {
   MOEC_ASSIGN(const int64_t given, integer(name, value));
   if (given != value) return wrong(name);
   return {};
 }
 
+// An absent list is accepted, so `value` must be the default of ONNX.
 Status Attributes::must_all_be(const std::string& name, int64_t value) {
   MOEC_ASSIGN(const std::vector<int64_t> given, integers(name));
   if (std::any_of(given.begin(), given.end(), [&](int64_t i) { return i != value; }))

@@ -1,5 +1,5 @@
-// The attributes of an ONNX node. Each one must be asked for, so that an attribute that the reader
-// does not know is an error and is not ignored.
+// Reads the attributes of an ONNX node. finish() fails on attributes that were not requested, so
+// that unknown attributes are rejected instead of ignored.
 #pragma once
 
 #include <optional>
@@ -20,14 +20,14 @@ class Attributes {
  public:
   explicit Attributes(const onnx::NodeProto& node) : node_(node) {}
 
-  // Errors of all: onnx.attribute.
+  // All functions fail with onnx.attribute.
   Result<int64_t> integer(const std::string& name, std::optional<int64_t> otherwise = {});
-  Result<std::vector<int64_t>> integers(const std::string& name);  // empty when absent
-  // The attribute, if present, must have this value.
+  Result<std::vector<int64_t>> integers(const std::string& name);  // empty if absent
+  // Fail if the attribute is present with another value.
   Status must_be(const std::string& name, int64_t value);
   Status must_all_be(const std::string& name, int64_t value);
   Status must_be(const std::string& name, const std::string& value);
-  // Call after all have been asked for: fails when there is another one.
+  // Fails if the node has an attribute that was not requested. Call it last.
   Status finish() const;
 
  private:

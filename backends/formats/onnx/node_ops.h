@@ -1,4 +1,4 @@
-// One ONNX node as one op of the IR.
+// Converts an ONNX node to an IR op.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,20 @@ class NodeProto;
 
 namespace moec {
 
-// The context that a node's meaning depends on.
+// Inputs of read_op() from outside the node.
 struct NodeContext {
-  std::span<const Type> inputs;   // types of the inputs before the constant ones, at least one
-  Layout layout = Layout::plain;  // that the metadata gives the result
-  // The i64 values of the node's input of this index, which must be a constant.
+  std::span<const Type> inputs;  // types of the leading inputs that are not constants; at least one
+  Layout layout = Layout::plain;  // of the result, from the metadata
+  // Returns the i64 values of the node's input at this index, which must be a constant.
   std::function<Result<std::vector<int64_t>>(int)> integers;
 };
 
-// The number of the node's leading inputs that are operands of the op; the others are sizes and
-// axes. Error onnx.op for a node that the reader does not know.
+// Returns the number of leading inputs of the node that are operands of the op; the remaining
+// inputs are sizes and axes. Error onnx.op for an unknown node.
 Result<int> operand_count(const onnx::NodeProto& node);
 
-// Returns the op without checking it against its operands. Errors: onnx.attribute, also for an
-// attribute that the reader does not know; onnx.constant_input.
+// Returns the op without checking it against its operands. Errors: onnx.attribute, including
+// unknown attributes; onnx.constant_input.
 Result<OpData> read_op(const onnx::NodeProto& node, const NodeContext& context);
 
 }  // namespace moec

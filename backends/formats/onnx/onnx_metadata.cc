@@ -21,8 +21,11 @@ Status each_line(std::string_view text,
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
+    // Layouts and IR labels, which are the first words, contain no space, so the first space ends
+    // them.
     const size_t space = line.find(' ');
-    if (space == std::string_view::npos) return fail_metadata("a line of it holds no two words");
+    if (space == std::string_view::npos)
+      return fail_metadata("a metadata line does not consist of two words");
     MOEC_TRY(take(line.substr(0, space), line.substr(space + 1)));
   }
   return {};
@@ -32,6 +35,7 @@ Result<std::vector<uint32_t>> read_positions(std::string_view text) {
   std::vector<uint32_t> positions;
   while (!text.empty()) {
     const auto position = take_number<uint32_t>(text);
+    // read_ops() compares only the next position, so the positions must ascend.
     const bool ascending = positions.empty() || positions.back() < position;
     if (!position || !ascending || (!text.empty() && text.front() != ' '))
       return fail_metadata("moec.sources is not a list of ascending positions");
@@ -44,7 +48,7 @@ Result<std::vector<uint32_t>> read_positions(std::string_view text) {
 Status read_layouts(std::string_view text, OnnxMetadata& metadata) {
   return each_line(text, [&](std::string_view layout, std::string_view tensor) -> Status {
     const auto parsed = parse_layout(layout);
-    if (!parsed) return fail_metadata("moec.layouts names an unknown layout");
+    if (!parsed) return fail_metadata("moec.layouts contains an unknown layout");
     metadata.layouts[std::string(tensor)] = *parsed;
     return {};
   });
@@ -67,6 +71,7 @@ Status read_owners(std::string_view text, OnnxMetadata& metadata) {
 
 Result<OnnxMetadata> read_metadata(const onnx::ModelProto& model) {
   OnnxMetadata metadata;
+  // Unknown keys are ignored, because other tools may add entries.
   for (const auto& entry : model.metadata_props()) {
     if (entry.key() == metadata_key(kShardEntry)) metadata.shard = entry.value();
     if (entry.key() == metadata_key(kLayoutsEntry)) MOEC_TRY(read_layouts(entry.value(), metadata));

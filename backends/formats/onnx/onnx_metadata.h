@@ -1,5 +1,4 @@
-// The entries of a model's metadata that describe the shard beyond its graph: see
-// backends/formats/onnx/graph_writer.h.
+// Reads the moec.* metadata of a model: see backends/formats/onnx/graph_writer.h.
 #pragma once
 
 #include <map>
@@ -25,7 +24,7 @@ struct OnnxMetadata {
   std::optional<WeightOwners> owners;                      // of the external initializers
 };
 
-// Error: onnx.metadata.
+// Reads all entries; an absent entry leaves its field empty. Error: onnx.metadata.
 Result<OnnxMetadata> read_metadata(const onnx::ModelProto& model);
 
 }  // namespace moec

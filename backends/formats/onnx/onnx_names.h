@@ -1,4 +1,4 @@
-// Names and versions of ONNX files, for the emitter and the reader alike.
+// Names and versions of ONNX files, shared by emitter and reader.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 namespace moec {
 
+// The switch has no default, so that a new element type is a warning until it is added.
 std::optional<int> onnx_dtype(DType dtype) {
   using onnx::TensorProto;
   switch (dtype) {
@@ -30,8 +31,9 @@ std::optional<int> onnx_dtype(DType dtype) {
 void fill_value_info(const std::string& name, const Type& type, onnx::ValueInfoProto& info) {
   info.set_name(name);
   auto& tensor = *info.mutable_type()->mutable_tensor_type();
+  // check_emittable() has rejected results of ops whose type has no number.
   tensor.set_elem_type(*onnx_dtype(type.dtype));
-  auto& shape = *tensor.mutable_shape();  // present also for a scalar: rank 0 is not "unknown"
+  auto& shape = *tensor.mutable_shape();  // also for a scalar: an absent shape means unknown rank
   for (int64_t size : type.dims) shape.add_dim()->set_dim_value(size);
 }
 

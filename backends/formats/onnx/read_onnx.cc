@@ -16,51 +16,57 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The default domain, and perhaps that of onnxruntime.
+// Accepts the default domain and, optionally, onnxruntime's.
 Status check_opsets(const onnx::ModelProto& model) {
   int defaults = 0;
   for (const auto& opset : model.opset_import()) {
     if (opset.domain() == kMicrosoftDomain && opset.version() == 1) continue;
     if (!opset.domain().empty() && opset.domain() != "ai.onnx")
-      return fail(
-          "onnx.opset",
-          fmt::format("version {} of domain \"{}\" is not read", opset.version(), opset.domain()),
-          "use ops of the default domain only");
+      return fail("onnx.opset",
+                  fmt::format("version {} of domain \"{}\" is unsupported", opset.version(),
+                              opset.domain()),
+                  "use only ops of the default domain");
     ++defaults;
+    // Any value other than 1 makes the check below fail.
     if (opset.version() != kOnnxOpset) defaults = 2;
   }
   if (defaults == 1) return {};
-  return fail("onnx.opset", fmt::format("the model must import opset {} alone", kOnnxOpset),
-              "convert the model to that opset");
+  return fail("onnx.opset",
+              fmt::format("the model must import only opset {} of the default domain", kOnnxOpset),
+              "convert the model to this opset");
 }
 
+// Versions are compared exactly: other opsets define some ops with other inputs and attributes.
 Status check_model(const onnx::ModelProto& model) {
   if (model.ir_version() != kOnnxIrVersion)
-    return fail(
-        "onnx.ir_version",
-        fmt::format("IR version {} is not read, only {}", model.ir_version(), kOnnxIrVersion),
-        "export the model again");
+    return fail("onnx.ir_version",
+                fmt::format("IR version {} is unsupported, expected {}", model.ir_version(),
+                            kOnnxIrVersion),
+                "export the model again");
   MOEC_TRY(check_opsets(model));
   const auto& graph = model.graph();
   if (model.functions_size() > 0 || model.training_info_size() > 0 ||
       graph.sparse_initializer_size() > 0)
-    return fail("onnx.unsupported", "functions, training and sparse tensors are not read",
+    return fail("onnx.unsupported", "functions, training info and sparse tensors are unsupported",
                 "export the model again");
   return {};
 }
 
 Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::string& path) {
   onnx::ModelProto model;
+  // ParseFromArray() has an int for the size. read_model_bytes() has checked the size of a file,
+  // but parse_onnx() accepts any bytes.
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
-    return fail("onnx.too_large", "an ONNX graph file has less than 2 GiB", "split the model");
+    return fail("onnx.too_large", "the graph file is 2 GiB or larger",
+                "store its weights as external data");
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph())
-    return fail("onnx.parse", "not an ONNX model, or a damaged one", "export the model again");
+    return fail("onnx.parse", "the file is damaged or not an ONNX model", "export the model again");
   MOEC_TRY(check_model(model));
   MOEC_ASSIGN(const OnnxMetadata metadata, read_metadata(model));
   return read_graph(model.graph(), metadata, fs::path(path).parent_path().string());
 }
 
-// Adds the file to findings, which come from readers that have no path.
+// Adds the path to diagnostics, because the inner readers do not know it.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())
@@ -71,11 +77,11 @@ Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& pat
 Result<std::string> read_model_bytes(const std::string& path) {
   const auto file = RegularFile::open(path);
   if (!file)
-    return fail("onnx.open", file.error().front().cause, "give the path of an .onnx file",
+    return fail("onnx.open", file.error().front().cause, "pass the path of an .onnx file",
                 {.file = path});
   if (file->size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
-    return fail("onnx.too_large", "an ONNX graph file has less than 2 GiB", "split the model",
-                {.file = path});
+    return fail("onnx.too_large", "the graph file is 2 GiB or larger",
+                "store its weights as external data", {.file = path});
   return file->read(0, file->size());
 }
 

@@ -27,7 +27,7 @@ class PartReader {
              WeightTable& table)
       : node_(node), initializers_(initializers), folder_(folder), table_(table) {}
 
-  // An input that is an initializer in the data file, of one of these element types of ONNX.
+  // Returns an input, which must be an external initializer of one of these ONNX element types.
   Result<const TensorProto*> tensor(int input, std::initializer_list<int> types) const {
     if (input < node_.input_size()) return tensor(input, node_.input(input), types);
     return tensor(input, std::string(), types);
@@ -37,24 +37,25 @@ class PartReader {
                                     std::initializer_list<int> types) const {
     const auto found = initializers_.find(name);
     if (found == initializers_.end() || found->second->data_location() != TensorProto::EXTERNAL)
-      return fail_node(node_, fmt::format("input {} of {} is no initializer in the data file",
+      return fail_node(node_, fmt::format("input {} of {} is not an initializer in the data file",
                                           input, node_.op_type()));
     for (int type : types)
       if (found->second->data_type() == type) return found->second;
     return fail("onnx.dtype",
-                fmt::format("element type {} is not read here", found->second->data_type()),
+                fmt::format("element type {} is unsupported here", found->second->data_type()),
                 "export the model again", {.tensor = found->second->name()});
   }
 
-  // The bytes of a tensor as the type, which must have as many elements.
+  // Returns a view of the tensor's bytes as `type`, which must have the same number of elements.
+  // `tensor` is a copy, because the range is added to the table under another name.
   Result<WeightView> part(TensorProto tensor, const Type& type, const std::string& name) {
     const auto elements = checked_elements({tensor.dims().begin(), tensor.dims().end()});
+    // A scalar has no sizes. Invalid sizes count as 0 and never match.
     const int64_t stated = tensor.dims_size() == 0 ? 1 : elements.value_or(0);
     if (stated != type.elements())
-      return fail(
-          "onnx.shape",
-          fmt::format("a tensor of {} elements, where {} are needed", stated, type.elements()),
-          "export the model again", {.tensor = tensor.name()});
+      return fail("onnx.shape",
+                  fmt::format("a tensor has {} elements, expected {}", stated, type.elements()),
+                  "export the model again", {.tensor = tensor.name()});
     tensor.set_name(name);
     MOEC_TRY(add_external(tensor, type, folder_, table_));
     return tensor_view(name, type);
@@ -67,6 +68,7 @@ class PartReader {
   WeightTable& table_;
 };
 
+// A weight as stated in the graph. view_of() checks the encoding.
 struct Coded {
   AffineEncoding encoding;
   Type type;  // of the decoded weight
@@ -77,6 +79,7 @@ struct Coded {
 };
 
 Result<WeightView> view_of(const Coded& coded, const std::string& name, PartReader& parts) {
+  // The encoding comes from the file, so it is checked before sizes are derived from it.
   MOEC_TRY(check_encoding(coded.encoding, coded.type));
   std::vector<WeightView> views;
   for (const StoredPart& part : stored_parts(coded.encoding, coded.type, coded.form)) {
@@ -90,19 +93,20 @@ Result<WeightView> view_of(const Coded& coded, const std::string& name, PartRead
   return decoded_view(coded.encoding, coded.type, std::move(views), coded.form);
 }
 
-// The scales of a DequantizeLinear: f32, or f16 behind a cast to f32.
+// The scales of a DequantizeLinear: f32, or f16 after a cast to f32.
 Result<const TensorProto*> read_scales(const Decoder& decoder, const PartReader& parts) {
   if (!decoder.widen) return parts.tensor(1, {TensorProto::FLOAT});
   return parts.tensor(1, decoder.widen->input(0), {TensorProto::FLOAT16});
 }
 
+// Reads int8 codes with one scale for the tensor or one per index of `axis`.
 Result<Coded> read_dequantize(const Decoder& decoder, const PartReader& parts) {
   const NodeProto& node = *decoder.node;
   Attributes attributes(node);
   MOEC_ASSIGN(int64_t axis, attributes.integer("axis", 1));
   MOEC_TRY(attributes.finish());
   if (node.input_size() < 2 || node.input_size() > 3 || node.output_size() != 1)
-    return fail_node(node, "DequantizeLinear takes codes, scales and perhaps zeros");
+    return fail_node(node, "DequantizeLinear must have codes, scales and optionally zeros");
   Coded coded;
   MOEC_ASSIGN(coded.codes, parts.tensor(0, {TensorProto::INT8}));
   MOEC_ASSIGN(coded.scales, read_scales(decoder, parts));
@@ -113,6 +117,7 @@ Result<Coded> read_dequantize(const Decoder& decoder, const PartReader& parts) {
   MOEC_ASSIGN(coded.type, decoded_type(*coded.codes, decoder.widen ? DType::f16 : DType::f32));
   coded.encoding.block = coded.type.dims;
   if (axis < 0) axis += coded.type.rank();
+  // With a single scale, ONNX ignores `axis`, so any value is accepted.
   const bool per_index = coded.scales->dims_size() > 0 && coded.scales->dims(0) > 1;
   if (per_index && (axis < 0 || axis >= coded.type.rank()))
     return fail_node(node, fmt::format("axis {} is outside {}", axis, to_string(coded.type)));
@@ -126,21 +131,26 @@ Result<Coded> read_nbits(const NodeProto& node, const PartReader& parts) {
   MOEC_ASSIGN(const int64_t n, attributes.integer("N"));
   MOEC_ASSIGN(const int64_t bits, attributes.integer("bits", 4));
   MOEC_ASSIGN(const int64_t block, attributes.integer("block_size"));
+  // The level affects only how onnxruntime computes, so its value is ignored.
   MOEC_TRY(attributes.integer("accuracy_level", 0));
   MOEC_TRY(attributes.finish());
   if (node.input_size() < 3 || node.input_size() > 4 || node.output_size() != 1)
-    return fail_node(node, "MatMulNBits is read with codes, scales and perhaps zeros only");
+    return fail_node(node, "MatMulNBits must have only codes, scales and optionally zeros");
   Coded coded;
+  // MatMulNBits stores unsigned codes.
   coded.form = CodeForm::excess;
   MOEC_ASSIGN(coded.codes, parts.tensor(1, {TensorProto::UINT8}));
   MOEC_ASSIGN(coded.scales, parts.tensor(2, {TensorProto::FLOAT, TensorProto::FLOAT16}));
   if (node.input_size() == 4) {
-    MOEC_ASSIGN(coded.zeros, parts.tensor(3, {TensorProto::UINT8}));
+    MOEC_ASSIGN(coded.zeros, parts.tensor(3, {TensorProto::UINT8, coded.scales->data_type()}));
   }
-  coded.encoding = {bits, {1, block}, coded.zeros != nullptr};
+  // Zeros that are not integers were copied from a checkpoint.
+  const bool copied = coded.zeros && coded.zeros->data_type() != TensorProto::UINT8;
+  coded.encoding = {bits, {1, block}, coded.zeros != nullptr, copied};
   MOEC_ASSIGN(const DType dtype, dtype_of(coded.scales->data_type(), coded.scales->name()));
+  // N and K come from the file, so their product could overflow.
   if (!checked_elements({n, k}))
-    return fail_node(node, fmt::format("N = {} and K = {} are no sizes", n, k));
+    return fail_node(node, fmt::format("N = {} and K = {} are not valid sizes", n, k));
   coded.type = {dtype, {n, k}};
   return coded;
 }
@@ -150,9 +160,10 @@ bool is_dequantize(const NodeProto& node) {
          node.output_size() > 0;
 }
 
-// The initializer with the codes of a node that decodes.
+// The initializer with the codes of a decoding node.
 const std::string& codes_of(const NodeProto& node) { return node.input(is_nbits(node) ? 1 : 0); }
 
+// In opset 17, `to` is the only attribute of a Cast.
 bool is_cast_to(const NodeProto& node, int dtype) {
   return node.domain().empty() && node.op_type() == "Cast" && node.input_size() == 1 &&
          node.output_size() == 1 && node.attribute_size() == 1 && node.attribute(0).i() == dtype;
@@ -185,7 +196,9 @@ Decoders::Decoders(const onnx::GraphProto& graph) {
       decoder.widen = node_at(widen, node.input(1));
       decoder.narrow = node_at(narrow, node.output(0));
     }
+    // The form of an f16 weight has both casts. A single cast is a separate op.
     if (!decoder.widen || !decoder.narrow) decoder.widen = decoder.narrow = nullptr;
+    // Several nodes may share codes. emplace() keeps the first one.
     by_codes_.emplace(codes_of(node), decoder);
     for (const NodeProto* part : {decoder.node, decoder.widen, decoder.narrow})
       if (part) by_node_.emplace(part, decoder);

@@ -1,6 +1,5 @@
-// Weights that lie in a file as codes: what a DequantizeLinear gives, perhaps between casts, or
-// what a MatMulNBits of onnxruntime multiplies with. backends/formats/onnx/write_onnx_codes.h has
-// the forms.
+// Reads weights that are stored as codes: the result of a DequantizeLinear, optionally with casts
+// around it, or the operand of onnxruntime's MatMulNBits. write_onnx_codes.h documents the forms.
 #pragma once
 
 #include <map>
@@ -25,7 +24,7 @@ bool is_nbits(const onnx::NodeProto& node);
 // The nodes that decode a weight.
 struct Decoder {
   const onnx::NodeProto* node = nullptr;  // a DequantizeLinear or a MatMulNBits
-  // Casts of the scales to f32 and of the values to f16; both or none.
+  // Casts of the scales to f32 and of the values to f16. Either both are set or neither.
   const onnx::NodeProto* widen = nullptr;
   const onnx::NodeProto* narrow = nullptr;
 };
@@ -35,24 +34,25 @@ class Decoders {
  public:
   explicit Decoders(const onnx::GraphProto& graph);
 
-  // The one whose codes are the initializer, or that has the node; null where there is none.
+  // Return the decoder of these codes, or the decoder that contains this node; null if there is
+  // none.
   const Decoder* of_codes(std::string_view initializer) const;
   const Decoder* of_node(const onnx::NodeProto& node) const;
 
  private:
-  std::map<std::string_view, Decoder> by_codes_;  // the first one where several share codes
+  std::map<std::string_view, Decoder> by_codes_;  // the first one if several share codes
   std::map<const onnx::NodeProto*, Decoder> by_node_;
 };
 
-// The name that the decoded weight has in the graph: that of the last node's output, or of the
-// codes where the node multiplies with them.
+// Returns the name of the decoded weight in the graph: the output of the last decoding node, or the
+// codes for a MatMulNBits.
 const std::string& decoded_name(const Decoder& decoder);
 
 using Initializers = std::map<std::string_view, const onnx::TensorProto*>;
 
-// The view that decodes a weight; for MatMulNBits, [N, K]. Adds the ranges of its parts to
-// the table, those of the codes under decoded_name(). Errors: onnx.op, onnx.attribute, onnx.dtype,
-// onnx.shape, onnx.external_data.
+// Returns the view that decodes a weight; for MatMulNBits, of shape [N, K]. Adds the ranges of the
+// weight's parts to the table; the codes get the name decoded_name(). Errors: onnx.op,
+// onnx.attribute, onnx.dtype, onnx.shape, onnx.external_data.
 Result<WeightView> read_coded_weight(const Decoder& decoder, const Initializers& initializers,
                                      const std::string& folder, WeightTable& table);
 

@@ -1,4 +1,4 @@
-// Attributes of ONNX nodes.
+// Sets attributes of ONNX nodes.
 #pragma once
 
 #include <onnx/onnx_pb.h>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -12,24 +13,26 @@ namespace moec {
 namespace {
 
 using onnx::TensorProto;
-static_assert(std::endian::native == std::endian::little, "raw data is read as it lies");
+static_assert(std::endian::native == std::endian::little, "raw data is read in memory order");
 
 tl::unexpected<Diagnostics> fail_tensor(std::string code, std::string cause,
                                         const std::string& tensor) {
   return fail(std::move(code), std::move(cause), "export the model again", {.tensor = tensor});
 }
 
+// The rank is checked first: it bounds the loop over the sizes.
 Result<Type> checked_type(DType dtype, Dims dims, const std::string& name) {
   if (dims.size() > kMaxRank)
     return fail_tensor(
         "onnx.shape", fmt::format("rank {} is above the limit of {}", dims.size(), kMaxRank), name);
   if (!checked_elements(dims))
-    return fail_tensor("onnx.shape",
-                       fmt::format("sizes {} are not all positive, or too large", to_string(dims)),
-                       name);
+    return fail_tensor(
+        "onnx.shape",
+        fmt::format("shape {} has a size below 1, or too many elements", to_string(dims)), name);
   return Type{dtype, std::move(dims)};
 }
 
+// Uses memcpy(), because raw data need not be aligned.
 template <class T>
 T load(const char* bytes) {
   T value;
@@ -37,6 +40,7 @@ T load(const char* bytes) {
   return value;
 }
 
+// Integers become doubles, too; inline_values() rejects i64 values of magnitude 2^53 or more.
 double element(DType dtype, const char* bytes) {
   switch (dtype) {
     case DType::f32:
@@ -52,7 +56,7 @@ double element(DType dtype, const char* bytes) {
     case DType::boolean:
       return load<uint8_t>(bytes) != 0;
     case DType::u8:
-    case DType::f8_e4m3:  // no ONNX type is read as one
+    case DType::f8_e4m3:  // no ONNX type maps to it
       return load<uint8_t>(bytes);
   }
   return 0;
@@ -67,7 +71,7 @@ std::vector<double> raw_values(const std::string& raw, DType dtype) {
   return values;
 }
 
-// int32_data holds 16-bit floats as their bits (TensorProto in onnx.proto).
+// int32_data holds the bit patterns of 16-bit floats (TensorProto in onnx.proto).
 double typed_element(DType dtype, int32_t value) {
   if (dtype == DType::f16) return f32_from_f16(static_cast<uint16_t>(value));
   if (dtype == DType::bf16) return f32_from_bf16(static_cast<uint16_t>(value));
@@ -76,6 +80,7 @@ double typed_element(DType dtype, int32_t value) {
   return value;
 }
 
+// moec writes only raw data, but other tools may use these typed fields instead.
 std::vector<double> typed_values(const TensorProto& tensor, DType dtype) {
   if (dtype == DType::f32) return {tensor.float_data().begin(), tensor.float_data().end()};
   if (dtype == DType::i64) {
@@ -88,7 +93,19 @@ std::vector<double> typed_values(const TensorProto& tensor, DType dtype) {
   return values;
 }
 
-bool fits_a_double(double value) { return value >= -0x1p53 && value <= 0x1p53; }
+// Constants are held as doubles, which are exact up to 2^53. Compares the integers of an i64
+// tensor, because 2^53 + 1 becomes 2^53 as a double.
+bool fit_doubles(const TensorProto& tensor) {
+  const auto fits = [](int64_t value) {
+    return value >= -(int64_t{1} << 53) && value <= int64_t{1} << 53;
+  };
+  if (!tensor.has_raw_data())
+    return std::all_of(tensor.int64_data().begin(), tensor.int64_data().end(), fits);
+  const std::string& raw = tensor.raw_data();
+  for (size_t at = 0; at + sizeof(int64_t) <= raw.size(); at += sizeof(int64_t))
+    if (!fits(load<int64_t>(raw.data() + at))) return false;
+  return true;
+}
 
 }  // namespace
 
@@ -109,8 +126,8 @@ Result<DType> dtype_of(int64_t onnx_dtype, const std::string& tensor_name) {
     case TensorProto::BOOL:
       return DType::boolean;
     default:
-      return fail("onnx.dtype", fmt::format("element type {} is not read", onnx_dtype),
-                  "f32, f16, bf16, i64, i32, u8 and bool are read", {.tensor = tensor_name});
+      return fail("onnx.dtype", fmt::format("element type {} is unsupported", onnx_dtype),
+                  "use f32, f16, bf16, i64, i32, u8 or bool", {.tensor = tensor_name});
   }
 }
 
@@ -124,6 +141,7 @@ Result<Type> decoded_type(const TensorProto& codes, DType dtype) {
 }
 
 Result<Type> value_type(const onnx::ValueInfoProto& info) {
+  // A value without a shape has an unknown rank; a scalar has an empty shape.
   if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape())
     return fail("onnx.dynamic_shape", "the value has no tensor type with a shape",
                 "export the model with static shapes", {.tensor = info.name()});
@@ -131,19 +149,23 @@ Result<Type> value_type(const onnx::ValueInfoProto& info) {
   MOEC_ASSIGN(const DType dtype, dtype_of(tensor.elem_type(), info.name()));
   Dims dims;
   for (const auto& dim : tensor.shape().dim()) {
+    // A symbolic size (dim_param) is unknown until a run, but shards are static.
     if (!dim.has_dim_value())
-      return fail("onnx.dynamic_shape",
-                  fmt::format("size {} of \"{}\" is not a number", dims.size(), info.name()),
-                  "export the model with static shapes", {.tensor = info.name()});
+      return fail(
+          "onnx.dynamic_shape",
+          fmt::format("the size of axis {} of \"{}\" is not a number", dims.size(), info.name()),
+          "export the model with static shapes", {.tensor = info.name()});
     dims.push_back(dim.dim_value());
   }
   return checked_type(dtype, std::move(dims), info.name());
 }
 
 Result<std::vector<double>> inline_values(const TensorProto& tensor, const Type& type) {
+  // Absent raw data have size 0, so whole_elements is true for typed fields.
   const bool whole_elements =
       tensor.raw_data().size() % static_cast<size_t>(dtype_bytes(type.dtype)) == 0;
   std::vector<double> values;
+  // ONNX allows either raw data or a typed field, not both.
   if (!tensor.has_raw_data())
     values = typed_values(tensor, type.dtype);
   else if (whole_elements)
@@ -151,31 +173,31 @@ Result<std::vector<double>> inline_values(const TensorProto& tensor, const Type&
   if (!whole_elements || std::ssize(values) != type.elements())
     return fail_tensor(
         "onnx.tensor_data",
-        fmt::format("data of {} elements does not fill {}", values.size(), to_string(type)),
+        fmt::format("the data has {} elements, expected {}", values.size(), to_string(type)),
         tensor.name());
-  if (type.dtype == DType::i64)
-    for (double value : values)
-      if (!fits_a_double(value))
-        return fail_tensor("onnx.tensor_data", "an integer constant lies beyond 2^53",
-                           tensor.name());
+  if (type.dtype == DType::i64 && !fit_doubles(tensor))
+    return fail_tensor("onnx.tensor_data", "an integer constant exceeds 2^53", tensor.name());
   return values;
 }
 
 Result<std::vector<int64_t>> inline_integers(const TensorProto& tensor) {
   const bool external = tensor.data_location() == TensorProto::EXTERNAL;
+  // ONNX requires i64 for sizes and axes. A scalar stands for a single number.
   if (external || tensor.data_type() != TensorProto::INT64 || tensor.dims_size() > 1)
     return fail_tensor("onnx.constant_input", "sizes and axes must be inline i64 vectors",
                        tensor.name());
+  // A tensor uses int64_data or raw_data. The number of elements is compared with the shape below.
   std::vector<int64_t> values(tensor.int64_data().begin(), tensor.int64_data().end());
   const std::string& raw = tensor.raw_data();
   if (tensor.has_raw_data() && raw.size() % sizeof(int64_t) == 0)
     for (size_t at = 0; at < raw.size(); at += sizeof(int64_t))
       values.push_back(load<int64_t>(raw.data() + at));
+  // A scalar has one element and no sizes.
   const int64_t stated = tensor.dims_size() == 0 ? 1 : tensor.dims(0);
   if (raw.size() % sizeof(int64_t) != 0 || std::ssize(values) != stated)
     return fail_tensor(
         "onnx.constant_input",
-        fmt::format("{} integers are given where {} are stated", values.size(), stated),
+        fmt::format("the data has {} integers, but the shape states {}", values.size(), stated),
         tensor.name());
   return values;
 }

@@ -8,6 +8,7 @@
 
 namespace moec {
 
+// check_encoded() has rejected weights without a form, so the optional is set.
 OnnxWeightForm WeightTensors::form_of(const Op& op) const {
   const auto* weight = std::get_if<Weight>(&op.data);
   if (!weight) return OnnxWeightForm::plain;
@@ -31,12 +32,15 @@ void WeightTensors::add(ValueId value) {
   const auto& entry = layout_.find(weight, WeightPart::codes);
   if (*onnx_weight_form(affine, type) == OnnxWeightForm::nbits) {
     const int64_t block = affine.block.at(1);
+    // The layout of onnxruntime: [N, blocks per row, bytes per block]. A row is padded to whole
+    // blocks.
     const Dims packed{type.dims.at(0), block_counts(affine, type).at(1), block * affine.bits / 8};
     return fill_external({DType::u8, packed}, location_, entry.offset, entry.bytes, tensor);
   }
   tensor.set_name(names_.fresh(names_.tensor(value) + ".codes"));
   codes_[value] = tensor.name();
   fill_external({DType::u8, type.dims}, location_, entry.offset, entry.bytes, tensor);
+  // fill_external() sets u8, because the IR has no i8.
   tensor.set_data_type(onnx::TensorProto::INT8);
 }
 
@@ -57,6 +61,8 @@ onnx::NodeProto& WeightTensors::add_dequantize(ValueId weight, const std::string
   node.set_name(name);
   node.add_input(codes_.at(weight));
   add_parameters(weight, onnx::TensorProto::INT8, node);
+  // For f32 the node itself gives the result. For f16, casts surround it (write_onnx_codes.h); the
+  // last one has the op's name.
   if (type.dtype != DType::f16) return *graph_.add_node() = std::move(node);
   const std::string scales = node.input(1), wide = names_.fresh(scales + ".f32"),
                     values = names_.fresh(names_.tensor(weight) + ".f32");
@@ -84,9 +90,11 @@ void WeightTensors::add_parameters(ValueId weight, int zeros_type, onnx::NodePro
       onnx::TensorProto& tensor = *graph_.add_initializer();
       tensor.set_name(name);
       const int64_t count = static_cast<int64_t>(entry.bytes) / dtype_bytes(part.type.dtype);
+      // A DequantizeLinear with a single scale requires a scalar. MatMulNBits gets a vector, even
+      // of one element.
       const Dims dims = count == 1 && zeros_type == onnx::TensorProto::INT8 ? Dims{} : Dims{count};
       fill_external({part.type.dtype, dims}, location_, entry.offset, entry.bytes, tensor);
-      if (part.part == WeightPart::zeros) tensor.set_data_type(zeros_type);
+      if (part.type.dtype == DType::u8) tensor.set_data_type(zeros_type);
     }
     node.add_input(name);
   }

@@ -1,5 +1,5 @@
-// The weights of a graph: initializers of their values or codes, and what a node needs that takes
-// codes.
+// Writes the weights of a graph: initializers with their values or codes, and the inputs and
+// attributes of nodes that decode codes.
 #pragma once
 
 #include <map>
@@ -19,29 +19,29 @@ namespace moec {
 
 class WeightTensors {
  public:
-  // `location` is the data file's name. All arguments outlive the object.
+  // `location` is the data file's name. All arguments must outlive the object.
   WeightTensors(const Shard& shard, const DataLayout& layout, const std::string& location,
                 GraphNames& names, onnx::GraphProto& graph)
       : shard_(shard), layout_(layout), location_(location), names_(names), graph_(graph) {}
 
   OnnxWeightForm form_of(const Op& op) const;
 
-  // Adds the initializer of a weight's values, or of its codes. That of a MatMulNBits has the
-  // weight's name; else a DequantizeLinear gives the weight.
+  // Adds the initializer of a weight's values or codes. For a MatMulNBits, the codes get the
+  // weight's name; for a DequantizeLinear, the node's result does.
   void add(ValueId value);
 
-  // Adds the nodes that give a weight of DequantizeLinear. Returns the last one, which has this
-  // name and no output yet.
+  // Adds the nodes that decode a weight by DequantizeLinear. Returns the last node, which has the
+  // name `name` and no output yet.
   onnx::NodeProto& add_dequantize(ValueId weight, const std::string& name);
-  // Makes the node, which has its first input, a MatMulNBits with the weight.
+  // Turns a node that has only its first input into a MatMulNBits with the weight.
   void fill_nbits(ValueId weight, onnx::NodeProto& node);
 
  private:
   const Encoding& encoding(ValueId weight) const;
-  // Adds a node, which lies under the shard's path, that casts the input.
+  // Adds a Cast of the input, named under the shard's path.
   onnx::NodeProto& add_cast(const std::string& input, int dtype, const std::string& name);
-  // Adds the parts of a weight besides its codes as inputs of the node that takes them. Nodes that
-  // use one weight share them. `zeros_type` is the ONNX type of its zeros.
+  // Adds the parts of a weight other than its codes as inputs of the node. Nodes that use the same
+  // weight share them. `zeros_type` is the ONNX type of the zeros.
   void add_parameters(ValueId weight, int zeros_type, onnx::NodeProto& node);
 
   const Shard& shard_;
@@ -49,7 +49,7 @@ class WeightTensors {
   const std::string& location_;
   GraphNames& names_;
   onnx::GraphProto& graph_;
-  std::map<ValueId, std::string> codes_;  // of weights of DequantizeLinear
+  std::map<ValueId, std::string> codes_;  // names of the codes of DequantizeLinear weights
   std::map<std::pair<ValueId, WeightPart>, std::string> parameters_;
 };
 

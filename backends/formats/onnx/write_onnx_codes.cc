@@ -11,7 +11,8 @@
 namespace moec {
 namespace {
 
-// Blocks that lie along one axis at most, each of a single index of it.
+// True if the block covers all axes fully, except at most one along which it has size 1. A
+// DequantizeLinear of opset 13 has scales along one axis only.
 bool has_one_axis(const Dims& block, const Type& type) {
   int64_t cut = 0;
   for (int64_t axis = 0; axis < type.rank(); ++axis) {
@@ -22,6 +23,7 @@ bool has_one_axis(const Dims& block, const Type& type) {
   return cut <= 1;
 }
 
+// onnxruntime's MatMulNBits requires a block size that is a power of two and at least this.
 constexpr int64_t kLeastBlock = 16;
 
 bool is_nbits(const AffineEncoding& affine, const Type& type) {
@@ -34,6 +36,7 @@ bool is_nbits_weight(const Shard& shard, ValueId value) {
   return weight && onnx_weight_form(weight->encoding, shard.type(value)) == OnnxWeightForm::nbits;
 }
 
+// True for a transpose from [N, K] to [K, N].
 bool is_row_to_column(const Op& op) {
   const auto* transpose = std::get_if<Transpose>(&op.data);
   return transpose && transpose->perm == std::vector<int64_t>{1, 0};
@@ -48,12 +51,12 @@ tl::unexpected<Diagnostics> refuse(const Shard& shard, ValueId value, std::strin
 Status check_form(const Shard& shard, const Weight& weight, ValueId value) {
   if (onnx_weight_form(weight.encoding, shard.type(value))) return {};
   return refuse(shard, value,
-                fmt::format("{} of {} has no form in ONNX files", to_string(weight.encoding),
+                fmt::format("{} of {} has no ONNX form", to_string(weight.encoding),
                             to_string(shard.type(value))),
-                "int8 and int8:tensor have one, int4:32 and int8:32 with --form matmul");
+                "use int8 or int8:tensor, or pass --form matmul to use int4:32 or int8:32");
 }
 
-// Whether the second sizes are the first ones behind sizes of 1.
+// True if `dims` is `inner` with leading sizes of 1.
 bool has_ones_in_front(const Dims& inner, const Dims& dims) {
   const int64_t ones = dims.rank() - inner.rank();
   for (int64_t axis = 0; axis < dims.rank(); ++axis)
@@ -61,8 +64,8 @@ bool has_ones_in_front(const Dims& inner, const Dims& dims) {
   return ones >= 0;
 }
 
-// The weight of which the value is the transpose, [K, N] or [1, …, K, N], for MatMulNBits; an
-// invalid id if there is none.
+// The MatMulNBits weight whose transpose, [K, N] or [1, …, K, N], is the value; an invalid id if
+// there is none. The recursion ends at the transpose: a reshape is followed to its operand.
 ValueId turned_nbits(const Shard& shard, ValueId value) {
   const OpId producer = shard.values[value].producer;
   if (!producer.valid()) return {};
@@ -75,18 +78,23 @@ ValueId turned_nbits(const Shard& shard, ValueId value) {
   return widens ? turned_nbits(shard, op.operands.front()) : ValueId{};
 }
 
-// Which operand of an op may be a weight of MatMulNBits, and which its transpose.
+// Checks that the op may use its operands that are MatMulNBits weights or their transposes.
 Status check_use(const Shard& shard, const Op& op) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const ValueId operand = op.operands[i];
     if (is_nbits_weight(shard, operand) && !is_row_to_column(op))
-      return refuse(shard, operand, fmt::format("a {} uses codes in blocks", mnemonic(op.data)),
-                    "only a matmul can, behind a transpose of them: keep the weight plain");
+      return refuse(
+          shard, operand,
+          fmt::format("a {} uses a blockwise weight, which only a matmul after a transpose can use",
+                      mnemonic(op.data)),
+          "keep the weight plain");
     if (!turned_nbits(shard, operand).valid() || is_inside_nbits(shard, op)) continue;
     if (!std::holds_alternative<MatMul>(op.data) || i != 1)
       return refuse(shard, operand,
-                    fmt::format("a {} uses a transpose of codes in blocks", mnemonic(op.data)),
-                    "only a matmul can, as its second operand: keep the weight plain");
+                    fmt::format("a {} uses the transpose of a blockwise weight other than as a "
+                                "matmul's second operand",
+                                mnemonic(op.data)),
+                    "keep the weight plain");
   }
   return {};
 }
@@ -97,6 +105,7 @@ std::optional<OnnxWeightForm> onnx_weight_form(const Encoding& encoding, const T
   if (is_plain(encoding)) return OnnxWeightForm::plain;
   const auto* affine = std::get_if<AffineEncoding>(&encoding);
   if (!affine || (type.dtype != DType::f32 && type.dtype != DType::f16)) return std::nullopt;
+  // Preferred over MatMulNBits, because DequantizeLinear is a standard op.
   if (affine->bits == 8 && has_one_axis(affine->block, type)) return OnnxWeightForm::dequantize;
   return is_nbits(*affine, type) ? std::optional(OnnxWeightForm::nbits) : std::nullopt;
 }
@@ -106,6 +115,7 @@ CodeForm onnx_code_form(const Encoding& encoding, const Type& type) {
                                                                    : CodeForm::signed_codes;
 }
 
+// With a single scale, ONNX ignores the axis.
 int64_t scale_axis(const AffineEncoding& affine, const Type& type) {
   for (int64_t axis = 0; axis < type.rank(); ++axis)
     if (affine.block.at(axis) != type.dims.at(axis)) return axis;
@@ -118,9 +128,11 @@ Status check_encoded(const Shard& shard) {
       MOEC_TRY(check_form(shard, *weight, op.results.front()));
     MOEC_TRY(check_use(shard, op));
   }
+  // The graph has no tensor with the values of a MatMulNBits weight or of its transpose.
   for (const Output& output : shard.outputs)
     if (is_nbits_weight(shard, output.value) || turned_nbits(shard, output.value).valid())
-      return refuse(shard, output.value, "codes in blocks are an output", "keep the weight plain");
+      return refuse(shard, output.value, "a blockwise weight is an output",
+                    "keep the weight plain");
   return {};
 }
 

@@ -1,18 +1,17 @@
 // The ONNX forms of encoded weights.
 //
-//   affine(8; …), a scale for the tensor or for each index of one axis
-//       i8 codes and a DequantizeLinear of opset 13, which gives f32. For a weight of f16, a Cast
-//       gives it the scales in f32, and another one makes its results f16: code × scale rounded
-//       once, as Core ML has it
-//   affine(4; 1, B) or affine(8; 1, B) of [N, K], which matmuls use behind a transpose, and behind
-//   a reshape to [1, …, K, N] where activations have more than two axes; B is a power of two from
-//   16 on, below K with 8 bits
-//       a MatMulNBits of onnxruntime (domain com.microsoft, version 1) for weight, transpose,
-//       reshape and matmul. Its codes are u8 [N, ceil(K/B), B·bits/8], scales [N·ceil(K/B)] of the
-//       activations' type, zeros u8 [N·ceil(ceil(K/B)·bits/8)] where there are any
-//
-// onnxruntime keeps both compressed in memory. Sources: the operator documents of ONNX 1.12 and of
-// onnxruntime 1.32 (ContribOperators.md), and runs of both.
+//   affine(8; …), one scale per tensor or per index of one axis
+//       i8 codes and a DequantizeLinear of opset 13, whose result is f32. For an f16 weight, one
+//       Cast converts the scales to f32 and another the result to f16, so that code × scale is
+//       rounded once, as in Core ML
+//   affine(4; 1, B) or affine(8; 1, B) of [N, K]. Matmuls use it after a transpose, and after a
+//   reshape to [1, …, K, N] if the activations have more than two axes. B is a power of two, at
+//   least 16, and with 8 bits below K
+//       onnxruntime's MatMulNBits (domain com.microsoft, version 1) replaces weight, transpose,
+//       reshape and matmul. Codes are u8 [N, ceil(K/B), B·bits/8], scales [N·ceil(K/B)] of the
+//       activations' type, optional zeros u8 [N·ceil(ceil(K/B)·bits/8)]
+// onnxruntime keeps both forms compressed in memory. Sources: the operator documents of ONNX 1.12
+// and onnxruntime 1.32 (ContribOperators.md), and runs of both forms.
 #pragma once
 
 #include "backends/formats/onnx/onnx_names.h"
@@ -27,28 +26,28 @@ namespace moec {
 
 enum class OnnxWeightForm : uint8_t { plain, dequantize, nbits };
 
-// The form of a weight with this encoding. Nothing where ONNX has none.
+// Returns the form of a weight with this encoding; nullopt if ONNX has none.
 std::optional<OnnxWeightForm> onnx_weight_form(const Encoding& encoding, const Type& type);
 
-// How the codes of a weight are written.
+// Returns the form in which the codes of a weight are written.
 CodeForm onnx_code_form(const Encoding& encoding, const Type& type);
 
-// The axis along which each index has a scale of its own; 0 where one scale is for all.
+// Returns the axis along which each index has a separate scale; 0 if the tensor has a single scale.
 int64_t scale_axis(const AffineEncoding& affine, const Type& type);
 
-// Error emit.encoding: a weight whose encoding has no form here, or a MatMulNBits that is used by
-// another op than a matmul behind a transpose.
+// Fails with emit.encoding if a weight's encoding has no ONNX form, or if an op other than a matmul
+// after a transpose uses a MatMulNBits weight.
 Status check_encoded(const Shard& shard);
 
-// The weight of a matmul's second operand where both are one MatMulNBits; an invalid id otherwise.
-// The shard meets check_encoded().
+// Returns the weight of the matmul's second operand if the matmul becomes a MatMulNBits; an invalid
+// id otherwise. The shard must pass check_encoded().
 ValueId nbits_weight(const Shard& shard, const Op& matmul);
-// The op is the transpose or the reshape in between.
+// True if the op is the transpose or reshape that a MatMulNBits absorbs.
 bool is_inside_nbits(const Shard& shard, const Op& op);
 
 // Sets the type and the attributes of a MatMulNBits, except for accuracy_level.
 void fill_nbits(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node);
-// The same for a DequantizeLinear.
+// Sets the type and the attributes of a DequantizeLinear.
 void fill_dequantize(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node);
 
 }  // namespace moec

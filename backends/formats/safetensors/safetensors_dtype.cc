@@ -3,6 +3,7 @@
 namespace moec {
 namespace {
 
+// Includes element types without an IR type, so that the sizes of their tensors can be checked.
 constexpr DiskDType kDTypes[] = {
     {"BOOL", 8, DType::boolean},
     {"F4", 4, {}},

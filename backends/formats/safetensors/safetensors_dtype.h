@@ -12,10 +12,10 @@ namespace moec {
 struct DiskDType {
   std::string_view name;    // as in the header: "BF16"
   uint64_t bits;            // of one element
-  std::optional<DType> ir;  // none: moec has no such type
+  std::optional<DType> ir;  // nullopt: not supported by the IR
 };
 
-// Null when the name is unknown. The format may gain further types.
+// Returns null if the name is unknown.
 const DiskDType* find_disk_dtype(std::string_view name);
 
 }  // namespace moec

@@ -12,7 +12,8 @@ Result<SafetensorsFile> SafetensorsFile::create(const std::string& folder,
 }
 
 Status SafetensorsFile::write(std::span<const std::byte> bytes) {
-  MOEC_CHECK(bytes.size() <= bytes_ - file_.bytes(), "{} gets more bytes than the {} of its plan",
+  // The file never exceeds the planned size, so the difference cannot wrap around.
+  MOEC_CHECK(bytes.size() <= bytes_ - file_.bytes(), "{} received more than the planned {} bytes",
              file_.path(), bytes_);
   return file_.write(bytes);
 }

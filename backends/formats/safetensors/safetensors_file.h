@@ -1,5 +1,4 @@
-// Writes a safetensors file as it was planned: the header at once, then the tensors' bytes in
-// order.
+// Writes a planned safetensors file: the header on creation, then the tensors' bytes in order.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,14 @@ namespace moec {
 
 class SafetensorsFile {
  public:
-  // Creates the file in the folder under its temporary name, reserves its bytes and writes the
-  // header. Errors, here and below: those of OutputFile.
+  // Creates the file under its temporary name, reserves its bytes and writes the header. Errors,
+  // here and below: those of OutputFile.
   static Result<SafetensorsFile> create(const std::string& folder, const SafetensorsPart& part);
 
-  // The next bytes of the tensors, in pieces of any size.
+  // Appends the next bytes of the tensors, in pieces of any size.
   Status write(std::span<const std::byte> bytes);
 
-  // Every byte of the plan must have been written by now. The file can then be synced and
-  // published.
+  // All planned bytes must have been written. Returns the file for sync() and publish().
   OutputFile finish() &&;
 
  private:

@@ -11,15 +11,18 @@
 namespace moec {
 namespace {
 
+// Limits for untrusted files. kMaxNumber keeps sums of offsets far below 2^64.
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxRankOnDisk = 8;
 constexpr size_t kMaxTensors = 4'000'000;
 constexpr int64_t kMaxNumber = int64_t{1} << 48;
+// Depth 3: the header, an entry, and a list in the entry. `values` limits one member, because
+// parse_json_members() parses the members one by one.
 constexpr JsonLimits kHeaderLimits{.bytes = kSafetensorsMaxHeader, .depth = 3, .values = 1 << 20};
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kFields[] = {"dtype", "shape", "data_offsets"};
 
-// Reads the entries of one header.
+// Parses and checks the entries of a header.
 class HeaderReader {
  public:
   HeaderReader(std::string_view json, uint64_t file_bytes, const std::string& file)
@@ -35,6 +38,8 @@ class HeaderReader {
                                 [&](const std::string& name, const JsonValue& value) -> Status {
                                   return name == kMetadata ? metadata(value) : entry(name, value);
                                 }));
+    // JSON objects have no order, but check_ranges() needs the order in the file. The name makes
+    // the order of empty tensors deterministic.
     std::sort(header_.tensors.begin(), header_.tensors.end(),
               [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
                 return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -48,17 +53,18 @@ class HeaderReader {
                                     std::string_view tensor = {}) const {
     Place place = json_place(json_, source_, offset);
     place.tensor = printable(tensor);
-    return fail(fmt::format("safetensors.{}", code), std::move(cause),
-                "The file is damaged: fetch it again.", std::move(place));
+    return fail(fmt::format("safetensors.{}", code), std::move(cause), "download the file again",
+                std::move(place));
   }
 
+  // The format requires the values of __metadata__ to be strings.
   Status metadata(const JsonValue& value) {
     if (value.object() == nullptr)
       return error("metadata", "__metadata__ is not an object", value.offset);
     for (const JsonMember& member : *value.object()) {
       if (member.value.string() == nullptr)
         return error("metadata",
-                     fmt::format("the value of \"{}\" in __metadata__ is {}, it must be a string",
+                     fmt::format("the value of \"{}\" in __metadata__ is {}, expected a string",
                                  printable(member.key), kind_name(member.value)),
                      member.value.offset);
       header_.metadata[member.key] = *member.value.string();
@@ -67,6 +73,7 @@ class HeaderReader {
   }
 
   Status entry(const std::string& name, const JsonValue& value) {
+    // Duplicate names are duplicate keys, which the JSON parser rejects.
     MOEC_TRY(check_name(name, value.offset));
     if (header_.tensors.size() >= kMaxTensors)
       return error("too_many", fmt::format("there are more than {} tensors", kMaxTensors),
@@ -93,9 +100,10 @@ class HeaderReader {
     return {};
   }
 
+  // An unknown field is an error, because it could change the meaning of the bytes.
   Status read_fields(const JsonValue& value, SafetensorsEntry& entry) const {
     if (value.object() == nullptr)
-      return error("field", fmt::format("the entry is {}, not an object", kind_name(value)),
+      return error("field", fmt::format("the entry is {}, expected an object", kind_name(value)),
                    value.offset, entry.name);
     for (const JsonMember& member : *value.object())
       if (std::find(std::begin(kFields), std::end(kFields), member.key) == std::end(kFields))
@@ -135,12 +143,13 @@ class HeaderReader {
       return error("offsets",
                    fmt::format("data_offsets [{}, {}] end before they begin", begin, end), offset,
                    entry.name);
+    // The sums below cannot overflow: both numbers are at most 2^48.
     if (static_cast<uint64_t>(end) > payload_bytes_)
-      return error("truncated",
-                   fmt::format("data_offsets [{}, {}] pass the end: the file has {} bytes behind "
-                               "its header",
-                               begin, end, payload_bytes_),
-                   offset, entry.name);
+      return error(
+          "truncated",
+          fmt::format("data_offsets [{}, {}] exceed the file, which has {} bytes after its header",
+                      begin, end, payload_bytes_),
+          offset, entry.name);
     entry.begin = kSafetensorsPrefix + json_.size() + static_cast<uint64_t>(begin);
     entry.end = kSafetensorsPrefix + json_.size() + static_cast<uint64_t>(end);
     return {};
@@ -160,13 +169,16 @@ class HeaderReader {
     if (dtype == nullptr)
       return error("dtype", fmt::format("unknown element type \"{}\"", printable(entry.dtype, 40)),
                    offset, entry.name);
+    // Multiplies in bits, because some element types have fewer than 8. A size of 0 makes the
+    // product 0, so it needs no overflow check.
     uint64_t bits = dtype->bits;
+    // Rows of 4-bit elements may not end inside a byte.
     bool whole = dtype->bits != 4 || entry.shape.empty() || entry.shape.back() % 2 == 0;
     for (int64_t size : entry.shape) {
       auto factor = static_cast<uint64_t>(size);
       if (factor != 0 && bits > (uint64_t{1} << 63) / factor)
-        return error("shape", "the sizes' product is too big: " + to_string(entry.shape), offset,
-                     entry.name);
+        return error("shape", "the product of the sizes is too large: " + to_string(entry.shape),
+                     offset, entry.name);
       bits *= factor;
     }
     if (!whole || bits % 8 != 0)
@@ -176,14 +188,14 @@ class HeaderReader {
                    offset, entry.name);
     if (bits / 8 != entry.end - entry.begin)
       return error("size",
-                   fmt::format("{}{} has {} bytes, its data_offsets hold {}", entry.dtype,
+                   fmt::format("{}{} has {} bytes, its data_offsets span {}", entry.dtype,
                                to_string(entry.shape), bits / 8, entry.end - entry.begin),
                    offset, entry.name);
     return {};
   }
 
-  // The ranges must be contiguous from the end of the header to the end of the file, as the format
-  // demands: bytes that belong to no tensor could carry another file.
+  // The format requires contiguous ranges from the end of the header to the end of the file: bytes
+  // outside of tensors could hide another file.
   Status check_ranges() const {
     uint64_t at = kSafetensorsPrefix + json_.size();
     const SafetensorsEntry* before = nullptr;
@@ -195,21 +207,23 @@ class HeaderReader {
     if (at == header_.file_bytes) return {};
     return fail(
         "safetensors.trailing",
-        fmt::format("{} bytes behind the last tensor belong to none", header_.file_bytes - at),
-        "The file is damaged: fetch it again.", {.file = source_.file, .offset = at});
+        fmt::format("{} bytes after the last tensor belong to no tensor", header_.file_bytes - at),
+        "download the file again", {.file = source_.file, .offset = at});
   }
 
+  // Distinguishes an overlap from a gap. `before` is the preceding tensor, or null for the first
+  // tensor.
   Status range_error(const SafetensorsEntry& entry, const SafetensorsEntry* before,
                      uint64_t at) const {
     Place place{.tensor = printable(entry.name), .file = source_.file, .offset = entry.begin};
     if (entry.begin < at)
       return fail("safetensors.overlap",
-                  fmt::format("its bytes overlap those of \"{}\"",
+                  fmt::format("the tensor's bytes overlap those of \"{}\"",
                               before == nullptr ? "" : printable(before->name)),
-                  "The file is damaged: fetch it again.", std::move(place));
+                  "download the file again", std::move(place));
     return fail("safetensors.hole",
-                fmt::format("{} bytes before it belong to no tensor", entry.begin - at),
-                "The file is damaged: fetch it again.", std::move(place));
+                fmt::format("{} bytes before the tensor belong to no tensor", entry.begin - at),
+                "download the file again", std::move(place));
   }
 
   std::string_view json_;

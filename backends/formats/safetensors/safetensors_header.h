@@ -1,4 +1,4 @@
-// Reads the JSON of a safetensors header, whose length safetensors.cc has checked.
+// Parses the JSON of a safetensors header. safetensors.cc has checked its length.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace moec {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;   // as written: "BF16"
-  Dims shape;          // may have no sizes, or a size of 0
+  Dims shape;          // may be empty or contain 0
   uint64_t begin = 0;  // bytes from the start of the file
   uint64_t end = 0;
   bool operator==(const SafetensorsEntry&) const = default;
@@ -26,15 +26,15 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   uint64_t file_bytes = 0;
   std::optional<FileIdentity> identity;   // of the file; empty for a header in memory
-  std::vector<SafetensorsEntry> tensors;  // by begin, then end, then name
+  std::vector<SafetensorsEntry> tensors;  // sorted by begin, end, name
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
 inline constexpr uint64_t kSafetensorsPrefix = 8;  // bytes before the JSON: its length
 inline constexpr uint64_t kSafetensorsMaxHeader = 100'000'000;
 
-// `json` follows the prefix of a file of `file_bytes` and ends inside the file. Errors:
-// safetensors.*, json.*.
+// `json` is the text after the prefix; `file_bytes` is the size of the file. Errors: safetensors.*,
+// json.*.
 Result<SafetensorsHeader> read_header(std::string_view json, uint64_t file_bytes,
                                       const std::string& file);
 

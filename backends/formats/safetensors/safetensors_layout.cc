@@ -12,7 +12,9 @@
 namespace moec {
 namespace {
 
-constexpr size_t kMostFiles = 99'999;
+// A file name states the file's number with five digits.
+constexpr size_t kMaxFiles = 99'999;
+// The length prefix has 8 bytes as well, so the payload begins at a multiple of 8.
 constexpr size_t kHeaderUnit = 8;
 
 std::string_view format_name(DType dtype) {
@@ -26,6 +28,7 @@ std::string_view format_name(DType dtype) {
        {DType::f8_e4m3, "F8_E4M3"}}};
   for (const auto& [known, name] : kNames)
     if (known == dtype) return name;
+  // boolean is the only remaining element type.
   return "BOOL";
 }
 
@@ -37,7 +40,7 @@ std::string entry_text(const SafetensorsTensor& tensor, uint64_t begin, uint64_t
                      json_string(tensor.name), format_name(tensor.type.dtype), dims, begin, end);
 }
 
-// The number of the header's bytes, little-endian.
+// The length prefix: the number of header bytes, little-endian.
 std::string prefix_of(uint64_t bytes) {
   std::string prefix(kHeaderUnit, '\0');
   for (char& byte : prefix) {
@@ -48,6 +51,7 @@ std::string prefix_of(uint64_t bytes) {
 }
 
 void set_header(SafetensorsPart& part) {
+  // transformers refuses a file whose metadata does not state a known "format".
   std::string json = R"({"__metadata__":{"format":"pt"})";
   uint64_t at = 0;
   for (const SafetensorsTensor& tensor : part.tensors) {
@@ -56,6 +60,7 @@ void set_header(SafetensorsPart& part) {
     at = end;
   }
   json += '}';
+  // The format allows trailing spaces as padding.
   json.resize((json.size() + kHeaderUnit - 1) / kHeaderUnit * kHeaderUnit, ' ');
   part.header = prefix_of(json.size()) + json;
 }
@@ -80,15 +85,16 @@ Result<std::vector<SafetensorsPart>> plan_safetensors(const std::vector<Safetens
     parts.back().tensors.push_back(tensor);
     parts.back().payload_bytes += bytes;
   }
-  if (parts.size() > kMostFiles)
-    return fail("safetensors.too_many",
-                fmt::format("the checkpoint would have {} files, its names count to {}",
-                            parts.size(), kMostFiles),
-                "allow larger files");
+  if (parts.size() > kMaxFiles)
+    return fail(
+        "safetensors.too_many",
+        fmt::format("the checkpoint would have {} files, the limit is {}", parts.size(), kMaxFiles),
+        "raise the maximum file size");
   for (size_t i = 0; i < parts.size(); ++i) {
     parts[i].name = parts.size() == 1
                         ? "model.safetensors"
                         : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, parts.size());
+    // A stable sort keeps the given order among tensors of equal width.
     std::stable_sort(parts[i].tensors.begin(), parts[i].tensors.end(),
                      [](const auto& a, const auto& b) { return width_of(a) > width_of(b); });
     set_header(parts[i]);
@@ -97,6 +103,7 @@ Result<std::vector<SafetensorsPart>> plan_safetensors(const std::vector<Safetens
 }
 
 std::string safetensors_index_text(const std::vector<SafetensorsPart>& parts) {
+  // Sorts by name, as in index files of Hugging Face.
   std::map<std::string_view, std::string_view> file_of;
   uint64_t bytes = 0;
   for (const SafetensorsPart& part : parts) {

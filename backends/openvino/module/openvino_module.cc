@@ -1,4 +1,4 @@
-// The only file that includes OpenVINO. It is built where CMake finds OpenVINO.
+// The only file that includes OpenVINO's headers. It is built if CMake finds OpenVINO.
 #include <algorithm>
 #include <fstream>
 #include <openvino/openvino.hpp>
@@ -11,7 +11,7 @@
 namespace moec {
 namespace {
 
-// One line of a message of several.
+// Joins the lines of a message and collapses its spaces.
 std::string in_a_line(const std::string& text) {
   std::string line;
   std::istringstream words(text);
@@ -37,7 +37,7 @@ std::optional<DType> dtype_of(const ov::element::Type& type) {
   return std::nullopt;
 }
 
-// Throws for a type or a size that files of moec do not have.
+// Throws for a type or size that moec's files never have.
 OpenVinoPort port_of(const ov::Output<const ov::Node>& output) {
   const auto dtype = dtype_of(output.get_element_type());
   OPENVINO_ASSERT(dtype, "a port has the type ", output.get_element_type());
@@ -56,7 +56,7 @@ std::vector<OpenVinoPort> ports_of(const std::vector<ov::Output<const ov::Node>>
 
 class Model : public OpenVinoModel {
  public:
-  // `blob` is what the model was loaded from, if it was.
+  // `blob` is the tensor that the model was loaded from, if any.
   explicit Model(ov::CompiledModel model, ov::Tensor blob = {})
       : blob_(std::move(blob)),
         model_(std::move(model)),
@@ -76,7 +76,7 @@ class Model : public OpenVinoModel {
       request_.infer();
       return {};
     } catch (const std::exception& error) {
-      return failure("engine.run", error.what(), "run without --engine, or with another --device");
+      return failure("engine.run", error.what(), "run without --engine or with another --device");
     }
   }
 
@@ -90,22 +90,22 @@ class Model : public OpenVinoModel {
       model_.export_model(file);
       file.close();
       if (file) return {};
-      return failure("engine.cache", "the file could not be written", "leave out --engine-cache",
+      return failure("engine.cache", "the file could not be written", "run without --engine-cache",
                      {.file = path});
     } catch (const std::exception& error) {
-      return failure("engine.cache", error.what(), "leave out --engine-cache", {.file = path});
+      return failure("engine.cache", error.what(), "run without --engine-cache", {.file = path});
     }
   }
 
  private:
-  ov::Tensor blob_;                  // the model has pointers into it
-  mutable ov::CompiledModel model_;  // whose export_model() is not const
+  ov::Tensor blob_;                  // must outlive the model, which points into it
+  mutable ov::CompiledModel model_;  // mutable because export_model() is not const
   mutable ov::InferRequest request_;
   std::vector<OpenVinoPort> inputs_, outputs_;
 };
 
-// Results in f32 stay in f32: without these hints a CPU with instructions for it computes in bf16,
-// and quantises what it multiplies with codes.
+// Keeps f32 results in f32. Without these hints a CPU that supports bf16 computes in bf16, and
+// quantizes the activations that it multiplies with codes.
 ov::AnyMap config_of(const OpenVinoCompile& options) {
   const bool half = options.precision == "f16";
   ov::AnyMap config = {ov::hint::inference_precision(half ? ov::element::f16 : ov::element::f32),
@@ -117,7 +117,7 @@ ov::AnyMap config_of(const OpenVinoCompile& options) {
   return config;
 }
 
-// The properties that the device knows.
+// Returns the subset of properties that the device supports.
 ov::AnyMap supported(const ov::Core& core, const std::string& device, const ov::AnyMap& config) {
   const auto known = core.get_property(device, ov::supported_properties);
   ov::AnyMap supported;
@@ -145,8 +145,8 @@ void add_outputs(ov::Model& model, const std::vector<std::string>& watched) {
 
 class Library : public OpenVinoLibrary {
  public:
-  // Weights are read, not mapped: a mapped file that is cut ends the program by a signal, and one
-  // that is rewritten gives other results without a word.
+  // Weights are read instead of mapped: truncating a mapped file kills the process with a signal,
+  // and rewriting it changes results silently.
   Library() { core_.set_property(ov::enable_mmap(false)); }
 
   std::string version() const override { return ov::get_openvino_version().buildNumber; }
@@ -154,7 +154,7 @@ class Library : public OpenVinoLibrary {
   std::vector<std::string> devices() const override {
     try {
       return core_.get_available_devices();
-    } catch (const std::exception&) {  // of a driver that does not answer
+    } catch (const std::exception&) {  // thrown if a driver does not respond
       return {};
     }
   }
@@ -189,9 +189,8 @@ class Library : public OpenVinoLibrary {
       return std::make_unique<Model>(core_.compile_model(model, options.device, config));
     } catch (const std::exception& error) {
       return failure("engine.compile", error.what(),
-                     "moec check tells whether the files are whole; run without --engine, or "
-                     "export with other "
-                     "forms",
+                     "run moec check on the export; if its files are intact, run without --engine "
+                     "or export with other forms",
                      {.file = path});
     }
   }
@@ -215,7 +214,7 @@ class Library : public OpenVinoLibrary {
 }  // namespace
 }  // namespace moec
 
-// Null where OpenVINO does not start.
+// Returns null if OpenVINO fails to start.
 extern "C" __attribute__((visibility("default"))) moec::OpenVinoLibrary* moec_openvino_library() {
   try {
     return new moec::Library;

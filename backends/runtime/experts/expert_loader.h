@@ -1,5 +1,5 @@
-// Reads stretches of files into memory on threads of its own, past the page cache where the file
-// system can.
+// Reads byte extents of files into memory on a pool of threads, with direct I/O if the file system
+// supports it.
 #pragma once
 
 #include <condition_variable>
@@ -19,32 +19,35 @@
 
 namespace moec {
 
-// Which units of weights (weight_pager.h) the experts of an export are.
+// Index of the weight units (weight_pager.h) of an export's experts. Each unit is the bytes of one
+// expert in one file.
 
-// What an expert has in one file.
+// Bytes of one expert in one file.
 struct ExpertUnit {
   size_t expert = 0, file = 0;  // indices into ExpertPlaces
 };
 
 class ExpertUnits {
  public:
-  // The units of the next expert of ExpertPlaces.
+  // Adds the units of the next expert. Must be called once per expert, in the order of
+  // ExpertPlaces::experts().
   void add(const PlacedExpert& expert);
 
-  // The unit that has these bytes of a file; nothing if no expert has them.
+  // Returns the unit that contains bytes [offset, offset + bytes) of `file`; absent if they are not
+  // part of one expert's extent.
   std::optional<size_t> find(size_t file, uint64_t offset, uint64_t bytes) const;
   const ExpertUnit& operator[](size_t unit) const { return units_[unit]; }
 
  private:
   size_t experts_ = 0;
   std::vector<ExpertUnit> units_;
-  // By file and first byte: the end of the stretch, and its unit.
-  std::map<std::pair<size_t, uint64_t>, std::pair<uint64_t, size_t>> stretches_;
+  // (file, first byte) of an extent → (end of the extent, unit).
+  std::map<std::pair<size_t, uint64_t>, std::pair<uint64_t, size_t>> extents_;
 };
 
-// Where bytes [begin, end) of a file go: byte `begin` to `to` + begin % PayloadFile::kBlockBytes,
-// whole blocks to the blocks from `to` on.
-struct StretchRead {
+// A read of bytes [begin, end) of a file. Byte `begin` goes to `to` + begin %
+// PayloadFile::kBlockBytes; whole file blocks go to the consecutive blocks from `to`.
+struct ExtentRead {
   const PayloadFile* file = nullptr;
   uint64_t begin = 0, end = 0;
   std::byte* to = nullptr;  // aligned to PayloadFile::kBlockBytes
@@ -52,31 +55,32 @@ struct StretchRead {
 
 class ExpertLoader {
  public:
-  // Called on a thread of the loader when all is read, with the first error: weights.read or
-  // weights.file_changed.
+  // Called on a loader thread when all reads of the load are complete, with the first error of any
+  // of them: weights.read or weights.file_changed.
   using Done = std::function<void(Status)>;
 
-  // As many threads as the system grants.
+  // Starts `threads` threads, or fewer if the system refuses to create more.
   explicit ExpertLoader(size_t threads);
   ExpertLoader(const ExpertLoader&) = delete;
   ExpertLoader& operator=(const ExpertLoader&) = delete;
-  // Waits for the reads that have begun; others are dropped.
+  // Waits for reads in progress and discards queued ones.
   ~ExpertLoader();
 
   size_t threads() const { return threads_.size(); }
 
-  // Needs a thread. Reads in the order of the calls; several parts at the same time.
-  void load(const std::vector<StretchRead>& reads, Done done);
+  // Queues a load. Requires threads() > 0. Loads start in call order; their parts are read
+  // concurrently.
+  void load(const std::vector<ExtentRead>& reads, Done done);
 
  private:
   struct Load {
-    size_t parts = 0;  // that are not read yet
+    size_t parts = 0;  // parts that are still to be read
     Status status;
     std::vector<const PayloadFile*> files;
     Done done;
   };
   struct Part {
-    StretchRead read;
+    ExtentRead read;
     std::shared_ptr<Load> load;
   };
 

@@ -1,4 +1,4 @@
-// How an export keeps a part of its experts in slots, and what that did.
+// Options and counters of an expert store.
 #pragma once
 
 #include <cstdint>
@@ -13,62 +13,64 @@
 
 namespace moec {
 
-// What becomes of an expert that tokens chose and that is missing, where all slots of its layer are
-// taken. As long as a slot is free, it is read.
+// Handling of a miss when the layer has no free slot. If a slot is free, the missing expert is
+// always read.
 enum class OnMiss : uint8_t {
-  load,  // it is read in place of another: exact
-  skip,  // the step goes without it, and it is read for later steps
-  stop,  // error session.expert_missing
+  load,  // evicts another expert and reads this one: exact
+  skip,  // drops the expert from this step and reads it for later steps
+  stop,  // fails with session.expert_missing
 };
 constexpr auto enum_names(OnMiss) { return name_table<OnMiss>({"load", "skip", "stop"}); }
 
 // When missing experts are read.
 enum class ExpertReads : uint8_t {
-  serial,   // each when the executor asks for it, one at a time
-  ahead,    // all of a step when its layer begins
-  foresee,  // and those that the next layer is likely to want, while this one runs
+  serial,    // one at a time, when the executor requests it
+  ahead,     // all misses of a step, when its layer begins
+  prefetch,  // as `ahead`, and likely misses of the next layer while this layer runs
 };
 constexpr auto enum_names(ExpertReads) {
-  return name_table<ExpertReads>({"serial", "ahead", "foresee"});
+  return name_table<ExpertReads>({"serial", "ahead", "prefetch"});
 }
 
 struct ExpertStoreOptions {
-  int64_t capacity = 0;  // slots of each layer, at most as many as it has experts
-  uint64_t memory_bytes =
-      0;  // with capacity 0: as many slots as fit, the same number for each layer
+  int64_t capacity = 0;  // slots per layer, at most its number of experts
+  // Used if capacity is 0: maximum bytes of all slots. Each layer gets the same number of slots.
+  uint64_t memory_bytes = 0;
   PolicyKind policy = PolicyKind::lru;
-  std::vector<ExpertId> pinned;  // with PolicyKind::pinned: the most wanted of each layer first
+  std::vector<ExpertId> pinned;  // for PolicyKind::pinned: by layer, most wanted first
   OnMiss on_miss = OnMiss::load;
-  ExpertReads reads = ExpertReads::ahead;  // foresee: with OnMiss::load only
-  // Of each layer, the first ones of `pinned`; 0: as many as leave a token's other experts room.
+  ExpertReads reads = ExpertReads::ahead;  // prefetching requires OnMiss::load
+  // Experts of `pinned` to pin per layer. 0: the maximum that leaves room for a token's other
+  // experts.
   int64_t pin_top_k = 0;
-  int64_t top_k = 0;  // experts that a token takes; 0: as in the first form of the export
-  // A file of what an earlier run had in its slots (cache_state.h), with which they begin where it
-  // exists; empty: none.
+  int64_t top_k = 0;  // experts per token; 0: top-k of the export's first variant
+  // File with the saved slots of an earlier run (cache_state.h). If the file exists, the slots are
+  // filled from it before the first step. Empty: no file.
   std::string state;
-  // A file of experts to begin with (prepacked_file.h), which are pinned as it says; empty: none.
+  // File of experts that fill the slots before the first step, with their pins (prepacked_file.h).
+  // Empty: no file.
   std::string prepacked;
-  // Told when tokens begin to choose other experts than before. It must not call the store.
+  // Called when the distribution of chosen experts changes. Must not call the store.
   std::function<void(const DomainChange&)> on_change;
 };
 
-// What was in the slots before the first step.
+// Cost of filling the slots before the first step, and its effect on hits.
 struct WarmStart {
   int64_t experts = 0;
-  uint64_t bytes = 0;  // that were read
-  double seconds = 0;  // for that
+  uint64_t bytes = 0;  // read from files
+  double seconds = 0;  // spent on reading them
   FirstStepCounts first;
 };
 
 struct ExpertStoreCounts {
-  int64_t hits = 0, misses = 0;       // chosen experts of a step that were there, and that were not
-  int64_t skipped = 0;                // misses that a step went without
-  int64_t foreseen = 0, in_vain = 0;  // reads that foresee() began: of misses, and of no use
+  int64_t hits = 0, misses = 0;         // chosen experts that were (not) resident
+  int64_t skipped = 0;                  // missing experts that were left out of a step
+  int64_t prefetched = 0, in_vain = 0;  // prefetched experts that were (not) chosen
   uint64_t bytes_read = 0;
-  double wait_seconds = 0;         // of the executor for reads
-  double routed = 0, dropped = 0;  // sums of routing weights: chosen, and those of skipped experts
+  double wait_seconds = 0;         // time that the executor waited for reads
+  double routed = 0, dropped = 0;  // routing weights: sum of chosen experts, sum of skipped ones
   double hit_rate() const;
-  double dropped_share() const;  // of what was routed
+  double dropped_share() const;  // dropped / routed
 };
 
 }  // namespace moec

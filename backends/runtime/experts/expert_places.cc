@@ -11,11 +11,13 @@
 namespace moec {
 namespace {
 
-// What a format may have before the bytes of a weight (DataFormat::entry_lead).
+// Maximum number of bytes that any format writes before the bytes of a weight
+// (DataFormat::entry_lead).
 constexpr uint64_t kLeadBytes = 64;
 
 constexpr size_t kDigestDigits = 32;
 
+// A record has one digest per expert, so a bank of experts has more digits.
 bool is_of_one_expert(const WeightRecord& weight) {
   return weight.role == WeightRole::expert && weight.digests.size() == kDigestDigits;
 }
@@ -24,11 +26,12 @@ bool by_place(const ByteExtent& a, const ByteExtent& b) {
   return std::pair(a.file, a.begin) < std::pair(b.file, b.begin);
 }
 
-// A gap that is not wider than the alignment of what follows holds no other weight.
-std::vector<ByteExtent> joined(std::vector<ByteExtent> stretches) {
-  std::sort(stretches.begin(), stretches.end(), by_place);
+// Joins extents of a file that are separated by at most alignment padding plus an entry's lead-in.
+// A gap of that size cannot contain another weight.
+std::vector<ByteExtent> joined(std::vector<ByteExtent> extents) {
+  std::sort(extents.begin(), extents.end(), by_place);
   std::vector<ByteExtent> joined;
-  for (const ByteExtent& next : stretches)
+  for (const ByteExtent& next : extents)
     if (!joined.empty() && joined.back().file == next.file &&
         next.begin < joined.back().end + next.alignment + kLeadBytes)
       joined.back().end = std::max(joined.back().end, next.end);
@@ -37,21 +40,24 @@ std::vector<ByteExtent> joined(std::vector<ByteExtent> stretches) {
   return joined;
 }
 
-// Shards run in the order of their files, experts of a shard in that of their bytes.
+// Order in which a step uses the experts of a layer: shards run in file order, and the experts of a
+// shard in byte order.
 bool is_asked_first(const PlacedExpert& a, const PlacedExpert& b) {
   return a.id.layer != b.id.layer ? a.id.layer < b.id.layer
-                                  : by_place(a.stretches.front(), b.stretches.front());
+                                  : by_place(a.extents.front(), b.extents.front());
 }
 
-// No byte belongs to two experts.
+// Succeeds if the extents of different experts do not overlap.
 Status check_apart(const std::vector<PlacedExpert>& experts, const std::vector<WeightFile>& files) {
   std::vector<ByteExtent> all;
   for (const PlacedExpert& expert : experts)
-    all.insert(all.end(), expert.stretches.begin(), expert.stretches.end());
+    all.insert(all.end(), expert.extents.begin(), expert.extents.end());
   std::sort(all.begin(), all.end(), by_place);
+  // In sorted order, an overlap of any two extents implies one of two neighbours.
   for (size_t i = 1; i < all.size(); ++i)
     if (all[i].file == all[i - 1].file && all[i].begin < all[i - 1].end)
-      return fail("session.bank", fmt::format("two experts have byte {} of the file", all[i].begin),
+      return fail("session.bank",
+                  fmt::format("byte {} of the file belongs to two experts", all[i].begin),
                   "export with --experts unrolled", {.file = files[all[i].file].path});
   return {};
 }
@@ -62,25 +68,25 @@ Status check_routers(const Manifest& manifest) {
     any = any || shard.routing.has_value();
     if (is_whole_moe(shard.kind) || (holds_whole_layers(shard.kind) && shard.routing))
       return fail("session.routers",
-                  "the shard has a router and its experts: which of them a token chooses is not "
-                  "known before it runs",
+                  "the router and its experts are in one shard, so missing experts cannot be "
+                  "read before they run",
                   "export with --experts-per-shard", {.shard = shard.name});
   }
   if (any) return {};
   return fail("session.no_experts", "the model has no experts to load",
-              "leave out --capacity and --expert-memory");
+              "omit --capacity and --expert-memory");
 }
 
 }  // namespace
 
-uint64_t slot_bytes(const ByteExtent& stretch) {
+uint64_t slot_bytes(const ByteExtent& extent) {
   constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
-  return (stretch.end + kBlock - 1) / kBlock * kBlock - stretch.begin / kBlock * kBlock;
+  return (extent.end + kBlock - 1) / kBlock * kBlock - extent.begin / kBlock * kBlock;
 }
 
 uint64_t slot_bytes(const PlacedExpert& expert) {
   uint64_t bytes = 0;
-  for (const ByteExtent& stretch : expert.stretches) bytes += slot_bytes(stretch);
+  for (const ByteExtent& extent : expert.extents) bytes += slot_bytes(extent);
   return bytes;
 }
 
@@ -92,6 +98,7 @@ size_t ExpertPlaces::add_file(const std::string& shard, const manifest::FileRef&
     files_.push_back({path, static_cast<uint64_t>(file.bytes)});
     file_digests_.push_back(file.digest);
   }
+  // Copies of a file in one shard map to the same index, so their experts share units.
   by_path_[path] = found->second;
   return found->second;
 }
@@ -103,9 +110,9 @@ void ExpertPlaces::add_ranges(const manifest::Shard& shard, const WeightRecord& 
   expert.id = {layer, weight.first_expert};
   for (const WeightRange& range : weight.ranges) {
     const auto begin = static_cast<uint64_t>(range.offset);
-    expert.stretches.push_back({at(files, range.data), begin,
-                                begin + static_cast<uint64_t>(range.bytes),
-                                static_cast<uint64_t>(range.alignment)});
+    expert.extents.push_back({at(files, range.data), begin,
+                              begin + static_cast<uint64_t>(range.bytes),
+                              static_cast<uint64_t>(range.alignment)});
   }
 }
 
@@ -125,7 +132,7 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
       if (is_of_one_expert(weight)) places.add_ranges(shard, weight, files);
   }
   for (auto& [key, expert] : places.found_) {
-    expert.stretches = joined(std::move(expert.stretches));
+    expert.extents = joined(std::move(expert.extents));
     places.experts_.push_back(std::move(expert));
   }
   std::stable_sort(places.experts_.begin(), places.experts_.end(), is_asked_first);
@@ -135,12 +142,14 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
 }
 
 std::string ExpertPlaces::digest() const {
+  // Includes all extents: a prepacked file copies blocks at these offsets, so another layout needs
+  // another digest.
   std::string text;
   for (const std::string& file : file_digests_) text += file + "\n";
   for (const PlacedExpert& expert : experts_) {
     text += fmt::format("{} {}", expert.id.layer, expert.id.expert);
-    for (const ByteExtent& stretch : expert.stretches)
-      text += fmt::format(" {} {} {}", stretch.file, stretch.begin, stretch.end);
+    for (const ByteExtent& extent : expert.extents)
+      text += fmt::format(" {} {} {}", extent.file, extent.begin, extent.end);
     text += '\n';
   }
   return digest_text(text);

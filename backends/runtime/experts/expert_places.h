@@ -1,5 +1,4 @@
-// Where the experts of an export lie in its files, by its manifest alone: what a runtime reads to
-// have one expert.
+// Locates the experts of an export in its files, from the manifest alone.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace moec {
 
-// Bytes [begin, end) of a file: weights of an expert and the gaps between them.
+// Bytes [begin, end) of a file: weights of one expert, including padding between them.
 struct ByteExtent {
   size_t file = 0;  // index into ExpertPlaces::files()
   uint64_t begin = 0, end = 0;
@@ -24,30 +23,29 @@ struct ByteExtent {
 
 struct PlacedExpert {
   ExpertId id;
-  std::vector<ByteExtent> stretches;  // by file and offset
+  std::vector<ByteExtent> extents;  // ordered by file and offset
 };
 
-// What a slot takes that holds the blocks (PayloadFile::kBlockBytes) of these bytes, as they lie in
-// the file, one stretch after the other.
-uint64_t slot_bytes(const ByteExtent& stretch);
+// Bytes of a slot for one extent or for all extents of an expert. Extents are stored consecutively,
+// each rounded outward to whole blocks of PayloadFile::kBlockBytes.
+uint64_t slot_bytes(const ByteExtent& extent);
 uint64_t slot_bytes(const PlacedExpert& expert);
 
 class ExpertPlaces {
  public:
-  // Errors: session.no_experts (the model has none), session.routers (a router is no shard of its
-  // own, so that it is not known in time what tokens choose), session.bank (experts share weights
-  // or bytes).
+  // Errors: session.no_experts (the model has none), session.routers (routers and experts share a
+  // shard, so misses are not known in time), session.bank (experts share weights or bytes).
   static Result<ExpertPlaces> find(const Manifest& manifest, const std::string& folder);
 
-  // Files with experts. Copies of one file in a shard, which packages of several widths have, are
-  // one; equal files of two shards hold two experts with the same weights.
+  // Files that contain experts. Identical files of one shard are listed once: packages of several
+  // widths contain copies. Identical files of different shards stay separate.
   const std::vector<WeightFile>& files() const { return files_; }
-  // By layer, in the order in which a step asks for them.
+  // Ordered by layer, then in the order in which a step uses them.
   const std::vector<PlacedExpert>& experts() const { return experts_; }
-  // What tells the experts of one export from those of another: where they lie, and the digests of
-  // the files that hold them.
+  // Returns the identity of an export's experts: a digest of their extents and of the files that
+  // contain them.
   std::string digest() const;
-  // The file with this path; nothing if it has no experts.
+  // Returns the index of the file with this path; absent if it contains no experts.
   std::optional<size_t> find_file(const std::string& path) const;
 
  private:
@@ -59,7 +57,7 @@ class ExpertPlaces {
   std::vector<WeightFile> files_;
   std::vector<std::string> file_digests_;
   std::map<std::string, size_t> by_path_;
-  std::map<std::pair<std::string, std::string>, size_t> by_digest_;  // of (shard, digest)
+  std::map<std::pair<std::string, std::string>, size_t> by_digest_;  // key: (shard, digest)
   std::map<ExpertId, PlacedExpert> found_;
   std::vector<PlacedExpert> experts_;
 };

@@ -1,11 +1,10 @@
-// The experts of an export that are in memory: a fixed number of slots for each layer, filled from
-// the files while the layer runs.
+// Expert cache of an export: a fixed number of slots per layer, filled from the files while the
+// layer runs.
 //
-// begin_layer() tells which experts the tokens of a step chose. Those that are missing are read in
-// the order in which the step asks for them, on threads of the loader; the executor, which asks for
-// one expert after the other, waits for those that are not there yet. An expert that is in use, or
-// that the step still needs, leaves its slot last, so that any number of slots gives the same
-// results.
+// begin_layer() receives the routing weights of a step. Loader threads read the missing experts in
+// the order in which the step uses them. The executor acquires one expert at a time and waits if it
+// is still being read. Experts that the step still needs are evicted last, so results do not depend
+// on the number of slots.
 #pragma once
 
 #include <condition_variable>
@@ -28,52 +27,55 @@ namespace moec {
 
 class ExpertStore : public WeightPager {
  public:
-  // Reads the experts of a state or of a prepacked file, and no others. Errors: those of
-  // ExpertPlaces, SlotArena, PayloadFile, read_cache_state() and PrepackedFile; session.capacity
-  // (the memory does not hold one expert of each layer), session.pin_top_k (the pinned experts
-  // leave a token's others no room), session.state (a state of other experts).
+  // Fills the slots from a state or a prepacked file if the options name one; otherwise, the slots
+  // start empty. Errors: those of ExpertPlaces, SlotArena, PayloadFile, read_cache_state() and
+  // PrepackedFile; session.capacity (the memory is too small for one expert per layer);
+  // session.pin_top_k (the pinned experts leave no room for a token's other experts); session.state
+  // and session.prepacked (the file is from another export).
   static Result<std::unique_ptr<ExpertStore>> open(const Manifest& manifest,
                                                    const std::string& folder,
                                                    const ExpertStoreOptions& options);
   ~ExpertStore() override;
 
-  // The experts of the layer are about to run for tokens with these routing weights, one row a
-  // token, one column an expert. With OnMiss::skip the weights of skipped experts become 0, and
-  // those of a token's other experts grow so that their sum stays, where the router normalises its
-  // weights. Errors: session.expert_missing.
+  // Prepares the experts of `layer` for a step. `weights` has a row per token and a column per
+  // expert. With OnMiss::skip, sets the weights of skipped experts to 0; if the router normalises
+  // its weights, also rescales the token's remaining weights to preserve the sum. Error:
+  // session.expert_missing.
   Status begin_layer(int64_t layer, Rows& weights);
 
-  // With ExpertReads::foresee: tokens are likely to want these experts when the layer begins next.
-  void foresee(int64_t layer, const Rows& weights);
-  bool foresees() const {
-    return options_.reads == ExpertReads::foresee && options_.on_miss == OnMiss::load;
+  // Prefetches the experts with nonzero `weights`, the predicted routing weights of the next step
+  // of `layer`. Does nothing if prefetching is off.
+  void prefetch(int64_t layer, const Rows& weights);
+  bool prefetches() const {
+    return options_.reads == ExpertReads::prefetch && options_.on_miss == OnMiss::load;
   }
 
-  int64_t capacity() const { return capacity_; }  // slots of each layer
-  // Whether the expert is in a slot, or being read into one.
+  int64_t capacity() const { return capacity_; }  // slots per layer
+  // Returns true if the expert is in a slot or is being read into one.
   bool holds(ExpertId key) const;
   uint64_t arena_bytes() const { return arena_.bytes(); }
-  // Of the slots that have held an expert; the others take no memory.
+  // Bytes of all slots that have ever been filled. The system has not allocated memory for the
+  // other slots.
   uint64_t used_bytes() const;
   ExpertStoreCounts counts() const;
-  // Nothing where the slots were empty at first.
+  // Returns the cost of the warm start; absent if the slots started empty.
   std::optional<WarmStart> start() const;
-  // When tokens began to choose other experts than before.
+  // Returns the changes of the distribution of chosen experts so far.
   std::vector<DomainChange> changes() const;
-  // What the start calls for telling.
+  // Notes that open() produced.
   const Diagnostics& notes() const { return start_.notes; }
 
-  // What is in the slots, and what the policies know of it.
+  // Returns the contents of the slots and the counters of the policies.
   CacheState state() const;
-  // Writes that to ExpertStoreOptions::state, where there is one. Errors: those of
-  // write_user_file(); those of reading a state, where the file has meanwhile become another one,
-  // which stays.
+  // Writes state() to ExpertStoreOptions::state, if set. An existing file is overwritten only if it
+  // is a state of this export. Errors: those of write_user_file(), those of reading the existing
+  // state.
   Status save_state() const;
 
   std::optional<size_t> unit_of(const std::string& path, uint64_t offset,
                                 uint64_t bytes) const override;
   // Errors: weights.read, weights.file_changed; session.capacity (the step needs more experts at
-  // once than the layer has slots).
+  // once than there are slots in the layer).
   Result<const HeldBytes*> acquire(size_t unit) override;
   void release(size_t unit) override;
 
@@ -109,7 +111,7 @@ class ExpertStore : public WeightPager {
   void read(Layer& layer, Expert& expert, size_t slot);
   std::optional<size_t> take_slot(Layer& layer, bool needed);
   std::optional<ExpertId> victim(Layer& layer, bool needed);
-  std::vector<StretchRead> place(Layer& layer, Expert& expert, size_t slot);
+  std::vector<ExtentRead> place(Layer& layer, Expert& expert, size_t slot);
   void note_read(Expert& expert, Status status);
   bool is_reading(const Layer& layer) const;
   tl::unexpected<Diagnostics> too_few_slots(const Expert& expert) const;
@@ -121,7 +123,7 @@ class ExpertStore : public WeightPager {
     bool normalises = false;
   } model_;
   struct {
-    std::optional<WarmStart> counts;  // but for the first steps
+    std::optional<WarmStart> counts;  // without `first`
     std::optional<FirstSteps> first;
     Diagnostics notes;
   } start_;
@@ -134,12 +136,13 @@ class ExpertStore : public WeightPager {
   std::vector<PayloadFile> files_;
   SlotArena arena_;
   std::vector<Layer> layers_;
-  std::vector<Expert> experts_;  // as ExpertPlaces has them
+  std::vector<Expert> experts_;  // in the order of ExpertPlaces::experts()
   ExpertUnits units_;
   ExpertStoreCounts counts_;
-  mutable std::mutex mutex_;  // of all that changes
+  mutable std::mutex mutex_;  // guards the mutable state
   std::condition_variable changed_;
-  std::unique_ptr<ExpertLoader> loader_;  // last: it ends before what it writes to
+  // Last member: its threads write to the members above, so it must be destroyed first.
+  std::unique_ptr<ExpertLoader> loader_;
 };
 
 }  // namespace moec

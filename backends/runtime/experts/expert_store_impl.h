@@ -1,6 +1,5 @@
-// What a store of experts keeps, for the files that make it up: expert_store_impl.cc opens it,
-// expert_store_warm.cc fills its slots before the first step, and expert_store_step.cc while layers
-// run.
+// Internal state of an expert store. expert_store_impl.cc opens the store, expert_store_warm.cc
+// fills its slots before the first step, and expert_store_step.cc fills them while layers run.
 #pragma once
 
 #include <memory>
@@ -20,16 +19,16 @@ struct ExpertStore::Expert {
   size_t layer = 0;  // index into layers_
   Residence is = Residence::absent;
   size_t slot = 0;
-  int64_t tokens = 0;                                 // of the step of its layer that chose it
-  bool chosen = false, done = false, in_use = false;  // in the step of its layer
-  bool foreseen = false;                              // since the last step
+  int64_t tokens = 0;                                 // in the current step that chose this expert
+  bool chosen = false, done = false, in_use = false;  // in the current step of its layer
+  bool prefetched = false;                            // prefetched since the last step
   Status failure;
   std::vector<std::pair<size_t, HeldBytes>> held;  // by unit
 };
 
 struct ExpertStore::Layer {
   int64_t layer = 0;
-  std::vector<size_t> experts;  // indices into experts_, in the order in which a step asks
+  std::vector<size_t> experts;  // indices into experts_, in the order in which a step uses them
   uint64_t slot_bytes = 0;
   std::byte* slots = nullptr;
   std::vector<size_t> free;

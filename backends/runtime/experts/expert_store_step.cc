@@ -1,4 +1,4 @@
-// Fills the slots of a layer while it runs.
+// Fills the slots of a layer while the layer runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ float weight_of(const Rows& weights, int64_t token, int64_t expert) {
   return at(weights.row(token), expert);
 }
 
-// Sets the weights of these experts for a token to 0. With `normalises`, its other weights grow so
-// that their sum stays. Returns what the experts had.
+// Sets the weights of `experts` to 0 in a token's row. If `normalises`, rescales the other weights
+// to preserve the sum. Returns the sum of the removed weights.
 double leave_out(std::span<float> row, const std::vector<int64_t>& experts, bool normalises) {
   const double sum = std::accumulate(row.begin(), row.end(), 0.0);
   double dropped = 0;
@@ -41,8 +41,9 @@ Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
   std::unique_lock lock(mutex_);
   Layer* slots = find_layer(layer);
   if (!slots) return {};
-  // What a step goes without must not depend on the speed of reads.
+  // Waits for pending reads, so that the set of skipped experts does not depend on read speed.
   if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
+  // The steps of the policy count tokens, so that lcp ages experts independently of the chunk size.
   slots->policy->begin_step(slots->policy->step() + weights.count());
   counts_.routed += choose(*slots, weights);
   const int64_t hits = counts_.hits;
@@ -53,21 +54,21 @@ Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
   return {};
 }
 
-void ExpertStore::foresee(int64_t layer, const Rows& weights) {
+void ExpertStore::prefetch(int64_t layer, const Rows& weights) {
   std::unique_lock lock(mutex_);
   Layer* slots = find_layer(layer);
-  if (!slots || !foresees()) return;
-  // Who leaves for a guess must not depend on the speed of reads either.
+  if (!slots || !prefetches()) return;
+  // Waits for pending reads, so that the choice of a victim does not depend on read speed.
   if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
   choose(*slots, weights);
   std::vector<size_t> absent;
   for (const size_t i : slots->experts)
     if (experts_[i].is == Residence::absent) absent.push_back(i);
   read_ahead(*slots);
-  for (const size_t i : absent) experts_[i].foreseen = experts_[i].is != Residence::absent;
+  for (const size_t i : absent) experts_[i].prefetched = experts_[i].is != Residence::absent;
 }
 
-// Notes the experts with weights. Returns the sum of these.
+// Marks the experts with a nonzero weight in any row as chosen. Returns the sum of all weights.
 double ExpertStore::choose(Layer& layer, const Rows& weights) {
   double routed = 0;
   for (const size_t i : layer.experts) {
@@ -84,27 +85,30 @@ double ExpertStore::choose(Layer& layer, const Rows& weights) {
   return routed;
 }
 
-// Counts which of the chosen experts are there, and tells the policy of them.
+// Counts hits and misses among the chosen experts, and reports hits to the policy.
 void ExpertStore::count(Layer& layer) {
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
-    const bool foreseen = std::exchange(expert.foreseen, false);
-    if (foreseen) ++(expert.chosen ? counts_.foreseen : counts_.in_vain);
+    const bool prefetched = std::exchange(expert.prefetched, false);
+    if (prefetched) ++(expert.chosen ? counts_.prefetched : counts_.in_vain);
     if (!expert.chosen) continue;
+    // `failure` is a Status, which is true on success. An expert whose read failed keeps its slot
+    // and is read again.
     const bool is_resident = expert.is == Residence::resident, is_whole = bool(expert.failure);
-    ++(is_resident && is_whole && !foreseen ? counts_.hits : counts_.misses);
+    ++(is_resident && is_whole && !prefetched ? counts_.hits : counts_.misses);
     layer.policy->protect(expert.key);
     if (is_resident) layer.policy->hit(expert.key);
     if (is_resident && !is_whole) read(layer, expert, expert.slot);
   }
 }
 
-// Tells those that watch the run what a step chose. Where tokens begin to choose other experts than
-// before, those are pinned that they chose since.
+// Reports the chosen experts of a step to the observers. After a change of domain, the pinning
+// policy pins the experts that were chosen most often in the window that ended.
 void ExpertStore::watch(const Layer& layer, int64_t tokens, int64_t hits) {
   ChosenStep step{layer.layer, tokens, {}, hits};
   for (const size_t i : layer.experts)
     if (experts_[i].chosen) step.chosen.push_back({experts_[i].key.expert, experts_[i].tokens});
+  // The observers require ascending experts, but a layer lists them in the order of use.
   std::sort(step.chosen.begin(), step.chosen.end(),
             [](const auto& a, const auto& b) { return a.expert < b.expert; });
   if (start_.first) start_.first->note(step);
@@ -116,22 +120,23 @@ void ExpertStore::watch(const Layer& layer, int64_t tokens, int64_t hits) {
   if (options_.on_change) options_.on_change(*change);
 }
 
-// What OnMiss says of missing experts for which no slot is free.
+// Applies OnMiss to the missing experts that exceed the number of free slots.
 Status ExpertStore::resolve_misses(Layer& layer, Rows& weights) {
   if (options_.on_miss == OnMiss::load) return {};
   auto free = std::ssize(layer.free);
   std::vector<size_t> skipped;
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
+    // Short-circuit evaluation decrements `free` only for chosen experts that are absent.
     if (!expert.chosen || expert.is != Residence::absent || free-- > 0) continue;
     if (options_.on_miss == OnMiss::stop)
       return fail("session.expert_missing",
-                  fmt::format("expert {} of layer {} is not in memory, whose {} slots hold others",
+                  fmt::format("expert {} of layer {} is not in any of the layer's {} slots",
                               expert.key.expert, expert.key.layer, capacity_),
-                  "give more --capacity or --expert-memory, or --on-miss load");
+                  "pass a larger --capacity or --expert-memory, or --on-miss load");
     skipped.push_back(i);
   }
-  // The free slots are theirs that the step needs.
+  // Fill the free slots with experts that this step uses before reading any skipped expert.
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
     const bool is_skipped = std::find(skipped.begin(), skipped.end(), i) != skipped.end();
@@ -142,7 +147,8 @@ Status ExpertStore::resolve_misses(Layer& layer, Rows& weights) {
   return {};
 }
 
-// Later steps find them, as far as this one needs no other slots.
+// Removes the skipped experts from this step, and reads them for later steps if a slot is
+// available.
 void ExpertStore::skip(Layer& layer, const std::vector<size_t>& skipped, Rows& weights) {
   std::vector<int64_t> experts;
   for (const size_t i : skipped) {
@@ -157,7 +163,7 @@ void ExpertStore::skip(Layer& layer, const std::vector<size_t>& skipped, Rows& w
   for (const size_t i : skipped) start_read(layer, experts_[i], false);
 }
 
-// Begins to read chosen experts, as long as there are slots for them.
+// Starts reads of chosen experts, in order of use, until no slot is available.
 void ExpertStore::read_ahead(Layer& layer) {
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
@@ -166,7 +172,8 @@ void ExpertStore::read_ahead(Layer& layer) {
   }
 }
 
-// False where there is no slot for it now. `needed`: the step cannot go on without it.
+// Returns false if no slot is available now. `needed`: the step waits for this expert, so experts
+// of later use can be evicted.
 bool ExpertStore::start_read(Layer& layer, Expert& expert, bool needed) {
   const auto slot = take_slot(layer, needed);
   if (!slot) return false;
@@ -176,9 +183,9 @@ bool ExpertStore::start_read(Layer& layer, Expert& expert, bool needed) {
 }
 
 void ExpertStore::read(Layer& layer, Expert& expert, size_t slot) {
-  const std::vector<StretchRead> reads = place(layer, expert, slot);
+  const std::vector<ExtentRead> reads = place(layer, expert, slot);
   expert.is = Residence::reading;
-  for (const StretchRead& read : reads) counts_.bytes_read += read.end - read.begin;
+  for (const ExtentRead& read : reads) counts_.bytes_read += read.end - read.begin;
   loader_->load(reads, [this, &expert](Status status) { note_read(expert, std::move(status)); });
 }
 
@@ -198,11 +205,12 @@ std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
   return std::nullopt;
 }
 
-// The expert that leaves for another one: of those that the step does not need any more; else,
-// if it cannot go on otherwise, the one that it needs last.
+// Returns the expert to evict, preferably one that this step no longer needs. If there is none,
+// returns the one that this step uses last if `needed`, else nothing.
 std::optional<ExpertId> ExpertStore::victim(Layer& layer, bool needed) {
   ExpertPolicy& policy = *layer.policy;
   const auto protect_all = [&](auto stays) {
+    // begin_step() with the current step clears the protections without advancing the step.
     policy.begin_step(policy.step());
     for (const size_t i : layer.experts)
       if (experts_[i].is != Residence::resident || stays(experts_[i]))
@@ -223,18 +231,18 @@ std::optional<ExpertId> ExpertStore::victim(Layer& layer, bool needed) {
   return std::nullopt;
 }
 
-// Where the stretches of the expert go in a slot.
-std::vector<StretchRead> ExpertStore::place(Layer& layer, Expert& expert, size_t slot) {
+// Assigns each extent of the expert a place in the slot.
+std::vector<ExtentRead> ExpertStore::place(Layer& layer, Expert& expert, size_t slot) {
   const size_t index = static_cast<size_t>(&expert - experts_.data());
   std::byte* to = layer.slots + slot * layer.slot_bytes;
-  std::vector<StretchRead> reads;
+  std::vector<ExtentRead> reads;
   std::map<size_t, std::vector<HeldPiece>> pieces;  // by unit
-  for (const ByteExtent& stretch : places_.experts()[index].stretches) {
-    reads.push_back({&files_[stretch.file], stretch.begin, stretch.end, to});
-    const size_t unit = *units_.find(stretch.file, stretch.begin, 0);
-    pieces[unit].push_back({stretch.begin, stretch.end - stretch.begin,
-                            to + stretch.begin % PayloadFile::kBlockBytes});
-    to += slot_bytes(stretch);
+  for (const ByteExtent& extent : places_.experts()[index].extents) {
+    reads.push_back({&files_[extent.file], extent.begin, extent.end, to});
+    const size_t unit = *units_.find(extent.file, extent.begin, 0);
+    pieces[unit].push_back(
+        {extent.begin, extent.end - extent.begin, to + extent.begin % PayloadFile::kBlockBytes});
+    to += slot_bytes(extent);
   }
   expert.slot = slot;
   expert.held.clear();
@@ -242,7 +250,7 @@ std::vector<StretchRead> ExpertStore::place(Layer& layer, Expert& expert, size_t
   return reads;
 }
 
-// Called on a thread of the loader.
+// Called on a loader thread.
 void ExpertStore::note_read(Expert& expert, Status status) {
   {
     const std::lock_guard lock(mutex_);
@@ -254,20 +262,22 @@ void ExpertStore::note_read(Expert& expert, Status status) {
 
 tl::unexpected<Diagnostics> ExpertStore::too_few_slots(const Expert& expert) const {
   return fail("session.capacity",
-              fmt::format("layer {} needs more experts at once than its {} slots hold",
-                          expert.key.layer, capacity_),
-              "give more --capacity or --expert-memory");
+              fmt::format("layer {} needs more experts at once than its {} slots", expert.key.layer,
+                          capacity_),
+              "pass a larger --capacity or --expert-memory");
 }
 
 Result<const HeldBytes*> ExpertStore::acquire(size_t unit) {
   std::unique_lock lock(mutex_);
   Expert& expert = experts_[units_[unit].expert];
   Layer& layer = layers_[expert.layer];
+  // Null means that this run does not use the unit (WeightPager::acquire()).
   if (!expert.chosen) return nullptr;
   const auto start = std::chrono::steady_clock::now();
   while (expert.is != Residence::resident) {
     const bool comes = expert.is == Residence::reading || start_read(layer, expert, true);
     if (!comes && !is_reading(layer)) return too_few_slots(expert);
+    // A wake-up can be spurious or concern another expert, so the loop checks again.
     changed_.wait(lock);
   }
   counts_.wait_seconds += seconds_since(start);

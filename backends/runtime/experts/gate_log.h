@@ -1,4 +1,4 @@
-// The experts that tokens chose, as a trace (backends/residency/expert_trace.h).
+// Logs the experts chosen per token as a trace (backends/residency/expert_trace.h).
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 
 namespace moec {
 
-// Writes a row for each expert that a token chose, in the order in which the session runs: chunk,
-// layer, token, then experts ascending. `token` is the token's position, `weight` its routing
-// weight in as many digits as tell it apart.
+// Writes a row per token and chosen expert, in execution order: by chunk, layer and token, then by
+// ascending expert. The column `token` is the position of the token; `weight` is the routing weight
+// of the expert, with enough digits to round-trip.
 class GateLog {
  public:
-  // `layers`: those that are logged, ascending. Error trace.write.
+  // `layers`: the layers to log, ascending. Error: trace.write.
   static Result<GateLog> open(const std::string& path, TraceForm form, std::vector<int64_t> layers);
 
-  // The routing weights of tokens, the first of them numbered `first`.
+  // Adds the routing weights of a layer, one row per token; `first` is the position of the first
+  // token.
   void add(int64_t layer, int64_t first, const Rows& weights);
-  // Ends the file. Error trace.write: not all rows could be written.
+  // Completes the file. Error: trace.write (some rows could not be written).
   Status close() { return writer_.close(); }
 
  private:

@@ -21,14 +21,18 @@ namespace {
 constexpr std::string_view kPackFormat = "moec.prepacked_experts";
 constexpr uint32_t kPackVersion = 1;
 constexpr std::string_view kPackHead = "MOECPACK", kPackTail = "MOECPEND";
+// Offsets within the tail: marker at 0, offset of the table at 8, its bytes at 16, its digest at
+// 24.
 constexpr uint64_t kPackTailBytes = 64;
 constexpr size_t kDigestAt = 24, kPackDigestDigits = 32;
-// As many experts as 100 layers of 1,024 have.
+// Enough for 100 layers of 1,024 experts.
 constexpr JsonLimits kPackLimits{.bytes = 64 << 20, .values = size_t{1} << 21};
-constexpr const char* kPackAgain = "make it again with moec prepack";
+constexpr const char* kPackAgain = "create it again with moec prepack";
 
-static_assert(std::endian::native == std::endian::little, "numbers are copied as they are");
+static_assert(std::endian::native == std::endian::little,
+              "the file is little-endian, and numbers are copied unconverted");
 
+// Copies bytes, because the buffer has no alignment for numbers.
 template <class T>
 void put(std::string& text, size_t at, T value) {
   std::memcpy(text.data() + at, &value, sizeof value);
@@ -45,6 +49,7 @@ auto bad_pack(const char* code, std::string cause, const std::string& path) {
   return fail(std::string("prepacked.") + code, std::move(cause), kPackAgain, {.file = path});
 }
 
+// Returns the slot of each of `experts` experts, or -1. The ids in `layer` must be below `experts`.
 std::vector<int64_t> slot_table(std::span<const PrepackedExpert> layer, int64_t experts) {
   std::vector<int64_t> slots(static_cast<size_t>(experts), -1);
   for (size_t slot = 0; slot < layer.size(); ++slot)
@@ -70,6 +75,7 @@ std::string table_text(const PrepackedTable& table) {
   std::vector<std::string> layers;
   const std::span<const PrepackedExpert> all(table.resident);
   for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    // The experts of a layer are consecutive, so each pass of the outer loop writes one layer.
     while (end < all.size() && all[end].key.layer == all[begin].key.layer) ++end;
     layers.push_back(layer_text(all.subspan(begin, end - begin), table.experts));
   }
@@ -80,6 +86,7 @@ std::string table_text(const PrepackedTable& table) {
       table.capacity, fmt::join(layers, ",\n"));
 }
 
+// Reads a table that begins at offset `end` of the file; no expert can extend beyond `end`.
 class TableReader {
  public:
   explicit TableReader(uint64_t end) : end_(end) {}
@@ -99,11 +106,15 @@ class TableReader {
     const size_t first = table_.resident.size();
     std::vector<int64_t> slots;
     MOEC_TRY(fields.whole("layer", layer_));
+    // `slot_of` is read before `slots`, because its length bounds the expert ids in `slots`.
     MOEC_TRY(fields.integers("slot_of", slots));
     table_.experts = std::ssize(slots);
     MOEC_TRY(fields.each("slots", [&](JsonFields& expert) { return read_expert(expert); }));
+    // The reader uses only the length of `slot_of`, but the format promises that both lists agree.
     if (slot_table(std::span(table_.resident).subspan(first), table_.experts) != slots)
-      return fields.bad("slot_of", "must have the slot of each expert of \"slots\", else -1");
+      return fields.bad(
+          "slot_of",
+          "must be the slot of each expert in \"slots\", or -1 for an expert without one");
     return fields.finish();
   }
 
@@ -116,11 +127,13 @@ class TableReader {
     MOEC_TRY(fields.text("digest", expert.digest));
     if (expert.key.expert >= table_.experts)
       return fields.bad("expert", fmt::format("must be below {}", table_.experts));
+    // The last comparison uses a difference, because the sum could overflow.
     if (expert.offset % kPrepackedPage != 0 || expert.offset > end_ ||
         expert.bytes > end_ - expert.offset)
-      return fields.bad("offset", "must lie in the file, at the beginning of a page");
+      return fields.bad("offset",
+                        "must be a multiple of the page size, with all bytes inside the file");
     if (!seen_.insert(expert.key).second)
-      return fields.bad("expert", fmt::format("is {} again", expert.key.expert));
+      return fields.bad("expert", fmt::format("repeats expert {}", expert.key.expert));
     table_.resident.push_back(std::move(expert));
     return fields.finish();
   }
@@ -133,28 +146,29 @@ class TableReader {
 
 Status check_head(const RegularFile& file) {
   if (file.size() < kPrepackedPage)
-    return bad_pack("file", "is no file of prepacked experts", file.path());
+    return bad_pack("file", "is not a file of prepacked experts", file.path());
   MOEC_ASSIGN(const std::string head, file.read(0, 16));
   if (!head.starts_with(kPackHead))
-    return bad_pack("file", "is no file of prepacked experts", file.path());
+    return bad_pack("file", "is not a file of prepacked experts", file.path());
   const auto version = get<uint32_t>(head, 8);
   if (version != kPackVersion || get<uint32_t>(head, 12) != kPrepackedPage)
-    return bad_pack("version",
-                    fmt::format("has version {}, this moec reads {}", version, kPackVersion),
+    return bad_pack("version", fmt::format("has version {}, expected {}", version, kPackVersion),
                     file.path());
   return {};
 }
 
 Result<PrepackedTable> read_table(const RegularFile& file) {
   MOEC_TRY(check_head(file));
+  // The difference cannot wrap around: check_head() requires a page, which is larger than the tail.
   const uint64_t end = file.size() - kPackTailBytes;
   MOEC_ASSIGN(const std::string tail, file.read(end, kPackTailBytes));
   const auto offset = get<uint64_t>(tail, 8), bytes = get<uint64_t>(tail, 16);
+  // The table must end exactly at the tail, which excludes truncated and extended files.
   if (!tail.starts_with(kPackTail) || offset > end || bytes != end - offset)
     return bad_pack("truncated", "the end of the file is missing", file.path());
   MOEC_ASSIGN(const std::string text, file.read(offset, bytes));
   if (digest_text(text) != tail.substr(kDigestAt, kPackDigestDigits))
-    return bad_pack("damaged", "the table of the file has changed", file.path());
+    return bad_pack("damaged", "the table does not match its digest", file.path());
   const JsonReport report(text, file.path(), JsonCodes::by_prefix("prepacked", kPackAgain));
   MOEC_ASSIGN(const JsonValue value, report.parse(kPackLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
@@ -172,6 +186,7 @@ std::string prepacked_head() {
 }
 
 std::string prepacked_tail(const PrepackedTable& table, uint64_t offset) {
+  // The digest covers the table alone, which contains the digests of the experts.
   const std::string text = table_text(table);
   std::string tail(kPackTailBytes, '\0');
   tail.replace(0, kPackTail.size(), kPackTail);
@@ -185,6 +200,7 @@ Result<PrepackedFile> PrepackedFile::open(const std::string& path) {
   const auto file = RegularFile::open(path);
   if (!file) return bad_pack("file", file.error().front().cause, path);
   MOEC_ASSIGN(PrepackedTable table, read_table(*file));
+  // A second descriptor, because experts are read with direct I/O and the table is not.
   MOEC_ASSIGN(PayloadFile payload, PayloadFile::open({path, file->size()}));
   return PrepackedFile(std::move(payload), std::move(table));
 }
@@ -204,8 +220,8 @@ Status PrepackedFile::check(const PrepackedExpert& expert, const std::byte* byte
   digest.update(std::span(bytes, expert.bytes));
   if (digest.hex() == expert.digest) return {};
   return bad_pack("damaged",
-                  fmt::format("the bytes of expert {} of layer {} have changed", expert.key.expert,
-                              expert.key.layer),
+                  fmt::format("the bytes of expert {} of layer {} do not match their digest",
+                              expert.key.expert, expert.key.layer),
                   file_.path());
 }
 

@@ -1,20 +1,20 @@
-// Experts in the order in which a runtime puts them into its slots, in one file: a start with full
-// slots reads it from front to back, past the page cache where the file system can.
+// A file of experts in slot order. A warm start reads it sequentially, with direct I/O if the file
+// system supports it.
 //
-//   page 0      "MOECPACK", u32 version 1, u32 bytes of a page (65,536), zeros; little-endian
-//   from page 1 the experts, each from the beginning of a page: the blocks of 4,096 bytes that hold
-//               its bytes, as they lie in the files of the export (slot_bytes()), zeros between
+//   page 0      "MOECPACK", u32 version 1, u32 bytes per page (65,536), zeros; little-endian
+//   from page 1 the experts, each aligned to a page: the blocks of 4,096 bytes that contain
+//               its extents (slot_bytes()); block bytes outside the extents are zero
 //   last page   the table, JSON:
 //     {"format": "moec.prepacked_experts", "version": 1, "model": "qwen3_moe", "digest": "…",
 //      "capacity": 8, "layers": [
 //        {"layer": 0, "slot_of": [-1, 0, …],
 //         "slots": [{"expert": 1, "pinned": true, "offset": 65536, "bytes": 98304,
 //                    "digest": "…"}, …]}, …]}
-//   64 bytes    "MOECPEND", u64 offset of the table, u64 its bytes, 32 digits of its digest, zeros
+//   64 bytes    "MOECPEND", u64 offset and u64 bytes of the table, digest (32 hex digits), zeros
 //
-// `digest` of the whole is that of the export's experts (ExpertPlaces::digest()), those of experts
-// and table are xxh3-128. Of a layer the most wanted expert is in slot 0; pinned ones come first.
-// `slot_of` has the slot of each expert of the layer, -1 for those that are not there.
+// The top-level `digest` is that of the export's experts (ExpertPlaces::digest()). The digests of
+// experts and of the table are xxh3-128. Slot 0 contains the most wanted expert of the layer;
+// pinned experts come first. `slot_of` maps each expert of the layer to its slot, or -1.
 #pragma once
 
 #include <cstdint>
@@ -33,35 +33,36 @@ struct PrepackedExpert {
   ExpertId key;
   bool pinned = false;
   uint64_t offset = 0, bytes = 0;
-  std::string digest;  // of its bytes in the file
+  std::string digest;  // of the bytes in this file
   bool operator==(const PrepackedExpert&) const = default;
 };
 
 struct PrepackedTable {
-  std::string model;  // its family
+  std::string model;  // model family
   std::string digest;
-  int64_t capacity = 0;                   // slots of a layer that it was made for
-  int64_t experts = 0;                    // of a layer
-  std::vector<PrepackedExpert> resident;  // as they lie in the file: by layer and slot
+  int64_t capacity = 0;                   // slots per layer for which the file was made
+  int64_t experts = 0;                    // per layer
+  std::vector<PrepackedExpert> resident;  // in file order: by layer, then slot
   bool operator==(const PrepackedTable&) const = default;
 };
 
-// First and last part of a file with this table, which lies at `offset`.
+// Return the first page and the last part of a file. The last part, from `offset` to the end,
+// contains the table.
 std::string prepacked_head();
 std::string prepacked_tail(const PrepackedTable& table, uint64_t offset);
 
 class PrepackedFile {
  public:
-  // Reads the table. Errors: prepacked.file (cannot be read, or is no such file),
-  // prepacked.version, prepacked.truncated, prepacked.damaged (the table has another digest),
-  // and prepacked.… as a JSON file has them.
+  // Reads the table. Errors: prepacked.file (unreadable, or not a file of prepacked experts),
+  // prepacked.version, prepacked.truncated, prepacked.damaged (the table does not match its
+  // digest), and the JSON errors with the prefix "prepacked.".
   static Result<PrepackedFile> open(const std::string& path);
 
   const PrepackedTable& table() const { return table_; }
   const PayloadFile& file() const { return file_; }
-  // Null if the expert is not there.
+  // Returns null if the file does not contain the expert.
   const PrepackedExpert* find(ExpertId key) const;
-  // Checks the bytes of an expert that were read. Error prepacked.damaged.
+  // Succeeds if `bytes`, the expert's bytes as read, match its digest. Error: prepacked.damaged.
   Status check(const PrepackedExpert& expert, const std::byte* bytes) const;
 
  private:
@@ -69,7 +70,7 @@ class PrepackedFile {
 
   PayloadFile file_;
   PrepackedTable table_;
-  std::map<ExpertId, size_t> index_;  // into the table
+  std::map<ExpertId, size_t> index_;  // into table_.resident
 };
 
 }  // namespace moec

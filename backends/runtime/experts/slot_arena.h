@@ -1,5 +1,5 @@
-// Memory of a fixed number of slots, aligned for reads past the page cache. What was never written
-// takes no memory.
+// Page-aligned memory for the slots, as direct I/O requires. Pages that were never written use no
+// physical memory.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace moec {
 class SlotArena {
  public:
   SlotArena() = default;
-  // Error system.memory.
+  // Error: system.memory.
   static Result<SlotArena> create(uint64_t bytes);
   SlotArena(SlotArena&& other) noexcept;
   SlotArena& operator=(SlotArena&& other) noexcept;

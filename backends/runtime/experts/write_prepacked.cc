@@ -15,13 +15,14 @@
 namespace moec {
 namespace {
 
+// Bounds the memory of the copy and the time between two calls of `stop`.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 uint64_t next_page(uint64_t bytes) {
   return (bytes + kPrepackedPage - 1) / kPrepackedPage * kPrepackedPage;
 }
 
-// Writes the experts one after the other.
+// Appends experts to the output file.
 class Packer {
  public:
   Packer(const ExpertPlaces& places, OutputFile& out, const std::function<bool()>& stop)
@@ -39,8 +40,9 @@ class Packer {
     MOEC_TRY(out_.pad_to(next_page(out_.bytes())));
     expert.offset = out_.bytes();
     expert.bytes = slot_bytes(placed);
+    // The digest includes the zeros outside the extents, because a reader checks whole blocks.
     digest_ = Digest();
-    for (const ByteExtent& stretch : placed.stretches) MOEC_TRY(write(stretch));
+    for (const ByteExtent& extent : placed.extents) MOEC_TRY(write(extent));
     expert.digest = digest_.hex();
     return {};
   }
@@ -51,25 +53,28 @@ class Packer {
   }
 
  private:
-  Status write(const ByteExtent& stretch) {
+  Status write(const ByteExtent& extent) {
     constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
-    const uint64_t begin = stretch.begin / kBlock * kBlock;
-    const uint64_t end = begin + slot_bytes(stretch);
+    const uint64_t begin = extent.begin / kBlock * kBlock;
+    const uint64_t end = begin + slot_bytes(extent);
     for (uint64_t from = begin; from < end; from += kPieceBytes) {
       const uint64_t bytes = std::min(kPieceBytes, end - from);
-      MOEC_TRY(write_piece(stretch, from, bytes));
+      MOEC_TRY(write_piece(extent, from, bytes));
     }
     return {};
   }
 
-  // Bytes of the blocks that are not the expert's become zero.
-  Status write_piece(const ByteExtent& stretch, uint64_t from, uint64_t bytes) {
+  // Writes bytes [from, from + bytes) of the source file, with zeros in place of bytes outside the
+  // extent.
+  Status write_piece(const ByteExtent& extent, uint64_t from, uint64_t bytes) {
     if (stop_ && stop_())
       return fail(kPrepackInterrupted, "the prepack was stopped",
-                  "run the same command again: it starts over", {.file = out_.path()});
+                  "run the same command again; it starts over", {.file = out_.path()});
     std::fill_n(buffer_.begin(), bytes, std::byte{0});
-    const uint64_t begin = std::max(from, stretch.begin), end = std::min(from + bytes, stretch.end);
-    MOEC_TRY(files_[stretch.file].read(begin, buffer_.data() + (begin - from), end - begin));
+    // Every piece overlaps the extent, so `end` exceeds `begin`: the last block contains the
+    // extent's last byte.
+    const uint64_t begin = std::max(from, extent.begin), end = std::min(from + bytes, extent.end);
+    MOEC_TRY(files_[extent.file].read(begin, buffer_.data() + (begin - from), end - begin));
     const std::span piece = std::span(buffer_).first(bytes);
     digest_.update(piece);
     return out_.write(piece);
@@ -91,7 +96,8 @@ PlacesByKey by_key(const ExpertPlaces& places) {
   return placed;
 }
 
-// The most wanted experts of each layer. A node of a cluster has not all of them.
+// Returns the most wanted experts per layer. Skips experts that this export lacks, because a
+// cluster node has only some of them.
 std::vector<PrepackedExpert> choose_resident(const PrepackChoice& choice,
                                              const PlacesByKey& placed) {
   std::map<int64_t, std::vector<PrepackedExpert>> layers;
@@ -108,6 +114,7 @@ std::vector<PrepackedExpert> choose_resident(const PrepackChoice& choice,
 
 Result<OutputFile> create_pack(const std::string& file, const PrepackedTable& table,
                                const PlacesByKey& placed) {
+  // An estimate that reserves disk space: a page for the head, and one for the table with the tail.
   uint64_t bytes = 2 * kPrepackedPage;
   for (const PrepackedExpert& expert : table.resident)
     bytes += next_page(slot_bytes(*placed.at(expert.key)));
@@ -121,14 +128,14 @@ Status write_text_to(OutputFile& out, const std::string& text) {
 Status check_choice(const PrepackChoice& choice, const ExpertGrid& grid, const std::string& file) {
   if (choice.pin_top_k > std::max<int64_t>(choice.capacity - grid.top_k, 0))
     return fail("prepack.pin_top_k",
-                fmt::format("{} of {} slots cannot be pinned: a token chooses {} experts",
+                fmt::format("cannot pin {} of {} slots: a token needs {} slots for its experts",
                             choice.pin_top_k, choice.capacity, grid.top_k),
-                "give more --capacity or a smaller --pin-top-k");
+                "pass a larger --capacity or a smaller --pin-top-k");
   std::error_code error;
   const auto status = std::filesystem::symlink_status(file, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return fail("prepack.out", "the name is taken by something that is no file",
-                "give another --out", {.file = file});
+    return fail("prepack.out", "the path exists and is not a regular file", "pass another --out",
+                {.file = file});
   return {};
 }
 
@@ -144,8 +151,8 @@ Result<PrepackedTable> write_prepacked(const Manifest& manifest, const std::stri
                        std::min(choice.capacity, grid.experts), grid.experts,
                        choose_resident(choice, placed)};
   if (table.resident.empty())
-    return fail("prepack.empty", "no token of the profile chose an expert",
-                "give another --profile");
+    return fail("prepack.empty", "the profile counts no expert of this export",
+                "pass another --profile");
   MOEC_ASSIGN(OutputFile out, create_pack(file, table, placed));
   MOEC_TRY(write_text_to(out, prepacked_head()));
   Packer packer(places, out, choice.stop);
@@ -154,6 +161,8 @@ Result<PrepackedTable> write_prepacked(const Manifest& manifest, const std::stri
     MOEC_TRY(packer.write(*placed.at(expert.key), expert));
   MOEC_TRY(out.pad_to(next_page(out.bytes())));
   MOEC_TRY(write_text_to(out, prepacked_tail(table, out.bytes())));
+  // Checked after the last read: a source file that changed meanwhile would mix old and new
+  // experts.
   MOEC_TRY(packer.check_unchanged());
   MOEC_TRY(out.sync());
   MOEC_TRY(out.publish());

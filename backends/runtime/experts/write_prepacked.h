@@ -12,19 +12,20 @@
 namespace moec {
 
 struct PrepackChoice {
-  int64_t capacity = 0;          // experts of each layer, at most
-  int64_t pin_top_k = 0;         // of these, how many are pinned
-  std::vector<ExpertId> wanted;  // of each layer the most wanted first
-  std::function<bool()> stop;    // asked before each piece; true ends the work. May be empty
+  int64_t capacity = 0;          // maximum experts per layer
+  int64_t pin_top_k = 0;         // number of them to pin
+  std::vector<ExpertId> wanted;  // by layer, most wanted first
+  std::function<bool()> stop;    // polled before each piece; returning true aborts. May be empty
 };
 
-// The code of the error that ends a prepack when PrepackChoice::stop returns true.
+// Error code of a prepack that PrepackChoice::stop aborted.
 inline constexpr const char* kPrepackInterrupted = "prepack.interrupted";
 
-// The file has its name only when it is complete and on the disk. Returns its table. Errors: those
-// of ExpertPlaces, PayloadFile and OutputFile; prepack.empty (no expert is wanted), prepack.out
-// (the name is that of a folder, a device or a link), prepack.pin_top_k (the pinned experts leave a
-// token's others no room), kPrepackInterrupted.
+// Writes `file` atomically and returns its table: the file appears under its name only after all
+// bytes are on disk. Errors: those of ExpertPlaces, PayloadFile and OutputFile; prepack.empty (no
+// wanted expert is in the export); prepack.out (the path exists and is not a regular file);
+// prepack.pin_top_k (the pinned experts leave no room for a token's other experts),
+// kPrepackInterrupted.
 Result<PrepackedTable> write_prepacked(const Manifest& manifest, const std::string& folder,
                                        const PrepackChoice& choice, const std::string& file);
 

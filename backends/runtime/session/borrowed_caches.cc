@@ -7,6 +7,8 @@
 namespace moec {
 
 BorrowedCaches::~BorrowedCaches() {
+  // The pointers are valid, because a std::map does not move its elements (Sequence::caches). The
+  // destructor also returns the caches after a failed run.
   for (const auto& [cache, port] : ports_) *cache = std::move(tensors_.at(port).data);
 }
 

@@ -1,4 +1,4 @@
-// The caches of a session as the inputs of a run, which only reads them.
+// Lends the caches of a session as inputs of a run, without copying. The run only reads the caches.
 #pragma once
 
 #include <map>
@@ -9,17 +9,18 @@
 
 namespace moec {
 
-// Moves caches into the tensors of ports, and back when it goes out of scope.
+// Moves caches into input tensors. The destructor moves them back.
 class BorrowedCaches {
  public:
-  // The tensors of a run, by port. They outlive this.
+  // `tensors`: inputs of a run by port name. The map must outlive this object.
   explicit BorrowedCaches(NamedTensors& tensors) : tensors_(tensors) {}
   BorrowedCaches(const BorrowedCaches&) = delete;
   BorrowedCaches& operator=(const BorrowedCaches&) = delete;
   ~BorrowedCaches();
 
-  // The tensor of a port, which the caller puts among the tensors: the cache itself, which is empty
-  // meanwhile. A cache that another port has is copied.
+  // Returns the tensor for `port`, which the caller must insert into `tensors` under the port's
+  // name. Moves the storage of `cache` into the tensor; `cache` is empty until the destructor runs.
+  // If `cache` is already lent to another port, copies it instead.
   Tensor lend(const manifest::Port& port, std::vector<float>& cache);
 
  private:

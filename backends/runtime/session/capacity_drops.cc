@@ -10,7 +10,8 @@
 namespace moec {
 namespace {
 
-// What stands before the ending of a label: a layer's scope, or nothing.
+// Returns `label` without the suffix `ending`, which is the scope of a layer; absent if `label`
+// does not have that suffix.
 std::optional<std::string_view> before_ending(std::string_view label, std::string_view ending) {
   if (!label.ends_with(ending)) return std::nullopt;
   return label.substr(0, label.size() - ending.size());
@@ -23,7 +24,8 @@ std::string CapacityDrops::describe() const {
                      100 * rate());
 }
 
-// A router with null slots has more channels before than after: those of experts come first.
+// Routers with null slots have more channels before the capacity applies than after it. The
+// experts' channels come first, so the loop compares these alone.
 void CapacityDrops::take(std::string_view label, const Tensor& value, int64_t count) {
   if (const auto prefix = before_ending(label, kUncappedWeights)) {
     before_.insert_or_assign(std::string(*prefix), value);

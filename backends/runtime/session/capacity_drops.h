@@ -1,4 +1,5 @@
-// Counts what experts of an export with a capacity drop (passes/passes.h, limit_capacity).
+// Counts the tokens that experts drop in an export with a capacity (limit_capacity in
+// passes/passes.h).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace moec {
 
 class CapacityDrops {
  public:
-  // Of experts that tokens chose in steps whose experts have a capacity, and of these how many
-  // were dropped.
+  // Number of (token, chosen expert) pairs in steps with a capacity, and the number of dropped ones
+  // among them.
   int64_t choices() const { return choices_; }
   int64_t dropped() const { return dropped_; }
   double rate() const {
@@ -23,12 +24,12 @@ class CapacityDrops {
   // "17 of 340 chosen experts dropped (5.0 %)"
   std::string describe() const;
 
-  // Takes a value inside a graph: the routing weights of the first `count` tokens before and after
-  // experts dropped some. Others are passed over.
+  // Observes a labelled value inside a graph. If the value is routing weights before or after the
+  // capacity applies, counts its first `count` tokens; ignores other values.
   void take(std::string_view label, const Tensor& value, int64_t count);
 
  private:
-  std::map<std::string, Tensor, std::less<>> before_;  // by the prefix of the label
+  std::map<std::string, Tensor, std::less<>> before_;  // by scope of the layer
   int64_t choices_ = 0, dropped_ = 0;
 };
 

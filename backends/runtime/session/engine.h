@@ -1,6 +1,6 @@
-// What runs the graphs of a session: an engine compiles one width of a shard to an executable,
-// which takes and gives tensors by the names of the ports. The session keeps positions, caches and
-// rows; an engine knows nothing of them.
+// Interface of the engines that run the graphs of a session. An engine compiles one width of a
+// shard to an executable, whose inputs and outputs are tensors by port name. Positions, caches and
+// rows belong to the session; engines only run graphs.
 #pragma once
 
 #include <map>
@@ -22,31 +22,29 @@ struct NamedType {
   Type type;
 };
 
-// A graph that is ready to run, with its weights.
+// A compiled graph with its weights.
 class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Of the graph, in its order; with GraphOptions::ceilings those of its routers, too.
+  // Inputs in graph order, including the ceilings of routers if GraphOptions::ceilings is set.
   virtual std::span<const NamedType> inputs() const = 0;
 
-  // Runs the graph with a tensor for each of its inputs, and returns its outputs. The probe is told
-  // of the values that the engine can tell of (EngineTraits::sees_all_values). Errors: session.port
-  // for an input without a tensor, and those of the engine.
+  // Runs the graph. `inputs` must contain a tensor for each input. Calls `probe` for every inner
+  // value that the engine exposes. Errors: session.port (an input has no tensor), those of the
+  // engine.
   virtual Result<NamedTensors> run(const NamedTensors& inputs, const Probe& probe) = 0;
 
-  // The declared state of this name, or null; and a new value for it. An engine that runs graphs
-  // without states has none.
+  // Returns or sets the declared state `name`. state() returns null if the graph has no such state.
   virtual const Tensor* state(std::string_view name) const = 0;
   virtual Status set_state(std::string_view name, Tensor value) = 0;
 
   virtual const ExecutorMemory& memory() const = 0;
-  // From now on a large weight gives its memory back after each op that takes it, if the engine
-  // can.
+  // Makes later runs free each large weight after the op that uses it, if the engine supports that.
   virtual void release_weights_after_use() = 0;
 };
 
-// The graph of a shard of an export.
+// Graph of one shard of an export.
 struct ShardGraph {
   const Manifest& manifest;
   const std::string& folder;
@@ -59,19 +57,17 @@ struct ShardGraph {
 struct GraphOptions {
   Precision precision = Precision::f32;
   uint64_t memory_limit = uint64_t{16} << 30;  // ExecutorOptions::memory_limit
-  bool ceilings = false;  // the graph gets inputs of ceilings for its routers (masked_routers.h)
-  WeightPager* pager = nullptr;  // has weights that are brought for each run; may be null
-  // Endings of the labels of values inside the graph that a probe will want.
+  bool ceilings = false;         // adds one input of ceilings per router (masked_routers.h)
+  WeightPager* pager = nullptr;  // provides the weights that are paged in per run; may be null
+  // Suffixes of the labels of inner values that a probe will request.
   std::vector<std::string> watched;
 };
 
 struct EngineTraits {
-  std::string name;           // as --engine takes it
-  std::string device;         // that it runs on; empty: it has no choice
-  bool edits_graphs = false;  // takes GraphOptions::ceilings and ::pager
-  bool sees_all_values =
-      false;                  // a probe is told of all values, not only of those that are watched
-  bool keeps_widths = false;  // compiling takes long: a shard stays loaded in each width that ran
+  std::string name;    // value of --engine
+  std::string device;  // device that runs the graphs; empty: the engine has no choice of device
+  bool edits_graphs = false;  // supports GraphOptions::ceilings and ::pager
+  bool keeps_widths = false;  // compiling is slow, so shards stay loaded in every width that ran
 };
 
 class Engine {
@@ -79,9 +75,10 @@ class Engine {
   virtual ~Engine() = default;
 
   virtual const EngineTraits& traits() const = 0;
-  // Whether it can run the graphs of this export so: engine.format, engine.precision.
+  // Succeeds if the engine can run the graphs of this export with this precision. Errors:
+  // engine.format, engine.precision.
   virtual Status accepts(const Manifest& manifest, Precision precision) const = 0;
-  // Errors: those of reading the file and of the engine.
+  // Compiles one width of a shard. Errors: those of reading the file and of the engine.
   virtual Result<std::unique_ptr<Executable>> compile(const ShardGraph& graph,
                                                       const GraphOptions& options) = 0;
 };

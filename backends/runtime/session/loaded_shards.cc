@@ -11,7 +11,8 @@ uint64_t bytes_kept(const Executable& executable) {
   return executable.memory().held + executable.memory().mapped;
 }
 
-// Of a shard that gives weights back: the system reads ahead, so two of them may be there.
+// Peak bytes of a shard that frees its weights after use. Two weights are counted because the
+// read-ahead of the system can already load the next one.
 uint64_t bytes_passing(const Executable& executable) {
   const ExecutorMemory& memory = executable.memory();
   return memory.held + memory.run + 2 * memory.largest;
@@ -36,9 +37,11 @@ void LoadedShards::drop(Kept::iterator kept) {
 
 void LoadedShards::drop_other_widths(const std::string& name) {
   for (auto kept = kept_.lower_bound({name, 0}); kept != kept_.end() && kept->first.first == name;)
+    // drop() erases the element, so the iterator must advance first.
     drop(kept++);
 }
 
+// The schedule is cyclic, so the shard that was loaded last is needed again last.
 void LoadedShards::drop_latest() {
   drop(std::max_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
     return a.second.order < b.second.order;
@@ -49,9 +52,9 @@ Status LoadedShards::make_room(const Loaded& shard) {
   const uint64_t needed = bytes_passing(*shard.executable);
   if (needed > budget_)
     return fail("session.memory",
-                fmt::format("a step of the shard takes {} MiB, {} MiB are left for it",
+                fmt::format("a step of the shard needs {} MiB, the limit is {} MiB",
                             mebibytes(needed), budget_ >> 20),
-                "give more --memory, or export smaller shards or a shorter context",
+                "pass a larger --memory, or export smaller shards or a shorter context",
                 {.shard = shard.name});
   while (kept_bytes_ + needed > budget_) drop_latest();
   reserve_ = std::max(reserve_, needed);
@@ -66,12 +69,14 @@ uint64_t LoadedShards::kept_mapped() const {
 
 Result<Executable*> LoadedShards::get(const std::string& name, size_t width, const Loader& load) {
   if (Executable* found = find(name, width)) return found;
+  // Frees the memory of the previous passing shard before the next load.
   passing_.reset();
   if (!keeps_widths_) drop_other_widths(name);
   MOEC_ASSIGN(std::unique_ptr<Executable> executable, load(budget_));
   Loaded loaded{name, width, std::move(executable), ++loads_};
   const ExecutorMemory& memory = loaded.executable->memory();
   reserve_ = std::max(reserve_, memory.run);
+  // A shard stays loaded only if the budget also has room for `reserve_`, the largest step so far.
   if (kept_bytes_ + memory.held + memory.mapped + reserve_ <= budget_) {
     kept_bytes_ += memory.held + memory.mapped;
     return kept_.emplace(std::pair(name, width), std::move(loaded)).first->second.executable.get();

@@ -1,9 +1,9 @@
-// The shards of a session that are loaded, within a budget of memory.
+// Shards that a session has loaded within a memory budget.
 //
-// A shard is loaded when its first step runs. As many as fit stay loaded; from then on each further
-// shard is loaded for its step alone, and gives the memory of a weight back after each op. A
-// schedule runs the same shards over and over in the same order, so that dropping the one that was
-// not used for the longest time would always drop the one that is needed next.
+// A shard is loaded when its first step runs, and stays loaded while the budget allows. Every other
+// shard is loaded only for its step and frees each weight after the op that uses it.
+// Least-recently-used eviction would never hit here: a schedule runs the same shards in the same
+// cyclic order, so that policy would always evict the shard that is needed next.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ namespace moec {
 
 class LoadedShards {
  public:
-  // Loads the shard that get() was asked for; its values may take `limit` bytes at a time.
+  // Loads the shard that get() requests. Values of a run may use at most `limit` bytes at a time.
   using Loader = std::function<Result<std::unique_ptr<Executable>>(uint64_t limit)>;
 
-  // With `keeps_widths` a shard may be loaded in several widths at a time.
+  // If `keeps_widths`, a shard can stay loaded in several widths at the same time.
   explicit LoadedShards(uint64_t budget, bool keeps_widths = false)
       : budget_(budget), keeps_widths_(keeps_widths) {}
 
-  // The shard in this width. The pointer is valid until the next call. Errors: those of `load`;
-  // session.memory if the shard alone exceeds the budget.
+  // Returns the shard in this width. The pointer is valid until the next call of get(). Errors:
+  // those of `load`; session.memory (the shard alone exceeds the budget).
   Result<Executable*> get(const std::string& name, size_t width, const Loader& load);
 
-  // How many shards stay loaded, and their bytes.
+  // Number and bytes of the shards that stay loaded.
   size_t kept() const { return kept_.size(); }
   uint64_t kept_bytes() const { return kept_bytes_; }
-  // What they have in mapped files of these.
+  // The part of kept_bytes() that is mapped files.
   uint64_t kept_mapped() const;
-  // The most that a step took so far besides what is kept.
+  // Maximum bytes that any step so far has used in addition to kept_bytes().
   uint64_t reserve() const { return reserve_; }
 
  private:
@@ -45,7 +45,7 @@ class LoadedShards {
     std::string name;
     size_t width = 0;
     std::unique_ptr<Executable> executable;
-    uint64_t order = 0;  // of loading
+    uint64_t order = 0;  // sequence number of the load
   };
 
   using Kept = std::map<std::pair<std::string, size_t>, Loaded>;  // by name and width
@@ -59,7 +59,7 @@ class LoadedShards {
   uint64_t budget_;
   bool keeps_widths_;
   Kept kept_;
-  std::optional<Loaded> passing_;  // loaded for its step alone
+  std::optional<Loaded> passing_;  // loaded for one step only
   uint64_t kept_bytes_ = 0, loads_ = 0;
   uint64_t reserve_ = 0;
 };

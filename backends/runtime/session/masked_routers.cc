@@ -10,7 +10,8 @@ namespace {
 
 std::string input_name(int64_t layer) { return "expert_ceiling." + std::to_string(layer); }
 
-// All slots but the experts that the mask leaves out: null slots lie behind them.
+// Returns the slots that tokens can choose: the unmasked experts and all null slots, which follow
+// the experts.
 std::vector<int64_t> slots_left(const ExpertSets& mask, int64_t layer, int64_t experts,
                                 int64_t slots) {
   std::vector<int64_t> left;
@@ -21,7 +22,7 @@ std::vector<int64_t> slots_left(const ExpertSets& mask, int64_t layer, int64_t e
 
 }  // namespace
 
-// In a shard of several layers, names begin with that of the layer.
+// In a shard of several layers, each label begins with the scope of its layer.
 std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label) {
   if (!shard.routing || !label.ends_with(kRoutingWeights)) return std::nullopt;
   const auto prefix = label.substr(0, label.size() - std::string_view(kRoutingWeights).size());
@@ -36,6 +37,8 @@ std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_vi
 
 Result<Shard> with_ceiling_inputs(const Shard& body, const manifest::Shard& shard) {
   MOEC_ASSIGN(const std::vector<RouterChoice> routers, find_choices(body, shard.moe_layers.size()));
+  // find_choices() returns exactly one router per MoE layer, in execution order, which is the
+  // order of `moe_layers`.
   auto layer = shard.moe_layers.begin();
   return with_ceilings(body, routers, [&](Builder& b, const RouterChoice& router) {
     return b.input(input_name(*layer++), ceiling_type(body, router));

@@ -1,5 +1,5 @@
-// The routers in the graphs of shards. Masks of experts in shards that were emitted without one:
-// the ceilings of their routers (ir/analysis/router_choice.h) are inputs, which a session fills.
+// Applies expert masks to shards after export. Each router gets an input of ceilings
+// (ir/analysis/router_choice.h), which the session fills.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,16 @@
 
 namespace moec {
 
-// The MoE layer of the shard whose routing weights have this label, if any.
+// Returns the MoE layer of `shard` whose routing weights have this label; absent if the label is
+// not one of routing weights.
 std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label);
 
-// The body of a shard that routes, with an input of ceilings for the router of each of its layers.
-// Errors: those of find_choices().
+// Returns the body of a shard with an additional input of ceilings per routed layer. Errors: those
+// of find_choices().
 Result<Shard> with_ceiling_inputs(const Shard& body, const manifest::Shard& shard);
 
-// Adds the values of those of the inputs that are ceilings. With Precision::f16 they are finite in
-// f16.
+// Adds a tensor to `tensors` for each of `inputs` that is a ceiling. With Precision::f16, its
+// values are finite in f16.
 void add_ceilings(std::span<const NamedType> inputs, const manifest::Shard& shard,
                   const ExpertSets& mask, Precision precision, NamedTensors& tensors);
 

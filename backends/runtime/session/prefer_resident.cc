@@ -1,5 +1,5 @@
-// Routers that prefer experts which are resident: a router runs as it is, and once more, with a
-// mask, where that calls for other experts.
+// Routing that prefers resident experts. Each router first runs unmodified. If the preference
+// selects other experts, the router runs again with a mask that leaves only these.
 #include <utility>
 
 #include "backends/runtime/session/session_impl.h"
@@ -10,17 +10,17 @@
 namespace moec {
 namespace {
 
-constexpr const char* kRouterLogits = "router";  // ir/analysis/router_choice.h
+constexpr const char* kRouterLogits = "router";  // label of ir/analysis/router_choice.h
 
 tl::unexpected<Diagnostics> unfit_router(const std::string& cause) {
   return fail("session.cache_bias", cause,
-              "cache-aware routing is for routers that choose by their logits alone, in an export "
-              "in f32 with a cache and with --routing host or a shard for each layer's experts");
+              "use a model whose routers choose by logits alone, exported in f32 with a cache "
+              "and with --routing host or --experts-per-shard");
 }
 
 }  // namespace
 
-// The order of the scores is that of the logits, and nothing is added to the scores.
+// Returns true if the scores are monotonic in the logits and no bias is added to the scores.
 static bool chooses_by_logits(Score score) {
   switch (score) {
     case Score::softmax:
@@ -36,12 +36,12 @@ static bool chooses_by_logits(Score score) {
 
 Status check_cache_bias(const Manifest& manifest) {
   if (!has_cache(manifest.build.cache))
-    return unfit_router("all tokens go through the model at once");
+    return unfit_router("the export has no cache, so all tokens run in one pass");
   for (const manifest::Shard& shard : manifest.shards) {
     if (!shard.routing) continue;
     const Router& router = shard.routing->router;
     if (!chooses_by_logits(router.score) || router.groups > 1)
-      return unfit_router("the routers choose by groups or by scores");
+      return unfit_router("the routers choose by groups or by biased scores");
     if (holds_whole_layers(shard.kind))
       return unfit_router("routers and attention are in one shard");
   }
@@ -66,19 +66,19 @@ std::optional<PreferredCounts> Session::preferred() const {
   return impl_->routing.preferred;
 }
 
-// The slots of the session are those that tokens prefer.
+// Applies SessionOptions::cache_bias, with the session's own slots as the resident experts.
 Status Session::Impl::open_preference() {
   if (!options.cache_bias) return {};
   if (!experts) return unfit_router("no experts are in slots");
   if (!mask.layers.empty() || !baked.layers.empty())
-    return unfit_router("a mask leaves tokens a part of the experts");
+    return unfit_router("a mask restricts the experts that tokens can choose");
   MOEC_TRY(check_cache_bias(manifest));
   routing.preference = {*options.cache_bias, [this](ExpertId key) { return experts->holds(key); }};
   routing.preferred.bias = *options.cache_bias;
   return {};
 }
 
-// What the preference makes of a router's logits.
+// Returns the experts with the largest logits after the bias of resident experts is added.
 std::vector<int64_t> Session::Impl::preferred_experts(int64_t layer,
                                                       std::span<const float> logits) const {
   std::vector<bool> resident;
@@ -87,7 +87,8 @@ std::vector<int64_t> Session::Impl::preferred_experts(int64_t layer,
   return cache_aware_choice(logits, resident, top_k_of(layer), routing.preference->bias);
 }
 
-// The router as it is. Nobody is told of its choice yet.
+// Runs the router unmodified and captures its result. Does not call the observer, because the
+// choice can still change.
 Result<RouterRun> Session::Impl::run_router(size_t step, Chunk& chunk) {
   RouterRun router;
   const RoutingObserver told =
@@ -100,15 +101,19 @@ Result<RouterRun> Session::Impl::run_router(size_t step, Chunk& chunk) {
     router.by_scores = router.by_scores || label == "router.choice" || label == "router_choice";
   };
   const Status ran = run_shard(step, chunk, probe);
+  // Restored before the status is returned, so that an error does not lose the observer.
   routing.observer = told;
   MOEC_TRY(ran);
   return router;
 }
 
 Status Session::Impl::route_by_residents(size_t step, Chunk& chunk) {
-  MOEC_CHECK(chunk.count == 1, "{} tokens choose by what is resident", chunk.count);
+  // chunk_size() returns 1 with a preference, because the mask below applies to a whole chunk.
+  MOEC_CHECK(chunk.count == 1, "expected 1 token per chunk with a resident preference, found {}",
+             chunk.count);
   MOEC_ASSIGN(const RouterRun router, run_router(step, chunk));
   std::vector<int64_t> chosen = router.chosen();
+  // A bias of 0 keeps the model's choice, so it does not need the logits.
   if (routing.preference->bias.bias > 0) {
     if (router.by_scores || std::ssize(router.logits) != grid.experts)
       return unfit_router("the routers do not choose by their logits alone");

@@ -14,6 +14,7 @@ class ReferenceExecutable : public Executable {
  public:
   ReferenceExecutable(Executor executor, Place place)
       : executor_(std::move(executor)), place_(std::move(place)) {
+    // Stores the inputs, because inputs() returns a span.
     const Shard& body = executor_.shard();
     for (const ValueId input : body.inputs)
       inputs_.push_back({body.values[input].name, body.type(input)});
@@ -38,6 +39,8 @@ class ReferenceExecutable : public Executable {
   void release_weights_after_use() override { executor_.release_weights_after_use(); }
 
  private:
+  // Returns the tensors in graph order. The executor identifies inputs by position, the session by
+  // name.
   Result<std::vector<const Tensor*>> in_order(const NamedTensors& named) const {
     std::vector<const Tensor*> inputs;
     for (const NamedType& input : inputs_) {
@@ -59,7 +62,11 @@ class ReferenceExecutable : public Executable {
 
 class ReferenceEngine : public Engine {
  public:
-  explicit ReferenceEngine(ShardReader read_shard) : read_shard_(std::move(read_shard)) {}
+  ReferenceEngine(std::string name, ShardReader read_shard,
+                  std::shared_ptr<const Products> products)
+      : read_shard_(std::move(read_shard)), products_(std::move(products)) {
+    traits_.name = std::move(name);
+  }
 
   const EngineTraits& traits() const override { return traits_; }
   Status accepts(const Manifest&, Precision) const override { return {}; }
@@ -67,26 +74,36 @@ class ReferenceEngine : public Engine {
   Result<std::unique_ptr<Executable>> compile(const ShardGraph& graph,
                                               const GraphOptions& options) override {
     MOEC_ASSIGN(LoadedShard file, read_shard_(graph.manifest, graph.folder, graph.file()));
+    // The ceilings are inputs of the graph, so they must exist before the executor is created.
     if (options.ceilings) {
       MOEC_ASSIGN(file.shard, with_ceiling_inputs(file.shard, graph.shard));
     }
     MOEC_ASSIGN(Executor executor, Executor::create(file.shard, file.weights,
                                                     {.precision = options.precision,
                                                      .memory_limit = options.memory_limit,
-                                                     .pager = options.pager}));
+                                                     .pager = options.pager,
+                                                     .products = products_.get(),
+                                                     .watched = options.watched}));
     return std::make_unique<ReferenceExecutable>(
         std::move(executor), Place{.shard = graph.shard.name, .file = graph.file().file.path});
   }
 
  private:
   ShardReader read_shard_;
-  EngineTraits traits_{.name = "reference", .edits_graphs = true, .sees_all_values = true};
+  std::shared_ptr<const Products> products_;
+  EngineTraits traits_{.edits_graphs = true};
 };
 
 }  // namespace
 
 std::shared_ptr<Engine> reference_engine(ShardReader read_shard) {
-  return std::make_shared<ReferenceEngine>(std::move(read_shard));
+  return executor_engine("reference", std::move(read_shard), nullptr);
+}
+
+std::shared_ptr<Engine> executor_engine(std::string name, ShardReader read_shard,
+                                        std::shared_ptr<const Products> products) {
+  return std::make_shared<ReferenceEngine>(std::move(name), std::move(read_shard),
+                                           std::move(products));
 }
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Routers that run in each form of top-k, of which each token takes the smallest that is sure
-// enough (top_k_choice.h).
+// Runs each router in every top-k variant and selects, per token, the smallest k that reaches the
+// confidence threshold (top_k_choice.h).
 #include <utility>
 
 #include "backends/runtime/session/session_impl.h"
@@ -25,7 +25,7 @@ Rows rows_of_choice(std::span<const Rows> by_k, std::span<const size_t> chosen) 
   return rows;
 }
 
-// Without the routing weights: those of one form are not what the token takes.
+// Hides routing weights from the probe, because those of a single variant are not final.
 StepProbe without_weights(const StepProbe& probe) {
   if (!probe) return {};
   return [&probe](const manifest::Shard& shard, std::string_view label, const Tensor& value) {
@@ -41,7 +41,7 @@ const manifest::Port& weights_port(const manifest::Width& width) {
 
 }  // namespace
 
-// The probe is told of the router with the largest k, and of the routing weights that were chosen.
+// The probe receives the values of the router with the largest k, then the final routing weights.
 Status Session::Impl::route_by_confidence(size_t step, Chunk& chunk, const StepProbe& probe) {
   const manifest::Shard& shard = *manifest.find_shard(manifest.schedule[step].shard);
   const std::string& edge = routing_edge(manifest.schedule[step]);
@@ -53,9 +53,11 @@ Status Session::Impl::route_by_confidence(size_t step, Chunk& chunk, const StepP
   Status ran;
   for (size_t i = 0; i < forms.size() && ran; ++i) {
     routing.top_k.form = forms[i];
+    // Variants ascend by k. Only the run with the largest k calls `probe`: once for each value.
     ran = run_shard(step, chunk, i + 1 == forms.size() ? inside : StepProbe());
     if (ran) by_k.push_back(chunk.edges.at(edge));
   }
+  // Restored before the status is returned, so that the session stays usable after an error.
   routing.top_k.form = before;
   routing.observer = told;
   MOEC_TRY(ran);

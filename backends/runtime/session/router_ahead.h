@@ -1,5 +1,5 @@
-// A guess at what tokens will choose of the next layer before it runs: its router, applied to what
-// the router of this layer took. The residual stream changes little from layer to layer.
+// Predicts the experts of the next MoE layer by applying its router to the input of the current
+// layer's router. This works because the residual stream changes little from layer to layer.
 #pragma once
 
 #include <map>
@@ -13,11 +13,12 @@ namespace moec {
 
 struct RouterAhead {
   const manifest::Step* step = nullptr;
-  std::map<std::string, std::string> edges;  // that its ports get in place of their own
+  std::map<std::string, std::string> edges;  // port → edge that replaces the port's own edge
 };
 
-// The next router behind the step, with edges that the chunk has. Nothing where no router follows,
-// or where it takes more than the one before the step did.
+// Returns the first router after `step`, bound to the input edges of the latest router up to
+// `step`. Absent if there is no such router, or if the latest router has no edge for an input port
+// of the next one.
 std::optional<RouterAhead> router_behind(const Manifest& manifest, size_t step, const Chunk& chunk);
 
 }  // namespace moec

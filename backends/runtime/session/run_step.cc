@@ -1,4 +1,5 @@
-// Runs one step of the schedule: binds what the session keeps to the ports of a shard, and back.
+// Runs one step of the schedule: binds the session's values to the input ports of a shard and
+// stores the shard's outputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,18 +19,19 @@ namespace {
 const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::string_view name) {
   for (const manifest::Port& port : ports)
     if (port.name == name) return port;
-  MOEC_CHECK(false, "the manifest was checked, yet port {} is absent", name);
+  MOEC_CHECK(false, "port {} is absent, although the manifest was checked", name);
 }
 
 Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, BorrowedCaches& lent) {
+  // A cache in pages has another order of values, so it is copied instead of lent.
   const bool in_pages = port.dims[0] > 1;
   return in_pages ? cache_tensor(port, cache) : lent.lend(port, cache);
 }
 
 }  // namespace
 
-// A shard is read when it first runs and stays loaded: the next token needs all of them again.
-// Graphs of several forms of top-k are loaded beside one another: a token may run all of them.
+// Graphs of different top-k variants have different names here, so that they stay loaded at the
+// same time: a choice by confidence runs all of them for each token.
 Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size_t graph) {
   const size_t widths = manifest.build.tokens.size();
   const std::string name =
@@ -48,15 +50,15 @@ std::vector<std::string> Session::Impl::watched_in(const manifest::Shard& shard)
   if (!shard.routing) return {};
   std::vector<std::string> watched = options.watched;
   if (!manifest.capacity) return watched;
+  // CapacityDrops compares both values, so the engine must expose them even without a probe.
   for (const char* label : {kUncappedWeights, kRoutingWeights})
     if (std::find(watched.begin(), watched.end(), label) == watched.end())
       watched.emplace_back(label);
   return watched;
 }
 
-// A row of the table holds, for each rotation, the cosines of a position, then its sines, and
-// behind them the factor of its queries where the model has one
-// (frontends/export/export_tables.cc).
+// The RoPE table has a row per position: for each rotation its cosines, then its sines, followed by
+// the factor of the queries if the model has one (frontends/export/export_tables.cc).
 Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, const InputBinding& binding) {
   const manifest::RopeTable& table = *manifest.rope;
   const bool scale = binding.source == SourceKind::query_scale;
@@ -71,7 +73,8 @@ Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, const InputBinding& bi
   return rows;
 }
 
-// A run that rounds an export in f32 to f16 needs the value of f16: that of f32 becomes infinite.
+// An f16 run of an f32 export uses the masked value of f16, because that of f32 would overflow to
+// infinity.
 double Session::Impl::masked_value() const {
   if (options.precision == Precision::f32) return manifest.masked_value;
   return std::max(manifest.masked_value, masked_score(DType::f16));
@@ -105,7 +108,7 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::token_mask:
       return token_mask(port, chunk.count);
   }
-  MOEC_CHECK(false, "the source of an input has no case here");
+  MOEC_CHECK(false, "the source of an input is not handled");
 }
 
 void Session::Impl::take_output(const OutputBinding& binding, const manifest::Shard& shard,
@@ -143,8 +146,8 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
   }
 }
 
-// The session keeps the caches, not the executors: a text may be fed by one width of a shard
-// (prefill) and continued by another one (decode).
+// The session owns the caches because different widths of a shard can process the same text: a wide
+// one for prefill, a narrow one for decode.
 Status Session::Impl::put_states(const manifest::Shard& shard, Executable& executable) const {
   for (const manifest::Port& state : shard.states) {
     const LayerCache& cache = sequence.caches.at(shard.layer);
@@ -154,8 +157,7 @@ Status Session::Impl::put_states(const manifest::Shard& shard, Executable& execu
   return {};
 }
 
-// Takes the caches that a shard has blended. The rows of this chunk are copied for callers that
-// compare them.
+// Stores the caches that a shard updated, and copies the new rows to the chunk for validation.
 void Session::Impl::take_states(const manifest::Shard& shard, const Executable& executable,
                                 Chunk& chunk) {
   for (const manifest::Port& state : shard.states) {
@@ -168,32 +170,34 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executable& 
   }
 }
 
-// Tells the store which experts of a layer the tokens chose, before the first of them runs.
+// Passes the routing weights of a layer to the expert store before the layer's first expert group
+// runs.
 Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk) {
   if (!experts || !is_expert_group(shard.kind) || chunk.layer_of_experts == shard.layer) return {};
   chunk.layer_of_experts = shard.layer;
   for (const InputBinding& binding : manifest.schedule[step].inputs)
     if (binding.port == kRoutingWeights)
       MOEC_TRY(experts->begin_layer(shard.layer, chunk.edges.at(binding.edge)));
-  if (!experts->foresees()) return {};
+  if (!experts->prefetches()) return {};
   const auto router = router_behind(manifest, step, chunk);
-  return router ? foresee_experts(*router, chunk) : Status();
+  return router ? prefetch_experts(*router, chunk) : Status();
 }
 
-Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& chunk) {
+Status Session::Impl::prefetch_experts(const RouterAhead& router, const Chunk& chunk) {
   const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
   const size_t graph = graph_of(shard, chunk);
   MOEC_ASSIGN(Executable * executable, this->executable(shard, graph));
   NamedTensors by_port;
   for (const auto& [port, edge] : router.edges)
     by_port[port] = pack_rows(find_port(shard.widths[graph].inputs, port), chunk.edges.at(edge));
+  // The run has no probe, because these routing weights are only a prediction.
   MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, by_port, {}));
   if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
-    experts->foresee(shard.layer, unpack_rows(weights->second, chunk.count));
+    experts->prefetch(shard.layer, unpack_rows(weights->second, chunk.count));
   return {};
 }
 
-// Runs a shard with the values of its ports, to which it adds those of a mask.
+// Runs a shard. Adds the ceilings of the mask to `by_port`.
 Result<NamedTensors> Session::Impl::run(const manifest::Shard& shard, Executable& executable,
                                         NamedTensors& by_port, const Probe& probe) const {
   if (masks() && shard.routing)
@@ -201,8 +205,8 @@ Result<NamedTensors> Session::Impl::run(const manifest::Shard& shard, Executable
   return executable.run(by_port, probe);
 }
 
-// Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
-// output edge is then what it would add its experts to.
+// If no token of the chunk chose an expert of the step's group, forwards the residual input as the
+// step's output and returns true.
 bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
   if (!options.skip_idle_groups || step.skip_from.empty()) return false;
   const Rows* routing = nullptr;
@@ -222,7 +226,7 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   return true;
 }
 
-// Refers to its arguments.
+// The returned probe keeps references to the arguments, which must outlive it.
 Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
                               const StepProbe& probe) {
   const bool routes = routing.observer && shard.routing;
@@ -243,6 +247,7 @@ Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
                                                Chunk& chunk, const StepProbe& probe) {
   const std::vector<manifest::Port>& inputs = shard.widths[graph_of(shard, chunk)].inputs;
   NamedTensors by_port;
+  // The destructor of `lent` returns the caches before take_output() stores new rows in them.
   BorrowedCaches lent(by_port);
   for (const InputBinding& binding : step.inputs) {
     const manifest::Port& port = find_port(inputs, binding.port);
@@ -255,6 +260,8 @@ Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
 Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = manifest.schedule[step_index];
   const manifest::Shard& shard = *manifest.find_shard(step.shard);
+  // begin_experts() comes first, because it can load a router, which invalidates pointers from
+  // LoadedShards.
   MOEC_TRY(begin_experts(step_index, shard, chunk));
   if (skip(step, shard, chunk)) return {};
   MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));

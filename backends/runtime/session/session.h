@@ -1,6 +1,6 @@
-// Runs an exported folder by its manifest alone. This is the reference for what a runtime has to
-// do. By default it is not a fast one: the emitted files are read back into the IR, and the
-// reference executor runs them. Another engine takes its place with SessionOptions::engine.
+// Runs an exported folder from its manifest alone. The session is the reference implementation of a
+// runtime. By default, it favours correctness over speed: it reads the emitted files back into the
+// IR and runs them in the reference executor. SessionOptions::engine selects another engine.
 #pragma once
 
 #include <functional>
@@ -24,60 +24,62 @@
 
 namespace moec {
 
-// Called with each value inside a shard while a step runs: the shard, the value's label, the value.
+// Called for each value inside a shard while a step runs, with the shard, the value's label and the
+// value.
 using StepProbe = std::function<void(const manifest::Shard&, std::string_view, const Tensor&)>;
 
-// Called with the routing weights that a router gave to the tokens of a chunk, of which the first
-// is at `position`: one row a token, one column an expert, 0 for those that it did not choose.
+// Called with the routing weights of a chunk whose first token is at `position`: a row per token, a
+// column per expert, 0 for experts that the token did not choose.
 using RoutingObserver = std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
 
 struct SessionOptions {
-  // What runs the graphs; null: the reference executor. The session refuses what needs that one.
+  // Engine that runs the graphs; null: the reference executor. Options that the engine does not
+  // support are refused.
   std::shared_ptr<Engine> engine;
   Precision precision = Precision::f32;
-  bool skip_idle_groups = true;  // with host routing: skip expert groups that no token chose
-  // The most bytes that the program may take with the session: loaded shards with the mapped parts
-  // of their files, caches, and values between ops.
+  bool skip_idle_groups = true;  // host routing: skips expert groups without chosen experts
+  // Maximum bytes that the program uses: loaded shards with the mapped parts of their files,
+  // caches, and values between ops.
   uint64_t memory_bytes = default_session_memory();
-  // The experts that tokens can choose, beside the mask that the graphs have: text, or @FILE
-  // (ir/experts/expert_sets.h).
+  // Experts that tokens can choose, as text or @FILE (ir/experts/expert_sets.h). Intersected with
+  // the mask in the graphs. Empty: all experts.
   std::string expert_mask;
-  int64_t sequences = 1;  // that are kept at a time, each with caches of its own
-  bool maskable = false;  // set_mask() may be called
-  // Experts come and go in slots of their own, beside the loaded shards; without it, they are
-  // loaded with their shards.
+  int64_t sequences = 1;  // maximum number of live sequences, each with separate caches
+  bool maskable = false;  // allows set_mask()
+  // If set, experts are paged through slots (expert_store.h); otherwise, they are loaded with their
+  // shards.
   std::optional<ExpertStoreOptions> experts;
-  // Endings of the labels of values inside graphs that probes and observers will ask for. The
-  // reference executor tells of all values; another engine of these only.
+  // Suffixes of the labels of inner values that probes and observers request. The reference
+  // executor exposes all values, other engines only these.
   std::vector<std::string> watched;
-  TopKRequest top_k;  // of an export with several forms of top-k: which of them runs
-  // With `experts`: routers prefer those that are in slots (cache_choice.h). Not exact.
+  TopKRequest top_k;  // selects a top-k variant of the export
+  // Requires `experts`: routers prefer resident experts (cache_choice.h). Changes the results.
   std::optional<CacheBias> cache_bias;
 };
 
-// Routers of a session prefer the experts that are resident.
+// Makes routers prefer resident experts.
 struct ResidentPreference {
   CacheBias bias;
   std::function<bool(ExpertId)> resident;
 };
 
-// What became of that.
+// Counts of choices that a ResidentPreference changed.
 struct PreferredCounts {
   CacheBias bias;
   int64_t choices = 0;  // tokens × layers
-  int64_t changed = 0;  // of these, with other experts than the model's
+  int64_t changed = 0;  // choices that differ from the model's
 };
 
-// Whether the routers of the export can do that: they choose by their logits alone, and not in one
-// shard with attention. Error session.cache_bias.
+// Succeeds if the routers of the export support a preference: the export has a cache, and the
+// routers choose by logits alone and do not share a shard with attention. Error:
+// session.cache_bias.
 Status check_cache_bias(const Manifest& manifest);
 
-// A note session.f32_routers where a run in f16 takes the graphs of an export in f32: its routers
-// compare rounded scores, and biases that share an offset lose their digits. Those of an export in
-// f16 do not.
+// Returns the note session.f32_routers for an f16 run of an f32 export with routers. They compare
+// rounded scores, and biases with a large common offset lose precision. An f16 export avoids both.
 Diagnostics note_precision(const Manifest& manifest, Precision precision);
 
-// A sequence of tokens that a session can go on with: its caches, and how many tokens are in them.
+// A sequence that a session can continue: the caches, and the number of tokens in them.
 struct Sequence {
   std::map<int64_t, LayerCache> caches;  // by layer
   int64_t position = 0;
@@ -85,15 +87,16 @@ struct Sequence {
 
 class Session {
  public:
-  // Opens the manifest and the tables; a shard is read when its first step runs. Errors: those of
-  // read_manifest(); session.part_of_a_model for a trial export of the first layers; session.stage
-  // for a node that has not all layers (a node with all of them masks the experts that it lacks);
-  // session.memory
-  // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
-  // a mask of a model without experts; those of choose_top_k(); engine.format, engine.precision and
-  // engine.option for what the engine does not take; those of ExpertStore::open();
-  // session.cache_bias. A mask adds router.no_choice (ir/analysis/router_choice.h) to the errors of
-  // reading a shard.
+  // Opens the manifest and the tables. Shards are read when their first steps run. Errors:
+  // - those of read_manifest(), read_expert_mask(), choose_top_k() and ExpertStore::open();
+  // - session.part_of_a_model (a trial export of the first layers);
+  // - session.stage (a cluster node without all layers; missing experts are masked instead);
+  // - session.memory (the caches alone exceed the memory);
+  // - session.no_experts (a mask for a model without experts);
+  // - engine.format, engine.precision, engine.option (the engine does not support the export or an
+  //   option);
+  // - session.cache_bias.
+  // With a mask, reading a shard can also fail with router.no_choice (ir/analysis/router_choice.h).
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -102,60 +105,62 @@ class Session {
 
   const Manifest& manifest() const;
 
-  // Feeds tokens at the current position, in chunks of the exported widths, and moves the position
-  // behind them. Returns their logits, [tokens, vocab]. Errors: session.context_full, session.token
+  // Feeds tokens at the current position, in chunks of the exported widths, and advances the
+  // position. Returns their logits, [tokens, vocab]. Errors: session.context_full, session.token
   // (an id outside the vocabulary), session.port, session.memory (a shard alone exceeds the
   // memory), those of reading a shard, and those of the ExpertStore.
   Result<Rows> feed(std::span<const int64_t> tokens, const StepProbe& probe = {});
-  // The logits, [tokens, vocab], of tokens that go through all steps at once, the first of them at
-  // `position`. The position of the session does not move. Errors: those of feed(), and
-  // session.width if no exported width takes that many tokens.
+  // Runs tokens through all steps in one chunk, with the first token at `position`. Returns their
+  // logits, [tokens, vocab]. Does not change the session's position. Errors: those of feed();
+  // session.width (no exported width holds that many tokens).
   Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe = {});
-  // From now on tells of each router that runs; of those whose graphs name their weights.
+  // Sets the observer of routing weights, called for each router that runs if its graph labels the
+  // weights. An empty observer ends observation.
   void observe_routing(RoutingObserver observer);
-  // From now on tokens choose from these experts, of those that the graphs can choose. A session
-  // that was opened as maskable only. Errors: those of check_enough().
+  // Restricts later steps to these experts, intersected with the mask in the graphs. Requires
+  // SessionOptions::maskable. Errors: those of check_enough().
   Status set_mask(const ExpertSets& mask);
-  // From now on routers prefer resident experts, one token at a time, of an export that passes
-  // check_cache_bias(). A session that was opened as maskable only.
+  // Makes routers prefer resident experts in later steps; tokens then run one at a time. Requires
+  // SessionOptions::maskable and an export that passes check_cache_bias().
   void prefer_resident(ResidentPreference preference);
-  // Since that began; nothing where routers choose as the model does.
+  // Returns the counts since the preference was set; absent without a preference.
   std::optional<PreferredCounts> preferred() const;
-  // Which form of top-k runs, and with a threshold how many experts tokens took so far.
+  // Return the current choice of top-k and, for a choice by confidence, the counts of experts per
+  // token so far.
   const TopKChoice& top_k() const;
   const TopKCounts& top_k_counts() const;
-  // What experts dropped so far; null where the export has no capacity.
+  // Returns the counts of dropped tokens so far; null if the export has no capacity.
   const CapacityDrops* drops() const;
   // Starts a new sequence: position 0, and empty caches.
   void reset();
   int64_t position() const;
-  // A sequence without tokens.
+  // Returns a sequence without tokens.
   Sequence empty_sequence() const;
-  // Goes on with another sequence of this export, and returns the one so far.
+  // Replaces the current sequence by another one of this export. Returns the previous sequence.
   Sequence exchange(Sequence next);
-  // Forgets the tokens from `position` on, which is at most the present one: the next token goes
-  // there. False, and nothing happens, where a cache keeps no earlier state (convolved attention,
-  // unless nothing is to be forgotten).
+  // Truncates the sequence to its first `position` tokens; `position` must not exceed the current
+  // position. Returns false and changes nothing if a token would be removed and a cache cannot
+  // restore its earlier state (convolved attention).
   bool rewind(int64_t position);
-  // How many steps were skipped because no token chose an expert of their group.
+  // Number of steps of expert groups that were skipped because no token chose an expert of the
+  // group.
   int64_t skipped_steps() const;
-  // How many tokens have gone through the model.
+  // Number of tokens that ran through the model.
   int64_t tokens_run() const;
-  // What runs the graphs.
   const EngineTraits& engine() const;
-  // The shards that are loaded, within the memory that is left for them.
+  // Returns the loaded shards and their memory use.
   const LoadedShards& loaded() const;
-  // The experts in memory; null without SessionOptions::experts. What it counts and has in its
-  // slots can be asked for longer than there is the session.
+  // Returns the expert store; null without SessionOptions::experts. The store outlives the session
+  // while the caller keeps the pointer.
   std::shared_ptr<const ExpertStore> experts() const;
 
-  // The parts of feed(), for validation: begin_chunk() looks up the embedding rows, and run_step()
-  // runs one step of the schedule.
+  // The parts of feed(), exposed for validation. begin_chunk() looks up the embedding rows;
+  // run_step() runs one step of the schedule.
   Result<Chunk> begin_chunk(std::span<const int64_t> tokens, int64_t position);
   Status run_step(size_t step, Chunk& chunk, const StepProbe& probe = {});
   LayerCache& cache(int64_t layer);
-  // How many of `remaining` tokens the next chunk takes. Without a cache that carries a text from
-  // chunk to chunk it takes all of them.
+  // Returns the number of tokens in the next chunk if `remaining` tokens are left: all of them if
+  // the export has no cache to carry state between chunks.
   int64_t chunk_size(int64_t remaining) const;
 
  private:

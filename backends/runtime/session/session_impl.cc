@@ -15,7 +15,7 @@
 namespace moec {
 namespace {
 
-// Opens a table file as a weight table with one tensor, so that a row can be read as a slice of it.
+// Opens a table file as weights with a single tensor, so that a row is a slice of the tensor.
 Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
   WeightTable weights;
   weights.files.push_back(
@@ -62,12 +62,10 @@ static Status refuse_stage(const Manifest& manifest, const std::string& folder) 
   if (manifest.has_embedding() && manifest.has_head()) return {};
   const manifest::Node& node = *manifest.node;
   return fail("session.stage",
-              fmt::format("node {} has layers {} to {} of {}: stage {} of {}, numbered from 0",
+              fmt::format("node {} has only layers {} to {} of {}: stage {} of {}, counted from 0",
                           node.name, node.first_layer, manifest.end_layer() - 1,
                           manifest.model.layers, node.stage, node.stages),
-              "a token goes through a node of each stage, 0 first: run the export that was split, "
-              "or a split without stages",
-              {.file = folder});
+              "run the export that was split, or a split without stages", {.file = folder});
 }
 
 Diagnostics note_precision(const Manifest& manifest, Precision precision) {
@@ -77,9 +75,8 @@ Diagnostics note_precision(const Manifest& manifest, Precision precision) {
     return {};
   return {{Severity::note,
            "session.f32_routers",
-           "the graphs of an export in f32 run in f16: their routers choose by rounded scores, "
-           "which an export in f16 does not",
-           "export with --dtype f16 to see the choices of such an export",
+           "an f32 export runs in f16, so its routers compare rounded scores",
+           "export with --dtype f16 to run its routers unrounded",
            {}}};
 }
 
@@ -90,12 +87,15 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   impl->engine = options.engine;
   if (!impl->engine) impl->engine = reference_engine(std::move(read_shard));
   impl->options = options;
+  // A preference for resident experts masks the routers.
   impl->options.maskable = options.maskable || options.cache_bias;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
   MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_TRY(refuse_stage(impl->manifest, folder));
-  MOEC_TRY(impl->choose_form());
+  // The order matters: read_masks() needs the variant, check_engine() the masks, and
+  // open_preference() the expert store.
+  MOEC_TRY(impl->choose_variant());
   MOEC_TRY(impl->read_masks());
   MOEC_TRY(impl->check_engine());
   MOEC_TRY(impl->open_experts());
@@ -130,51 +130,51 @@ Sequence Session::exchange(Sequence next) {
   return std::exchange(impl_->sequence, std::move(next));
 }
 
-// Rows of a cache behind the position are masked until they are written anew.
+// The attention mask hides the cache rows from `position` on until new tokens overwrite them.
 bool Session::rewind(int64_t position) {
   MOEC_CHECK(position >= 0 && position <= impl_->sequence.position, "rewind to {} from {}",
              position, impl_->sequence.position);
   const auto has_history = [](const manifest::Cache& cache) { return cache.history_tokens > 0; };
   const auto& caches = impl_->manifest.caches;
+  // Rewinding to the current position removes no token, so it also succeeds with a history.
   if (position < impl_->sequence.position && std::any_of(caches.begin(), caches.end(), has_history))
     return false;
   impl_->sequence.position = position;
   return true;
 }
 
-// Masks are inputs that a session gives the graphs, and slots are weights that it brings: only an
-// engine that can change graphs takes them.
+// Masks add inputs to the graphs, and slots replace weights. Only engines that can edit graphs
+// support these options.
 Status Session::Impl::check_engine() const {
   const EngineTraits& traits = engine->traits();
   const auto refuse = [&](const std::string& what) {
-    return fail("engine.option",
-                fmt::format("{}: engine {} runs graphs as they were emitted", what, traits.name),
-                "leave it out, or leave out --engine: the reference executor takes it",
-                {.file = folder});
+    return fail(
+        "engine.option",
+        fmt::format("{}, but engine {} runs graphs only as they were emitted", what, traits.name),
+        "omit the option, or omit --engine to use the reference executor", {.file = folder});
   };
   MOEC_TRY(engine->accepts(manifest, options.precision));
   if (traits.edits_graphs) return {};
   if (options.experts)
-    return refuse("experts in slots (--capacity, --expert-memory, --prepacked) come and go");
+    return refuse("expert slots (--capacity, --expert-memory, --prepacked) replace weights");
   if (!options.expert_mask.empty()) return refuse("--expert-mask changes the routers");
-  if (!held.layers.empty())
-    return refuse("the node lacks experts, which its routers must not choose");
-  if (options.maskable) return refuse("routing by what is in slots changes the routers");
+  if (!held.layers.empty()) return refuse("a cluster node masks the experts that it lacks");
+  if (options.maskable) return refuse("cache-aware routing changes the routers");
   return {};
 }
 
-Status Session::Impl::choose_form() {
+Status Session::Impl::choose_variant() {
   MOEC_ASSIGN(routing.top_k, choose_top_k(manifest, options.top_k));
   if (routing.top_k.threshold && options.cache_bias)
-    return fail("policy.confidence",
-                "a token cannot take experts by what is in slots and by what the router is sure of",
-                "leave out one of --cache-bias and --confidence");
+    return fail("policy.confidence", "--cache-bias and --confidence cannot be combined",
+                "omit one of them");
+  // With a threshold, any variant can run, so the slots must suffice for the largest k.
   if (options.experts) options.experts->top_k = routing.top_k.largest();
   return {};
 }
 
 int64_t Session::Impl::top_k_of(int64_t layer) const {
-  const TopKForm* form = routing.top_k.chosen();
+  const TopKVariant* form = routing.top_k.chosen();
   return form ? form->layers.at(layer) : grid.top_k;
 }
 
@@ -188,12 +188,12 @@ Status Session::Impl::read_masks() {
   grid = expert_grid(manifest);
   grid.top_k = std::max(grid.top_k, routing.top_k.largest());
   if (grid.layers.empty())
-    return fail("session.no_experts", "the model has no experts to mask or to choose groups of",
-                "leave out --expert-mask, or give a Mixture-of-Experts model", {.file = folder});
+    return fail("session.no_experts", "the model has no experts to mask",
+                "omit --expert-mask, or use a Mixture-of-Experts model", {.file = folder});
   if (manifest.build.routing == "full_softmax")
     return fail(
         "session.no_choice",
-        fmt::format("the export's routing is {}, which chooses no experts", manifest.build.routing),
+        fmt::format("the export has routing {}, which uses all experts", manifest.build.routing),
         "export with another --routing to mask experts", {.file = folder});
   MOEC_ASSIGN(baked, expert_mask_of(manifest));
   MOEC_ASSIGN(const ExpertSets wanted,
@@ -203,6 +203,7 @@ Status Session::Impl::read_masks() {
 
 Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what) {
   const ExpertSets own = in_both(held, wanted);
+  // The graphs also apply the mask `baked`, so only experts in both sets can be chosen.
   MOEC_TRY(check_enough(in_both(baked, own), grid, what));
   mask = own;
   return {};
@@ -218,9 +219,9 @@ static Status check_pinned(const std::vector<ExpertId>& pinned, const ExpertGrid
     if (!std::binary_search(grid.layers.begin(), grid.layers.end(), key.layer) ||
         key.expert >= grid.experts)
       return fail("session.profile",
-                  fmt::format("the profile has expert {} of layer {}, the model has none",
+                  fmt::format("the profile has expert {} of layer {}, which the model lacks",
                               key.expert, key.layer),
-                  "give a --profile of this model");
+                  "pass a --profile of this model");
   return {};
 }
 
@@ -231,11 +232,12 @@ Status Session::Impl::open_experts() {
     MOEC_ASSIGN(experts, ExpertStore::open(manifest, folder, *options.experts));
     slots = experts->arena_bytes();
   }
+  // This check also keeps the unsigned difference below from wrapping around.
   if (slots >= options.memory_bytes)
     return fail("session.memory",
-                fmt::format("the slots of experts take {} MiB, --memory is {} MiB", slots >> 20,
+                fmt::format("the expert slots need {} MiB, --memory is {} MiB", slots >> 20,
                             options.memory_bytes >> 20),
-                "give more --memory, or less --expert-memory or --capacity");
+                "pass a larger --memory, or a smaller --expert-memory or --capacity");
   MOEC_ASSIGN(const uint64_t room,
               room_for_shards(manifest, options.memory_bytes - slots, options.sequences));
   loaded = LoadedShards(room, engine->traits().keeps_widths);
@@ -250,8 +252,9 @@ static Status check_room(int64_t tokens, const Manifest& manifest) {
       "export with a larger --context, or feed fewer tokens");
 }
 
-// Without a cache all tokens must go through the model at once, because nothing of them is kept.
-// Tokens that choose by what is resident go one by one.
+// Without a cache, no state is carried between chunks, so all tokens must run in one pass. With a
+// preference for resident experts, tokens run one at a time, because the mask of a router applies
+// to all tokens of a chunk.
 int64_t Session::chunk_size(int64_t remaining) const {
   const manifest::Build& build = impl_->manifest.build;
   if (impl_->routing.preference) return 1;
@@ -263,16 +266,16 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   Chunk chunk;
   chunk.position = position;
   chunk.count = std::ssize(tokens);
+  // feed() has checked the length of all tokens, but pass() and other callers have not.
   MOEC_TRY(check_room(position + chunk.count, manifest));
   const auto& widths = manifest.build.tokens;
   if (chunk.count > widths.back())
-    return fail(
-        "session.width",
-        fmt::format("{} tokens must go through the model at once, the shards take at most {}",
-                    chunk.count, widths.back()),
-        fmt::format("export with --tokens {}", chunk.count));
-  // The narrowest width that takes the tokens. Its remaining columns are padding: masked as keys,
-  // and their results are dropped.
+    return fail("session.width",
+                fmt::format("{} tokens must run in one step, but the maximum token width is {}",
+                            chunk.count, widths.back()),
+                fmt::format("export with --tokens {}", chunk.count));
+  // Select the narrowest width that fits the tokens. The columns after them are padding: masked as
+  // keys, with results that are discarded.
   while (widths[chunk.width] < chunk.count) ++chunk.width;
   Rows rows{manifest.embedding.columns, {}};
   for (int64_t token : tokens) {
@@ -280,7 +283,7 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
       return fail(
           "session.token",
           fmt::format("token {} is outside the vocabulary of {}", token, manifest.model.vocab),
-          "token ids start at 0");
+          "use token ids from 0 to the vocabulary size minus 1");
     MOEC_ASSIGN(std::vector<float> row, read_table_row(*impl_->embedding, token));
     rows.data.insert(rows.data.end(), row.begin(), row.end());
   }
@@ -304,6 +307,7 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
 }
 
 Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
+  // Checks the total length first: an overlong input must not leave some of its tokens in caches.
   MOEC_TRY(check_room(impl_->sequence.position + std::ssize(tokens), impl_->manifest));
   Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {

@@ -1,6 +1,6 @@
-// What a session keeps, for the files that make it up: session_impl.cc opens it and takes
-// tokens, run_step.cc runs a step of the schedule, prefer_resident.cc one that routes by what is
-// resident.
+// Internal state of a session. session_impl.cc opens the session and feeds tokens, and run_step.cc
+// runs a step of the schedule. prefer_resident.cc and route_by_confidence.cc run routers whose
+// choice the session changes.
 #pragma once
 
 #include <map>
@@ -16,15 +16,15 @@
 
 namespace moec {
 
-// A row of a table file, which the reader has as its only tensor.
+// Reads a row of a table file. `reader` must contain the table as its only tensor.
 Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row);
 
-// What a router did for a token.
+// Result of a router for one token.
 struct RouterRun {
   int64_t layer = 0;
   Rows weights;
   std::vector<float> logits;
-  bool by_scores = false;  // it chooses by something else than its logits
+  bool by_scores = false;  // the router chooses by scores that differ from its logits
   std::vector<int64_t> chosen() const;
 };
 
@@ -38,7 +38,7 @@ struct Session::Impl {
   std::shared_ptr<ExpertStore> experts;
   LoadedShards loaded{0};
   ExpertGrid grid;
-  ExpertSets mask, baked, held;  // of the session, of the graphs, and of a node
+  ExpertSets mask, baked, held;  // set for the session; built into the graphs; present on this node
   struct {
     RoutingObserver observer;
     std::optional<ResidentPreference> preference;
@@ -54,11 +54,11 @@ struct Session::Impl {
   bool masks() const {
     return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
   }
-  // The place among shard.widths of the graph for the chunk.
+  // Index into shard.widths of the graph for the chunk and the current top-k variant.
   size_t graph_of(const manifest::Shard& shard, const Chunk& chunk) const;
-  // How many experts a token takes in a layer.
+  // Experts per token in a layer.
   int64_t top_k_of(int64_t layer) const;
-  Status choose_form();
+  Status choose_variant();
   Status check_engine() const;
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
@@ -83,7 +83,7 @@ struct Session::Impl {
   Result<NamedTensors> outputs_of(const manifest::Step& step, const manifest::Shard& shard,
                                   Executable& executable, Chunk& chunk, const StepProbe& probe);
   Status begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk);
-  Status foresee_experts(const RouterAhead& router, const Chunk& chunk);
+  Status prefetch_experts(const RouterAhead& router, const Chunk& chunk);
   Result<NamedTensors> run(const manifest::Shard& shard, Executable& executable,
                            NamedTensors& by_port, const Probe& probe) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);

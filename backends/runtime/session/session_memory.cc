@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// The program itself, and the graph file that is being read.
+// Estimate for the program itself and for the graph file being read.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 
 }  // namespace
@@ -22,6 +22,7 @@ SessionParts parts_beside_shards(const Manifest& manifest, int64_t sequences) {
     caches += elements;
     largest = std::max(largest, elements);
   }
+  // Each term is explained at SessionParts.
   const int64_t rows =
       manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
   return {static_cast<uint64_t>(sequences * caches + 2 * largest) * sizeof(float),
@@ -29,11 +30,13 @@ SessionParts parts_beside_shards(const Manifest& manifest, int64_t sequences) {
 }
 
 uint64_t machine_memory() {
+  // sysconf() returns -1 for an unknown value.
   const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
   return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
 }
 
 uint64_t default_session_memory() {
+  // Used if the system does not report its memory.
   constexpr uint64_t kUnknown = uint64_t{4} << 30;
   const uint64_t all = machine_memory();
   return all > 0 ? all / 2 : kUnknown;
@@ -44,9 +47,9 @@ Result<uint64_t> room_for_shards(const Manifest& manifest, uint64_t memory, int6
   const uint64_t beside = kProgramBytes + parts.caches + parts.rows;
   if (beside < memory) return memory - beside;
   return fail("session.memory",
-              fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",
+              fmt::format("the program, its caches and logits need {} MiB, the limit is {} MiB",
                           beside >> 20, memory >> 20),
-              "give more --memory, or export with a smaller --context");
+              "pass a larger --memory, or export with a smaller --context");
 }
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// How much memory a session leaves for its shards.
+// Memory budget of a session's shards.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,22 @@
 
 namespace moec {
 
-// The memory of the machine; 0 where the system does not tell.
+// Physical memory in bytes; 0 if the system does not report it.
 uint64_t machine_memory();
-// Half of it.
+// Half of machine_memory(); 4 GiB if the system does not report it.
 uint64_t default_session_memory();
 
-// What a session takes besides the program and its shards, with so many sequences.
+// Bytes that a session needs in addition to the program and the shards.
 struct SessionParts {
-  uint64_t caches = 0;  // and two copies of the largest one while a step reads and writes it
-  uint64_t rows = 0;    // of two edges, and the logits of a chunk: given, collected and returned
+  // All caches, and two copies of the largest cache while a step reads and writes it.
+  uint64_t caches = 0;
+  // Two edges, and three copies of a chunk's logits: graph output, collected, returned.
+  uint64_t rows = 0;
 };
 SessionParts parts_beside_shards(const Manifest& manifest, int64_t sequences);
 
-// The bytes for the shards of a session that may take `memory` bytes in all and keeps the caches of
-// so many sequences. Error session.memory: what it takes besides leaves none.
+// Returns the bytes that remain for shards in a session of at most `memory` bytes with caches for
+// `sequences` sequences. Error: session.memory (no bytes remain).
 Result<uint64_t> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences);
 
 }  // namespace moec

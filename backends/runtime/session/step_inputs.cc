@@ -15,16 +15,16 @@ Tensor zeros(const manifest::Port& port) {
   return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
 }
 
-// The index of a channel of a token in a tensor.
+// Index of (token, channel) in a tensor with either layout.
 size_t token_index(const Type& type, int64_t token, int64_t channel) {
   const int64_t index = is_channel_major(type.layout) ? channel * tokens_of(type) + token
                                                       : token * channels_of(type) + channel;
   return static_cast<size_t>(index);
 }
 
-// The position in the text of a key of the mask; nothing for a key that holds no token. Row r of
-// the cache holds position r. With append, the rows from `position` on are still empty, and the new
-// tokens come behind the cache. Without a cache the keys are the new tokens.
+// Returns the position of the token at column `key` of the mask; absent if the column has no token.
+// Row r of the cache contains position r. With append, rows from `position` on are still empty, and
+// the new tokens follow the cache. Without a cache, the columns are the new tokens.
 std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
   switch (scope.cache) {
     case CacheForm::none:
@@ -42,7 +42,7 @@ std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
 
 Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
   Tensor tensor = zeros(port);
-  if (tensor.type.layout == Layout::plain) {  // the RoPE rows: [T, columns]
+  if (tensor.type.layout == Layout::plain) {  // RoPE rows: [T, columns]
     std::copy(rows.data.begin(), rows.data.end(), tensor.data.begin());
     return tensor;
   }
@@ -66,6 +66,8 @@ Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
                       const InputBinding& binding, double masked_value) {
   const int64_t window = binding.window, chunk = binding.chunk;
   Tensor mask = zeros(port);
+  // The mask has the shape [pages, 1, tokens, rows]: key k is row k % rows of page k / rows. A
+  // window or chunk of 0 is unlimited.
   const int64_t pages = port.dims[0], tokens = port.dims[2], rows = port.dims[3];
   for (int64_t t = 0; t < tokens; ++t) {
     const int64_t query = scope.position + t;
@@ -85,7 +87,8 @@ Tensor token_mask(const manifest::Port& port, int64_t count) {
   return pack_rows(port, {1, std::vector<float>(static_cast<size_t>(count), 1)});
 }
 
-// 1 where new token t is written to row position + t of the cache, which all pages hold in order.
+// The mask is 1 at (position + t, t): new token t is written to row position + t of the cache,
+// counted across pages.
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
   Tensor mask = zeros(port);
   const int64_t tokens = port.dims[3];
@@ -97,6 +100,7 @@ Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values
   const Type type = port.type();
   MOEC_CHECK(type.elements() == std::ssize(values), "cache of {} values for port {}", values.size(),
              port.name);
+  // A single page has the order of the cache, so nothing is rearranged.
   if (type.dims[0] == 1) return {type, values};
   Heads heads{type.dims[0] * type.dims[2], type.dims[3], values};
   return in_pages(heads, type);
@@ -122,10 +126,10 @@ void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                 cache.begin() + (head * shape.rows + position) * dims);
 }
 
-// The history has a fixed number of rows: the new ones come last and as many of the oldest go.
 void push_rows(Rows& history, const Rows& rows) {
   std::vector<float>& data = history.data;
   data.insert(data.end(), rows.data.begin(), rows.data.end());
+  // Removes as many values as were appended, so the size of the history stays the same.
   data.erase(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(rows.data.size()));
 }
 

@@ -1,17 +1,18 @@
-// Which form of top-k a session runs (ir/experts/top_k_forms.h): one for all steps, that of a rule
-// of the manifest, or for each layer and token the one of which the layer's router is sure enough.
+// Selects the top-k variant of a session (ir/experts/top_k_variants.h): a variant that the user
+// requests, one selected by a rule of the manifest, or one per layer and token, selected by the
+// router's confidence.
 //
-// By confidence, the router of a layer, a shard of its own, runs once for each different k that the
-// forms have in the layer. With the routing weights w of the largest k, the share of a smaller one
-// is
+// Selection by confidence requires the router in a separate shard. It runs once for each distinct k
+// of the variants in the layer. Let w be the routing weights of the largest k. The share of a
+// smaller k is
 //
 //   c(k) = Σ over the experts e that k chooses of w(e), divided by Σ over all e of w(e)
 //
-// and a token takes the routing weights of the smallest k with c(k) >= threshold, as the router
-// gives them for this k: so each token's sum is that of the model with k experts. With k = 1 and 2
-// of a softmax that is renormalised, c(1) = p1 / (p1 + p2), and p1 - p2 >= margin of normalised
-// weights (adaptive gating, arXiv 2310.07188) is c(1) >= (1 + margin) / 2. Taking experts until a
-// share of the mass is reached is dynamic routing (arXiv 2403.07652), here among the exported k.
+// A token uses the routing weights that the router returns for the smallest k with c(k) >=
+// threshold, so their sum is that of the model with k experts. For k = 1 and 2 with a renormalised
+// softmax, c(1) = p1 / (p1 + p2). The margin rule p1 - p2 >= margin on normalised weights (adaptive
+// gating, arXiv 2310.07188) is c(1) >= (1 + margin) / 2. Adding experts until a share of the mass
+// is reached is dynamic routing (arXiv 2403.07652), here restricted to the exported k.
 #pragma once
 
 #include <map>
@@ -22,48 +23,55 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/reference/rows.h"
-#include "ir/experts/top_k_forms.h"
+#include "ir/experts/top_k_variants.h"
 
 namespace moec {
 
-// What a user asks for. `form` is the text of a form, "policy", or empty: the default form, or the
-// policy where one of the others is given. With "policy" alone, the manifest's confidence.
+// Request of a user. `form` is the text of a variant, "policy" or empty. An empty `form` means
+// "policy" if another field is set, otherwise the default variant. "policy" without other fields
+// uses the confidence of the manifest.
 struct TopKRequest {
   std::string form;
   std::optional<double> battery;     // charge, 0 to 1
-  std::string category;              // empty: not given
+  std::string category;              // empty: not set
   std::optional<double> confidence;  // threshold, above 0 up to 1
   bool operator==(const TopKRequest&) const = default;
 };
 
 struct TopKChoice {
-  std::vector<TopKForm> forms;      // of the export; empty: it has none
-  size_t form = 0;                  // that runs
-  std::optional<double> threshold;  // by confidence instead
-  std::string reason;               // "battery 0.1", "confidence 0.9"; empty: asked for, or default
+  std::vector<TopKVariant> forms;   // of the export; empty: the export has no variants
+  size_t form = 0;                  // index of the variant that runs
+  std::optional<double> threshold;  // if set, variants are selected by confidence instead of `form`
+  std::string reason;               // "battery 0.1", "confidence 0.9"; empty: requested or default
 
-  const TopKForm* chosen() const { return forms.empty() ? nullptr : &forms[form]; }
-  // The most experts that a token takes in any layer; 0 without forms.
+  const TopKVariant* chosen() const { return forms.empty() ? nullptr : &forms[form]; }
+  // Maximum number of experts per token in any layer; 0 without variants.
   int64_t largest() const;
-  // With a threshold: the forms with the different k of a layer, the smallest first.
+  // Returns one variant per distinct k of the layer, in ascending order of k.
   std::vector<size_t> forms_of(int64_t layer) const;
 };
 
-// Errors: session.top_k (the export has no forms), policy.several (more than one of battery,
-// category and confidence), policy.alone (one of them beside a form), policy.nothing ("policy", but
-// nothing to choose by), policy.no_rule (the manifest has no rules of that kind, or none for the
-// category), policy.number (a charge or a threshold that cannot be), policy.confidence (routers are
-// no shards of their own, or the forms are one), policy.form, those of parse_top_k_forms().
+// Resolves a request. Errors:
+//
+//   session.top_k      the export has no variants
+//   policy.several     more than one of battery, category and confidence
+//   policy.alone       one of them combined with a variant
+//   policy.nothing     "policy" without a criterion, and the manifest has no confidence
+//   policy.no_rule     the manifest has no rules of that kind, or none for the category
+//   policy.number      a charge or threshold out of range
+//   policy.confidence  routers share a shard with experts, or there is a single variant
+//   policy.form        and those of parse_top_k_variants()
 Result<TopKChoice> choose_top_k(const Manifest& manifest, const TopKRequest& request);
 
-// For each token of these routing weights, by the k of a layer in ascending order, the place of the
-// smallest one that is sure enough. The rows of all have one shape.
+// Returns, per token, the index into `by_k` of the smallest k whose share reaches `threshold`.
+// `by_k` contains the routing weights for each k, in ascending order and with equal shapes.
 std::vector<size_t> confident_choice(std::span<const Rows> by_k, double threshold);
 
-// What became of a choice by confidence: k → tokens × layers.
+// Counts of choices by confidence: k → (token, layer) pairs.
 using TopKCounts = std::map<int64_t, int64_t>;
 
-// "top-k form 2", or by confidence how many experts tokens took; empty without forms.
+// Returns "top-k variant 2", or the distribution of experts per token for a choice by confidence;
+// empty if the export has no variants.
 std::string describe_top_k(const TopKChoice& choice, const TopKCounts& counts);
 
 }  // namespace moec

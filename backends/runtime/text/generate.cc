@@ -9,13 +9,13 @@
 namespace moec {
 namespace {
 
-// How many tokens may follow so many. The last one needs no row in the cache: it is sampled from
-// the logits of the token before it and is not fed.
+// Returns the maximum number of tokens that can be sampled after `tokens` tokens. The last of them
+// needs no cache row, because it is never fed.
 int64_t room_behind(int64_t tokens, const Manifest& manifest) {
   return manifest.build.context - tokens + 1;
 }
 
-// What the token stops a text by, if it does.
+// Returns the reason if `token` ends the text.
 std::optional<StoppedBy> stops(int64_t token, const GenerateOptions& options) {
   if (token == options.stop_token) return StoppedBy::stop_token;
   const auto& eos = options.eos_tokens;
@@ -26,6 +26,7 @@ std::optional<StoppedBy> stops(int64_t token, const GenerateOptions& options) {
 }  // namespace
 
 double GeneratedText::decode_tokens_per_second() const {
+  // The first token comes from the logits of the prompt, so its time is part of the prefill.
   const auto decoded = static_cast<double>(tokens.size()) - 1;
   return decode_seconds > 0 ? decoded / decode_seconds : 0;
 }
@@ -35,7 +36,7 @@ Status check_prompt_length(std::span<const int64_t> prompt, const Manifest& mani
   return fail("session.context_full",
               fmt::format("the prompt of {} tokens exceeds the exported context of {}",
                           prompt.size(), manifest.build.context),
-              "export with a larger --context, or give a shorter prompt");
+              "export with a larger --context, or shorten the prompt");
 }
 
 TextWriter::TextWriter(std::vector<int64_t> rest, int64_t reused, const Manifest& manifest,
@@ -47,8 +48,8 @@ TextWriter::TextWriter(std::vector<int64_t> rest, int64_t reused, const Manifest
   done_ = most_ < 1;
 }
 
-// The logits of all tokens but the last are dropped: of a long prompt and a large vocabulary they
-// would take gigabytes.
+// Feeds one chunk per step and discards its logits unless it is the last: with a long prompt and a
+// large vocabulary, the logits of all tokens would use gigabytes.
 Result<std::optional<int64_t>> TextWriter::step(Session& session) {
   const auto start = Clock::now();
   const auto count = static_cast<size_t>(session.chunk_size(std::ssize(feed_)));
@@ -58,7 +59,7 @@ Result<std::optional<int64_t>> TextWriter::step(Session& session) {
   return feed_.empty() ? take(logits) : std::nullopt;
 }
 
-// Samples the token behind the last row.
+// Samples the next token from the last row of `logits`.
 std::optional<int64_t> TextWriter::take(const Rows& logits) {
   const std::span<const float> row = logits.row(logits.count() - 1);
   const int64_t token = sampler_.next(row);

@@ -7,7 +7,7 @@
 namespace moec {
 
 TokenLogprobs logprobs_of(std::span<const float> logits, int64_t chosen, int64_t top) {
-  // Relative to the largest logit, so that no exponential overflows.
+  // Subtract the largest logit so that no exponential overflows.
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - largest);
@@ -18,6 +18,7 @@ TokenLogprobs logprobs_of(std::span<const float> logits, int64_t chosen, int64_t
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto kept = order.begin() + std::min<int64_t>(top, std::ssize(order));
+  // The id breaks ties, because partial_sort() is not stable.
   std::partial_sort(order.begin(), kept, order.end(), [&](int64_t a, int64_t b) {
     const float of_a = logits[static_cast<size_t>(a)], of_b = logits[static_cast<size_t>(b)];
     return of_a != of_b ? of_a > of_b : a < b;

@@ -9,16 +9,17 @@ namespace moec {
 
 struct Logprob {
   int64_t token = 0;
-  double logprob = 0;  // natural logarithm of the token's probability
+  double logprob = 0;  // natural logarithm of the probability
 };
 
 struct TokenLogprobs {
   Logprob chosen;
-  std::vector<Logprob> top;  // the likeliest tokens, the likeliest first; of equals the smaller id
+  std::vector<Logprob> top;  // likeliest first; ties: smaller id first
 };
 
-// The log probabilities of the softmax of `logits`: without temperature, top-k and top-p. `chosen`
-// is an index into `logits`, `top` at most their number.
+// Returns the log softmax of `logits` for the token `chosen` and for the `top` likeliest tokens.
+// Ignores temperature, top-k and top-p. `chosen` is an index into `logits`; a `top` above
+// logits.size() is clamped.
 TokenLogprobs logprobs_of(std::span<const float> logits, int64_t chosen, int64_t top);
 
 }  // namespace moec

@@ -11,7 +11,8 @@ size_t argmax(std::span<const float> values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-// How many of the weights, in falling order, make up this part of their sum.
+// Returns the smallest number of leading weights that sum to at least `part` of the total.
+// `weights` must be in descending order.
 static size_t nucleus(const std::vector<double>& weights, double part) {
   const double wanted = part * std::accumulate(weights.begin(), weights.end(), 0.0);
   double sum = 0;
@@ -31,8 +32,8 @@ int64_t Sampler::next(std::span<const float> logits) {
   for (size_t token : order)
     weights.push_back(std::exp((logits[token] - logits[order[0]]) / options_.temperature));
   if (options_.top_p < 1) weights.resize(nucleus(weights, options_.top_p));
-  // A uniform draw in [0, 1) from the top bits of the generator. std::uniform_real_distribution
-  // would give other numbers with another standard library.
+  // Uniform draw in [0, 1) from the top bits of the generator. std::uniform_real_distribution
+  // returns different numbers in different standard libraries.
   double left = static_cast<double>(random_() >> 11) * 0x1p-53 *
                 std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < weights.size(); ++i) {

@@ -11,10 +11,10 @@ namespace {
 
 constexpr const char* kLabelsCode = "tagging.labels";
 constexpr const char* kLabelsHint =
-    "name the labels in id2label of config.json by one of the schemes IO, BIO, BIOES and BILOU: O, "
-    "and B-…, I-…, E-…, S-… or B-…, I-…, L-…, U-… with the class; a plain NAME is I-NAME";
+    "rename the labels in id2label of config.json to follow IO, BIO, BIOES or BILOU: O, or a class "
+    "with the prefix B-, I-, E-, S-, L- or U-; a plain NAME is read as I-NAME";
 
-// A label without its class; the letter is 'O' where there is none.
+// A label, split into its letter and its class. The label O has no class.
 struct Letter {
   char letter = 'O';
   std::string span_class;
@@ -22,13 +22,14 @@ struct Letter {
 
 Result<Letter> parse_letter(const std::string& label) {
   if (label == "O") return Letter{};
+  // A prefix without a class, such as "B-", is not a tag.
   const bool has_class = label.size() > 2 && label[1] == '-';
   if (has_class && std::string_view("BIESLU").find(label[0]) != std::string_view::npos)
     return Letter{label[0], label.substr(2)};
-  return fail(kLabelsCode, fmt::format("the label \"{}\" marks no spans", label), kLabelsHint);
+  return fail(kLabelsCode, fmt::format("the label \"{}\" does not mark spans", label), kLabelsHint);
 }
 
-// The letters of a model's labels. BILOU is read as BIOES.
+// Scheme of a model's labels, determined by the letters in use. BILOU is converted to BIOES.
 class Scheme {
  public:
   static Result<Scheme> of(const std::vector<Letter>& letters) {
@@ -44,7 +45,7 @@ class Scheme {
     const bool has_es = used.contains('E') || used.contains('S');
     const bool has_lu = used.contains('L') || used.contains('U');
     if (has_es && has_lu)
-      return fail(kLabelsCode, "the labels are of two schemes, BIOES and BILOU", kLabelsHint);
+      return fail(kLabelsCode, "the labels mix the schemes BIOES and BILOU", kLabelsHint);
     scheme.has_ends_ = has_es || has_lu;
     MOEC_TRY(scheme.check_classes(has_lu ? 'L' : 'E'));
     return scheme;
@@ -64,7 +65,8 @@ class Scheme {
  private:
   static char bioes(char letter) { return letter == 'L' ? 'E' : letter == 'U' ? 'S' : letter; }
 
-  // Each label must be part of a legal sequence, or its tokens would pass as if they were outside.
+  // Each label must occur in some legal sequence. Otherwise, its tokens would silently be labelled
+  // O.
   Status check_classes(char end) {
     for (const auto& [name, letters] : by_class_) {
       const bool begins = letters.contains('B'), inside = letters.contains('I');
@@ -75,16 +77,16 @@ class Scheme {
       const bool ends = letters.contains('E');
       if (begins == ends && (begins || !inside)) continue;
       return fail(kLabelsCode,
-                  fmt::format("the class {} has labels of spans of several tokens, but no {}-{}",
+                  fmt::format("the class {} has labels for spans of several tokens, but no {}-{}",
                               name, begins ? end : 'B', name),
-                  "add the label to id2label in config.json, or leave the class out");
+                  "add the label to id2label in config.json, or remove the class");
     }
     return {};
   }
 
   std::map<std::string, std::set<char>> by_class_;
-  bool has_ends_ = false;       // BIOES
-  bool inside_begins_ = false;  // IO and IOB1
+  bool has_ends_ = false;       // BIOES or BILOU
+  bool inside_begins_ = false;  // IO or IOB1
 };
 
 }  // namespace
@@ -110,6 +112,7 @@ bool in_one_span(const Tag& from, const Tag& to) {
 }
 
 std::optional<double> step_bias(const Tag& from, const Tag& to, const manifest::Tagging& tagging) {
+  // Without labels for ends (IO, BIO), every tag inside a span goes on, so inside_to_end is unused.
   if (in_one_span(from, to)) return to.goes_on ? tagging.inside_to_inside : tagging.inside_to_end;
   if (!may_end(from) || !may_begin(to)) return std::nullopt;
   if (to.is_outside()) return from.is_outside() ? tagging.stay_outside : tagging.end_to_outside;

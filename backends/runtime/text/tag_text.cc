@@ -13,6 +13,7 @@
 namespace moec {
 namespace {
 
+// Returns one row of logits per token, taken from the window that keeps the token.
 Result<Rows> read_windows(Session& session, std::span<const int64_t> tokens,
                           const std::vector<TextWindow>& windows) {
   Rows all{session.manifest().logits.vocab, {}};
@@ -27,7 +28,8 @@ Result<Rows> read_windows(Session& session, std::span<const int64_t> tokens,
   return all;
 }
 
-// Labels are chosen only where every token has finite scores: a maximum over others means nothing.
+// Every token must have finite scores: a maximum over NaN or infinity would select an arbitrary
+// label.
 Status check_scores(const Rows& logits, int64_t tokens) {
   if (logits.count() != tokens)
     return fail("run.not_judged",
@@ -39,18 +41,18 @@ Status check_scores(const Rows& logits, int64_t tokens) {
         return fail(
             "run.not_judged",
             fmt::format("the scores of token {} are not finite, so its label is unknown", t),
-            "run with --precision f32, or export with --dtype f32; moec validate names the "
-            "shard that overflows");
+            "run with --precision f32, or export with --dtype f32; to find the shard that "
+            "overflows, run moec validate");
   return {};
 }
 
-// Before the text is cut into windows: a window alone would tell its own end.
+// Checks the length of the whole text. The session cannot, because it only sees windows.
 Status check_length(int64_t tokens, int64_t context) {
   if (tokens <= context) return {};
   return fail(
       "session.context_full",
       fmt::format("the text of {} tokens exceeds the exported context of {}", tokens, context),
-      "export with a larger --context, or give a shorter text");
+      "export with a larger --context, or shorten the text");
 }
 
 std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vector<Tag>& tags,
@@ -60,6 +62,7 @@ std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vec
     const Tag& tag = tags[labels[i]];
     if (tag.is_outside()) continue;
     const auto at = static_cast<int64_t>(i);
+    // The labels are a legal sequence, so a label that continues no span begins one.
     if (i == 0 || !in_one_span(tags[labels[i - 1]], tag))
       spans.push_back({at, at, tag.span_class, 0});
     spans.back().end = at + 1;
@@ -69,7 +72,7 @@ std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vec
   return spans;
 }
 
-// Whether the byte is part of a UTF-8 character, but not its first byte.
+// Returns true for any byte of a UTF-8 character except the first.
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 }  // namespace
@@ -91,11 +94,12 @@ Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
 void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans) {
   const auto size = std::ssize(text);
   const auto inside = [&](int64_t i) { return i > 0 && i < size && is_continuation(at(text, i)); };
-  constexpr int kMostContinuations = 3;  // more of them in a row are not valid UTF-8
+  constexpr int kMaxContinuations = 3;  // longer runs are not valid UTF-8
+  // `taken` is the end of the previous span. That span keeps a character that both spans cut.
   int64_t taken = 0;
   for (TextSpan& span : spans) {
-    for (int i = 0; i < kMostContinuations && inside(span.begin); ++i) --span.begin;
-    for (int i = 0; i < kMostContinuations && inside(span.end); ++i) ++span.end;
+    for (int i = 0; i < kMaxContinuations && inside(span.begin); ++i) --span.begin;
+    for (int i = 0; i < kMaxContinuations && inside(span.end); ++i) ++span.end;
     span.begin = std::max(span.begin, taken);
     taken = std::max(taken, span.end);
   }
@@ -107,7 +111,7 @@ Status check_judged(std::string_view text, const TaggedText& tagged) {
   return fail(
       "run.not_judged",
       fmt::format("{} of the {} bytes of the text have a label", tagged.tokens, text.size()),
-      "redact with scripts/label_text.py, which knows the bytes of each token");
+      "redact with scripts/label_text.py, which maps tokens to bytes");
 }
 
 std::string redact(std::string_view text, const std::vector<TextSpan>& spans) {
@@ -117,6 +121,7 @@ std::string redact(std::string_view text, const std::vector<TextSpan>& spans) {
     redacted += text.substr(at, static_cast<size_t>(span.begin) - at);
     redacted += '<';
     for (const char c : span.label)
+      // toupper() is undefined for negative values, which a plain char can have.
       redacted += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     redacted += '>';
     at = static_cast<size_t>(span.end);

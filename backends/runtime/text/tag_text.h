@@ -10,34 +10,34 @@
 
 namespace moec {
 
-// Tokens begin … end - 1. If tokens are bytes, these are offsets into the text.
+// Tokens [begin, end). If tokens are bytes, `begin` and `end` are offsets into the text.
 struct TextSpan {
   int64_t begin = 0, end = 0;
   std::string label;  // the class: "private_person"
-  double score = 0;   // the mean probability of the labels of its tokens
+  double score = 0;   // mean probability of the labels of the span's tokens
 };
 
 struct TaggedText {
-  std::vector<TextSpan> spans;  // in order; they do not overlap
-  int64_t tokens = 0;           // that got a label: all of the text
-  int64_t windows = 0;          // into which the text was cut
+  std::vector<TextSpan> spans;  // in text order, without overlap
+  int64_t tokens = 0;           // number of labelled tokens, which is the length of the text
+  int64_t windows = 0;          // number of windows into which the text was cut
 };
 
-// The spans of a text. They are the same as if it went through the model in one pass, however many
-// windows it takes. The manifest must have `tagging`. Errors: tagging.labels; run.width;
-// run.not_judged if a token has no score or one that is not finite; those of Session::pass().
+// Returns the spans of a text. The result does not depend on the number of windows: it equals that
+// of one pass. The manifest must have `tagging`. Errors: tagging.labels; run.width; run.not_judged
+// (a token has no score, or a score that is not finite); those of Session::pass().
 Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens);
 
-// Makes spans of bytes begin and end at boundaries of UTF-8 characters. A span that cuts a
-// character is extended to all of it; if two spans cut the same one, the first span gets it. A span
-// that becomes empty is removed.
+// Aligns spans of bytes with the boundaries of UTF-8 characters. A span that cuts a character is
+// extended to include it; if two spans cut the same character, the first span gets it. Spans that
+// become empty are removed.
 void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans);
 
-// Succeeds if each byte of the text is a token that got a label. Error: run.not_judged.
+// Succeeds if every byte of the text is a labelled token. Error: run.not_judged.
 Status check_judged(std::string_view text, const TaggedText& tagged);
 
-// The text with <PRIVATE_PERSON> in place of each span of private_person, in the form that the
-// release of Privacy Filter writes. Spans are in bytes.
+// Returns the text with each span replaced by its label, as in the Privacy Filter release:
+// <PRIVATE_PERSON> for a span of private_person. The offsets of spans are bytes.
 std::string redact(std::string_view text, const std::vector<TextSpan>& spans);
 
 }  // namespace moec

@@ -9,11 +9,13 @@
 namespace moec {
 namespace {
 
+// A key of the file and the field that it sets.
 struct Bias {
   const char* key;
   double manifest::Tagging::*field;
 };
 
+// The keys of viterbi_calibration.json in the Privacy Filter release.
 constexpr std::array kBiases = {
     Bias{"transition_bias_background_stay", &manifest::Tagging::stay_outside},
     Bias{"transition_bias_background_to_start", &manifest::Tagging::outside_to_start},
@@ -24,7 +26,7 @@ constexpr std::array kBiases = {
 
 constexpr const char* kMalformed = "calibration.malformed";
 
-// One number for each bias, no more.
+// Requires each bias exactly once and refuses unknown keys.
 Status read_biases(JsonFields& fields, manifest::Tagging& tagging) {
   for (const Bias& bias : kBiases) MOEC_TRY(fields.number(bias.key, tagging.*bias.field));
   return fields.finish();
@@ -42,7 +44,8 @@ Status read_calibration(const std::string& folder, manifest::Tagging& tagging) {
   MOEC_ASSIGN(const std::string text, read_user_text(path, kMalformed));
   const JsonReport report(
       text, path,
-      JsonCodes::all_as(kMalformed, "fetch the file again, or remove it to decode without biases"));
+      JsonCodes::all_as(kMalformed,
+                        "download the file again, or remove it to decode without biases"));
   MOEC_ASSIGN(const JsonValue root, report.parse());
   MOEC_ASSIGN(JsonFields document, JsonFields::of(report, root));
   MOEC_ASSIGN(JsonFields points, document.object("operating_points"));

@@ -1,5 +1,5 @@
-// The biases for transitions between the labels of a token classifier, in the file that the release
-// of Privacy Filter keeps beside its weights.
+// Transition biases between the labels of a token classifier, read from the file that the Privacy
+// Filter release ships next to its weights.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace moec {
 
 inline constexpr const char* kCalibrationFile = "viterbi_calibration.json";
 
-// The path of the file in a checkpoint's folder.
+// Returns the path of the file in a checkpoint's folder.
 std::string calibration_path(const std::string& folder);
 
-// Fills in the biases of the operating point "default":
+// Reads the biases of the operating point "default":
 //   {"operating_points": {"default": {"biases": {"transition_bias_background_stay": 0.0, …}}}}
-// If there is no such file, they stay as they are. Error calibration.malformed: the file has
-// another form, lacks a bias, or has an unknown one.
+// If the file does not exist, leaves the biases unchanged. Error: calibration.malformed (unexpected
+// structure, or a missing or unknown bias).
 Status read_calibration(const std::string& folder, manifest::Tagging& tagging);
 
 }  // namespace moec

@@ -6,8 +6,7 @@
 
 namespace moec {
 
-// What a token sees through one layer, a later layer sees from there again: the reaches of the
-// layers add up.
+// The reach of a token is the sum over layers: each layer extends it by the range of its attention.
 Reach reach_of(const Manifest& manifest) {
   Reach all;
   for (const manifest::Step& step : manifest.schedule) {
@@ -16,6 +15,7 @@ Reach reach_of(const Manifest& manifest) {
       if (binding.source != SourceKind::attn_mask) continue;
       const bool limited = binding.window > 0;
       layer.back = std::max(layer.back, limited ? binding.window - 1 : manifest.build.context);
+      // The context limits `binding.ahead`, because no token lies farther ahead.
       layer.ahead = std::max(layer.ahead, std::min(binding.ahead, manifest.build.context));
     }
     const int64_t layers = manifest.find_shard(step.shard)->layers;
@@ -32,14 +32,16 @@ Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach
   if (width <= around)
     return fail(
         "run.width",
-        fmt::format("a text of {} tokens does not fit into shards of {}, and cannot be cut into "
-                    "windows: a label depends on {} tokens before and {} behind its own",
+        fmt::format("a text of {} tokens exceeds the width of {} and cannot be cut into windows: "
+                    "a label depends on {} tokens before and {} after its own",
                     tokens, width, reach.back, reach.ahead),
         fmt::format("export with --tokens {}", std::min(tokens, 2 * around)));
-  // Windows overlap by the reach, and each keeps only the labels that depend on nothing outside it:
-  // so the results are those of one pass over the whole text.
+  // Windows overlap by the reach. Each window keeps only the labels that depend on no token outside
+  // it, so the results equal those of one pass over the whole text.
   std::vector<TextWindow> windows;
   for (int64_t kept = 0; kept < tokens;) {
+    // The last window ends with the text. Every window keeps at least one label, because `width`
+    // exceeds `around`.
     const int64_t begin = std::clamp<int64_t>(kept - reach.back, 0, tokens - width);
     const int64_t end = begin + width;
     const int64_t keep_end = end == tokens ? tokens : end - reach.ahead;
@@ -59,9 +61,9 @@ std::optional<Diagnostic> warn_of_width(const Manifest& manifest) {
       Severity::warning,
       "export.short_texts",
       fmt::format("texts of more than {} tokens cannot be labelled: a label depends on {} tokens "
-                  "before and {} behind its own",
+                  "before and {} after its own",
                   width, reach.back, reach.ahead),
-      fmt::format("export with --tokens {} for longer ones", std::min(context, 2 * around)),
+      fmt::format("export with --tokens {} for longer texts", std::min(context, 2 * around)),
       {}};
 }
 

@@ -1,4 +1,4 @@
-// Cuts a text that is longer than a shard's width into overlapping windows.
+// Cuts a text that is longer than the widest shard into overlapping windows.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// How many tokens before and behind its own the logits of a token depend on, through all layers.
+// Maximum number of tokens before and after a token on which its logits depend, over all layers.
 struct Reach {
   int64_t back = 0, ahead = 0;
   bool operator==(const Reach&) const = default;
@@ -18,19 +18,20 @@ struct Reach {
 
 Reach reach_of(const Manifest& manifest);
 
-// Tokens begin … end - 1 are run; the logits of keep_begin … keep_end - 1 are kept.
+// A window that runs tokens [begin, end), of which only the logits of [keep_begin, keep_end) are
+// used.
 struct TextWindow {
   int64_t begin = 0, end = 0, keep_begin = 0, keep_end = 0;
   bool operator==(const TextWindow&) const = default;
 };
 
-// Windows of at most `width` tokens. Each token of the text is kept in exactly one window, which
-// also has all tokens that its logits depend on. Error run.width if the width is too small for
-// that.
+// Cuts a text into windows of at most `width` tokens. The logits of each token are used from
+// exactly one window, which contains all tokens on which they depend. Error: run.width (`width` is
+// not above `reach`).
 Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach reach);
 
-// The warning export.short_texts for an export that labels tokens, but whose widths are too small
-// to cut longer texts into windows.
+// Returns the warning export.short_texts if the export labels tokens, but its widest shard is too
+// narrow to cut longer texts into windows.
 std::optional<Diagnostic> warn_of_width(const Manifest& manifest);
 
 }  // namespace moec

@@ -31,24 +31,25 @@ Result<std::vector<int64_t>> read_ids(const TextSource& source) {
           source.command + ".tokens",
           fmt::format("\"{}\" is not a token id",
                       printable(std::string_view(at, std::find_if(at, end, is_between_ids)), 40)),
-          "give token ids, separated by spaces, lines or commas",
+          "separate token ids by spaces, line breaks or commas",
           {.file = path, .offset = static_cast<uint64_t>(at - text.data())});
     ids.push_back(*id);
   }
   return ids;
 }
 
-// Asked before a file is read.
+// Called before a text is read, so that a missing tokenizer is reported first.
 Status check_takes_text(const TextSource& source, const ModelTokenizer& tokenizer) {
   if (tokenizer.exists()) return {};
   return fail(source.command + ".no_tokenizer", "the model has no tokenizer.json",
-              "put it beside the model's config.json, or encode the text elsewhere and give the "
-              "token ids",
+              "place it next to the model's config.json, or pass the token ids of a text that was "
+              "encoded elsewhere",
               {.file = source.model});
 }
 
 Result<std::vector<int64_t>> read_texts(const TextSource& source, const ModelTokenizer& tokenizer) {
   std::vector<int64_t> tokens;
+  // Encodes each file separately, so that no token spans two files.
   for (const std::string& path : source.texts) {
     MOEC_TRY(check_takes_text(source, tokenizer));
     MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
@@ -62,6 +63,7 @@ Result<std::vector<int64_t>> read_texts(const TextSource& source, const ModelTok
 
 int64_t longest_window(const Manifest& manifest) {
   const manifest::Build& build = manifest.build;
+  // Without a cache, tokens can attend only to tokens of the same pass.
   return !has_cache(build.cache) ? std::min(build.context, build.tokens.back()) : build.context;
 }
 
@@ -89,7 +91,7 @@ Result<std::vector<int64_t>> read_tokens(const TextSource& source,
   if (tokens.empty())
     return fail(source.command + ".empty",
                 fmt::format("there is no text to {} with", source.command),
-                "give --text FILES or --tokens FILE with at least a few thousand tokens");
+                "pass --text FILES or --tokens FILE with at least a few thousand tokens");
   MOEC_TRY(check_vocabulary(tokens, source, tokenizer.vocab()));
   return tokens;
 }
@@ -97,19 +99,23 @@ Result<std::vector<int64_t>> read_tokens(const TextSource& source,
 Result<TokenWindows> read_windows(const TextSource& source, const ModelTokenizer& tokenizer,
                                   int64_t window) {
   if (window < 1)
-    return fail(source.command + ".window", fmt::format("a window of {} tokens", window),
-                "give a window of some hundred tokens");
+    return fail(source.command + ".window",
+                fmt::format("the window has {} tokens, expected at least 1", window),
+                "use a window of a few hundred tokens");
   TokenWindows text;
   MOEC_ASSIGN(text.tokens, read_tokens(source, tokenizer));
   const int64_t count = std::ssize(text.tokens);
+  // read_tokens() guarantees at least one token, so the window is not 0.
   text.window = std::min(window, count);
   text.unused = count % text.window;
+  // All windows have the same number of tokens, so an incomplete last one is dropped.
   text.tokens.resize(static_cast<size_t>(count - text.unused));
   return text;
 }
 
 std::string digest_of_tokens(std::span<const int64_t> tokens) {
   Digest digest;
+  // Covers the ids as 64-bit integers in the machine's byte order.
   digest.update(std::as_bytes(tokens));
   return digest.hex();
 }

@@ -1,4 +1,4 @@
-// A text of a user as windows of tokens, each of which is run through a model by itself.
+// Splits a text into windows of tokens that run through a model independently.
 #pragma once
 
 #include <cstdint>
@@ -13,47 +13,49 @@
 
 namespace moec {
 
-// Whole windows of tokens; what is left over behind them is not used. A text that is shorter than a
-// window is one window.
+// Windows of equal size. Tokens after the last full window are unused. A text that is shorter than
+// a window becomes a single, smaller window.
 struct TokenWindows {
   std::vector<int64_t> tokens;
   int64_t window = 0;
-  int64_t unused = 0;  // tokens behind the last window
-  // How many tokens of each window are of the text; those behind them fill it up. Empty: all.
+  int64_t unused = 0;  // tokens after the last window
+  // Number of text tokens per window; the tokens after them are padding. Empty: no window has
+  // padding.
   std::vector<int64_t> counts;
 
   int64_t used(int64_t index) const { return counts.empty() ? window : at(counts, index); }
   int64_t windows() const { return std::ssize(tokens) / window; }
 };
 
-// The most tokens of an export that see one another.
+// Returns the maximum number of tokens of a window in which all tokens can attend to one another.
 int64_t longest_window(const Manifest& manifest);
 
-// What a command was given to read tokens from.
+// Sources of a command's tokens: text files, or one file of token ids.
 struct TextSource {
-  std::string command;             // errors have codes of it: "calibrate"
-  std::vector<std::string> texts;  // files, one after the other
-  std::string tokens_file;         // or token ids, separated by spaces, lines or commas
-  std::string model;               // its folder, for messages
+  std::string command;             // prefix of error codes: "calibrate"
+  std::vector<std::string> texts;  // files, read in order
+  std::string tokens_file;         // file of token ids, separated by spaces, lines or commas
+  std::string model;               // model folder, for messages
 };
 
-// Reads the texts, each encoded by itself, or the file of token ids if one is named. Errors, behind
-// the command's name and a dot: text (a file cannot be read), empty (no tokens), no_tokenizer (a
-// text for a model without one), tokens (not a token id), vocabulary (a token id that the model
-// does not have); those of ModelTokenizer::encode().
+// Reads the file of token ids if `tokens_file` is set; otherwise, reads the texts and encodes each
+// separately. Errors, prefixed with the command's name: text (unreadable file), empty (no tokens),
+// no_tokenizer (a text for a model without a tokenizer), tokens (a word that is not a token id),
+// vocabulary (an id outside the vocabulary); those of ModelTokenizer::encode().
 Result<std::vector<int64_t>> read_tokens(const TextSource& source, const ModelTokenizer& tokenizer);
-// The tokens of a text that is no file. Errors: no_tokenizer, those of ModelTokenizer::encode().
+// Encodes a text that is not from a file. Errors: no_tokenizer, those of
+// ModelTokenizer::encode().
 Result<std::vector<int64_t>> encode_text(const TextSource& source, const ModelTokenizer& tokenizer,
                                          std::string_view text);
-// Error vocabulary of read_tokens().
+// Error: vocabulary, as for read_tokens().
 Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source, int64_t size);
 
-// Reads the texts, or the file of token ids if one is named, and splits them into windows of
-// `window` tokens, at least one. Errors: those of read_tokens(), and window (below 1).
+// Reads tokens as read_tokens() does and splits them into windows of `window` tokens, which must be
+// at least 1. Errors: those of read_tokens(), window.
 Result<TokenWindows> read_windows(const TextSource& source, const ModelTokenizer& tokenizer,
                                   int64_t window);
 
-// The digest of a text in the index of a calibration and in an expert profile.
+// Returns the digest of the tokens of a text, which calibration indexes and expert profiles record.
 std::string digest_of_tokens(std::span<const int64_t> tokens);
 
 }  // namespace moec

@@ -7,9 +7,11 @@
 namespace moec {
 namespace {
 
+// Remains -infinity after adding finite scores, so an illegal sequence never wins.
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-// For each row and label: the best sum of a sequence that ends there, and the label before it.
+// For each row and label: the best score of a sequence that ends there, and the preceding label of
+// that sequence.
 class Trellis {
  public:
   Trellis(const std::vector<Tag>& tags, const manifest::Tagging& tagging)
@@ -34,7 +36,7 @@ class Trellis {
     add(row);
   }
 
-  // Follows the best last label back to the first one.
+  // Follows the best final label back to the first row.
   std::vector<size_t> finish(const std::vector<Tag>& tags) {
     for (size_t label = 0; label < labels_; ++label)
       if (!may_end(tags[label])) sums_[label] = kNever;
@@ -53,6 +55,7 @@ class Trellis {
   size_t best_before(size_t to) const {
     size_t best = 0;
     for (size_t from = 1; from < labels_; ++from)
+      // The comparison is strict, so that ties go to the lower label.
       if (sum_over(from, to) > sum_over(best, to)) best = from;
     return best;
   }
@@ -68,8 +71,8 @@ class Trellis {
 
 }  // namespace
 
-// Subtracting the largest logit keeps exp() finite; the sum is at least 1, so its logarithm is,
-// too.
+// Subtracts the largest logit so that exp() cannot overflow. The sum is then at least 1, so its
+// logarithm is finite. Results below the range of float are clamped to its lowest finite value.
 Rows log_softmax(const Rows& logits) {
   Rows result{logits.columns, {}};
   for (int64_t t = 0; t < logits.count(); ++t) {

@@ -9,12 +9,12 @@
 
 namespace moec {
 
-// The log softmax of each row, whose values must be finite; so are the results.
+// Returns the log softmax of each row. All inputs must be finite; all results are then finite too.
 Rows log_softmax(const Rows& logits);
 
-// A label for each row of log probabilities [tokens, labels]: the sequence with the largest sum of
-// log probabilities and transition biases among the legal ones. One of the tags is O, so there
-// always is a legal sequence. Of equal sums the lower label wins, from the last row on.
+// Returns one label per row of `log_probabilities` [tokens, labels]: the legal sequence with the
+// largest sum of log probabilities and transition biases. `tags` must contain O, so a legal
+// sequence always exists. Ties go to the lower label, decided from the last row to the first.
 std::vector<size_t> best_labels(const Rows& log_probabilities, const std::vector<Tag>& tags,
                                 const manifest::Tagging& tagging);
 

@@ -10,7 +10,7 @@ Status with_gate_log(Session& session, const GateLogOptions& options,
   if (options.file.empty()) return job();
   const ExpertGrid grid = expert_grid(session.manifest());
   if (grid.layers.empty())
-    return fail("run.no_gates", "the model has no experts to log", "leave out --log-gates");
+    return fail("run.no_gates", "the model has no experts to log", "omit --log-gates");
   std::vector<int64_t> layers = grid.layers;
   if (!options.layers.empty()) {
     MOEC_ASSIGN(layers, parse_expert_layers(options.layers, grid, "--log-layers"));
@@ -23,10 +23,12 @@ Status with_gate_log(Session& session, const GateLogOptions& options,
     log.add(layer, position, weights);
   });
   const Status done = job();
+  // The observer refers to local variables of this function, so it must not outlive the function.
   session.observe_routing({});
+  // After an error, the destructor of the log removes the unfinished file.
   MOEC_TRY(done);
   if (!told)
-    return fail("run.no_gates", "the graphs have no values named as routing weights",
+    return fail("run.no_gates", "the graphs have no values labelled as routing weights",
                 "export again without --skip-pass");
   return log.close();
 }

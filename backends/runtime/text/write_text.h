@@ -1,4 +1,4 @@
-// Writes text with an exported model.
+// Generates text with an exported model.
 #pragma once
 
 #include <functional>
@@ -9,25 +9,25 @@
 
 namespace moec {
 
-// Which experts tokens choose.
+// Options of the log of chosen experts.
 struct GateLogOptions {
-  std::string file;    // a trace of the form of its name (expert_trace.h); empty: none
+  std::string file;    // trace; its name determines the format (expert_trace.h). Empty: no log
   std::string layers;  // "0-3,7"; empty: all
 };
 
-// Runs `job` with the session, and writes the log meanwhile. Errors: run.no_gates (the model has no
-// experts, or the graphs do not name their weights), trace.write, those of parse_expert_layers()
-// and of the job.
+// Runs `job` and logs the routing of the session during it. Errors: run.no_gates (the model has no
+// experts, or the graphs do not label their routing weights), trace.write, those of
+// parse_expert_layers() and of `job`.
 Status with_gate_log(Session& session, const GateLogOptions& options,
                      const std::function<Status()>& job);
 
 struct WriteOptions {
   GenerateOptions generate;  // eos_tokens is set from the manifest
-  bool ignore_eos = false;   // write on behind the end of text
+  bool ignore_eos = false;   // continue after end-of-text tokens
 };
 
-// Continues the prompt. `on_token` gets the tokens of the prompt, too, when their number has been
-// checked. Errors: those of generate_text().
+// Generates text after the prompt. Once the length of the prompt is checked, `on_token` receives
+// the tokens of the prompt, then each generated token. Errors: those of generate_text().
 Result<GeneratedText> write_text(Session& session, const Prompt& prompt,
                                  const WriteOptions& options, const TokenCallback& on_token = {});
 

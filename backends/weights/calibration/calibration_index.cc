@@ -12,10 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 2 has no digest of its own text.
-constexpr int64_t kVersion = 3, kOldestVersion = 2;
+// Version 2 lacks the digest of the index's own text; versions 2 and 3 have triangles of sums.
+constexpr int64_t kVersion = 4, kOldestVersion = 2;
+// Bounds the memory that a damaged or hostile file can request.
 constexpr JsonLimits kIndexLimits{.bytes = 256 << 20, .values = 16 << 20};
-constexpr int64_t kMostInputs = 1 << 20;
+// Keeps the byte counts of triangles, which grow with the square of the inputs, far below 2^63.
+constexpr int64_t kMaxInputs = 1 << 20;
 
 Json json_of(const CalibratedInput& input) {
   Json json = {{"name", input.name}, {"inputs", input.inputs}, {"tokens", input.tokens}};
@@ -50,10 +52,11 @@ Status read_input(JsonFields& fields, CalibratedLayer& layer) {
   CalibratedInput input;
   MOEC_TRY(fields.text("name", input.name));
   MOEC_TRY(fields.positive("inputs", input.inputs));
-  if (input.inputs > kMostInputs) return fields.bad("inputs", "is larger than that of any model");
+  if (input.inputs > kMaxInputs) return fields.bad("inputs", "must be at most 1048576");
   MOEC_TRY(fields.whole("tokens", input.tokens));
   if (fields.has("pool")) MOEC_TRY(fields.text("pool", input.pool));
   if (fields.has("together")) MOEC_TRY(fields.positive("together", input.together));
+  // Inputs without tokens have no triangle, so there are no bytes with a digest.
   if (input.tokens > 0) MOEC_TRY(fields.text("digest", input.digest));
   MOEC_TRY(fields.each("matrices", [&](JsonFields& one) { return read_matrix(one, input); }));
   layer.inputs.push_back(std::move(input));
@@ -64,8 +67,9 @@ Status read_layer(JsonFields& fields, CalibrationIndex& index) {
   CalibratedLayer layer;
   MOEC_TRY(fields.integer("layer", layer.layer));
   MOEC_TRY(fields.text("file", layer.file));
+  // The file must lie in the folder of the index, even if someone edited the index.
   if (layer.file.find('/') != std::string::npos)
-    return fields.bad("file", "must be the name of a file in the same folder");
+    return fields.bad("file", "must be a file name without a folder");
   MOEC_TRY(fields.each("inputs", [&](JsonFields& one) { return read_input(one, layer); }));
   index.layers.push_back(std::move(layer));
   return fields.finish();
@@ -76,7 +80,9 @@ Status read_index(JsonFields& fields, std::string_view text, CalibrationIndex& i
   MOEC_TRY(fields.integer("version", version));
   if (version < kOldestVersion || version > kVersion)
     return fields.bad("version", fmt::format("must be {} to {}", kOldestVersion, kVersion));
-  if (version == kVersion) MOEC_TRY(read_seal(fields, text));
+  // Checked first, so that a damaged file is not reported as an error of one of the fields below.
+  if (version > 2) MOEC_TRY(read_seal(fields, text));
+  if (version < 4) index.triangles = TriangleForm::sums;
   MOEC_TRY(fields.text("checkpoint", index.checkpoint));
   MOEC_TRY(fields.text("text", index.text));
   MOEC_TRY(fields.positive("window", index.window));
@@ -89,17 +95,22 @@ Status read_index(JsonFields& fields, std::string_view text, CalibrationIndex& i
 
 }  // namespace
 
-uint64_t triangle_bytes(const CalibratedInput& input) {
-  if (input.together == 0) return triangle_bytes(input.inputs);
+uint64_t triangle_bytes(const CalibratedInput& input, TriangleForm form) {
+  if (input.together == 0) return row_offset(form, input.inputs, input.inputs);
+  // The last block may be smaller. If `rest` is 0, row_offset() returns 0 bytes.
   const int64_t rest = input.inputs % input.together;
-  return static_cast<uint64_t>(input.inputs / input.together) * triangle_bytes(input.together) +
-         triangle_bytes(rest);
+  return static_cast<uint64_t>(input.inputs / input.together) *
+             row_offset(form, input.together, input.together) +
+         row_offset(form, rest, rest);
 }
 
 std::string index_text(const CalibrationIndex& index) {
   Json layers = Json::array();
   for (const CalibratedLayer& layer : index.layers) layers.push_back(json_of(layer));
-  const Json json = {{"version", kVersion},
+  const bool sums = index.triangles == TriangleForm::sums;
+  // An index that was read from version 2 or 3 is written as version 3, because its triangles
+  // remain sums.
+  const Json json = {{"version", sums ? kVersion - 1 : kVersion},
                      {"checkpoint", index.checkpoint},
                      {"text", index.text},
                      {"window", index.window},
@@ -114,7 +125,7 @@ Result<CalibrationIndex> read_calibration_index(const std::string& folder) {
   const std::string path = folder + "/" + kCalibrationIndex;
   if (!file_exists(path))
     return fail("calibrate.no_statistics", fmt::format("the folder has no {}", kCalibrationIndex),
-                "give a folder that moec calibrate wrote", {.file = folder});
+                "choose a folder that moec calibrate wrote", {.file = folder});
   MOEC_ASSIGN(const std::string text, read_text_file(path, kIndexLimits.bytes));
   const JsonReport report(
       text, path, JsonCodes::all_as("calibrate.malformed", "run moec calibrate into a new folder"));

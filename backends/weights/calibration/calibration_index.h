@@ -1,13 +1,13 @@
-// What `moec calibrate` writes: the second moments of the inputs of every matrix of a model.
+// Output of `moec calibrate`: second moments of the inputs of every matrix of a model.
 //
-//   STATS/calibration.json   this index: of which checkpoint and text, and what lies in the files
-//   STATS/L00.hessians       one file for each layer, and head.hessians
-//   STATS/state2.bin         while it is unfinished: the values behind the second layer
+//   STATS/calibration.json   this index: checkpoint, text, and the contents of the other files
+//   STATS/L00.hessians       one file per layer, and head.hessians
+//   STATS/state2.bin         only while unfinished: the values after the second layer
 //
-// A .hessians file has one triangle after the other, in the order of the index, for inputs that at
-// least one token reached: rows 0 … I − 1 of Σ x·xᵀ, row i with its first i + 1 elements, f32 in
-// little-endian order. Inputs of no token have no triangle. Where their sums were too large, inputs
-// have one triangle after the other for blocks of `together` of them, the last maybe smaller.
+// A .hessians file has consecutive triangles of Σ x·xᵀ (triangle.h), in the order of the index, for
+// inputs that at least one token reached. Inputs without tokens have no triangle. Inputs whose sums
+// exceeded the memory limit have one triangle per block of `together` inputs; the last block may be
+// smaller.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "backends/weights/calibration/run_state.h"
+#include "backends/weights/calibration/triangle.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
 
 inline constexpr const char* kCalibrationIndex = "calibration.json";
 
-// A matrix that is applied to some inputs: a WeightRequest's role, and the expert or −1.
+// A matrix applied to some inputs: the role of its WeightRequest, and its expert or −1.
 struct CalibratedMatrix {
   std::string role;
   int64_t expert = -1;
@@ -29,11 +30,11 @@ struct CalibratedMatrix {
 };
 
 struct CalibratedInput {
-  std::string name;  // "attn_norm", "experts.3", "experts.3.down", …; once a layer
+  std::string name;  // "attn_norm", "experts.3", "experts.3.down", …; unique within a layer
   int64_t inputs = 0, tokens = 0;
-  std::string pool;      // the name of those of all experts together, with which few tokens of an
-                         // expert are pooled; may be empty
-  int64_t together = 0;  // inputs of a block; 0: all of them
+  std::string pool;      // name of the inputs of all experts, which supply moments if an expert has
+                         // few tokens; may be empty
+  int64_t together = 0;  // inputs per block; 0: one block
   std::string digest;    // of the bytes of all triangles; empty without tokens
   std::vector<CalibratedMatrix> matrices;
   bool operator==(const CalibratedInput&) const = default;
@@ -51,21 +52,17 @@ struct CalibrationIndex {
   std::string text;        // digest of the token ids
   int64_t window = 0, tokens = 0;
   bool finished = false;
-  RunState state;  // of an unfinished one
+  TriangleForm triangles = TriangleForm::correlations;  // sums in versions before 4
+  RunState state;                                       // if not finished
   std::vector<CalibratedLayer> layers;
   bool operator==(const CalibrationIndex&) const = default;
 };
 
-// The bytes of a triangle.
-constexpr uint64_t triangle_bytes(int64_t inputs) {
-  return static_cast<uint64_t>(inputs) * static_cast<uint64_t>(inputs + 1) / 2 * sizeof(float);
-}
-
-// Of all blocks.
-uint64_t triangle_bytes(const CalibratedInput& input);
+// Returns the bytes of the triangles of all blocks.
+uint64_t triangle_bytes(const CalibratedInput& input, TriangleForm form);
 
 std::string index_text(const CalibrationIndex& index);
-// Reads calibration.json of a folder. Errors: calibrate.no_statistics where there is none,
+// Reads calibration.json of a folder. Errors: calibrate.no_statistics (no such file),
 // calibrate.malformed.
 Result<CalibrationIndex> read_calibration_index(const std::string& folder);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/files/digest.h"
 #include "backends/weights/calibration/load_variation.h"
@@ -13,32 +12,34 @@
 namespace moec {
 namespace {
 
-// What is read of a triangle at a time.
+// Bytes of a triangle per read.
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
-// A row of a triangle: elements `first` … `row` of that row of the moments.
+// Elements `first` … `row` of row `row` of the moments.
 struct TriangleRow {
-  const char* elements;
+  std::span<const float> elements;
   int64_t first, row;
 };
 
-// Adds the elements that lie in the range.
+// Adds the row's elements within `range`, multiplied by `share`, to `sums`.
 void add_row(const TriangleRow& from, const InputRange& range, double share,
              std::vector<float>& sums) {
   if (from.row < range.begin || from.row >= range.begin + range.size) return;
+  // Only the lower triangle is filled. mirror() copies it to the upper one after all sums are
+  // added.
   float* to = sums.data() + (from.row - range.begin) * range.size;
   for (int64_t column = std::max(range.begin, from.first); column <= from.row; ++column) {
-    float value = 0;
-    std::memcpy(&value, from.elements + static_cast<size_t>(column - from.first) * sizeof(float),
-                sizeof value);
+    const float value = from.elements[static_cast<size_t>(column - from.first)];
     to[column - range.begin] += static_cast<float>(share * static_cast<double>(value));
   }
 }
 
-// The rows of `size` inputs from row `begin` on that make about a chunk.
-int64_t end_of_chunk(int64_t begin, int64_t size) {
+// Returns the end of the rows, starting at `begin`, that fill about one chunk.
+int64_t end_of_chunk(TriangleForm form, int64_t begin, int64_t size) {
+  const uint64_t most = row_offset(form, size, begin) + kChunkBytes;
+  // At least one row, even if it is larger than a chunk.
   int64_t end = begin + 1;
-  while (end < size && triangle_bytes(end + 1) - triangle_bytes(begin) <= kChunkBytes) ++end;
+  while (end < size && row_offset(form, size, end + 1) <= most) ++end;
   return end;
 }
 
@@ -56,13 +57,14 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
   MOEC_ASSIGN(stats.index_, read_calibration_index(folder));
   if (!stats.index_.finished)
     return fail("calibrate.unfinished", "the calibration was interrupted",
-                "run the moec calibrate command again: it continues there", {.file = folder});
+                "run the same moec calibrate command again to resume it", {.file = folder});
   if (stats.index_.layers.empty())
-    return fail("calibrate.no_input", "the calibration has inputs of no matrix",
+    return fail("calibrate.no_input", "the calibration has no inputs",
                 "run moec calibrate into a new folder", {.file = folder});
   stats.narrowness_ = narrowness_of(expert_loads(stats.index_));
   for (size_t l = 0; l < stats.index_.layers.size(); ++l) {
     const CalibratedLayer& layer = stats.index_.layers[l];
+    // Offsets are not stored: triangles follow one another in the order of the index.
     uint64_t offset = 0;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       const CalibratedInput& input = layer.inputs[i];
@@ -71,10 +73,11 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
       for (const CalibratedMatrix& matrix : input.matrices)
         if (!stats.by_matrix_.try_emplace({layer.layer, matrix.expert, matrix.role}, stored).second)
           return fail("calibrate.malformed",
-                      fmt::format("layer {} has inputs of {} twice", layer.layer,
+                      fmt::format("layer {} lists inputs of {} twice", layer.layer,
                                   printable(matrix.role, 60)),
                       "run moec calibrate into a new folder", {.file = folder});
-      if (input.tokens > 0) offset += triangle_bytes(input);
+      // Inputs without tokens occupy no bytes of the file.
+      if (input.tokens > 0) offset += triangle_bytes(input, stats.index_.triangles);
     }
   }
   return stats;
@@ -118,10 +121,13 @@ std::vector<ExpertFallback> CalibrationStats::fallbacks() const {
   std::vector<ExpertFallback> found;
   for (const CalibratedLayer& layer : index_.layers)
     for (const CalibratedInput& inputs : layer.inputs) {
+      // Only inputs with a pool borrow moments. All matrices of such inputs belong to one expert,
+      // so the first one names it.
       if (inputs.pool.empty() || inputs.matrices.empty()) continue;
       const CalibratedMatrix& matrix = inputs.matrices.front();
       const int64_t more = borrowed(layer.layer, matrix.role, matrix.expert);
       if (inputs.tokens > more) continue;
+      // Avoids 0 / 0 if the layer has no tokens either.
       const double weight = inputs.tokens == 0 ? 1
                                                : static_cast<double>(more) /
                                                      static_cast<double>(inputs.tokens + more);
@@ -153,6 +159,8 @@ Result<std::vector<Hessian>> CalibrationStats::find(int64_t layer, const std::st
                 "run moec calibrate with this checkpoint", {.file = folder_});
   std::vector<Hessian> hessians;
   for (const InputRange& range : ranges) hessians.push_back(empty_hessian(range.size));
+  // The moments are the expert's own sums plus the pool's sums scaled to `more` tokens: H = Σ_own +
+  // (more / n_pool) · Σ_pool.
   MOEC_TRY(add_triangle(*own, ranges, 1, hessians));
   int64_t tokens = input(*own).tokens;
   if (const int64_t more = borrowed(layer, role, expert); more > 0) {
@@ -170,37 +178,50 @@ Result<std::vector<Hessian>> CalibrationStats::find(int64_t layer, const std::st
   return hessians;
 }
 
-// The digest is of all rows, also of those outside the range.
+// The digest covers all rows, including those outside the ranges.
 Status CalibrationStats::add_triangle(const Stored& stored, std::span<const InputRange> ranges,
                                       double share, std::vector<Hessian>& to) const {
   const CalibratedInput& of = input(stored);
   for (const InputRange& range : ranges)
     if (range.begin < 0 || range.begin + range.size > of.inputs)
-      return fail("calibrate.hessian_size",
-                  fmt::format("the calibration has {} inputs \"{}\", the weight has {} from {} on",
-                              of.inputs, of.name, range.size, range.begin),
-                  "calibrate this checkpoint again with moec calibrate", {.file = folder_});
+      return fail(
+          "calibrate.hessian_size",
+          fmt::format("the calibration has {} inputs \"{}\", the weight needs {} starting at {}",
+                      of.inputs, of.name, range.size, range.begin),
+          "calibrate this checkpoint again with moec calibrate", {.file = folder_});
   if (of.tokens == 0) return {};
   MOEC_ASSIGN(const RegularFile file,
               RegularFile::open(folder_ + "/" + index_.layers[stored.layer].file));
+  // Every byte is read in order, because the digest covers whole triangles. Ranges save memory, not
+  // reads.
   Digest digest;
+  const auto read = [&](uint64_t begin, uint64_t end) -> Result<std::string> {
+    MOEC_ASSIGN(std::string bytes, file.read(begin, end - begin));
+    digest.update(std::as_bytes(std::span(bytes)));
+    return bytes;
+  };
+  const TriangleForm form = index_.triangles;
   const int64_t together = of.together > 0 ? of.together : of.inputs;
   uint64_t offset = stored.offset;
   for (int64_t first = 0; first < of.inputs; first += together) {
     const int64_t size = std::min(together, of.inputs - first);
+    const auto at = [&](int64_t row) { return offset + row_offset(form, size, row); };
+    MOEC_ASSIGN(const std::string head, read(offset, at(0)));
+    // The head is the diagonal, which scales all rows of correlations. For sums it is empty.
+    TriangleRows rows(form, head);
     for (int64_t row = 0; row < size;) {
-      const int64_t end = end_of_chunk(row, size);
-      MOEC_ASSIGN(const std::string bytes, file.read(offset + triangle_bytes(row),
-                                                     triangle_bytes(end) - triangle_bytes(row)));
-      digest.update(std::as_bytes(std::span(bytes)));
-      for (const char* from = bytes.data(); row < end; ++row) {
+      const uint64_t begin = at(row);
+      const int64_t end = end_of_chunk(form, row, size);
+      MOEC_ASSIGN(const std::string bytes, read(begin, at(end)));
+      for (; row < end; ++row) {
+        const std::span decoded = rows.decode(row, bytes.data() + (at(row) - begin));
         for (size_t r = 0; r < ranges.size(); ++r)
-          add_row({from, first, first + row}, ranges[r], share, to[r].sums);
-        from += static_cast<size_t>(row + 1) * sizeof(float);
+          add_row({decoded, first, first + row}, ranges[r], share, to[r].sums);
       }
     }
-    offset += triangle_bytes(size);
+    offset = at(size);
   }
+  // The sums were added before the comparison. That is harmless, because an error discards them.
   if (digest.hex() == of.digest) return {};
   return fail("calibrate.damaged",
               fmt::format("the bytes of \"{}\" do not match their digest", of.name),

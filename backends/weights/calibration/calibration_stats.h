@@ -1,4 +1,4 @@
-// Reads what `moec calibrate` wrote.
+// Reads the output of `moec calibrate`.
 #pragma once
 
 #include <map>
@@ -9,54 +9,57 @@
 
 namespace moec {
 
-// Inputs begin … begin + size − 1 of a matrix.
+// Inputs [begin, begin + size) of a matrix.
 struct InputRange {
   int64_t begin = 0, size = 0;
   bool operator==(const InputRange&) const = default;
 };
 
-// An expert that few tokens chose: at least half of the moments of its gate and up are those of all
+// An expert that few tokens chose: at least half of the moments of its gate and up come from all
 // experts of its layer.
 struct ExpertFallback {
   int64_t layer = 0, expert = 0, tokens = 0;
-  double weight = 0;  // of the layer's moments, 1 for an expert that no token chose
+  double weight = 0;  // weight of the layer's moments; 1 for an expert without tokens
 };
 
 class CalibrationStats {
  public:
-  // Opens the folder of a finished calibration. Errors: those of read_calibration_index(),
-  // calibrate.unfinished, calibrate.no_input where it is empty.
+  // Opens the folder of a finished calibration. Errors: those of read_calibration_index();
+  // calibrate.unfinished; calibrate.no_input (the calibration has no inputs).
   static Result<CalibrationStats> open(const std::string& folder);
 
-  // Error calibrate.other_checkpoint where it is of another one than checkpoint_identity() says.
+  // Fails with calibrate.other_checkpoint if the calibration was made with a checkpoint of another
+  // checkpoint_identity().
   Status check_checkpoint(const std::string& identity) const;
 
-  // The inputs of a matrix; null where there are none. `layer` and `role` are those of the
-  // builder's WeightRequest, −1 for the head; `expert` is −1 unless the matrix is one expert's,
-  // also where the checkpoint stores all experts in one tensor. Matrices that share their inputs
-  // have the same ones.
+  // Returns the inputs of a matrix; null if there are none. `layer` and `role` are those of the
+  // builder's WeightRequest; layer −1 is the head. `expert` is −1 unless the matrix belongs to one
+  // expert, even if the checkpoint stores all experts in one tensor. Matrices that share their
+  // inputs return the same object.
   const CalibratedInput* inputs_of(int64_t layer, const std::string& role,
                                    int64_t expert = -1) const;
-  // The tokens that reached them, and those that an expert that shares the inputs of its layer
-  // (gate and up) borrows from all experts, as borrowed_tokens() says.
+  // tokens(): number of tokens that reached the inputs. borrowed(): tokens that an expert with
+  // shared inputs (gate and up) borrows from all experts of its layer, as borrowed_tokens()
+  // computes them.
   int64_t tokens(int64_t layer, const std::string& role, int64_t expert = -1) const;
   int64_t borrowed(int64_t layer, const std::string& role, int64_t expert = -1) const;
 
-  // In the order of layers and experts.
+  // Returns the experts that few tokens chose, ordered by layer, then expert.
   std::vector<ExpertFallback> fallbacks() const;
 
-  // The Hessian of a range of the inputs of a matrix, with what it borrows. The bytes of a triangle
-  // pass through memory once, a part at a time. Errors: calibrate.no_input, calibrate.damaged,
-  // calibrate.hessian_size where the range lies outside, those of RegularFile and check_hessian().
+  // Returns the Hessian of a range of a matrix's inputs, including borrowed moments. Reads each
+  // triangle once, in chunks. Errors: calibrate.no_input, calibrate.damaged, calibrate.hessian_size
+  // (the range exceeds the inputs), those of RegularFile and check_hessian().
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert = -1) const;
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert,
                        const InputRange& range) const;
-  // Those of several ranges, in rising order, that do not overlap. Products of inputs that were not
-  // summed together (CalibratedInput::together) are 0.
+  // Returns the Hessians of several ranges, ascending and disjoint. Products of inputs that were
+  // not summed together (CalibratedInput::together) are 0.
   Result<std::vector<Hessian>> find(int64_t layer, const std::string& role, int64_t expert,
                                     std::span<const InputRange> ranges) const;
 
-  // Of the text, by the loads of all layers (expert_loads.h); that of every Hessian.
+  // Returns the narrowness of the text, computed from the loads of all layers (load_variation.h).
+  // Every Hessian has this value.
   double narrowness() const { return narrowness_; }
 
   const CalibrationIndex& index() const { return index_; }
@@ -68,15 +71,15 @@ class CalibrationStats {
     auto operator<=>(const Key&) const = default;
   };
   struct Stored {
-    size_t layer, input;  // in the index
-    uint64_t offset;      // of the triangle in the file of the layer
+    size_t layer, input;  // indices into the index
+    uint64_t offset;      // of the triangle in the layer's file
   };
 
   const Stored* stored(int64_t layer, const std::string& role, int64_t expert) const;
   const CalibratedInput& input(const Stored& stored) const {
     return index_.layers[stored.layer].inputs[stored.input];
   }
-  // Those of all experts; null for inputs that borrow nothing.
+  // Returns the inputs of all experts, from which `own` borrows; null if it does not borrow.
   const Stored* pool_of(const Stored& own) const;
   Status add_triangle(const Stored& stored, std::span<const InputRange> ranges, double share,
                       std::vector<Hessian>& to) const;
@@ -85,7 +88,7 @@ class CalibrationStats {
   CalibrationIndex index_;
   double narrowness_ = 0;
   std::map<Key, Stored> by_matrix_;
-  std::map<std::pair<size_t, std::string>, Stored> by_name_;  // by place of the layer, and name
+  std::map<std::pair<size_t, std::string>, Stored> by_name_;  // key: (index of the layer, name)
 };
 
 }  // namespace moec

@@ -11,8 +11,10 @@
 namespace moec {
 namespace {
 
-// The start of a file holds its header, or the greater part of it.
+// The first bytes of a file contain its header, or most of it.
 constexpr uint64_t kStart = 256 << 10, kSample = 4096;
+// Samples are read, because reading a whole checkpoint takes minutes. They miss a change that lies
+// between them.
 constexpr uint64_t kSamples = 64;
 
 void add_text(Digest& digest, std::string_view text) {
@@ -25,6 +27,7 @@ Status add_file(Digest& digest, const std::string& path) {
   MOEC_ASSIGN(const std::string start, file.read(0, std::min(kStart, file.size())));
   add_text(digest, start);
   for (uint64_t i = 1; i <= kSamples; ++i) {
+    // The last sample ends at the end of the file. Dividing first avoids overflow.
     const uint64_t end = file.size() / kSamples * i + (i == kSamples ? file.size() % kSamples : 0);
     const uint64_t begin = end > kSample ? end - kSample : 0;
     MOEC_ASSIGN(const std::string sample, file.read(begin, end - begin));

@@ -1,4 +1,4 @@
-// Tells one checkpoint from another, wherever they lie.
+// Identity of a checkpoint, independent of its location.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace moec {
 
-// A digest of the config's text, and of the size, the header and samples of the payload of each
-// file of weights, in the order of the table. It does not depend on paths and times, and reads at
-// most 1 MiB beside the headers of each file. Errors: those of RegularFile.
+// Returns a digest of the config's text and, per weight file in table order, of its size, header
+// and samples of its payload. It does not depend on paths or times. Reads at most 1 MiB per file in
+// addition to the header. Errors: those of RegularFile.
 Result<std::string> checkpoint_identity(std::string_view config, const WeightTable& weights);
 
 }  // namespace moec

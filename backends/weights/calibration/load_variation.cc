@@ -6,9 +6,12 @@
 namespace moec {
 namespace {
 
+// Squared coefficient of variation of the tokens n_e of E experts: E · Σ n_e² / (Σ n_e)² − 1.
+// Nullopt if no expert has tokens.
 std::optional<double> variation_of(const CalibratedLayer& layer) {
   double experts = 0, sum = 0, squares = 0;
   for (const CalibratedInput& input : layer.inputs) {
+    // Only inputs of a single expert have a pool.
     if (input.pool.empty()) continue;
     const auto tokens = static_cast<double>(input.tokens);
     experts += 1;
@@ -16,6 +19,7 @@ std::optional<double> variation_of(const CalibratedLayer& layer) {
     squares += tokens * tokens;
   }
   if (sum == 0) return std::nullopt;
+  // Equal loads can give a tiny negative number by rounding.
   return std::max(0.0, experts * squares / (sum * sum) - 1);
 }
 

@@ -1,9 +1,9 @@
-// How evenly the tokens of a calibration chose the experts of each layer.
+// Measures how evenly the tokens of a calibration are distributed over the experts of each layer.
 //
-// Routers are trained to give all experts of a layer as many tokens, over the text of the training
-// (Shazeer et al., arXiv 1701.06538, whose loss is the square of the same coefficient). So the
-// loads tell what moments alone do not: whether a text is of all the kinds that the model knows. A
-// text of one kind, or of a kind that the model does not know, chooses few experts, however long.
+// Routers are trained to give all experts of a layer equal numbers of tokens over the training text
+// (Shazeer et al., arXiv 1701.06538; their loss is the square of this coefficient). So loads show
+// whether a text covers all domains that the model knows; moments alone do not. A text from one
+// domain, or from an unknown one, chooses few experts, however long it is.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace moec {
 
 struct LayerLoads {
   int64_t layer = 0;
-  // Squared coefficient of variation of the tokens of the experts: 0 where all have as many, their
-  // count − 1 where one has them all.
+  // Squared coefficient of variation of the tokens per expert: 0 if all experts have equally many,
+  // (number of experts − 1) if one expert has all.
   double variation = 0;
 };
 
-// In the order of layers; of those whose experts have inputs of their own and a token.
+// Returns loads ordered by layer, for layers whose experts have separate inputs and at least one
+// token.
 std::vector<LayerLoads> expert_loads(const CalibrationIndex& index);
 
-// The mean variation, which is Hessian::narrowness; 0 without layers.
+// Returns the mean variation, used as Hessian::narrowness; 0 without layers.
 double narrowness_of(const std::vector<LayerLoads>& loads);
 
 }  // namespace moec

@@ -7,13 +7,14 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kMostColumns = 1 << 20;
+// Bounds the memory that a damaged file can request.
+constexpr int64_t kMaxColumns = 1 << 20;
 
 Status read_edge(JsonFields& fields, RunState& state) {
   CalibrationEdge edge;
   MOEC_TRY(fields.text("name", edge.name));
   MOEC_TRY(fields.positive("columns", edge.columns));
-  if (edge.columns > kMostColumns) return fields.bad("columns", "is larger than that of any model");
+  if (edge.columns > kMaxColumns) return fields.bad("columns", "must be at most 1048576");
   state.edges.push_back(std::move(edge));
   return fields.finish();
 }
@@ -23,7 +24,8 @@ Status read_edge(JsonFields& fields, RunState& state) {
 Status read_seal(JsonFields& fields, std::string_view text) {
   std::string digest;
   MOEC_TRY(fields.text("digest", digest));
-  return is_sealed(text) ? Status() : fields.bad("digest", "is not that of the text before it");
+  // The value of the field is part of the seal itself, so only is_sealed() compares it.
+  return is_sealed(text) ? Status() : fields.bad("digest", "does not match the text before it");
 }
 
 nlohmann::ordered_json run_state_json(const RunState& state) {

@@ -1,5 +1,5 @@
-// Where an unfinished run of a text through the layers of a model goes on. The values themselves
-// lie in a file beside the JSON that holds this.
+// Resume point of an unfinished run of a text through the layers of a model. The values are in a
+// separate file next to the JSON file that contains this state.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// A value between layers, [tokens, columns].
+// A value passed between layers, [tokens, columns].
 struct CalibrationEdge {
   std::string name;
   int64_t columns = 0;
@@ -19,18 +19,18 @@ struct CalibrationEdge {
 };
 
 struct RunState {
-  int64_t next_layer = 0;  // layers that are done; the head counts as one
+  int64_t next_layer = 0;  // number of finished layers; the head counts as one
   std::vector<CalibrationEdge> edges;
-  std::string digest;  // of the file of values; empty where nothing is done, and at the end
+  std::string digest;  // of the file of values; empty before the first layer and after the last
   bool operator==(const RunState&) const = default;
 };
 
-// Reads the field "digest" of a file that sealed_text() made. Error bad_value: `text`, that of the
-// file, is another.
+// Checks the field "digest" of a file written by sealed_text(); `text` is the text of that file.
+// Error: bad_value (the text does not match the digest).
 Status read_seal(JsonFields& fields, std::string_view text);
 
 nlohmann::ordered_json run_state_json(const RunState& state);
-// Reads the object `name`. Errors: those of JsonFields.
+// Reads the object in field `name`. Errors: those of JsonFields.
 Status read_run_state(JsonFields& fields, std::string_view name, RunState& state);
 
 }  // namespace moec

@@ -16,7 +16,7 @@ namespace {
 
 using SensitivityJson = nlohmann::ordered_json;
 
-// 1 has no digest of its own text.
+// Version 1 lacks the digest of the file's own text.
 constexpr int64_t kSensitivityVersion = 2;
 constexpr std::array<const char*, kMeasuredBits.size()> kBitsNames = {"bits2", "bits3", "bits4",
                                                                       "bits6"};
@@ -86,10 +86,13 @@ Status read_all(JsonFields& fields, std::string_view text, Sensitivity& sensitiv
   return fields.finish();
 }
 
+// See expected_kl() for the assumptions about widths that were not measured. kMeasuredBits ascend,
+// so the last width not above `bits` applies.
 double error_at(const TensorErrors& tensor, int64_t bits) {
   double error = tensor.errors.front();
   for (size_t b = 0; b < kMeasuredBits.size() && kMeasuredBits[b] <= bits; ++b)
     error = tensor.errors[b];
+  // Compared with 6 bits, 8 bits divide the step by 4 and the squared error by 16.
   return bits >= 8 ? error / 16 : error;
 }
 
@@ -101,6 +104,7 @@ double expected_kl(const LayerSensitivity& layer, const TensorErrors& tensor, in
     if (role.role == tensor.role) kl = role.kl;
   for (const TensorErrors& other : layer.tensors)
     if (other.role == tensor.role) all += error_at(other, kNoiseBits);
+  // Without calibration tokens, all errors of a role are 0.
   return all > 0 ? kl * error_at(tensor, bits) / all : 0;
 }
 
@@ -135,13 +139,13 @@ Result<bool> has_finished_sensitivity(const std::string& folder) {
 Result<Sensitivity> read_sensitivity(const std::string& folder) {
   MOEC_ASSIGN(auto sensitivity, read_any_sensitivity(folder));
   if (!sensitivity || sensitivity->state)
-    return fail("calibrate.no_sensitivity",
-                "the calibration does not say how much each layer suffers from errors", kMeasure,
-                {.file = folder});
+    return fail("calibrate.no_sensitivity", "the calibration has no sensitivities of layers",
+                kMeasure, {.file = folder});
+  // A later calibration may have replaced the index.
   MOEC_ASSIGN(const std::string digest, digest_file(folder + "/" + kCalibrationIndex));
   if (digest == sensitivity->calibration) return std::move(*sensitivity);
-  return fail("calibrate.damaged", "the sensitivities are of another calibration", kMeasure,
-              {.file = folder + "/" + kSensitivityFile});
+  return fail("calibrate.damaged", "the sensitivities were measured with another calibration",
+              kMeasure, {.file = folder + "/" + kSensitivityFile});
 }
 
 }  // namespace moec

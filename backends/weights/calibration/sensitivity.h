@@ -1,7 +1,6 @@
-// What codes of few bits cost a model, as `moec calibrate --sensitivity` measures it for the
-// tensors of experts. STATS/sensitivity.json holds it beside the calibration that it was measured
-// with, and STATS/sensitivity2.bin, while it is unfinished, the values of all runs behind the
-// second layer.
+// Cost of low-bit quantization of the experts' tensors, measured by `moec calibrate --sensitivity`.
+// STATS/sensitivity.json lies next to its calibration. While the measurement is unfinished,
+// STATS/sensitivity2.bin has the values of all runs after the second layer.
 #pragma once
 
 #include <array>
@@ -17,24 +16,25 @@ namespace moec {
 
 inline constexpr const char* kSensitivityFile = "sensitivity.json";
 
-// Bits whose errors are measured, with tables that 16 rows share, and those whose effect on the
-// model's predictions is.
+// kMeasuredBits: bit widths whose errors are measured, with tables shared by 16 rows. kNoiseBits:
+// the width whose effect on the model's predictions is measured.
 inline constexpr std::array<int64_t, 4> kMeasuredBits = {2, 3, 4, 6};
 inline constexpr int64_t kNoiseBits = 3;
 
 struct TensorErrors {
   std::string role;     // of a WeightRequest
-  int64_t expert = -1;  // −1: the tensor holds all of them
+  int64_t expert = -1;  // −1: the tensor contains all experts
   int64_t elements = 0;
-  // Squared error of the outputs with calibrated codes of kMeasuredBits, summed over the tokens of
-  // the calibration that reach the tensor.
+  // Squared output error per width of kMeasuredBits with calibrated codes, summed over the
+  // calibration tokens that reach the tensor.
   std::array<double, kMeasuredBits.size()> errors = {};
   bool operator==(const TensorErrors&) const = default;
 };
 
 struct RoleSensitivity {
   std::string role;
-  // Nats per token, while all tensors of the role have calibrated codes of kNoiseBits.
+  // KL divergence in nats per token with calibrated codes of kNoiseBits for all tensors of the
+  // role.
   double kl = 0;
   bool operator==(const RoleSensitivity&) const = default;
 };
@@ -48,28 +48,28 @@ struct LayerSensitivity {
 
 struct Sensitivity {
   std::string calibration;  // digest of the index of the calibration
-  int64_t tokens = 0;       // that the predictions were compared for
+  int64_t tokens = 0;       // number of tokens whose predictions were compared
   std::vector<LayerSensitivity> layers;
-  // Of an unfinished measurement, whose roles have no divergences yet: where it goes on.
+  // Resume point of an unfinished measurement, which has no divergences of roles yet.
   std::optional<RunState> state;
   bool operator==(const Sensitivity&) const = default;
 };
 
-// The divergence of the predictions that is to be expected of calibrated codes of a tensor of the
-// layer: that of the role with kNoiseBits, times the error of the tensor as a part of all errors of
-// the role then. The error of 8 bits is taken as a 16th of that of 6, and of bits in between as
-// that of the next fewer ones.
+// Returns the expected divergence for calibrated codes of a tensor of the layer: that of the role
+// at kNoiseBits, times the tensor's error relative to all errors of the role at kNoiseBits. Assumes
+// that 8 bits have a 16th of the error of 6 bits; other unmeasured widths use the next smaller
+// measured one.
 double expected_kl(const LayerSensitivity& layer, const TensorErrors& tensor, int64_t bits);
 
 std::string sensitivity_text(const Sensitivity& sensitivity);
 
-// Reads that of a folder of a finished calibration. Errors: calibrate.no_sensitivity where there is
-// none or its measurement is unfinished, calibrate.malformed, calibrate.damaged where it is of
-// another calibration.
+// Reads the sensitivities in the folder of a finished calibration. Errors: calibrate.no_sensitivity
+// (absent or unfinished), calibrate.malformed, calibrate.damaged (measured with another
+// calibration).
 Result<Sensitivity> read_sensitivity(const std::string& folder);
-// The same of a measurement that may be unfinished; nothing where there is none.
+// As read_sensitivity(), but also returns unfinished measurements; absent if there is none.
 Result<std::optional<Sensitivity>> read_any_sensitivity(const std::string& folder);
-// Whether the folder has a finished one. Error calibrate.malformed.
+// Returns true if the folder has a finished measurement. Error: calibrate.malformed.
 Result<bool> has_finished_sensitivity(const std::string& folder);
 
 }  // namespace moec

@@ -9,10 +9,12 @@
 namespace moec {
 namespace {
 
-// Fractions of the scale that spans all values. Clipping the largest values a little makes all
-// others finer; below 0.65 that does not pay for the error of the clipped ones.
+// Candidate scales, relative to the scale that spans all values. Clipping the largest values
+// slightly makes the steps for all other values finer. Below 0.65, the clipping error outweighs
+// this gain.
 constexpr std::array kShrink = {1.0f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f};
 
+// The smallest normal f16 number: subnormal scales would have fewer significant bits.
 constexpr float kLeastF16 = 0x1p-14f;
 
 AffineRule rule_of(const AffineBlock& block, CodeRange range) {
@@ -21,21 +23,24 @@ AffineRule rule_of(const AffineBlock& block, CodeRange range) {
 }
 
 float allowed_scale(float scale, ScalePrecision precision) {
+  // 2^-126 is the smallest normal f32 number: the inverse of a subnormal scale can overflow.
   if (precision == ScalePrecision::f32) return std::max(scale, 0x1p-126f);
   const float rounded = round_significand(scale, static_cast<int>(precision));
   return std::clamp(rounded, kLeastF16, kLargestAffineScale);
 }
 
-// How well scale × steps fits the values, whatever the scale: with the best one, products /
-// squares, the squared error is Σ value² − products² / squares.
+// Returns the quality of the fit of scale × steps to the values, independent of the scale. With the
+// best scale, products / squares, the squared error is Σ value² − products² / squares.
 double gain(const AffineFit& fit) {
   return fit.squares > 0 && fit.products > 0 ? fit.products * fit.products / fit.squares : 0;
 }
 
-// The scale and zero with which the codes span the values.
+// Returns the scale and zero point with which the codes span the extent times `shrink`.
 AffineBlock spanning(const AffineExtent& extent, CodeRange range, float shrink,
                      const AffineOptions& options) {
   const float low = extent.low * shrink, high = extent.high * shrink;
+  // Without a zero point, the largest positive code determines the scale, because its negative is a
+  // code too.
   if (!options.zero_point) {
     const float codes = static_cast<float>(range.high);
     return {allowed_scale(std::max(-low, high) / codes, options.precision), 0};
@@ -43,6 +48,7 @@ AffineBlock spanning(const AffineExtent& extent, CodeRange range, float shrink,
   const float codes = static_cast<float>(range.high - range.low);
   const float scale = allowed_scale((high - low) / codes, options.precision);
   const float zero = static_cast<float>(range.low) - low / scale;
+  // The zero point is itself a code, so it is rounded and clamped to the range of codes.
   return {scale, static_cast<int>(std::clamp(round_even(zero), static_cast<float>(range.low),
                                              static_cast<float>(range.high)))};
 }
@@ -66,18 +72,22 @@ AffineBlock fit_affine(std::span<const float> values, const AffineOptions& optio
   const AffineKernels& kernels = best_affine();
   const CodeRange range = affine_codes(options.bits);
   const AffineExtent extent = kernels.extent(values.data(), values.size());
+  // All values are 0, which the default block represents exactly.
   if (extent.low == 0 && extent.high == 0) return {};
-  // With the steps of 8 bits, clipping never pays.
+  // With 8 bits, steps are so fine that clipping never pays.
   const size_t tries = options.bits == 8 ? 1 : kShrink.size();
   AffineBlock best;
   AffineFit best_fit;
   for (float shrink : std::span(kShrink).first(tries)) {
     const AffineBlock block = spanning(extent, range, shrink, options);
     const AffineFit fit = kernels.fit(values.data(), values.size(), rule_of(block, range));
+    // A tie keeps the earlier, larger scale, which clips less.
     if (best_fit.squares > 0 && gain(fit) <= gain(best_fit)) continue;
     best = block;
     best_fit = fit;
   }
+  // For given codes, the error is least at scale = Σ steps·value / Σ steps². encode_affine() then
+  // computes codes for this scale.
   if (gain(best_fit) > 0)
     best.scale =
         allowed_scale(static_cast<float>(best_fit.products / best_fit.squares), options.precision);

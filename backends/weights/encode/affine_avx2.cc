@@ -1,6 +1,6 @@
-// The kernels for x86 with AVX2; the portable kernels take the last few elements. Only the
-// functions marked for it use these instructions, so that the file may be part of a program that
-// also runs on older CPUs. No product is fused with a sum, which would round otherwise.
+// Kernels for x86 with AVX2; the portable kernels process the last few elements. Only functions
+// marked MOEC_AVX2 use these instructions, so the file can be part of a program that also runs on
+// older CPUs. No multiply-add is fused: that would round differently from the portable kernels.
 #include "backends/weights/encode/affine_kernels.h"
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kLanes = 8;
 
-// An AffineRule in all lanes.
+// An AffineRule broadcast to all lanes.
 struct Rule {
   __m256 inverse, low, high, zero;
 };
@@ -24,6 +24,7 @@ MOEC_AVX2 Rule in_lanes(const AffineRule& rule) {
           _mm256_set1_ps(rule.zero)};
 }
 
+// As AffineRule::number(), but without rounding: add() rounds to floats, stored() to integers.
 MOEC_AVX2 __m256 limited(__m256 values, const Rule& rule) {
   const __m256 goal = _mm256_add_ps(_mm256_mul_ps(values, rule.inverse), rule.zero);
   return _mm256_min_ps(_mm256_max_ps(goal, rule.low), rule.high);
@@ -38,6 +39,8 @@ MOEC_AVX2 float lowest(__m256 values) {
 MOEC_AVX2 AffineExtent extent_of(const float* values, size_t count) {
   const size_t end = count / kLanes * kLanes;
   const __m256 sign = _mm256_set1_ps(-0.0f);
+  // `low` and `minus_high` start at 0, because the extent includes 0. The maximum is the negated
+  // minimum of the negated values, so lowest() reduces both.
   __m256 low = _mm256_setzero_ps(), minus_high = _mm256_setzero_ps();
   for (size_t i = 0; i < end; i += kLanes) {
     const __m256 more = _mm256_loadu_ps(values + i);
@@ -48,7 +51,7 @@ MOEC_AVX2 AffineExtent extent_of(const float* values, size_t count) {
   return {std::min(rest.low, lowest(low)), std::max(rest.high, -lowest(minus_high))};
 }
 
-// One half of AffineSums.
+// Half of the lanes of AffineSums.
 struct Sums {
   __m256 products, squares;
 };
@@ -61,7 +64,7 @@ MOEC_AVX2 void add(Sums& sums, __m256 values, const Rule& rule) {
   sums.squares = _mm256_add_ps(sums.squares, _mm256_mul_ps(steps, steps));
 }
 
-// Adds two lanes, a product and a square each, in their order.
+// Adds two (product, square) pairs in order, so that the sum equals that of the portable kernel.
 MOEC_AVX2 void add_two(__m128d& total, __m128 pairs) {
   const __m256d wide = _mm256_cvtps_pd(pairs);
   total = _mm_add_pd(total, _mm256_castpd256_pd128(wide));
@@ -69,6 +72,7 @@ MOEC_AVX2 void add_two(__m128d& total, __m128 pairs) {
 }
 
 MOEC_AVX2 void add_total(__m128d& total, const Sums& sums) {
+  // The interleaved lanes are 0, 1, 4, 5 and 2, 3, 6, 7. The four calls visit them as 0 … 7.
   const __m256 first = _mm256_unpacklo_ps(sums.products, sums.squares),
                second = _mm256_unpackhi_ps(sums.products, sums.squares);
   add_two(total, _mm256_castps256_ps128(first));
@@ -77,7 +81,7 @@ MOEC_AVX2 void add_total(__m128d& total, const Sums& sums) {
   add_two(total, _mm256_extractf128_ps(second, 1));
 }
 
-// As AffineSums::total(), with the last elements.
+// Adds the last `count` values and returns AffineSums::total().
 MOEC_AVX2 AffineFit with_rest(const Sums& lower, const Sums& upper, const float* values,
                               size_t count, const AffineRule& rule) {
   AffineSums sums;
@@ -104,7 +108,7 @@ MOEC_AVX2 AffineFit fit_of(const float* values, size_t count, const AffineRule& 
   return {_mm_cvtsd_f64(total), _mm_cvtsd_f64(_mm_unpackhi_pd(total, total))};
 }
 
-// The numbers of eight values as they are stored. Packing saturates, so they are masked before.
+// Converts eight values to stored codes. Packing saturates, so the codes are masked first.
 MOEC_AVX2 __m256i stored(const float* values, const Rule& rule, __m256i mask, __m256i turned) {
   const __m256i numbers = _mm256_cvtps_epi32(limited(_mm256_loadu_ps(values), rule));
   return _mm256_xor_si256(_mm256_and_si256(numbers, mask), turned);
@@ -117,6 +121,8 @@ MOEC_AVX2 void encode(const float* values, size_t count, const AffineRule& rule,
   const __m256i mask = _mm256_set1_epi32(static_cast<int>(codes.mask())),
                 turned = _mm256_set1_epi32(static_cast<int>(codes.turned())),
                 order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  // Packing works within halves of 128 bits, so the even groups of four codes precede the odd ones.
+  // `order` restores their sequence.
   for (size_t i = 0; i < end; i += 4 * kLanes) {
     const float* from = values + i;
     const __m256i first = _mm256_packus_epi32(stored(from, lanes, mask, turned),
@@ -139,6 +145,7 @@ MOEC_AVX2 void decode(const uint8_t* stored, size_t count, const AffineCodes& co
   for (size_t i = 0; i < end; i += kLanes) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(stored + i));
     const __m256i wide = _mm256_xor_si256(_mm256_cvtepu8_epi32(bytes), turned);
+    // The shifts left and right extend the sign of a code of `bits` bits.
     const __m256i numbers = _mm256_sra_epi32(_mm256_sll_epi32(wide, above), above);
     const __m256 steps = _mm256_cvtepi32_ps(_mm256_sub_epi32(numbers, zeros));
     _mm256_storeu_ps(to + i, _mm256_mul_ps(steps, scales));

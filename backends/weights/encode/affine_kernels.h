@@ -1,4 +1,4 @@
-// The loops of affine.h, in one version for each kind of CPU. All versions return the same bits.
+// Kernels of affine.h, one version per instruction set. All versions return the same bits.
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,18 @@
 
 namespace moec {
 
-// How values become numbers: round to even(value × inverse + zero), limited to [low, high].
+// Maps values to numbers: round to even(value × inverse + zero), clamped to [low, high].
 struct AffineRule {
   float inverse = 1, low = 0, high = 0, zero = 0;
 
-  // Limited before it is rounded, so that values far beyond the range round exactly.
+  // Clamps before rounding, because round_even() is exact only for small magnitudes.
   float number(float value) const {
     return round_even(std::min(std::max(value * inverse + zero, low), high));
   }
 };
 
-// How numbers are stored: their lowest `bits` bits, the highest of which is turned over where codes
-// have an excess.
+// Storage format of numbers: their lowest `bits` bits. With `excess`, the highest of these bits is
+// inverted.
 struct AffineCodes {
   int bits = 8;
   bool excess = false;
@@ -46,7 +46,8 @@ struct AffineFit {
   double products = 0, squares = 0;
 };
 
-// Element i is added to partial sum i % 16; those are added up in their order.
+// Element i is added to partial sum i % 16; the partial sums are then added in order. This fixes
+// the rounding for every vector width.
 struct AffineSums {
   static constexpr size_t kLanes = 16;
   std::array<float, kLanes> products{}, squares{};
@@ -72,15 +73,15 @@ struct AffineKernels {
   AffineFit (*fit)(const float* values, size_t count, const AffineRule& rule);
   void (*encode)(const float* values, size_t count, const AffineRule& rule,
                  const AffineCodes& codes, uint8_t* to);
-  // (number − zero) × scale.
+  // Computes (number − zero) × scale.
   void (*decode)(const uint8_t* stored, size_t count, const AffineCodes& codes, float scale,
                  int zero, float* to);
 };
 
 const AffineKernels& portable_affine();
-// Null where this CPU has no AVX2, or no x86 at all.
+// Returns null if this CPU is not an x86 with AVX2.
 const AffineKernels* avx2_affine();
-// The fastest version that this CPU can run.
+// Returns the fastest version that this CPU supports.
 const AffineKernels& best_affine();
 
 }  // namespace moec

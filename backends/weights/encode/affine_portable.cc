@@ -1,4 +1,4 @@
-// The kernels for any CPU, in a form that compilers vectorise.
+// Portable kernels, written so that compilers vectorise them.
 #include "backends/weights/encode/affine_kernels.h"
 
 namespace moec {
@@ -19,6 +19,8 @@ AffineFit fit_of(const float* values, size_t count, const AffineRule& rule) {
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) sums.add(lane, values[i + lane], rule);
+  // The rest begins in lane 0, as in the AVX2 version, so both add the same numbers in the same
+  // order.
   for (size_t lane = 0; i < count; ++i, ++lane) sums.add(lane, values[i], rule);
   return sums.total();
 }

@@ -12,13 +12,13 @@
 namespace moec {
 namespace {
 
-// Errors are sums in f32: a smaller difference is one of rounding.
+// Errors are summed in f32, so smaller relative differences are rounding errors.
 constexpr double kLess = 1 - 1e-5;
 
-// Entries of all tables of a row of weights that are still solved for at once.
-constexpr int64_t kMostUnknowns = 512;
+// Maximum number of table entries that are solved for jointly per row of weights.
+constexpr int64_t kMaxUnknowns = 512;
 
-// The parts that WeightEncoder gives, with codes and zeros unpacked.
+// Encodes with WeightEncoder, then unpacks codes and zeros.
 Result<BandCodes> nearest_codes(const Encoding& encoding, const Type& type,
                                 std::span<const std::byte> values) {
   WeightEncoder encoder(encoding, type);
@@ -35,6 +35,7 @@ Result<BandCodes> nearest_codes(const Encoding& encoding, const Type& type,
   for (const StoredPart& stored : stored_parts(encoding, type)) {
     if (stored.part == WeightPart::codes) continue;
     const auto bytes = encoder.parameters(stored.part);
+    // Zeros are needed as numbers, scales and tables only as bytes until a rounder decodes them.
     if (stored.part == WeightPart::zeros)
       nearest.zeros = unpacked(bytes, bits, *checked_elements(block_counts(encoding, type)));
     else
@@ -43,9 +44,11 @@ Result<BandCodes> nearest_codes(const Encoding& encoding, const Type& type,
   return nearest;
 }
 
-// Takes the rows of `other` that cost less.
+// Copies the rows of `other` that have a lower cost. Rows without a clear gain keep their codes, so
+// noise does not change the bytes of a file.
 void keep_better_rows(RoundedRows& best, const RoundedRows& other) {
   for (size_t r = 0; r < best.errors.size(); ++r) {
+    // The negation also rejects a NaN.
     if (!(other.errors[r] < kLess * best.errors[r])) continue;
     best.errors[r] = other.errors[r];
     for (int64_t c = 0; c < best.codes.columns; ++c)
@@ -57,7 +60,7 @@ double sum(std::span<const double> errors) {
   return std::accumulate(errors.begin(), errors.end(), 0.0);
 }
 
-// Copies the first `count` elements of each row from rows of one length to rows of another.
+// Copies rows into rows of another length; drops or zero-fills the end of each row.
 std::vector<uint8_t> with_row_length(const std::vector<uint8_t>& from, int64_t rows,
                                      int64_t from_length, int64_t to_length) {
   std::vector<uint8_t> to(static_cast<size_t>(rows * to_length));
@@ -67,7 +70,7 @@ std::vector<uint8_t> with_row_length(const std::vector<uint8_t>& from, int64_t r
   return to;
 }
 
-// Rows whose codes are being chosen; at first they are the nearest ones.
+// Searches for the codes of a band of rows, starting from the nearest codes.
 class Search {
  public:
   Search(const CodeBlocks& blocks, int bits, Weights weights, std::span<const ErrorMetric> metrics,
@@ -78,6 +81,7 @@ class Search {
         metrics_(metrics),
         band_(std::move(nearest)) {
     std::vector<uint8_t> codes = std::move(band_.codes);
+    // The search works on a matrix without padding; result() adds it again.
     if (is_filled_up())
       codes = with_row_length(codes, blocks.rows, blocks.stored_columns(), blocks.columns);
     best_.codes = columns_of(blocks, std::move(codes));
@@ -86,6 +90,7 @@ class Search {
   void run_affine(DType dtype) {
     const int half = 1 << (bits_ - 1);
     std::vector<int8_t> zeros;
+    // Extends the sign of a code of `bits_` bits.
     for (uint8_t zero : band_.zeros)
       zeros.push_back(static_cast<int8_t>(zero < half ? zero : zero - 2 * half));
     start(AffineRounder(blocks_, bits_, floats_of(dtype, band_.parameters), zeros));
@@ -95,7 +100,9 @@ class Search {
     const PaletteProblem problem{weights_, metrics_, blocks_, dtype, bits_};
     std::vector<float> tables = floats_of(dtype, band_.parameters);
     start(PaletteRounder(blocks_, bits_, tables));
-    const bool small = blocks_.across() << bits_ <= kMostUnknowns;
+    // With N unknowns per group of rows, the normal equations have N² coefficients, and their
+    // solution takes time proportional to N³.
+    const bool small = blocks_.across() << bits_ <= kMaxUnknowns;
     for (int round = 0; small && round < table_rounds(bits_); ++round)
       if (!improve_tables(problem, tables)) break;
     encode(dtype, tables.data(), tables.size(), band_.parameters.data());
@@ -115,24 +122,28 @@ class Search {
 
   void start(const Rounder& rounder) {
     best_ = cost_of(weights_, metrics_, rounder, std::move(best_.codes));
+    // Computed before feed_errors(), whose better rows replace rows of `best_`.
     band_.nearest_error = sum(best_.errors);
     keep_better_rows(best_, feed_errors(weights_, metrics_, rounder));
   }
 
-  // One round; whether a table became better.
+  // Runs one round; returns true if a table improved.
   bool improve_tables(const PaletteProblem& problem, std::vector<float>& tables) {
     PaletteCodes next{best_.codes, tables};
     refit_tables(problem, next);
     const PaletteRounder rounder(blocks_, bits_, next.tables);
     RoundedRows rows = cost_of(weights_, metrics_, rounder, std::move(next.codes));
     keep_better_rows(rows, feed_errors(weights_, metrics_, rounder));
+    // The descent starts from the better of two candidates per row: the former codes and those of
+    // the feedback, both with the new tables.
     next.codes = std::move(rows.codes);
     descend_codes(problem, next);
     rows = cost_of(weights_, metrics_, rounder, std::move(next.codes));
     return keep_better_tables(rows, next.tables, tables);
   }
 
-  // Takes the rows of those tables whose rows cost less together.
+  // Copies the tables whose rows have a lower total cost. All rows that share tables change
+  // together, so a single row may get worse.
   bool keep_better_tables(const RoundedRows& rows, const std::vector<float>& from,
                           std::vector<float>& tables) {
     bool better = false;
@@ -173,6 +184,7 @@ class Search {
 Result<BandCodes> code_band(const Encoding& encoding, const Type& type, const CodeBlocks& blocks,
                             std::span<const std::byte> values,
                             std::span<const ErrorMetric> metrics) {
+  // The nearest codes are the starting point and the fallback of each row.
   MOEC_ASSIGN(BandCodes nearest, nearest_codes(encoding, type, values));
   Search search(blocks, static_cast<int>(code_bits(encoding)),
                 columns_of(blocks, floats_of(type.dtype, values)), metrics, std::move(nearest));

@@ -13,25 +13,30 @@
 namespace moec {
 namespace {
 
-// Rows of a band, where whole blocks have fewer: enough that a factor is read seldom, few enough
-// that a band is small beside it; of inputs so many that their factor does not fit, fewer.
+// Minimum rows of a band: enough to amortise reading a factor, few enough to keep the band small
+// next to it. The smaller number applies if the factor of all inputs does not fit in memory at
+// once.
 constexpr int64_t kBandRows = 256, kWideBandRows = 64;
+// In blocks of 16 inputs, error feedback gained nothing (README.md).
 constexpr int64_t kLeastBlock = 64;
-// Of a value of a band, while its codes are chosen: the value as it is stored and in f32, its code
-// three times, its error and its gradient, and the value of its code.
+// Bytes per value of a band while its codes are chosen: the stored value, its f32 value, three
+// codes, error, gradient, and the decoded value.
 constexpr int64_t kBytesPerBandValue = 32;
 
+// Outputs per index of the first axis; all outputs if the weight is transposed.
 int64_t outputs_of(const CodeBlocks& blocks, const Type& type) {
   return blocks.transposed ? blocks.rows : blocks.rows / type.dims.at(0);
 }
 
-// How much of the first axis makes a band. Weights whose inputs come first are one band.
+// Returns the size of a band along the first axis. A weight whose inputs come first is a single
+// band.
 int64_t band_size(const Encoding& encoding, const Type& type, const CodeBlocks& blocks,
                   int64_t input_axis, size_t metrics) {
   const int64_t most_rows = metrics == 1 ? kBandRows : kWideBandRows;
   const int64_t all = type.dims.at(0);
   if (blocks.transposed || input_axis == 0) return all;
   const int64_t block = block_of(encoding).at(0), rows = block * outputs_of(blocks, type);
+  // A band contains whole blocks, because rows that share a scale or table are encoded together.
   return std::min(all, block * std::max<int64_t>(1, most_rows / rows));
 }
 
@@ -76,7 +81,10 @@ int64_t input_blocks(const Encoding& encoding, const Type& type, const EncoderLi
     return static_cast<uint64_t>(calibrated_bytes(encoding, type, blocks)) <= bytes;
   };
   if (inputs <= limit.inputs && fits(1, limit.bytes)) return 1;
+  // At least 2 blocks, because one block does not fit. The division rounds up.
   int64_t blocks = std::max<int64_t>(2, (inputs - 1) / limit.inputs + 1);
+  // The number of blocks affects the exported bytes. So it depends only on the encoding, the type
+  // and the limits.
   while (!fits(blocks, limit.bytes / 8 * 7) && inputs / (blocks + 1) >= kLeastBlock) ++blocks;
   return std::min(blocks, inputs);
 }
@@ -103,6 +111,7 @@ class CalibratedEncoder::Impl {
     while (!tile.empty()) {
       begin_band();
       const auto band = static_cast<size_t>(band_.bytes());
+      // Bands begin at fixed rows, so the bytes do not depend on how the values are cut into tiles.
       const size_t taken = std::min(tile.size(), band - held_.size());
       held_.insert(held_.end(), tile.begin(), tile.begin() + static_cast<std::ptrdiff_t>(taken));
       tile = tile.subspan(taken);
@@ -117,6 +126,7 @@ class CalibratedEncoder::Impl {
       packed_zeros_ = packed(zeros_, bits_);
       return packed_zeros_;
     }
+    // With CodeForm::excess, the zeros of each row fill whole bytes, as in AffineCoder::add_zero().
     packed_zeros_.clear();
     for (size_t begin = 0; begin < zeros_.size(); begin += across_) {
       const auto row = packed(std::span(zeros_).subspan(begin, across_), bits_);
@@ -126,19 +136,21 @@ class CalibratedEncoder::Impl {
   }
 
  private:
-  // The last band may be smaller.
+  // Begins the next band; the last one may be smaller.
   void begin_band() {
     band_ = with_first_size(band_, std::min(left_, band_.dims.at(0)));
     held_.reserve(static_cast<size_t>(band_.bytes()));
   }
 
   Status encode_band(const EncodedSink& sink) {
+    // The blocks of the band, not of the weight: the last band can have fewer rows.
     MOEC_ASSIGN(const CodeBlocks blocks, code_blocks(encoding_, band_, inputs_.axis));
     MOEC_ASSIGN(BandCodes coded, code_band(encoding_, band_, blocks, held_, inputs_.metrics));
     held_.clear();
     left_ -= band_.dims.at(0);
     nearest_error_ += coded.nearest_error;
     error_ += coded.error;
+    // Decoded before add_excess(), because decode_parts() expects two's complement by default.
     if (sink.values)
       MOEC_TRY(sink.values(decode_parts(
           encoding_, band_,
@@ -148,10 +160,11 @@ class CalibratedEncoder::Impl {
     add_excess(coded.zeros);
     zeros_.insert(zeros_.end(), coded.zeros.begin(), coded.zeros.end());
     writer_.add(coded.codes);
+    // Codes after the last group of eight wait for the next band.
     return writer_.flush(left_ == 0, sink.codes);
   }
 
-  // Codes of two's complement become codes with 2^(bits − 1) added: their highest bits change.
+  // Converts two's complement to codes with an excess of 2^(bits − 1) by flipping the highest bit.
   void add_excess(std::vector<uint8_t>& codes) const {
     if (form_ != CodeForm::excess) return;
     for (uint8_t& code : codes) code ^= static_cast<uint8_t>(1 << (bits_ - 1));
@@ -162,9 +175,9 @@ class CalibratedEncoder::Impl {
   CalibratedInputs inputs_;
   CodeForm form_;
   int64_t bits_;
-  size_t across_;                // blocks of a row
-  int64_t left_;                 // of the first axis, not encoded yet
-  std::vector<std::byte> held_;  // the first values of a band, until the others arrive
+  size_t across_;                // blocks per row
+  int64_t left_;                 // size along the first axis that is not encoded yet
+  std::vector<std::byte> held_;  // first values of a band, kept until the rest arrive
   CodeWriter writer_;
   std::vector<std::byte> parameters_, packed_zeros_;
   std::vector<uint8_t> zeros_;

@@ -5,15 +5,15 @@
 namespace moec {
 namespace {
 
-// The product of the sizes of axes begin … end − 1.
+// Product of the sizes of axes [begin, end).
 int64_t product(const Dims& dims, int64_t begin, int64_t end) {
   int64_t all = 1;
   for (int64_t axis = begin; axis < end; ++axis) all *= dims.at(axis);
   return all;
 }
 
-// Whether blocks of these axes lie one after the other when the axes are taken as one: all axes
-// behind the first one that a block divides are whole, and all before it are of single places.
+// Returns true if the blocks remain contiguous when these axes are joined: at most one axis is cut,
+// all axes after it are whole, and all before it have blocks of size 1.
 bool is_one_axis(const Dims& dims, const Dims& block, int64_t begin, int64_t end) {
   int64_t axis = begin;
   while (axis < end && block.at(axis) == 1) ++axis;
@@ -34,7 +34,7 @@ Result<CodeBlocks> code_blocks(const Encoding& encoding, const Type& type, int64
       is_one_axis(dims, block, begin, end) && (!transposed || code_dims(encoding, type) == dims);
   if (!matrix)
     return fail("calibrate.shape",
-                fmt::format("{} with the inputs on axis {} is no matrix of outputs and inputs",
+                fmt::format("{} with the inputs on axis {} is not a matrix of outputs and inputs",
                             to_string(type), input_axis),
                 "encode this weight without a calibration");
   return CodeBlocks{product(dims, begin, end), dims.at(input_axis), product(block, begin, end),

@@ -1,4 +1,4 @@
-// Where the parameters of a weight's codes stand: blocks of some rows and some columns share them.
+// Maps the codes of a weight to their parameters, which each block of rows and columns shares.
 #pragma once
 
 #include "backends/weights/encode/error_feedback.h"
@@ -6,28 +6,29 @@
 
 namespace moec {
 
-// A weight as a matrix of outputs and inputs, divided into blocks.
+// A weight viewed as a matrix of outputs and inputs, divided into blocks.
 struct CodeBlocks {
   int64_t rows = 0, columns = 0;  // outputs, inputs
   int64_t block_rows = 1;         // divides the rows
   int64_t block_columns = 1;      // the last block of a row may be partial
-  bool transposed = false;        // stored column after column
+  bool transposed = false;        // stored column by column
 
   int64_t across() const { return (columns + block_columns - 1) / block_columns; }
-  // Codes of a row, with those that fill up its last block.
+  // Codes per row, including the padding of its last block.
   int64_t stored_columns() const { return across() * block_columns; }
   int64_t down() const { return rows / block_rows; }
-  // The place of a block's parameters in their stored part.
+  // Returns the index of a block's parameters in their stored part.
   int64_t place(int64_t down_index, int64_t across_index) const {
     return transposed ? across_index * down() + down_index : down_index * across() + across_index;
   }
 };
 
-// `input_axis` counts the inputs; all axes before it, or all behind it, count the outputs. Error
-// calibrate.shape where the weight or its blocks are no such matrix.
+// `input_axis` counts the inputs; all axes before it, or all after it, count the outputs. Error:
+// calibrate.shape (the weight or its blocks do not form such a matrix).
 Result<CodeBlocks> code_blocks(const Encoding& encoding, const Type& type, int64_t input_axis);
 
-// Elements in the order of the weight, and the reverse.
+// columns_of() reorders elements from the order of the weight into columns; elements_of() is its
+// inverse.
 template <class T>
 ColumnMatrix<T> columns_of(const CodeBlocks& blocks, std::vector<T> elements) {
   ColumnMatrix<T> matrix;

@@ -9,14 +9,16 @@
 namespace moec {
 namespace {
 
-// Beyond this many entries, a search by halves is faster than a comparison with each.
+// Above this number of entries, binary search is faster than a linear scan.
 constexpr size_t kFewEntries = 16;
 
-// The entry nearest to each value: as many as there are middles of neighbours below it.
+// Writes the index of each value's nearest entry: the number of midpoints between adjacent entries
+// that are less than the value.
 void count_middles(std::span<const float> table, std::span<const float> values,
                    std::span<uint8_t> codes) {
   std::fill(codes.begin(), codes.end(), uint8_t{0});
   for (size_t e = 0; e + 1 < table.size(); ++e) {
+    // Skips an equal entry, so that the lowest index wins, as in nearest_entry().
     if (table[e] == table[e + 1]) continue;
     const float middle = table[e] + (table[e + 1] - table[e]) / 2;
     const auto code = static_cast<uint8_t>(e + 1);
@@ -32,6 +34,7 @@ AffineRounder::AffineRounder(const CodeBlocks& blocks, int bits, std::span<const
       bits_(bits),
       low_(static_cast<float>(affine_codes(bits).low)),
       high_(static_cast<float>(affine_codes(bits).high)) {
+  // Scales are repeated for all rows of a block, so that round() reads them in sequence.
   for (int64_t across = 0; across < blocks.across(); ++across)
     for (int64_t row = 0; row < blocks.rows; ++row) {
       const auto place = static_cast<size_t>(blocks.place(row / blocks.block_rows, across));
@@ -48,6 +51,8 @@ void AffineRounder::round(int64_t column, int64_t first, std::span<const float> 
   for (size_t i = 0; i < values.size(); ++i) {
     const float zero = zeros_[begin + i];
     const float goal = values[i] * inverses_[begin + i] + zero;
+    // The same operations as AffineRule::number(), so that an unchanged goal gets the code of
+    // WeightEncoder.
     const float code = round_even(std::min(std::max(goal, low_), high_));
     rounded[i] = (code - zero) * scales_[begin + i];
     codes[i] = static_cast<uint8_t>(static_cast<unsigned>(static_cast<int>(code)) & mask);

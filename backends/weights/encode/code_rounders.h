@@ -1,14 +1,14 @@
-// Rounding to codes whose scales, zeros or tables are given.
+// Rounds values to codes with given scales, zeros or tables.
 #pragma once
 
 #include "backends/weights/encode/code_blocks.h"
 
 namespace moec {
 
-// code = round to even(value / scale) + zero, limited to affine_codes(); in two's complement.
+// code = round to even(value / scale) + zero, clamped to affine_codes(), in two's complement.
 class AffineRounder : public Rounder {
  public:
-  // Scales and zeros by place; no zeros: they are 0.
+  // Scales and zeros are indexed by CodeBlocks::place(). If `zeros` is empty, all zeros are 0.
   AffineRounder(const CodeBlocks& blocks, int bits, std::span<const float> scales,
                 std::span<const int8_t> zeros);
   void round(int64_t column, int64_t first, std::span<const float> values, std::span<uint8_t> codes,
@@ -24,13 +24,13 @@ class AffineRounder : public Rounder {
   CodeBlocks blocks_;
   int bits_;
   float low_, high_;
-  std::vector<float> scales_, inverses_, zeros_;  // of each row, by block across
+  std::vector<float> scales_, inverses_, zeros_;  // per block across and row
 };
 
-// The nearest entry of a table.
+// Rounds to the nearest entry of a table.
 class PaletteRounder : public Rounder {
  public:
-  // Entries in rising order, 2^bits for each place.
+  // `tables` has 2^bits ascending entries per CodeBlocks::place().
   PaletteRounder(const CodeBlocks& blocks, int bits, std::vector<float> tables);
   void round(int64_t column, int64_t first, std::span<const float> values, std::span<uint8_t> codes,
              std::span<float> rounded) const override;
@@ -43,7 +43,7 @@ class PaletteRounder : public Rounder {
   const std::vector<float>& tables() const { return tables_; }
 
  private:
-  // Calls visit(table, offset, count) for the runs of rows that share a table.
+  // Calls visit(table, offset, count) for each run of rows that share a table.
   template <class Visit>
   void for_tables(int64_t column, int64_t first, size_t count, Visit visit) const;
 

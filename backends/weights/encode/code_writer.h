@@ -17,7 +17,7 @@ class CodeWriter {
   void add(std::span<const uint8_t> codes) {
     pending_.insert(pending_.end(), codes.begin(), codes.end());
   }
-  // Gives the codes that fill whole bytes to the sink, or all of them.
+  // Writes codes that fill whole bytes to the sink; writes all codes if `all` is true.
   Status flush(bool all, const TileSink& sink);
 
  private:

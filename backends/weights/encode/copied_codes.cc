@@ -22,9 +22,11 @@ uint8_t CopiedCodes::code_of(int number) const {
 }
 
 Status CopiedCodes::add(std::span<const std::byte> tile, const TileSink& sink) {
+  // The last block of a row is padded with the code of 0, as WeightEncoder does.
   const std::vector<uint8_t> filler(static_cast<size_t>(filled_ - row_), code_of(0));
   std::vector<uint8_t> codes;
   for (const float number : floats_of(DType::f32, tile)) {
+    // The views deliver codes as f32, which represents integers of 8 bits exactly.
     codes.push_back(code_of(static_cast<int>(number)));
     if (++in_row_ < row_) continue;
     codes.insert(codes.end(), filler.begin(), filler.end());
@@ -35,17 +37,24 @@ Status CopiedCodes::add(std::span<const std::byte> tile, const TileSink& sink) {
   return writer_.flush(left_ == 0, sink);
 }
 
-Result<std::vector<std::byte>> copied_scales(std::span<const std::byte> scales, DType dtype) {
-  const std::vector<float> values = floats_of(DType::f32, scales);
+Result<std::vector<std::byte>> copied_parameters(WeightPart part,
+                                                 std::span<const std::byte> parameters,
+                                                 DType dtype) {
+  const std::vector<float> values = floats_of(DType::f32, parameters);
   std::vector<std::byte> bytes(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
   encode(dtype, values.data(), values.size(), bytes.data());
+  // The parameters are decoded again for the comparison: a scale that `dtype` rounds would change
+  // the values of its block.
   const std::vector<float> kept = floats_of(dtype, bytes);
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]) || kept[i] != values[i])
       return fail("encode.copied_scale",
-                  fmt::format("scale {} of the checkpoint's codes is {}, which {} does not hold", i,
-                              values[i], dtype_name(dtype)),
-                  "export with --dtype f32, or give another form than copy");
+                  fmt::format("{} {} of the checkpoint's codes is {}, which {} cannot represent",
+                              part == WeightPart::zeros ? "zero" : "scale", i, values[i],
+                              dtype_name(dtype)),
+                  dtype == DType::f32
+                      ? "choose a weight form other than copy"
+                      : "pass --dtype f32, or choose a weight form other than copy");
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Codes and scales of a checkpoint, written as they are (ir/graph/weight_form.h).
+// Writes codes and scales of a checkpoint unchanged (ir/graph/weight_form.h).
 #pragma once
 
 #include "backends/weights/encode/code_writer.h"
@@ -8,25 +8,28 @@ namespace moec {
 
 class CopiedCodes {
  public:
-  // The encoding is copied; `type` is that of the weight.
+  // `type` is the type of the weight.
   CopiedCodes(const AffineEncoding& encoding, const Type& type, CodeForm form);
 
-  // Takes the next codes in C order, f32 in tiles of any length, and gives their bytes to the sink.
-  // Errors: those of the sink.
+  // Accepts the next codes in C order, as f32 in tiles of any length, and writes their bytes to the
+  // sink. Errors: those of the sink.
   Status add(std::span<const std::byte> tile, const TileSink& sink);
 
  private:
   uint8_t code_of(int number) const;
 
   int bits_, excess_;
-  int64_t left_;          // codes that have not arrived
-  int64_t row_, filled_;  // codes of a row, and with what fills up its last block
-  int64_t in_row_ = 0;    // of the row that is arriving
+  int64_t left_;          // codes that have not arrived yet
+  int64_t row_, filled_;  // codes per row, without and with the padding of its last block
+  int64_t in_row_ = 0;    // codes of the current row that have arrived
   CodeWriter writer_;
 };
 
-// Scales, f32, in the element type of their weight. Error encode.copied_scale: one is not finite,
-// or no number of that type, so that the file would decode to other values.
-Result<std::vector<std::byte>> copied_scales(std::span<const std::byte> scales, DType dtype);
+// Converts scales or zeros from f32 to the element type of their weight. Error: encode.copied_scale
+// (a value is not finite or not representable in that type, so the file would decode to other
+// values).
+Result<std::vector<std::byte>> copied_parameters(WeightPart part,
+                                                 std::span<const std::byte> parameters,
+                                                 DType dtype);
 
 }  // namespace moec

@@ -10,7 +10,7 @@ namespace {
 
 using Parts = std::vector<std::vector<std::byte>>;
 
-// The numbers that codes of an affine encoding stand for.
+// Maps codes of an affine encoding to numbers.
 class Numbers {
  public:
   Numbers(int64_t bits, CodeForm form) : half_(1 << (bits - 1)), form_(form) {}
@@ -24,11 +24,13 @@ class Numbers {
   CodeForm form_;
 };
 
-// Calls visit(row, first, count, block) for each run of values that lie side by side in a row of
-// the last axis and belong to one block.
+// Calls visit(row, first, count, block) for each run of values that is contiguous in a row of the
+// last axis and belongs to one block.
 template <class Visit>
 void for_each_run(const Encoding& encoding, const Type& type, Visit visit) {
   const Dims block = block_of(encoding), counts = block_counts(encoding, type);
+  // Blocks are numbered in C order of their counts. Only the last axis varies within a row, so the
+  // other axes give the first block.
   const Dims steps = row_major_steps(counts, 1);
   const int64_t last = type.rank() - 1, columns = type.dims.back();
   Dims index(type.dims.size(), 0);
@@ -39,6 +41,7 @@ void for_each_run(const Encoding& encoding, const Type& type, Visit visit) {
     for (int64_t begin = 0; begin < columns; begin += block.back())
       visit(row, begin, std::min(block.back(), columns - begin),
             first_block + begin / block.back());
+    // Increments the index of the row, the last axis but one first.
     for (int64_t axis = last; axis-- > 0;) {
       if (++index.at(axis) < type.dims.at(axis)) break;
       index.at(axis) = 0;
@@ -52,7 +55,7 @@ std::vector<float> decode_affine(const AffineEncoding& affine, const Type& type,
   const auto codes = unpacked(parts[0], affine.bits, *checked_elements(stored));
   const auto scales = floats_of(type.dtype, parts[1]);
   const int64_t across = counts.back();
-  // In the form `excess` the zeros of a row fill whole bytes.
+  // With CodeForm::excess, the zeros of each row fill whole bytes.
   const int64_t zero_row = form == CodeForm::excess
                                ? static_cast<int64_t>(parts.size() > 2 ? parts[2].size() : 0) * 8 /
                                      affine.bits / (*checked_elements(counts) / across)
@@ -66,6 +69,7 @@ std::vector<float> decode_affine(const AffineEncoding& affine, const Type& type,
     const auto place = static_cast<size_t>(block / across * zero_row + block % across);
     const int zero = affine.zero_point ? number(zeros[place]) : 0;
     const float scale = scales[static_cast<size_t>(block)];
+    // Rows of codes are padded to whole blocks; rows of values are not.
     const auto from = static_cast<size_t>(row * stored.back() + begin),
                to = static_cast<size_t>(row * type.dims.back() + begin);
     for (size_t i = 0; i < static_cast<size_t>(count); ++i)

@@ -1,4 +1,4 @@
-// The values of an encoded weight from its stored parts in memory.
+// Decodes an encoded weight from its stored parts in memory.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace moec {
 
-// What a reader of the weight gets: all its values in C order, in its element type. The parts are
-// those of stored_parts(encoding, type, form). The same values as of decoded_view().
+// Returns all values of the weight in C order, in its element type. The parts are those of
+// stored_parts(encoding, type, form). The values equal those of decoded_view().
 std::vector<std::byte> decode_parts(const Encoding& encoding, const Type& type,
                                     const std::vector<std::vector<std::byte>>& parts,
                                     CodeForm form = CodeForm::signed_codes);

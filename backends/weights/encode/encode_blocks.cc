@@ -22,13 +22,14 @@ using BlockCodes = std::array<uint8_t, kEncodedBlock>;
 
 void put_byte(std::byte*& to, unsigned value) { *to++ = static_cast<std::byte>(value); }
 
+// Little-endian, as in GGUF files.
 void put_scale(std::byte*& to, float scale) {
   const uint16_t bits = f16_from_f32(scale);
   put_byte(to, bits & 0xff);
   put_byte(to, bits >> 8);
 }
 
-// Element j in the low four bits of byte j, element j + 16 in the high ones.
+// Byte j has element j in its low four bits and element j + 16 in its high four bits.
 void put_nibbles(std::byte*& to, const BlockCodes& codes) {
   for (size_t j = 0; j < kHalf; ++j) put_byte(to, codes[j] | codes[j + kHalf] << 4);
 }
@@ -37,6 +38,7 @@ void encode_affine_block(std::span<const float> values, int bits, ScalePrecision
                          std::byte*& to) {
   const AffineBlock block = fit_affine(values, {.bits = bits, .precision = precision});
   BlockCodes codes{};
+  // q4_0 stores code + 8; q8_0 stores two's complement.
   encode_affine(values, block, bits, bits == 4 ? CodeForm::excess : CodeForm::signed_codes, codes);
   put_scale(to, block.scale);
   if (bits == 4) return put_nibbles(to, codes);
@@ -47,15 +49,16 @@ void encode_affine_block(std::span<const float> values, int bits, ScalePrecision
 
 constexpr std::array<float, 8> kNumbers = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
 
-// The index of the nearest number of E2M1; a value in the middle of two goes to the even one.
+// Returns the index of the nearest E2M1 number; a midpoint goes to the even index.
 unsigned nearest_number(float size) {
   return unsigned{size > 0.25F} + unsigned{size >= 0.75F} + unsigned{size > 1.25F} +
          unsigned{size >= 1.75F} + unsigned{size > 2.5F} + unsigned{size >= 3.5F} +
          unsigned{size > 5.0F};
 }
 
-// The codes with a scale, and their squared error in units of the scale.
+// Writes the codes for a scale; returns their squared error in units of the scale.
 float scaled_codes(std::span<const float> values, int scale, BlockCodes& codes) {
+  // A power of two, so the product is exact unless it underflows.
   const float inverse = std::ldexp(1.0F, kScaleBias - scale);
   float error = 0;
   for (size_t i = 0; i < kEncodedBlock; ++i) {
@@ -63,6 +66,7 @@ float scaled_codes(std::span<const float> values, int scale, BlockCodes& codes) 
     const unsigned code = nearest_number(size);
     const float off = size - kNumbers[code];
     error += off * off;
+    // Code 8 is −0. Code 0 is used instead, so that 0 has one code.
     codes[i] = static_cast<uint8_t>(values[i] < 0 && code > 0 ? code | 8 : code);
   }
   return error;
@@ -74,10 +78,14 @@ void encode_mxfp4_block(std::span<const float> values, std::byte*& to) {
   int scale = 0;
   BlockCodes codes{};
   if (most > 0) {
+    // With this scale, the largest value lies in [4, 8) scales, and E2M1 ends at 6. Values above 6
+    // are clipped unless the next scale has a lower error.
     const int exponent = std::ilogb(most) - kLargestExponent;
     scale = std::clamp(exponent + kScaleBias, 0, kLargestScale);
     const float error = scaled_codes(values, scale, codes);
     BlockCodes coarser{};
+    // Squared errors are in units of the squared scale. The coarser scale is twice as large, so its
+    // squared error counts 4 times.
     if (scale < kLargestScale && 4 * scaled_codes(values, scale + 1, coarser) < error) {
       codes = coarser;
       ++scale;
@@ -94,7 +102,7 @@ bool can_encode_blocks(BlockType type) {
 }
 
 void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte* to) {
-  MOEC_CHECK(can_encode_blocks(type), "blocks of {} are not written", enum_name(type));
+  MOEC_CHECK(can_encode_blocks(type), "blocks of {} cannot be encoded", enum_name(type));
   for (size_t i = 0; i < blocks; ++i) {
     const std::span<const float> block(values + i * kEncodedBlock, kEncodedBlock);
     if (type == BlockType::mxfp4)
@@ -107,8 +115,8 @@ void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte
 }
 
 uint64_t count_too_large(BlockType type, const float* values, size_t count) {
-  MOEC_CHECK(can_encode_blocks(type), "blocks of {} are not written", enum_name(type));
-  // Of MXFP4 6 · 2^127, more than any f32.
+  MOEC_CHECK(can_encode_blocks(type), "blocks of {} cannot be encoded", enum_name(type));
+  // The maximum of MXFP4, 6 · 2^127, exceeds every f32.
   if (type == BlockType::mxfp4) return 0;
   const int bits = type == BlockType::q4_0 ? 4 : 8;
   const float most = kLargestAffineScale * static_cast<float>(affine_codes(bits).high);

@@ -10,26 +10,32 @@ namespace {
 using Matrix = Eigen::MatrixXf;
 using View = Eigen::Map<const Matrix>;
 
-// Columns whose sums are brought up to date in one product.
+// Columns per matrix product that updates their sums.
 constexpr int64_t kPanel = 128;
-// Rows that are rounded together: their part of a panel stays in the processor's cache.
+// Rows that are rounded together: their part of a panel stays in the CPU cache.
 constexpr int64_t kRows = 256;
-// The least H_jj beside their mean, and what is added to them until H has a factor.
+// kLeast: minimum H_jj relative to the mean. kDamping: first amount added to the diagonal if the
+// factorization fails.
 constexpr float kLeast = 1e-6f, kDamping = 1e-5f;
 
+// Columns with large inputs are rounded first, while all later columns can still compensate for
+// their errors.
 std::vector<int64_t> falling_diagonal(const std::vector<float>& hessian, int64_t size) {
   std::vector<int64_t> order(static_cast<size_t>(size));
   std::iota(order.begin(), order.end(), int64_t{0});
   auto diagonal = [&](int64_t i) { return hessian[static_cast<size_t>(i * (size + 1))]; };
+  // Stable, so that equal diagonals have the same order with every standard library.
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return diagonal(a) > diagonal(b); });
   return order;
 }
 
-// Gives the columns of a square matrix another order.
+// Permutes the columns of a square matrix in place.
 void arrange_columns(Eigen::Map<Matrix> matrix, const std::vector<int64_t>& order) {
   std::vector<bool> done(order.size());
   Eigen::VectorXf first;
+  // Follows each cycle of the permutation, so that one column of extra memory suffices. A second
+  // matrix would double the memory of a metric.
   for (size_t begin = 0; begin < order.size(); ++begin) {
     if (done[begin]) continue;
     first = matrix.col(static_cast<int64_t>(begin));
@@ -44,25 +50,30 @@ void arrange_columns(Eigen::Map<Matrix> matrix, const std::vector<int64_t>& orde
   }
 }
 
-// H with its rows and columns in another order, divided by `unit`.
+// Permutes the rows and columns of H and divides it by `unit`.
 void arrange(std::vector<float>& hessian, const std::vector<int64_t>& order, double unit) {
   const auto size = static_cast<int64_t>(order.size());
   Eigen::Map<Matrix> matrix(hessian.data(), size, size);
   arrange_columns(matrix, order);
   matrix.transposeInPlace();
   arrange_columns(matrix, order);
+  // Divided by the mean of the diagonal, so that kLeast and kDamping are relative to it.
   for (float& value : hessian) value = static_cast<float>(static_cast<double>(value) / unit);
+  // An input that is always 0 would make H singular.
   for (int64_t i = 0; i < size; ++i) matrix(i, i) = std::max(matrix(i, i), kLeast);
 }
 
-// R in the memory of H: from the factor of H with its rows and columns reversed, which is the
-// reverse order of all elements. A factor that fails has overwritten the lower triangle alone.
+// Computes R in place. R is the lower Cholesky factor of H with the order of rows and columns
+// reversed, reversed back. Reversing all elements of the array does both. A failed factorization
+// overwrites only the lower triangle and the diagonal, which are restored from the upper triangle
+// and from `diagonal`.
 std::vector<float> upper_factor(std::vector<float> hessian, int64_t size) {
   std::reverse(hessian.begin(), hessian.end());
   Eigen::Map<Matrix> matrix(hessian.data(), size, size);
   const Eigen::VectorXf diagonal = matrix.diagonal();
   for (float damping = 0;; damping = std::max(kDamping, 10 * damping)) {
     matrix.diagonal() = diagonal.array() + damping;
+    // In place: Ref makes LLT use the memory of `matrix`.
     const Eigen::LLT<Eigen::Ref<Matrix>> factored(matrix);
     if (factored.info() == Eigen::Success) break;
     matrix.triangularView<Eigen::StrictlyLower>() = matrix.transpose();
@@ -72,7 +83,7 @@ std::vector<float> upper_factor(std::vector<float> hessian, int64_t size) {
   return hessian;
 }
 
-// The rows of a tile, in the order of a metric's columns.
+// Some rows of a weight, processed in the order of a metric's columns.
 class Tile {
  public:
   Tile(const Weights& weights, const ErrorMetric& metric, int64_t first_row)
@@ -85,12 +96,14 @@ class Tile {
         goals_(static_cast<size_t>(rows_)),
         rounded_(static_cast<size_t>(rows_)) {}
 
-  // Rounds all columns into `result`.
+  // Rounds all columns into `result`, feeding errors forward.
   void feed(const Rounder& rounder, RoundedRows& result) {
     for (int64_t begin = 0; begin < metric_.size; begin += kPanel) {
       const int64_t count = std::min(kPanel, metric_.size - begin);
-      sums_.noalias() =
-          errors_.leftCols(begin) * factor_.block(0, begin, begin, count);  // zero at the start
+      // Invariant: before column j is rounded, column j - begin of `sums_` is Σ_{i<j} e_i·R_ij. The
+      // product covers all earlier panels; the loop adds the columns of this one.
+      sums_.noalias() = errors_.leftCols(begin) *
+                        factor_.block(0, begin, begin, count);  // zero columns at the start
       for (int64_t j = begin; j < begin + count; ++j) {
         round_column(j, sums_.col(j - begin), rounder, result);
         const int64_t behind = begin + count - j - 1;
@@ -99,7 +112,7 @@ class Tile {
     }
   }
 
-  // Adds what given codes cost.
+  // Adds the cost of the codes in `result`.
   void cost(const Rounder& rounder, RoundedRows& result) {
     for (int64_t j = 0; j < metric_.size; ++j) {
       const int64_t column = metric_.order[static_cast<size_t>(j)];
@@ -120,17 +133,19 @@ class Tile {
     return {result.codes.column(column) + first_, static_cast<size_t>(rows_)};
   }
 
-  // sums = Σ_{i<j} e_i·R_ij.
+  // `sums` is Σ_{i<j} e_i·R_ij.
   template <class Sums>
   void round_column(int64_t j, const Sums& sums, const Rounder& rounder, RoundedRows& result) {
     const int64_t column = metric_.order[static_cast<size_t>(j)];
     const float diagonal = factor_(j, j), inverse = 1 / diagonal;
     const float* values = weights_.column(column) + first_;
+    // The target of GPTQ in this form: w_j + Σ_{i<j} e_i·R_ij / R_jj.
     for (int64_t r = 0; r < rows_; ++r)
       goals_[static_cast<size_t>(r)] = values[r] + sums[r] * inverse;
     rounder.round(column, first_, goals_, codes_at(column, result), rounded_);
     take_error(j, column);
     for (int64_t r = 0; r < rows_; ++r) {
+      // Column j of E·R is Σ_{i≤j} e_i·R_ij, which is (goal − rounded)·R_jj.
       const auto cost = static_cast<double>(
           (goals_[static_cast<size_t>(r)] - rounded_[static_cast<size_t>(r)]) * diagonal);
       add_cost(r, cost * cost, result);
@@ -139,6 +154,7 @@ class Tile {
 
   void take_error(int64_t j, int64_t column) {
     const float* values = weights_.column(column) + first_;
+    // The error of the original value, not of the goal.
     for (int64_t r = 0; r < rows_; ++r)
       errors_(r, j) = values[r] - rounded_[static_cast<size_t>(r)];
   }
@@ -168,8 +184,9 @@ ErrorMetric make_metric(Hessian hessian, int64_t first, MetricParts parts) {
   arrange(moments, metric.order, metric.unit);
   if (parts == MetricParts::factor_and_hessian) metric.hessian = moments;
   metric.factor = upper_factor(std::move(moments), metric.size);
+  // The metric is computed with columns counted from 0, but used with columns of the weight.
   for (int64_t& column : metric.order) column += first;
-  if (trace == 0) metric.unit = 0;  // no error costs anything
+  if (trace == 0) metric.unit = 0;  // without inputs, no error has a cost
   return metric;
 }
 

@@ -9,10 +9,12 @@
 namespace moec {
 namespace {
 
+// The part of d in shrunk() that does not depend on the number of tokens (hessian.h).
 double doubt_of(double narrowness) {
   return narrowness < 1 ? 4 * narrowness * narrowness : std::numeric_limits<double>::infinity();
 }
 
+// The factor a of shrunk() (hessian.h). An infinite doubt gives 0.
 double belief_in_products(double doubt) { return 1 / (1 + 2 * doubt); }
 
 }  // namespace
@@ -25,11 +27,14 @@ Status check_hessian(const Hessian& hessian, int64_t inputs) {
   const std::string next = "calibrate this checkpoint again with moec calibrate";
   const auto size = static_cast<size_t>(inputs);
   if (inputs <= 0 || hessian.inputs != inputs || hessian.sums.size() != size * size)
-    return fail("calibrate.hessian_size",
-                fmt::format("the Hessian is of {} inputs and has {} elements, the weight has {} "
-                            "inputs",
-                            hessian.inputs, hessian.sums.size(), inputs),
-                next);
+    return fail(
+        "calibrate.hessian_size",
+        fmt::format("the Hessian is for {} inputs and has {} elements, but the weight has {} "
+                    "inputs",
+                    hessian.inputs, hessian.sums.size(), inputs),
+        next);
+  // Calibrations are read from files. A single NaN or infinite element would make the
+  // factorization fail.
   const bool finite = std::all_of(hessian.sums.begin(), hessian.sums.end(),
                                   [](float value) { return std::isfinite(value); });
   bool possible = hessian.tokens >= 0;
@@ -37,7 +42,7 @@ Status check_hessian(const Hessian& hessian, int64_t inputs) {
   if (finite && possible) return {};
   return fail("calibrate.nonfinite",
               finite ? "the Hessian has a negative count or a negative diagonal"
-                     : "the Hessian holds NaN or infinite values",
+                     : "the Hessian contains NaN or infinite values",
               next);
 }
 
@@ -47,6 +52,7 @@ int64_t borrowed_tokens(int64_t inputs, int64_t layer_tokens) {
 
 std::vector<float> shrunk(Hessian hessian) {
   std::vector<float>& moments = hessian.sums;
+  // Avoids 0 / 0. With moments of 0, no error has a cost.
   if (hessian.tokens == 0) {
     std::fill(moments.begin(), moments.end(), 0.0f);
     return std::move(moments);

@@ -6,6 +6,8 @@
 namespace moec {
 namespace {
 
+// A fixed batch makes the order of additions independent of the calls of add(), as the header
+// promises.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kLeastTogether = 64;
 
@@ -22,6 +24,7 @@ int64_t summed_together(int64_t inputs, uint64_t bytes) {
 }
 
 HessianSum::HessianSum(int64_t inputs, int64_t together) : inputs_(inputs) {
+  // The sums are allocated with the first rows: an expert that no token reaches needs none.
   for (int64_t first = 0; first < inputs; first += together)
     blocks_.push_back({std::min(together, inputs - first), 0, {}});
 }
@@ -41,12 +44,13 @@ void HessianSum::add(std::span<const float> rows) {
 }
 
 void HessianSum::add_block(std::span<const float> rows) {
-  // A row of tokens is a column here.
+  // Token rows are contiguous, so they are the columns of a column-major map.
   const Eigen::Map<const Eigen::MatrixXf> all(rows.data(), inputs_, std::ssize(rows) / inputs_);
   int64_t first = 0;
   for (Hessian& block : blocks_) {
     const int64_t size = block.inputs;
     block.sums.resize(static_cast<size_t>(size * size), 0);
+    // Only the lower triangle is computed, which halves the multiplications. finish() mirrors it.
     Eigen::Map<Eigen::MatrixXf>(block.sums.data(), size, size)
         .selfadjointView<Eigen::Lower>()
         .rankUpdate(all.middleRows(first, size));

@@ -1,4 +1,4 @@
-// Adds up the Hessian of a linear map while rows of its inputs arrive.
+// Accumulates the Hessian of a linear map from rows of its inputs.
 #pragma once
 
 #include <span>
@@ -8,29 +8,29 @@
 
 namespace moec {
 
-// The inputs of a block where the sums of a map take at most so many bytes: all of them where they
-// fit together, else about equal parts, of at least 64.
+// Returns the number of inputs per block with which the sums of a map fit in `bytes`: all inputs if
+// possible, otherwise blocks of about equal size with at least 64 inputs.
 int64_t summed_together(int64_t inputs, uint64_t bytes);
 
-// Inputs of different blocks are not multiplied: the Hessian has its diagonal blocks only.
+// Accumulates diagonal blocks only: inputs of different blocks are not multiplied.
 class HessianSum {
  public:
   explicit HessianSum(int64_t inputs) : HessianSum(inputs, inputs) {}
   // Blocks begin at multiples of `together`.
   HessianSum(int64_t inputs, int64_t together);
 
-  // Rows [tokens, inputs]. The sum depends on the order of all rows, not on how they are divided
-  // among calls: they are added a fixed number at a time.
+  // Adds rows [tokens, inputs]. Rows are summed in batches of a fixed size, so the result depends
+  // only on their order, not on how they are divided among calls.
   void add(std::span<const float> rows);
-  // Ends the sum. One Hessian for each block.
+  // Completes the sum. Returns one Hessian per block.
   std::vector<Hessian> finish();
 
  private:
   void add_block(std::span<const float> rows);
 
   int64_t inputs_;
-  std::vector<Hessian> blocks_;  // their lower triangles; sums are empty before the first rows
-  std::vector<float> pending_;   // rows that are not added yet
+  std::vector<Hessian> blocks_;  // lower triangles; sums are empty before the first rows
+  std::vector<float> pending_;   // rows that are not yet added
 };
 
 }  // namespace moec

@@ -1,15 +1,16 @@
 // A palette divides the sorted values into clusters of neighbours; its entries are their means. The
-// error of a division is Σ w·v² less its gain, the sum of (Σ w·v)² / Σ w over the clusters, so the
-// division with the largest gain is searched, by dynamic programming over the clusters.
+// error of a division is Σ w·v² minus its gain, the sum of (Σ w·v)² / Σ w over the clusters.
+// Dynamic programming over the clusters finds the division with the largest gain.
 //
-// The last cut of the best division moves with the end of what is divided, which allows divide and
-// conquer: O(entries · n log n) in place of O(entries · n²). The values of a group of weights are
-// thousands, so the search is limited further, without giving up the optimum. The values are merged
-// into bins. Moving the weight of a bin to its two ends, with the same mean, can only raise the
-// gain of a division: for given entries, the error of a value less its square is concave in it. So
-// the merged values bound the gain of every division whose cut number j lies in a given bin, and
-// the bins whose bound is below the gain of a division that is known hold no cut of the best one.
-// What is left is divided into finer bins, and so on, until few cuts are left.
+// The last cut of the best division is monotonic in the end of the divided range, which allows
+// divide and conquer: O(entries · n log n) instead of O(entries · n²).
+//
+// Groups of weights have thousands of values, so the search is narrowed further without losing the
+// optimum. Values are merged into bins. Moving the weight of a bin to its two ends, with the same
+// mean, can only raise the gain of a division: for given entries, the error of a value minus its
+// square is concave in it. So the merged values bound the gain of every division whose cut number j
+// lies in a given bin. Bins whose bound is below the gain of a known division contain no cut of the
+// best one. The remaining range is divided into finer bins until few cuts remain.
 #include "backends/weights/encode/optimal_palette.h"
 
 #include <algorithm>
@@ -21,9 +22,9 @@ namespace moec {
 namespace {
 
 constexpr double kImpossible = -std::numeric_limits<double>::infinity();
-// With fewer cuts than this for each entry, bins are not worth their time.
+// With fewer candidate cuts per entry than this, binning costs more than it saves.
 constexpr size_t kFewCuts = 64;
-// Rounding errors of the gains that are compared, relative to the largest one, are below this.
+// Upper bound of the rounding errors of compared gains, relative to the largest gain.
 constexpr double kRounding = 1e-11;
 
 // Positions [begin, end].
@@ -31,7 +32,7 @@ struct Window {
   size_t begin = 0, end = 0;
 };
 
-// Sums of weights and of weighted values before each position.
+// Prefix sums of weights and of weighted values before each position.
 struct Sums {
   std::vector<double> weight, moment;
 
@@ -40,7 +41,7 @@ struct Sums {
     moment.push_back(moment.back() + amount * value);
   }
   size_t size() const { return weight.size() - 1; }
-  // Of the cluster [begin, end).
+  // Gain of the cluster [begin, end).
   double gain(size_t begin, size_t end) const {
     const double mass = weight[end] - weight[begin], sum = moment[end] - moment[begin];
     return mass > 0 ? sum * sum / mass : 0;
@@ -56,8 +57,8 @@ Sums empty_sums(size_t size) {
   return sums;
 }
 
-// One row of the table: the gain of the best division of the positions before i into j clusters,
-// and where its last cluster begins, for each i of a window.
+// One row of the dynamic program: for each position i of a window, the gain of the best division of
+// the positions before i into j clusters, and the start of its last cluster.
 struct Row {
   Window window;
   std::vector<double> gain;
@@ -71,16 +72,16 @@ struct Row {
   }
 };
 
-// Tells the positions that a division with at least some gain may be cut at: in front of it lies
-// what a row has gained, behind it at most Σ w·v².
+// Tests whether a division with at least `gain` can be cut at a position. The part before the cut
+// has the gain in a row; the part after it gains at most Σ w·v².
 struct Enough {
   double gain = 0;
-  std::vector<double> behind;  // Σ w·v² of the values from each position on
+  std::vector<double> behind;  // Σ w·v² from each position on
 
   bool at(size_t position, double in_front) const { return in_front + behind[position] >= gain; }
 };
 
-// Fills the row for one more cluster than `before` has.
+// Computes the row for one more cluster than `before` has.
 class NextRow {
  public:
   NextRow(const Sums& sums, const Row& before, Window window)
@@ -95,7 +96,8 @@ class NextRow {
     return std::move(row_);
   }
 
-  // Ends the window where what is in front loses too much. That grows with the position.
+  // Shortens the window to the positions at which the required gain is possible. The loss in front
+  // of a cut grows with its position, so binary search applies.
   void limit(const Enough& enough) {
     size_t low = before_.window.begin, high = before_.window.end;
     size_t last = row_.window.begin, end = row_.window.end;
@@ -110,7 +112,7 @@ class NextRow {
   }
 
  private:
-  // The rows [first, last], whose cuts lie in [low, high].
+  // Computes positions [first, last], whose cuts lie in [low, high].
   void solve(size_t first, size_t last, size_t low, size_t high) {
     const size_t middle = first + (last - first) / 2;
     const size_t cut = best_cut(middle, low, std::min(high, middle));
@@ -147,7 +149,8 @@ Row first_row(const Sums& sums, Window window) {
   return first;
 }
 
-// The rows for 1 to windows.size() clusters. The last row ends at the positions of the last window.
+// Computes the rows for 1 to windows.size() clusters. The last row covers the positions of the last
+// window.
 std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows) {
   std::vector<Row> rows{first_row(sums, windows[0])};
   for (size_t j = 1; j < windows.size(); ++j)
@@ -155,7 +158,7 @@ std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows)
   return rows;
 }
 
-// The same, but for positions that no division with enough gain is cut at.
+// As above, but skips positions at which no division with enough gain can be cut.
 std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows,
                            const Enough& enough) {
   std::vector<Row> rows{first_row(sums, windows[0])};
@@ -171,7 +174,7 @@ std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows,
   return rows;
 }
 
-// The cuts of the best division of all positions: where each cluster ends.
+// Returns the cuts of the best division of all positions: the end of each cluster.
 std::vector<size_t> trace(const std::vector<Row>& rows, size_t end) {
   std::vector<size_t> ends(rows.size());
   for (size_t j = rows.size(); j-- > 0;) {
@@ -188,10 +191,10 @@ Sums sums_of(const Histogram& histogram) {
   return sums;
 }
 
-// The windows of all cuts; the last one is the end of the values.
+// One window per cut; the last one is the end of the values.
 using Windows = std::vector<Window>;
 
-// Every cut that leaves a value for each cluster.
+// Windows of all cuts that leave at least one value per cluster.
 Windows all_cuts(size_t size, size_t clusters) {
   Windows windows;
   for (size_t j = 1; j < clusters; ++j) windows.push_back({j, size - clusters + j});
@@ -207,9 +210,9 @@ size_t count_cuts(const Windows& windows) {
   return cuts;
 }
 
-// Where each bin begins, and the number of values. Bins begin at cuts of the windows only, among
-// them the first and the last one of each window; the others have about the same share of
-// √(weight × gap), so that bins are narrow where entries lie close together.
+// Returns the start of each bin, and the number of values. Bins start only at cuts of the windows,
+// including the first and last one of each. The other bins have about equal shares of √(weight ×
+// gap), so that bins are narrow where entries are dense.
 std::vector<size_t> bin_starts(const Histogram& histogram, const Windows& windows, size_t bins) {
   enum : uint8_t { kClosed, kOpen, kForced };
   const size_t size = histogram.values.size();
@@ -237,14 +240,14 @@ std::vector<size_t> bin_starts(const Histogram& histogram, const Windows& window
   return starts;
 }
 
-// The position of a cut among the ends of the bins: before a bin, or between its two ends.
+// Returns the position of a cut among the ends of the bins: before a bin, or between its two ends.
 size_t merged_position(const std::vector<size_t>& starts, size_t cut) {
   const auto bin =
       static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), cut) - starts.begin() - 1);
   return 2 * bin + (starts[bin] == cut ? 0 : 1);
 }
 
-// The bins' two ends, each with its part of the bin's weight: positions 2b and 2b + 1.
+// Both ends of each bin with their parts of the bin's weight: positions 2b and 2b + 1.
 struct Ends {
   Sums forward, backward;
   Enough enough, enough_backward;
@@ -287,7 +290,7 @@ Ends ends_of(const Histogram& histogram, const std::vector<size_t>& starts) {
 
 // ---- The division ------------------------------------------------------------------------------
 
-using Cuts = std::vector<size_t>;  // where each cluster ends
+using Cuts = std::vector<size_t>;  // end of each cluster
 
 double gain_of(const Sums& sums, const Cuts& ends) {
   double gain = 0;
@@ -295,7 +298,7 @@ double gain_of(const Sums& sums, const Cuts& ends) {
   return gain;
 }
 
-// Moves each cut to the middle between the means beside it, a few times (Lloyd's iteration).
+// Moves each cut to the midpoint between the adjacent means, a few times (Lloyd's iteration).
 Cuts settled(const Histogram& histogram, const Sums& sums, Cuts ends) {
   constexpr int kRounds = 8;
   for (int round = 0; round < kRounds; ++round) {
@@ -318,8 +321,8 @@ Cuts settled(const Histogram& histogram, const Sums& sums, Cuts ends) {
   return ends;
 }
 
-// Gains of divisions of the bins' ends, which bound those of the values: `before` by the number of
-// clusters in front of a position, `after` behind it.
+// Gains of divisions of the bins' ends, which bound those of the values: for the clusters before a
+// position, and for those after it.
 struct Bounds {
   std::vector<Row> before, after;
 };
@@ -339,7 +342,8 @@ Bounds bound(const Ends& ends, const std::vector<size_t>& starts, const Windows&
   return {fill_rows(ends.forward, forward, ends.enough), std::move(after)};
 }
 
-// The part of a window that may hold cut `j` of a division with at least this gain.
+// Returns the part of a window in which cut `j` of a division with a gain of at least `enough` can
+// lie.
 Window narrowed(const Bounds& bounds, const std::vector<size_t>& starts, size_t j, double enough) {
   const Row& before = bounds.before[j];
   const Row& after = bounds.after[bounds.after.size() - 1 - j];
@@ -355,13 +359,14 @@ Window narrowed(const Bounds& bounds, const std::vector<size_t>& starts, size_t 
   return window;
 }
 
-// Windows that hold the cuts of the best division, and the cuts of the best one that is known.
+// Windows that contain the cuts of the best division, and the cuts of the best known one.
 struct Narrowing {
   Windows windows;
   Cuts known;
 };
 
-// Entries are as dense as the cube root of the weights is, where there are many of them.
+// Guesses cuts from the optimal density of many entries, which is proportional to the cube root of
+// the weight density.
 Cuts guessed_cuts(const Histogram& histogram, size_t clusters) {
   const size_t size = histogram.values.size(), strides = 8 * clusters;
   std::vector<double> passed{0};
@@ -382,7 +387,7 @@ Cuts guessed_cuts(const Histogram& histogram, size_t clusters) {
   return cuts;
 }
 
-// The parts of the windows that hold the cuts of the best division.
+// Narrows the windows so that they still contain the cuts of the best division.
 Narrowing narrowed(const Histogram& histogram, const Sums& sums, const Narrowing& last) {
   const size_t clusters = last.windows.size();
   const std::vector<size_t> starts =
@@ -401,7 +406,7 @@ Narrowing narrowed(const Histogram& histogram, const Sums& sums, const Narrowing
   return next;
 }
 
-// Windows that hold the cuts of the best division, so small that all cuts in them can be tried.
+// Returns windows that contain the cuts of the best division and are small enough to try all cuts.
 Windows find_windows(const Histogram& histogram, const Sums& sums, size_t clusters) {
   Narrowing found{all_cuts(histogram.values.size(), clusters), {}};
   while (clusters > 1 && count_cuts(found.windows) > kFewCuts * clusters) {
@@ -429,7 +434,8 @@ std::vector<double> optimal_palette(const Histogram& histogram, int entries) {
     mass += histogram.weights[i];
     moment += histogram.weights[i] * histogram.values[i];
   }
-  // Around the mean, little of the gain is lost to rounding.
+  // Centre the values on their mean: a large mean would dominate the gains, and rounding would hide
+  // their differences.
   const double mean = moment / mass;
   Histogram centred = histogram;
   for (double& value : centred.values) value -= mean;

@@ -1,5 +1,5 @@
-// Palette codes: each value is replaced by the nearest of 2^bits entries of a table that a group of
-// values shares.
+// Palette codes: each value is replaced by the nearest of 2^bits entries of a table, which a group
+// of values shares.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace moec {
 
-// Encodes groups of values one after the other; keeps its tables of 16-bit patterns between them.
+// Encodes groups of values in sequence; reuses its scratch arrays, indexed by 16-bit pattern,
+// between groups.
 class PaletteEncoder {
  public:
-  // `dtype` is f32, f16 or bf16: of the values and of the entries. 1 ≤ bits ≤ 8.
+  // `dtype` is the type of values and entries: f32, f16 or bf16. 1 ≤ bits ≤ 8.
   PaletteEncoder(DType dtype, int bits);
 
-  // Writes the index of each value's nearest entry, the lower one where two are equally near, and
-  // returns the entries: those with the least squared error (optimal_palette.h), rounded to the
-  // element type, in rising order, 2^bits of them; the last ones may be equal. Values of f32 that
-  // agree in their first 16 bits stay together while the entries are searched, and have their own
-  // nearest entry afterwards. The values, at least one, are finite, little-endian and need no
-  // alignment.
+  // Writes the index of each value's nearest entry (the lower one of two equally near) to `codes`.
+  // Returns the entries: those with the least squared error (optimal_palette.h), rounded to the
+  // element type, in ascending order. There are 2^bits; the last ones may be equal. The search for
+  // entries merges f32 values that agree in their upper 16 bits; each value is then encoded
+  // separately. `values` must be finite, little-endian and not empty; they need no alignment.
   std::vector<float> encode(std::span<const std::byte> values, std::span<uint8_t> codes);
 
  private:
@@ -36,13 +36,13 @@ class PaletteEncoder {
 
   DType dtype_;
   int bits_;
-  std::vector<uint32_t> counts_;    // of values, by their first 16 bits
-  std::vector<double> sums_;        // of values of f32, by their first 16 bits
-  std::vector<uint16_t> patterns_;  // that occurred last, in the order of their values
-  std::vector<uint8_t> codes_;      // by the pattern of a value of 16 bits
+  std::vector<uint32_t> counts_;    // number of values, by their upper 16 bits
+  std::vector<double> sums_;        // sum of f32 values, by their upper 16 bits
+  std::vector<uint16_t> patterns_;  // patterns of the current group, ordered by value
+  std::vector<uint8_t> codes_;      // by the pattern of a 16-bit value
 };
 
-// The index of the nearest of these entries, which are in rising order; the lowest one of several.
+// Returns the index of the nearest of these ascending entries; ties go to the lowest index.
 uint8_t nearest_entry(float value, std::span<const float> entries);
 
 }  // namespace moec

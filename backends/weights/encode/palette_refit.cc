@@ -10,22 +10,24 @@
 namespace moec {
 namespace {
 
-// Row-major: a row is a row of weights.
+// Row-major: one row per row of weights.
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using View = Eigen::Map<const Eigen::MatrixXf>;
 
 constexpr int kSweeps = 4;
-// Keeps the equations solvable where codes always occur together, relative to the mean diagonal.
+// Regularization relative to the mean diagonal; without it, the equations are singular if two codes
+// always occur together.
 constexpr double kRidge = 1e-7;
-// Rows whose gradients are computed in one product, and rows of H that stay in the cache.
+// kProductRows: rows per product that computes gradients. kStrip: rows of H that stay in the CPU
+// cache.
 constexpr int64_t kProductRows = 128, kStrip = 64;
 
 View hessian_of(const ErrorMetric& metric) {
   return {metric.hessian.data(), metric.size, metric.size};
 }
 
-// Of one row of weights, with Z the choice of an entry by each column: Zᵀ·H·Z. `unknowns` are the
-// chosen entries in the order of the metric, below `count`.
+// Computes Zᵀ·H·Z for one row of weights, where Z selects an entry per column. `unknowns` has the
+// selected entries in the order of the metric, each below `count`.
 class NormalMatrix {
  public:
   explicit NormalMatrix(int64_t count) : inside_(count, count), beside_(count, count) {
@@ -52,6 +54,8 @@ class NormalMatrix {
   void add_strip(const View& hessian, const Part& part, std::span<const int32_t> unknowns,
                  Eigen::MatrixXd& to) {
     const int64_t rows = part.row_end - part.row_begin;
+    // Adds the columns of H that have the same unknown, then the rows: one addition per element of
+    // H. A dense product with Z would cost one multiplication per entry and element.
     sums_.setZero(rows, to.cols());
     for (int64_t j = part.column_begin; j < part.column_end; ++j)
       sums_.col(unknowns[static_cast<size_t>(j)]) += hessian.col(j).segment(part.row_begin, rows);
@@ -61,11 +65,13 @@ class NormalMatrix {
   }
 
   Eigen::MatrixXf sums_;
-  Eigen::MatrixXd inside_, beside_;  // squares on the diagonal of H, and what lies on one side
+  // H is symmetric, so one side of the diagonal is enough: result() adds its transpose.
+  Eigen::MatrixXd inside_,
+      beside_;  // contributions of blocks on the diagonal of H, and on one side of it
 };
 
-// The rows of weights that share tables, and their unknown entries: those of the first block of
-// columns, of the second, …
+// Rows of weights that share tables. Their unknowns are the entries for the first block of columns,
+// then for the second, and so on.
 class RowGroup {
  public:
   RowGroup(const PaletteProblem& problem, PaletteCodes& palette, int64_t down)
@@ -75,7 +81,7 @@ class RowGroup {
         first_(down * problem.blocks.block_rows),
         entries_(int64_t{1} << problem.bits) {}
 
-  // E in the order of the metric; row `to` of the result is the group's first one.
+  // Computes E in the order of the metric; row `to` of the result is the group's first row.
   void errors(const ErrorMetric& metric, int64_t to, Rows& result) {
     for (int64_t j = 0; j < metric.size; ++j) {
       const int64_t column = metric.order[static_cast<size_t>(j)];
@@ -85,8 +91,10 @@ class RowGroup {
     }
   }
 
-  // The rows of E·H of each metric, from row `from` on.
+  // Refits the entries. `gradients` has E·H per metric; the group's rows begin at row `from`.
   void refit(const std::vector<Rows>& gradients, int64_t from) {
+    // The normal equations of the entries: (Σ Zᵀ·H·Z)·change = Σ Zᵀ·(H·e), summed over the rows
+    // that share the tables.
     const int64_t count = problem_.blocks.across() * entries_;
     NormalMatrix normal(count);
     Eigen::VectorXd target = Eigen::VectorXd::Zero(count);
@@ -128,6 +136,7 @@ class RowGroup {
 
   static Eigen::VectorXd solve(Eigen::MatrixXd system, const Eigen::VectorXd& target) {
     const double ridge = kRidge * system.trace() / static_cast<double>(system.cols());
+    // An entry without codes has a zero row; a diagonal of 1 keeps its change at 0.
     for (int64_t u = 0; u < system.cols(); ++u)
       system(u, u) = system(u, u) > 0 ? system(u, u) + ridge : 1;
     return system.ldlt().solve(target);
@@ -147,6 +156,8 @@ class RowGroup {
     decode(problem_.dtype, stored.data(), entries.size(), entries.data());
   }
 
+  // Entries must ascend for nearest_entry(). Codes are renumbered with them, so the decoded values
+  // do not change.
   void sort_entries(int64_t across, std::span<float> entries) {
     if (std::is_sorted(entries.begin(), entries.end())) return;
     std::vector<uint8_t> order(entries.size()), place(entries.size());
@@ -160,7 +171,8 @@ class RowGroup {
       for (int64_t r = 0; r < rows(); ++r) code(c, r) = place[code(c, r)];
   }
 
-  // One sweep; whether a code changed. gradient = H·e of the row.
+  // Runs one sweep over the codes of a row; returns true if one changed. `gradient` is H·e of the
+  // row.
   bool descend_row(const ErrorMetric& metric, int64_t row, float* gradient) {
     Eigen::Map<Eigen::VectorXf> slopes(gradient, metric.size);
     const View hessian = hessian_of(metric);
@@ -169,10 +181,14 @@ class RowGroup {
       const int64_t column = metric.order[static_cast<size_t>(j)];
       const auto entries = table(across_of(column));
       uint8_t& now = code(column, row);
+      // The cost of a change c of this value is H_jj·c² − 2·c·(H·e)_j, so the best change is
+      // (H·e)_j / H_jj.
       const float step = slopes[j] / hessian(j, j);
       const uint8_t best = nearest_entry(entries[now] + step, entries);
       const float change = entries[best] - entries[now];
+      // The change of the cost, divided by H_jj. Only an improvement is accepted.
       if (change * (change - 2 * step) >= 0) continue;
+      // Keeps the invariant slopes = H·e with the new error.
       slopes -= change * hessian.col(j);
       now = best;
       changed = true;
@@ -183,13 +199,14 @@ class RowGroup {
   const PaletteProblem& problem_;
   PaletteCodes& palette_;
   int64_t down_, first_, entries_;
-  std::vector<int32_t> unknowns_;  // of a row
+  std::vector<int32_t> unknowns_;  // of the current row
 };
 
-// Calls visit(group, gradients, row) for each group of rows, whose gradients begin at a row.
+// Calls visit(group, gradients, row) for each group; the group's gradients begin at row `row`.
 template <class Visit>
 void for_groups(const PaletteProblem& problem, PaletteCodes& palette, Visit visit) {
   const int64_t rows = problem.blocks.block_rows, all = problem.blocks.down();
+  // Several groups per product, because a product of few rows uses the CPU poorly.
   const int64_t taken = std::max<int64_t>(1, kProductRows / rows);
   for (int64_t begin = 0; begin < all; begin += taken) {
     const int64_t end = std::min(begin + taken, all);

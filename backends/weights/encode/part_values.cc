@@ -13,6 +13,7 @@ std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes) {
 
 std::vector<uint8_t> unpacked(std::span<const std::byte> packed, int64_t bits, int64_t count) {
   std::vector<uint8_t> codes(static_cast<size_t>(count));
+  // `count` excludes the unused bits of the last byte.
   unpack_bits(packed.data(), static_cast<int>(bits), codes);
   return codes;
 }

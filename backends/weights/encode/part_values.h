@@ -1,4 +1,4 @@
-// The numbers in the stored parts of an encoded weight.
+// Numbers in the stored parts of an encoded weight.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace moec {
 
-// Scales or the entries of tables, of this element type.
+// Returns scales or table entries of this element type as f32.
 std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes);
 
-// The first `count` codes or zeros of a packed part.
+// Returns the first `count` codes or zeros of a packed part.
 std::vector<uint8_t> unpacked(std::span<const std::byte> packed, int64_t bits, int64_t count);
 
-// Codes or zeros as bytes; unused bits of the last byte are zero.
+// Packs codes or zeros into bytes; unused bits of the last byte are zero.
 std::vector<std::byte> packed(std::span<const uint8_t> codes, int64_t bits);
 
 }  // namespace moec

@@ -15,15 +15,15 @@
 namespace moec {
 namespace {
 
-// Scales of codes of 4 bits have 8 significant bits, so that all targets decode the same values.
-// Those of 8 bits are numbers of f16, so that targets that decode in f16 and in f32 have the same
-// scales. A scale is stored in the element type, and bf16 has 8 significant bits.
+// Scales of 4-bit codes have 8 significant bits, so that all targets decode the same values. Scales
+// of 8-bit codes are f16 numbers, so that targets that decode in f16 and in f32 use the same
+// scales. A scale is stored in the element type; bf16 has 8 significant bits.
 ScalePrecision precision_of(int64_t bits, DType dtype) {
   return bits == 4 || dtype == DType::bf16 ? ScalePrecision::bits8 : ScalePrecision::f16;
 }
 
-// The first axis along which a block has several values; the last axis if there is none. Blocks
-// that are next to one another along it begin a band each.
+// Returns the first axis along which a block has several values; the last axis if there is none.
+// Each block along this axis begins a new band.
 int64_t band_axis(const Dims& block) {
   int64_t axis = 0;
   while (axis + 1 < block.rank() && block.at(axis) == 1) ++axis;
@@ -33,23 +33,25 @@ int64_t band_axis(const Dims& block) {
 Dims band_dims(const Dims& block, const Dims& dims) {
   const int64_t first = band_axis(block);
   Dims band(dims.begin() + first, dims.end());
+  // If blocks do not divide the axis, its last block is partial. The whole axis is then a band.
   if (band.front() % block.at(first) == 0) band.front() = block.at(first);
   return band;
 }
 
-// The walks between a band and one of its blocks, whose values lie side by side in C order.
+// Walks between a band and one of its blocks, whose values are contiguous in C order.
 struct BlockWalk {
   int64_t values = 0;  // offset of the block's first value in the band
-  int64_t codes = 0;   // and of its code in the codes of the band, whose rows may be filled up
-  int64_t count = 1;   // values of the block
+  int64_t codes = 0;  // offset of its first code in the codes of the band, whose rows may be padded
+  int64_t count = 1;  // values of the block
   Walk of_values, of_codes;  // `from` the band, `to` the block
 };
 
-// Where a band and its codes hold the blocks.
+// Positions of the blocks in a band and in its codes.
 class BandShape {
  public:
   BandShape(const Dims& band, const Dims& block)
       : band_(band), block_(block), codes_(band), value_steps_(row_major_steps(band, 1)) {
+    // Rows of codes are padded to whole blocks, as the formats store them.
     codes_.back() = (band.back() + block.back() - 1) / block.back() * block.back();
     code_steps_ = row_major_steps(codes_, 1);
   }
@@ -69,6 +71,7 @@ class BandShape {
   BlockWalk walk_from(const Dims& begin) const {
     BlockWalk walk;
     Dims extent = block_;
+    // Only the last axis can have a partial block.
     extent.back() = std::min(block_.back(), band_.back() - begin.back());
     const Dims steps = row_major_steps(extent, 1);
     for (int64_t axis = 0; axis < band_.rank(); ++axis) {
@@ -81,7 +84,7 @@ class BandShape {
     return walk;
   }
 
-  // The first value of the next block, in C order.
+  // Advances to the first value of the next block in C order.
   bool advance(Dims& begin) const {
     for (int64_t axis = band_.rank(); axis-- > 0;) {
       begin.at(axis) += block_.at(axis);
@@ -99,21 +102,22 @@ Walk scaled(Walk walk, int64_t width) {
   return walk;
 }
 
+// The walk of the copy in the opposite direction, from the block to the band.
 Walk reversed(Walk walk) {
   for (WalkAxis& axis : walk) std::swap(axis.from, axis.to);
   return walk;
 }
 
-// Encodes one block after the other; keeps the parameters of all.
+// Encodes blocks in sequence and collects their parameters.
 class BlockCoder {
  public:
   virtual ~BlockCoder() = default;
-  // Values of the weight's element type.
+  // `values` are in the weight's element type.
   virtual void encode(std::span<const std::byte> values, std::span<uint8_t> codes) = 0;
-  // The values of codes of the last block, before they are rounded to the element type.
+  // Decodes codes of the last block, without rounding to the element type.
   virtual void decode(std::span<const uint8_t> codes, std::span<float> values) const = 0;
   virtual std::vector<std::byte>& parameters(WeightPart part) = 0;
-  // The code that fills up rows.
+  // Code for the padding of rows.
   virtual uint8_t filler() const { return 0; }
 };
 
@@ -150,6 +154,7 @@ class AffineCoder : public BlockCoder {
   std::vector<std::byte>& parameters(WeightPart part) override {
     if (part == WeightPart::scales) return scales_;
     MOEC_CHECK(part == WeightPart::zeros, "affine codes have no {}", enum_name(part));
+    // Packed here because zeros of several bands can share a byte.
     zeros_.resize(packed_bytes(pending_zeros_.size(), options_.bits));
     pack_bits(pending_zeros_, options_.bits, zeros_.data());
     return zeros_;
@@ -162,6 +167,7 @@ class AffineCoder : public BlockCoder {
 
   void add_zero() {
     pending_zeros_.push_back(stored(block_.zero));
+    // With CodeForm::excess, each row of zeros begins at a byte, as MatMulNBits reads them.
     if (form_ == CodeForm::signed_codes || ++zeros_of_row_ < zeros_in_row_) return;
     zeros_of_row_ = 0;
     const auto per_byte = static_cast<size_t>(8 / options_.bits);
@@ -236,6 +242,7 @@ class WeightEncoder::Impl {
     const BandShape shape(band, Dims(block.begin() + (block.rank() - band.rank()), block.end()));
     walks_ = shape.walks();
     band_values_ = static_cast<size_t>(shape.values());
+    // The padding is written once: scatter() only overwrites the codes of values.
     codes_.assign(static_cast<size_t>(shape.codes()), coder_->filler());
   }
 
@@ -243,9 +250,12 @@ class WeightEncoder::Impl {
   std::span<const std::byte> parameters(WeightPart part) { return coder_->parameters(part); }
 
   Status add(std::span<const std::byte> tile, const EncodedSink& sink) {
+    // Checked before any code of the tile is written: a NaN or an infinity would make the scale of
+    // its block invalid.
     MOEC_TRY(check_finite(tile));
     const size_t band = band_values_ * static_cast<size_t>(width_);
     while (!tile.empty()) {
+      // A whole band within the tile is encoded without a copy.
       if (held_.empty() && tile.size() >= band) {
         MOEC_TRY(encode_band(tile.data(), sink));
         tile = tile.subspan(band);
@@ -265,11 +275,13 @@ class WeightEncoder::Impl {
   Status check_finite(std::span<const std::byte> tile) const {
     if (count_nonfinite(dtype_, tile.data(), tile.size() / static_cast<size_t>(width_)) == 0)
       return {};
-    return fail("encode.nonfinite", "the weight holds NaN or infinite values, which have no code",
-                "keep this weight in float, or fetch the checkpoint again");
+    return fail("encode.nonfinite",
+                "the weight contains NaN or infinite values, which have no code",
+                "keep this weight in float, or download the checkpoint again");
   }
 
   Status encode_band(const std::byte* band, const EncodedSink& sink) {
+    // Decoding takes time, so it happens only if the caller requests the values.
     if (sink.values) values_.resize(band_values_);
     for (const BlockWalk& walk : walks_) encode_block(band, walk, sink.values != nullptr);
     writer_.add(codes_);
@@ -299,7 +311,7 @@ class WeightEncoder::Impl {
     scatter(block_values_, walk.of_values, values_.data() + walk.values);
   }
 
-  // Writes the elements of a block to their places in the band.
+  // Writes the elements of a block to their positions in the band.
   template <class T>
   static void scatter(const std::vector<T>& elements, const Walk& walk, T* band) {
     copy_strided(reinterpret_cast<const std::byte*>(elements.data()),
@@ -308,12 +320,12 @@ class WeightEncoder::Impl {
 
   DType dtype_;
   int64_t width_;
-  int64_t left_;  // values that have not been encoded
+  int64_t left_;  // values that are not encoded yet
   std::unique_ptr<BlockCoder> coder_;
   CodeWriter writer_;
   std::vector<BlockWalk> walks_;
   size_t band_values_ = 0;
-  std::vector<std::byte> held_;  // the first values of a band, until the others arrive
+  std::vector<std::byte> held_;  // first values of a band, kept until the rest arrive
   std::vector<uint8_t> codes_;   // of a band
   std::vector<float> values_;    // of a band, decoded
   std::vector<std::byte> stored_, gathered_;

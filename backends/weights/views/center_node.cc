@@ -1,4 +1,4 @@
-// The node that subtracts the median of a whole view from its elements.
+// Node that subtracts the median of a whole view from its elements.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,8 +17,9 @@ Status read_numbers(const ViewNode& node, const Region& region, float* to, ReadC
   return {};
 }
 
-// The lower one of the two in the middle; 0 where no number is finite.
+// Returns the lower median of the finite numbers; 0 if there are none.
 float median_of(std::vector<float> numbers) {
+  // NaN has no order, which nth_element() requires.
   std::erase_if(numbers, [](float x) { return !std::isfinite(x); });
   if (numbers.empty()) return 0;
   const auto middle = numbers.begin() + (std::ssize(numbers) - 1) / 2;
@@ -34,6 +35,7 @@ class CenterNode : public ViewNode {
         whole_(std::move(whole)) {}
 
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
+    // The median is computed per call and not stored: nodes are immutable and shared among threads.
     MOEC_ASSIGN(const float median, read_median(context));
     const auto count = static_cast<size_t>(elements_of(region));
     auto values = context.scratch.take(count * sizeof(float));
@@ -52,11 +54,13 @@ class CenterNode : public ViewNode {
     const auto held = [&](const ViewNode& node, uint64_t count) {
       return count * (sizeof(float) + node.width()) + node.scratch_bytes(count, options);
     };
+    // The buffers for the median are freed before the elements of the region are read.
     return std::max(2 * sizeof(float) * all + held(*whole_, all), held(*child_, elements));
   }
 
   bool reorders() const override { return child_->reorders(); }
 
+  // `whole_` is not changed: the median covers all elements of the original view.
   NodePtr slice(const SliceStep& step) const override { return with(child_->slice(step)); }
   NodePtr permute(const PermuteStep& step) const override { return with(child_->permute(step)); }
   NodePtr reshape(const Dims& dims) const override { return with(reshape_node(child_, dims)); }
@@ -64,8 +68,8 @@ class CenterNode : public ViewNode {
  private:
   NodePtr with(NodePtr child) const { return center_node(std::move(child), whole_); }
 
-  // Takes back what reading the whole adds to the report: overflows of the child are counted where
-  // its elements are delivered.
+  // Restores the overflow count after reading: overflows are counted when elements are delivered,
+  // not when the median is computed.
   Result<float> read_median(ReadContext& context) const {
     const uint64_t overflows = context.report.overflows;
     std::vector<float> numbers(static_cast<size_t>(whole_->type().elements()));

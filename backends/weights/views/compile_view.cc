@@ -13,11 +13,12 @@ Status check_range(const TensorRange& range, const std::string& name, const Weig
     return fail("weights.out_of_range", fmt::format("no file has index {}", range.file), {}, place);
   const WeightFile& file = table.files[range.file];
   const auto bytes = static_cast<uint64_t>(range.type.bytes());
+  // Written as a difference: the sum of offset and bytes could wrap around for a crafted header.
   if (range.offset > file.bytes || bytes > file.bytes - range.offset)
     return fail("weights.out_of_range",
-                fmt::format("{} bytes at offset {} pass the end of the file, which has {}", bytes,
-                            range.offset, file.bytes),
-                "the checkpoint is damaged: fetch it again", {.tensor = name, .file = file.path});
+                fmt::format("{} bytes at offset {} exceed the file's {} bytes", bytes, range.offset,
+                            file.bytes),
+                "download the checkpoint again", {.tensor = name, .file = file.path});
   return {};
 }
 
@@ -29,12 +30,13 @@ struct CompileSource {
     const TensorRange* range = table.find(source.name);
     if (!range)
       return fail("weights.unknown_tensor", "the checkpoint has no tensor of this name",
-                  "check that all files of the checkpoint are there", {.tensor = source.name});
+                  "check that all files of the checkpoint are present", {.tensor = source.name});
+    // A different type means that the view was built from other metadata than `table`.
     if (range->type != type)
       return fail("weights.type_mismatch",
-                  fmt::format("the view expects {}, the checkpoint holds {}", to_string(type),
+                  fmt::format("the view expects {}, the checkpoint has {}", to_string(type),
                               to_string(range->type)),
-                  "make the view from the checkpoint's own types", {.tensor = source.name});
+                  "build the view from the checkpoint's types", {.tensor = source.name});
     MOEC_TRY(check_range(*range, source.name, table));
     return tensor_node(*range);
   }
@@ -84,9 +86,8 @@ struct CompileStep {
   Result<NodePtr> operator()(const UnpackStep& step) const {
     return unpack_node(node, step.packing);
   }
-  Result<NodePtr> operator()(const UnblockStep& step) const {
-    return unblock_node(node, step.type);
-  }
+  Result<NodePtr> operator()(const UnblockStep& step) const { return unblock_node(node, step); }
+  // `node` is both the child and the whole view. Later slices apply to the child only.
   Result<NodePtr> operator()(const CenterStep&) const { return center_node(node, node); }
   Result<NodePtr> operator()(const RemainderStep& step) const {
     return remainder_node(node, step.dtype);
@@ -105,6 +106,7 @@ Result<NodePtr> compile(const WeightView& view, const WeightTable& table) {
 }  // namespace
 
 Result<NodePtr> compile_view(const WeightView& view, const WeightTable& table) {
+  // Nodes assume valid steps; view_type() checks all of them first.
   MOEC_TRY(view_type(view));
   return compile(view, table);
 }

@@ -24,9 +24,9 @@ float f32_from_i4_excess8(uint8_t bits) { return static_cast<float>(bits) - 8; }
 float f32_from_u4(uint8_t bits) { return static_cast<float>(bits); }
 float f32_from_i4(uint8_t bits) { return static_cast<float>(bits < 8 ? bits : bits - 16); }
 
-// Unsigned numbers of any width, from `count` bytes.
+// Unpacks unsigned numbers of any bit width from `count` bytes.
 void unpack_unsigned(Packing packing, int bits, const std::byte* from, size_t count, float* to) {
-  constexpr size_t kPiece = 768;  // bytes at a time; whole runs of every packing
+  constexpr size_t kPiece = 768;  // bytes per iteration; whole runs of every packing
   std::array<uint8_t, kPiece * 8> codes;
   for (size_t at = 0; at < count; at += kPiece) {
     const auto bytes = static_cast<int64_t>(std::min(kPiece, count - at));
@@ -66,6 +66,7 @@ void decode(DType dtype, const std::byte* from, size_t count, float* to) {
 }
 
 void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
+  // Tables are built on first use; the initialization of a static is thread-safe.
   static const auto e2m1 = table_of<16>(f32_from_f4_e2m1),
                     excess8 = table_of<16>(f32_from_i4_excess8), u4 = table_of<16>(f32_from_u4),
                     i4 = table_of<16>(f32_from_i4);
@@ -74,6 +75,7 @@ void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
     case Packing::f4_e2m1:
       return best_kernels().decode_nibbles(e2m1.data(), from, count, to);
     case Packing::i4_excess8:
+      // `count` is the number of i32 elements, each with eight numbers in four bytes.
       return best_kernels().decode_nibbles(excess8.data(), from, count * sizeof(int32_t), to);
     case Packing::f8_e8m0:
       return decode_each<uint8_t>(from, count, to, [](uint8_t bits) { return e8m0[bits]; });
@@ -104,6 +106,17 @@ uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
   return 0;
 }
 
+void round_values(DType dtype, float* values, size_t count) {
+  if (dtype == DType::f32) return;
+  std::array<std::byte, 4096> rounded;
+  const size_t most = rounded.size() / static_cast<size_t>(dtype_bytes(dtype));
+  for (size_t done = 0; done < count; done += most) {
+    const size_t part = std::min(count - done, most);
+    encode(dtype, values + done, part, rounded.data());
+    decode(dtype, rounded.data(), part, values + done);
+  }
+}
+
 uint64_t scale(float factor, float* values, size_t count) {
   return best_kernels().scale(factor, values, count);
 }
@@ -116,6 +129,7 @@ uint64_t count_nonfinite(DType dtype, const std::byte* values, size_t count) {
   if (dtype == DType::f32) return best_kernels().count_from_32(values, count, 0x7f800000u);
   if (dtype == DType::f16) return best_kernels().count_from_16(values, count, 0x7c00u);
   if (dtype == DType::bf16) return best_kernels().count_from_16(values, count, 0x7f80u);
+  // f8_e4m3 has no infinity, and its NaNs are 0x7f and 0xff.
   if (dtype == DType::f8_e4m3) return count_from<uint8_t>(values, count, 0x7fu);
   return 0;
 }

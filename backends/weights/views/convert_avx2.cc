@@ -1,7 +1,6 @@
-// The kernels for x86 with AVX2 and F16C. They take eight elements at a time; the portable kernels
-// take the rest.
-// Only the functions marked for it use these instructions, so that the file may be part of a
-// program that also runs on older CPUs.
+// Kernels for x86 with AVX2 and F16C. They process eight elements at a time; the portable kernels
+// process the rest. Only functions marked MOEC_AVX2 use these instructions, so the file can be part
+// of a program that also runs on older CPUs.
 #include "backends/weights/views/convert_kernels.h"
 
 #if defined(__x86_64__)
@@ -32,7 +31,7 @@ MOEC_AVX2 __m256i magnitude_of(__m256 values) {
   return _mm256_and_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x7fffffff));
 }
 
-// 32-bit lanes of at most 16 bits, or all ones, to 16-bit lanes.
+// Narrows 32-bit lanes, each of at most 16 bits or all ones, to 16-bit lanes.
 MOEC_AVX2 __m128i narrow_lanes(__m256i bits) {
   return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
 }
@@ -45,14 +44,14 @@ MOEC_AVX2 uint64_t count_set(__m128i mask_of_16) {
   return bytes == 0 ? 0 : static_cast<uint64_t>(__builtin_popcount(bytes)) / 2;
 }
 
-// Whether all magnitudes are below a limit. Most elements are finite, so a test of eight at once
-// lets the callers skip the handling of infinities and NaNs.
+// Returns true if all magnitudes are below a limit. Most elements are finite, so testing eight at
+// once lets callers skip the handling of infinities and NaNs.
 MOEC_AVX2 bool all_below(__m128i bits, int16_t limit) {
   const __m128i magnitude = _mm_and_si128(bits, _mm_set1_epi16(0x7fff));
   return _mm_movemask_epi8(_mm_cmplt_epi16(magnitude, _mm_set1_epi16(limit))) == 0xffff;
 }
 
-// The lanes in which a finite value became `infinity`.
+// Returns the lanes in which a finite value became `infinity`.
 MOEC_AVX2 __m128i overflowed(__m256 values, __m128i bits, int16_t infinity) {
   const __m256i finite = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x7f800000), magnitude_of(values));
   const __m128i unsigned_bits = _mm_and_si128(bits, _mm_set1_epi16(0x7fff));
@@ -60,8 +59,8 @@ MOEC_AVX2 __m128i overflowed(__m256 values, __m128i bits, int16_t infinity) {
                        _mm_cmpeq_epi16(unsigned_bits, _mm_set1_epi16(infinity)));
 }
 
-// The CPU's conversion makes signalling NaNs quiet. The definition (ir/graph/scalar.h) keeps their
-// bits, so they are put back.
+// The CPU's conversion turns signalling NaNs into quiet ones. The definition (ir/graph/scalar.h)
+// preserves their bits, so restore them.
 MOEC_AVX2 void decode_f16(const std::byte* from, size_t count, float* to) {
   const size_t end = whole_lanes(count);
   for (size_t i = 0; i < end; i += kLanes) {
@@ -97,14 +96,15 @@ MOEC_AVX2 void decode_f8_e4m3(const std::byte* from, size_t count, float* to) {
   const size_t end = whole_lanes(count);
   for (size_t i = 0; i < end; i += kLanes) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i));
+    // The table has 1 KiB, which fits in the L1 cache.
     _mm256_storeu_ps(to + i, _mm256_i32gather_ps(table, _mm256_cvtepu8_epi32(bytes), 4));
   }
   portable_kernels().decode_f8_e4m3(from + end, count - end, to + end);
 }
 
-// Each 32 bits hold eight numbers of four bits, which index a table of 16 values. A permutation
-// uses the low three bits of a lane to look up in one half of the table; a blend chooses the half
-// by the highest bit of the lane, so the fourth bit is moved there.
+// Each 32 bits contain eight 4-bit numbers, which index a table of 16 values. A permutation looks
+// up the low three bits of a lane in one half of the table. A blend selects the half by the highest
+// bit of the lane, so the fourth bit is moved there.
 MOEC_AVX2 void decode_nibbles(const float* values, const std::byte* from, size_t bytes, float* to) {
   const __m256 low = _mm256_loadu_ps(values), high = _mm256_loadu_ps(values + kLanes);
   const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
@@ -119,8 +119,8 @@ MOEC_AVX2 void decode_nibbles(const float* values, const std::byte* from, size_t
   portable_kernels().decode_nibbles(values, from + end, bytes - end, to + 2 * end);
 }
 
-// The CPU's conversion keeps a part of a NaN's bits. The definition has one NaN of each sign, so
-// NaNs are replaced by it.
+// The CPU's conversion keeps part of a NaN's bits. The definition (ir/graph/scalar.h) has a single
+// NaN per sign, so replace every NaN by that one.
 MOEC_AVX2 uint64_t encode_f16(const float* from, size_t count, std::byte* to) {
   const size_t end = whole_lanes(count);
   uint64_t overflows = 0;
@@ -146,6 +146,7 @@ MOEC_AVX2 uint64_t encode_bf16(const float* from, size_t count, std::byte* to) {
     const __m256i magnitude = magnitude_of(values);
     const __m256i upper = _mm256_srli_epi32(magnitude, 16);
     const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+    // Round to nearest, ties to even: adds half a unit, less one if the last kept bit is 0.
     const __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), odd);
     const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(magnitude, half), 16);
     const __m256i nan = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
@@ -160,7 +161,7 @@ MOEC_AVX2 uint64_t encode_bf16(const float* from, size_t count, std::byte* to) {
   return overflows + portable_kernels().encode_bf16(from + end, count - end, to + 2 * end);
 }
 
-// Multiplies eight values in place. Returns how many finite ones became infinite.
+// Multiplies eight values in place. Returns the number of finite ones that became infinite.
 MOEC_AVX2 uint64_t multiply_lanes(float* values, __m256 factors) {
   const __m256i infinity = _mm256_set1_epi32(0x7f800000);
   const __m256 before = _mm256_loadu_ps(values);
@@ -189,6 +190,7 @@ MOEC_AVX2 uint64_t multiply(const float* factors, float* values, size_t count) {
 
 MOEC_AVX2 uint64_t count_from_16(const std::byte* values, size_t count, uint16_t least) {
   const size_t end = count / (2 * kLanes) * (2 * kLanes);
+  // AVX2 has no "greater or equal" for signed integers, so `least` − 1 is the limit.
   const __m256i below = _mm256_set1_epi16(static_cast<int16_t>(least - 1));
   uint64_t found = 0;
   for (size_t i = 0; i < end; i += 2 * kLanes) {
@@ -213,7 +215,7 @@ MOEC_AVX2 uint64_t count_from_32(const std::byte* values, size_t count, uint32_t
   return found + portable_kernels().count_from_32(values + 4 * end, count - end, least);
 }
 
-// __builtin_cpu_supports() takes this feature's name from newer compilers only, so CPUID is asked.
+// Only newer compilers know the name of this feature in __builtin_cpu_supports(), so query CPUID.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

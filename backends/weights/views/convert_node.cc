@@ -1,4 +1,4 @@
-// The node for casts, scales and remainders, which change elements one by one.
+// Node for casts, scales and remainders, which change elements independently.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,23 +10,24 @@
 namespace moec {
 namespace {
 
-constexpr size_t kChunk = 2048;  // elements that are converted at a time
+constexpr size_t kChunk = 2048;  // elements per conversion
 
 struct Rounding {
   std::optional<float> factor;
   DType dtype = DType::f32;
-  std::optional<DType> remainder_of;  // what a rounding to this type loses
+  std::optional<DType> remainder_of;  // replaces values by their rounding error in this type
 };
 
 void take_remainders(DType dtype, float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const float rounded = round_to(dtype, values[i]);
+    // A value without a finite rounding has no rounding error that another weight could add back.
     values[i] = std::isfinite(rounded) ? values[i] - rounded : 0.0f;
   }
 }
 
-// Applies the roundings, one after the other, to elements of type `from`. Returns how many finite
-// values became infinite.
+// Applies the roundings in sequence to elements of type `from`. Returns the number of finite values
+// that became infinite.
 uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
                        const std::vector<Rounding>& roundings, std::byte* out) {
   std::array<float, kChunk> values;
@@ -38,6 +39,7 @@ uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
     if (rounding.factor) overflows += scale(*rounding.factor, values.data(), count);
     if (rounding.remainder_of) take_remainders(*rounding.remainder_of, values.data(), count);
     const bool last = i + 1 == roundings.size();
+    // Intermediate values are f32, so rounding to f32 changes nothing.
     if (!last && rounding.dtype == DType::f32) continue;
     overflows += encode(rounding.dtype, values.data(), count, last ? out : rounded.data());
     if (!last) decode(rounding.dtype, rounded.data(), count, values.data());
@@ -55,6 +57,7 @@ class ConvertNode : public ViewNode {
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
     const auto count = static_cast<size_t>(elements_of(region));
     const auto unit = static_cast<int64_t>(width());
+    // lend() saves a copy: the conversion reads directly from the buffer of the file read.
     MOEC_ASSIGN(const std::byte* raw, child_->lend(region, context));
     std::optional<Scratch::Buffer> copied;
     if (raw == nullptr) {
@@ -62,6 +65,7 @@ class ConvertNode : public ViewNode {
       raw = copied->data();
       MOEC_TRY(child_->read_packed(region, copied->data(), context));
     }
+    // The destination has no gaps, so the conversion writes to it directly.
     if (is_row_major(region, unit, to)) {
       context.report.overflows += convert(raw, count, to.data);
       return {};
@@ -70,6 +74,19 @@ class ConvertNode : public ViewNode {
     context.report.overflows += convert(raw, count, converted.data());
     copy_strided(converted.data(), to.data, scatter_walk(region, unit, to), width());
     return {};
+  }
+
+  // Widening to f32 is exact.
+  std::optional<StoredNumbers> numbers() const override {
+    return rounds_to(DType::f32) ? child_->numbers() : std::nullopt;
+  }
+
+  std::optional<CodedRows> coded() const override {
+    auto rows = child_->coded();
+    // decode_rows() rounds once, so a factor or a remainder cannot be expressed.
+    if (!rows || !rounds_to(type().dtype)) return std::nullopt;
+    rows->rounded = type().dtype;
+    return rows;
   }
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
@@ -94,6 +111,12 @@ class ConvertNode : public ViewNode {
   }
 
  private:
+  // Returns true if the node only rounds its elements to `dtype`.
+  bool rounds_to(DType dtype) const {
+    const Rounding& only = roundings_.front();
+    return roundings_.size() == 1 && !only.factor && !only.remainder_of && only.dtype == dtype;
+  }
+
   NodePtr with(NodePtr child) const {
     return std::make_shared<ConvertNode>(std::move(child), roundings_);
   }
@@ -113,6 +136,7 @@ class ConvertNode : public ViewNode {
 }  // namespace
 
 static NodePtr with_rounding(NodePtr child, const Rounding& rounding) {
+  // Joins adjacent conversions into one node, which reads and writes each element once.
   if (const auto* convert = dynamic_cast<const ConvertNode*>(child.get()))
     return convert->then(rounding);
   return std::make_shared<ConvertNode>(std::move(child), std::vector<Rounding>{rounding});

@@ -1,4 +1,4 @@
-// The kernels for any CPU, in a form that compilers vectorise.
+// Portable kernels, written so that compilers vectorise them.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,15 +12,15 @@
 namespace moec {
 namespace {
 
-// The three functions below work on int32_t: signed comparisons are what the oldest vector units
-// have. Magnitudes, without the sign bit, are never negative.
+// The three functions below use int32_t because the oldest vector units have only signed
+// comparisons. Magnitudes, without the sign bit, are never negative.
 int32_t magnitude_of(float value) {
   return static_cast<int32_t>(std::bit_cast<uint32_t>(value) & 0x7fffffffu);
 }
 
-// Shifted into place, the bits of an f16 are an f32 that is too small by 2^112, the difference of
-// the exponents' biases. A multiplication makes up for it and turns subnormals into normal numbers.
-// Infinities and NaNs need an exponent of all ones, which an OR sets.
+// The shifted bits of an f16 form an f32 that is too small by 2^112, the difference of the exponent
+// biases. A multiplication corrects this and normalises subnormals. Infinities and NaNs need an
+// exponent of all ones, which an OR sets.
 float wide_from_f16(uint16_t bits) {
   const int32_t magnitude = (bits & 0x7fff) << 13;
   const auto scaled = std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
@@ -29,9 +29,9 @@ float wide_from_f16(uint16_t bits) {
                               (static_cast<uint32_t>(bits & 0x8000) << 16));
 }
 
-// All three cases are computed and one is chosen, without a branch. For results below the normal
-// range, adding 0.5 lets the float unit do the rounding: one unit in the last place of [0.5, 1) is
-// 2^-24, the smallest f16.
+// Computes all three cases and selects one without a branch. For results below the normal range,
+// adding 0.5 lets the float unit round: one unit in the last place of [0.5, 1) is 2^-24, the
+// smallest f16.
 int32_t narrow_to_f16(float value) {
   const int32_t magnitude = magnitude_of(value);
   const int32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
@@ -44,23 +44,23 @@ int32_t narrow_to_f16(float value) {
 int32_t narrow_to_bf16(float value) {
   const int32_t magnitude = magnitude_of(value);
   const int32_t nan = (magnitude >> 16) | 0x40;
-  // Unsigned arithmetic, because the sum overflows int32_t for the largest NaNs.
+  // Unsigned arithmetic: the sum would overflow int32_t for the largest NaNs.
   const auto rounded = static_cast<int32_t>((static_cast<uint32_t>(magnitude) + 0x7fffu +
                                              ((static_cast<uint32_t>(magnitude) >> 16) & 1u)) >>
                                             16);
   return magnitude > 0x7f800000 ? nan : rounded;
 }
 
-// `convert` gives the 16 bits without the sign, `infinity` those of the infinite. The overflows of
-// a stretch are counted in 32 bits, which keeps the loop in one width.
+// `convert` returns the 16 bits without the sign; `infinity` is the pattern of infinity. Overflows
+// are counted in 32 bits per piece, so that all lanes of the loop have the same width.
 template <class Convert>
 uint64_t encode_each(const float* from, size_t count, std::byte* to, int32_t infinity,
                      Convert convert) {
-  constexpr size_t kStretch = size_t{1} << 20;
+  constexpr size_t kChunk = size_t{1} << 20;
   uint64_t overflows = 0;
-  for (size_t begin = 0; begin < count; begin += kStretch) {
+  for (size_t begin = 0; begin < count; begin += kChunk) {
     int32_t found = 0;
-    for (size_t i = begin; i < std::min(count, begin + kStretch); ++i) {
+    for (size_t i = begin; i < std::min(count, begin + kChunk); ++i) {
       const int32_t bits = convert(from[i]);
       const int32_t sign = static_cast<int32_t>(std::bit_cast<uint32_t>(from[i]) >> 16) & 0x8000;
       store(to, i, static_cast<uint16_t>(bits | sign));

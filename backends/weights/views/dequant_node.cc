@@ -1,4 +1,4 @@
-// The node that subtracts an offset from the elements of each block and multiplies them by a scale.
+// Node that subtracts an offset from the elements of each block and multiplies them by a scale.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,14 +14,13 @@ namespace moec {
 
 namespace {
 
-// A node whose elements have parameters block by block: a scale, an offset, a table. This is what
-// such nodes share: how blocks move when the node is sliced, permuted or reshaped, and how the
-// parameters of a region are read.
+// Base class of nodes with parameters per block of elements: a scale, an offset, a table.
+// Implements slices, permutes and reshapes of the blocks, and reads the parameters of a region.
 
 class BlockNode : public ViewNode {
  public:
   // Element i of axis a belongs to block (i + phase[a]) / block[a]. The first axes of each
-  // parameter count the blocks; one more axis may hold what a block has several of.
+  // parameter count the blocks. A parameter with several values per block has one more axis.
   struct Blocks {
     Dims block, phase;
   };
@@ -33,27 +32,35 @@ class BlockNode : public ViewNode {
   bool reorders() const override { return child_->reorders(); }
   NodePtr slice(const SliceStep& step) const override;
   NodePtr permute(const PermuteStep& step) const override;
-  // Axes along which each element is a block of its own may be split and joined. An axis with
-  // blocks of several elements must stay as it is; only axes of size 1 may be added or dropped
-  // beside it.
+  // Axes with blocks of a single element can be split and joined. An axis with larger blocks
+  // cannot; only axes of size 1 can be added or dropped next to it.
   NodePtr reshape(const Dims& dims) const override;
 
  protected:
-  // Elements of the region that lie side by side along the last axis and belong to one block or,
-  // where blocks have one element along that axis, to a block each.
+  // Returns the rows of codes; the derived class adds its parameters. Absent if the codes are not
+  // consecutive numbers, or if the blocks are not whole blocks of a matrix.
+  std::optional<CodedRows> coded_rows() const;
+  std::optional<StoredNumbers> parameter(size_t index) const {
+    return index < parameters_.size() ? parameters_[index]->numbers() : std::nullopt;
+  }
+  size_t parameter_count() const { return parameters_.size(); }
+
+  // Elements of the region that are contiguous along the last axis. All elements belong to a single
+  // block, or each to a separate block if blocks have one element along that axis.
   struct Run {
     float* values = nullptr;
     int64_t count = 0;
-    int64_t block = 0;      // of the first element, counted in the region's blocks
+    int64_t block = 0;      // of the first element, as an index into the region's blocks
     bool one_block = true;  // else element i belongs to block `block` + i
   };
-  // Replaces the values of the run by the node's; `parameters` hold those of the region's blocks.
+  // Applies the node to the values of the run, in place; `parameters` has the parameters of the
+  // region's blocks.
   virtual Status apply(const Run& run, const std::vector<const float*>& parameters,
                        StreamReport& report) const = 0;
-  // The same kind of node over other inputs.
+  // Returns the same kind of node over other inputs.
   virtual NodePtr with(NodePtr child, std::vector<NodePtr> parameters, Blocks blocks) const = 0;
 
-  // How many values each block has of a parameter.
+  // Returns the number of values per block in a parameter.
   int64_t per_block(size_t parameter) const;
 
  private:
@@ -73,7 +80,7 @@ class BlockNode : public ViewNode {
   Blocks blocks_;
 };
 
-// The bytes of an element before it is decoded; 0 if it needs no decoding.
+// Returns the bytes of an element before decoding; 0 if it needs no decoding.
 uint64_t raw_bytes(const ViewNode& node) {
   return node.type().dtype == DType::f32 ? 0 : node.width();
 }
@@ -109,6 +116,7 @@ Status BlockNode::read(const Region& region, const Destination& to, ReadContext&
   auto values = context.scratch.take(count * sizeof(float));
   MOEC_TRY(read_floats(*child_, region, values.floats(), context));
   const Region blocks = blocks_of(region);
+  // A std::list, because buffers cannot be moved or copied.
   std::list<Scratch::Buffer> buffers;
   std::vector<const float*> parameters;
   for (const NodePtr& parameter : parameters_) {
@@ -126,6 +134,7 @@ uint64_t BlockNode::scratch_bytes(uint64_t elements, const ReaderOptions& option
   uint64_t held = elements * sizeof(float), reading = read_bytes(*child_, elements, options);
   for (const NodePtr& parameter : parameters_) {
     const auto all = static_cast<uint64_t>(parameter->type().elements());
+    // A region touches at most one block per element, and at most all blocks.
     const uint64_t count = std::min(elements * (all / blocks_in(*parameter)), all);
     held += count * sizeof(float);
     reading = std::max(reading, read_bytes(*parameter, count, options));
@@ -138,6 +147,7 @@ NodePtr BlockNode::slice(const SliceStep& step) const {
   const int64_t begin = blocks_.phase[axis] + step.begin, last = begin + step.size - 1;
   const int64_t extent = blocks_.block[axis], first_block = begin / extent;
   Blocks blocks = blocks_;
+  // The slice may begin within a block; the phase is the number of its elements before the slice.
   blocks.phase[axis] = begin % extent;
   std::vector<NodePtr> parameters;
   for (const NodePtr& parameter : parameters_)
@@ -154,6 +164,7 @@ NodePtr BlockNode::permute(const PermuteStep& step) const {
   }
   std::vector<NodePtr> parameters;
   for (const NodePtr& parameter : parameters_) {
+    // The axis for several values per block stays last.
     PermuteStep all = step;
     for (int64_t axis = std::ssize(step.axes); axis < parameter->type().rank(); ++axis)
       all.axes.push_back(axis);
@@ -175,6 +186,7 @@ NodePtr BlockNode::reshape(const Dims& dims) const {
       return nullptr;
     blocks.block[axis] = blocks_.block[*blocked];
     blocks.phase[axis] = blocks_.phase[*blocked];
+    // Includes partial blocks at both ends of a slice.
     counts[axis] = block_index(*blocked, size - 1) + 1;
   }
   std::vector<NodePtr> parameters;
@@ -196,7 +208,32 @@ uint64_t BlockNode::blocks_in(const ViewNode& parameter) const {
   return static_cast<uint64_t>(product(parameter.type().dims, 0, type().dims.size()));
 }
 
-// The axis of the group along which several elements share a block; nothing if there is none.
+// Views the codes as a matrix: its columns lie along the last axis with several elements, its rows
+// along all earlier axes. Adjacent rows may share a block.
+std::optional<CodedRows> BlockNode::coded_rows() const {
+  const Dims& dims = type().dims;
+  const auto codes = child_->numbers();
+  const bool shifted =
+      std::any_of(blocks_.phase.begin(), blocks_.phase.end(), [](int64_t at) { return at != 0; });
+  if (!codes || shifted || dims.empty()) return std::nullopt;
+  size_t last = dims.size() - 1;
+  while (last > 0 && dims[last] == 1) --last;
+  CodedRows rows{.codes = *codes, .columns = dims[last]};
+  rows.block_columns = std::min(blocks_.block[last], dims[last]);
+  for (size_t axis = 0; axis < last; ++axis) {
+    if (blocks_.block[axis] == 1 || dims[axis] == 1) continue;
+    const bool is_inner = product(dims, axis + 1, last) == 1;
+    // Rows of the matrix join several axes. Blocks of rows remain equal only if they do not cross
+    // the end of the blocked axis.
+    const bool divides = dims[axis] % blocks_.block[axis] == 0 || product(dims, 0, axis) == 1;
+    if (!is_inner || !divides) return std::nullopt;
+    rows.block_rows = blocks_.block[axis];
+  }
+  return rows;
+}
+
+// Returns the axis of the group along which several elements share a block; absent if there is
+// none.
 std::optional<size_t> BlockNode::blocked_axis(const AxisGroup& group) const {
   for (size_t axis = group.old_begin; axis < group.old_end; ++axis)
     if (blocks_.block[axis] > 1 && type().dims[axis] > 1) return axis;
@@ -217,7 +254,7 @@ Region BlockNode::blocks_of(const Region& region) const {
   return blocks;
 }
 
-// The part of a parameter that these blocks have.
+// Returns the region of `parameter` for these blocks.
 Region BlockNode::region_of(const Region& blocks, const ViewNode& parameter) const {
   Region region = blocks;
   for (int64_t axis = type().rank(); axis < parameter.type().rank(); ++axis) {
@@ -265,6 +302,15 @@ class DequantNode : public BlockNode {
  public:
   using BlockNode::BlockNode;
 
+  std::optional<CodedRows> coded() const override {
+    auto rows = coded_rows();
+    const auto scales = parameter(0), offsets = parameter(1);
+    if (!rows || !scales || (parameter_count() > 1 && !offsets)) return std::nullopt;
+    rows->scales = *scales;
+    if (offsets) rows->offsets = *offsets;
+    return rows;
+  }
+
  protected:
   Status apply(const Run& run, const std::vector<const float*>& parameters,
                StreamReport& report) const override {
@@ -296,13 +342,24 @@ NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& b
                                        BlockNode::Blocks{block, Dims(block.size(), 0)});
 }
 
-// The node that looks its elements up in the table of their block.
+// Node that replaces each element by an entry of its block's table.
 
 namespace {
 
 class LutNode : public BlockNode {
  public:
   using BlockNode::BlockNode;
+
+  // Requires an entry for every possible code, because decode_rows() does not check the range of
+  // codes.
+  std::optional<CodedRows> coded() const override {
+    auto rows = coded_rows();
+    const auto table = parameter(0);
+    if (!rows || !table || !rows->codes.are_indices(per_block(0))) return std::nullopt;
+    rows->table = *table;
+    rows->entries = per_block(0);
+    return rows;
+  }
 
  protected:
   Status apply(const Run& run, const std::vector<const float*>& parameters,
@@ -311,10 +368,11 @@ class LutNode : public BlockNode {
     const float* table = parameters[0] + run.block * entries;
     for (int64_t i = 0; i < run.count; ++i) {
       float& value = run.values[i];
+      // The negation also rejects NaN.
       if (!(value >= 0 && value < static_cast<float>(entries)))
         return fail("weights.bad_index",
                     fmt::format("index {} is outside a table of {} entries", value, entries),
-                    "the codes and the tables do not belong together: fetch the file again");
+                    "download the file again");
       value = table[static_cast<int64_t>(value)];
       if (!run.one_block) table += entries;
     }

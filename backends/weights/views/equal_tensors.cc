@@ -10,9 +10,10 @@
 namespace moec {
 
 Result<bool> equal_tensors(const WeightTable& table, const TensorRange& a, const TensorRange& b) {
-  MOEC_CHECK(a.type == b.type, "tensors of two types are compared byte by byte");
+  MOEC_CHECK(a.type == b.type, "tensors of different types are compared");
   MOEC_ASSIGN(const PayloadFile first, PayloadFile::open(at(table.files, a.file)));
   MOEC_ASSIGN(const PayloadFile second, PayloadFile::open(at(table.files, b.file)));
+  // Blocks bound the memory and allow an early end at the first difference.
   constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
   std::vector<std::byte> ours(kBlockBytes), theirs(kBlockBytes);
   const auto size = static_cast<uint64_t>(a.type.bytes());

@@ -1,4 +1,4 @@
-// Whether two stored tensors have the same bytes.
+// Compares the bytes of two stored tensors.
 #pragma once
 
 #include "ir/base/diagnostics.h"
@@ -6,8 +6,8 @@
 
 namespace moec {
 
-// Compares two tensors of one type, which are in the table's files, block by block up to the first
-// difference. Equal bytes are compared, not equal values: 0 and -0 differ. Errors: those of
+// Returns true if two tensors of the same type have equal bytes. Reads the table's files block by
+// block, up to the first difference. Compares bytes, not values: 0 and -0 differ. Errors: those of
 // PayloadFile.
 Result<bool> equal_tensors(const WeightTable& table, const TensorRange& a, const TensorRange& b);
 

@@ -52,7 +52,7 @@ MOEC_AVX2 float sum_of_four(__m128 sums) {
   return _mm_cvtss_f32(_mm_add_ss(pairs, _mm_shuffle_ps(pairs, pairs, 1)));
 }
 
-// Rows side by side, so that the sum of one does not wait for itself.
+// Processes several rows at once: their sums are independent and hide the latency of additions.
 template <class Half, size_t kRows>
 MOEC_AVX2 void dot_few_rows(const std::byte* w, int64_t inner, const float* x, float* out) {
   __m128 sums[kRows];
@@ -63,6 +63,7 @@ MOEC_AVX2 void dot_few_rows(const std::byte* w, int64_t inner, const float* x, f
     for (size_t r = 0; r < kRows; ++r) {
       const auto from = static_cast<int64_t>(r) * inner + i;
       const __m256 products = _mm256_mul_ps(eight_at<Half>(w, from), factors);
+      // Four sums per row, not eight: this is the order of Eigen's packets of four floats.
       sums[r] = _mm_add_ps(sums[r], _mm256_castps256_ps128(products));
       sums[r] = _mm_add_ps(sums[r], _mm256_extractf128_ps(products, 1));
     }
@@ -88,7 +89,7 @@ MOEC_AVX2 void dot_rows(const std::byte* w, int64_t rows, int64_t inner, const f
   for (; row < rows; ++row) dot_few_rows<Half, 1>(at(w, row * inner), inner, x, out + row);
 }
 
-// 8 · kEights columns.
+// Processes 8 · kEights columns.
 template <class Half, size_t kEights>
 MOEC_AVX2 void add_rows_of(const std::byte* w, int64_t rows, int64_t stride, const float* x,
                            float* out) {
@@ -96,6 +97,8 @@ MOEC_AVX2 void add_rows_of(const std::byte* w, int64_t rows, int64_t stride, con
   for (size_t e = 0; e < kEights; ++e) sums[e] = _mm256_setzero_ps();
   for (int64_t i = 0; i < rows; ++i) {
     const __m256 factor = _mm256_set1_ps(x[i]);
+    // Each column has a separate sum, so vectors of eight do not change the order of additions. No
+    // multiply-add is fused.
     for (size_t e = 0; e < kEights; ++e)
       sums[e] = _mm256_add_ps(
           _mm256_mul_ps(eight_at<Half>(w, i * stride + static_cast<int64_t>(8 * e)), factor),

@@ -1,5 +1,5 @@
-// Products of a vector with a matrix of 16-bit floats, which is widened in registers. Each sum is
-// taken in one order, that of the loops of Eigen for a vector with packets of four floats.
+// Products of a vector and a matrix of 16-bit floats, which are widened in registers. The order of
+// summation is fixed: that of Eigen's matrix-vector loops with packets of four floats.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 namespace moec {
 
 struct HalfProducts {
-  // out[r] += Σ w[r, i] · x[i] for `rows` rows of `inner` elements, which lie one after the other.
-  // Four sums over every fourth element are added pairwise; elements behind the last whole four
-  // are added one by one.
+  // out[r] += Σ w[r, i] · x[i] for `rows` contiguous rows of `inner` elements. Four partial sums,
+  // each over every fourth element, are added pairwise; then the last inner % 4 products are added
+  // one by one.
   void (*dot_rows)(const std::byte* w, int64_t rows, int64_t inner, const float* x, float* out);
-  // out[c] += Σ w[i, c] · x[i] for `rows` rows, which lie `stride` elements apart, in their order.
+  // out[c] += Σ w[i, c] · x[i], summed over `rows` rows in order. Rows are `stride` elements apart.
   void (*add_rows)(const std::byte* w, int64_t rows, int64_t stride, int64_t columns,
                    const float* x, float* out);
 };
 
-// For elements of f16 or bf16; null for other types, and where this CPU has no AVX2 and F16C.
+// Returns the kernels for f16 or bf16; null for other types, or if this CPU lacks AVX2 or F16C.
 const HalfProducts* half_products(DType dtype);
 
 }  // namespace moec

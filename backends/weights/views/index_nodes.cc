@@ -1,4 +1,5 @@
-// The nodes that move elements: concat, and reindexing for reshapes that the leaf below cannot do.
+// Nodes that rearrange elements: concatenation, and reindexing for reshapes that a child cannot
+// express.
 #include <algorithm>
 #include <numeric>
 
@@ -11,6 +12,7 @@ class ConcatNode : public ViewNode {
  public:
   ConcatNode(Type type, std::vector<NodePtr> parts, size_t axis)
       : ViewNode(std::move(type)), parts_(std::move(parts)), axis_(axis) {
+    // starts_ has one element more than parts_, so starts_[i + 1] is the end of part i.
     for (const NodePtr& part : parts_) starts_.push_back(starts_.back() + part->type().dims[axis_]);
   }
 
@@ -58,8 +60,8 @@ class ConcatNode : public ViewNode {
                      [&](const NodePtr& part) { return part->permute(step); });
   }
 
-  // The parts can be reshaped one by one if some new axis starts where the joined axis starts, and
-  // each part fills whole steps of it.
+  // Each part can be reshaped separately if a new axis starts where the concatenated axis starts
+  // and each part fills whole steps of the new axis.
   NodePtr reshape(const Dims& dims) const override {
     const int64_t outer = product(type().dims, 0, axis_);
     for (size_t axis = 0; axis < dims.size(); ++axis)
@@ -75,7 +77,7 @@ class ConcatNode : public ViewNode {
                            std::multiplies<>());
   }
 
-  // Elements that a part has for each position of the axes before the joined one.
+  // Returns the number of elements of a part per position of the axes before the concatenated one.
   int64_t elements_along(const NodePtr& part) const {
     return product(part->type().dims, axis_, type().rank());
   }
@@ -108,7 +110,7 @@ class ConcatNode : public ViewNode {
 
   std::vector<NodePtr> parts_;
   size_t axis_;
-  std::vector<int64_t> starts_ = {0};  // of each part along the axis, and the end
+  std::vector<int64_t> starts_ = {0};  // start of each part along the axis, and the end
 };
 
 class ReindexNode : public ViewNode {
@@ -116,7 +118,7 @@ class ReindexNode : public ViewNode {
   ReindexNode(NodePtr child, AffineMap map)
       : ViewNode({child->type().dtype, map.dims}), child_(std::move(child)), map_(std::move(map)) {}
 
-  // In the order of the child, in stretches that are as long as the map allows.
+  // Reads in the order of the child, in runs as long as the map allows.
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
     int64_t first = map_.offset;
     Walk walk;
@@ -128,8 +130,14 @@ class ReindexNode : public ViewNode {
     WalkAxis inner{};
     if (!walk.empty() && walk.back().from == 1) inner = walk.back(), walk.pop_back();
     return for_each_offset(walk, walk.size(), [&](int64_t from, int64_t at) {
-      return read_stretch(first + from, inner, to.data + at, context);
+      return read_extent(first + from, inner, to.data + at, context);
     });
+  }
+
+  std::optional<StoredNumbers> numbers() const override {
+    auto numbers = is_contiguous(map_) ? child_->numbers() : std::nullopt;
+    if (numbers) numbers->skip(map_.offset);
+    return numbers;
   }
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
@@ -140,6 +148,8 @@ class ReindexNode : public ViewNode {
 
   NodePtr in_c_order() const override {
     if (!is_contiguous(map_) || type().elements() != child_->type().elements()) return nullptr;
+    // The map is contiguous and complete, so this node and the child have the same elements in C
+    // order.
     NodePtr further = child_->in_c_order();
     return further ? further : child_;
   }
@@ -156,8 +166,10 @@ class ReindexNode : public ViewNode {
   }
 
  private:
-  Status read_stretch(int64_t begin, const WalkAxis& along, std::byte* to,
-                      ReadContext& context) const {
+  Status read_extent(int64_t begin, const WalkAxis& along, std::byte* to,
+                     ReadContext& context) const {
+    // The steps of a destination for the whole child, with `along.to` bytes per element. Only the
+    // elements of this run are written.
     const Dims steps = row_major_steps(child_->type().dims, along.to);
     Region region;
     const int64_t end = begin + along.extent;

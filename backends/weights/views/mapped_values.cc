@@ -15,17 +15,18 @@ constexpr uintptr_t kPageBytes = PayloadFile::kBlockBytes;
 
 uintptr_t page_of(uintptr_t address) { return address / kPageBytes * kPageBytes; }
 
-// What this thread reads; no bytes where it reads nothing.
+// Range that this thread is reading; empty if it reads nothing.
 struct Reading {
   uintptr_t begin = 0, end = 0;
   const PayloadFile* file = nullptr;
 };
+// SIGBUS is delivered to the thread that caused it, so each thread sees its range without a lock.
 thread_local Reading reading;
 
 struct sigaction previous_action;
 
-// The system sends SIGBUS for a page of a mapped file that it cannot read. The page becomes zeros,
-// so that the read ends, and the file is marked.
+// SIGBUS handler for an unreadable page of a mapped file: replaces the page with zeros, so that the
+// read completes, and marks the file.
 void replace_page(int, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   const bool is_ours = address >= reading.begin && address < reading.end;
@@ -36,7 +37,8 @@ void replace_page(int, siginfo_t* info, void*) {
     reading.file->note_unreadable();
     return;
   }
-  ::sigaction(SIGBUS, &previous_action, nullptr);  // the access is tried again, and ends there
+  ::sigaction(SIGBUS, &previous_action,
+              nullptr);  // returning retries the access under the previous handler
 }
 
 void handle_unreadable_pages() {
@@ -56,7 +58,7 @@ MappedValues::MappedValues(std::shared_ptr<const PayloadFile> file, uint64_t off
                            int64_t elements)
     : file_(std::move(file)), offset_(offset), dtype_(dtype), elements_(elements) {
   MOEC_CHECK(file_->mapped() != nullptr && offset_ + bytes() <= file_->size(),
-             "{} elements at byte {} do not lie in the map of {}", elements_, offset_,
+             "{} elements at byte {} lie outside the mapping of {}", elements_, offset_,
              file_->path());
 }
 
@@ -70,18 +72,18 @@ void MappedValues::widen(int64_t begin, size_t count, float* to) const {
   decode(dtype_, data() + begin * dtype_bytes(dtype_), count, to);
 }
 
-// Only whole pages of these elements: the others hold neighbours, which may be in use.
-void MappedValues::release() const {
-  const auto first = reinterpret_cast<uintptr_t>(data());
-  const uintptr_t from = page_of(first + kPageBytes - 1), to = page_of(first + bytes());
+// Releases only pages that lie completely in these bytes: neighbours on other pages can be in use.
+void MappedRange::release() const {
+  const auto first = reinterpret_cast<uintptr_t>(file->mapped() + offset);
+  const uintptr_t from = page_of(first + kPageBytes - 1), to = page_of(first + bytes);
   // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded to pages
   if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 
-MappedRead::MappedRead(const MappedValues& values) {
+MappedRead::MappedRead(const MappedRange& range) {
   handle_unreadable_pages();
-  const auto begin = reinterpret_cast<uintptr_t>(values.data());
-  reading = {page_of(begin), begin + values.bytes(), values.file().get()};
+  const auto begin = reinterpret_cast<uintptr_t>(range.file->mapped() + range.offset);
+  reading = {page_of(begin), begin + range.bytes, range.file};
 }
 
 MappedRead::~MappedRead() { reading = {}; }

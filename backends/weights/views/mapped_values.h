@@ -1,8 +1,8 @@
-// Values of a weight that stay in their file, which is mapped into memory read-only. They are
-// widened to f32 a few at a time, by whoever computes with them.
+// Values of a weight in a file that is mapped read-only. Ops widen the values to f32 piece by
+// piece.
 //
-// A page of a mapped file that cannot be read (the file was cut, or the disk fails) is no crash: it
-// reads as zeros, and PayloadFile::check_unchanged() fails from then on.
+// An unreadable page of a mapped file (a truncated file, a failing disk) does not crash the
+// program. Instead, the page reads as zeros, and PayloadFile::check_unchanged() fails from then on.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,19 @@
 
 namespace moec {
 
+// Byte range of a mapped file.
+struct MappedRange {
+  const PayloadFile* file = nullptr;
+  uint64_t offset = 0, bytes = 0;
+
+  // Allows the system to reclaim the pages that lie completely in the range. A later read loads
+  // them from the file again.
+  void release() const;
+};
+
 class MappedValues {
  public:
-  // Elements of type f32, f16 or bf16, at `offset` bytes of a file that is mapped.
+  // `dtype` must be f32, f16 or bf16. The elements begin at byte `offset` of a mapped file.
   MappedValues(std::shared_ptr<const PayloadFile> file, uint64_t offset, DType dtype,
                int64_t elements);
 
@@ -27,15 +37,16 @@ class MappedValues {
   DType dtype() const { return dtype_; }
   uint64_t bytes() const { return static_cast<uint64_t>(elements_ * dtype_bytes(dtype_)); }
 
-  // The elements as f32, if that is how they are stored. To be read under a MappedRead.
+  // Returns the elements if they are stored as aligned f32; absent otherwise. Reading them requires
+  // a MappedRead.
   std::optional<std::span<const float>> as_f32() const;
-  // The elements as they are stored. To be read under a MappedRead.
+  // Returns the address of the stored elements. Reading them requires a MappedRead.
   const std::byte* data() const { return file_->mapped() + offset_; }
-  // Converts elements begin … begin + count - 1. To be called under a MappedRead.
+  // Converts elements [begin, begin + count) to f32. Requires a MappedRead.
   void widen(int64_t begin, size_t count, float* to) const;
 
-  // Gives the memory of the elements back to the system; the file holds them still.
-  void release() const;
+  MappedRange range() const { return {file_.get(), offset_, bytes()}; }
+  void release() const { range().release(); }
 
  private:
   std::shared_ptr<const PayloadFile> file_;
@@ -44,10 +55,12 @@ class MappedValues {
   int64_t elements_ = 0;
 };
 
-// While it lives, the thread may read the mapped elements. One at a time in a thread.
+// Allows the current thread to read a range while this object exists. At most one MappedRead may
+// exist per thread.
 class MappedRead {
  public:
-  explicit MappedRead(const MappedValues& values);
+  explicit MappedRead(const MappedRange& range);
+  explicit MappedRead(const MappedValues& values) : MappedRead(values.range()) {}
   MappedRead(const MappedRead&) = delete;
   MappedRead& operator=(const MappedRead&) = delete;
   ~MappedRead();

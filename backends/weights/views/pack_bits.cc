@@ -8,7 +8,8 @@ namespace {
 
 constexpr size_t kRun = 8;  // codes that fill `bits` whole bytes
 
-// Eight codes, the first in the lowest byte, side by side: two of them, then four, then all.
+// Packs eight codes, one per byte with the first in the lowest byte: joins pairs, then fours, then
+// all.
 uint64_t joined(uint64_t codes, int bits) {
   constexpr uint64_t kBytes = 0x00ff00ff00ff00ff, kWords = 0x0000ffff0000ffff,
                      kHalf = 0x00000000ffffffff;
@@ -20,7 +21,7 @@ uint64_t joined(uint64_t codes, int bits) {
 }  // namespace
 
 void pack_bits(std::span<const uint8_t> codes, int bits, std::byte* to) {
-  if (codes.empty()) return;  // perhaps without memory
+  if (codes.empty()) return;  // data() may be null
   if (bits == 8) {
     std::memcpy(to, codes.data(), codes.size());
     return;
@@ -44,6 +45,8 @@ void unpack_bits(const std::byte* from, int bits, std::span<uint8_t> codes) {
     uint64_t joined = 0;
     std::memcpy(&joined, from, bytes);
     from += bytes;
+    // The first code is in the lowest bits. memcpy() fills the low bytes first, because all
+    // supported hosts are little-endian.
     for (size_t i = 0; i < count; ++i)
       codes[begin + i] = static_cast<uint8_t>(joined >> (static_cast<int>(i) * bits) & mask);
   }

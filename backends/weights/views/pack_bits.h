@@ -1,6 +1,6 @@
-// Codes of a few bits as bytes. Code i takes the bits [i·b, (i+1)·b) of the stream, the lowest bit
-// first; codes of 3 and 6 bits cross bytes. Core ML's blobs and the nibbles of ONNX, LiteRT and
-// onnxruntime's MatMulNBits have this order.
+// Packs low-bit codes into bytes. Code i occupies bits [i·b, (i+1)·b) of the stream, lowest bit
+// first; codes of 3 or 6 bits may cross a byte boundary. Core ML's blobs and the nibbles of ONNX,
+// LiteRT and onnxruntime's MatMulNBits use this order.
 #pragma once
 
 #include <array>
@@ -12,21 +12,22 @@
 
 namespace moec {
 
-// How many bytes hold `count` codes.
+// Returns the number of bytes of `count` codes.
 constexpr size_t packed_bytes(size_t count, int bits) {
   return (count * static_cast<size_t>(bits) + 7) / 8;
 }
 
-// Packs codes below 2^bits, with 1 ≤ bits ≤ 8, into packed_bytes() bytes; unused bits of the last
-// byte are zero. A caller that packs piece by piece passes multiples of 8 codes.
+// Packs codes below 2^bits, 1 ≤ bits ≤ 8, into packed_bytes() bytes; unused bits of the last byte
+// are zero. To pack a stream in pieces, pass a multiple of 8 codes in every call but the last.
 void pack_bits(std::span<const uint8_t> codes, int bits, std::byte* to);
 
-// The inverse, for codes.size() codes.
+// Inverse of pack_bits(), for codes.size() codes.
 void unpack_bits(const std::byte* from, int bits, std::span<uint8_t> codes);
 
-// Loads and stores elements as they lie in files: little-endian and unaligned.
+// Load and store elements in their file layout: little-endian and unaligned.
 
-static_assert(std::endian::native == std::endian::little, "payload is read without swapping bytes");
+static_assert(std::endian::native == std::endian::little,
+              "payload is little-endian and read without swapping bytes");
 
 template <class T>
 T load(const std::byte* from, size_t index) {
@@ -45,7 +46,7 @@ void decode_each(const std::byte* from, size_t count, float* to, Convert convert
   for (size_t i = 0; i < count; ++i) to[i] = convert(load<T>(from, i));
 }
 
-// Counts the elements whose bits without the sign are at least `least`.
+// Counts the elements whose bits, without the sign, are at least `least`.
 template <class T>
 uint64_t count_from(const std::byte* values, size_t count, T least) {
   constexpr T magnitude = static_cast<T>(static_cast<T>(~T{0}) >> 1);
@@ -55,7 +56,7 @@ uint64_t count_from(const std::byte* values, size_t count, T least) {
   return found;
 }
 
-// The value of each bit pattern of f8_e4m3.
+// Maps each bit pattern of f8_e4m3 to its value.
 const std::array<float, 256>& f8_e4m3_table();
 
 }  // namespace moec

@@ -16,26 +16,27 @@ namespace moec {
 namespace {
 
 auto changed(const std::string& path, std::string cause) {
-  return fail(
-      "weights.file_changed", std::move(cause),
-      "leave the file alone while it is read, or check that it is complete, and start again",
-      {.file = path});
+  return fail("weights.file_changed", std::move(cause),
+              "check that the file is complete and no program writes to it, then retry",
+              {.file = path});
 }
 
 auto system_failure(std::string code, std::string_view what, const std::string& path) {
+  // Saved first: format() may change errno.
   const int reason = errno;
   return fail(std::move(code), fmt::format("{}: {}", what, std::strerror(reason)),
-              "check that the file exists and may be read", {.file = path});
+              "check that the file exists and is readable", {.file = path});
 }
 
-// Whether mincore() tells which pages are cached. Linux hides this from users who may not write the
-// file: it answers that all pages are cached. For them pages count as not cached.
+// Returns true if mincore() reports which pages are cached. Linux reports all pages as cached to
+// users without write permission; for them, is_cached() returns false.
 bool may_ask(const struct stat& status, const std::string& path) {
   return status.st_uid == ::geteuid() || ::access(path.c_str(), W_OK) == 0;
 }
 
 void* map_pages(int descriptor, const struct stat& status) {
   if (status.st_size == 0) return nullptr;
+  // Failure is not an error: read() needs no mapping, and WeightReader checks mapped() for null.
   void* pages =
       ::mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
   return pages == MAP_FAILED ? nullptr : pages;
@@ -43,7 +44,7 @@ void* map_pages(int descriptor, const struct stat& status) {
 
 }  // namespace
 
-// O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
+// O_NONBLOCK prevents open() from waiting for a writer if the path names a pipe.
 Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
   PayloadFile opened(file.path, ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.descriptor_ < 0) return system_failure("weights.open", "cannot open", file.path);
@@ -52,11 +53,11 @@ Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
     return system_failure("weights.open", "cannot examine", file.path);
   if (!S_ISREG(status.st_mode))
     return fail("weights.not_a_file", "a checkpoint file must be a regular file",
-                "give the path of the file itself", {.file = file.path});
+                "choose a regular file", {.file = file.path});
   opened.identity_ = identity_of(status);
   if (opened.size() != file.bytes)
-    return changed(file.path, fmt::format("the file has {} bytes, its headers were read when it "
-                                          "had {}",
+    return changed(file.path, fmt::format("the file has {} bytes, but had {} when its header was "
+                                          "read",
                                           opened.size(), file.bytes));
   const auto change = change_between(file.identity.value_or(opened.identity_), opened.identity_);
   if (change) return changed(file.path, *change);
@@ -90,18 +91,18 @@ PayloadFile::~PayloadFile() {
   if (pages_ != nullptr) ::munmap(pages_, size());
 }
 
-// Asks by path, because a file that was replaced still exists for the open descriptor.
+// Checks the path, not the open descriptor, which still refers to the old file after a replacement.
 Status PayloadFile::check_unchanged() const {
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0) {
-    if (errno == ENOENT) return changed(path_, "the file was removed while it was in use");
+    if (errno == ENOENT) return changed(path_, "the file was removed while in use");
     return system_failure("weights.read", "cannot examine", path_);
   }
   if (const auto change = change_between(identity_, identity_of(now)))
     return changed(path_, *change);
   if (unreadable_.load(std::memory_order_relaxed))
-    return fail("weights.read", "a part of the file cannot be read",
-                "check the disk that the file lies on", {.file = path_});
+    return fail("weights.read", "part of the file is unreadable",
+                "check the disk that contains the file", {.file = path_});
   return {};
 }
 
@@ -110,8 +111,9 @@ Status PayloadFile::read(uint64_t offset, std::byte* to, size_t bytes) const {
     const ssize_t got = ::pread(descriptor_, to, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_failure("weights.read", "cannot read", path_);
+    // The range lies in the file as opened, so an early end means that the file was truncated.
     if (got == 0)
-      return changed(path_, fmt::format("the file ends at byte {} or before, it had {} bytes",
+      return changed(path_, fmt::format("the file ends at or before byte {}, but had {} bytes",
                                         offset, size()));
     to += got;
     offset += static_cast<uint64_t>(got);
@@ -121,6 +123,7 @@ Status PayloadFile::read(uint64_t offset, std::byte* to, size_t bytes) const {
 }
 
 bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
+  // mincore() requires an address at the start of a page.
   const uint64_t begin = offset / kBlockBytes * kBlockBytes;
   const uint64_t end = std::min(offset + bytes, size());
   std::array<unsigned char, kBounceBytes / kBlockBytes> held{};
@@ -131,8 +134,8 @@ bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
   return std::all_of(held.begin(), held.begin() + pages, [](auto page) { return page & 1; });
 }
 
-// Does not report failures or the end of the file: the caller reads the rest by read(), which meets
-// them again and reports them.
+// Ignores failures and the end of the file: the caller reads the rest with read(), which reports
+// them.
 size_t PayloadFile::read_blocks(uint64_t offset, size_t bytes, std::byte* to) const {
   const size_t lead = lead_of(offset);
   const size_t blocks = (lead + bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
@@ -153,6 +156,7 @@ Status PayloadFile::read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) 
   while (begin < end) {
     const auto bytes = static_cast<size_t>(end - begin);
     const size_t got = direct_ >= 0 ? read_blocks(begin, bytes, to) : 0;
+    // Direct I/O is unavailable or made no progress. read() uses the page cache and reports errors.
     if (got == 0) return read(begin, to, bytes);
     begin += got;
     to += got;

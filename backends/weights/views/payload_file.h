@@ -1,4 +1,4 @@
-// A checkpoint file that is open for reading. Changes to it after its header was read are errors.
+// A checkpoint file opened for reading. A change to the file after its header was read is an error.
 #pragma once
 
 #include <sys/types.h>
@@ -17,44 +17,43 @@ namespace moec {
 
 class PayloadFile {
  public:
-  // Opens a regular file of exactly `file.bytes` bytes, which is still the one of `file.identity`.
-  // Errors: weights.open, weights.not_a_file,
-  // weights.file_changed.
+  // Opens a regular file of exactly `file.bytes` bytes that still has the identity `file.identity`.
+  // Errors: weights.open, weights.not_a_file, weights.file_changed.
   static Result<PayloadFile> open(const WeightFile& file);
 
   PayloadFile(PayloadFile&& other) noexcept;
   PayloadFile& operator=(PayloadFile&& other) noexcept;
   ~PayloadFile();
 
-  // Fails with weights.file_changed if the path no longer names the file that was opened, or if its
-  // size or its time of writing has changed; with weights.read if a page of the map was
-  // unreadable.
+  // Fails with weights.file_changed if the path no longer names the opened file, or if its size or
+  // modification time has changed; with weights.read if a page of the mapping was unreadable.
   Status check_unchanged() const;
 
-  // Reads exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
-  // Error: weights.read.
+  // Reads exactly `bytes` bytes from `offset`. The range must lie in the file as opened. Error:
+  // weights.read.
   Status read(uint64_t offset, std::byte* to, size_t bytes) const;
 
-  // The same, but bypasses the page cache for bytes that it does not hold yet. They go through
-  // `bounce`, a buffer of kBounceBytes aligned to kBlockBytes. If the file system has no such
-  // reads, everything goes through the cache.
+  // As read(), but reads bytes that the page cache does not contain with direct I/O, through
+  // `bounce`: a buffer of kBounceBytes, aligned to kBlockBytes. If the file system does not support
+  // direct I/O, all reads use the page cache.
   static constexpr size_t kBlockBytes = 4096;
   static constexpr size_t kBounceBytes = (size_t{1} << 20) + 2 * kBlockBytes;
   Status read_direct(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
 
-  // The same for at most kLentBytes, which stay in `bounce`; returns where they begin.
+  // As read_direct() for at most kLentBytes, but leaves the bytes in `bounce` and returns their
+  // address.
   static constexpr size_t kLentBytes = kBounceBytes - 2 * kBlockBytes;
   Result<const std::byte*> lend(uint64_t offset, size_t bytes, std::byte* bounce) const;
 
-  // Reads the blocks that hold these bytes, past the page cache where the file system can, without
-  // a copy. `to` is aligned to kBlockBytes and has room for bytes [begin, end) rounded out to whole
-  // blocks; byte `begin` goes to `to` + begin % kBlockBytes. Error: weights.read.
+  // Reads the blocks that contain bytes [begin, end) without a copy, with direct I/O if the file
+  // system supports it. `to` must be aligned to kBlockBytes and have room for whole blocks; byte
+  // `begin` goes to `to` + begin % kBlockBytes. Error: weights.read.
   Status read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) const;
 
-  // The file mapped into memory, read-only; null if the system has no room for that. What is read
-  // there is read under MappedRead (mapped_values.h).
+  // Returns the read-only mapping of the file; null if the system cannot map it. Reading it
+  // requires a MappedRead (mapped_values.h).
   const std::byte* mapped() const { return static_cast<const std::byte*>(pages_); }
-  // Notes that a page of the map could not be read; may be called in a signal handler.
+  // Records that a page of the mapping was unreadable. Safe in a signal handler.
   void note_unreadable() const { unreadable_.store(true, std::memory_order_relaxed); }
 
   const std::string& path() const { return path_; }
@@ -63,21 +62,21 @@ class PayloadFile {
  private:
   PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
-  // Whether the page cache holds these bytes; false if the system cannot tell.
+  // Returns true if the page cache contains these bytes; false if the system does not report it.
   bool is_cached(uint64_t offset, size_t bytes) const;
 
   static size_t lead_of(uint64_t offset) { return static_cast<size_t>(offset % kBlockBytes); }
 
-  // Reads the blocks that hold these bytes, bypassing the cache. `to` is where the bytes go; it
-  // lies as far behind an aligned address as `offset` lies behind the start of a block. Returns how
-  // many of the bytes were read; 0 if the read must go through the cache.
+  // Reads the blocks that contain bytes [offset, offset + bytes) with direct I/O. `to` receives
+  // these bytes; it must be congruent to `offset` modulo kBlockBytes and have room for whole
+  // blocks. Returns the number of bytes read; 0 if the read must go through the page cache.
   size_t read_blocks(uint64_t offset, size_t bytes, std::byte* to) const;
 
   std::string path_;
   int descriptor_ = -1;
-  int direct_ = -1;        // for reads that bypass the page cache; -1 if there are none
-  void* pages_ = nullptr;  // the file mapped, also to ask which pages are cached
-  bool may_ask_ = false;   // whether the system answers that
+  int direct_ = -1;        // descriptor for direct I/O; -1 if unsupported
+  void* pages_ = nullptr;  // mapping of the file, also used to query cached pages
+  bool may_ask_ = false;   // true if the system answers this query
   mutable std::atomic<bool> unreadable_ = false;
   FileIdentity identity_;
 };

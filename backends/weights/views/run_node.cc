@@ -1,5 +1,6 @@
-// The node for packed numbers, which lie in runs of elements along an axis: numbers of a few bits,
-// where a run is the fewest elements that hold whole numbers only, and blocks of bytes.
+// Node for packed numbers, which are stored in runs of elements along an axis. For low-bit numbers,
+// a run is the smallest number of elements that contains only whole numbers; for blocks of bytes,
+// it is a block.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,15 +13,16 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kDecodeChunk = 2048;  // numbers that are decoded at a time; whole runs
+constexpr int64_t kDecodeChunk = 2048;  // numbers per decode call; whole runs
 
-// How runs of elements become numbers.
+// Decoding of runs of elements to numbers.
 struct Runs {
   PackedRun run;
-  // Whether some elements of a run hold the first of its numbers by themselves.
+  // True if the first numbers of a run can be decoded from its first elements alone.
   bool divisible = false;
-  // Writes the numbers of so many elements.
+  // Decodes `elements` elements at `from` into numbers at `to`.
   std::function<void(const std::byte* from, int64_t elements, float* to)> decode;
+  std::optional<Packing> packing;  // of numbers that are not in blocks
 };
 
 Dims unpacked_dims(const NodePtr& child, size_t axis, int64_t size) {
@@ -29,8 +31,8 @@ Dims unpacked_dims(const NodePtr& child, size_t axis, int64_t size) {
   return dims;
 }
 
-// Number i along `axis` is number `phase` + i of the child's elements along it. The phase is less
-// than the numbers of a run.
+// Number i along `axis` is number `phase` + i of the child's elements along that axis. `phase` is
+// less than the number of numbers per run.
 class RunNode : public ViewNode {
  public:
   RunNode(NodePtr child, Runs runs, size_t axis, int64_t phase, int64_t size)
@@ -40,7 +42,7 @@ class RunNode : public ViewNode {
         axis_(axis),
         phase_(phase) {}
 
-  // The packed elements are read with the axis innermost, so that each row along it is contiguous.
+  // Reads the packed elements with the axis innermost, so that each row along it is contiguous.
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
     Region held = region;
     held.begin[axis_] = element_of(region.begin[axis_]);
@@ -56,6 +58,12 @@ class RunNode : public ViewNode {
       decode_row(raw.data() + from, skip, region.size[axis_], to.data + at, to.steps[axis_]);
       return {};
     });
+  }
+
+  std::optional<StoredNumbers> numbers() const override {
+    const auto bytes = child_->numbers();
+    if (!runs_.packing || !bytes || !fills_rows()) return std::nullopt;
+    return StoredNumbers{bytes->at, *runs_.packing, phase_};
   }
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
@@ -77,7 +85,7 @@ class RunNode : public ViewNode {
     return with(child_->permute(step), static_cast<size_t>(moved - step.axes.begin()));
   }
 
-  // The packed axis cannot be split or joined. Only axes of size 1 may be added or dropped next to
+  // The packed axis cannot be split or joined; only axes of size 1 can be added or dropped next to
   // it.
   NodePtr reshape(const Dims& dims) const override {
     const int64_t size = type().dims[axis_];
@@ -101,8 +109,19 @@ class RunNode : public ViewNode {
     return std::make_shared<RunNode>(std::move(child), runs_, axis, phase_, type().dims[axis_]);
   }
 
-  // The most runs that a region of so many elements touches. Regions are boxes in C order: one
-  // position along the first axes, some along one axis, all along the axes after it.
+  // Returns true if the numbers follow one another in C order: the packed axis is the last one, and
+  // there is only one row or each row consists of whole runs.
+  bool fills_rows() const {
+    const Dims& dims = type().dims;
+    const bool is_last = std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(axis_) + 1,
+                                     dims.end(), [](int64_t size) { return size == 1; });
+    const bool whole = phase_ == 0 && dims[axis_] % runs_.run.numbers == 0;
+    return is_last && (whole || dims[axis_] == type().elements());
+  }
+
+  // Returns the maximum number of runs that a region of `elements` elements touches. Regions are
+  // boxes in C order: one position along the first axes, some along one axis, and all along the
+  // axes after it.
   uint64_t most_runs(uint64_t elements) const {
     uint64_t inner = 1;
     for (size_t axis = axis_ + 1; axis < type().dims.size(); ++axis)
@@ -114,11 +133,12 @@ class RunNode : public ViewNode {
     return std::min(elements, inner) * rows * ((along + 2 * numbers - 2) / numbers);
   }
 
-  // The first element of the run that holds a number.
+  // Returns the first element of the run that contains a number.
   int64_t element_of(int64_t number) const {
     return (phase_ + number) / runs_.run.numbers * runs_.run.elements;
   }
-  // The elements from there on that hold all bits of `size` numbers.
+  // Returns the number of elements, from element_of(begin), that contain all bits of `size`
+  // numbers.
   int64_t elements_over(int64_t begin, int64_t size) const {
     return elements_for((phase_ + begin) % runs_.run.numbers + size);
   }
@@ -128,7 +148,7 @@ class RunNode : public ViewNode {
     return (numbers * run.elements + run.numbers - 1) / run.numbers;
   }
 
-  // Row-major but for the axis, whose elements lie side by side.
+  // Row-major strides, except that axis_ is innermost.
   Dims steps_with_axis_inside(const Dims& sizes) const {
     Dims steps(sizes.size());
     auto step = static_cast<int64_t>(child_->width());
@@ -142,11 +162,12 @@ class RunNode : public ViewNode {
     return steps;
   }
 
-  // `count` numbers after the first `skip`, to places `step` bytes apart.
+  // Decodes `count` numbers after the first `skip`; writes them `step` bytes apart.
   void decode_row(const std::byte* from, int64_t skip, int64_t count, std::byte* to,
                   int64_t step) const {
     std::array<float, kDecodeChunk> numbers;
     for (; count > 0; skip = 0) {
+      // Chunks end at whole runs, so only the first one has numbers to skip.
       const int64_t taken = std::min(kDecodeChunk - skip, count);
       const int64_t elements = elements_for(skip + taken);
       runs_.decode(from, elements, numbers.data());
@@ -180,23 +201,24 @@ NodePtr run_node(NodePtr child, int64_t size, Runs runs) {
 
 NodePtr unpack_node(NodePtr child, Packing packing) {
   const int64_t size = unpacked_count(packing, child->type().dims.back());
-  return run_node(
-      std::move(child), size,
-      {packed_run(packing), true, [packing](const std::byte* from, int64_t elements, float* to) {
-         unpack(packing, from, static_cast<size_t>(elements), to);
-       }});
+  return run_node(std::move(child), size,
+                  {packed_run(packing), true,
+                   [packing](const std::byte* from, int64_t elements, float* to) {
+                     unpack(packing, from, static_cast<size_t>(elements), to);
+                   },
+                   packing});
 }
 
-NodePtr unblock_node(NodePtr child, BlockType type) {
-  const BlockFormat& format = block_format(type);
-  const int64_t size = child->type().dims.back() / format.bytes * format.elements;
-  return run_node(
-      std::move(child), size,
-      {{DType::u8, format.bytes, format.elements},
-       false,
-       [type, bytes = format.bytes](const std::byte* from, int64_t elements, float* to) {
-         unblock(type, from, static_cast<size_t>(elements / bytes), to);
-       }});
+NodePtr unblock_node(NodePtr child, const UnblockStep& step) {
+  const int64_t bytes = block_format(step.type).bytes, numbers = unblocked_count(step);
+  const int64_t size = child->type().dims.back() / bytes * numbers;
+  return run_node(std::move(child), size,
+                  {{DType::u8, bytes, numbers},
+                   false,
+                   [step, bytes](const std::byte* from, int64_t elements, float* to) {
+                     unblock(step, from, static_cast<size_t>(elements / bytes), to);
+                   },
+                   std::nullopt});
 }
 
 }  // namespace moec

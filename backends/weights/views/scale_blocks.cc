@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// Where a block has its scales, and its minimum where it has one, each in f16.
+// Byte offsets of a block's f16 scale and, if it has one, its f16 minimum.
 std::span<const size_t> scale_places(BlockType type) {
   static constexpr size_t kFirst[] = {0}, kFirstTwo[] = {0, 2}, kQ2K[] = {80, 82}, kQ3K[] = {108},
                           kQ6K[] = {208};
@@ -36,6 +36,7 @@ std::span<const size_t> scale_places(BlockType type) {
   }
 }
 
+// Copied with memcpy(), because `at` may be unaligned.
 template <class Stored, class Change>
 void change(std::byte* at, Change change_value) {
   Stored value{};
@@ -51,7 +52,7 @@ bool can_scale(BlockType type) {
 }
 
 void scale_blocks(BlockType type, std::span<std::byte> blocks, float factor) {
-  MOEC_CHECK(can_scale(type), "values of {} cannot be scaled", enum_name(type));
+  MOEC_CHECK(can_scale(type), "blocks of {} cannot be scaled", enum_name(type));
   const auto bytes = static_cast<size_t>(block_format(type).bytes);
   const std::span<const size_t> places = scale_places(type);
   for (size_t block = 0; block + bytes <= blocks.size(); block += bytes) {
@@ -60,6 +61,8 @@ void scale_blocks(BlockType type, std::span<std::byte> blocks, float factor) {
     if (type == BlockType::bf16)
       change<uint16_t>(at,
                        [&](uint16_t bits) { return bf16_from_f32(f32_from_bf16(bits) * factor); });
+    // A value is linear in its block's scale and minimum. Multiplying both scales the value without
+    // a change of codes.
     for (const size_t place : places)
       change<uint16_t>(at + place,
                        [&](uint16_t bits) { return f16_from_f32(f32_from_f16(bits) * factor); });

@@ -1,5 +1,4 @@
-// Multiplies stored values without decoding them: of blocks only the scales change, and the codes
-// stay.
+// Scales stored values without decoding them: multiplies the scales of blocks and keeps the codes.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +8,12 @@
 
 namespace moec {
 
-// Whether scale_blocks() takes the type: f32, f16, bf16, and blocks whose scales are f16.
+// Returns true if scale_blocks() supports the type: f32, f16, bf16, and blocks with f16 scales.
 bool can_scale(BlockType type);
 
-// Multiplies whole blocks in place. The factor must be finite. Scales are rounded to their type, so
-// that each value has a relative error of up to 2^-11 (2^-8 for bf16, 2^-24 for f32), and more
-// where its scale is subnormal. Bytes are little-endian and need no alignment.
+// Multiplies whole blocks in place by a finite factor. Scales are rounded to their type: the
+// relative error of a value is up to 2^-11 (2^-8 for bf16, 2^-24 for f32), and larger if its scale
+// is subnormal. Bytes are little-endian and need no alignment.
 void scale_blocks(BlockType type, std::span<std::byte> blocks, float factor);
 
 }  // namespace moec

@@ -13,24 +13,24 @@ struct Pair {
   size_t step = 0, element = 0;
 };
 
-// The longest common subsequence, found as the longest chain of equal pairs that ascends in both
-// lists (Hunt and Szymanski, 1977). That is fast here: the lists are long, but few elements occur
+// Longest common subsequence, computed as the longest chain of equal pairs that ascends in both
+// lists (Hunt and Szymanski, 1977). This is fast here: the lists are long, but few elements occur
 // twice.
 std::vector<Pair> common_subsequence(const std::vector<SharedStep>& steps,
                                      const std::vector<std::string>& list) {
   struct Link {
     Pair pair;
-    size_t before = SIZE_MAX;  // link of the pair before this one in the chain
+    size_t before = SIZE_MAX;  // link of the previous pair of the chain
   };
   std::unordered_map<std::string_view, std::vector<size_t>> places;
   for (size_t i = list.size(); i-- > 0;) places[list[i]].push_back(i);
   std::vector<Link> links;
-  std::vector<size_t> ends;  // the link that ends a chain of n + 1 pairs earliest in the list
+  std::vector<size_t> ends;  // ends[n]: link that ends a chain of n + 1 pairs earliest in the list
   for (size_t step = 0; step < steps.size(); ++step) {
     const auto found = places.find(steps[step].view);
     if (found == places.end()) continue;
     for (const size_t element :
-         found->second) {  // descending, so that a chain takes a step only once
+         found->second) {  // descending, so that a chain uses a step only once
       const auto end = std::partition_point(ends.begin(), ends.end(), [&](size_t link) {
         return links[link].pair.element < element;
       });
@@ -84,8 +84,8 @@ struct Taker {
   bool done = false;
 };
 
-// Reads a view for all takers; the first of them is the side that reads. A taker whose sink has
-// failed gets no further tile.
+// Reads a view for all takers; the first one is the reading side. A taker whose sink failed gets no
+// further tiles.
 void deliver(ViewSeries& from, std::span<Taker* const> takers) {
   const TileSink all = [&](std::span<const std::byte> tile) -> Status {
     bool wanted = false;
@@ -110,10 +110,10 @@ struct SharedViews::Impl {
   struct SideState {
     const WeightReader* own = nullptr;
     std::vector<std::string> views;
-    std::vector<size_t> steps;  // parallel to `views`: its index in the common order
-    size_t asked = 0;           // how many views were already put into a series
-    size_t at = 0;              // the side has passed all steps before this one
-    Taker* waits = nullptr;     // where it waits at step `at`; else null
+    std::vector<size_t> steps;  // per element of `views`: its index in the common order
+    size_t asked = 0;           // number of views that were already put into a series
+    size_t at = 0;              // the side has finished all steps before this one
+    Taker* waits = nullptr;     // set while the side waits at step `at`
   };
   class Series;
 
@@ -138,6 +138,7 @@ struct SharedViews::Impl {
   bool reads(size_t side, size_t step) const { return steps[step].sides.front() == side; }
 
   bool announced(const SideState& side, const std::vector<WeightView>& views) const {
+    // `side.asked` is at most side.views.size(), so the difference does not wrap around.
     if (views.size() > side.views.size() - side.asked) return false;
     for (size_t i = 0; i < views.size(); ++i)
       if (to_string(views[i]) != side.views[side.asked + i]) return false;
@@ -146,12 +147,14 @@ struct SharedViews::Impl {
 
   Result<ViewSeries> series(size_t index, std::vector<WeightView> views, size_t tile_bytes);
 
-  // Waits until each other side of the step is at it or past it, and returns those at it.
+  // Waits until every other side of the step has reached it. Returns the takers of the sides that
+  // wait at it.
   std::vector<Taker*> gather(size_t step) {
     std::vector<Taker*> takers;
     std::unique_lock lock(mutex);
     for (const size_t index : std::span(steps[step].sides).subspan(1)) {
       const SideState& side = sides[index];
+      // If `side.at` is greater than `step`, the side has called leave().
       moved.wait(lock, [&] { return side.at > step || (side.at == step && side.waits); });
       if (side.at == step) takers.push_back(side.waits);
     }
@@ -168,7 +171,7 @@ struct SharedViews::Impl {
     moved.notify_all();
   }
 
-  // False if the reading side has passed the step without serving this one.
+  // Returns false if the reading side passed the step without serving this one.
   bool wait_for_reader(size_t index, size_t step, Taker& taker) {
     SideState& side = sides[index];
     const SideState& reader = sides[steps[step].sides.front()];
@@ -184,12 +187,12 @@ struct SharedViews::Impl {
   std::vector<SharedStep> steps;
   std::vector<SideState> sides;
   std::vector<WeightReader> readers;
-  std::mutex mutex;  // for `at`, `waits` and all takers that wait
+  std::mutex mutex;  // guards `at`, `waits` and all waiting takers
   std::condition_variable moved;
 };
 
-// The next `views.size()` views of a side. The views that this side reads form a series of their
-// own, so that they are read ahead while the side waits for others.
+// The next `views.size()` views of a side. The views that this side reads form a separate series,
+// so that they are prefetched while the side waits for other sides.
 class SharedViews::Impl::Series : public ViewSeries::Source {
  public:
   Series(Impl& shared, size_t side, std::vector<WeightView> views, size_t tile_bytes,
@@ -248,6 +251,7 @@ SharedViews::~SharedViews() = default;
 
 const WeightReader& SharedViews::reader(size_t side) const { return impl_->readers[side]; }
 
+// SIZE_MAX - 1, because pass() adds 1; `at` is then past every step.
 void SharedViews::leave(size_t side) { impl_->pass(side, SIZE_MAX - 1, {}); }
 
 }  // namespace moec

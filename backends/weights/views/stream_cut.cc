@@ -13,17 +13,17 @@
 namespace moec {
 namespace {
 
-// With smaller blocks the overhead of a call would exceed the time of its bytes.
+// In smaller blocks, the overhead of a read call would exceed the time to read its bytes.
 constexpr uint64_t kLeastBlockBytes = uint64_t{64} << 10;
 
-// A part of a view that is read at once.
+// Part of a view that is read at once.
 struct Block {
-  size_t view = 0;  // its number in the series
+  size_t view = 0;  // index in the series
   Region region;
   uint64_t elements = 0;
 };
 
-// The blocks of all views, in order.
+// Iterates over the blocks of all views, in order.
 class Blocks {
  public:
   explicit Blocks(std::span<const Cut> cuts) : cuts_(cuts) {}
@@ -49,7 +49,7 @@ class Blocks {
     at_ = 0;
   }
 
-  std::span<const Cut> cuts_;  // from the current view on
+  std::span<const Cut> cuts_;  // of the current and later views
   size_t view_ = 0;
   uint64_t at_ = 0;
 };
@@ -72,6 +72,7 @@ Status deliver(const Cut& cut, const Block& block, const std::byte* from, const 
 
 ReadContext new_context(const std::vector<PayloadFile>& files, const ReaderOptions& options,
                         StreamReport& report) {
+  // Each context checks each file once for changes, so it has a separate flag per file.
   return {files, options, report, {}, std::vector<bool>(files.size()), nullptr};
 }
 
@@ -91,8 +92,8 @@ Status stream_alone(const Cut& cut, const std::vector<PayloadFile>& files,
 
 }  // namespace
 
-// A ring of slots: block number n lies in slot n % slots from the time that a reader takes it until
-// it is delivered. Readers take the numbers in turn.
+// Ring of slots: block n occupies slot n % slots_.size() from when a reader claims it until it is
+// delivered. Readers claim blocks in order.
 class CutSeries::Readers {
  public:
   Readers(std::span<const Cut> cuts, const std::vector<PayloadFile>& files,
@@ -104,14 +105,15 @@ class CutSeries::Readers {
   }
   ~Readers() { stop(); }
 
-  // False where the system refuses even one thread.
+  // Returns false if the system could not start even one thread.
   bool started() const { return readers_.size() > 0; }
 
-  // The failure of the first block in order ends the stream, so that the error is the same for any
-  // number of readers.
+  // Delivers the blocks of a view in order. Fails with the error of the first failed block in this
+  // order, so the error does not depend on the number of readers.
   Status deliver_view(size_t view, const TileSink& sink, StreamReport& report) {
     while (Slot* slot = wait_for_next(view)) {
       report += slot->report;
+      // Checked after the report is added, so that a failed block is counted too.
       MOEC_TRY(std::move(slot->status));
       MOEC_TRY(deliver(cuts_[view], slot->block, slot->data.get(), sink));
       free_next();
@@ -145,7 +147,8 @@ class CutSeries::Readers {
     }
   }
 
-  // Waits for a free slot and assigns the next block to it; null if there is no further block.
+  // Waits for a free slot and assigns the next block to it. Returns null if there are no more
+  // blocks.
   Slot* wait_for_work() {
     std::unique_lock lock(mutex_);
     room_.wait(lock,
@@ -156,9 +159,10 @@ class CutSeries::Readers {
     return &slot;
   }
 
-  // Waits until the next slot in order is full; null after the last block of the view.
+  // Waits until the next slot in order is full. Returns null after the last block of the view.
   Slot* wait_for_next(size_t view) {
     std::unique_lock lock(mutex_);
+    // The last view is not followed by a block of another view, which would end the loop.
     if (blocks_.done() && delivered_ == taken_) return nullptr;
     Slot& slot = slots_[delivered_ % slots_.size()];
     full_.wait(lock, [&] { return slot.full; });
@@ -185,12 +189,13 @@ class CutSeries::Readers {
   const std::vector<PayloadFile>& files_;
   const ReaderOptions& options_;
   std::mutex mutex_;
-  std::condition_variable room_, full_;  // readers wait for room_, the delivering thread for full_
+  std::condition_variable room_,
+      full_;  // readers wait for room_; the delivering thread waits for full_
   Blocks blocks_;
   std::vector<Slot> slots_;
   uint64_t taken_ = 0, delivered_ = 0;  // numbers of blocks
   bool stopped_ = false;
-  ThreadGroup readers_;  // last, so that it ends before what it uses
+  ThreadGroup readers_;  // last member: destroyed first, because its threads use the others
 };
 
 Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& options) {
@@ -198,6 +203,8 @@ Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& optio
   const uint64_t width = node->width();
   const auto fit = [&](uint64_t bytes) { return std::max<uint64_t>(1, bytes / width); };
   Cut cut{node, static_cast<uint64_t>(node->type().elements()), 1, fit(tile_bytes)};
+  // A view that reorders elements needs larger blocks: each range of the file then contributes more
+  // elements per read.
   const uint64_t wanted =
       node->reorders() ? std::max(cut.tile, fit(options.gather_bytes)) : cut.tile;
   cut.block = std::min(wanted, cut.elements);
@@ -206,9 +213,9 @@ Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& optio
     cut.block = (cut.block + 1) / 2;
   if (held() <= options.memory_bytes) return cut;
   return fail("weights.over_budget",
-              fmt::format("reading {} in blocks of {} bytes takes {} bytes, the budget is {}",
+              fmt::format("reading {} in blocks of {} bytes needs {} bytes, the budget is {}",
                           to_string(node->type()), cut.block_bytes(), held(), options.memory_bytes),
-              "give more memory, or use fewer jobs");
+              "raise the memory budget, or use fewer jobs");
 }
 
 Slots choose_slots(std::span<const Cut> cuts, const ReaderOptions& options) {
@@ -220,6 +227,7 @@ Slots choose_slots(std::span<const Cut> cuts, const ReaderOptions& options) {
     blocks += cut.block_count();
   }
   const uint64_t each = std::max<uint64_t>(1, slots.block_bytes + slots.scratch_bytes);
+  // More readers than blocks would have no work.
   slots.count =
       std::max<uint64_t>(1, std::min({blocks, options.memory_bytes / each, options.readers}));
   return slots;
@@ -238,7 +246,8 @@ CutSeries::CutSeries(std::vector<Cut> cuts, const std::vector<PayloadFile>& file
 CutSeries::~CutSeries() = default;
 
 Status CutSeries::next(const TileSink& sink, StreamReport& report) {
-  MOEC_CHECK(next_ < cuts_.size(), "a series of {} views has no further one", cuts_.size());
+  MOEC_CHECK(next_ < cuts_.size(), "all {} views of the series were already delivered",
+             cuts_.size());
   const size_t view = next_++;
   if (!readers_) return stream_alone(cuts_[view], files_, options_, sink, report);
   report.peak_scratch = std::max(report.peak_scratch, slots_.held_bytes());

@@ -6,25 +6,25 @@
 
 namespace moec {
 
-// How a view is cut: `block` elements are read at once, and `tile` elements are given to the sink
-// at once.
+// Division of a view, in elements: `block` elements are read at once, and the sink receives at most
+// `tile` elements at once.
 struct Cut {
   NodePtr node;
   uint64_t elements = 0, block = 1, tile = 1;
 
   uint64_t block_bytes() const { return block * node->width(); }
   uint64_t block_count() const { return (elements + block - 1) / block; }
-  // The memory that reading one block takes besides the block itself.
+  // Memory for reading one block, in addition to the block itself.
   uint64_t scratch_bytes(const ReaderOptions& options) const {
     return node->scratch_bytes(block, options);
   }
 };
 
-// Chooses the size of blocks: a tile, or gather_bytes for a view that reorders its source; smaller
-// where the memory of `options` demands it. Error: weights.over_budget.
+// Chooses the block size: a tile, or gather_bytes for a view that reorders its source; smaller if
+// ReaderOptions::memory_bytes requires it. Error: weights.over_budget.
 Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& options);
 
-// How many blocks of a series are held at a time, and the memory that each of them takes.
+// Number of blocks of a series that are held at once, and the memory per block.
 struct Slots {
   uint64_t count = 1, block_bytes = 0, scratch_bytes = 0;
   uint64_t held_bytes() const { return count * (block_bytes + scratch_bytes); }
@@ -38,7 +38,7 @@ class CutSeries {
             const ReaderOptions& options);
   ~CutSeries();
 
-  // Delivers the next view, as WeightReader::stream() does, on the caller's thread. Not to be
+  // Delivers the next view on the caller's thread, as WeightReader::stream() does. Must not be
   // called after a failure.
   Status next(const TileSink& sink, StreamReport& report);
 
@@ -48,7 +48,7 @@ class CutSeries {
   const std::vector<PayloadFile>& files_;
   ReaderOptions options_;
   Slots slots_;
-  size_t next_ = 0;  // view
+  size_t next_ = 0;  // index of the next view
   std::unique_ptr<Readers> readers_;
 };
 

@@ -11,6 +11,7 @@ namespace moec {
 
 namespace {
 
+// A tile of 4-byte elements has 4 KiB and fits in the L1 cache.
 constexpr int64_t kTile = 32;
 
 template <class T>
@@ -19,8 +20,8 @@ void copy_line(const std::byte* from, std::byte* to, const WalkAxis& axis) {
     std::memcpy(to + i * axis.to, from + i * axis.from, sizeof(T));
 }
 
-// A transpose. By way of a tile of its own, so that each cache line of either side is touched once:
-// lines a power of two apart push each other out of a cache.
+// Transposes through a local tile, so that each cache line of either side is touched once: lines a
+// power of two apart evict each other from the cache.
 template <class T>
 void transpose_tile(const std::byte* from, std::byte* to, const WalkAxis& outer,
                     const WalkAxis& inner) {
@@ -72,6 +73,7 @@ Walk in_source_order(Walk walk) {
                    [](const WalkAxis& a, const WalkAxis& b) { return a.from > b.from; });
   Walk joined;
   for (const WalkAxis& axis : walk) {
+    // Axes join if an outer step equals the whole inner axis, in the source and the destination.
     const bool joins = !joined.empty() && joined.back().from == axis.from * axis.extent &&
                        joined.back().to == axis.to * axis.extent;
     if (joins)
@@ -87,6 +89,7 @@ void copy_strided(const std::byte* from, std::byte* to, const Walk& walk, size_t
   const auto step = static_cast<int64_t>(width);
   if (!axes.empty() && axes.back().from == step && axes.back().to == step)
     return copy_segments(from, to, axes, static_cast<size_t>(axes.back().extent) * width);
+  // copy_elements() requires a plane; an axis of extent 1 does not change the walk.
   while (axes.size() < 2) axes.insert(axes.begin(), WalkAxis{});
   switch (width) {
     case 1:
@@ -113,7 +116,7 @@ struct Flat {
   Dims dims, strides;
 };
 
-// The axes that are longer than 1. Neighbours whose elements are evenly spaced are joined into one.
+// Axes longer than 1; adjacent axes with evenly spaced elements are joined.
 Flat joined_axes(const AffineMap& map) {
   Flat flat;
   for (size_t i = 0; i < map.dims.size(); ++i) {
@@ -149,8 +152,8 @@ AffineMap permuted(const AffineMap& map, const PermuteStep& step) {
   return result;
 }
 
-// Cuts the new axes off the joined old ones, from the innermost on. Each must divide the rest of
-// the old axis that it is cut from; otherwise no map with one stride an axis exists.
+// Splits the joined old axes into the new ones, starting with the innermost. Each new axis must
+// divide the rest of its old axis; otherwise no map with one stride per axis exists.
 std::optional<AffineMap> reshaped(const AffineMap& map, const Dims& dims) {
   Flat old = joined_axes(map);
   AffineMap result{map.offset, dims, Dims(dims.size(), 0)};

@@ -1,4 +1,4 @@
-// Walks over elements that lie at fixed distances along each axis, in a source and in a
+// Walks over elements that are evenly spaced along each axis, both in a source and in a
 // destination.
 #pragma once
 
@@ -12,23 +12,23 @@
 
 namespace moec {
 
-// One axis of a walk: `extent` steps, each `from` further in the source and `to` further in the
-// destination. The unit (bytes or elements) is the caller's.
+// One axis of a walk: `extent` steps, each `from` units in the source and `to` units in the
+// destination. The caller defines the unit (bytes or elements).
 struct WalkAxis {
   int64_t extent = 1, from = 0, to = 0;
   bool operator==(const WalkAxis&) const = default;
 };
 using Walk = std::vector<WalkAxis>;  // outermost first
 
-// The same walk in the order of the source: axes of extent 1 are dropped, the others are sorted by
-// `from`, the largest first, and neighbours are joined where source and destination allow it.
+// Returns the same walk in the order of the source: drops axes of extent 1, sorts the others by
+// descending `from`, and joins adjacent axes if source and destination allow it.
 Walk in_source_order(Walk walk);
 
-// Elements of `width` bytes (1, 2, 4 or 8); the walk is in bytes.
+// Copies elements of `width` bytes (1, 2, 4 or 8). The unit of the walk is a byte.
 void copy_strided(const std::byte* from, std::byte* to, const Walk& walk, size_t width);
 
 // Calls visit(from_offset, to_offset), which returns a Status, for each position along the first
-// `count` axes of the walk, in order. The first failure ends the walk and is returned.
+// `count` axes of the walk, in order. Stops at the first failure and returns it.
 template <class Visit>
 auto for_each_offset(const Walk& walk, size_t count, Visit&& visit) {
   std::vector<int64_t> at(count, 0);
@@ -47,12 +47,11 @@ auto for_each_offset(const Walk& walk, size_t count, Visit&& visit) {
   }
 }
 
-// The distances between neighbours along each axis of a row-major tensor; along the last it is
-// `unit`.
+// Returns the strides of a row-major tensor; the stride of the last axis is `unit`.
 Dims row_major_steps(const Dims& dims, int64_t unit);
 
 // Index steps as arithmetic: element [i0, i1, …] of a view is element offset + Σ i·stride of a flat
-// source. Slices, permutes and most reshapes of such a view have this form, too.
+// source. Slices, permutes and most reshapes preserve this form.
 
 struct AffineMap {
   int64_t offset = 0;
@@ -63,10 +62,10 @@ struct AffineMap {
 AffineMap whole(const Dims& dims);  // row-major, from 0
 AffineMap sliced(AffineMap map, const SliceStep& step);
 AffineMap permuted(const AffineMap& map, const PermuteStep& step);
-// Nothing if the elements along a new axis do not lie at equal distances.
+// Returns nullopt if the elements along a new axis are not evenly spaced.
 std::optional<AffineMap> reshaped(const AffineMap& map, const Dims& dims);
 
-// Whether the view is one stretch of the source, in order and without gaps.
+// Returns true if the view is one contiguous range of the source, in order.
 bool is_contiguous(const AffineMap& map);
 
 }  // namespace moec

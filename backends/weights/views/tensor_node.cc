@@ -1,4 +1,4 @@
-// The leaf that reads a tensor from its file.
+// Leaf that reads a tensor from its file.
 #include <algorithm>
 #include <cstring>
 
@@ -11,27 +11,29 @@ namespace moec {
 
 namespace {
 
-// Reading this many unused bytes between two stretches costs less than a further call.
+// Reading this many unused bytes between two ranges costs less than another call.
 constexpr int64_t kGapBytes = 2048;
-// Stretches of at least this size are read directly into the destination.
+// Contiguous ranges of at least this size are read directly into the destination.
 constexpr int64_t kDirectBytes = 4096;
 // Reads of at least this size bypass the page cache, if the options allow it.
 constexpr size_t kPastCacheBytes = size_t{128} << 10;
 
-// The part that is read at a time when elements must be rearranged. A span is one read of the file
-// and covers the axes of the walk from `axis` on. Several spans, along the axis before, are read
-// into one buffer, so that the copy can transpose them tile by tile.
+// Unit of reading when elements must be rearranged. A span is one read of the file and covers
+// `axis` and all later axes of the walk. Several spans along axis - 1 are read into one buffer, so
+// that the copy can transpose them tile by tile.
 struct Band {
-  size_t axis = 0;    // the span's outermost axis
-  int64_t steps = 1;  // of the positions on that axis, how many a span covers
-  int64_t bytes = 0;  // of a span
-  int64_t spans = 1;  // along axis - 1; more than 1 only where a span covers all of `axis`
+  size_t axis = 0;    // outermost axis of a span
+  int64_t steps = 1;  // number of positions on that axis per span
+  int64_t bytes = 0;  // per span
+  int64_t spans = 1;  // along axis - 1; more than 1 only if a span covers all of `axis`
 };
 
 Band widest_band(const Walk& walk, int64_t width, int64_t limit) {
   Band band{walk.size(), 1, width, 1};
   while (band.axis > 0) {
     const WalkAxis& next = walk[band.axis - 1];
+    // `room` is the number of steps along the axis that fit into `limit` bytes. With one step, the
+    // band does not grow.
     const int64_t room = 1 + (limit - band.bytes) / next.from;
     if (next.from - band.bytes > kGapBytes || room < 2) break;
     band.axis -= 1;
@@ -65,8 +67,8 @@ class TensorNode : public ViewNode {
     const auto unit = static_cast<int64_t>(width());
     const Walk walk = walk_of(region, row_major_steps(region.size, unit));
     const auto bytes = static_cast<size_t>(elements_of(region)) * width();
-    const bool is_stretch = walk.size() == 1 && walk[0].from == unit && walk[0].to == unit;
-    if (!context.options.past_cache || !is_stretch || bytes < kPastCacheBytes ||
+    const bool is_extent = walk.size() == 1 && walk[0].from == unit && walk[0].to == unit;
+    if (!context.options.past_cache || !is_extent || bytes < kPastCacheBytes ||
         bytes > PayloadFile::kLentBytes)
       return nullptr;
     MOEC_TRY(check_file(context));
@@ -74,10 +76,16 @@ class TensorNode : public ViewNode {
     return context.files[range_.file].lend(first_of(region), bytes, context.scratch.bounce());
   }
 
-  std::optional<FileStretch> stretch() const override {
+  std::optional<FileExtent> extent() const override {
     if (!is_contiguous(map_)) return std::nullopt;
-    return FileStretch{range_.file,
-                       range_.offset + static_cast<uint64_t>(map_.offset) * uint64_t{width()}};
+    return FileExtent{range_.file,
+                      range_.offset + static_cast<uint64_t>(map_.offset) * uint64_t{width()}};
+  }
+
+  std::optional<StoredNumbers> numbers() const override {
+    const auto at = extent();
+    if (!at || !(is_float(type().dtype) || type().dtype == DType::u8)) return std::nullopt;
+    return StoredNumbers{*at, type().dtype, 0};
   }
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
@@ -102,7 +110,7 @@ class TensorNode : public ViewNode {
  private:
   NodePtr with(AffineMap map) const { return std::make_shared<TensorNode>(range_, std::move(map)); }
 
-  // Where the region's first element lies in the file.
+  // File offset of the region's first element.
   uint64_t first_of(const Region& region) const {
     int64_t first = map_.offset;
     for (size_t i = 0; i < map_.dims.size(); ++i) first += region.begin[i] * map_.strides[i];
@@ -164,10 +172,11 @@ class TensorNode : public ViewNode {
     });
   }
 
-  // The first axis of the walk leads from span to span.
+  // Reads band.spans spans per copy. The first axis of the walk counts spans.
   Status read_spans(uint64_t offset, std::byte* to, Walk walk, const Band& band, std::byte* buffer,
                     ReadContext& context) const {
     const WalkAxis along = walk.front();
+    // In the buffer, spans follow one another without the gaps of the file.
     walk.front().from = band.bytes;
     for (int64_t done = 0; done < along.extent; done += band.spans) {
       walk.front().extent = std::min(band.spans, along.extent - done);
@@ -179,7 +188,7 @@ class TensorNode : public ViewNode {
     return {};
   }
 
-  // A span covers a part of the first axis of the walk; the last span may be shorter.
+  // A span covers part of the first axis of the walk; the last span may be shorter.
   Status read_long_spans(uint64_t offset, std::byte* to, Walk walk, const Band& band,
                          std::byte* buffer, ReadContext& context) const {
     if (walk.empty()) return fetch(offset, to, width(), context);
@@ -204,7 +213,7 @@ NodePtr tensor_node(const TensorRange& range) {
   return std::make_shared<TensorNode>(range, whole(range.type.dims));
 }
 
-// The leaves that read no file: splats and seeded elements.
+// Leaves that read no file: splats and seeded elements.
 
 namespace {
 
@@ -217,9 +226,14 @@ class SplatNode : public ViewNode {
     const auto count = static_cast<uint64_t>(elements_of(region));
     context.report.overflows += encode(type().dtype, &value_, 1, element) * count;
     Walk walk = scatter_walk(region, 0, to);
+    // A step of 0 makes all positions copy the same element.
     for (WalkAxis& axis : walk) axis.from = 0;
     copy_strided(element, to.data, walk, width());
     return {};
+  }
+
+  std::optional<StoredNumbers> numbers() const override {
+    return StoredNumbers{{}, round_to(type().dtype, value_), 0};
   }
 
   uint64_t scratch_bytes(uint64_t, const ReaderOptions&) const override { return 0; }

@@ -1,14 +1,14 @@
-// The values of GGUF's block types, bit for bit those of its own readers.
+// Decodes the block types of GGUF, bit-identical to GGUF's own readers.
 #pragma once
 
 #include <cstddef>
 
-#include "ir/graph/block_type.h"
+#include "ir/graph/weight_view.h"
 
 namespace moec {
 
-// Writes the elements of `blocks` blocks. The type must be one that is decoded. Bytes are
-// little-endian and need no alignment.
-void unblock(BlockType type, const std::byte* from, size_t blocks, float* to);
+// Writes `step.part` of `blocks` blocks. `step.type` must be decodable and have this part. Bytes
+// are little-endian and need no alignment.
+void unblock(const UnblockStep& step, const std::byte* from, size_t blocks, float* to);
 
 }  // namespace moec

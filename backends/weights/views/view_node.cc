@@ -27,6 +27,8 @@ std::vector<AxisGroup> axis_groups(const Dims& old_dims, const Dims& new_dims) {
     AxisGroup group{i, i, j, j};
     int64_t old_product = i < old_dims.size() ? old_dims[i++] : 1;
     int64_t new_product = j < new_dims.size() ? new_dims[j++] : 1;
+    // Terminates: both shapes have equally many elements, so the products are equal at the end at
+    // the latest.
     while (old_product != new_product) {
       if (old_product < new_product)
         old_product *= old_dims[i++];
@@ -39,8 +41,8 @@ std::vector<AxisGroup> axis_groups(const Dims& old_dims, const Dims& new_dims) {
   return groups;
 }
 
-// Finds the outermost axis along which `begin` lies at the start of a step and at least one step
-// fits. The region takes as many steps along it as fit, and all of the axes after it.
+// Finds the outermost axis along which `begin` is at the start of a step and at least one step
+// fits. The region covers as many steps along this axis as fit, and all of the inner axes.
 int64_t first_region(const Dims& dims, int64_t begin, int64_t end, Region& region) {
   const Dims steps = row_major_steps(dims, 1);
   region = {Dims(dims.size(), 0), Dims(dims.size(), 1)};

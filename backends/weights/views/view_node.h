@@ -1,6 +1,6 @@
 // A weight view compiled for reading: a tree whose leaves are tensors, splats and seeds. Slices,
-// permutes and reshapes are moved down into the leaves and become index arithmetic there, so that
-// the leaf that reads a file knows exactly which elements are wanted.
+// permutes and reshapes move down into the leaves and become index arithmetic there, so that the
+// leaf that reads a file knows exactly which elements are needed.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/weights/views/coded_rows.h"
 #include "backends/weights/views/payload_file.h"
 #include "backends/weights/views/strided.h"
 #include "backends/weights/views/view_series.h"
@@ -18,11 +19,11 @@
 
 namespace moec {
 
-// The buffers of one stream. Counts how many bytes are held.
+// Allocates the buffers of one stream and counts the bytes held.
 
 class Scratch {
  public:
-  // Uninitialised bytes, freed when it goes out of scope.
+  // Uninitialised bytes, freed by the destructor.
   class Buffer {
    public:
     Buffer(Scratch& owner, size_t bytes)
@@ -45,8 +46,8 @@ class Scratch {
 
   Buffer take(size_t bytes) { return Buffer(*this, bytes); }
 
-  // The aligned buffer for reads that bypass the page cache. It is kept after the first use, since
-  // such reads come in series.
+  // Returns an aligned buffer for direct I/O. The buffer is kept after its first use, because
+  // direct reads come in series.
   std::byte* bounce() {
     if (!bounce_) bounce_.emplace(*this, kBounceBytes);
     void* data = bounce_->data();
@@ -62,34 +63,28 @@ class Scratch {
   std::optional<Buffer> bounce_;
 };
 
-// The elements with begin[i] ≤ index[i] < begin[i] + size[i].
+// Elements with begin[i] ≤ index[i] < begin[i] + size[i].
 struct Region {
   Dims begin, size;
 };
 int64_t elements_of(const Region& region);
 Region whole_region(const Dims& dims);
 
-// Where the elements of a region are written: the first one at `data`, and neighbours along axis i
+// Destination of a region: the first element goes to `data`, and neighbours along axis i are
 // `steps[i]` bytes apart.
 struct Destination {
   std::byte* data = nullptr;
   Dims steps;
 };
 
-// The state of one stream.
+// State of one stream.
 struct ReadContext {
   const std::vector<PayloadFile>& files;
   const ReaderOptions& options;
   StreamReport& report;
   Scratch scratch;
-  std::vector<bool> checked;        // by file: whether it was checked for changes in this stream
-  const HeldBytes* held = nullptr;  // the bytes of the file, if they are read from memory
-};
-
-// Bytes of one file.
-struct FileStretch {
-  size_t file = 0;
-  uint64_t offset = 0;
+  std::vector<bool> checked;        // per file: already checked for changes in this stream
+  const HeldBytes* held = nullptr;  // if set, reads use these bytes, not the file
 };
 
 class ViewNode;
@@ -103,28 +98,34 @@ class ViewNode {
   const Type& type() const { return type_; }
   size_t width() const { return static_cast<size_t>(dtype_bytes(type_.dtype)); }
 
-  // Writes a region of the node, in the node's element type. The region is one that first_region()
-  // gives, or the part of such a one that lies in a part of the node.
+  // Writes a region of the node, in the node's element type. The region must come from
+  // first_region(), or be the intersection of such a region with a child.
   virtual Status read(const Region& region, const Destination& to, ReadContext& context) const = 0;
   // Writes the region in C order, without gaps.
   Status read_packed(const Region& region, std::byte* to, ReadContext& context) const;
-  // The same without a copy, where that is possible: the elements lie in the bounce buffer of the
-  // context until its next use. Null if they do not lie side by side in a file, or are too many or
-  // too few; then use read_packed().
+  // As read_packed(), but avoids a copy if possible: returns the elements in the bounce buffer of
+  // the context, valid until its next use. Returns null if the elements are not contiguous in a
+  // file, or are too many or too few; the caller must then use read_packed().
   virtual Result<const std::byte*> lend(const Region&, ReadContext&) const { return nullptr; }
-  // Where all elements of the node lie side by side in a file, in C order; nothing if they do not.
-  virtual std::optional<FileStretch> stretch() const { return std::nullopt; }
-  // The most scratch bytes that read() takes for a region of `elements` elements.
+  // Returns the location of the elements if all of them are contiguous in a file, in C order;
+  // absent otherwise.
+  virtual std::optional<FileExtent> extent() const { return std::nullopt; }
+  // Returns the elements in C order as consecutive numbers of a file or as one constant; absent if
+  // they are stored in another way.
+  virtual std::optional<StoredNumbers> numbers() const { return std::nullopt; }
+  // Returns the node as rows of codes with scales or tables; absent if it is stored in another way.
+  virtual std::optional<CodedRows> coded() const { return std::nullopt; }
+  // Returns the maximum scratch bytes of read() for a region of `elements` elements.
   virtual uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const = 0;
-  // Whether reading in C order jumps back and forth in a file.
+  // Returns true if reading in C order seeks back and forth in a file.
   virtual bool reorders() const = 0;
-  // An equivalent node with the same C order that is faster to read in it; null if there is none.
+  // Returns an equivalent node that is faster to read in C order; null if there is none.
   virtual NodePtr in_c_order() const { return nullptr; }
 
-  // The node with one more index step, which must be valid for type().
+  // Return the node with one more index step, which must be valid for type().
   virtual NodePtr slice(const SliceStep& step) const = 0;
   virtual NodePtr permute(const PermuteStep& step) const = 0;
-  // Null if the node cannot express it; use reshape_node().
+  // Returns null if the node cannot express it; use reshape_node() then.
   virtual NodePtr reshape(const Dims& dims) const = 0;
 
  private:
@@ -135,43 +136,44 @@ NodePtr tensor_node(const TensorRange& range);
 NodePtr splat_node(double value, const Type& type);
 NodePtr seeded_node(uint64_t seed, const Type& type);
 NodePtr concat_node(std::vector<NodePtr> parts, size_t axis);
-// The child multiplied by the factor, if there is one, and rounded to `dtype`.
+// Multiplies `child` by `factor`, if present, and rounds it to `dtype`.
 NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
-// (Element − offset) × scale in f32, of the element's block; the offset may be null.
+// (element − offset) × scale in f32, with the parameters of the element's block; `offset` may be
+// null.
 NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& block);
-// The entry that an element is the index of, in the table of its block.
+// Replaces each element of `child` by the entry of its block's table at that index.
 NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block);
-// What rounding the child's elements to `dtype` loses, in f32.
+// Rounding errors of the child's elements in `dtype`, as f32.
 NodePtr remainder_node(NodePtr child, DType dtype);
-// The elements of `child` less the median of the finite elements of `whole`, in f32.
+// Elements of `child` minus the median of the finite elements of `whole`, in f32.
 NodePtr center_node(NodePtr child, NodePtr whole);
-// The numbers packed into the child's elements, along its last axis.
+// Numbers packed into the child's elements, along its last axis.
 NodePtr unpack_node(NodePtr child, Packing packing);
-// The elements of the blocks that the child's bytes are, along its last axis.
-NodePtr unblock_node(NodePtr child, BlockType type);
-// The elements that `map` picks from the child's, counted in C order.
+// Decodes the blocks in the child's bytes, along its last axis.
+NodePtr unblock_node(NodePtr child, const UnblockStep& step);
+// Selects elements with `map` from the child's elements in C order.
 NodePtr reindex_node(NodePtr child, AffineMap map);
 
-// reshape() if the node can express it, else a reindex_node.
+// Returns reshape() if the node can express it, else a reindex_node.
 NodePtr reshape_node(const NodePtr& node, const Dims& dims);
 
-// A run of axes of one shape that holds the same elements as a run of axes of another shape:
-// [old_begin, old_end) and [new_begin, new_end), of equal products. The runs are as short as
+// Axes [old_begin, old_end) of one shape that contain the same elements as axes [new_begin,
+// new_end) of another shape: the products of their sizes are equal. Groups are as small as
 // possible.
 struct AxisGroup {
   size_t old_begin = 0, old_end = 0, new_begin = 0, new_end = 0;
 };
-// The two shapes have the same number of elements.
+// The two shapes must have the same number of elements.
 std::vector<AxisGroup> axis_groups(const Dims& old_dims, const Dims& new_dims);
 
-// The tree for a view. Errors: those of WeightReader::cost().
+// Compiles a view to its tree. Errors: those of WeightReader::cost().
 Result<NodePtr> compile_view(const WeightView& view, const WeightTable& table);
 
-// The first region of the C-order positions [begin, end): the largest one that begins at `begin`.
-// Returns the position where it ends, so that calls in a loop cut the whole stretch into regions.
+// Sets `region` to the largest region that starts at C-order position `begin` and ends at or before
+// `end`. Returns the end of the region, so that a loop can divide a range into regions.
 int64_t first_region(const Dims& dims, int64_t begin, int64_t end, Region& region);
 
-// The walk from row-major elements of the region, `unit` bytes each, to the destination.
+// Returns the walk from row-major elements of the region, `unit` bytes each, to the destination.
 Walk scatter_walk(const Region& region, int64_t unit, const Destination& to);
 bool is_row_major(const Region& region, int64_t unit, const Destination& to);
 

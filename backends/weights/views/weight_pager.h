@@ -1,5 +1,5 @@
-// Weights that are not read when a shard is loaded: their bytes come and go between and during
-// runs, unit by unit. A unit is all that an expert has in one file.
+// Paged weights: a shard is loaded without them, and their bytes are loaded and evicted in units,
+// between and during runs. A unit is all bytes of an expert in one file.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace moec {
 
-// Bytes of a file of weights in memory that comes and goes: those of an expert in its slot.
+// Bytes of a weight file in temporary memory, such as an expert in its slot.
 
 // Bytes [offset, offset + bytes) of the file.
 struct HeldPiece {
@@ -25,7 +25,8 @@ class HeldBytes {
  public:
   explicit HeldBytes(std::vector<HeldPiece> pieces) : pieces_(std::move(pieces)) {}
 
-  // Where these bytes of the file lie; null if no piece has all of them.
+  // Returns the address of bytes [offset, offset + bytes) of the file; null if no piece contains
+  // all of them.
   const std::byte* find(uint64_t offset, uint64_t bytes) const {
     for (const HeldPiece& piece : pieces_)
       if (offset >= piece.offset && offset - piece.offset <= piece.bytes &&
@@ -42,13 +43,14 @@ class WeightPager {
  public:
   virtual ~WeightPager() = default;
 
-  // The unit that has these bytes of the file; nothing if they are not paged.
+  // Returns the unit that contains bytes [offset, offset + bytes) of the file; absent if they are
+  // not paged.
   virtual std::optional<size_t> unit_of(const std::string& path, uint64_t offset,
                                         uint64_t bytes) const = 0;
-  // The bytes of the unit, which stay until release(). Waits until they are there. Null: the unit
-  // takes no part in this run. Errors: those of reading the file.
+  // Waits until the unit is loaded and returns its bytes, which stay valid until release(). Returns
+  // null if this run does not use the unit. Errors: those of reading the file.
   virtual Result<const HeldBytes*> acquire(size_t unit) = 0;
-  // The run needs the unit no more.
+  // Ends the use of the unit in this run.
   virtual void release(size_t unit) = 0;
 };
 

@@ -13,21 +13,22 @@ StreamReport& StreamReport::operator+=(const StreamReport& other) {
   overflows += other.overflows;
   nonfinite += other.nonfinite;
   bytes_read += other.bytes_read;
+  // Streams run one after another, so their buffers do not exist at the same time.
   peak_scratch = std::max(peak_scratch, other.peak_scratch);
   return *this;
 }
 
 namespace {
 
-// The memory of the program itself, its graphs, and the plan of a usual model.
+// Allowance for the program itself, its graphs, and the plan of a typical model.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
-// A disk is kept busy besides the writes only if several reads are in progress while other readers
-// convert or wait for the writer. Fewer readers for fewer jobs would only be slower.
+// The disk stays busy during writes only if several reads are in progress while other readers
+// convert or wait for the writer. Using fewer readers for fewer jobs would only be slower.
 constexpr uint64_t kReaders = 8;
 
-// Findings that do not name a tensor get the first one of the view.
+// Adds the first tensor of the view to findings that name no tensor.
 Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {
   std::string tensor;
   for_each_tensor(view, [&](const TensorSource& source, const Type&) {
@@ -43,10 +44,10 @@ Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {
 Status check_plan_bytes(uint64_t memory_bytes, uint64_t plan_bytes) {
   if (kProgramBytes + plan_bytes <= memory_bytes) return {};
   return fail("weights.over_budget",
-              fmt::format("the index of the checkpoint, the plan and the manifest take {} MiB, the "
+              fmt::format("the index of the checkpoint, the plan and the manifest need {} MiB, the "
                           "budget is {} MiB",
                           (kProgramBytes + plan_bytes) >> 20, memory_bytes >> 20),
-              "give more memory");
+              "raise the memory budget");
 }
 
 Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes,
@@ -57,14 +58,15 @@ Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t pl
   if (memory_bytes < least)
     return fail(
         "weights.over_budget",
-        fmt::format("an export of {} at a time takes at least {} MiB{}, the budget is {} MiB",
+        fmt::format("an export of {} at a time needs at least {} MiB{}, the budget is {} MiB",
                     jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs),
                     (least + kMebibyte - 1) / kMebibyte,
                     plan_bytes >> 20 == 0
                         ? ""
                         : fmt::format(" ({} of them for its plan)", plan_bytes >> 20),
                     memory_bytes >> 20),
-        jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs or targets");
+        jobs == 1 ? "raise the memory budget"
+                  : "raise the memory budget, or use fewer jobs or targets");
   ReaderOptions options;
   options.memory_bytes =
       (memory_bytes - fixed) / static_cast<uint64_t>(jobs) - kWriterBytes - job_bytes;
@@ -147,6 +149,7 @@ class CutViews : public ViewSeries::Source {
     Status status = cuts_.next(watched, own);
     report += own;
     const WeightView& view = views_[next_++];
+    // Errors of the sink come from the caller. Only errors of the read get the name of a tensor.
     if (status || sink_failed) return status;
     return fail(naming_tensor(view, std::move(status.error())));
   }
@@ -182,7 +185,7 @@ Result<std::vector<float>> WeightReader::read_f32(const WeightView& view,
   const auto elements = static_cast<uint64_t>(type.elements());
   if (elements > limit_bytes / sizeof(float))
     return fail("weights.too_large",
-                fmt::format("{} takes {} bytes as f32, the limit is {}", to_string(type),
+                fmt::format("{} needs {} bytes as f32, but the limit is {}", to_string(type),
                             elements * sizeof(float), limit_bytes),
                 "raise the limit, or stream the weight in tiles");
   std::vector<float> values(elements);
@@ -202,13 +205,35 @@ Result<std::optional<MappedValues>> WeightReader::map(const WeightView& view) co
   auto node = compile_view(view, impl_->table);
   if (!node) return fail(naming_tensor(view, std::move(node.error())));
   const Type& type = (*node)->type();
-  const auto stretch = (*node)->stretch();
+  const auto extent = (*node)->extent();
   const bool is_float =
       type.dtype == DType::f32 || type.dtype == DType::f16 || type.dtype == DType::bf16;
-  if (maker_ || !is_float || !stretch) return std::nullopt;
-  const PayloadFile& file = impl_->files[stretch->file];
+  // A reader with a maker shares its reads among sides; a mapping would bypass that.
+  if (maker_ || !is_float || !extent) return std::nullopt;
+  const PayloadFile& file = impl_->files[extent->file];
   if (file.mapped() == nullptr) return std::nullopt;
-  return MappedValues({impl_, &file}, stretch->offset, type.dtype, type.elements());
+  // The aliasing pointer keeps all files open as long as the values exist.
+  return MappedValues({impl_, &file}, extent->offset, type.dtype, type.elements());
+}
+
+Result<std::optional<MappedView>> WeightReader::map_codes(const WeightView& view) const {
+  auto compiled = HeldView::compile(view, impl_->table);
+  if (!compiled) return fail(naming_tensor(view, std::move(compiled.error())));
+  if (maker_ || !compiled->is_coded()) return std::nullopt;
+  std::optional<size_t> file;
+  bool is_one = true;
+  uint64_t begin = UINT64_MAX, end = 0, bytes = 0;
+  for_each_tensor(view, [&](const TensorSource& source, const Type&) {
+    const TensorRange& range = *impl_->table.find(source.name);
+    is_one &= file.value_or(range.file) == range.file;
+    file = range.file;
+    begin = std::min(begin, range.offset);
+    end = std::max(end, range.offset + static_cast<uint64_t>(range.type.bytes()));
+    bytes += static_cast<uint64_t>(range.type.bytes());
+  });
+  if (!is_one || !file || impl_->files[*file].mapped() == nullptr) return std::nullopt;
+  const PayloadFile& opened = impl_->files[*file];
+  return MappedView(std::move(*compiled), {impl_, &opened}, {&opened, begin, end - begin}, bytes);
 }
 
 Result<StreamReport> WeightReader::scan(const WeightView& view) const {

@@ -19,13 +19,13 @@ struct AnalyzeFlags {
 };
 
 void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags);
-// Those that other commands have in common with it: SOURCE, the text, and how they are run; and for
-// exports alone the text, and how they are run.
+// Subsets for other commands. add_measured_source_flags() adds SOURCE, the text flags and the flags
+// of the run. add_text_run_flags() omits SOURCE and the flags that apply only to checkpoints.
 void add_measured_source_flags(CLI::App& command, AnalyzeFlags& flags);
 void add_text_run_flags(CLI::App& command, AnalyzeFlags& flags);
 
-// Errors: cli.wrong_source (neither a checkpoint nor an export), cli.bytes, analyze.empty (nothing
-// to analyze with).
+// Errors: cli.wrong_source (neither a checkpoint nor an export), cli.bytes, analyze.empty (no
+// text).
 Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags);
 
 }  // namespace moec

@@ -17,12 +17,14 @@ namespace {
 
 // ---- lists -------------------------------------------------------------------------------------
 
+// Commas are part of an element: `--tokens 1, 16` has the words `1,` and `16`.
 bool is_whole(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(),
                                       [](char c) { return (c >= '0' && c <= '9') || c == ','; });
 }
 
 bool is_budget(std::string_view word) {
+  // Without `=`, find() returns npos, and npos + 1 is 0: the whole word is the number.
   const std::string_view number = word.substr(word.find('=') + 1);
   return !number.empty() && number.find_first_not_of("0123456789.,") == std::string_view::npos;
 }
@@ -34,6 +36,7 @@ bool is_target(std::string_view word) {
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
+// Accepts only existing files, because a folder after the list is the positional argument.
 bool is_file(std::string_view word) {
   std::error_code error;
   return std::filesystem::is_regular_file(word, error);
@@ -44,6 +47,8 @@ struct ListFlag {
   bool (*is_element)(std::string_view word);
 };
 
+// Flags with a list value whose elements may be separate words. CLI11 would also append a
+// positional argument that follows the list, so `is_element` states which words belong to it.
 constexpr ListFlag kLists[] = {
     {"--tokens", is_whole},  {"--prompt-tokens", is_whole}, {"--max-shard-mb", is_budget},
     {"--passes", is_pass},   {"--skip-pass", is_pass},      {"--dump-after", is_pass},
@@ -51,20 +56,22 @@ constexpr ListFlag kLists[] = {
 };
 
 const ListFlag* list_of(std::string_view word) {
+  // Accepts `--tokens=1` as well.
   const std::string_view name = word.substr(0, word.find('='));
   const auto* found = std::find_if(std::begin(kLists), std::end(kLists),
                                    [&](const ListFlag& list) { return list.name == name; });
   return found == std::end(kLists) ? nullptr : found;
 }
 
-// "1," and "16" are "1,16": no element is empty.
+// Appends `word` without empty elements: "1," and "16" become "1,16".
 void append_element(std::string& list, std::string_view word) {
   while (!list.empty() && list.back() == ',') list.pop_back();
   while (!word.empty() && word.front() == ',') word.remove_prefix(1);
   if (!word.empty()) list.append(",").append(word);
 }
 
-// "1 2 3", in quotes, is "1,2,3".
+// Converts a quoted list: "1 2 3" becomes "1,2,3".
+// Not used for --text, because names of files may contain spaces.
 std::string with_commas(std::string_view words) {
   std::string list;
   while (!words.empty()) {
@@ -72,6 +79,7 @@ std::string with_commas(std::string_view words) {
     append_element(list, words.substr(0, end));
     words.remove_prefix(std::min(end + 1, words.size()));
   }
+  // append_element() puts a comma before each element, also before the first one.
   return list.substr(list.starts_with(',') ? 1 : 0);
 }
 
@@ -88,7 +96,7 @@ std::vector<std::string_view> long_flags(const CLI::App& command) {
   return names;
 }
 
-// The path of a command: "family check". The program itself has none.
+// Returns the path of a command, e.g. "family check"; empty for the program itself.
 std::string path_of(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   if (parent == nullptr) return {};
@@ -98,11 +106,12 @@ std::string path_of(const CLI::App& command) {
 
 std::string next_of(const CLI::App& command) {
   const std::string path = path_of(command);
-  return path.empty() ? "moec --help lists the commands"
-                      : fmt::format("moec {} --help lists the flags", path);
+  return path.empty() ? "run moec --help to list the commands"
+                      : fmt::format("run moec {} --help to list the flags", path);
 }
 
-// Another command that has the flag: "; it is a flag of moec export".
+// Returns the commands that have the flag as text, e.g. "; it is a flag of moec export"; empty if
+// no command has the flag.
 std::string owner_of(const CLI::App& command, const std::string& flag) {
   const CLI::App* program = &command;
   while (program->get_parent() != nullptr) program = program->get_parent();
@@ -112,7 +121,7 @@ std::string owner_of(const CLI::App& command, const std::string& flag) {
   return owners.empty() ? "" : fmt::format("; it is a flag of {}", fmt::join(owners, ", "));
 }
 
-// Finds what a command does not take.
+// Finds the flags and words that a command does not accept.
 class ArgumentCheck {
  public:
   explicit ArgumentCheck(const CLI::App& command) : command_(command) {
@@ -121,7 +130,10 @@ class ArgumentCheck {
   }
 
   Status run(std::span<const std::string> words) {
+    // Each iteration consumes at least one word. Flags with a value consume their value as well.
     for (words_ = words; !words_.empty();) take(next());
+    // The value of an unknown flag looks like a surplus word, so surplus words count only without
+    // unknown flags.
     Diagnostics& found = unknown_.empty() ? surplus_ : unknown_;
     if (found.empty()) return {};
     return fail(std::move(found));
@@ -135,6 +147,7 @@ class ArgumentCheck {
   }
 
   void take(const std::string& word) {
+    // A single `-` is a word: it stands for standard input.
     if (only_words_ || word.size() < 2 || word[0] != '-') return take_word(word);
     if (word == kNoMoreFlags)
       only_words_ = true;
@@ -149,14 +162,20 @@ class ArgumentCheck {
     const std::string name = word.substr(0, equals);
     const CLI::Option* option = command_.get_option_no_throw(name);
     if (option == nullptr) return add_unknown(name);
-    if (takes_value(*option) && equals == std::string::npos) skip_value();
+    // CLI11 gives a flag with an optional value no value if another flag follows.
+    const bool optional = option->get_expected_min() == 0;
+    const bool flag_next = !words_.empty() && words_.front().starts_with('-');
+    if (takes_value(*option) && equals == std::string::npos && !(optional && flag_next))
+      skip_value();
   }
 
-  // "-qn5" is "-q -n 5".
+  // Short flags may be joined: "-qn5" means "-q -n 5".
   void take_short(const std::string& word) {
     for (size_t i = 1; i < word.size(); ++i) {
       const CLI::Option* option = command_.get_option_no_throw(std::string("-") + word[i]);
+      // Names the whole word, because it may be a long flag with a missing dash, such as -json.
       if (option == nullptr) return add_unknown(word);
+      // The rest of the word is the value of the first flag that has a value.
       if (!takes_value(*option)) continue;
       if (i + 1 == word.size()) skip_value();
       return;
@@ -174,7 +193,7 @@ class ArgumentCheck {
     }
     surplus_.push_back({Severity::error,
                         "cli.surplus_word",
-                        fmt::format("\"{}\" is one argument too many", word),
+                        fmt::format("unexpected argument \"{}\"", word),
                         next_of(command_),
                         {}});
   }
@@ -195,13 +214,14 @@ class ArgumentCheck {
 
   const CLI::App& command_;
   std::span<const std::string> words_;
-  size_t places_ = 0;  // for words that are not taken yet
+  size_t places_ = 0;  // positional arguments that have no word yet
   bool only_words_ = false;
   Diagnostics unknown_, surplus_;
 };
 
 std::string code_of(const CLI::ParseError& error) {
   const std::string kind = error.get_name();
+  // CLI11 identifies its errors by these names.
   if (kind == "RequiredError") return "cli.missing";
   if (kind == "ExcludesError" || kind == "RequiresError") return "cli.conflict";
   if (kind == "ValidationError" || kind == "ConversionError" || kind == "ArgumentMismatch")
@@ -218,6 +238,8 @@ std::vector<std::string> join_lists(std::span<const char* const> words) {
     words = words.subspan(1);
     const ListFlag* list = list_of(joined.back());
     if (list == nullptr) continue;
+    // The first word after the flag is its value, whatever its form. Only further words must look
+    // like elements.
     if (joined.back().find('=') == std::string::npos && !words.empty()) {
       const std::string_view value = words.front();
       joined.emplace_back(list->is_element == is_whole ? with_commas(value) : std::string(value));

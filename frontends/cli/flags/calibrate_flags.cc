@@ -12,27 +12,27 @@ namespace moec {
 void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
   add_source(command, "CKPT", flags.source, "A checkpoint folder")->required();
   CLI::Option* texts =
-      command
-          .add_option("--text", flags.texts, "Text files to calibrate with, one after the other")
+      command.add_option("--text", flags.texts, "Text files to calibrate on, concatenated")
           ->delimiter(',')
           ->allow_extra_args(false);
   command
       .add_option("--tokens", flags.tokens,
-                  "A file of token ids instead of text, separated by spaces, lines or commas")
+                  "A file of token ids instead of text, separated by spaces, newlines or commas")
       ->excludes(texts);
   command.add_option("-o,--out", flags.out, "Folder for the statistics")->required();
   command
       .add_option("--window", flags.window,
-                  "Tokens that see one another, at most the model's positions")
+                  "Tokens per window, at most the model's number of positions; attention does not "
+                  "cross windows")
       ->check(whole_from(1))
       ->capture_default_str();
   command.add_option("--group-memory", flags.group_memory,
-                     "Run the experts of larger layers in groups of this size, in MiB or with a "
-                     "unit: 2GB, 512MiB; sums of one input that take more than a quarter of it "
-                     "are taken in blocks (default: 1GiB)");
+                     "Run the experts of a layer in groups of at most this size, in MiB or with a "
+                     "unit, e.g. 2GB. If the sums of an input exceed a quarter of it, they are "
+                     "accumulated in blocks (default: 1GiB)");
   command.add_flag("--sensitivity", flags.sensitivity,
-                   "Measure besides how much errors of each layer's experts matter, for --weights "
-                   "auto:BITS; --out may hold the finished calibration");
+                   "Also measure the sensitivity to errors of each layer's experts, for --weights "
+                   "auto:BITS; --out may contain a finished calibration");
   add_family_options(command, flags.family);
   command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
   command.add_flag("--json", flags.json, "Print the report as JSON");

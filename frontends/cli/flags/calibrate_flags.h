@@ -24,7 +24,7 @@ struct CalibrateFlags {
 
 void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags);
 
-// Error cli.bytes: --group-memory is no amount of memory.
+// Error cli.bytes: --group-memory is not an amount of memory.
 Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags);
 
 }  // namespace moec

@@ -6,6 +6,7 @@
 namespace moec {
 
 std::string default_python() {
+  // With MOEC_PYTHON, users need not repeat --python in each command.
   const char* named = std::getenv("MOEC_PYTHON");
   return named ? named : "python3";
 }

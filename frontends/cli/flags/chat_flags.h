@@ -1,4 +1,4 @@
-// The flag that names the interpreter of chat templates.
+// The flag for the Python interpreter that renders chat templates.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ class App;
 
 namespace moec {
 
-// The environment variable MOEC_PYTHON, else python3.
+// Returns the value of the environment variable MOEC_PYTHON, or python3 if it is not set.
 std::string default_python();
 
 void add_python_flag(CLI::App& command, std::string& python);

@@ -14,30 +14,39 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       command
           .add_option(
               "--engine", flags.engine,
-              "What runs the graphs. reference: reads them back and runs op by op, exact and "
-              "slow; openvino: compiles them for a --device, in builds that have it")
-          ->check(one_of({"reference", "openvino"}))
+              "Engine that runs the graphs. cpu: on all cores, directly on the stored weights; "
+              "reference: on one core, with the summation order used for comparisons with goldens; "
+              "openvino: compiled for --device (only in builds with OpenVINO)")
+          // Accepts openvino in every build. In a build without OpenVINO, openvino_engine() reports
+          // the reason.
+          ->check(one_of({"cpu", "reference", "openvino"}))
           ->capture_default_str();
   command
-      .add_option(
-          "--device", flags.device,
-          "With --engine openvino: CPU, GPU or NPU, or one of several, GPU.1 (default: CPU)")
+      .add_option("--device", flags.device,
+                  "With --engine openvino: CPU, GPU or NPU, or a numbered device such as GPU.1 "
+                  "(default: CPU)")
       ->needs(engine);
   command
       .add_flag("--engine-cache", flags.keeps_compiled,
-                "With --engine openvino: keep compiled graphs in OUT/.openvino, where the next run "
-                "finds them")
+                "With --engine openvino: keep compiled graphs in OUT/.openvino for later runs")
       ->needs(engine);
 }
 
-Result<std::shared_ptr<Engine>> open_engine(const EngineFlags& flags) {
+Result<std::shared_ptr<Engine>> open_engine(const EngineFlags& flags, const SessionFlags& session,
+                                            std::shared_ptr<Engine> cpu) {
+  // --threads is refused, because ignoring the flag would hide a mistake.
+  if (session.threads != 0 && flags.engine != "cpu")
+    return fail("engine.option", fmt::format("engine {} has no option --threads", flags.engine),
+                "omit --threads, or pass --engine cpu");
   if (flags.engine == "openvino")
     return openvino_engine({flags.device.empty() ? "CPU" : flags.device, flags.keeps_compiled});
-  if (flags.device.empty() && !flags.keeps_compiled) return nullptr;
+  // Null selects the reference executor.
+  if (flags.device.empty() && !flags.keeps_compiled)
+    return flags.engine == "cpu" ? std::move(cpu) : nullptr;
   return fail("engine.option",
-              fmt::format("{} is for engines that compile; engine reference does not",
-                          flags.device.empty() ? "--engine-cache" : "--device"),
-              "leave it out, or give --engine openvino");
+              fmt::format("{} requires an engine that compiles graphs, but engine {} does not",
+                          flags.device.empty() ? "--engine-cache" : "--device", flags.engine),
+              "omit the flag, or pass --engine openvino");
 }
 
 }  // namespace moec

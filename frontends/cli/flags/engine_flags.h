@@ -1,10 +1,11 @@
-// What runs the graphs of an export.
+// Flags for the engine that runs the graphs of an export.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "backends/runtime/session/engine.h"
+#include "frontends/cli/flags/session_flags.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -13,15 +14,17 @@ class App;
 namespace moec {
 
 struct EngineFlags {
-  std::string engine = "reference";
+  std::string engine = "cpu";
   std::string device;  // empty: the CPU
   bool keeps_compiled = false;
 };
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 
-// Null for the reference executor. Errors: engine.option (a flag that it does not take), those of
-// openvino_engine().
-Result<std::shared_ptr<Engine>> open_engine(const EngineFlags& flags);
+// Returns the engine that the flags name: `cpu` (the engine of session_options()), OpenVINO, or
+// null for the reference executor. Errors: engine.option (a flag that the engine does not accept),
+// those of openvino_engine().
+Result<std::shared_ptr<Engine>> open_engine(const EngineFlags& flags, const SessionFlags& session,
+                                            std::shared_ptr<Engine> cpu);
 
 }  // namespace moec

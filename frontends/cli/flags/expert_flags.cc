@@ -19,8 +19,9 @@ tl::unexpected<Diagnostics> fail_flags(std::string cause, std::string next) {
   return fail("run.flags", std::move(cause), std::move(next));
 }
 
-// Flags that say how slots are used need slots.
+// Rejects flags for expert slots if no flag creates slots.
 Status check_without_slots(const ExpertFlags& flags) {
+  // CLI11's needs() requires all named flags, but any of three flags creates the slots.
   const std::pair<bool, const char*> others[] = {
       {!flags.policy.empty(), "--policy"},           {!flags.on_miss.empty(), "--on-miss"},
       {!flags.reads.empty(), "--expert-reads"},      {!flags.profile.empty(), "--profile"},
@@ -28,43 +29,47 @@ Status check_without_slots(const ExpertFlags& flags) {
       {flags.cache_bias.has_value(), "--cache-bias"}};
   for (const auto& [given, flag] : others)
     if (given)
-      return fail_flags(fmt::format("{} is for experts in slots, of which there are none", flag),
-                        "give --capacity or --expert-memory, or leave the flag out");
+      return fail_flags(fmt::format("{} requires expert slots, but no flag creates them", flag),
+                        "pass --capacity or --expert-memory, or omit the flag");
   return {};
 }
 
-// A profile says which experts are pinned, else a file of prepacked ones does.
+// Sets the pinned experts from --profile. Without --profile, those of the prepacked file remain.
 Status choose_policy(const ExpertFlags& flags, ExpertStoreOptions& options) {
   const bool pins = options.policy == PolicyKind::pinned, has_profile = !flags.profile.empty();
   if (pins && !has_profile && options.pinned.empty())
-    return fail_flags("--policy pinned has no profile to choose experts by",
-                      "give --profile with a profile.json of moec analyze");
+    return fail_flags("--policy pinned requires a profile of the use of experts",
+                      "pass --profile with a profile.json from moec analyze");
   if (flags.pin_top_k > 0 && !has_profile)
-    return fail_flags("--pin-top-k has no profile to choose experts by",
-                      "give --profile with a profile.json of moec analyze");
+    return fail_flags("--pin-top-k requires a profile of the use of experts",
+                      "pass --profile with a profile.json from moec analyze");
   if (has_profile && !pins)
-    return fail_flags("--profile and --pin-top-k are for --policy pinned",
-                      "leave them out, or give --policy pinned");
+    return fail_flags("--profile and --pin-top-k require --policy pinned",
+                      "omit both flags, or pass --policy pinned");
   if (!has_profile) return {};
   MOEC_ASSIGN(const ExpertProfile profile, read_expert_profile(flags.profile));
+  // Ranks all experts by use. The store pins the first ones: `pin_top_k`, or as many as fit.
   options.pinned = most_chosen(profile, profile.experts);
   return {};
 }
 
-// Slots as many as the file was made for, unless another number is given, and its pinned experts.
+// Adopts the pinned experts of the prepacked file, and its capacity unless a flag sets the
+// capacity.
 Status read_prepacked(const ExpertFlags& flags, ExpertStoreOptions& options) {
   if (flags.prepacked.empty()) return {};
   if (!flags.state.empty())
-    return fail_flags("--prepacked and --state both say what is in the slots at first",
-                      "leave one of them out");
+    return fail_flags("--prepacked and --state both define the initial experts in the slots",
+                      "omit one of the two flags");
   MOEC_ASSIGN(const PrepackedFile pack, PrepackedFile::open(flags.prepacked));
   if (flags.memory.empty() && flags.capacity == 0) options.capacity = pack.table().capacity;
   for (const PrepackedExpert& expert : pack.table().resident)
+    // The pins of the prepacked file apply without --profile, so a run needs only one file.
     if (expert.pinned) options.pinned.push_back(expert.key);
   return {};
 }
 
 PolicyKind default_policy(const ExpertFlags& flags, const ExpertStoreOptions& options) {
+  // Pins without the policy `pinned` would have no effect.
   const bool pins = flags.pin_top_k > 0 || !options.pinned.empty();
   return pins ? PolicyKind::pinned : PolicyKind::lru;
 }
@@ -74,54 +79,58 @@ PolicyKind default_policy(const ExpertFlags& flags, const ExpertStoreOptions& op
 void add_expert_flags(CLI::App& command, ExpertFlags& flags) {
   CLI::Option* memory = command.add_option(
       "--expert-memory", flags.memory,
-      "Keep as many experts in memory as fit here, the same number of each layer, in MiB or with a "
-      "unit: 2GB. The others are read from the files when tokens choose them");
+      "Memory for resident experts, in MiB or with a unit, e.g. 2GB. All layers have the same "
+      "number of slots. Other experts are read from the files when tokens choose them");
   command
       .add_option("--capacity", flags.capacity,
-                  "The same with a number of experts of each layer, at least 1")
+                  "Number of resident experts per layer, at least 1, instead of --expert-memory")
       ->check(whole_from(1))
       ->excludes(memory);
   command
       .add_option("--policy", flags.policy,
-                  "Which expert leaves for another. lru: the one not used for longest; lfu: the "
-                  "one used least; lcp: use counts that decay; pinned: those that --profile wants "
-                  "most stay, of the others as lru (default: lru)")
+                  "Eviction policy. lru: least recently used; lfu: least frequently used; lcp: "
+                  "lowest decayed use count; pinned: keep the experts most used in --profile, "
+                  "evict others as lru (default: pinned if experts are pinned, else lru)")
       ->check(one_of_enum<PolicyKind>());
   command
       .add_option("--on-miss", flags.on_miss,
-                  "What becomes of a chosen expert that is missing while all slots are taken. "
-                  "load: it is read, exact; skip: the token goes without it; stop: an error "
-                  "(default: load)")
+                  "Action if a chosen expert is not resident while all slots are in use. load: "
+                  "read it (exact); skip: compute the token without it; stop: fail (default: load)")
       ->check(one_of_enum<OnMiss>());
   command
       .add_option("--expert-reads", flags.reads,
-                  "ahead: all missing experts of a layer are read while the first ones compute; "
-                  "foresee: and those that the next layer is likely to want; serial: each when it "
-                  "is needed (default: ahead)")
+                  "When to read missing experts. ahead: all of a layer, while the first ones "
+                  "compute; prefetch: also experts that the next layer will probably need; serial: "
+                  "each expert when it is needed (default: ahead)")
+      // The name of `prefetch` in version 0.1, accepted for one more release.
+      ->transform([](const std::string& reads) -> std::string {
+        return reads == "foresee" ? "prefetch" : reads;
+      })
       ->check(one_of_enum<ExpertReads>());
   command.add_option("--profile", flags.profile,
-                     "With --policy pinned: a profile.json of moec analyze or moec discover");
+                     "With --policy pinned: a profile.json from moec analyze or moec discover");
   command
       .add_option("--pin-top-k", flags.pin_top_k,
-                  "Pin so many experts of each layer, those that most tokens of --profile chose "
-                  "(default with --policy pinned: as many as leave a token's others room)")
+                  "Number of experts per layer to pin, the most chosen ones in --profile (default "
+                  "with --policy pinned: as many as leave slots for a token's other experts)")
       ->check(whole_from(1));
   command.add_option("--state", flags.state,
-                     "Begin with the experts that this file names, if it is there, and write to it "
-                     "which experts were in memory at the end");
+                     "Start with the experts that this file lists, if it exists, and save the list "
+                     "of resident experts to it at the end");
   command.add_option("--prepacked", flags.prepacked,
-                     "Begin with the experts of this file, which moec prepack wrote");
+                     "Start with the experts of this file, written by moec prepack");
 }
 
 void add_cache_bias_flags(CLI::App& command, ExpertFlags& flags) {
   CLI::Option* bias = command.add_option_function<double>(
       "--cache-bias",
       [&flags](double value) {
+        // Callbacks, because the optional exists only if one of the two flags is given.
         if (!flags.cache_bias) flags.cache_bias.emplace();
         flags.cache_bias->bias = value;
       },
-      "Inexact: raise the logits of experts in memory by this part of their range, so that tokens "
-      "choose them rather than others: 0.1");
+      "Inexact: raise the logits of resident experts by this fraction of the logits' range, e.g. "
+      "0.1, so that tokens prefer them");
   bias->check(finite_from_zero());
   command
       .add_option_function<int64_t>(
@@ -130,7 +139,7 @@ void add_cache_bias_flags(CLI::App& command, ExpertFlags& flags) {
             if (!flags.cache_bias) flags.cache_bias.emplace();
             flags.cache_bias->keep_top = value;
           },
-          "With --cache-bias: the best experts that a token always keeps (default: 1)")
+          "With --cache-bias: number of best experts that a token always keeps (default: 1)")
       ->check(whole_from(0))
       ->needs(bias);
 }
@@ -142,11 +151,13 @@ Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags
     return std::nullopt;
   }
   ExpertStoreOptions options;
+  // 0 lets the store derive the slots from memory_bytes.
   options.capacity = flags.capacity;
   if (!flags.memory.empty()) {
     MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--expert-memory", flags.memory));
     options.memory_bytes = static_cast<uint64_t>(bytes);
   }
+  // Before the policy, whose default depends on the pins of the file.
   MOEC_TRY(read_prepacked(flags, options));
   options.policy = parse_enum<PolicyKind>(flags.policy).value_or(default_policy(flags, options));
   options.on_miss = parse_enum<OnMiss>(flags.on_miss).value_or(OnMiss::load);
@@ -155,6 +166,7 @@ Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags
   options.prepacked = flags.prepacked;
   options.state = flags.state;
   MOEC_TRY(choose_policy(flags, options));
+  // A state inside the export would be a foreign file there.
   if (!flags.state.empty()) MOEC_TRY(check_apart_from(folder, flags.state, "--state"));
   return options;
 }

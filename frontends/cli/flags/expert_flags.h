@@ -1,4 +1,4 @@
-// The flags of `moec run` and `moec serve` that keep experts in slots.
+// The flags of `moec run` and `moec serve` for expert slots.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class App;
 namespace moec {
 
 struct ExpertFlags {
-  std::string memory;    // empty: none given
+  std::string memory;    // empty: not given
   int64_t capacity = 0;  // 0: not given
   std::string policy, on_miss, reads, profile, state, prepacked;
   int64_t pin_top_k = 0;  // 0: not given
@@ -26,9 +26,9 @@ void add_expert_flags(CLI::App& command, ExpertFlags& flags);
 // --cache-bias and --keep-top.
 void add_cache_bias_flags(CLI::App& command, ExpertFlags& flags);
 
-// For the export in `folder`. Nothing without --capacity, --expert-memory and --prepacked. Errors:
-// run.flags (flags that do not go together), cli.bytes, output.in_source, those of
-// read_expert_profile() and PrepackedFile.
+// Returns the options for the export in `folder`; nullopt without --capacity, --expert-memory and
+// --prepacked. Errors: run.flags (flags that contradict or require each other), cli.bytes,
+// output.in_source, those of read_expert_profile() and PrepackedFile.
 Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags& flags,
                                                                const std::string& folder);
 

@@ -10,7 +10,7 @@ void add_family_options(CLI::App& command, FamilyOptions& options) {
                      "(models/families/README.md)");
   command
       .add_option("--ignore-key", options.ignored_keys,
-                  "Pass over this key of the config, which the family does not know; repeatable")
+                  "Ignore this key of the config, which the family does not know; repeatable")
       ->allow_extra_args(false);
 }
 

@@ -1,4 +1,4 @@
-// Limits for numeric flags, for CLI::Option::check().
+// Validators of numeric flags, for CLI::Option::check().
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Flags that take one of several names, for CLI::Option::check().
+// Validators of flags that accept one of several names, for CLI::Option::check().
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ class Validator;
 
 namespace moec {
 
-// Accepts one of the names. For another word it lists them, with the nearest one.
+// Accepts one of the names. The error for another word lists the names and suggests the nearest.
 CLI::Validator one_of(std::vector<std::string> names);
 
 // Accepts the names of an enum that has enum_names(). `auto`, because CLI::Validator is incomplete

@@ -1,4 +1,4 @@
-// The flags of the commands that plan or make exports, from the rows of their options.
+// The flags of the commands that plan or make exports, built from option rows.
 #pragma once
 
 #include "frontends/export/options/option_row.h"
@@ -9,7 +9,7 @@ class App;
 
 namespace moec {
 
-// Adds a flag for each row whose users include those of `users`. `given` outlives the command.
+// Adds one flag per row whose users include those of `users`. `given` must outlive the command.
 void add_option_flags(CLI::App& command, OptionUsers users, GivenOptions& given);
 
 }  // namespace moec

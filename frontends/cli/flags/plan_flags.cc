@@ -12,10 +12,12 @@ void add_plan_flags(CLI::App& command, OptionUsers users, PlanFlags& flags) {
              "Checkpoint folder, config.json, or the name of a published model");
   command
       .add_option("--calibration", flags.calibration,
-                  "Folder of moec calibrate --sensitivity by which --weights auto:BITS chooses "
-                  "bits")
+                  "Folder written by moec calibrate --sensitivity, from which --weights auto:BITS "
+                  "chooses bit widths")
+      // Replaces the row of --calibration, which is for moec export and has another effect.
       ->group("Weights");
   add_option_flags(command, users, flags.given);
+  // --widths changes a plan only through check_ane_book().
   command.get_option("--widths")->needs("--compat");
 }
 
@@ -26,6 +28,8 @@ Result<PlanSourceOptions> plan_options(const PlanFlags& flags) {
   options.source = flags.source;
   options.family = resolved.source.family;
   options.calibration = flags.calibration;
+  // The ane-book runtimes need one package per shard. A plan has no files, so the condition follows
+  // from the flags.
   if (resolved.output.ane_book)
     options.ane_book = AneBookForm{compile.build.tokens.size() == 1 ||
                                    compile.coreml.packaging == WidthPackaging::range};

@@ -1,4 +1,4 @@
-// The flags that say which model is planned, and as what export. Shared by plan and place.
+// The flags for the model to plan and for the options of its export. Shared by plan and place.
 #pragma once
 
 #include <string>
@@ -13,10 +13,11 @@ struct PlanFlags {
   GivenOptions given;
 };
 
-// SOURCE is not required. `users` says which of the two commands.
+// Adds SOURCE as an optional argument. `users` selects the flags of plan or of place.
 void add_plan_flags(CLI::App& command, OptionUsers users, PlanFlags& flags);
 
-// Without memory. Reads no file of the model. Errors: those of resolve_for_one().
+// Converts the flags to options, except for `resident_bytes`. Reads no model files. Errors: those
+// of resolve_for_one().
 Result<PlanSourceOptions> plan_options(const PlanFlags& flags);
 
 }  // namespace moec

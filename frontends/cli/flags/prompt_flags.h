@@ -1,4 +1,4 @@
-// The flags that give a command a prompt.
+// The flags for the prompt of a command.
 #pragma once
 
 #include <optional>
@@ -15,16 +15,17 @@ namespace moec {
 
 struct PromptFlags {
   std::optional<std::string> text;
-  std::string file;  // "-" is the standard input; empty: no file was given
+  std::string file;  // "-": standard input; empty: not given
   std::vector<int64_t> tokens;
 };
 
 void add_prompt_flags(CLI::App& command, PromptFlags& flags);
 
-// The text that the flags give, from the file if one is named. Error run.prompt_file.
+// Returns the text of --prompt-file or --prompt; nullopt without either. Error run.prompt_file.
 Result<std::optional<std::string>> read_prompt_text(const PromptFlags& flags);
 
-// Reads the file if one is named. Errors: run.prompt_file, those of backends/runtime/text/prompt.h.
+// Returns the prompt, reading --prompt-file if it is given. Errors: run.prompt_file, those of
+// backends/runtime/text/prompt.h.
 Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest,
                            const ModelTokenizer& tokenizer);
 

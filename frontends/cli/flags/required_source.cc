@@ -18,52 +18,57 @@ namespace fs = std::filesystem;
 
 std::string folder_of(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
+  // A bare file name has no parent path.
   return parent.empty() ? "." : parent;
 }
 
 std::string next_of_published(const std::string& name) {
   const auto model = find_published(name);
-  return fmt::format("moec plan {} takes it; to export it, download {} and give its folder", name,
+  return fmt::format("run moec plan {}, or download {} and pass its folder", name,
                      model ? (*model)->checkpoint : name);
 }
 
 std::string next_of_several(const std::string& path) {
-  return fmt::format("give one of them: {}", fmt::join(finished_exports_in(path), " or "));
+  return fmt::format("pass one of them: {}", fmt::join(finished_exports_in(path), " or "));
 }
 
-// The words for each kind, in the order of the enum; {path} and {folder} stand for the path and the
-// folder that it lies in.
+// Cause and next step per kind, in the order of the enum. {path} and {folder} are replaced with the
+// path and the folder that contains it.
 struct KindWords {
   const char *what, *next;
 };
 constexpr auto kWords = enum_table<PathKind>(
-    {KindWords{"it is of an unknown kind", ""},
+    {KindWords{"its kind is unknown", ""},
      KindWords{
          "it is a checkpoint",
-         "moec export {path} --out OUT compiles it; moec inspect and moec plan take it as it is"},
+         "compile it with moec export {path} --out OUT, or pass it to moec inspect or moec plan"},
      KindWords{"it is the config of a checkpoint",
-               "moec plan {path} takes it; other commands take the folder of the checkpoint"},
-     KindWords{"it is a file of weights, a part of a checkpoint",
-               "moec inspect, plan and export take the folder with its config.json: {folder}"},
-     KindWords{"it is a GGUF file",
-               "moec export {path} --out OUT compiles it; moec inspect and plan take it as it is"},
-     KindWords{"it is an exported folder",
-               "moec inspect, check, validate and run take it: moec check {path}"},
-     KindWords{"the folder holds exports for several targets", ""},
-     KindWords{"the export in this folder is not finished",
-               "run the moec export command again: it continues there"},
-     KindWords{"it is the manifest of an export", "give the exported folder: {folder}"},
-     KindWords{"it is a single shard", "moec inspect {path} prints its IR"},
-     KindWords{"it is a shard in text form", "moec opt {path} takes it"},
-     KindWords{"it is a folder of golden results", "moec validate OUT --golden {path} takes it"},
+               "run moec plan {path}, or pass the folder of the checkpoint"},
+     KindWords{"it is a weight file of a checkpoint",
+               "pass the folder with its config.json to moec inspect, plan or export: {folder}"},
      KindWords{
-         "it is no path, but the name of a published model, of which only the config is known", ""},
-     KindWords{"it is a JSON file", "moec plan {path} takes it if it is a config"},
-     KindWords{"it is a file", "moec COMMAND --help says what the command takes"}});
+         "it is a GGUF file",
+         "compile it with moec export {path} --out OUT, or pass it to moec inspect or moec plan"},
+     KindWords{"it is an exported folder",
+               "use it with moec inspect, check, validate or run: moec check {path}"},
+     KindWords{"the folder contains exports for several targets", ""},
+     KindWords{"the export in this folder is not finished",
+               "run the moec export command again to resume it"},
+     KindWords{"it is the manifest of an export", "pass the exported folder: {folder}"},
+     KindWords{"it is a single shard", "print its IR with moec inspect {path}"},
+     KindWords{"it is a shard in text form", "run moec opt {path}"},
+     KindWords{"it is a folder of golden results", "run moec validate OUT --golden {path}"},
+     KindWords{
+         "it is not a path but the name of a published model, of which only the config is known",
+         ""},
+     KindWords{"it is a JSON file", "run moec plan {path} if it is a config"},
+     KindWords{"it is a file", "run moec COMMAND --help to see what the command accepts"}});
 
 std::string next_of(PathKind kind, const std::string& path) {
+  // `published` and `several` need data that the table's placeholders cannot express.
   if (kind == PathKind::published) return next_of_published(path);
   if (kind == PathKind::several) return next_of_several(path);
+  // fmt::runtime(), because the format string depends on `kind`.
   return fmt::format(fmt::runtime(at(kWords, kind).next), fmt::arg("path", path),
                      fmt::arg("folder", folder_of(path)));
 }
@@ -81,11 +86,13 @@ Status require(const std::string& path, std::string_view wanted,
 }  // namespace
 
 Status require_export(const std::string& path) {
-  // The reader of the manifest says more of a folder of several exports and of an unfinished one.
+  // For several exports or an unfinished one, the reader of the manifest reports a more specific
+  // error.
   return require(path, "an exported folder",
                  {PathKind::exported, PathKind::several, PathKind::unfinished});
 }
 
+// A config is accepted, because moec export --seeded-weights needs nothing else.
 Status require_checkpoint(const std::string& path) {
   return require(path, "the folder of a checkpoint or a GGUF file",
                  {PathKind::checkpoint, PathKind::config, PathKind::json, PathKind::gguf});
@@ -104,6 +111,7 @@ Status require_described(const std::string& path) {
 }
 
 Status require_golden(const std::string& path) {
+  // A checkpoint folder may contain its golden results. kind_of_path() reports a checkpoint.
   if (holds_golden(path)) return {};
   return require(path, "a folder of golden results", {PathKind::golden});
 }

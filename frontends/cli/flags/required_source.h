@@ -1,4 +1,5 @@
-// Says what a path is that a command was given and does not take, and which command takes it.
+// Checks that a path is of a kind that a command accepts. The error names the kind found and a
+// command that accepts it.
 #pragma once
 
 #include <string>
@@ -7,9 +8,8 @@
 
 namespace moec {
 
-// Fail with cli.wrong_source where the path is known to be something that the command does not
-// take; say what it is and what takes it. A path of an unknown kind is left to the readers, which
-// say what they miss.
+// Error cli.wrong_source: the path is known to be of a kind that the command does not accept. A
+// path of an unknown kind is accepted, because its reader reports what is missing.
 Status require_export(const std::string& path);       // check, compare, run, validate
 Status require_checkpoint(const std::string& path);   // export
 Status require_model(const std::string& path);        // plan

@@ -15,17 +15,18 @@ namespace moec {
 struct SessionFlags {
   std::string precision = "f32";
   std::string memory;       // empty: the default
-  std::string expert_mask;  // empty: none
+  int threads = 0;          // 0: one per core
+  std::string expert_mask;  // empty: no mask
   TopKRequest top_k;
 };
 
-// --expert-mask: the experts that tokens can choose.
+// --expert-mask: the experts that tokens may choose.
 void add_mask_flag(CLI::App& command, std::string& mask);
 void add_session_flags(CLI::App& command, SessionFlags& flags);
-// --top-k, --battery, --category and --confidence: the form of top-k that runs.
+// --top-k, --battery, --category and --confidence: the top-k variant that runs.
 void add_form_flags(CLI::App& command, TopKRequest& request);
 
-// Error cli.bytes: --memory is no amount of memory.
+// Returns options with the engine `cpu`. Errors: cli.bytes (--memory is not an amount of memory).
 Result<SessionOptions> session_options(const SessionFlags& flags);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// The model that a command reads.
+// The positional argument for the model that a command reads.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ class Option;
 
 namespace moec {
 
-// A positional argument. A folder with one GGUF model stands for its file (source_in_folder()).
+// Adds a positional argument. A folder with a single GGUF model is replaced with that file
+// (source_in_folder()).
 CLI::Option* add_source(CLI::App& command, const std::string& name, std::string& source,
                         const std::string& help);
 

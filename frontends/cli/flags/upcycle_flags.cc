@@ -7,6 +7,7 @@
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/flags/source_flag.h"
 #include "frontends/export/options/option_bytes.h"
 #include "ir/base/parse_number.h"
 
@@ -15,42 +16,49 @@ namespace {
 
 void add_shape_flags(CLI::App& command, UpcycleFlags& flags) {
   ExpertShape& shape = flags.options.shape;
-  command.add_option("--experts", shape.experts, "Experts of each layer (default: 8 groups)")
+  command
+      .add_option("--experts", shape.experts,
+                  "Experts per layer (default: 8 groups of --granularity)")
       ->check(whole_from(1));
-  command.add_option("--top-k", shape.top_k, "Experts that a token picks (default: two groups)")
+  command
+      .add_option("--top-k", shape.top_k, "Experts per token (default: 2 groups of --granularity)")
       ->check(whole_from(1));
   command
       .add_option("--granularity", shape.granularity,
-                  "Experts of a group, each with so small a part of the hidden units")
+                  "Experts per group, G; each has 1/G of the hidden units")
       ->check(whole_from(1));
   command
-      .add_option("--shared-width", shape.shared_width,
-                  "Hidden units, the first ones, of an expert that every token takes")
+      .add_option(
+          "--shared-width", shape.shared_width,
+          "Hidden units of a shared expert, which copies the first hidden units of the dense model")
       ->check(whole_from(0));
-  command.add_option("--layers", flags.layers, "Layers that get experts: 6,12,18 or all");
+  // A text, because the value is `all` or a list of numbers.
+  command.add_option("--layers", flags.layers, "Layers that get experts, e.g. 6,12,18, or all");
   command.add_option("--arch", shape.arch,
                      "Architecture: mixtral, qwen3_moe, qwen2_moe, granitemoeshared, deepseek_v3, "
-                     "nemotron_h (default: the first that can hold the model)");
+                     "nemotron_h (default: the first that can represent the model)");
 }
 
 void add_start_flags(CLI::App& command, UpcycleFlags& flags) {
   ExpertStart& start = flags.options.start;
   command.add_option("--init", flags.init,
-                     "How experts begin: copy, virtual-group, partition, or drop:R with a share R "
-                     "of the units drawn anew");
-  command.add_option("--router", flags.router,
-                     "How router rows begin: virtual (one for each group), random:STD (one for "
-                     "each expert), zero; virtual:STD sets the spread (0.02)");
+                     "Initial experts: copy, virtual-group, partition, or drop:R (copies with a "
+                     "fraction R of the units redrawn at random)");
+  command.add_option(
+      "--router", flags.router,
+      "Initial router rows: virtual or virtual:STD (one per group), random or random:STD (one per "
+      "expert), or zero; STD is their standard deviation (default: 0.02)");
   command
       .add_option("--scale", flags.scale,
-                  "Where the factor of a group's experts goes: down, sqrt-up-down, megatron")
+                  "Matrices to multiply by the scale factor of a group's experts: down, "
+                  "sqrt-up-down or megatron")
       ->check(one_of_enum<ScaleRule>());
   command.add_flag("--unnormalised", flags.unnormalised,
-                   "Routing weights are shares of all experts and not normalised");
+                   "Do not normalise the routing weights of the chosen experts to a sum of 1");
   command
       .add_option("--noise", start.noise,
-                  "Standard deviation of noise on each weight of an expert; with --from-moe on the "
-                  "router rows of copies")
+                  "Standard deviation of the noise added to each weight of an expert, or with "
+                  "--from-moe to the router rows of the copies")
       ->check(finite_from_zero());
   command.add_option("--seed", start.seed, "Seed of all random numbers")
       ->check(whole_from(0))
@@ -61,17 +69,18 @@ void add_source_flags(CLI::App& command, UpcycleFlags& flags) {
   ExpertSources& sources = flags.options.sources;
   command
       .add_option("--expert", sources.experts,
-                  "A model of the dense one's shape, whose feed-forward parts become experts; "
-                  "repeated for each")
+                  "A model with the same shape as DENSE, whose feed-forward parts become experts; "
+                  "repeatable")
+      // One word per occurrence. CLI11 would otherwise append further words, for example DENSE.
       ->allow_extra_args(false);
   command
       .add_option("--adapter", sources.adapters,
-                  "A folder of low-rank adapters (PEFT) of the dense model, which becomes experts; "
-                  "repeated for each")
+                  "A folder of low-rank adapters (PEFT) for DENSE; the adapted feed-forward parts "
+                  "become experts; repeatable")
       ->allow_extra_args(false);
-  CLI::Option* from_moe =
-      command.add_flag("--from-moe", flags.from_moe, "The model has experts: multiply them");
-  command.add_option("--multiply", sources.multiply, "With --from-moe: copies of each expert")
+  CLI::Option* from_moe = command.add_flag(
+      "--from-moe", flags.from_moe, "DENSE is a Mixture-of-Experts model: multiply its experts");
+  command.add_option("--multiply", sources.multiply, "With --from-moe: copies per expert")
       ->check(whole_from(1))
       ->needs(from_moe);
   add_family_options(command, flags.options.family);
@@ -81,46 +90,50 @@ void add_output_flags(CLI::App& command, UpcycleFlags& flags) {
   UpcycleOutput& output = flags.options.output;
   command.add_option("-o,--out", output.folder, "Folder of the new checkpoint");
   command.add_option("--max-shard-mb", flags.max_shard,
-                     "Largest file, in MiB or with a unit: 2GB, 512MiB (default: 5GiB)");
+                     "Maximum size of a file, in MiB or with a unit, e.g. 2GB (default: 5GiB)");
   command.add_option("--dtype", flags.dtype, "Element type of all tensors (default: as stored)")
       ->check(one_of({"f32", "f16", "bf16"}));
   command.add_flag("--force", output.force, "Replace an earlier result in the folder");
-  command.add_flag("--dry-run", flags.options.dry_run, "Plan and report, write nothing");
+  command.add_flag("--dry-run", flags.options.dry_run, "Plan and report only; write nothing");
 }
 
 void add_verify_flags(CLI::App& command, UpcycleFlags& flags) {
   VerifyOptions& verify = flags.options.verify;
   command.add_flag("--verify", verify.run,
-                   "Run both models side by side and fail where their logits differ");
+                   "Run both models on the same tokens and fail if their logits differ by more "
+                   "than --max-error");
   CLI::Option* texts = command.add_option("--text", verify.texts, "Text files for --verify")
                            ->delimiter(',')
                            ->allow_extra_args(false);
   command
       .add_option("--tokens", verify.tokens_file,
-                  "A file of token ids for --verify (default: bundled ones)")
+                  "A file of token ids for --verify (default: bundled token ids)")
       ->excludes(texts);
-  command.add_option("--window", verify.window, "Tokens of --verify that see one another")
+  command
+      .add_option("--window", verify.window,
+                  "Tokens per window of --verify; attention does not cross windows")
       ->check(whole_from(1))
       ->capture_default_str();
   command
       .add_option("--max-error", verify.max_error,
-                  "Largest relative difference of logits that --verify allows")
-      ->check(finite_from_zero())
-      ->capture_default_str();
+                  "Maximum relative difference of logits that --verify allows (default: 1e-5; if "
+                  "weights are rounded, 0.05 for f16 and 0.4 for bf16)")
+      ->check(finite_from_zero());
 }
 
 // ---- Values ------------------------------------------------------------------------------------
 
 tl::unexpected<Diagnostics> bad_value(std::string_view flag, std::string_view value,
                                       std::string_view form) {
-  return fail("cli.value", fmt::format("{} does not take '{}'", flag, value),
-              fmt::format("give {}", form));
+  return fail("cli.value", fmt::format("{} does not accept '{}'", flag, value),
+              fmt::format("pass {}", form));
 }
 
 // "NAME" or "NAME:NUMBER".
 struct NamedNumber {
   std::string_view name;
   std::optional<double> number;
+  // Distinguishes `NAME` from `NAME:` with a malformed number; `number` is absent in both cases.
   bool has_number = false;
 };
 
@@ -132,12 +145,15 @@ NamedNumber split_number(std::string_view text) {
 
 Status set_init(const std::string& text, ExpertShape& shape, ExpertStart& start) {
   if (text.empty()) {
+    // With a granularity above 1, an expert has 1/G of the hidden units, so it cannot copy the
+    // whole MLP.
     start.init = shape.granularity > 1 ? ExpertInit::virtual_group : ExpertInit::copy;
     return {};
   }
   constexpr std::string_view kForm = "copy, virtual-group, partition, or drop:R";
   const NamedNumber given = split_number(text);
   const auto init = parse_enum<ExpertInit>(given.name);
+  // drop requires its number; the other forms have none.
   const bool takes_number = init == ExpertInit::drop;
   if (!init || takes_number != given.has_number || (takes_number && !given.number))
     return bad_value("--init", text, kForm);
@@ -151,6 +167,7 @@ Status set_router(const std::string& text, ExpertStart& start) {
   constexpr std::string_view kForm = "virtual, virtual:STD, random:STD, or zero";
   const NamedNumber given = split_number(text);
   const auto router = parse_enum<RouterInit>(given.name);
+  // The number is optional: without it, the standard deviation keeps its default.
   const bool takes_number = router && *router != RouterInit::zero;
   if (!router || (given.has_number && (!takes_number || !given.number)))
     return bad_value("--router", text, kForm);
@@ -160,10 +177,11 @@ Status set_router(const std::string& text, ExpertStart& start) {
 }
 
 Status set_layers(const std::string& text, ExpertShape& shape) {
+  // An empty list of layers means all of them.
   if (text == "all") return {};
   return for_each_part(text, ",", [&](std::string_view word) -> Status {
     const auto layer = parse_whole(word);
-    if (!layer) return bad_value("--layers", text, "numbers with commas between them, or all");
+    if (!layer) return bad_value("--layers", text, "comma-separated numbers, or all");
     shape.layers.push_back(*layer);
     return {};
   });
@@ -171,15 +189,16 @@ Status set_layers(const std::string& text, ExpertShape& shape) {
 
 Status set_sources(const UpcycleFlags& flags, UpcycleOptions& options) {
   if (flags.from_moe && options.sources.multiply == 0)
-    return fail("cli.missing", "--from-moe needs --multiply",
-                "give --multiply M, the copies of each expert");
+    return fail("cli.missing", "--from-moe requires --multiply",
+                "pass --multiply M, the number of copies per expert");
   return {};
 }
 
 }  // namespace
 
 void add_upcycle_flags(CLI::App& command, UpcycleFlags& flags) {
-  command.add_option("DENSE", flags.options.source, "A checkpoint folder")->required();
+  add_source(command, "DENSE", flags.options.source, "A checkpoint folder or a GGUF file")
+      ->required();
   add_shape_flags(command, flags);
   add_start_flags(command, flags);
   add_source_flags(command, flags);
@@ -192,7 +211,8 @@ void add_upcycle_flags(CLI::App& command, UpcycleFlags& flags) {
 Result<UpcycleOptions> upcycle_options(const UpcycleFlags& flags) {
   UpcycleOptions options = flags.options;
   if (options.output.folder.empty() && !options.dry_run)
-    return fail("cli.missing", "--out is required", "give --out FOLDER, or --dry-run");
+    return fail("cli.missing", "--out is required", "pass --out FOLDER or --dry-run");
+  // set_init() depends on --granularity, which CLI11 has already written into the shape.
   MOEC_TRY(set_init(flags.init, options.shape, options.start));
   MOEC_TRY(set_router(flags.router, options.start));
   MOEC_TRY(set_layers(flags.layers, options.shape));

@@ -20,7 +20,8 @@ struct UpcycleFlags {
 
 void add_upcycle_flags(CLI::App& command, UpcycleFlags& flags);
 
-// Errors: cli.missing (--out without --dry-run, --multiply with --from-moe), cli.value, cli.bytes.
+// Errors: cli.missing (neither --out nor --dry-run; --from-moe without --multiply), cli.value,
+// cli.bytes.
 Result<UpcycleOptions> upcycle_options(const UpcycleFlags& flags);
 
 }  // namespace moec

@@ -14,9 +14,10 @@ void print_difference(const Difference& found) {
             found.message.empty() ? "" : ": " + found.message);
 }
 
+// Prints nothing if no graph ran in an emulator.
 void print_emulator(const MeasuredGraph* farthest) {
   if (farthest == nullptr) return;
-  print_out("least cosine of a shard in the emulator: {:.6f} ({} T={})\n", *farthest->cosine,
+  print_out("lowest cosine of a shard in the emulator: {:.6f} ({} T={})\n", *farthest->cosine,
             farthest->shard, farthest->tokens);
 }
 
@@ -30,12 +31,13 @@ void print_comparison(const PlacementComparison& comparison, const Measured& mea
   for (const auto& [rule, score] : comparison.rules)
     print_out("rule {}: confirmed by {} ops, contradicted by {}\n", rule, score.confirmed,
               score.contradicted);
-  print_out("{} ops run as predicted, {} differ; {} have no device, {} were replaced by others\n",
-            comparison.agreed, comparison.differences.size(), comparison.unknown,
-            comparison.replaced);
+  print_out(
+      "{} ops run as predicted, {} differ; {} have no device, {} were replaced by other ops\n",
+      comparison.agreed, comparison.differences.size(), comparison.unknown, comparison.replaced);
   print_emulator(comparison.farthest);
   print_out("confirmed by {} for {}: {} of {} ops\n", measured.engine, measured.chip,
             comparison.confirmed, comparison.ops);
+  // Differences alone are no shortfall: an op may run on a better unit than predicted.
   print_out("{}\n", comparison.is_worse() ? "FELL SHORT" : "PASSED");
 }
 

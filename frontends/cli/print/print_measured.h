@@ -1,11 +1,11 @@
-// What `moec check --measured` prints for people.
+// Text output of `moec check --measured` and `moec confirm`.
 #pragma once
 
 #include "frontends/jobs/check/measured.h"
 
 namespace moec {
 
-// The ops that were measured elsewhere than predicted, the score of each rule, and the verdict.
+// Prints the ops measured on another unit than predicted, the score per rule, and the verdict.
 void print_comparison(const PlacementComparison& comparison, const Measured& measured);
 
 }  // namespace moec

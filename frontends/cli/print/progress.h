@@ -1,5 +1,5 @@
-// Progress of a long command, on stderr. On a terminal one line is rewritten, with bytes/s and the
-// time left; otherwise a line is printed each time another tenth is done.
+// Progress of a long command, on stderr. On a terminal, one line with the rate and the time left is
+// rewritten; otherwise, one line is printed per completed tenth.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,21 @@ namespace moec {
 // Thread-safe.
 class Progress {
  public:
-  // `verb` begins each line: "export". With `quiet` nothing is printed.
-  Progress(std::string verb, bool quiet);
-  // Adds `bytes`, which belong to `what`, to the bytes done of `total`. The first call starts the
-  // clock.
-  void advance(uint64_t bytes, uint64_t total, const std::string& what);
+  // `verb` begins each line, e.g. "export". `unit` names the counted unit, in the plural. Prints
+  // nothing if `quiet` is set.
+  Progress(std::string verb, bool quiet, std::string unit = "bytes");
+  // Adds `count` units to the work done of `total`. `what` names the current item. The first call
+  // starts the clock.
+  void advance(uint64_t count, uint64_t total, const std::string& what);
   // Clears the line on a terminal.
   void finish();
 
  private:
   void print_line(const std::string& what);
+  std::string amount(double count) const;
 
   std::mutex mutex_;
-  std::string verb_;
+  std::string verb_, unit_;
   uint64_t total_ = 1, done_ = 0, last_tenth_ = 0;
   bool quiet_, terminal_;
   std::optional<std::chrono::steady_clock::time_point> start_;

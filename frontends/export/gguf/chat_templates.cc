@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDefault = "default";
+// Sorted by name, because a folder lists its files in an arbitrary order.
 using Templates = std::map<std::string, std::string, std::less<>>;  // by name
 
 std::string in(const std::string& folder, const char* name) {
@@ -31,6 +32,7 @@ Result<Templates> templates_of_files(const std::string& folder) {
   const std::string more = in(folder, "additional_chat_templates");
   std::error_code error;
   const fs::directory_iterator entries(more, error);
+  // A missing folder is usual. Any other error could hide templates.
   if (error && error != std::errc::no_such_file_or_directory)
     return fail("gguf.chat_template", fmt::format("cannot read the folder: {}", error.message()),
                 "make it readable, or remove it", {.file = more});
@@ -45,9 +47,9 @@ Result<Templates> templates_of_files(const std::string& folder) {
 tl::unexpected<Diagnostics> bad_template(const std::string& file) {
   return fail(
       "gguf.chat_template",
-      "\"chat_template\" is neither a text nor a list of objects with the texts \"name\" and "
+      "\"chat_template\" is neither a string nor a list of objects with the strings \"name\" and "
       "\"template\"",
-      "correct it, or remove it for a file without a template", {.file = file});
+      "correct it, or remove it to write no template", {.file = file});
 }
 
 Result<Templates> templates_of_value(const JsonValue& value, const std::string& file) {
@@ -64,6 +66,7 @@ Result<Templates> templates_of_value(const JsonValue& value, const std::string& 
 
 Result<Templates> all_templates(const std::string& folder, const JsonValue& tokenizer_config) {
   MOEC_ASSIGN(Templates found, templates_of_files(folder));
+  // Template files replace those of tokenizer_config.json, as in transformers.
   if (!found.empty()) return found;
   const JsonValue* value = tokenizer_config.find("chat_template");
   if (value && !value->is_null())
@@ -76,7 +79,7 @@ Result<Templates> all_templates(const std::string& folder, const JsonValue& toke
   return value ? templates_of_value(*value, file) : Result<Templates>(std::move(found));
 }
 
-// Names in keys have letters, digits and underscores.
+// Replaces characters other than letters, digits and underscores, which keys do not allow.
 std::string key_name(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) || c > 127; }, '_');
@@ -96,6 +99,7 @@ Result<std::vector<GgufEntry>> chat_template_keys(const std::string& folder,
       continue;
     }
     names.push_back(key_name(name));
+    // Replaced characters can make two names equal, and a GGUF file has each key once.
     if (std::count(names.begin(), names.end(), names.back()) > 1)
       return fail("gguf.chat_template",
                   fmt::format("two templates would have the key \"tokenizer.chat_template.{}\"",

@@ -1,4 +1,4 @@
-// The chat templates of a checkpoint as keys of a GGUF file.
+// Writes the chat templates of a checkpoint as keys of a GGUF file.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace moec {
 
-// "tokenizer.chat_template", and of further templates "tokenizer.chat_template.NAME" with the list
-// of their names "tokenizer.chat_templates". As in transformers, chat_template.jinja and the folder
-// additional_chat_templates come before "chat_template" of tokenizer_config.json, a text or a list
-// of {"name", "template"}; chat_template.json of processors comes last. Empty if there is none.
-// Errors: those of reading a file; json.*; gguf.chat_template, for a value of another form, for an
-// unreadable folder, and for two names that give one key.
+// Returns the keys "tokenizer.chat_template" and, for further templates,
+// "tokenizer.chat_template.NAME" and the list of their names, "tokenizer.chat_templates"; empty if
+// the checkpoint has no template. Sources in order of precedence, as in transformers:
+// chat_template.jinja with the folder additional_chat_templates; "chat_template" of
+// tokenizer_config.json, a string or a list of {"name", "template"}; chat_template.json of
+// processors. Errors: those of reading a file; json.*; gguf.chat_template for a malformed value, an
+// unreadable folder, or two names with the same key.
 Result<std::vector<GgufEntry>> chat_template_keys(const std::string& folder,
                                                   const JsonValue& tokenizer_config);
 

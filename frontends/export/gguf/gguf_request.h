@@ -1,4 +1,4 @@
-// What a user asks of the GGUF files of a model, and what could not be done so.
+// The request for a model's GGUF files, and the deviations from it.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 namespace moec {
 
 struct GgufRequest {
-  std::string source;  // a checkpoint folder, or a GGUF file, of a model in parts the first
+  std::string source;  // a checkpoint folder or a GGUF file; of a split model, the first file
   FamilyOptions family;
-  DType dtype = DType::f16;  // of what no rule of `weights` stores otherwise
+  DType dtype = DType::f16;  // type of tensors without a rule in `weights`
   WeightPolicy weights;
   GgufOptions options;
 };
 
-// A matrix whose rows are no whole blocks of the type that was asked for.
+// A matrix whose row length is not a multiple of the requested type's block size.
 struct GgufFallback {
   std::string tensor;
   BlockType wanted = BlockType::q8_0, stored = BlockType::f16;

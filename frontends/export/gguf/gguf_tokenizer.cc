@@ -21,13 +21,17 @@ namespace moec {
 namespace {
 
 constexpr uint64_t kMaxTokenizerText = 64u << 20;
+// A merge may be a pair, which counts as three values. Large vocabularies can therefore exceed the
+// default limit of 2^20 values.
 constexpr JsonLimits kTokenizerLimits{.bytes = kMaxTokenizerText, .values = kMaxTokenizerText / 4};
-constexpr const char* kWithout = "give --tokenizer none for files that take token ids, not text";
+constexpr const char* kWithout =
+    "pass --tokenizer none to write files that accept token ids, not text";
 
-// In the order of their numbers in files.
+// Values of tokenizer.ggml.token_type.
 enum class TokenKind : int32_t { normal = 1, control = 3, user_defined = 4, unused = 5 };
 
-constexpr std::string_view kByteThatNoTextHas = "\u00ff";  // 0xff in the alphabet of bytes
+// Byte 0xff, which no UTF-8 text contains, in the alphabet of byte-level BPE.
+constexpr std::string_view kByteThatNoTextHas = "\u00ff";
 
 class TokenizerReader {
  public:
@@ -36,6 +40,7 @@ class TokenizerReader {
         model_(model),
         notes_(notes),
         tokens_(static_cast<size_t>(model.vocab)),
+        // Ids without a token keep this kind. run() gives them distinct texts.
         kinds_(tokens_.size(), static_cast<int32_t>(TokenKind::unused)) {}
 
   Result<std::vector<GgufEntry>> run() {
@@ -46,6 +51,7 @@ class TokenizerReader {
     MOEC_ASSIGN(std::vector<GgufEntry> chat, chat_template_keys(folder_, said));
     for (size_t id = 0; id < tokens_.size(); ++id)
       if (tokens_[id].empty()) tokens_[id] = fmt::format("[PAD{}]", id);
+    // llama.cpp aborts on duplicate token texts.
     MOEC_TRY(check_unique());
     const auto first = special_id(said, generation, config, "bos_token");
     const auto last = special_id(said, generation, config, "eos_token");
@@ -56,11 +62,13 @@ class TokenizerReader {
         {"tokenizer.ggml.pre", pre_},
         {"tokenizer.ggml.tokens", std::move(tokens_)},
         {"tokenizer.ggml.token_type", std::move(kinds_)},
+        // llama.cpp requires this key even if there are no merges.
         {"tokenizer.ggml.merges", std::move(merges_)},
         {"tokenizer.ggml.add_bos_token", adds(said, "add_bos_token", begins_with_special_)},
     };
     if (adds(said, "add_eos_token", ends_with_special_))
       entries.push_back({"tokenizer.ggml.add_eos_token", true});
+    // Without an id, llama.cpp would use id 11. silent_id_ is an id that no text yields.
     add_id(entries, "bos", first ? first : silent_id_);
     add_id(entries, "eos", last ? last : silent_id_);
     if (!ends.empty()) add_id(entries, "eot", ends[0]);
@@ -95,6 +103,8 @@ class TokenizerReader {
                                     if (key == "post_processor") take_template(value);
                                     return key == "normalizer" ? check_normalizer(value) : Status();
                                   }));
+    // Runs after the whole file is read, because the kind of an added token takes precedence over
+    // the kind of the same token in the vocabulary.
     MOEC_TRY(take_added());
     const auto name = pre_tokenizer_name(cut, model_.family, !merges_.empty());
     if (name) {
@@ -102,22 +112,24 @@ class TokenizerReader {
       return {};
     }
     return fail("gguf.pre_tokenizer",
-                "how the tokenizer cuts text before its merges has no name in GGUF files", kWithout,
+                "the pre-tokenizer of the tokenizer has no name in GGUF files", kWithout,
                 {.file = path_of("tokenizer.json")});
   }
 
   Status take_model(const JsonValue& model) {
     const JsonValue* type = model.find("type");
     const JsonValue* fallback = model.find("byte_fallback");
+    // `byte_fallback` marks a BPE converted from SentencePiece, which is not byte-level.
     const bool is_sentencepiece = fallback && fallback->boolean() && *fallback->boolean();
     const JsonValue* vocabulary = model.find("vocab");
     if (!type || !type->string() || *type->string() != "BPE" || is_sentencepiece || !vocabulary ||
         !vocabulary->object())
-      return refuse("the tokenizer is no byte-level BPE, the only kind that is written");
+      return refuse("the tokenizer is not byte-level BPE, the only kind that moec writes");
     for (const char* mark : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (const JsonValue* text = model.find(mark);
           text && text->string() && !text->string()->empty())
-        return refuse(fmt::format("its tokens have a {}, which GGUF files cannot say", mark));
+        return refuse(
+            fmt::format("the tokenizer's tokens have a {}, which GGUF files cannot express", mark));
     for (const JsonMember& member : *vocabulary->object())
       MOEC_TRY(take_token(member.key, member.value.integer(), TokenKind::normal));
     return take_merges(model.find("merges"));
@@ -125,11 +137,12 @@ class TokenizerReader {
 
   Status take_token(const std::string& token, const int64_t* id, TokenKind kind) {
     if (id == nullptr || *id < 0 || *id >= std::ssize(tokens_))
-      return refuse(fmt::format("the token \"{}\" has no number below the model's {}",
+      return refuse(fmt::format("the token \"{}\" has no id below the model's vocabulary size {}",
                                 printable(token, 60), tokens_.size()));
     std::string& known = tokens_[static_cast<size_t>(*id)];
+    // The same text may come from the vocabulary and from the added tokens.
     if (!known.empty() && known != token)
-      return refuse(fmt::format("the tokens \"{}\" and \"{}\" have the number {}",
+      return refuse(fmt::format("the tokens \"{}\" and \"{}\" have the same id {}",
                                 printable(known, 60), printable(token, 60), *id));
     known = token;
     kinds_[static_cast<size_t>(*id)] = static_cast<int32_t>(kind);
@@ -137,7 +150,8 @@ class TokenizerReader {
     return {};
   }
 
-  // "a b", or ["a", "b"]. Parts have no space: in the alphabet of bytes it is another character.
+  // A merge is "a b" or ["a", "b"]. Joining with a space is unambiguous, because the alphabet of
+  // byte-level BPE represents a space by another character.
   Status take_merges(const JsonValue* merges) {
     if (merges == nullptr || !merges->array()) return {};
     merges_.reserve(merges->array()->size());
@@ -148,7 +162,7 @@ class TokenizerReader {
       else if (parts && parts->size() == 2 && (*parts)[0].string() && (*parts)[1].string())
         merges_.push_back(*(*parts)[0].string() + " " + *(*parts)[1].string());
       else
-        return refuse("a merge is no pair of texts");
+        return refuse("a merge is not a pair of strings");
     }
     return {};
   }
@@ -160,26 +174,27 @@ class TokenizerReader {
       const JsonValue* id = token.find("id");
       const JsonValue* special = token.find("special");
       const bool is_special = special && special->boolean() && *special->boolean();
-      if (!text || !text->string() || !id) return refuse("an added token has no text or no number");
+      if (!text || !text->string() || !id) return refuse("an added token has no content or no id");
       MOEC_TRY(take_token(*text->string(), id->integer(),
                           is_special ? TokenKind::control : TokenKind::user_defined));
     }
     return {};
   }
 
-  // Readers of GGUF files take a text as it is; of a text in form C, which nearly every text has,
-  // that is what NFC gives.
+  // Readers of GGUF files do not normalize text. NFC is accepted, because nearly every text is
+  // already in that form.
   Status check_normalizer(const JsonValue& normalizer) const {
     if (normalizer.is_null()) return {};
     const JsonValue* steps = normalizer.find("normalizers");
     if (steps && steps->array() && steps->array()->empty()) return {};
     const JsonValue* type = normalizer.find("type");
     if (type && type->string() && *type->string() == "NFC") return {};
-    return refuse("the tokenizer changes a text before it cuts it (normalizer)");
+    return refuse("the tokenizer has a normalizer other than NFC");
   }
 
-  // Whether the template of a single text begins or ends with a special token.
+  // Reads the special tokens at both ends of the template for a single text.
   void take_template(const JsonValue& processor) {
+    // A `Sequence` contains the other processors.
     if (const JsonValue* steps = processor.find("processors"); steps && steps->array())
       for (const JsonValue& step : *steps->array()) take_template(step);
     const JsonValue* single = processor.find("single");
@@ -189,16 +204,17 @@ class TokenizerReader {
   }
 
   Status check_unique() const {
+    // Views suffice: tokens_ does not change while they exist.
     std::unordered_set<std::string_view> seen;
     for (const std::string& token : tokens_)
       if (!seen.insert(token).second)
-        return refuse(fmt::format("the token \"{}\" has two numbers", printable(token, 60)));
+        return refuse(fmt::format("the token \"{}\" has two ids", printable(token, 60)));
     return {};
   }
 
-  // ---- What other files say --------------------------------------------------------------------
+  // ---- Other files -----------------------------------------------------------------------------
 
-  // An object without members where the file is missing.
+  // Returns an empty object if the file is missing.
   Result<JsonValue> read_object(const std::string& name) const {
     const std::string path = path_of(name);
     if (!file_exists(path)) return JsonValue{JsonValue::Object()};
@@ -206,16 +222,19 @@ class TokenizerReader {
     return parse_json(text, {.file = path}, {.long_integers = true});
   }
 
-  // By the text of a token in tokenizer_config.json, else by the number that another file gives.
+  // Finds a special token by its text in tokenizer_config.json, otherwise by its id in another
+  // file.
   std::optional<int64_t> special_id(const JsonValue& said, const JsonValue& generation,
                                     const JsonValue& config, const std::string& name) const {
     const JsonValue* token = said.find(name);
+    // An object describes an added token; its content is the text.
     if (token && token->object()) token = token->find("content");
     if (token && token->string())
       for (size_t id = 0; id < tokens_.size(); ++id)
         if (tokens_[id] == *token->string()) return static_cast<int64_t>(id);
     for (const JsonValue* file : {&generation, &config}) {
       const JsonValue* id = file->find(name + "_id");
+      // A config may list several end tokens; the first one becomes `eos`.
       if (id && id->array() && !id->array()->empty()) id = &id->array()->front();
       if (id && id->integer() && *id->integer() >= 0 && *id->integer() < std::ssize(tokens_))
         return *id->integer();
@@ -230,10 +249,10 @@ class TokenizerReader {
           {fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(*id)});
   }
 
-  // The tokens that end a text in the checkpoint, without `eos` and those that llama.cpp knows by
-  // their text. The first two get keys; warns of the others.
+  // Returns the end tokens of the checkpoint, except `eos` and those that llama.cpp recognizes by
+  // their text. GGUF has keys for two further end tokens; warns if there are more.
   Result<std::vector<int64_t>> ends_beside(std::optional<int64_t> eos) {
-    Diagnostics of_export;  // the export itself warns of ids without a token
+    Diagnostics of_export;  // discarded: the export itself warns about ids without a token
     MOEC_ASSIGN(std::vector<int64_t> ends,
                 read_eos_tokens(path_of("config.json"), model_.vocab, of_export));
     const std::vector<int64_t> known = ends_by_text(tokens_);
@@ -245,15 +264,16 @@ class TokenizerReader {
           {Severity::warning,
            "gguf.ends",
            fmt::format(
-               "a GGUF file has keys for three tokens that end a text; the tokens {} of the "
-               "checkpoint end none there",
+               "a GGUF file has keys for three end tokens, so the checkpoint's end tokens {} do "
+               "not end a text there",
                fmt::join(ends.begin() + 2, ends.end(), ", ")),
-           "give them to the program that runs the file as texts that end an answer",
+           "pass their texts as stop strings to the program that runs the file",
            {.file = path_of("generation_config.json")}});
     return ends;
   }
 
-  // What tokenizer_config.json says, else what the template does.
+  // Returns the flag of tokenizer_config.json or, if absent, the behaviour of the post-processor's
+  // template.
   static bool adds(const JsonValue& said, std::string_view name, bool in_template) {
     const JsonValue* flag = said.find(name);
     return flag && flag->boolean() ? *flag->boolean() : in_template;
@@ -267,7 +287,7 @@ class TokenizerReader {
   std::vector<std::string> merges_;
   std::string pre_;
   JsonValue added_;
-  std::optional<int64_t> silent_id_;  // of the byte that no text has
+  std::optional<int64_t> silent_id_;  // id of kByteThatNoTextHas
   bool begins_with_special_ = false, ends_with_special_ = false;
 };
 
@@ -279,11 +299,12 @@ Result<std::vector<GgufEntry>> tokenizer_keys(const std::string& source, const M
   const std::string path = folder.empty() ? "tokenizer.json" : folder + "/tokenizer.json";
   if (wanted && file_exists(path)) return TokenizerReader(folder, model, notes).run();
   if (wanted)
-    notes.push_back({Severity::note,
-                     "export.no_tokenizer",
-                     "the checkpoint has no tokenizer.json: the files take token ids, not text",
-                     "to give them text, add it to the checkpoint and export again",
-                     {.file = folder}});
+    notes.push_back(
+        {Severity::note,
+         "export.no_tokenizer",
+         "the checkpoint has no tokenizer.json, so the files accept token ids, not text",
+         "to use text, add tokenizer.json to the checkpoint and export again",
+         {.file = folder}});
   return std::vector<GgufEntry>{{"tokenizer.ggml.model", std::string("none")}};
 }
 

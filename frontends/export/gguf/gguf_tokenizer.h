@@ -1,4 +1,4 @@
-// The tokenizer of a checkpoint as keys of a GGUF file.
+// Writes the tokenizer of a checkpoint as keys of a GGUF file.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace moec {
 
-// The keys "tokenizer.…" of a checkpoint folder that has a tokenizer.json of byte-level BPE:
-// tokens, their types, merges, the cut of the text before these, special tokens and the chat
-// template. Ids up to the size of the vocabulary that have no token get the names [PADn]. Where the
-// checkpoint names no first or last token, the one of byte 0xff stands for it, which no text
-// contains: readers would take number 11. Without a tokenizer (note export.no_tokenizer), or where
-// none is wanted, tokens are numbers: tokenizer.ggml.model is "none".
+// Returns the keys "tokenizer.…" of a checkpoint folder whose tokenizer.json is byte-level BPE:
+// tokens, their types, merges, pre-tokenizer, special tokens and the chat template. Ids below the
+// vocabulary size without a token get the names [PADn]. If the checkpoint has no bos or eos token,
+// the token of byte 0xff is used, which no UTF-8 text contains; readers would default to id 11.
+// Without a tokenizer (note export.no_tokenizer), or if it is not `wanted`, tokenizer.ggml.model is
+// "none".
 //
-// Errors: gguf.tokenizer (another kind of tokenizer, ids outside the vocabulary, tokens that are
-// there twice), gguf.pre_tokenizer (its cut has no name in GGUF), tokenizer.malformed, file.*.
+// Errors: gguf.tokenizer (another kind of tokenizer, ids outside the vocabulary, duplicate tokens),
+// gguf.pre_tokenizer (the pre-tokenizer has no name in GGUF), tokenizer.malformed, file.*.
 Result<std::vector<GgufEntry>> tokenizer_keys(const std::string& source, const ModelConfig& model,
                                               bool wanted, Diagnostics& notes);
 

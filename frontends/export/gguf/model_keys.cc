@@ -14,10 +14,10 @@
 namespace moec {
 namespace {
 
-using Keys = std::map<std::string, GgufItem>;  // without "ARCH."
+using Keys = std::map<std::string, GgufItem>;  // names without the prefix "ARCH."
 
-// Whether YaRN with llama.cpp's range gives the same frequencies. llama.cpp reads no key for the
-// range (gguf_rope.h).
+// True if YaRN with llama.cpp's constant range gives the same frequencies. llama.cpp reads no key
+// for the range (gguf_rope.h).
 bool has_usual_range(const RopeConfig& rope) {
   RopeConfig usual = rope;
   usual.yarn = YarnRange();
@@ -31,16 +31,18 @@ class KeyWriter {
 
   Result<Keys> run() {
     MOEC_TRY(check_limits());
+    // Fixed keys come first, because set_whole() does not replace a key that exists.
     for (const auto& [key, terms] : architecture_.writing.keys) set_whole(key, value_of(terms));
     MOEC_TRY(write_rope());
-    // Keys of their own first: the others are products and sums with these.
+    // Writes concepts with a separate key first, because the other keys are sums and products with
+    // them.
     for (const auto& [name, item] : architecture_.concepts) MOEC_TRY(write_alone(name, item));
     for (const auto& [name, item] : architecture_.concepts) write_combined(name, item);
     return std::move(keys_);
   }
 
  private:
-  // ---- What llama.cpp takes for granted --------------------------------------------------------
+  // ---- Assumptions of llama.cpp ----------------------------------------------------------------
 
   Status check_limits() const {
     for (const auto& [name, item] : architecture_.concepts) MOEC_TRY(check_fixed(name, item));
@@ -50,12 +52,13 @@ class KeyWriter {
       if (number(exclusion.concept_name) > 0 &&
           std::count(exclusion.layers.begin(), exclusion.layers.end(), std::ssize(model_.layers)))
         return not_in_gguf(architecture_,
-                           fmt::format("takes a model of {} layers for one without {}",
+                           fmt::format("assumes that a model of {} layers has no {}",
                                        model_.layers.size(), exclusion.concept_name));
     return {};
   }
 
-  // What is a list or not known of the model is found when the keys are read back.
+  // Checks constants of the architecture against the model. check_round_trip() covers lists, and
+  // values that the model does not state.
   Status check_fixed(const std::string& name, const GgufConcept& item) const {
     const ConceptValue value = concept_value(model_, name);
     const auto rule = family_.concepts.find(name);
@@ -71,8 +74,8 @@ class KeyWriter {
     if (known && same) return {};
     if (item.is->is_null())
       return not_in_gguf(architecture_,
-                         fmt::format("has no {}, this model has {}", name, to_string(value)));
-    return not_in_gguf(architecture_, fmt::format("computes with {} {}, this model has {}", name,
+                         fmt::format("has no {}, but this model has {}", name, to_string(value)));
+    return not_in_gguf(architecture_, fmt::format("uses {} = {}, but this model has {}", name,
                                                   to_string(*item.is), to_string(value)));
   }
 
@@ -89,10 +92,11 @@ class KeyWriter {
   }
 
   void set_whole(const std::string& key, int64_t value) {
+    // The first writer of a key wins, so several concepts may share one.
     keys_.try_emplace(key, static_cast<uint32_t>(value));
   }
 
-  // The key that says a concept by itself; null where there is none.
+  // Returns the key that alone expresses a concept; null if there is none.
   static const GgufExpression* alone(const GgufConcept& item) {
     const auto found =
         std::find_if(item.from.begin(), item.from.end(),
@@ -100,16 +104,18 @@ class KeyWriter {
     return found == item.from.end() ? nullptr : &*found;
   }
 
-  // A concept whose first source is a sum or a product is said by that, where it can be.
+  // True if the concept's first source is a sum or a product, which write_combined() inverts.
   static bool is_combined(const GgufConcept& item) {
     return !item.from.empty() && item.from.front().op != 0 && !is_layer_count(item.from.front());
   }
-  // Layers that guess further tokens are left out, so that none are to be taken off.
+  // True if the expression is the number of layers minus the multi-token prediction layers. The
+  // latter are not exported, so nothing must be subtracted.
   static bool is_layer_count(const GgufExpression& from) {
     return from.right == "nextn_predict_layers";
   }
 
-  // Some families have no word for what llama.cpp asks of all of them.
+  // True if the family or the descriptor (`as`) states the concept. llama.cpp requires some keys
+  // that not every family has.
   bool is_said_of_family(const std::string& name, const GgufConcept& item) const {
     return family_.concepts.contains(name) || !item.as.empty();
   }
@@ -137,8 +143,8 @@ class KeyWriter {
         set_whole(key, known);
         return {};
       }
-    return not_in_gguf(architecture_, fmt::format("has no number for the {} {} of this model",
-                                                  concept_name, value));
+    return not_in_gguf(architecture_,
+                       fmt::format("has no code for the {} {} of this model", concept_name, value));
   }
 
   std::optional<uint32_t> whole_key(const std::string& key) const {
@@ -154,12 +160,14 @@ class KeyWriter {
     const GgufExpression& from = item.from.front();
     const std::optional<uint32_t> right = whole_key(from.right);
     const double whole = concept_number(value);
+    // Without the right key, the left one has no value. check_round_trip() reports what is missing.
     if (!right) return;
+    // Inverts the reader: value = left − right, or value = left / right.
     const double left = from.op == '-' ? whole + *right : whole * *right;
     set_whole(from.left, std::llround(left));
   }
 
-  // ---- The rotation ----------------------------------------------------------------------------
+  // ---- Rotary embeddings -----------------------------------------------------------------------
 
   void set_number(const std::string& key, double value) { keys_[key] = static_cast<float>(value); }
 
@@ -167,14 +175,16 @@ class KeyWriter {
     const RopeConfig& rope = model_.attention.rope;
     const std::vector<RopeScaling>& known = architecture_.writing.scalings;
     if (std::find(known.begin(), known.end(), rope.scaling) == known.end())
-      return not_in_gguf(architecture_, fmt::format("has no rotations that are scaled as {}",
-                                                    enum_name(rope.scaling)));
+      return not_in_gguf(architecture_,
+                         fmt::format("has no rotary scaling of type {}", enum_name(rope.scaling)));
     set_number("rope.freq_base", rope.theta);
     set_whole("rope.dimension_count", rope.dims);
+    // The tensor of divisors already expresses the scaling, so no scaling key is written.
     if (!rope_divisors(rope, architecture_).empty()) {
-      write_amplitude(rope, 1);  // llama.cpp scales divided frequencies no further
+      write_amplitude(rope, 1);  // llama.cpp applies no other scaling to divided frequencies
       return {};
     }
+    // Other scalings need no key or are expressed as divisors.
     if (rope.scaling != RopeScaling::linear && rope.scaling != RopeScaling::yarn) return {};
     keys_["rope.scaling.type"] = std::string(enum_name(rope.scaling));
     set_number("rope.scaling.factor", rope.factor);
@@ -185,18 +195,20 @@ class KeyWriter {
     if (!has_usual_range(rope))
       return not_in_gguf(
           architecture_,
-          fmt::format("computes YaRN with beta_fast 32, beta_slow 1 and truncate true, this model "
-                      "has {}, {} and {}",
+          fmt::format("computes YaRN with beta_fast 32, beta_slow 1 and truncate true, but this "
+                      "model has {}, {} and {}",
                       rope.yarn.fast, rope.yarn.slow, rope.yarn.truncate));
     set_whole("rope.scaling.original_context_length", std::llround(rope.original_max_positions));
     if (model_.attention.latent)
       set_number("rope.scaling.yarn_log_multiplier", 0.1 * rope.mscale_all_dim.value_or(0));
     else
+      // Without the key, llama.cpp uses the amplitude 1 + 0.1 · ln(factor) for YaRN.
       write_amplitude(rope, 1 + 0.1 * std::log(std::max(rope.factor, 1.0)));
     return {};
   }
 
-  // The amplitude of cos and sin, as a multiple of what llama.cpp computes without the key.
+  // Writes the amplitude of cos and sin, relative to the amplitude that llama.cpp computes without
+  // the key.
   void write_amplitude(const RopeConfig& rope, double usual) {
     if (rope_amplitude(rope) != usual)
       set_number("rope.scaling.attn_factor", rope_amplitude(rope) / usual);
@@ -228,6 +240,7 @@ std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture&
                           (rope.scaling == RopeScaling::yarn && !has_usual_range(rope));
   if (!has_tables || !lacks_keys) return divisors;
   RopeConfig plain = rope;
+  // The divisors are relative to the frequencies without any scaling.
   plain.scaling = RopeScaling::none;
   const std::vector<double> own = inverse_frequencies(plain), scaled = inverse_frequencies(rope);
   for (size_t i = 0; i < own.size(); ++i)
@@ -238,7 +251,7 @@ std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture&
 tl::unexpected<Diagnostics> not_in_gguf(const GgufArchitecture& architecture, std::string cause) {
   return fail("gguf.family",
               fmt::format("llama.cpp's architecture {} {}", architecture.name, cause),
-              "Export the model for another target: a GGUF file would compute something else.");
+              "export the model for another target");
 }
 
 }  // namespace moec

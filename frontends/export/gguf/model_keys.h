@@ -1,4 +1,4 @@
-// The keys of a GGUF file that say what a model is, as its architecture names them.
+// Writes the GGUF keys that describe a model, under the names of its llama.cpp architecture.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace moec {
 
-// general.architecture and the keys "ARCH.…": those that the concepts of the descriptor come from,
-// those that it writes besides, and those of the rotation. Counts are u32, other numbers f32, flags
-// bool. Whether a reader gets the same model from them is found out by check_round_trip().
-// Errors, for what no key can say: gguf.family with the concept or the rotation that is in the way.
+// Returns general.architecture and the keys "ARCH.…": the sources of the descriptor's concepts,
+// its further keys (`writes`), and those of the rotary embedding. Counts are u32, other numbers
+// f32, flags bool. check_round_trip() checks that a reader gets the same model from them. Error
+// gguf.family, with the concept or the scaling that no key can express.
 Result<std::vector<GgufEntry>> model_keys(const ModelConfig& model,
                                           const GgufArchitecture& architecture);
 
-// The divisors of the rotation's frequencies for the tensor rope_freqs.weight: of Llama 3's
-// scaling, and of YaRN with a range that no key says. Empty if the keys say it all, and if the
-// architecture reads no such tensor.
+// Returns the frequency divisors for the tensor rope_freqs.weight: for Llama 3's scaling, and for
+// YaRN with a range that no key can express. Empty if the keys suffice, or if the architecture does
+// not read this tensor.
 std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture& architecture);
 
-// Error gguf.family: "llama.cpp's ARCH …"; the model cannot be said in GGUF.
+// Error gguf.family, "llama.cpp's architecture ARCH " + cause: GGUF cannot express the model.
 tl::unexpected<Diagnostics> not_in_gguf(const GgufArchitecture& architecture, std::string cause);
 
 }  // namespace moec

@@ -38,7 +38,7 @@ const WeightView& part_of(const ExpertViews& views, ExpertPart part) {
   return part == kGate ? views.gate.value() : part == kUp ? views.up : views.down;
 }
 
-// Rows of each head as [2, half] to rows as [half, 2].
+// Reorders the rows of each head from [2, half] to [half, 2], so that rotated pairs are adjacent.
 WeightView pairs_of_halves(WeightView view, const Dims& dims, int64_t heads) {
   Dims halves = {heads, 2, dims.at(0) / heads / 2};
   std::vector<int64_t> order = {0, 2, 1};
@@ -57,8 +57,11 @@ class TensorLister {
       : architecture_(architecture), named_(model) {
     plan_.model = model;
     plan_.weights = weights;
+    // Only the architecture's names remain, so missing_roles() finds roles without a tensor in
+    // GGUF.
     named_.names.by_role.clear();
     for (const auto& [role, name] : architecture.tensors) named_.names.by_role[role] = name;
+    // needed_roles() then lists the head, although the checkpoint shares it with the embedding.
     if (architecture.writing.needs_head) named_.head.tied = false;
   }
 
@@ -66,6 +69,7 @@ class TensorLister {
     for (const std::string& role : missing_roles(named_))
       return not_in_gguf(architecture_,
                          fmt::format("has no tensor for the {} of this model", role));
+    // needed_roles() has the order of the model, so each part contains consecutive layers.
     for (const NeededRole& needed : needed_roles(named_)) add(needed);
     std::vector<float> divisors = rope_divisors(model().attention.rope, architecture_);
     if (!divisors.empty()) {
@@ -81,23 +85,25 @@ class TensorLister {
  private:
   const ModelConfig& model() const { return plan_.model; }
 
-  // A tensor of the checkpoint by its role there.
+  // View of a checkpoint tensor, found by its role in the checkpoint.
   WeightView stored(std::string role, int64_t layer, Dims dims) const {
     return weights_of(plan_)({std::move(role), layer, -1, std::move(dims)});
   }
 
   void add(const NeededRole& needed) {
+    // One matrix in the checkpoint, but two tensors in GGUF files.
     if (needed.role == "kv_b") return add_latent(needed);
     const auto group = group_of_role(needed.role);
     MOEC_CHECK(group, "role {} belongs to no group of weights", needed.role);
     ModelTensor tensor{named_.names(needed.role, needed.layer), *group, needed.layer,
                        file_dims(needed)};
+    // A reshape does not change the bytes, so it is harmless if the dims are already these.
     tensor.view = then(view_of(needed), ReshapeStep{tensor.dims});
     tensor.mxfp4 = microscaled(needed);
     tensors_.push_back(std::move(tensor));
   }
 
-  // One number for each expert or channel is a vector in the files.
+  // These roles are matrices with one row in the model, but vectors in GGUF files.
   static Dims file_dims(const NeededRole& needed) {
     const bool is_row =
         needed.role == "shared_sigmoid_gate" || needed.role == "router_choice_bias_row";
@@ -121,13 +127,15 @@ class TensorLister {
     return role == "q" || role == "k" || role == "q_bias" || role == "k_bias";
   }
 
-  // All experts of a layer, one after the other.
+  // Concatenates all experts of a layer along the first axis.
   WeightView stacked(const NeededRole& needed) const {
     const ExpertRole& role = *find_expert_role(needed.role);
     ShardDecl decl;
+    // The view functions need no more of the declaration than its layer.
     decl.layer = needed.layer;
     const ShardScope scope(plan_, decl, 1, weights_of(plan_));
     Dims one = needed.dims;
+    // Each expert keeps an axis of length 1, along which the concatenation stacks them.
     one[0] = 1;
     std::vector<WeightView> experts;
     for (int64_t e = 0; e < model().moe.experts; ++e) {
@@ -137,7 +145,7 @@ class TensorLister {
     return concat_view(0, std::move(experts));
   }
 
-  // Whether the checkpoint has the matrix as a half of one with its other half.
+  // True if the checkpoint stores the matrix as one half of a joined gate and up matrix.
   bool is_joined(std::string_view role) const {
     const bool is_half =
         role == "shared_gate_proj" || role == "shared_up" || role == "gate" || role == "up";
@@ -147,20 +155,21 @@ class TensorLister {
   WeightView half_of_joined(const NeededRole& needed) const {
     const bool is_gate = needed.role.ends_with("gate") || needed.role.ends_with("gate_proj");
     Dims both = needed.dims;
+    // The joined matrix has the rows of gate, then those of up.
     both[0] *= 2;
     return then(stored(needed.role.starts_with("shared_") ? "shared_gate_up" : "gate_up",
                        needed.layer, both),
                 SliceStep{0, is_gate ? 0 : needed.dims.at(0), needed.dims.at(0)});
   }
 
-  // What the builders make of the checkpoint's tensors in a layer.
+  // Applies a view function of the shard builders to the layer.
   WeightView made_of(const NeededRole& needed, WeightView (*view)(const ShardScope&)) const {
     ShardDecl decl;
     decl.layer = needed.layer;
     return view(ShardScope(plan_, decl, 1, weights_of(plan_)));
   }
 
-  // k_b [H, rank, nope] and v_b [H, v, rank] of [H · (nope + v), rank].
+  // Splits kv_b [H · (nope + v), rank] into k_b [H, rank, nope] and v_b [H, v, rank].
   void add_latent(const NeededRole& needed) {
     const LatentConfig& latent = *model().attention.latent;
     const int64_t keys = latent.key_dims, values = latent.value_dims, rank = latent.kv_rank;
@@ -176,8 +185,8 @@ class TensorLister {
     add_part(kGgufLatentValues, {heads, values, rank}, then(both, SliceStep{1, keys, values}));
   }
 
-  // Checkpoints in MXFP4 hold [E, out, blocks, 16] and [E, out, blocks], with a row of gate and one
-  // of up in turn.
+  // MXFP4 checkpoints store codes [E, out, blocks, 16] and scales [E, out, blocks], with
+  // alternating rows of gate and up.
   std::optional<WeightView> microscaled(const NeededRole& needed) const {
     const ExpertRole* role = find_expert_role(needed.role);
     if (role == nullptr || role->bias || model().stored.coding != WeightCoding::mxfp4)
@@ -187,8 +196,10 @@ class TensorLister {
         model().names(is_down ? "experts_down_in_out" : "experts_gate_up_in_out", needed.layer);
     const TensorRange* blocks = plan_.weights.find(name + "_blocks");
     const TensorRange* scales = plan_.weights.find(name + "_scales");
+    // Absent if the checkpoint stores these experts as floats.
     if (blocks == nullptr || scales == nullptr) return std::nullopt;
     const int64_t experts = needed.dims.at(0), rows = needed.dims.at(1);
+    // A block has 1 byte of scale and half a byte per element: half + 1 bytes.
     const int64_t count = needed.dims.at(2) / kMxBlock, half = kMxBlock / 2;
     const auto rows_of = [&](const std::string& part, const TensorRange& range, int64_t bytes) {
       WeightView view = tensor_view(part, range.type);
@@ -203,8 +214,8 @@ class TensorLister {
   }
 
   const GgufArchitecture& architecture_;
-  ModelConfig named_;  // as the architecture names the tensors
-  Plan plan_;          // the model as the checkpoint has it
+  ModelConfig named_;  // the model with the architecture's tensor names
+  Plan plan_;          // the model with the checkpoint's tensor names
   std::vector<ModelTensor> tensors_;
 };
 

@@ -1,4 +1,4 @@
-// The tensors of a GGUF file that holds a model, as views of the checkpoint's.
+// Lists the tensors of a model's GGUF file, as views of the checkpoint's tensors.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ namespace moec {
 struct ModelTensor {
   std::string name;  // "blk.0.attn_q.weight"
   WeightGroup group = WeightGroup::vectors;
-  int64_t layer = -1;         // -1: of no layer
-  Dims dims;                  // the outermost first
-  WeightView view;            // of these sizes, in f32, f16 or bf16; unless `floats` has elements
-  std::vector<float> floats;  // the values themselves, where no checkpoint has them
-  // The bytes of its blocks as a checkpoint in MXFP4 stores them, u8 [.., 17 · blocks of a row]:
-  // the scale, then the elements with those that follow one another in a byte. None: it does not.
+  int64_t layer = -1;  // -1: not in a layer
+  Dims dims;           // outermost first
+  WeightView view;     // of shape `dims` in f32, f16 or bf16; unused if `floats` is not empty
+  std::vector<float> floats;  // values that no checkpoint tensor contains
+  // Blocks of an MXFP4 checkpoint as u8 [.., 17 · blocks per row]: per block, the scale, then the
+  // codes with two consecutive elements per byte. Absent if the checkpoint has no such blocks.
   std::optional<WeightView> mxfp4;
 };
 
-// All tensors that llama.cpp needs for the model, in the order of the model: experts of a layer in
-// one tensor of each kind, rows of rotated pairs side by side where the architecture has them so,
-// the latent's matrix in two parts, divisors of the rotation. Error gguf.family where the model
-// needs a tensor that the architecture does not have. `weights` has passed the checks of
-// open_checkpoint().
+// Returns all tensors that llama.cpp needs for the model, in model order. The experts of a layer
+// share one tensor per matrix. Rows of rotated pairs are adjacent if the architecture requires it.
+// kv_b of latent attention is split into keys and values. Frequency divisors are a tensor. Error
+// gguf.family if the model needs a tensor that the architecture does not have. `weights` must have
+// passed the checks of open_checkpoint().
 Result<std::vector<ModelTensor>> model_tensors(const ModelConfig& model, const WeightTable& weights,
                                                const GgufArchitecture& architecture);
 

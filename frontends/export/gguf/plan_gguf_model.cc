@@ -33,8 +33,7 @@ namespace moec {
 
 namespace {
 
-// A model in GGUF files that is written as GGUF files again: its keys and names stay, and its
-// tensors are copied or stored in other types.
+// A GGUF source: keys and tensor names are preserved; tensors are copied or stored in other types.
 
 struct GgufSourceTensor {
   GgufTensorInfo info;
@@ -45,13 +44,13 @@ class GgufSource {
  public:
   GgufSource(Gguf file, ModelConfig model, Diagnostics warnings);
 
-  // Those of the first file but for what the new files say themselves: alignment, parts and the
-  // mixture of types. Without the tokenizer, its keys are left out, and the tokens are numbers.
+  // Returns the keys of the first file, except those that the new files define: alignment, parts
+  // and file type. Without `tokenizer`, omits its keys and sets tokenizer.ggml.model to "none".
   Result<std::vector<GgufEntry>> entries(bool tokenizer) const;
 
   const std::vector<GgufTensor>& tensors() const { return file_.tensors; }
-  // A tensor as it will be stored. What has no role in the model (factors of rotations and of
-  // tensors, layers that guess further tokens) is copied. Error gguf.no_values.
+  // Returns the tensor as it will be stored. Tensors without a role in the model are copied: rotary
+  // factors, tensor scales, multi-token prediction layers. Error gguf.no_values.
   Result<GgufSourceTensor> stored(size_t index, TensorTypes& types) const;
 
   bool embed_is_head() const { return model_.head.tied; }
@@ -71,22 +70,24 @@ class GgufSource {
   ModelConfig model_;
   WeightTable weights_;
   Diagnostics warnings_;
-  std::map<std::string, Place> places_;  // of tensors that have a role
+  std::map<std::string, Place> places_;  // by name, for tensors with a role
 };
 
 constexpr std::string_view kTokenizerKeys = "tokenizer.";
 
+// True for keys that depend on the written files and would contradict them if copied.
 bool is_said_anew(std::string_view key) {
   return key.starts_with("split.") || key == kGgufAlignmentKey || key == "general.file_type";
 }
 
+// Tensors that moec cannot decode are not an obstacle, because they can be copied.
 bool has_other_findings(const Diagnostics& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Diagnostic& finding) {
     return finding.severity == Severity::error && finding.code != "gguf.no_values";
   });
 }
 
-// The values of `view` as elements or blocks of the type.
+// Stores the values of `view` as elements or blocks of `type`.
 GgufPayload float_payload(WeightView view, BlockType type) {
   if (const auto plain = plain_dtype(type))
     return {GgufCoding::stored, then(std::move(view), CastStep{*plain}), {}};
@@ -101,6 +102,7 @@ GgufSource::GgufSource(Gguf file, ModelConfig model, Diagnostics warnings)
   const auto layers = std::ssize(model_.layers);
   for (const auto& [role, name] : model_.names.by_role) {
     const WeightGroup group = group_of_role(role).value_or(WeightGroup::vectors);
+    // A name without {i} gets the same entry for every layer, with layer -1.
     for (int64_t layer = 0; layer < layers; ++layer)
       places_[model_.names(role, layer)] = {group,
                                             name.find("{i}") == std::string::npos ? -1 : layer};
@@ -120,6 +122,7 @@ Result<std::vector<GgufEntry>> GgufSource::entries(bool tokenizer) const {
   if (tokenizer) return entries;
   MOEC_ASSIGN(const std::string_view architecture,
               values.get<std::string_view>("general.architecture"));
+  // Without tokens, llama.cpp needs the vocabulary size from this key.
   const std::string size = std::string(architecture) + ".vocab_size";
   if (find_entry(entries, size) == nullptr)
     entries.push_back({size, static_cast<uint32_t>(model_.vocab)});
@@ -143,9 +146,11 @@ Result<GgufSourceTensor> GgufSource::stored(size_t index, TensorTypes& types) co
     typed.group = place->second.group;
     typed.layer = place->second.layer;
   }
+  // Without a role, the values have an unknown meaning, so any conversion could be wrong.
   const bool is_kept = !has_role || types.copies(typed);
   if (!is_kept) made.info.type = types.choose(typed);
   if (is_kept || made.info.type == tensor.type) {
+    // An empty tensor has no range to read.
     if (tensor.bytes > 0) made.payload = copied(tensor);
     return made;
   }
@@ -154,7 +159,8 @@ Result<GgufSourceTensor> GgufSource::stored(size_t index, TensorTypes& types) co
   return made;
 }
 
-// Reads and checks headers, as open_gguf() does, but for tensors whose types are not decoded.
+// Reads and checks headers like open_gguf(), but accepts tensors of types that moec cannot decode,
+// because these tensors can be copied.
 Result<GgufSource> read_gguf_source(const std::string& path) {
   MOEC_ASSIGN(Gguf file, read_gguf(path));
   auto checkpoint = gguf_checkpoint(file, float_reader(file));
@@ -166,13 +172,13 @@ Result<GgufSource> read_gguf_source(const std::string& path) {
   return GgufSource(std::move(file), std::move(said.model), std::move(said.warnings));
 }
 
-// The bytes of floats, as little-endian machines hold them.
+// Returns the bytes of floats in host order, which is little-endian on all supported machines.
 std::string bytes_of(const std::vector<float>& floats) {
   const auto bytes = std::as_bytes(std::span(floats));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What the files hold, before it is cut into parts.
+// Contents of the model before it is split into files.
 struct Contents {
   std::vector<GgufEntry> entries;
   std::vector<GgufTensorInfo> infos;
@@ -203,9 +209,9 @@ Status check_copies(const GgufRequest& request, const std::vector<ModelTensor>& 
   });
   if (has_codes || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
   return fail("weights.copy",
-              "--weights copy: the checkpoint has no codes that a GGUF file could hold: those are "
-              "blocks of MXFP4, and of GGUF files all",
-              "leave copy out for the decoded values, or name a form: q8_0, q4_0, mxfp4",
+              "--weights copy needs MXFP4 blocks or a GGUF file, but the checkpoint has no such "
+              "codes",
+              "omit copy to write the decoded values, or name a form: q8_0, q4_0, mxfp4",
               {.file = request.source});
 }
 
@@ -219,6 +225,7 @@ Result<Contents> contents_of_checkpoint(const GgufRequest& request, GgufPlan& pl
   MOEC_ASSIGN(contents.entries, model_keys(plan.model, *architecture));
   MOEC_ASSIGN(const std::vector<ModelTensor> tensors,
               model_tensors(plan.model, plan.weights, *architecture));
+  // A model that llama.cpp computes differently is refused before its tokenizer is read.
   MOEC_TRY(check_round_trip(plan.model, *architecture, contents.entries, tensors));
   MOEC_TRY(check_copies(request, tensors));
   const bool embed_is_head = plan.model.head.tied && !architecture->writing.needs_head;
@@ -233,6 +240,7 @@ Result<Contents> contents_of_checkpoint(const GgufRequest& request, GgufPlan& pl
 }
 
 Result<Contents> contents_of_gguf(const GgufRequest& request, GgufPlan& plan) {
+  // The family options apply to a config.json, which a GGUF file does not have.
   if (request.family.any()) MOEC_TRY(refuse_gguf(request.source));
   MOEC_ASSIGN(GgufSource source, read_gguf_source(request.source));
   Contents contents;
@@ -256,17 +264,18 @@ void note_fallbacks(GgufPlan& plan) {
   plan.notes.push_back(
       {Severity::note,
        "gguf.fallback",
-       fmt::format("the rows of {} matrices are no whole blocks of {}, so they are stored as {}; "
-                   "the first is {}",
+       fmt::format("the rows of {} matrices are not multiples of a {} block, so they are stored "
+                   "as {}; the first is {}",
                    plan.fallbacks.size(), enum_name(first.wanted), enum_name(first.stored),
                    first.tensor),
-       "report.json lists them all",
+       "see report.json for all of them",
        {}});
 }
 
 Status cut_parts(const GgufRequest& request, Contents contents, GgufPlan& plan) {
   MOEC_ASSIGN(plan.parts, plan_gguf_parts(gguf_base_name(request.source), contents.entries,
                                           contents.infos, request.options.max_file_bytes));
+  // The parts keep the order of the tensors, so payloads are distributed by count.
   auto next = std::make_move_iterator(contents.payloads.begin());
   for (const GgufPart& part : plan.parts) {
     const auto count = static_cast<std::ptrdiff_t>(part.layout.tensors.size());
@@ -284,7 +293,7 @@ std::string gguf_base_name(const std::string& source) {
   const fs::path path = fs::weakly_canonical(source, error);
   std::string name = (error ? fs::path(source) : path).filename().string();
   if (!names_gguf(source)) return name.empty() ? "model" : name;
-  return gguf_model_name(std::move(name));
+  return without_gguf_type(gguf_model_name(std::move(name)));
 }
 
 Result<GgufPlan> plan_gguf_model(const GgufRequest& request) {
@@ -292,12 +301,13 @@ Result<GgufPlan> plan_gguf_model(const GgufRequest& request) {
   auto contents = names_gguf(request.source) ? contents_of_gguf(request, plan)
                                              : contents_of_checkpoint(request, plan);
   if (!contents) return fail(std::move(contents.error()));
+  // A rule beyond the last layer would have no effect. Only the read model has the layer count.
   for (const WeightRule& rule : request.weights.rules)
     if (rule.layers && rule.layers->last >= std::ssize(plan.model.layers))
       return fail("weights.layers",
                   fmt::format("--weights {}: the model has layers 0 to {}",
                               to_string(request.weights), plan.model.layers.size() - 1),
-                  "give a range within these");
+                  "use layers in this range");
   note_fallbacks(plan);
   MOEC_TRY(cut_parts(request, *std::move(contents), plan));
   return plan;

@@ -1,5 +1,4 @@
-// Plans the GGUF files of a model: keys, tensors with their types, and what their bytes are made
-// of.
+// Plans the GGUF files of a model: keys, tensors with their types, and the sources of their bytes.
 #pragma once
 
 #include <string>
@@ -15,26 +14,30 @@ namespace moec {
 
 struct GgufPlan {
   ModelConfig model;
-  WeightTable weights;  // that the payloads read
+  WeightTable weights;  // read by the payloads
   std::vector<GgufPart> parts;
   std::vector<std::vector<GgufPayload>> payloads;  // by part, then by tensor
   std::vector<GgufFallback> fallbacks;
   Diagnostics notes;
 };
 
-// The last component of a source's path, without the ending of a file and the number of its part.
+// Returns the last component of a source's path. For a GGUF file, omits the extension, the part
+// number and the tensor type.
 std::string gguf_base_name(const std::string& source);
 
-// Reads headers and tokenizers, no payload. Types of tensors: norms, biases and all other vectors
-// are f32, because llama.cpp ends at any other; routers as well, unless a rule names them. Matrices
-// have the form of their group (ir/model/weight_policy.h), or the element type; where their rows
-// are no whole blocks, f16. A table of embeddings that is the head, too, has the form of the head.
-// "copy" keeps the blocks of a checkpoint in MXFP4. A GGUF source keeps its keys and the names of
-// its tensors; with "copy" for all groups each tensor keeps its type and its bytes.
+// Plans without reading payloads: reads only headers and tokenizers. Types of tensors:
+// - Norms, biases and all other vectors are f32, because llama.cpp aborts on any other type.
+// - Routers are f32, unless a rule names them.
+// - Matrices have the form of their group (ir/model/weight_policy.h), else the element type. If a
+//   row is not a multiple of the block size, they are f16.
+// - An embedding that is also the head has the form of the head.
+// - "copy" preserves the blocks of an MXFP4 checkpoint.
+// For a GGUF source, preserves the keys and tensor names; with "copy" for all groups, also the type
+// and the bytes of each tensor.
 //
 // Errors: those of open_source(); gguf.family (llama.cpp cannot compute the model:
 // round_trip_check.h), weights.layers, weights.copy (nothing to copy), gguf.no_values (blocks that
-// cannot be decoded are to be stored otherwise), those of the tokenizer (gguf_tokenizer.h) and of
+// moec cannot decode need another type), those of the tokenizer (gguf_tokenizer.h) and of
 // plan_gguf_parts().
 Result<GgufPlan> plan_gguf_model(const GgufRequest& request);
 

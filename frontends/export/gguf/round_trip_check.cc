@@ -16,20 +16,21 @@
 namespace moec {
 namespace {
 
-// Of numbers that went through f32, and of frequencies that were made of such.
+// Relative tolerance for numbers that were rounded to f32, and for frequencies computed from them.
+// f32 has 24 significant bits, so rounding changes a number by at most 6e-8 relative to it.
 constexpr double kRounding = 1e-6;
 
 bool near(double a, double b) {
   return std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
 }
 
-// Collects the first difference.
+// Finds the first difference between two models.
 class ModelDifference {
  public:
   ModelDifference(const ModelConfig& wanted, const ModelConfig& said)
       : wanted_(wanted), said_(said) {}
 
-  // "what: in the file a, in the model b"; empty where the models are one.
+  // Returns "uses WHAT = A, but this model has B"; empty if the models are equal.
   std::string run() {
     compare_sizes();
     compare_attention();
@@ -42,8 +43,9 @@ class ModelDifference {
  private:
   template <class T>
   void take(std::string_view what, const T& wanted, const T& said) {
+    // Keeps only the first difference: later ones often follow from it.
     if (difference_.empty() && !(wanted == said))
-      difference_ = fmt::format("computes with {} {}, this model has {}", what, said, wanted);
+      difference_ = fmt::format("uses {} = {}, but this model has {}", what, said, wanted);
   }
   template <class E>
   void take_name(std::string_view what, E wanted, E said) {
@@ -59,11 +61,11 @@ class ModelDifference {
     take("layers", wanted_.layers.size(), said_.layers.size());
     take("max_positions", wanted_.max_positions, said_.max_positions);
     take_number("norm_eps", wanted_.norm.eps, said_.norm.eps);
-    take_name("the norm", wanted_.norm.kind, said_.norm.kind);
+    take_name("norm", wanted_.norm.kind, said_.norm.kind);
     take_number("embedding_scale", wanted_.stream.embedding_scale, said_.stream.embedding_scale);
     take_number("residual_scale", wanted_.stream.residual_scale, said_.stream.residual_scale);
-    take_name("the residual", wanted_.stream.residual, said_.stream.residual);
-    take_name("the task", wanted_.head.task, said_.head.task);
+    take_name("residual", wanted_.stream.residual, said_.stream.residual);
+    take_name("task", wanted_.head.task, said_.head.task);
     take("post norms", wanted_.stream.post_norms, said_.stream.post_norms);
     take("layer_scale", wanted_.stream.layer_scale, said_.stream.layer_scale);
     take_number("logits_softcap", wanted_.head.softcap, said_.head.softcap);
@@ -71,6 +73,7 @@ class ModelDifference {
     take("head_bias", wanted_.head.bias, said_.head.bias);
     const bool has_dense = std::any_of(wanted_.layers.begin(), wanted_.layers.end(),
                                        [](const LayerConfig& layer) { return !layer.moe; });
+    // Without dense layers, the width has no effect and files need not state it.
     if (has_dense) take("dense_ff", wanted_.mlp.ff, said_.mlp.ff);
     take("mlp_bias", wanted_.mlp.bias, said_.mlp.bias);
     take_name("activation", wanted_.mlp.gating.activation, said_.mlp.gating.activation);
@@ -81,9 +84,9 @@ class ModelDifference {
   void compare_attention() {
     const AttentionConfig& wanted = wanted_.attention;
     const AttentionConfig& said = said_.attention;
-    take("kinds of attention", std::ssize(wanted_.more_attention) + 1,
+    take("number of attention kinds", std::ssize(wanted_.more_attention) + 1,
          std::ssize(said_.more_attention) + 1);
-    take_name("the projections", wanted.projections, said.projections);
+    take_name("projections", wanted.projections, said.projections);
     take("heads", wanted.heads, said.heads);
     take("kv_heads", wanted.kv_heads, said.kv_heads);
     take("head_dim", wanted.head_dim, said.head_dim);
@@ -110,22 +113,23 @@ class ModelDifference {
     take_number("latent_norm_eps", wanted.norm_eps, said.norm_eps);
   }
 
-  // Compares what is computed: factors may stand for a formula. llama.cpp rounds the range of YaRN
-  // for every family.
+  // Compares the resulting frequencies and scales, because factors may replace a formula. llama.cpp
+  // truncates the range of YaRN for every family.
   void compare_rope() {
     const RopeConfig& wanted = wanted_.attention.rope;
     RopeConfig said = said_.attention.rope;
     said.yarn.truncate = true;
-    take_name("the rotation", wanted.style, said.style);
+    take_name("rotary style", wanted.style, said.style);
     take("rotary_dims", wanted.dims, said.dims);
     take_number("rope_theta", wanted.theta, said.theta);
+    // The loop below requires equal dims. A difference in another field would only be repeated by
+    // the frequencies.
     if (!difference_.empty()) return;
-    take_number("the amplitude of the rotation", rope_amplitude(wanted), rope_amplitude(said));
-    take_number("the scale of the rotation's scores", rope_score_scale(wanted),
-                rope_score_scale(said));
+    take_number("rotary amplitude", rope_amplitude(wanted), rope_amplitude(said));
+    take_number("rotary score scale", rope_score_scale(wanted), rope_score_scale(said));
     const std::vector<double> own = inverse_frequencies(wanted), other = inverse_frequencies(said);
     for (size_t i = 0; i < own.size(); ++i)
-      take_number(fmt::format("the frequency {} of the rotation", i), own[i], other[i]);
+      take_number(fmt::format("rotary frequency {}", i), own[i], other[i]);
   }
 
   void compare_experts() {
@@ -141,16 +145,18 @@ class ModelDifference {
     take("expert_biases", wanted.expert_biases, said.expert_biases);
     take_name("routed_weight", wanted.weight_on, said.weight_on);
     take("shared_ff", wanted.shared_ff, said.shared_ff);
-    take("a gate of the shared expert:", wanted.shared_gated, said.shared_gated);
+    take("shared_gated", wanted.shared_gated, said.shared_gated);
     compare_routing(wanted.routing, said.routing);
   }
 
   void compare_routing(const Router& wanted, const Router& said) {
     take_name("score", wanted.score, said.score);
     take("top_k", wanted.top_k, said.top_k);
+    // GGUF states renormalization as a flag, so its forms cannot be compared.
     take("renorm", wanted.renorm != Renorm::none, said.renorm != Renorm::none);
     take_number("routed_scale", wanted.scale, said.scale);
     take("groups", wanted.groups, said.groups);
+    // With one group, no group is dropped.
     if (wanted.groups <= 1) return;
     take("groups_kept", wanted.groups_kept, said.groups_kept);
     take_name("group_score", wanted.group_score, said.group_score);
@@ -165,10 +171,10 @@ class ModelDifference {
         return fmt::format("{} of layer {}", what, i);
       };
       take(of_layer("experts"), wanted.moe, said.moe);
-      take(of_layer("the window"), wanted.window, said.window);
-      take(of_layer("the chunk"), wanted.chunk, said.chunk);
-      take(of_layer("the rotation"), wanted.rotated, said.rotated);
-      take(of_layer("later keys"), wanted.ahead, said.ahead);
+      take(of_layer("window"), wanted.window, said.window);
+      take(of_layer("chunk"), wanted.chunk, said.chunk);
+      take(of_layer("rotary embedding"), wanted.rotated, said.rotated);
+      take(of_layer("look-ahead"), wanted.ahead, said.ahead);
     }
   }
 
@@ -181,6 +187,7 @@ Result<Gguf> header_of(const std::vector<GgufEntry>& entries,
                        const std::vector<ModelTensor>& tensors) {
   std::vector<GgufTensorInfo> infos;
   for (const ModelTensor& tensor : tensors)
+    // The header is read for its keys and shapes only, so one type serves all tensors.
     infos.push_back({tensor.name, BlockType::f32, tensor.dims});
   MOEC_ASSIGN(const GgufLayout layout, plan_gguf(entries, std::move(infos)));
   MOEC_ASSIGN(GgufHeader header, parse_gguf(layout.header, layout.file_bytes, "the GGUF file"));
@@ -196,16 +203,19 @@ Status check_round_trip(const ModelConfig& model, const GgufArchitecture& archit
   MOEC_ASSIGN(const Gguf file, header_of(entries, tensors));
   const ReadFloats floats = [&](const GgufTensor& asked) -> Result<std::vector<float>> {
     for (const ModelTensor& tensor : tensors)
+      // Only divisors have floats. They are all that the reader needs from payloads.
       if (tensor.name == asked.name) return tensor.floats;
     return std::vector<float>();
   };
   const auto refuse = [&](const Diagnostics& findings) {
-    return not_in_gguf(architecture, "has no place for this model: " + findings.front().cause);
+    return not_in_gguf(architecture, "does not support this model: " + findings.front().cause);
   };
   const auto said = gguf_model_config(file, floats);
   if (!said) return refuse(said.error());
   const std::string difference = ModelDifference(model, said->model).run();
   if (!difference.empty()) return not_in_gguf(architecture, difference);
+  // gguf_checkpoint() also checks the tensors. It comes last, because a difference of the models
+  // explains its errors.
   const auto whole = gguf_checkpoint(file, floats);
   return whole ? Status() : refuse(whole.error());
 }

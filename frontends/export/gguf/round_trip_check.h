@@ -1,6 +1,5 @@
-// Proves that a GGUF file says the model that it is written for: its header is read back, as
-// frontends/sources/gguf reads it, and the model that it gives is compared with the one that was to
-// be said.
+// Checks that a GGUF file describes the model for which it is written. Reads its header back with
+// frontends/sources/gguf and compares the resulting model with the intended one.
 #pragma once
 
 #include <vector>
@@ -13,8 +12,9 @@
 
 namespace moec {
 
-// Error gguf.family: the header gives another model, or none; names what differs, and both values.
-// Numbers may differ by the rounding to f32. `entries` are those of model_keys().
+// Error gguf.family: the header describes another model, or cannot be read as a model. The message
+// names the first difference with both values. Numbers may differ by rounding to f32. `entries` are
+// the result of model_keys().
 Status check_round_trip(const ModelConfig& model, const GgufArchitecture& architecture,
                         const std::vector<GgufEntry>& entries,
                         const std::vector<ModelTensor>& tensors);

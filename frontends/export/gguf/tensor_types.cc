@@ -9,7 +9,7 @@ BlockType block_type_of(DType dtype) {
   return dtype == DType::bf16 ? BlockType::bf16 : BlockType::f32;
 }
 
-// A table of embeddings without a rule of its own follows the head that it is.
+// An embedding that is also the head uses the rule of the head, unless a rule names the embedding.
 const WeightRule* TensorTypes::rule_of(const TypedTensor& tensor) const {
   const WeightPolicy& policy = request_.weights;
   if (!tensor.group) return nullptr;
@@ -20,6 +20,7 @@ const WeightRule* TensorTypes::rule_of(const TypedTensor& tensor) const {
 
 bool TensorTypes::copies(const TypedTensor& tensor) const {
   if (const WeightRule* rule = rule_of(tensor)) return is_copy(rule->form);
+  // Rules do not match tensors without a group. A bare `copy` covers them nevertheless.
   const std::vector<WeightRule>& rules = request_.weights.rules;
   return std::any_of(rules.begin(), rules.end(), [](const WeightRule& rule) {
     return is_copy(rule.form) && !rule.group && !rule.layers;
@@ -38,6 +39,7 @@ BlockType TensorTypes::choose(const TypedTensor& tensor) {
   if (rule == nullptr) return block_type_of(request_.dtype);
   const auto* blocks = std::get_if<BlockForm>(&rule->form);
   if (blocks == nullptr) return float_type(rule->form);
+  // A block must not span two rows.
   if (tensor.dims.rank() > 1 && tensor.dims.back() % block_format(blocks->type).elements == 0)
     return blocks->type;
   fallbacks_.push_back({tensor.name, blocks->type, BlockType::f16});

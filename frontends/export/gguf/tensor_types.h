@@ -1,4 +1,4 @@
-// In which type of a GGUF file a tensor is stored.
+// Chooses the type in which a GGUF file stores a tensor.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// A tensor that is to be stored: `group` is none for what belongs to no role of the model.
+// A tensor to store. `group` is empty if the tensor has no role in the model.
 struct TypedTensor {
   std::string name;
   std::optional<WeightGroup> group;
@@ -22,10 +22,11 @@ class TensorTypes {
   TensorTypes(const GgufRequest& request, bool embed_is_head)
       : request_(request), embed_is_head_(embed_is_head) {}
 
-  // Whether a rule copies the tensor. A rule "copy" for no group in particular copies all tensors
-  // that no other rule names.
+  // True if a rule copies the tensor. A rule "copy" without a group and layers copies all tensors
+  // that no other rule matches.
   bool copies(const TypedTensor& tensor) const;
-  // The type of a tensor that is not copied. Takes down where it is not that of the rule.
+  // Returns the type of a tensor that is not copied. Records it in fallbacks() if the rule's type
+  // does not fit its rows.
   BlockType choose(const TypedTensor& tensor);
 
   const std::vector<GgufFallback>& fallbacks() const { return fallbacks_; }
@@ -39,7 +40,7 @@ class TensorTypes {
   std::vector<GgufFallback> fallbacks_;
 };
 
-// The element type of a plain type; the plain type of an element type.
+// Returns the plain block type of an element type.
 BlockType block_type_of(DType dtype);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// What `moec export` is asked to do, as a program without a command line would say it.
+// Options of `moec export`, for programs without a command line.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace moec {
 
-// Reports that `bytes` more of a payload of `total` bytes are written; `part` names the shard or
-// table that they belong to. The first call has 0 bytes and no part: it announces the total.
+// Reports that `bytes` more bytes of a payload of `total` bytes were written. `part` names the
+// shard or table. The first call announces `total`, with 0 bytes and an empty `part`.
 using ProgressCallback =
     std::function<void(uint64_t bytes, uint64_t total, const std::string& part)>;
 
-// The code of the error that ends an export when ExportCallbacks::stop returns true.
+// Code of the error that ends an export when ExportCallbacks::stop returns true.
 inline constexpr const char* kExportInterrupted = "export.interrupted";
 
 struct OutputOptions {
   std::string folder;
-  bool ane_book = false;          // names and manifest of frontends/export/ane_book.h as well
-  std::string book_model;         // the MODEL of these names; empty: that of the source
-  bool sha256 = false;            // record the SHA-256 of each file in the manifest
+  bool ane_book = false;   // also write the names and manifest of frontends/export/ane_book.h
+  std::string book_model;  // MODEL in the names of ane_book.h; empty: derived from the source
+  bool sha256 = false;     // record the SHA-256 of each file in the manifest
   uint64_t expert_alignment = 0;  // EmitOptions::expert_alignment
   OnnxOptions onnx;
   GgufOptions gguf;
-  bool force = false;  // discard what an earlier export left in the folder and start over
+  bool force = false;  // discard an earlier export in the folder and start over
 };
 
-// Each may be empty. They are called by several threads at once.
+// Each callback may be empty. Several threads call them concurrently.
 struct ExportCallbacks {
   std::function<bool()> stop;  // polled between tiles; true ends the export with an error
   ProgressCallback progress;
@@ -39,7 +39,7 @@ struct ExportCallbacks {
 struct ExportOptions {
   SourceOptions source;
   CompileOptions compile;
-  ValueOptions values;  // that are allowed
+  ValueOptions values;  // bad weight values that are allowed
   OutputOptions output;
   ExportResources resources;
   ExportCallbacks callbacks;

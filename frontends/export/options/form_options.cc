@@ -1,4 +1,4 @@
-// The interface of shards, how the model is cut into them, and the devices that hold them.
+// Options for the interface of shards, the cuts of the model, and the devices that hold the shards.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -33,12 +33,14 @@ const OptionRow kFormRows[] = {
     {.name = "--tokens",
      .scope = kFormOfPlanGraph,
      .value = {.kind = OptionKind::wholes, .initial = "1"},
-     .help = "Token widths, e.g. 1,64 or 1 64: one graph per width, for decode and prefill",
+     .help = "Static token widths, e.g. 1,64 or 1 64 for decode and prefill: one graph per width",
      .set =
          [](W words, Options& options) {
            std::vector<int64_t>& tokens = options.compile.build.tokens;
            tokens.clear();
            for (const std::string& word : words) tokens.push_back(*parse_whole(word));
+           // Ascending, because the first and the last width serve as the smallest and the largest
+           // one.
            std::sort(tokens.begin(), tokens.end());
          },
      .recorded = [](R r) -> Text { return fmt::format("{}", fmt::join(r.build.tokens, ",")); }},
@@ -53,13 +55,15 @@ const OptionRow kFormRows[] = {
     {.name = "--dtype",
      .scope = kFormOfPlan,
      .value = {.kind = OptionKind::text, .choices = "f32 f16 bf16"},
-     .help = "Element type of weights and activations; bf16 is for GGUF files (default: the one "
+     .help = "Element type of weights and activations; bf16 only for GGUF files (default: the one "
              "that the target prefers)",
      .parse = [](W words, Options& options) -> Status {
+       // preferred() sets the target before any row is applied.
        const Target& target = options.compile.passes.target;
        if (words[0] == "bf16" && target.format != ShardFormat::gguf)
-         return fail("export.flags", fmt::format("target {} has no graphs in bf16", target.name),
-                     "give --dtype f16 or f32, or --target gguf");
+         return fail("export.flags",
+                     fmt::format("target {} does not support graphs in bf16", target.name),
+                     "pass --dtype f16 or f32, or --target gguf");
        options.compile.build.dtype = *parse_dtype(words[0]);
        return {};
      },
@@ -80,8 +84,8 @@ const OptionRow kFormRows[] = {
      .parse = [](W words, Options& options) -> Status {
        const Target& target = options.compile.passes.target;
        if (words[0] == "state" && !target.has_state)
-         return fail("export.flags", fmt::format("target {} has no states", target.name),
-                     "leave --kv out, or give --target ane");
+         return fail("export.flags", fmt::format("target {} does not support states", target.name),
+                     "omit --kv, or pass --target ane");
        options.compile.kv = words[0];
        return {};
      },
@@ -94,13 +98,16 @@ const OptionRow kFormRows[] = {
              "the target)",
      .set =
          [](W words, Options& options) {
+           // The text records that the form was given. Otherwise, the plan may choose `expanded`
+           // for the target.
            options.compile.mla = words[0];
            options.compile.build.mla = *parse_enum<MlaForm>(words[0]);
          },
      .recorded = [](R r) -> Text { return r.build.mla; }},
 };
 
-// The manifest names the budgets, also those that cut nothing.
+// The manifest lists all budgets, even those that cause no cut, so a different budget changes the
+// bytes.
 std::string budgets_text(const Budgets& budgets) {
   std::string text;
   for (size_t kind = 0; kind < budgets.size(); ++kind)
@@ -127,6 +134,7 @@ const OptionRow kShardsRows[] = {
     {.name = "--allow-over-budget",
      .scope = kShardsOfPlanGraph,
      .help = "Report a shard above its budget as a warning instead of an error",
+     // Not recorded: the flag changes the severity of a finding, not a byte.
      .set = [](W, Options& options) { options.compile.cuts.allow_over_budget = true; }},
     {.name = "--experts-per-shard",
      .scope = kShardsOfPlanGraph,
@@ -141,11 +149,13 @@ const OptionRow kShardsRows[] = {
     {.name = "--expert-groups",
      .scope = kShardsOfPlanGraph,
      .value = {.kind = OptionKind::text},
-     .help = "File of expert groups, such as moec place writes: experts of the same groups share "
-             "shards, so that moec split can give each node whole shards. --experts-per-shard and "
-             "budgets cut them further",
+     .help = "File of expert groups, e.g. from moec place: experts of the same groups share "
+             "shards, so that moec split can assign whole shards to nodes. --experts-per-shard and "
+             "budgets cut these groups further",
      .set = [](W words, Options& options) { options.compile.cuts.expert_groups = words[0]; },
      .recorded = [](R r) -> Text {
+       // Records the digest of the groups, not of the file, because two files can spell the same
+       // groups differently.
        const auto& parts = r.build.experts.parts;
        return parts.empty() ? std::string("none") : digest_text(to_string(parts));
      }},
@@ -170,7 +180,7 @@ const OptionRow kShardsRows[] = {
     {.name = "--expert-align",
      .scope = kShardsGraph,
      .value = {.kind = OptionKind::text},
-     .help = "Align each expert in a file of weights to a multiple of this power of two, e.g. 64K, "
+     .help = "Align each expert in a weight file to this power of two, e.g. 64K, "
              "for runtimes that read one expert at a time (default: 64K with --experts-per-shard, "
              "else the format's alignment)",
      .parse = [](W words, Options& options) -> Status {
@@ -191,6 +201,7 @@ const OptionRow kDevicesRows[] = {
        return {};
      },
      .recorded = [](R r) -> Text {
+       // Omits the bandwidth, because it affects only the times that moec plan prints.
        std::string named;
        for (const Device& device : r.options.compile.devices.devices)
          named += fmt::format("{}{}={}", named.empty() ? "" : " ", device.name, device.bytes);
@@ -210,7 +221,8 @@ const OptionRow kDevicesRows[] = {
      .scope = kDevicesOfPlanGraph,
      .value = {.kind = OptionKind::text},
      .help = "With --device: a CSV file with columns layer,expert,load. Expert groups with a high "
-             "load get copies, and each device gets a copy of the trunk",
+             "load are replicated, and each device gets a copy of the trunk",
+     // `file` records the digest of the file, because the path may differ.
      .set = [](W words, Options& options) { options.compile.devices.loads = words[0]; },
      .file = [](const Options& options) { return options.compile.devices.loads; }},
     {.name = "--replicas",

@@ -1,4 +1,4 @@
-// Values of flags that are amounts of memory (ir/base/parse_number.h).
+// Parses flag values that are amounts of memory (ir/base/parse_number.h).
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace moec {
 
-// The bytes that the value of a flag gives. Error cli.bytes, which names the flag.
+// Returns the bytes in the value `text` of `flag`. Error cli.bytes, which names the flag.
 Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text);
 
-// The same for a flag whose numbers are MiB if they have no unit.
+// Like bytes_of_flag(), for a flag whose numbers without a unit are MiB.
 Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text);
 
 }  // namespace moec

@@ -13,9 +13,11 @@
 namespace moec {
 namespace {
 
+// Returns the error, or an empty text if the word is a whole number in the range.
 std::string wrong_whole(const std::string& word, int64_t least, int64_t most) {
   const auto value = parse_whole(word);
   if (value && *value >= least && *value <= most) return "";
+  // INT64_MAX is the default of a row and means that there is no upper limit.
   return most == INT64_MAX
              ? fmt::format("\"{}\" is not a whole number of at least {}", word, least)
              : fmt::format("\"{}\" is not a whole number from {} to {}", word, least, most);
@@ -24,10 +26,11 @@ std::string wrong_whole(const std::string& word, int64_t least, int64_t most) {
 std::string wrong_name(const std::string& word, const Words& names) {
   if (std::find(names.begin(), names.end(), word) != names.end()) return "";
   const std::vector<std::string_view> known(names.begin(), names.end());
-  return fmt::format("\"{}\" is none of {}{}", word, fmt::join(names, ", "),
+  return fmt::format("\"{}\" is not one of {}{}", word, fmt::join(names, ", "),
                      did_you_mean(word, known));
 }
 
+// --help-all lists the groups in the order of these tables.
 std::vector<const OptionRow*> all_rows() {
   std::vector<const OptionRow*> rows;
   for (const auto table : {form_options(), shard_options(), device_options(), output_options(),
@@ -54,13 +57,15 @@ bool OptionRow::differs(const Words& words) const {
 }
 
 std::string OptionRow::wrong_word(const std::string& word) const {
+  // A list of names takes precedence over the kind, for example a `text` with choices.
   if (const Words names = value.accepted(); !names.empty()) return wrong_name(word, names);
   switch (value.kind) {
     case OptionKind::whole:
     case OptionKind::wholes:
       return wrong_whole(word, value.least, value.most);
     case OptionKind::positive:
-      return parse_positive(word) ? "" : fmt::format("\"{}\" is not a number above 0", word);
+      return parse_positive(word) ? "" : fmt::format("\"{}\" is not a positive number", word);
+    // The parser of the row checks these words, if they have a grammar.
     case OptionKind::flag:
     case OptionKind::text:
     case OptionKind::list:

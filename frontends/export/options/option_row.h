@@ -1,6 +1,6 @@
-// An option of the commands that plan or make exports, as a row of a table. From the rows follow
-// the flags and their help, the refusals for other formats, the entries of the journal and the
-// option table of the documents.
+// An option of the commands that plan or make exports, as a row of a table. The rows define the
+// flags and their help, the refusals for other formats, and the entries of the journal. A test
+// compares them with the option table in frontends/export/README.md.
 #pragma once
 
 #include <map>
@@ -16,10 +16,11 @@
 
 namespace moec {
 
-// The words that the user gave for one option; a single one unless the option is a list.
+// Words that the user gave for one option; more than one only if the option is a list or is
+// repeated.
 using Words = std::vector<std::string>;
 
-// The given options by their long name ("--tokens").
+// Given options, keyed by long name ("--tokens").
 using GivenOptions = std::map<std::string_view, Words>;
 
 // flag      no value
@@ -28,10 +29,10 @@ using GivenOptions = std::map<std::string_view, Words>;
 // positive  one finite number above 0
 // list      several words, separated by commas or spaces
 // wholes    several whole numbers
-// repeated  one word each time that the option is given
+// repeated  one word per occurrence of the option
 enum class OptionKind : uint8_t { flag, text, whole, positive, list, wholes, repeated };
 
-// The commands that have an option.
+// Commands that have an option.
 enum class OptionUsers : uint8_t {
   exporting,  // export
   device,     // export, plan
@@ -39,33 +40,33 @@ enum class OptionUsers : uint8_t {
   passes      // export, plan, place, opt
 };
 
-// The formats that an option has an effect for.
+// Formats for which an option has an effect.
 enum class OptionFormats : uint8_t { all, graphs, onnx, coreml, gguf };
 
 struct OptionValue {
   OptionKind kind = OptionKind::flag;
-  std::string_view initial;    // as --help shows it; empty: none
-  std::string_view choices;    // the accepted words, separated by spaces; empty: any
-  Words (*names)() = nullptr;  // the same of an enum
+  std::string_view initial;    // default in --help; empty: none
+  std::string_view choices;    // accepted words, separated by spaces; empty: any
+  Words (*names)() = nullptr;  // accepted words of an enum, instead of `choices`
   int64_t least = 1, most = INT64_MAX;
 
-  // The accepted words; empty: any.
+  // Returns the accepted words; empty: any.
   Words accepted() const;
 };
 
 struct OptionScope {
-  std::string_view group;  // of --help-all
+  std::string_view group;  // heading in --help-all
   OptionUsers users = OptionUsers::exporting;
   OptionFormats formats = OptionFormats::all;
 };
 
-// What an export was made with: as the target prefers, as the user wants and as the model needs.
+// Resolved options of an export: settings from the target, the user and the model.
 struct Resolved {
   const ExportOptions& options;
   const BuildOptions& build;  // of the plan
 };
 
-// A value as the journal records it: made of any kind of value, so that a row says just the value.
+// A value as the journal records it. The implicit constructors let rows return any kind of value.
 // NOLINTBEGIN(google-explicit-constructor)
 struct OptionText : std::string {
   OptionText(std::string text) : std::string(std::move(text)) {}
@@ -82,31 +83,33 @@ struct OptionRow {
   std::string_view name;  // the long name, preceded by "-x," if there is a short one
   OptionScope scope;
   OptionValue value;
-  std::string_view help;             // "{}" stands for the names of the built-in targets
-  std::string_view needs, excludes;  // other options
+  std::string_view help;             // "{}": placeholder for the names of the built-in targets
+  std::string_view needs, excludes;  // long names of other options
 
-  // Sets the options, which begin as the target prefers. `set` cannot fail.
+  // Applies the words to `options`, which initially contain the preferences of the target. A row
+  // has at most one of `set` and `parse`; `set` cannot fail.
   void (*set)(const Words& words, ExportOptions& options) = nullptr;
   Status (*parse)(const Words& words, ExportOptions& options) = nullptr;
 
-  // The value for the journal. Null: the bytes of an export do not depend on it. An empty text is
-  // not recorded.
+  // Value for the journal; an empty text is not recorded. Null: the bytes of an export do not
+  // depend on the option.
   OptionText (*recorded)(const Resolved& resolved) = nullptr;
-  // The file whose digest the journal holds; empty: none. Null: the option names no file.
+  // Path of the file whose digest the journal records; empty: none. Null: the option does not name
+  // a file.
   std::string (*file)(const ExportOptions& options) = nullptr;
 
   std::string_view long_name() const;
-  // Whether these words say something else than `initial`.
+  // True if the words differ from `initial`.
   bool differs(const Words& words) const;
-  // What is wrong with a word; empty: nothing.
+  // Returns the error in a word; empty: none.
   std::string wrong_word(const std::string& word) const;
   bool has_effect(const Target& target) const;
 };
 
-// All rows, in the order of --help-all.
+// Returns all rows, in the order of --help-all.
 std::span<const OptionRow* const> option_rows();
 
-// The rows by subject, which option_rows() joins.
+// Rows by subject; option_rows() concatenates them.
 std::span<const OptionRow> form_options();
 std::span<const OptionRow> shard_options();
 std::span<const OptionRow> device_options();

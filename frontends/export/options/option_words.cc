@@ -17,14 +17,14 @@
 namespace moec {
 namespace {
 
-// --max-shard-mb: the budgets of shards by kind.
+// Kinds of shards in --max-shard-mb.
 
 constexpr double kMega = 1e6;
 constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
                                                     "router", "lm_head", "layers"};
 
-// A group of experts and a shared expert are parts of an MoE layer, so the budget of that layer
-// limits them, too.
+// Expert groups and shared experts are parts of an MoE layer, so the budget "moe" applies to them
+// as well.
 std::vector<ShardKind> kinds_named(std::string_view name) {
   if (name == "attn") return {ShardKind::attention};
   if (name == "moe") return {ShardKind::moe, ShardKind::shared, ShardKind::experts};
@@ -33,45 +33,47 @@ std::vector<ShardKind> kinds_named(std::string_view name) {
 
 Result<Budget> parse_budget(const std::string& text) {
   const auto megabytes = parse_positive(text);
+  // The upper limit keeps the product far below 2^63; the lower one makes at least one byte.
   if (!megabytes || *megabytes > 1e9 || *megabytes * kMega < 1)
     return fail("plan.budget_value",
-                fmt::format("--max-shard-mb: \"{}\" is not a number of MB", text),
-                "give a number of at least 0.000001, for example --max-shard-mb moe=200,attn=1000");
+                fmt::format("--max-shard-mb: \"{}\" is not a positive number of MB", text),
+                "pass a number of at least 0.000001, for example --max-shard-mb moe=200,attn=1000");
   return Budget{std::llround(*megabytes * kMega)};
 }
 
 Status check_kind(const std::string& name, std::set<std::string>& seen) {
   if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
     return fail("plan.budget_kind",
-                fmt::format("--max-shard-mb: there is no kind of shard \"{}\"{}", name,
+                fmt::format("--max-shard-mb: unknown kind of shard \"{}\"{}", name,
                             did_you_mean(name, kNames)),
-                fmt::format("the kinds are {}", fmt::join(kNames, ", ")));
+                fmt::format("use one of the kinds {}", fmt::join(kNames, ", ")));
   if (!seen.insert(name).second)
-    return fail("plan.budget_kind", fmt::format("kind {} has two budgets", name),
-                "give each kind once");
+    return fail("plan.budget_kind", fmt::format("--max-shard-mb: kind {} has two budgets", name),
+                "pass each kind once");
   return {};
 }
 
 tl::unexpected<Diagnostics> bad_device(const std::string& word, std::string cause) {
   return fail("plan.device_value", fmt::format("--device {}: {}", word, std::move(cause)),
-              "give NAME=MEMORY or NAME=MEMORY,BANDWIDTH, for example gpu0=24GB,936GB");
+              "pass NAME=MEMORY or NAME=MEMORY,BANDWIDTH, for example gpu0=24GB,936GB");
 }
 
 Result<Device> parse_device(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == 0 || equals == std::string::npos)
-    return bad_device(word, "it lacks a name or a '='");
+    return bad_device(word, "the name or the '=' is missing");
   Device device;
   device.name = word.substr(0, equals);
   const std::string_view rest = std::string_view(word).substr(equals + 1);
+  // Without a comma, substr(0, npos) is the whole rest.
   const size_t comma = rest.find(',');
   const auto bytes = parse_bytes(rest.substr(0, comma));
-  if (!bytes) return bad_device(word, "the memory is not a number of bytes above 0");
+  if (!bytes) return bad_device(word, "the memory is not a positive number of bytes");
   device.bytes = *bytes;
   if (comma == std::string_view::npos) return device;
   const auto bandwidth = parse_bytes(rest.substr(comma + 1));
   if (!bandwidth)
-    return bad_device(word, "the bandwidth is not a number of bytes per second above 0");
+    return bad_device(word, "the bandwidth is not a positive number of bytes per second");
   device.bandwidth = static_cast<double>(*bandwidth);
   return device;
 }
@@ -79,6 +81,7 @@ Result<Device> parse_device(const std::string& word) {
 }  // namespace
 
 Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Target& target) {
+  // A budget of 0 bytes means that there is no limit.
   if (words.size() == 1 && words[0] == "none") return Budgets{};
   Budgets budgets = target_budgets(target);
   std::set<std::string> seen;
@@ -87,6 +90,8 @@ Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Targe
     const std::string name = equals == std::string::npos ? "" : word.substr(0, equals);
     MOEC_ASSIGN(const Budget budget,
                 parse_budget(equals == std::string::npos ? word : word.substr(equals + 1)));
+    // A number without a kind is valid only alone. In a list, its empty name is refused as an
+    // unknown kind.
     if (equals == std::string::npos && words.size() == 1) {
       budgets.fill(budget);
       return budgets;
@@ -103,8 +108,8 @@ Status parse_layers_per_shard(const std::string& text, CutOptions& cuts) {
   const auto count = parse_count(text);
   if (!count)
     return fail("plan.layers_per_shard",
-                fmt::format("--layers-per-shard {}: not a number of layers", text),
-                "give a number of at least 1, or fit");
+                fmt::format("--layers-per-shard {}: not a positive number of layers", text),
+                "pass a number of at least 1, or fit");
   cuts.layers_per_shard = *count;
   return {};
 }
@@ -116,13 +121,13 @@ Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words)
     if (std::any_of(devices.begin(), devices.end(),
                     [&](const Device& other) { return other.name == device.name; }))
       return fail("plan.device_twice", fmt::format("two devices are named \"{}\"", device.name),
-                  "give each device a different name");
+                  "use a different name for each device");
     devices.push_back(std::move(device));
   }
   return devices;
 }
 
-// K, M and G stand for KiB, MiB and GiB, as in the names of such alignments.
+// K, M and G mean KiB, MiB and GiB, as usual for alignments.
 Result<uint64_t> parse_alignment(std::string text) {
   constexpr uint64_t kLeast = 64, kMost = uint64_t{1} << 30;
   const std::string given = text;
@@ -132,7 +137,7 @@ Result<uint64_t> parse_alignment(std::string text) {
   if (std::has_single_bit(bytes) && bytes >= kLeast && bytes <= kMost) return bytes;
   return fail("export.flags",
               fmt::format("--expert-align {}: not a power of two from 64 to 1G", given),
-              "give one, as 64K");
+              "pass a power of two such as 64K");
 }
 
 }  // namespace moec

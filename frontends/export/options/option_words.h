@@ -1,4 +1,4 @@
-// Values of options that have a grammar.
+// Parses option values that have a grammar.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace moec {
 
-// The budgets of the target's rules (models/plan/target_budgets.h), replaced by those in `words`,
-// in MB of 10^6 bytes:
-//   200                 for each kind of shard
-//   moe=200,attn=1000   for some kinds: attn, moe (also groups of experts and
+// Returns the budgets of the target's rules (models/plan/target_budgets.h), replaced by those in
+// `words`, in MB of 10^6 bytes:
+//   200                 for every kind of shard
+//   moe=200,attn=1000   for some kinds: attn, moe (also expert groups and
 //                       shared experts), mlp, router, lm_head,
 //                       layers (shards of whole layers)
 //   none                no budget for any kind
@@ -23,11 +23,13 @@ Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Targe
 // Sets cuts.layers_per_shard, or cuts.fit_layers for "fit". Error plan.layers_per_shard.
 Status parse_layers_per_shard(const std::string& text, CutOptions& cuts);
 
-// NAME=MEMORY or NAME=MEMORY,BANDWIDTH, in bytes and bytes per second. Errors: plan.device_value (a
-// missing name, or a memory or bandwidth that is not a number above 0), plan.device_twice.
+// Parses NAME=MEMORY or NAME=MEMORY,BANDWIDTH, in bytes and bytes per second. Errors:
+// plan.device_value (a missing name, or a memory or bandwidth that is not a number above 0),
+// plan.device_twice.
 Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words);
 
-// Bytes of an alignment such as "64K". Error export.flags: not a power of two from 64 to 2^30.
+// Returns the bytes of an alignment such as "64K". Error export.flags: not a power of two from 64
+// to 2^30.
 Result<uint64_t> parse_alignment(std::string text);
 
 }  // namespace moec

@@ -1,5 +1,4 @@
-// What is read of the checkpoint, what files are written, and what the export may use of the
-// machine.
+// Options for reading the checkpoint, writing files and using the machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,15 +27,15 @@ constexpr OptionScope kOutput{"Output", OptionUsers::exporting, OptionFormats::a
 constexpr OptionScope kOutputOnnx{"Output", OptionUsers::exporting, OptionFormats::onnx};
 constexpr OptionScope kLimits{"Limits", OptionUsers::exporting, OptionFormats::all};
 
-// The name becomes part of file names.
+// Restricts the characters of --name, because it becomes part of file names.
 Status check_name(const std::string& name) {
   const bool is_plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
   });
   if (is_plain && !name.empty()) return {};
   return fail("export.flags",
-              fmt::format("--name \"{}\": not a name of letters, digits, _ and -", name),
-              "give a name such as zaya");
+              fmt::format("--name \"{}\": a name consists of letters, digits, _ and -", name),
+              "pass a name such as zaya");
 }
 
 const OptionRow kOutputRows[] = {
@@ -56,13 +55,14 @@ const OptionRow kOutputRows[] = {
     {.name = "--compat",
      .scope = kOutputOfPlanCoreml,
      .value = {.kind = OptionKind::text, .choices = "ane-book"},
-     .help = "Core ML: also write the file names and the metadata of another runtime",
+     .help = "Core ML: use the file names of another runtime, and also write its metadata",
      .set = [](W, Options& options) { options.output.ane_book = true; },
      .recorded = [](R r) -> Text {
        return std::string(r.options.output.ane_book ? "ane-book" : "none");
      }},
     {.name = "--multi-function",
      .scope = kTargetCoreml,
+     // Recorded by the row of --widths, which sets the same field.
      .help = "Same as --widths functions",
      .excludes = "--widths",
      .set = [](W,
@@ -80,8 +80,8 @@ const OptionRow kOutputRows[] = {
     {.name = "--name",
      .scope = kOutputCoreml,
      .value = {.kind = OptionKind::text},
-     .help = "With --compat: the name of the model in these files, e.g. zaya for zaya_ane/ and "
-             "zaya_runtime_meta.json (default: that of CHECKPOINT)",
+     .help = "With --compat: model name in the file names, e.g. zaya for zaya_ane/ and "
+             "zaya_runtime_meta.json (default: the name of CHECKPOINT)",
      .needs = "--compat",
      .parse = [](W words, Options& options) -> Status {
        options.output.book_model = words[0];
@@ -94,6 +94,7 @@ const OptionRow kOutputRows[] = {
      .help = "GGUF: maximum bytes per file, e.g. 4GB; a larger model is split into "
              "NAME-00001-of-0000N.gguf and so on (default: one file)",
      .parse = [](W words, Options& options) -> Status {
+       // Recorded by export_gguf(), as is --tokenizer.
        MOEC_ASSIGN(const int64_t most, bytes_of_flag("--max-file-size", words[0]));
        options.output.gguf.max_file_bytes = static_cast<uint64_t>(most);
        return {};
@@ -101,14 +102,14 @@ const OptionRow kOutputRows[] = {
     {.name = "--tokenizer",
      .scope = kOutputGguf,
      .value = {.kind = OptionKind::text, .choices = "none"},
-     .help = "GGUF: none writes files that accept token ids, not text (default: the checkpoint's "
-             "tokenizer)",
+     .help = "GGUF: \"none\" omits the tokenizer, so that the files accept token ids, not text "
+             "(default: the checkpoint's tokenizer)",
      .set = [](W, Options& options) { options.output.gguf.tokenizer = false; }},
     {.name = "--layers",
      .scope = kInputGraph,
      .value = {.kind = OptionKind::whole},
-     .help = "Export only the first N layers, to try out a large model. Such a folder can be "
-             "checked, but neither validated nor run (default: all layers)",
+     .help = "Export only the first N layers, to try out a large model. moec check accepts the "
+             "result; moec validate and moec run do not (default: all layers)",
      .set = [](W words, Options& options) { options.source.layers = *parse_whole(words[0]); },
      .recorded = [](R r) -> Text {
        const int64_t layers = r.options.source.layers;
@@ -117,8 +118,8 @@ const OptionRow kOutputRows[] = {
     {.name = "--seeded-weights",
      .scope = kInputGraph,
      .value = {.kind = OptionKind::whole, .least = 0},
-     .help = "Fill the shards with noise of this seed instead of the checkpoint's weights, to "
-             "measure sizes and times. CHECKPOINT may then be a config.json",
+     .help = "Fill the shards with random weights from this seed instead of the checkpoint's "
+             "weights, to measure sizes and times. CHECKPOINT may then be a config.json",
      .set =
          [](W words, Options& options) {
            options.source.weight_seed = static_cast<uint64_t>(*parse_whole(words[0]));
@@ -137,7 +138,7 @@ const OptionRow kOutputRows[] = {
     {.name = "--ignore-key",
      .scope = kInputOfPlan,
      .value = {.kind = OptionKind::repeated},
-     .help = "Pass over this key of the config, which the family does not know; repeatable",
+     .help = "Ignore this key of the config, which the family does not know (repeatable)",
      .set =
          [](W words, Options& options) {
            options.source.family.ignored_keys.assign(words.begin(), words.end());
@@ -164,19 +165,21 @@ const OptionRow kOutputRows[] = {
      .scope = kLimits,
      .value = {.kind = OptionKind::whole, .most = 256},
      .help = "Shards compiled at the same time, 1 to 256. Each job has threads that read, convert "
-             "and write. The output does not depend on it (default: 4, or as many as --memory "
-             "allows)",
+             "and write. The output does not depend on the number (default: 4, or fewer if "
+             "--memory requires it)",
      .set =
          [](W words, Options& options) {
+           // Not recorded: the bytes do not depend on the number of jobs.
            options.resources.jobs = static_cast<int>(*parse_whole(words[0]));
          }},
     {.name = "--memory",
      .scope = kLimits,
      .value = {.kind = OptionKind::text, .initial = "256"},
-     .help = "Maximum memory of the whole export, in MiB or with a unit: 2GB, 512MiB. The memory "
-             "of index and plan is measured; an export that needs more is refused before anything "
-             "is written",
+     .help = "Maximum memory of the whole export, in MiB or with a unit: 2GB, 512MiB. An export "
+             "that needs more is refused before it writes anything",
      .parse = [](W words, Options& options) -> Status {
+       // Not recorded: memory changes the bytes only through blocks of moments, which plan_export()
+       // records.
        MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--memory", words[0]));
        options.resources.memory_bytes = static_cast<uint64_t>(bytes);
        return {};

@@ -1,4 +1,4 @@
-// The target, the forms that passes give a shard, and what helps to debug passes.
+// Options for the target, for the forms that passes produce, and for debugging passes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,10 +34,12 @@ const OptionRow kPassesRows[] = {
     {.name = "--target",
      .scope = kTargetOfAll,
      .value = {.kind = OptionKind::text, .initial = "onnx"},
-     .help = "Target whose rules and preferences apply: {}, or the path of a target file "
-             "NAME.json. For export, several as onnx,ane: each gets a folder of its name in --out, "
-             "and weights with the same bytes in several are read once (with --dtype f16 nearly "
-             "all)",
+     .help =
+         "Target whose rules and preferences apply: {}, or the path of a target file "
+         "NAME.json. moec export accepts several, e.g. onnx,ane: each gets a subfolder of --out "
+         "with its name, and weights with the same bytes are read once (with --dtype f16 "
+         "nearly all)",
+     // preferred() applies --target and --chip, because all other rows start from the target.
      .recorded = [](R r) -> Text { return r.options.compile.passes.target.name; },
      .file = [](const Options& options) { return options.compile.target_file.value_or(""); }},
     {.name = "--chip",
@@ -52,10 +54,10 @@ const OptionRow kPassesRows[] = {
     {.name = "--routing",
      .scope = kFormOfAllGraph,
      .value = {.kind = OptionKind::text, .initial = "rank", .names = names_of<RoutingForm>},
-     .help = "Computation of the router's choice. rank: compares each score with all others; "
-             "iterate: finds the maximum top-k times; topk: uses the TopK op; host: a separate "
-             "shard, whose weights are inputs of the experts; full_softmax: gives every expert its "
-             "softmax weight, which is inexact",
+     .help = "Implementation of the router's selection. rank: compares each score with all others; "
+             "iterate: finds the maximum top-k times; topk: uses the TopK op; host: puts the "
+             "router into a separate shard, whose outputs are inputs of the experts; full_softmax: "
+             "uses the softmax weights of all experts, which is not exact",
      .set =
          [](W words, Options& options) {
            options.compile.passes.routing = *parse_enum<RoutingForm>(words[0]);
@@ -113,9 +115,10 @@ const OptionRow kPassesRows[] = {
     {.name = "--skip-pass",
      .scope = kDebuggingOfAllGraph,
      .value = {.kind = OptionKind::list},
-     .help = "Do not run this pass, or these: a,b or a b",
+     .help = "Skip these passes, separated by commas or spaces",
      .parse = [](W words, Options& options) -> Status {
        options.compile.run.skip = words;
+       // The result is discarded: parsing reports unknown passes.
        for (const std::string& name : words) MOEC_TRY(parse_pipeline(name));
        return {};
      },
@@ -125,7 +128,8 @@ const OptionRow kPassesRows[] = {
     {.name = "--dump-after",
      .scope = kDebuggingOfAllGraph,
      .value = {.kind = OptionKind::list},
-     .help = "Write the IR after this pass, or these, to --dump-dir; \"all\": after each",
+     .help = "Write the IR after each of these passes to --dump-dir; \"all\": after every pass",
+     // Not recorded: dumps lie outside of the export's files.
      .set = [](W words, Options& options) { options.compile.run.dump_after = words; }},
     {.name = "--dump-dir",
      .scope = kDebuggingOfAllGraph,
@@ -143,6 +147,7 @@ const OptionRow kPassesRows[] = {
          },
      .recorded = [](R r) -> Text {
        const auto& bisect = r.options.compile.run.bisect;
+       // 0 is a valid number of passes, so an absent value has a name.
        return bisect ? std::to_string(*bisect) : std::string("all");
      }},
 };

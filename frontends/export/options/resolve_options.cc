@@ -15,6 +15,7 @@
 namespace moec {
 namespace {
 
+// emit_onnx() aligns each weight to 64 KiB. This value also aligns each expert within a weight.
 constexpr uint64_t kExpertAlignment = uint64_t{64} << 10;  // with --experts-per-shard
 
 std::string names_of(std::span<const Target> targets) {
@@ -23,13 +24,13 @@ std::string names_of(std::span<const Target> targets) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Ignoring an option that has no effect would hide a mistake.
+// Refuses an option without effect, because ignoring it would hide a mistake.
 tl::unexpected<Diagnostics> refuse(const OptionRow& row, const std::string& files,
                                    const std::string& flag, std::span<const Target> targets) {
-  return fail(
-      "export.flags",
-      fmt::format("{} is for {}; target {} has none", row.long_name(), files, names_of(targets)),
-      fmt::format("leave it out, or give --target {}", flag));
+  return fail("export.flags",
+              fmt::format("{} has an effect only on {}, but target {} writes none", row.long_name(),
+                          files, names_of(targets)),
+              fmt::format("omit {}, or pass --target {}", row.long_name(), flag));
 }
 
 Status check_effect(const OptionRow& row, std::span<const Target> targets) {
@@ -38,7 +39,7 @@ Status check_effect(const OptionRow& row, std::span<const Target> targets) {
     return {};
   switch (row.scope.formats) {
     case OptionFormats::all:
-    case OptionFormats::graphs:  // by check_weights_only()
+    case OptionFormats::graphs:  // refused by check_weights_only()
       return {};
     case OptionFormats::onnx:
       return refuse(row, "ONNX files", "onnx", targets);
@@ -50,7 +51,8 @@ Status check_effect(const OptionRow& row, std::span<const Target> targets) {
   return {};
 }
 
-// The rows whose words say something else than their defaults.
+// Rows whose given words differ from their defaults.
+// An option with its default value changes nothing, so it is not refused for other formats.
 std::vector<const OptionRow*> changed_rows(const GivenOptions& given) {
   std::vector<const OptionRow*> rows;
   for (const OptionRow* row : option_rows())
@@ -60,7 +62,7 @@ std::vector<const OptionRow*> changed_rows(const GivenOptions& given) {
   return rows;
 }
 
-// Files of weights are written alone, and without what describes graphs.
+// Refuses several targets and graph options for a target that writes weights only.
 Status check_weights_only(std::span<const OptionRow* const> rows, std::span<const Target> targets) {
   const bool has_one = std::any_of(targets.begin(), targets.end(), [](const Target& target) {
     return format_of(target.format).shape == FormatShape::weights_only;
@@ -70,31 +72,32 @@ Status check_weights_only(std::span<const OptionRow* const> rows, std::span<cons
     return fail("export.flags",
                 fmt::format("a weights-only target cannot be combined with other targets: {}",
                             names_of(targets)),
-                "export for each of them alone");
+                "export for each target separately");
   std::vector<std::string_view> without_effect;
   for (const OptionRow* row : rows) {
+    // llama.cpp can override the number of experts at load, so this option has a specific next
+    // step.
     if (row->name == "--top-k")
       return fail(
           "top_k.format",
-          fmt::format("--top-k makes graphs, and target {} has files of weights, of which the "
-                      "runtime chooses as many experts as their key expert_used_count says",
+          fmt::format("--top-k has no effect for target {}, because its files contain no graphs",
                       names_of(targets)),
-          "leave it out; llama.cpp takes another number as --override-kv "
-          "ARCHITECTURE.expert_used_count=int:1");
+          "omit --top-k, and pass --override-kv ARCHITECTURE.expert_used_count=int:1 to llama.cpp");
     if (row->scope.formats == OptionFormats::graphs) without_effect.push_back(row->long_name());
   }
   if (without_effect.empty()) return {};
   return fail("export.flags",
-              fmt::format("{} has no effect for target {}, whose files hold no graphs",
+              fmt::format("{} has no effect for target {}, because its files contain no graphs",
                           fmt::join(without_effect, ", "), names_of(targets)),
-              "leave it out");
+              "omit the flag, or choose a target with graphs");
 }
 
-// Options as the target prefers, before any that was given.
+// Returns the target's preferences, before any given option is applied.
 Result<ExportOptions> preferred(const ExportOptions& base, const std::string& target,
                                 const std::string& chip) {
   ExportOptions options = base;
   CompileOptions& compile = options.compile;
+  // The journal records the digest of this file, because its rules affect the bytes.
   if (is_target_file(target)) compile.target_file = target;
   MOEC_ASSIGN(compile.passes.target, find_target(target));
   compile.chip = chip;
@@ -103,23 +106,26 @@ Result<ExportOptions> preferred(const ExportOptions& base, const std::string& ta
   }
   compile.passes.attention = compile.passes.target.attention;
   compile.build.dtype = compile.passes.target.dtype;
+  // 0: not chosen yet. The plan sets the number of slices.
   compile.build.head_slices = 0;
   compile.cuts.budgets = target_budgets(compile.passes.target);
+  // 0 selects the default number of jobs; the default of the struct is 1.
   options.resources.jobs = 0;
   return options;
 }
 
 Status apply(const OptionRow& row, const Words& words, ExportOptions& options) {
+  // Options need not come from CLI11, whose validators check the words of the command line.
   for (const std::string& word : words)
     if (std::string wrong = row.wrong_word(word); !wrong.empty())
       return fail("export.flags", fmt::format("{}: {}", row.long_name(), wrong),
-                  fmt::format("moec export --help-all describes {}", row.long_name()));
+                  fmt::format("run moec export --help-all for the values of {}", row.long_name()));
   if (row.parse) return row.parse(words, options);
   if (row.set) row.set(words, options);
   return {};
 }
 
-// What follows from several options together.
+// Derives the settings that depend on several options.
 Status derive(const GivenOptions& given, ExportOptions& options) {
   CompileOptions& compile = options.compile;
   BuildOptions& build = compile.build;
@@ -127,19 +133,25 @@ Status derive(const GivenOptions& given, ExportOptions& options) {
   if (!given.contains("--form")) target.projection = projection_for(target, build.weights);
   MOEC_TRY(check_weight_forms(target, build.weights));
   if (target.projection == ProjectionForm::matmul) {
+    // The projection may also follow from --weights, so the check of a single row cannot find this
+    // conflict.
     if (given.contains("--layout"))
       return fail("export.flags", "--layout has no effect with --form matmul",
-                  "leave one of the two out; some forms of --weights imply --form matmul");
+                  "omit --layout, or choose --weights that do not imply --form matmul");
     build.layout = Layout::rows;
   }
+  // Scores of experts often differ by less than the resolution of f16. Without casts, the passes
+  // use pairs of f16 numbers instead.
   build.wide_router = build.dtype == DType::f16 && !target.limits.no_casts;
+  // cache_form() replaces this for models without a cache (models/plan/fit_target.h).
   build.cache = target.has_state && compile.kv != "io" ? CacheForm::blend : CacheForm::append;
   build.host_routing = compile.passes.routing == RoutingForm::host;
   if (compile.devices.devices.empty() && !compile.devices.loads.empty())
-    return fail("plan.device_value", "--loads needs devices to place experts on",
-                "add --device NAME=MEMORY for each");
+    return fail("plan.device_value", "--loads requires devices, but no --device was given",
+                "pass --device NAME=MEMORY for each device");
   if (!given.contains("--expert-align") && compile.cuts.experts_per_shard > 0)
     options.output.expert_alignment = kExpertAlignment;
+  // The ane-book runtimes require these cuts, whatever the rows set.
   if (options.output.ane_book) cut_for_ane_book(compile.cuts);
   return {};
 }
@@ -152,6 +164,7 @@ std::string word_of(const GivenOptions& given, std::string_view name, std::strin
 Result<ExportOptions> resolve_for(const GivenOptions& given, const ExportOptions& base,
                                   const std::string& target, const std::string& chip) {
   MOEC_ASSIGN(ExportOptions options, preferred(base, target, chip));
+  // In table order, not in the order of the command line, so equal options give equal results.
   for (const OptionRow* row : option_rows()) {
     const auto words = given.find(row->long_name());
     if (words != given.end() && row->has_effect(options.compile.passes.target))
@@ -161,21 +174,22 @@ Result<ExportOptions> resolve_for(const GivenOptions& given, const ExportOptions
   return options;
 }
 
+// The name becomes a subfolder of --out. A slash, "." or ".." would lead to another folder.
 bool is_folder_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-// Several targets each get a folder of their name.
+// Several targets each get a folder with their name, so names must be distinct folder names.
 Status check_target_names(std::span<const Target> targets) {
   std::set<std::string> names;
   for (const Target& target : targets) {
     if (!is_folder_name(target.name))
       return fail("export.flags",
-                  fmt::format("the target name \"{}\" cannot be the name of a folder", target.name),
-                  "rename the target in its file, or export for this target alone");
+                  fmt::format("the target name \"{}\" is not a valid folder name", target.name),
+                  "rename the target in its file, or export for it separately");
     if (!names.insert(target.name).second)
-      return fail("export.flags", fmt::format("there are two targets named {}", target.name),
-                  "rename one of them in its file, or export for each alone");
+      return fail("export.flags", fmt::format("--target has two targets named {}", target.name),
+                  "rename one of them in its file, or export for each separately");
   }
   return {};
 }
@@ -209,7 +223,7 @@ Result<std::vector<ExportOptions>> resolve_options(const GivenOptions& given,
   }));
   MOEC_ASSIGN(const std::vector<Target> targets, find_targets(names));
   MOEC_TRY(check_effects(given, targets));
-  // A chip that no target has is refused by for_chip().
+  // The chip applies to the targets that have chips. If none has any, for_chip() refuses it.
   const std::string chip = word_of(given, "--chip", "");
   const bool any_chips = std::any_of(targets.begin(), targets.end(), has_chips);
   std::vector<ExportOptions> all;
@@ -218,6 +232,7 @@ Result<std::vector<ExportOptions>> resolve_options(const GivenOptions& given,
     MOEC_ASSIGN(ExportOptions options, resolve_for(given, base, names[i], applies ? chip : ""));
     if (targets.size() > 1) {
       options.output.folder += "/" + targets[i].name;
+      // Dumps of two targets have the same names, so each target gets a subfolder for them.
       options.compile.run.subfolder = targets[i].name;
     }
     all.push_back(std::move(options));

@@ -9,22 +9,25 @@
 namespace moec {
 namespace {
 
+// `T{0}` keeps counts exact: integers are summed as integers and converted to a double once.
 template <class T>
 double total_of(const std::vector<T>& values) {
   return static_cast<double>(std::accumulate(values.begin(), values.end(), T{0}));
 }
 
+// A layer without selections has shares of 0; 0 / 0 would write "nan" into the file.
 double part_of(double value, double total) { return total == 0 ? 0 : value / total; }
 
-// An element of a list, or an empty cell where the list is empty.
+// An element of a list, or an empty cell if the list is empty.
 std::string cell(const std::vector<double>& values, size_t index) {
   return values.empty() ? "" : fmt::format("{:.9g}", values[index]);
 }
 
-// A name with the quotes that commas, quotes and line ends need.
+// Quotes a name if it has commas, quotes or line ends.
 std::string name_cell(const std::string& name) {
   if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
   std::string out = "\"";
+  // RFC 4180: a quote inside a quoted cell is doubled.
   for (const char c : name) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + '"';
 }
@@ -40,6 +43,7 @@ std::string ranking_rows(const std::vector<double>& mass, const std::vector<int6
 
 std::string expert_row(const LayerProfile& layer, size_t e) {
   const double mass = total_of(layer.mass);
+  // Three empty cells keep the number of columns if routing weights were not measured.
   std::string mass_cells = ",,";
   if (!layer.mass.empty())
     mass_cells = fmt::format("{:.9g},{:.9g},{:.9g}", layer.mass[e], part_of(layer.mass[e], mass),
@@ -66,6 +70,7 @@ std::string capture_csv(const Analysis& analysis) {
   for (size_t i = 0; i < analysis.layers.size(); ++i) {
     const LayerStatistics& layer = analysis.layers[i];
     for (size_t c = 0; c < layer.capture.size(); ++c)
+      // Curves start at one expert; index `c` is the share of c + 1 experts.
       out += fmt::format("{},{},{},{},{},{},{:.9g}\n", analysis.profile.layers[i].layer, c + 1,
                          cell(layer.capture_mass, c), cell(layer.capture, c),
                          cell(layer.held_out, c), cell(layer.latest, c),
@@ -92,11 +97,17 @@ std::string categories_csv(const Analysis& analysis) {
 std::string coactivation_csv(const ExpertProfile& profile) {
   std::string out = "layer,expert_a,expert_b,tokens,lift\n";
   for (const LayerProfile& layer : profile.layers) {
+    // Not every analysis counts pairs; an imatrix has none.
     if (layer.together.empty()) continue;
     for (int64_t a = 0; a < profile.experts; ++a)
+      // `together` stores a triangle: each unordered pair occurs once, as a < b.
       for (int64_t b = a + 1; b < profile.experts; ++b) {
         const int64_t count = at(layer.together, pair_at(a, b, profile.experts));
+        // A positive count implies positive selections of both experts, so the divisions below are
+        // defined.
         if (count == 0) continue;
+        // lift = P(a and b) / (P(a) P(b)) = count * tokens / (selections[a] * selections[b]).
+        // Doubles, because the product of two counts could overflow.
         const double lift = static_cast<double>(count) * static_cast<double>(layer.tokens) /
                             static_cast<double>(at(layer.selections, a)) /
                             static_cast<double>(at(layer.selections, b));
@@ -111,9 +122,9 @@ std::string ranking_csv(const LayerProfile& layer) {
 }
 
 std::string summed_ranking_csv(const ExpertProfile& profile) {
-  return "# Summed over the layers, for readers of this form only: experts of one number in "
-         "different "
-         "layers have nothing in common. The lists of single layers are ranking_LNN.csv.\n" +
+  return "# Summed over layers, only for tools that require this format: experts with the same "
+         "index "
+         "in different layers are unrelated. See ranking_LNN.csv for the ranking of each layer.\n" +
          ranking_rows(summed(profile, &LayerProfile::mass),
                       summed(profile, &LayerProfile::selections));
 }

@@ -1,4 +1,4 @@
-// An analysis as tables of comma-separated values. Cells of what was not measured are empty.
+// An analysis as CSV tables. Cells of unmeasured values are empty.
 #pragma once
 
 #include <string>
@@ -14,14 +14,16 @@ std::string experts_csv(const Analysis& analysis);
 std::string capture_csv(const Analysis& analysis);
 // layer,category,expert_id,selection_count,share,low,high
 std::string categories_csv(const Analysis& analysis);
-// layer,expert_a,expert_b,tokens,lift: pairs that occur; the lift is 1 where the two experts are
-// chosen independently of one another. Empty where pairs were not counted.
+// layer,expert_a,expert_b,tokens,lift: one row per pair that some token picked together. The lift
+// is 1 if the two experts are picked independently. Returns an empty text if pairs were not
+// counted.
 std::string coactivation_csv(const ExpertProfile& profile);
 
-// expert_id,total_mass,mass_fraction,selection_count of one layer, the hottest expert first. Needs
-// the mass.
+// expert_id,total_mass,mass_fraction,selection_count of one layer, in descending order of mass.
+// Requires LayerProfile::mass.
 std::string ranking_csv(const LayerProfile& layer);
-// The same of all layers summed up, behind a comment that says what that is worth.
+// Like ranking_csv(), but summed over all layers. The first line is a comment that warns against
+// comparing expert indices across layers.
 std::string summed_ranking_csv(const ExpertProfile& profile);
 
 }  // namespace moec

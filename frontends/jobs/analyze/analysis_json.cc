@@ -10,6 +10,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// An absent field means that the curve was not measured. An empty list would suggest a layer
+// without experts.
 void add_list(ordered_json& json, const char* name, const std::vector<double>& values) {
   if (!values.empty()) json[name] = values;
 }
@@ -59,6 +61,8 @@ ordered_json analysis_json(const Analysis& analysis, const std::string& folder) 
         {{"name", one.name}, {"documents", one.documents}, {"tokens", one.tokens}});
   for (size_t i = 0; i < analysis.layers.size(); ++i)
     layers.push_back(layer_json(profile, profile.layers[i], analysis.layers[i]));
+  // "out" must precede the measured fields, so it is inserted first; ordered_json keeps the order
+  // of insertion.
   ordered_json fields = ordered_json::object();
   if (!folder.empty()) fields["out"] = folder;
   const ordered_json measured = {{"model", profile.model},

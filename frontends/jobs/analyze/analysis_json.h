@@ -1,5 +1,5 @@
-// An analysis as JSON (ir/base/report_json.h): what is derived of the profile, which is a
-// file of its own.
+// Serializes an analysis to JSON (ir/base/report_json.h). Contains only the statistics derived from
+// the profile, which is a separate file.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// Fields that were not measured are absent, as is `folder` if it is empty.
+// Omits unmeasured fields, and `folder` if it is empty.
 nlohmann::ordered_json analysis_json(const Analysis& analysis, const std::string& folder);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// An analysis as a table for people.
+// Formats an analysis as a human-readable table.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace moec {
 
-// A line for each layer: tokens, entropy, Gini, what a quarter of the experts take, the hottest
-// expert, and how many no token chose.
+// One line per layer: tokens, entropy, Gini coefficient, share of selections that the top quarter
+// of the experts gets, the hottest expert, and the number of experts that no token picked.
 std::string analysis_table(const Analysis& analysis);
 
 }  // namespace moec

@@ -11,7 +11,8 @@ namespace moec {
 namespace {
 
 constexpr double kMapLeft = 48, kMapTop = 56, kMapLegend = 190;
-// Multiples of an even share that are told apart; each has the color of the largest below it.
+// Lower bounds of the colors, as multiples of an even share.
+// Geometric steps: a factor of about the square root of 2 near an even share, and of 2 elsewhere.
 constexpr std::array<double, 10> kSteps = {0, 0.125, 0.25, 0.5, 0.7, 1, 1.4, 2, 4, 8};
 constexpr std::array<const char*, 10> kColors = {"#ffffff", "#f8f6ea", "#f1ead0", "#ecdca2",
                                                  "#f3c876", "#f2ab55", "#e98339", "#d1502e",
@@ -19,8 +20,11 @@ constexpr std::array<const char*, 10> kColors = {"#ffffff", "#f8f6ea", "#f1ead0"
 constexpr const char* kNever = "#9db8d2";
 
 const char* color_of(int64_t count, double even) {
+  // Experts without selections get a separate hue: white would not distinguish them from rarely
+  // picked experts.
   if (count == 0) return kNever;
   const double multiple = static_cast<double>(count) / even;
+  // The first step is 0, so `above` is never begin().
   const auto above = std::upper_bound(kSteps.begin(), kSteps.end(), multiple);
   return kColors[static_cast<size_t>(above - kSteps.begin()) - 1];
 }
@@ -32,11 +36,12 @@ struct Cells {
 Cells cells_of(const ExpertProfile& profile) {
   const auto layers = static_cast<double>(profile.layers.size());
   const auto experts = static_cast<double>(profile.experts);
+  // Limits the map to about 1,024 x 768, unless cells would be smaller than 2 x 8.
   return {std::clamp(std::floor(1024 / experts), 2.0, 24.0),
           std::clamp(std::floor(768 / layers), 8.0, 24.0)};
 }
 
-// Cells of one color in a row are one rectangle.
+// Merges adjacent cells of the same color into one rectangle, to limit the file size.
 std::string row_of(const LayerProfile& layer, Cells cells, double y) {
   const double total = static_cast<double>(
       std::accumulate(layer.selections.begin(), layer.selections.end(), int64_t{0}));
@@ -44,6 +49,7 @@ std::string row_of(const LayerProfile& layer, Cells cells, double y) {
   std::string out;
   for (size_t begin = 0, end = 0; begin < layer.selections.size(); begin = end) {
     const char* color = color_of(layer.selections[begin], even);
+    // Compares addresses: color_of() returns kNever or an element of kColors.
     while (end < layer.selections.size() && color_of(layer.selections[end], even) == color) ++end;
     out += svg::box(kMapLeft + static_cast<double>(begin) * cells.width, y,
                     static_cast<double>(end - begin) * cells.width, cells.height, color);
@@ -51,7 +57,7 @@ std::string row_of(const LayerProfile& layer, Cells cells, double y) {
   return out;
 }
 
-// Every so many, so that their numbers stay apart.
+// Returns the smallest step between labelled cells at which labels do not overlap.
 int64_t step_of_labels(int64_t count, double size, double room) {
   for (const int64_t step : {1, 2, 4, 8, 16, 32, 64, 128})
     if (static_cast<double>(step) * size >= room || step >= count) return step;
@@ -73,7 +79,7 @@ std::string map_axes(const ExpertProfile& profile, Cells cells) {
 }
 
 std::string map_legend(double x) {
-  std::string out = svg::text(x, kMapTop + 10, "chosen, as a multiple");
+  std::string out = svg::text(x, kMapTop + 10, "picked, as a multiple");
   out += svg::text(x, kMapTop + 24, "of an even share");
   double y = kMapTop + 34;
   for (size_t i = kSteps.size(); i-- > 0; y += 18) {
@@ -91,9 +97,8 @@ std::string heat_map_svg(const ExpertProfile& profile) {
   const Cells cells = cells_of(profile);
   const double width = cells.width * static_cast<double>(profile.experts);
   const double height = cells.height * static_cast<double>(profile.layers.size());
-  std::string body =
-      svg::text(kMapLeft, 20, "How often the experts of each layer were chosen", "start", 14);
-  body += svg::text(kMapLeft, 36, "columns: experts by number, rows: layers");
+  std::string body = svg::text(kMapLeft, 20, "Selections of experts by layer", "start", 14);
+  body += svg::text(kMapLeft, 36, "columns: expert indices, rows: layers");
   body += map_axes(profile, cells);
   body += svg::box(kMapLeft - 1, kMapTop - 1, width + 2, height + 2, "#888");
   double y = kMapTop;
@@ -102,6 +107,7 @@ std::string heat_map_svg(const ExpertProfile& profile) {
     y += cells.height;
   }
   body += map_legend(kMapLeft + width + 20);
+  // The height is at least 240, because the legend ends 228 below kMapTop.
   return svg::picture(kMapLeft + width + kMapLegend, kMapTop + std::max(height, 240.0) + 16, body);
 }
 

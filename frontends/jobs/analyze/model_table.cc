@@ -14,7 +14,7 @@ namespace {
 
 using Number = std::optional<double>;
 
-// A metric, and its value for one model.
+// A metric, and the function that returns its value for one model.
 struct Metric {
   std::string_view name, label;
   TableUnit unit;
@@ -36,9 +36,10 @@ Number seconds_of_step(const TableColumn& column) {
   return Index < steps.size() ? Number(steps[Index].seconds) : std::nullopt;
 }
 
-// Of the widest step, which processes a prompt.
+// Returns the throughput of the widest step, which is used for prompts.
 Number tokens_a_second(const TableColumn& column) {
   const std::vector<StepTime>& steps = column.costs.steps;
+  // A clock may report a time of 0 for a small model.
   if (steps.empty() || steps.back().seconds <= 0) return std::nullopt;
   return static_cast<double>(steps.back().tokens) / steps.back().seconds;
 }
@@ -48,40 +49,43 @@ Number energy(const TokenReads& reads, const TableColumn& column) {
 }
 
 using enum TableUnit;
+// The names are part of the file formats table.csv and table.json; labels are for people only.
 constexpr Metric kMetrics[] = {
     {"parameters", "parameters", count, [](auto& c) { return whole(c.costs.parameters); }},
-    {"active_parameters", "of these of a token", count,
+    {"active_parameters", "active parameters per token", count,
      [](auto& c) { return whole(c.costs.active); }},
     {"weight_bytes", "memory: weights", bytes, [](auto& c) { return whole(c.costs.weight_bytes); }},
     {"cache_bytes", "memory: caches", bytes, [](auto& c) { return whole(c.costs.cache_bytes); }},
     {"value_bytes", "memory: values", bytes, [](auto& c) { return whole(c.costs.value_bytes); }},
-    {"token_bytes_all", "read a token, all experts", bytes,
+    {"token_bytes_all", "read per token, all experts", bytes,
      [](auto& c) { return whole(c.costs.all.bytes); }},
-    {"token_bytes", "read a token, chosen experts", bytes,
+    {"token_bytes", "read per token, picked experts", bytes,
      [](auto& c) { return whole(c.costs.chosen.bytes); }},
-    {"token_macs_all", "MACs a token, all experts", count,
+    {"token_macs_all", "MACs per token, all experts", count,
      [](auto& c) { return whole(c.costs.all.macs); }},
-    {"token_macs", "MACs a token, chosen experts", count,
+    {"token_macs", "MACs per token, picked experts", count,
      [](auto& c) { return whole(c.costs.chosen.macs); }},
     {"step_seconds", "narrowest step", seconds, seconds_of_step<0>},
     {"prefill_seconds", "widest step", seconds, seconds_of_step<1>},
-    {"tokens_per_second", "tokens a second, widest step", count, tokens_a_second},
-    {"experts_per_token", "experts a token and layer", number,
+    {"tokens_per_second", "tokens per second, widest step", count, tokens_a_second},
+    {"experts_per_token", "experts per token and layer", number,
      of_balance<&LoadBalance::experts_a_token>},
     {"used_experts", "experts above 20 % of an even share", part, of_balance<&LoadBalance::used>},
     {"gini", "Gini of the experts' load", number, of_balance<&LoadBalance::gini>},
     {"entropy_bits", "entropy of the load", bits, of_balance<&LoadBalance::entropy_bits>},
-    {"entropy_share", "of that of an even load", part, of_balance<&LoadBalance::entropy_share>},
-    {"energy_joules_all", "energy a token, all experts", joules,
+    {"entropy_share", "entropy relative to an even load", part,
+     of_balance<&LoadBalance::entropy_share>},
+    {"energy_joules_all", "energy per token, all experts", joules,
      [](auto& c) { return energy(c.costs.all, c); }},
-    {"energy_joules", "energy a token, chosen experts", joules,
+    {"energy_joules", "energy per token, picked experts", joules,
      [](auto& c) { return energy(c.costs.chosen, c); }},
 };
 
-// The step that a metric is of; null for others, and where it was not timed.
+// Returns the timed step of a metric; null if the metric has no step or the step was not timed.
 const StepTime* step_of(const Metric& metric, const TableColumn& column) {
   const std::vector<StepTime>& steps = column.costs.steps;
   if (steps.empty()) return nullptr;
+  // Function pointers identify the metrics, because kMetrics has no other key for them.
   if (metric.value == seconds_of_step<0>) return &steps.front();
   const bool widest = metric.value == seconds_of_step<1> || metric.value == tokens_a_second;
   return widest ? &steps.back() : nullptr;
@@ -90,14 +94,16 @@ const StepTime* step_of(const Metric& metric, const TableColumn& column) {
 bool same_step(const Metric& metric, const TableColumn& model, const TableColumn& baseline) {
   const StepTime* own = step_of(metric, model);
   const StepTime* other = step_of(metric, baseline);
+  // A metric without a step, such as a count of parameters, is always comparable.
   return own == nullptr || other == nullptr || own->tokens == other->tokens;
 }
 
 // ---- Texts -------------------------------------------------------------------------------------
 
-// With the prefix that leaves one to three digits in front of the point.
+// Scales with the SI prefix that leaves one to three digits before the decimal point.
 std::string scaled(double value, std::string_view unit) {
   constexpr std::string_view kPrefixes[] = {"p", "n", "u", "m", ""};
+  // Starts at pico, the smallest prefix, so that the loop only divides.
   double scaled_value = value * 1e12;
   size_t prefix = 0;
   while (std::fabs(scaled_value) >= 1000 && prefix + 1 < std::size(kPrefixes)) {
@@ -111,6 +117,7 @@ std::string text_of(const Number& known, TableUnit unit) {
   if (!known) return "-";
   switch (unit) {
     case count:
+      // Counts may exceed 2^31; "{:.0f}" prints a whole double without an exponent.
       return fmt::format("{:.0f}", *known);
     case bytes:
       return decimal_bytes(std::llround(*known));
@@ -139,11 +146,11 @@ std::string steps_text(const ModelCosts& costs) {
   return text + (costs.steps.back().tokens == 1 ? " token" : " tokens");
 }
 
-// What the numbers of a column stand on.
+// Describes the sources of a column's numbers.
 std::string footnote(std::string_view name, const TableColumn& column) {
   const ModelCosts& costs = column.costs;
   return fmt::format(
-      "{}: {}, {} ({}), context {}, {}; energy {:g} pJ a byte and {:g} pJ a MAC ({})\n", name,
+      "{}: {}, {} ({}), context {}, {}; energy {:g} pJ per byte and {:g} pJ per MAC ({})\n", name,
       costs.source, costs.exported ? "an export" : "a checkpoint", costs.model, costs.context,
       steps_text(costs), column.prices.per_byte, column.prices.per_mac, column.prices.source);
 }
@@ -177,6 +184,7 @@ nlohmann::ordered_json column_json(const TableColumn& column) {
 }  // namespace
 
 Number TableRow::ratio() const {
+  // A missing value is not 0: a ratio with it would be misleading.
   if (!comparable || !value || !baseline || *baseline == 0) return std::nullopt;
   return *value / *baseline;
 }
@@ -214,12 +222,15 @@ std::string table_markdown(const ModelTable& table) {
     text += '\n';
   }
   std::string notes = footnotes(table);
+  // In Markdown, a single line end does not separate paragraphs. The text ends with a line end, at
+  // which the loop stops, so find() never returns npos. Each step skips both inserted line ends.
   for (size_t at = 0; (at = notes.find('\n', at)) + 1 < notes.size(); at += 2)
     notes.replace(at, 1, "\n\n");
   return text + "\n" + notes;
 }
 
 std::string table_csv(const ModelTable& table) {
+  // "{}" prints the shortest text that round-trips, so the file loses no digits.
   const auto cell = [](const Number& number) { return number ? fmt::format("{}", *number) : ""; };
   std::string text = "metric,unit,model,baseline,ratio\n";
   for (const TableRow& row : table.rows)

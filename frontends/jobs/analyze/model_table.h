@@ -1,4 +1,4 @@
-// The costs of a model in one table, beside those of a baseline: what guides to upcycling compare.
+// A table of a model's costs, optionally next to those of a baseline.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,24 +14,23 @@ namespace moec {
 
 struct TableColumn {
   ModelCosts costs;
-  std::optional<LoadBalance> balance;  // nothing without experts, or without a text
+  std::optional<LoadBalance> balance;  // absent without experts or text
   EnergyPrices prices;
 };
 
-// How a number is shown to people.
+// Unit of a number, for display.
 enum class TableUnit : uint8_t { count, bytes, seconds, joules, part, bits, number };
 constexpr auto enum_names(TableUnit) {
   return name_table<TableUnit>({"count", "bytes", "seconds", "joules", "part", "bits", "number"});
 }
 
 struct TableRow {
-  std::string metric;  // "token_bytes": its name in files
-  std::string label;   // for people
+  std::string metric;  // name in files, such as "token_bytes"
+  std::string label;   // human-readable name
   TableUnit unit = TableUnit::count;
-  std::optional<double> value, baseline;  // in units of one: bytes, seconds, joules, parts of 1
-  bool comparable = true;                 // false: steps of different widths
-  // value / baseline; nothing where one of them is not known, or the baseline's is 0, or they
-  // cannot be compared.
+  std::optional<double> value, baseline;  // unscaled: bytes, seconds, joules or fractions
+  bool comparable = true;                 // false if the steps have different widths
+  // Returns value / baseline; none if one is unknown, the baseline is 0, or `comparable` is false.
   std::optional<double> ratio() const;
 };
 
@@ -43,10 +42,10 @@ struct ModelTable {
 
 ModelTable model_table(TableColumn model, std::optional<TableColumn> baseline);
 
-// For people, with the prices of energy below; the same in Markdown.
+// Human-readable text with footnotes, and the same in Markdown.
 std::string table_text(const ModelTable& table);
 std::string table_markdown(const ModelTable& table);
-// metric,unit,model,baseline,ratio: whole numbers, cells of what is not known are empty.
+// metric,unit,model,baseline,ratio: unscaled numbers; cells of unknown values are empty.
 std::string table_csv(const ModelTable& table);
 nlohmann::ordered_json table_json(const ModelTable& table);
 

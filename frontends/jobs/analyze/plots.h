@@ -1,4 +1,4 @@
-// Pictures of an analysis, as SVG.
+// Plots of an analysis, as SVG.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace moec {
 
-// A row for each layer and a column for each expert: how often it was chosen, as a multiple of an
-// even share.
+// Draws a heat map of layers (rows) and experts (columns): selections as a multiple of an even
+// share.
 std::string heat_map_svg(const ExpertProfile& profile);
 
-// How much of the selections C experts of a layer take, over C: the mean of the layers for each
-// curve of LayerStatistics, each layer's curve held out in grey, and even shares.
+// Plots the share of a layer's selections that C experts get, over C. Draws the mean over layers of
+// each curve of LayerStatistics, and the line of even shares. The grey curves are the held-out
+// curve of each layer, or the capture curve if there is no held-out text.
 std::string capture_svg(const Analysis& analysis);
 
 }  // namespace moec

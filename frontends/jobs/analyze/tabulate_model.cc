@@ -29,25 +29,25 @@ Diagnostic note_of(std::string code, std::string cause, std::string next, const 
   return {Severity::note, std::move(code), std::move(cause), std::move(next), {.file = file}};
 }
 
-// What a column cannot show.
+// Adds notes about empty rows.
 void note_gaps(const AnalyzeOptions& options, bool experts, const ModelCosts& costs,
                Diagnostics& notes) {
   if (!experts)
     notes.push_back(note_of("table.no_experts",
-                            "the model has no experts: rows about them are empty", "",
+                            "rows about experts are empty: the model has no experts", "",
                             options.source));
   else if (!options.text.given() && options.imatrix.empty())
     notes.push_back(
-        note_of("table.no_text", "no text was run: rows about the load of experts are empty",
-                "give --prompts default, --prompt, --text or --tokens", options.source));
+        note_of("table.no_text", "rows about the load of experts are empty: there is no text",
+                "pass --prompts default, --prompt, --text or --tokens", options.source));
   if (!costs.parameters)
-    notes.push_back(note_of("table.no_parameters",
-                            "report.json does not tell how many parameters there are",
+    notes.push_back(note_of("table.no_parameters", "report.json has no number of parameters",
                             "export the model again", options.source));
   if (costs.steps.empty())
-    notes.push_back(note_of("table.no_latency",
-                            "steps of a checkpoint are not timed, and it has no caches or values",
-                            "give an export", options.source));
+    notes.push_back(
+        note_of("table.no_latency",
+                "rows about steps, caches and values are empty: the source is a checkpoint",
+                "pass an export", options.source));
 }
 
 EnergyPrices prices_of(const TableOptions& table, DType multiplied) {
@@ -60,13 +60,14 @@ EnergyPrices prices_of(const TableOptions& table, DType multiplied) {
   return prices;
 }
 
-// The costs of a model, and the balance of its experts where `analyze` was given.
+// Computes the costs of a model, and with `analyze` the load balance of its experts.
 struct Tabulator {
   const AnalyzeOptions& options;
   Diagnostics& notes;
 
   template <class Analyze>
   Result<TableColumn> column(Analyze analyze) {
+    // A dense model has no load to measure, even with a text.
     MOEC_ASSIGN(const bool experts, has_experts(options));
     TableColumn column;
     if (experts && (options.text.given() || !options.imatrix.empty())) {
@@ -83,7 +84,8 @@ AnalyzeOptions baseline_options(const AnalyzeOptions& options) {
   AnalyzeOptions baseline = options;
   baseline.source = options.table->baseline;
   baseline.exported = options.table->baseline_exported;
-  baseline.imatrix.clear();  // is of the model
+  baseline.imatrix.clear();  // the imatrix belongs to the model
+  // The family options describe the model; the baseline may be of another family.
   baseline.family = {};
   return baseline;
 }
@@ -95,21 +97,22 @@ Result<std::optional<TableColumn>> baseline_column(const AnalyzeOptions& options
   MOEC_ASSIGN(TableColumn column,
               (Tabulator{baseline, notes}.column(
                   [](const AnalyzeOptions& own) -> Result<std::optional<LoadBalance>> {
+                    // Unlike analyze_model(), writes no results, which would replace the files of
+                    // the model.
                     MOEC_ASSIGN(const Analysis analysis, analyze_text(own));
                     return balance_of(analysis);
                   })));
   return column;
 }
 
-// Attention multiplies all rows of a static context.
+// Adds a note if the contexts differ: attention computes all rows of a static context.
 void note_contexts(const ModelCosts& model, const ModelCosts& baseline, Diagnostics& notes) {
   if (model.context == baseline.context) return;
-  notes.push_back(note_of("table.context",
-                          fmt::format("the contexts differ, {} and {}: so do caches, and the "
-                                      "multiplies of attention",
-                                      model.context, baseline.context),
-                          "export both with one --context, or give --window for checkpoints",
-                          baseline.source));
+  notes.push_back(note_of(
+      "table.context",
+      fmt::format("caches and MACs are not comparable: the contexts are {} and {}", model.context,
+                  baseline.context),
+      "export both with the same --context, or pass --window for checkpoints", baseline.source));
 }
 
 Status write_table(const ModelTable& table, const std::string& folder) {
@@ -124,6 +127,7 @@ Result<TabulatedModel> tabulate_model(const AnalyzeOptions& options) {
   TabulatedModel tabulated;
   const auto analyze = [&](const AnalyzeOptions& own) -> Result<std::optional<LoadBalance>> {
     MOEC_ASSIGN(tabulated.analysis, analyze_model(own));
+    // Replaces `notes`, so column() must call this before note_gaps(), which appends notes.
     tabulated.notes = tabulated.analysis->notes;
     return balance_of(*tabulated.analysis);
   };

@@ -1,4 +1,4 @@
-// The job of `moec analyze --table`: the costs of a model beside those of a baseline.
+// `moec analyze --table`: compares the costs of a model with those of a baseline.
 #pragma once
 
 #include "frontends/jobs/analyze/model_table.h"
@@ -7,17 +7,17 @@
 namespace moec {
 
 struct TabulatedModel {
-  std::optional<Analysis> analysis;  // of the model's experts; nothing without experts or a text
+  std::optional<Analysis> analysis;  // of the model's experts; none without experts or text
   ModelTable table;
-  Diagnostics notes;  // those of the analysis, and what the table lacks and why
+  Diagnostics notes;  // of the analysis, and about missing rows
 };
 
-// Runs analyze_model() where the model has experts and the options a text or an imatrix, and writes
-// table.csv, table.md and table.json (model_table.h) into options.folder. The baseline's experts
-// are measured with the same text. Notes: table.no_experts, table.no_text, table.no_latency,
+// Runs analyze_model() if the model has experts and the options have a text or an imatrix. Writes
+// table.csv, table.md and table.json (model_table.h) into options.folder. Measures the baseline's
+// experts on the same text. Notes: table.no_experts, table.no_text, table.no_latency,
 // table.no_parameters, table.context.
 //
-// Errors: those of analyze_model() and of costs_of_model(), for either model, and of writing.
+// Errors: those of analyze_model() and costs_of_model() for both models; write errors.
 Result<TabulatedModel> tabulate_model(const AnalyzeOptions& options);
 
 }  // namespace moec

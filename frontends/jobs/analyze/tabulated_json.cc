@@ -11,6 +11,7 @@ nlohmann::ordered_json tabulated_json(const TabulatedModel& tabulated, const std
   nlohmann::ordered_json fields = {{"out", folder}};
   if (tabulated.analysis) {
     fields = analysis_json(*tabulated.analysis, folder);
+    // report_json() below adds these fields again, with the notes of the table.
     fields.erase("ok");
     fields.erase("diagnostics");
   }

@@ -1,4 +1,4 @@
-// What `moec analyze --table` found as JSON (ir/base/report_json.h).
+// Report of `moec analyze --table` as JSON (ir/base/report_json.h).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace moec {
 
-// The fields of analysis_json(), where experts were measured, and "table" (model_table.h).
+// The fields of analysis_json() if experts were measured, and "table" (model_table.h).
 nlohmann::ordered_json tabulated_json(const TabulatedModel& tabulated, const std::string& folder);
 
 }  // namespace moec

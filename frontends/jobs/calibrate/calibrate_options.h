@@ -1,4 +1,4 @@
-// What `moec calibrate` is asked to do, as a program without a command line would say it.
+// Options of `moec calibrate`, for programs without a command line.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,23 @@ struct CalibrateOptions {
   std::string source;  // checkpoint folder
   FamilyOptions family;
   std::vector<std::string> texts;  // files
-  std::string tokens_file;         // or token ids, separated by spaces, lines or commas
-  std::string folder;              // of the statistics
-  int64_t window = 256;            // tokens that attend to one another
-  // How much memory the weights of a part of a layer and what is summed of its inputs may take;
-  // layers beyond it run in groups of experts. At least one expert runs at a time, with its weights
-  // in f32. The sums of one input take at most a quarter of these bytes (sum_bytes()), or those of
-  // blocks of 64: inputs beyond that, 8,192 of the default, are summed in diagonal blocks.
+  std::string tokens_file;         // or a file of token ids, separated by spaces, lines or commas
+  std::string folder;              // output folder of the statistics
+  int64_t window = 256;            // tokens per window; attention does not cross windows
+  // Maximum memory for the weights of a part of a layer, in f32, and the sums of its inputs. Larger
+  // layers run in groups of experts, at least one expert at a time. The sums of one input use at
+  // most a quarter of this memory (sum_bytes()), but at least blocks of 64. Wider inputs (by
+  // default, wider than 8,192) are summed in diagonal blocks.
   uint64_t group_bytes = uint64_t{1} << 30;
-  // Whether to measure how much each layer's experts matter (measure_sensitivity.h); also for a
-  // folder that holds the finished calibration of the same checkpoint, text and window.
+  // Also measure each layer's sensitivity to errors of its experts (measure_sensitivity.h). If
+  // true, the folder may contain a finished calibration of the same checkpoint, text and window.
   bool sensitivity = false;
-  // Each may be empty. `progress` is told of the bytes of hidden states that went through a part of
-  // a layer, of those of all parts, and of the part.
+  // Each callback may be empty. `stop` returns true to interrupt the run. `progress` receives the
+  // bytes of hidden states that passed through a part of a layer since its previous call, the total
+  // over all parts, and the name of the part.
   std::function<bool()> stop;
+  // Receives the maximum size of the statistics before the first layer runs.
+  std::function<void(uint64_t bytes)> start;
   std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;
 };
 

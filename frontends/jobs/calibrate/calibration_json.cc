@@ -8,6 +8,8 @@ namespace moec {
 
 using nlohmann::ordered_json;
 
+// A layer without experts yields an empty list, for which the report omits the fields about
+// experts.
 std::vector<int64_t> tokens_of_experts(const CalibratedLayer& layer) {
   std::vector<int64_t> tokens;
   for (const CalibratedInput& input : layer.inputs)

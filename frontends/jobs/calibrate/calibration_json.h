@@ -15,13 +15,13 @@ struct FinishedCalibration {
   double seconds = 0;
 };
 
-// The folder, and of each layer the tokens of its experts and those never chosen.
+// Contains the folder and, per layer, the tokens of each expert and the experts without tokens.
 nlohmann::ordered_json calibration_json(const FinishedCalibration& finished);
 
-// The tokens of the experts of a layer, in their order; empty for a layer without.
+// Returns the tokens per expert of a layer, by expert index; empty for a layer without experts.
 std::vector<int64_t> tokens_of_experts(const CalibratedLayer& layer);
 
-// Which of these are 0.
+// Returns the indices of experts with zero tokens.
 std::vector<size_t> experts_without_tokens(const std::vector<int64_t>& tokens);
 
 }  // namespace moec

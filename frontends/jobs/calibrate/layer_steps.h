@@ -1,4 +1,4 @@
-// The steps of a plan's schedule by layer.
+// Groups the steps of a plan's schedule by layer.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,13 @@ struct LayerSteps {
   size_t begin = 0, end = 0;
 };
 
-// In the order of the schedule, the head last.
+// Number of steps that a calibration runs: all steps of a layer, but only one of the head, because
+// the parts of the head share an input.
+inline size_t steps_of(const LayerSteps& layer) {
+  return layer.layer < 0 ? 1 : layer.end - layer.begin;
+}
+
+// Returns the layers in schedule order, the head last.
 std::vector<LayerSteps> layers_of(const Plan& plan);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Adds up and writes the Hessians of the inputs of a layer, part by part.
+// Accumulates and writes the Hessians of a layer's inputs, part by part.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@ namespace moec {
 
 class LayerWriter {
  public:
-  // Begins the file of a layer, −1 for the head. The sums of one input take at most `sum_bytes`
-  // (summed_together()): wider ones are taken in blocks.
+  // Creates the file of `layer`; −1 is the head. The sums of one input use at most `sum_bytes`
+  // (summed_together()); wider inputs are summed in diagonal blocks.
   static Result<LayerWriter> create(const std::string& folder, int64_t layer, uint64_t sum_bytes);
 
-  // Begins a part of the layer. What an earlier part has summed is not summed again.
+  // Begins a part of the layer. Skips inputs that an earlier part has summed.
   void begin_part(const std::vector<TappedInput>& inputs);
-  // For Executor::run().
+  // Adds the rows of an input. Serves as the matrix probe of Executor::run().
   void add(const MatrixInput& input);
-  // Writes what was summed. Error calibrate.nonfinite: an input overflows.
+  // Writes the sums of the part. Error calibrate.nonfinite: an input is not finite or overflows.
   Status end_part();
 
-  // Writes the inputs of all experts together, and publishes the file.
+  // Writes the pooled inputs of all experts and publishes the file.
   Result<CalibratedLayer> finish();
 
  private:
@@ -37,7 +37,7 @@ class LayerWriter {
   OutputFile file_;
   CalibratedLayer layer_;
   uint64_t sum_bytes_;
-  std::vector<Hessian> all_experts_;  // by block; empty before the first expert
+  std::vector<Hessian> all_experts_;  // one per block; empty before the first expert
   std::vector<TappedInput> part_;
   std::map<std::string, HessianSum, std::less<>> sums_;  // by matrix
 };

@@ -19,43 +19,50 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kMostTokens = 2048;
-// Of an expert: gate, up and down.
-constexpr int64_t kMostRoles = 3;
+// Maximum number of tokens of all windows together.
+constexpr int64_t kMaxTokens = 2048;
+// Roles of an expert: gate, up and down.
+constexpr int64_t kMaxRoles = 3;
 
-// So many windows of the text that the hidden states of all runs fit.
+// Selects evenly spaced windows such that the hidden states of all runs fit `bytes`.
 TokenWindows spread_windows(const Plan& plan, const TokenWindows& text, uint64_t bytes) {
-  const int64_t runs = 1 + kMostRoles * std::ssize(plan.model.layers);
+  // One exact run, and a noisy run per layer and role, all of which are alive at the last layer.
+  const int64_t runs = 1 + kMaxRoles * std::ssize(plan.model.layers);
+  // Counts the hidden states twice: while a step runs, its input and its output both exist.
   const auto each =
       static_cast<uint64_t>(2 * runs * text.window * plan.model.hidden) * sizeof(float);
   const int64_t most =
-      std::min({static_cast<int64_t>(bytes / each), kMostTokens / text.window, text.windows()});
+      std::min({static_cast<int64_t>(bytes / each), kMaxTokens / text.window, text.windows()});
   TokenWindows some{{}, text.window, 0};
+  // At least one window, even if it exceeds the memory: a measurement without tokens has no result.
   const int64_t count = std::max<int64_t>(1, most);
   for (int64_t i = 0; i < count; ++i) {
+    // Evenly spaced, so that the windows cover the whole text, not only its beginning.
     const auto from = text.tokens.begin() + i * text.windows() / count * text.window;
     some.tokens.insert(some.tokens.end(), from, from + text.window);
   }
   return some;
 }
 
-// The model with few bits for one role of one layer's experts.
+// A run of the model with one role of one layer's experts quantized.
 struct NoisyRun {
   size_t layer = 0;  // in Sensitivity::layers
   std::string role;
   WindowRun run;
-  std::vector<LogitDivergence> divergences;  // by token
+  std::vector<LogitDivergence> divergences;  // per token
 };
 
-// The values of expert matrices in few bits, in the order of TappedShard::experts.
+// Dequantized values of expert matrices, in the order of TappedShard::experts.
 using CodedExperts = std::vector<std::vector<float>>;
 
-// A shard whose experts have few bits in this role, and the values of these no more.
+// Returns a copy of the shard in which the expert matrices of `role` are quantized. Moves their
+// values out of `coded`.
 Shard with_noise(const TappedShard& tapped, const std::string& role, CodedExperts& coded) {
   Shard body = tapped.body;
   for (size_t i = 0; i < coded.size(); ++i) {
     const ExpertMatrix& expert = tapped.experts[i];
     if (expert.matrix.role != role) continue;
+    // Replaces the weight by a constant in place, so the ids of all other values stay valid.
     body.ops[body.values[expert.weight].producer].data =
         Constant{body.type(expert.weight), {coded[i].begin(), coded[i].end()}};
     coded[i] = {};
@@ -67,7 +74,7 @@ bool has_experts(const ShardDecl& decl) {
   return is_whole_moe(decl.kind) || is_expert_group(decl.kind);
 }
 
-// How many roles the matrices of an expert have; 0 where the plan has none.
+// Number of roles of expert matrices; 0 if the plan has no experts.
 Result<uint64_t> roles_of_experts(const Plan& plan) {
   std::set<std::string> roles;
   for (const Step& step : plan.schedule) {
@@ -79,7 +86,7 @@ Result<uint64_t> roles_of_experts(const Plan& plan) {
   return roles.size();
 }
 
-// What all runs do in the first layers, `layers` of them.
+// Returns the work of the first `layers` layers, summed over all runs.
 Result<uint64_t> work_of_layers(const Plan& plan, const TokenWindows& text, size_t layers) {
   MOEC_ASSIGN(const uint64_t roles, roles_of_experts(plan));
   const std::vector<LayerSteps> all = layers_of(plan);
@@ -99,6 +106,8 @@ Result<uint64_t> work_of_layers(const Plan& plan, const TokenWindows& text, size
 
 class SensitivityRun {
  public:
+  // `files_` has another name than the state files of the calibration, so that both resume
+  // independently.
   SensitivityRun(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
                  const WeightReader& weights, const CalibrationStats& stats)
       : meter_(meter),
@@ -107,10 +116,10 @@ class SensitivityRun {
         text_(text),
         weights_(weights),
         stats_(stats),
-        files_{options_.folder, "sensitivity", "remove sensitivity.json and go on"},
+        files_{options_.folder, "sensitivity", "remove sensitivity.json and run the command again"},
         exact_(plan, text_) {}
 
-  // Writes kSensitivityFile, layer by layer.
+  // Runs the measurement and writes kSensitivityFile after each layer.
   Status run() {
     MOEC_TRY(begin());
     const std::vector<LayerSteps> layers = layers_of(plan_);
@@ -125,12 +134,14 @@ class SensitivityRun {
   }
 
  private:
-  // From the start, or behind the last layer that an earlier run finished.
+  // Starts the runs, or restores them after the last layer that an earlier run finished.
   Status begin() {
     MOEC_ASSIGN(const std::string calibration,
                 digest_file(options_.folder + "/" + kCalibrationIndex));
     MOEC_ASSIGN(auto stored, read_any_sensitivity(options_.folder));
     const int64_t tokens = std::ssize(text_.tokens);
+    // A finished measurement has no state. A measurement of other windows or another calibration
+    // starts over.
     if (!stored || !stored->state || stored->calibration != calibration ||
         stored->tokens != tokens) {
       result_.calibration = calibration;
@@ -139,9 +150,11 @@ class SensitivityRun {
     }
     result_ = std::move(*stored);
     const int64_t next = result_.state->next_layer;
+    // The file may have been edited, so `next` must be checked before it is used as an index.
     if (next < 1 || next >= std::ssize(layers_of(plan_)))
-      return fail("calibrate.malformed", fmt::format("the model has no layer {} to go on at", next),
-                  files_.mend, {.file = options_.folder + "/" + kSensitivityFile});
+      return fail("calibrate.malformed",
+                  fmt::format("the model has no layer {} to resume at", next), files_.mend,
+                  {.file = options_.folder + "/" + kSensitivityFile});
     for (size_t layer = 0; layer < result_.layers.size(); ++layer)
       for (const RoleSensitivity& role : result_.layers[layer].roles)
         noisy_.push_back(noisy_run(layer, role.role, {plan_, text_}));
@@ -166,7 +179,7 @@ class SensitivityRun {
     return publish(std::move(state));
   }
 
-  // Without a state the measurement is finished.
+  // Writes the result so far. Without `state`, the measurement is marked as finished.
   Status publish(std::optional<RunState> state) {
     result_.state = std::move(state);
     MOEC_TRY(write_file({options_.folder, kSensitivityFile}, sensitivity_text(result_)));
@@ -185,14 +198,16 @@ class SensitivityRun {
   Status check_not_stopped() const {
     if (!options_.stop || !options_.stop()) return {};
     return fail(kCalibrateInterrupted, "the measurement was stopped",
-                "run the same command again: it continues behind the last finished layer",
+                "run the same command again: it resumes after the last finished layer",
                 {.file = options_.folder});
   }
 
   Status run_body(size_t step, const TappedShard& tapped, int64_t layer) {
     if (!tapped.experts.empty()) begin_layer(tapped, layer);
+    // The exact run and earlier layers' noisy runs share the exact weights of this layer.
     std::vector<WindowRun*> runs = {&exact_};
     for (NoisyRun& noisy : noisy_)
+      // A noisy run of this layer needs quantized weights if the shard has experts.
       if (tapped.experts.empty() || !is_of_last_layer(noisy)) runs.push_back(&noisy.run);
     MOEC_TRY(run_all(step, tapped.body, runs));
     if (tapped.experts.empty()) return {};
@@ -210,7 +225,8 @@ class SensitivityRun {
     return noisy.layer + 1 == result_.layers.size();
   }
 
-  // The experts of a layer may lie in several parts.
+  // Does nothing for later parts of the same layer, because the experts of a layer may be divided
+  // into several parts.
   void begin_layer(const TappedShard& tapped, int64_t layer) {
     if (sums_) return;
     result_.layers.push_back({layer, {}, {}});
@@ -222,6 +238,7 @@ class SensitivityRun {
 
   void begin_role(const std::string& role) {
     result_.layers.back().roles.push_back({role, 0});
+    // `exact_` is copied: up to this layer, the noisy run is identical to the exact one.
     noisy_.push_back(noisy_run(result_.layers.size() - 1, role, exact_));
   }
 
@@ -231,6 +248,7 @@ class SensitivityRun {
   }
 
   Status run_all(size_t step, const Shard& body, const std::vector<WindowRun*>& runs) {
+    // One executor for all runs, so that the weights of the step are read once.
     MOEC_ASSIGN(Executor executor, Executor::create(body, weights_));
     for (WindowRun* run : runs)
       for (int64_t window = 0; window < text_.windows(); ++window) {
@@ -241,7 +259,7 @@ class SensitivityRun {
     return {};
   }
 
-  // A slice of the vocabulary.
+  // Runs one slice of the vocabulary.
   Status run_head(size_t step, const TappedShard& tapped) {
     MOEC_ASSIGN(Executor executor, Executor::create(tapped.body, weights_));
     for (int64_t window = 0; window < text_.windows(); ++window) {
@@ -249,6 +267,8 @@ class SensitivityRun {
       MOEC_ASSIGN(const Rows exact, logits_of(exact_, step, executor, window));
       for (NoisyRun& noisy : noisy_) {
         MOEC_ASSIGN(const Rows other, logits_of(noisy.run, step, executor, window));
+        // The divergence is accumulated over the slices of the vocabulary, because the softmax
+        // needs all of them.
         for (int64_t row = 0; row < exact.count(); ++row)
           noisy.divergences[static_cast<size_t>(window * text_.window + row)].add(exact.row(row),
                                                                                   other.row(row));
@@ -274,11 +294,11 @@ class SensitivityRun {
     LayerSensitivity& layer = result_.layers[noisy.layer];
     for (RoleSensitivity& role : layer.roles)
       if (role.role == noisy.role) role.kl = sum / static_cast<double>(noisy.divergences.size());
+    // One non-finite token makes the sum non-finite, so a single check covers all tokens.
     if (std::isfinite(sum)) return {};
     return fail("calibrate.nonfinite",
-                fmt::format("with few bits for {} of layer {} the model's logits are NaN or "
-                            "infinite, so there is no divergence to measure",
-                            noisy.role, layer.layer),
+                fmt::format("logits are NaN or infinite with {} of layer {} quantized", noisy.role,
+                            layer.layer),
                 "calibrate with another text, or without --sensitivity", {.file = options_.source});
   }
 
@@ -291,7 +311,7 @@ class SensitivityRun {
   RunFiles files_;
   WindowRun exact_;
   std::vector<NoisyRun> noisy_;
-  std::optional<TensorErrorSums> sums_;  // of the layer under way
+  std::optional<TensorErrorSums> sums_;  // of the current layer
   Sensitivity result_;
 };
 
@@ -301,7 +321,8 @@ Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const Token
                            const WeightReader& weights) {
   const CalibrateOptions& options = meter.options;
   if (plan.model.moe.experts == 0)
-    return fail("calibrate.no_experts", "the model has no experts to choose bits for",
+    return fail("calibrate.no_experts",
+                "--sensitivity measures experts, but the model has no experts",
                 "leave out --sensitivity", {.file = options.source});
   MOEC_ASSIGN(const CalibrationStats stats, CalibrationStats::open(options.folder));
   const TokenWindows some = spread_windows(plan, text, options.group_bytes);
@@ -309,6 +330,7 @@ Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const Token
 }
 
 Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const TokenWindows& text) {
+  // Selects the same windows as measure_sensitivity(), so that the total matches the work.
   const TokenWindows some = spread_windows(plan, text, meter.options.group_bytes);
   MOEC_ASSIGN(const uint64_t work, work_of_layers(plan, some, layers_of(plan).size()));
   meter.total += work;

@@ -1,5 +1,5 @@
-// Measures how much the predictions of a model suffer from errors of its experts, for `--weights
-// auto:BITS` (backends/weights/calibration/sensitivity.h).
+// Measures how errors of experts change a model's predictions, for `--weights auto:BITS`
+// (backends/weights/calibration/sensitivity.h).
 #pragma once
 
 #include "backends/runtime/text/token_windows.h"
@@ -10,23 +10,23 @@
 
 namespace moec {
 
-// Encodes the matrices of the experts with each number of bits. Runs windows of the text, evenly
-// spread over it, through the model once as it is, and once for each layer and role of its experts
-// with few bits for that role, and compares the predictions; all runs go through a layer together,
-// so that its weights are read once. Codes are those of the calibration: what they leave of an
-// error disturbs the predictions in other ways than what nearest codes do. options.folder holds the
-// finished calibration; sensitivity.json is added to it. There are as many windows as
-// options.group_bytes has room for the hidden states of all runs, at most 2,048 tokens and at least
-// one window; the experts in few bits take about as much once more. A measurement that was stopped
-// goes on behind its last finished layer, if it is of the same windows.
+// Quantizes expert matrices with each bit width. Runs evenly spaced windows of the text through the
+// original model and through one variant per layer and role of expert matrices. A variant quantizes
+// only the matrices of its layer and role. Compares the predictions. All runs finish a layer before
+// the next layer begins, so that its weights are read only once. Quantizes with the calibration,
+// because the error of calibrated codes affects predictions differently from that of nearest codes.
 //
-// Errors: calibrate.no_experts, calibrate.interrupted; those of CalibrationStats, Executor and of
-// writing.
+// options.folder must contain the finished calibration and receives sensitivity.json. Uses as many
+// windows as fit, at least one: the hidden states of all runs fit options.group_bytes, and the
+// windows have at most 2,048 tokens in total. The quantized experts need about the same memory
+// again. A stopped measurement of the same windows resumes after its last finished layer.
+//
+// Errors: calibrate.no_experts, calibrate.interrupted; those of CalibrationStats and Executor;
+// write errors.
 Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
                            const WeightReader& weights);
 
-// Adds to the meter's total what measure_sensitivity() is going to do. Errors: those of
-// tap_shard().
+// Adds the work of measure_sensitivity() to the meter's total. Errors: those of tap_shard().
 Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const TokenWindows& text);
 
 }  // namespace moec

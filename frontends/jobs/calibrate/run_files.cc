@@ -13,6 +13,7 @@
 namespace moec {
 
 std::string RunFiles::file_of(const RunState& state) const {
+  // The file name contains the layer, so that the old and the new state can exist at the same time.
   return fmt::format("{}{}.bin", name, state.next_layer);
 }
 
@@ -20,6 +21,7 @@ Result<RunState> RunFiles::write(std::span<WindowRun* const> runs, size_t next_s
                                  int64_t next_layer) const {
   RunState state{next_layer, runs.front()->edges(next_step), {}};
   MOEC_ASSIGN(OutputFile file, OutputFile::create({folder, file_of(state)}, 0));
+  // The order, runs outside and edges inside, is the file format: read() relies on it.
   for (WindowRun* run : runs)
     for (const CalibrationEdge& edge : state.edges)
       MOEC_TRY(file.write(std::as_bytes(std::span(run->edge(edge.name).data))));
@@ -32,6 +34,7 @@ Result<RunState> RunFiles::write(std::span<WindowRun* const> runs, size_t next_s
 Status RunFiles::read(const RunState& state, const TokenWindows& text,
                       std::span<WindowRun* const> runs) const {
   const std::string path = folder + "/" + file_of(state);
+  // Checks the digest before any value is used; a truncated file also fails here.
   MOEC_ASSIGN(const std::string digest, digest_file(path));
   if (digest != state.digest)
     return fail("calibrate.damaged", "the file does not match its digest", mend, {.file = path});
@@ -50,9 +53,10 @@ Status RunFiles::read(const RunState& state, const TokenWindows& text,
   return {};
 }
 
-// NAME and a number, then ".bin", or its temporary form.
+// True for NAME, a number and ".bin", and for its temporary form.
 bool RunFiles::is_of_state(std::string_view file) const {
   if (!file.starts_with(name)) return false;
+  // The digits end the name, so "state" does not match a file such as "state_of_x.bin".
   file.remove_prefix(name.size());
   const size_t digits = std::min(file.find_first_not_of("0123456789"), file.size());
   const std::string_view ending = file.substr(digits);
@@ -62,6 +66,7 @@ bool RunFiles::is_of_state(std::string_view file) const {
 Status RunFiles::keep_only(const RunState& state) const {
   MOEC_ASSIGN(const Folder opened, Folder::open(folder));
   MOEC_ASSIGN(const std::vector<FolderEntry> entries, opened.entries());
+  // Layer 0 means no state: then all state files are removed.
   for (const FolderEntry& entry : entries) {
     const bool kept = state.next_layer > 0 && entry.name == file_of(state);
     if (!entry.is_folder && !kept && is_of_state(entry.name))

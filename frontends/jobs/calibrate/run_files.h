@@ -1,4 +1,4 @@
-// The values of unfinished runs in a folder, so that they go on behind the last finished layer.
+// Stores the values of unfinished runs, so that they can resume after the last finished layer.
 #pragma once
 
 #include <span>
@@ -8,20 +8,21 @@
 
 namespace moec {
 
-// FOLDER/NAME2.bin has the values behind the second layer. Two of them lie side by side until an
-// index names the new one.
+// FOLDER/NAME2.bin contains the values after the second layer. The previous file is kept until an
+// index refers to the new one.
 struct RunFiles {
   std::string folder, name;
-  std::string mend;  // what to do about a damaged file
+  std::string mend;  // next step of the message about a damaged file
 
-  // Writes what steps from `next_step` on take of each run, one run after the other. All runs have
-  // the same edges.
+  // Writes the values that `next_step` and later steps read, run by run. All runs must have the
+  // same edges.
   Result<RunState> write(std::span<WindowRun* const> runs, size_t next_step,
                          int64_t next_layer) const;
-  // Reads them back. Error calibrate.damaged.
+  // Reads the values of `state` back into `runs`. Error calibrate.damaged: the file's digest
+  // differs.
   Status read(const RunState& state, const TokenWindows& text,
               std::span<WindowRun* const> runs) const;
-  // Removes the files of all other states, of runs that were killed, too.
+  // Removes the files of all states except `state`, including temporary files of killed runs.
   Status keep_only(const RunState& state) const;
 
  private:

@@ -31,8 +31,9 @@ class Taps {
     if (!is_part_of_sum(op.operands[0])) add(op.operands[1], name_of(op, 0));
   }
 
-  // A map behind the experts reads only a part of their sum where they are cut into groups. Its
-  // moments are not those of the parts, so there are none then.
+  // True if `value` is the output of only some experts of a layer that is cut into groups. A map
+  // after the experts then reads a partial sum, which has other second moments than the complete
+  // sum.
   bool is_part_of_sum(ValueId value) const {
     const auto* moe = shard_.producer_as<SoftMoe>(value);
     if (!moe) return false;
@@ -45,6 +46,7 @@ class Taps {
     const size_t down = mlp.gating.matrices();
     for (size_t i = 1; i < down; ++i) add(op.operands[i], x);
     add(op.operands[down], shard_.label(op.results.front()) + ".down");
+    // A shared expert may have a gate, which reads the block's input, too.
     if (const size_t gate = mlp.shared_gate_at(op.operands.size()); gate < op.operands.size())
       add(op.operands[gate], x);
   }
@@ -55,12 +57,15 @@ class Taps {
       const size_t position = moe.weights_at(e), down = position + moe.gating.matrices() - 1;
       const std::string name = fmt::format("{}.{}", kAllExperts, number);
       for (size_t i = position; i < down; ++i)
+        // Pools the inputs of gate and up, which are rows of the same hidden states. The inputs of
+        // down differ by expert.
         add(op.operands[i], name, number).input.pool = kAllExperts;
       add(op.operands[down], name + ".down", number);
     }
   }
 
-  // The name of the value that a matrix is applied to; that of the result where it has none.
+  // Returns the name of the matrix's input, derived from the result's label if the input has no
+  // name.
   std::string name_of(const Op& op, size_t operand) const {
     const std::string& name = shard_.values[op.operands[operand]].name;
     return name.empty() ? shard_.label(op.results.front()) + ".input" : name;
@@ -70,6 +75,7 @@ class Taps {
     TappedInput& tapped = input_of(matrix, name);
     if (const auto* weight = shard_.producer_as<Weight>(matrix))
       for (const WeightUse& use : uses_of(weight->view)) {
+        // A tensor with all experts has no expert in its use, so the op's expert applies.
         const CalibratedMatrix one{use.role, use.expert < 0 ? expert : use.expert};
         auto& all = tapped.input.matrices;
         if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
@@ -78,7 +84,8 @@ class Taps {
     return tapped;
   }
 
-  // What the tensors of a matrix are: all of those that are joined, of an expert's the first.
+  // Returns the tensors of a matrix: all concatenated tensors, but only the first for an expert's
+  // matrix.
   std::vector<WeightUse> uses_of(const WeightView& view) const {
     std::vector<WeightUse> found;
     for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {

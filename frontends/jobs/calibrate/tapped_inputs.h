@@ -1,4 +1,4 @@
-// Which inputs a shard gives to its matrices, and which matrices share them.
+// Finds the inputs of a shard's matrices, and the matrices that share an input.
 #pragma once
 
 #include <vector>
@@ -8,30 +8,31 @@
 
 namespace moec {
 
-// The name of the inputs of all experts together.
+// Name of the pooled inputs of all experts.
 inline constexpr const char* kAllExperts = "experts";
 
 struct TappedInput {
-  CalibratedInput input;  // without tokens
-  std::string matrix;     // label of the weight with which a run tells of them (MatrixProbe)
+  CalibratedInput input;  // token counts are not set
+  std::string matrix;     // label of the weight for which MatrixProbe reports the input
 };
 
 // A matrix of an expert in a shard.
 struct ExpertMatrix {
   ValueId weight;
   CalibratedMatrix matrix;
-  int64_t tensor_expert = -1;  // the expert whose tensor it is; −1: the tensor holds all of them
+  int64_t tensor_expert = -1;  // expert of the stored tensor; −1: the tensor contains all experts
 };
 
-// A shard of a plan in the model form, and the inputs of its matrices in the order in which they
-// are used. A map behind a latent of the experts has none in a shard of some of these.
+// A shard of a plan in the model form, and its matrix inputs in the order of use. In a shard with
+// only some of the experts, a map after the experts' latent has no input, because such a shard
+// computes only a partial sum.
 struct TappedShard {
   Shard body;
   std::vector<TappedInput> inputs;
-  std::vector<ExpertMatrix> experts;  // of the routed experts, in the order of the operands
+  std::vector<ExpertMatrix> experts;  // of routed experts, in operand order
 };
 
-// Builds plan.shards[index] for the plan's only width. Errors: those of build_shard().
+// Builds plan.shards[index] for the plan's only token width. Errors: those of build_shard().
 Result<TappedShard> tap_shard(const Plan& plan, size_t index);
 
 }  // namespace moec

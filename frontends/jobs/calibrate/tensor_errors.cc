@@ -19,7 +19,8 @@ struct CodedMatrix {
   double error = 0;  // per token
 };
 
-// With tables of so many bits for groups of 16 rows, or of fewer that divide the rows.
+// Quantizes with palettes of 2^bits entries. Each palette covers gcd(kTableRows, rows) rows, so
+// that palettes divide the matrix evenly.
 Result<CodedMatrix> coded_matrix(int64_t bits, const Type& type, const std::vector<float>& values,
                                  std::span<const ErrorMetric> metrics) {
   const PaletteEncoding encoding{bits, {std::gcd(kTableRows, type.dims.at(0)), type.dims.at(1)}};
@@ -45,7 +46,9 @@ Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertM
   MOEC_ASSIGN(const std::vector<float> values,
               weights_.read_f32(body.producer_as<Weight>(expert.weight)->view,
                                 static_cast<uint64_t>(type.bytes())));
+  // The encoder's error is per token, so it is weighted by the tokens of the expert.
   const auto tokens = static_cast<double>(stats_.tokens(layer_, matrix.role, matrix.expert));
+  // Sums the matrices of one stored tensor. `tensor_expert` is -1 for a tensor with all experts.
   TensorErrors& tensor = tensors_[{matrix.role, expert.tensor_expert}];
   tensor.role = matrix.role;
   tensor.expert = expert.tensor_expert;
@@ -54,15 +57,17 @@ Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertM
   for (size_t b = 0; b < kMeasuredBits.size(); ++b) {
     MOEC_ASSIGN(CodedMatrix coded, coded_matrix(kMeasuredBits[b], type, values, *metrics));
     tensor.errors[b] += tokens * coded.error;
+    // Keeps only the values of one bit width, because the noisy runs use that one.
     if (kMeasuredBits[b] == kNoiseBits) noisy = std::move(coded.values);
   }
   return noisy;
 }
 
-// Gate and up of an expert share their inputs.
+// Caches the last metrics, because gate and up of an expert share their inputs.
 Result<TensorErrorSums::Metrics> TensorErrorSums::metrics_of(const CalibratedMatrix& matrix) {
   const CalibratedInput* inputs = stats_.inputs_of(layer_, matrix.role, matrix.expert);
   if (metrics_ && inputs == inputs_) return metrics_;
+  // Frees the old metrics before the new ones are built, so that only one set exists.
   metrics_.reset();
   const int64_t all = inputs ? inputs->inputs : 0;
   constexpr MetricParts kParts = MetricParts::factor_and_hessian;
@@ -78,8 +83,9 @@ Result<TensorErrorSums::Metrics> TensorErrorSums::metrics_of(const CalibratedMat
   return metrics_;
 }
 
+// Two passes, because the mean of a role is known only after all its tensors.
 std::vector<TensorErrors> TensorErrorSums::finish() const {
-  std::map<std::string, std::pair<TensorErrors, int64_t>> sums;  // and of how many tensors
+  std::map<std::string, std::pair<TensorErrors, int64_t>> sums;  // role → sum, number of tensors
   for (const auto& [key, tensor] : tensors_) {
     auto& [sum, count] = sums[tensor.role];
     for (size_t b = 0; b < sum.errors.size(); ++b) sum.errors[b] += tensor.errors[b];

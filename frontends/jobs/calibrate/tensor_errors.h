@@ -1,4 +1,4 @@
-// Measures what codes of few bits cost the outputs of the experts of a layer.
+// Measures the error that quantization of experts causes in a layer's outputs.
 #pragma once
 
 #include <map>
@@ -14,19 +14,19 @@ namespace moec {
 
 class TensorErrorSums {
  public:
-  // Both must outlive it. Metrics take at most `metric_bytes`: of wider inputs they are those of
-  // blocks.
+  // `stats` and `weights` must outlive the object. Error metrics use at most `metric_bytes`; for
+  // wider inputs they cover diagonal blocks.
   TensorErrorSums(const CalibrationStats& stats, const WeightReader& weights, int64_t layer,
                   uint64_t metric_bytes)
       : stats_(stats), weights_(weights), layer_(layer), metric_bytes_(metric_bytes) {}
 
-  // Encodes a matrix with the bits that are measured and adds its errors to those of its tensor.
-  // Returns its values with codes of kNoiseBits. Errors: those of WeightReader, CalibrationStats
+  // Quantizes a matrix with each measured bit width and adds the errors to those of its tensor.
+  // Returns the values dequantized from kNoiseBits. Errors: those of WeightReader, CalibrationStats
   // and CalibratedEncoder.
   Result<std::vector<float>> add(const Shard& body, const ExpertMatrix& expert);
 
-  // The tensors in the order of their role and expert. An eighth of the mean of a role is added to
-  // each: also experts that this text hardly chose are wanted by some text.
+  // Returns the errors by role and expert. Adds an eighth of the role's mean to each, because other
+  // texts may use experts that this text hardly picks.
   std::vector<TensorErrors> finish() const;
 
  private:
@@ -38,7 +38,7 @@ class TensorErrorSums {
   int64_t layer_;
   uint64_t metric_bytes_;
   std::map<std::pair<std::string, int64_t>, TensorErrors> tensors_;  // by role and expert
-  const CalibratedInput* inputs_ = nullptr;                          // of the last metrics
+  const CalibratedInput* inputs_ = nullptr;                          // inputs of metrics_
   Metrics metrics_;
 };
 

@@ -1,4 +1,4 @@
-// How much of a calibration is done: bytes of hidden states that went through a shard.
+// Progress of a calibration, in bytes of hidden states that passed through a shard.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace moec {
 
 struct WorkMeter {
   const CalibrateOptions& options;
-  uint64_t total = 0;  // of all that the command is going to do
+  uint64_t total = 0;  // total work of the command
   void tell(uint64_t bytes, const std::string& part) const {
     if (options.progress) options.progress(bytes, total, part);
   }
@@ -22,7 +22,7 @@ inline uint64_t window_bytes(const Plan& plan, const TokenWindows& text) {
   return static_cast<uint64_t>(text.window * plan.model.hidden) * sizeof(float);
 }
 
-// Those of all windows.
+// Bytes of all windows.
 inline uint64_t text_bytes(const Plan& plan, const TokenWindows& text) {
   return static_cast<uint64_t>(text.windows()) * window_bytes(plan, text);
 }

@@ -33,7 +33,7 @@ Diagnostic finding(std::string code, std::string cause, const manifest::Shard& s
   return {Severity::error,
           std::move(code),
           std::move(cause),
-          "the file does not match the manifest: export the model again",
+          "export the model again",
           {.shard = shard.name, .file = file}};
 }
 
@@ -41,26 +41,31 @@ Diagnostic finding(std::string code, std::string cause, const manifest::Shard& s
 void check_ports(const manifest::Shard& shard, const std::vector<manifest::Port>& described,
                  const std::vector<manifest::Port>& found, const std::string& file,
                  Diagnostics& findings) {
+  // Different counts are reported in addition to missing ports, because surplus ports of the file
+  // are not searched for.
   if (described.size() != found.size())
-    findings.push_back(finding(
-        "check.ports",
-        fmt::format("the manifest lists {} ports, the file has {}", described.size(), found.size()),
-        shard, file));
+    findings.push_back(finding("check.ports",
+                               fmt::format("the manifest lists {} ports, but the file has {}",
+                                           described.size(), found.size()),
+                               shard, file));
   for (const manifest::Port& port : described) {
     auto same = [&](const manifest::Port& other) { return other == port; };
     if (std::none_of(found.begin(), found.end(), same))
-      findings.push_back(finding(
-          "check.ports",
-          fmt::format("port {} of type {} is not in the file", port.name, to_string(port.type())),
-          shard, file));
+      findings.push_back(
+          finding("check.ports",
+                  fmt::format("the manifest lists port {} of type {}, which the file lacks",
+                              port.name, to_string(port.type())),
+                  shard, file));
   }
 }
 
 ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width, const Shard& body) {
+  // Token limits apply to the widest graph, which is the last of `widths`.
   ShardFacts facts{.kind = shard.kind, .tokens = shard.widths.back().tokens};
   const auto in_file = std::count_if(
       shard.widths.begin(), shard.widths.end(),
       [&](const manifest::Width& other) { return other.file.path == width.file.path; });
+  // Without functions, a file that serves several widths accepts a range of token counts.
   if (!width.function.empty()) facts.functions = in_file;
   facts.ranged = width.function.empty() && in_file > 1;
   facts.weight_bytes = filed_weight_bytes(body);
@@ -80,6 +85,7 @@ class Checker {
     checked.name = shard.name;
     checked.kind = shard.kind;
     for (size_t width = 0; width < shard.widths.size(); ++width)
+      // WeightCheck reports the experts of an unreadable graph as unreadable instead of missing.
       if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
     note_undecided(checked);
     check_coverage(checked);
@@ -92,7 +98,7 @@ class Checker {
   void finish() { append(report_.findings, weights_.finish()); }
 
  private:
-  // False if the file has no graph that can be read.
+  // Checks one file; returns false if its graph cannot be read.
   bool check_width(const manifest::Shard& shard, size_t index, CheckedShard& checked) {
     const manifest::Width& width = shard.widths[index];
     const std::string path = folder_ + "/" + width.file.path;
@@ -108,22 +114,26 @@ class Checker {
     check_ports(shard, width.outputs, ports_of(body, false), path, report_.findings);
     if (const int64_t bytes = filed_weight_bytes(body); bytes != shard.weight_bytes)
       report_.findings.push_back(finding("check.weight_bytes",
-                                         fmt::format("the graph holds {} bytes of weights, the "
+                                         fmt::format("the graph has {} bytes of weights, but the "
                                                      "manifest says {}",
                                                      bytes, shard.weight_bytes),
                                          shard, path));
+    // Rules for single ops depend on the token width, so they are checked per file.
     find_broken_rules(shard, width, body);
+    // `checked.widths` is empty only for the first readable width.
     if (checked.widths.empty()) find_broken_shard_rules(shard, width, body, checked);
     if (checked.widths.empty()) {
       checked.ops = std::ssize(body.ops);
       checked.weight_bytes = filed_weight_bytes(body);
       checked.placement = predict_placement(body, report_.target);
     }
+    // The last file remains, which has the largest width.
     checked.peak_activation_bytes = peak_activation_bytes(body);
     PlacementReport placement = report_placement(report_.target, body);
     if (format.op_names) name_as_in_file(placement, body, format.op_names(body));
     checked.coverage += placement.coverage;
     checked.widths.push_back({width.tokens, width.file.path, std::move(placement), index});
+    // WeightCheck compares weights across shards, so it receives every graph.
     weights_.take(shard, index, *file);
     return true;
   }
@@ -135,6 +145,7 @@ class Checker {
       const Op& broken = body.ops[op];
       const std::string name = broken.results.empty() ? std::string(mnemonic(broken.data))
                                                       : body.label(broken.results[0]);
+      // Rules are identified by address: they live in the report's target, which does not move.
       const auto [known, is_new] = counted.try_emplace(rule, report_.rules.size());
       if (!is_new && rule->severity != Severity::error)
         ++report_.rules[known->second].ops;
@@ -143,7 +154,8 @@ class Checker {
     }
   }
 
-  // They give the same answer for each width, so they run for the first one.
+  // Checks rules about the shard as a whole for the first width only, because the result is the
+  // same for all widths.
   void find_broken_shard_rules(const manifest::Shard& shard, const manifest::Width& width,
                                const Shard& body, CheckedShard& checked) {
     for (ShardBreach& breach :
@@ -154,22 +166,24 @@ class Checker {
     }
   }
 
-  // A warning about the whole shard leaves the unit of its ops undecided, whatever the rules about
-  // single ops predict. Only a measurement decides, so the finding is a warning.
+  // A warning about the whole shard makes the unit of all its ops undecided, regardless of the
+  // rules for single ops. The finding is a warning, because only a measurement can determine the
+  // unit.
   void note_undecided(CheckedShard& checked) {
     if (checked.doubts.empty()) return;
     checked.coverage.doubt();
     for (CheckedWidth& width : checked.widths) width.placement.coverage.doubt();
     if (checked.coverage.ops.undecided == 0) return;
     const TargetRule& rule = *checked.doubts.front();
+    // The message names only the first rule; the table and the JSON report list all of them.
     report_.findings.push_back(
         {Severity::warning,
          "check.undecided",
-         fmt::format("it is undecided if {} of {} compute ops run on {}, by rule {}: {}",
+         fmt::format("whether {} of {} compute ops run on {} is undecided by rule {}: {}",
                      checked.coverage.ops.undecided, checked.coverage.ops.whole,
                      report_.target.unit, rule.id, rule.reason),
-         fmt::format("measure the export on a device (--measured); moec check --explain {} "
-                     "shows the sources",
+         fmt::format("measure the export on a device (--measured), or see the sources with "
+                     "moec check --explain {}",
                      rule.id),
          {.shard = checked.name}});
   }
@@ -180,12 +194,12 @@ class Checker {
           {Severity::error,
            "target." + found.rule->id,
            found.what,
-           "export for another target or in another form",
+           "export for another target or with other options",
            {.shard = found.shard, .op = found.op, .file = folder_ + "/" + found.file}});
     report_.rules.push_back(std::move(found));
   }
 
-  // Adds a warning: every result that an infinite weight takes part in is NaN or infinite.
+  // An infinite weight makes all results that depend on it NaN or infinite.
   void note_overflows(const manifest::Shard& shard) {
     if (shard.cast_overflows == 0) return;
     report_.findings.push_back(
@@ -193,36 +207,37 @@ class Checker {
          "check.cast_overflow",
          fmt::format("{} weights became infinite in {}", shard.cast_overflows,
                      dtype_name(report_.manifest.build.dtype)),
-         "run moec validate to see what this does to the results, or export with --dtype f32",
+         "run moec validate to measure the effect, or export with --dtype f32",
          {.shard = shard.name}});
   }
 
   void check_coverage(const CheckedShard& checked) {
     const Share& ops = checked.coverage.ops;
+    // Undecided ops count as covered here, because only a measurement could refute them.
     if (ops.reaches(report_.min_coverage)) return;
     report_.findings.push_back(
         {Severity::error,
          "check.coverage",
-         fmt::format("{} of {} compute ops ({:.1f} %) are predicted to run on {}, at least {} % "
-                     "are required",
-                     ops.on_unit + ops.undecided, ops.whole,
-                     ops.percent() + ops.percent_undecided(), report_.target.unit,
-                     report_.min_coverage),
-         "moec check --ops lists the ops and the rules; --min-coverage sets another limit",
+         fmt::format(
+             "{} of {} compute ops ({:.1f} %) are predicted to run on {}, but at least {} % "
+             "are required",
+             ops.on_unit + ops.undecided, ops.whole, ops.percent() + ops.percent_undecided(),
+             report_.target.unit, report_.min_coverage),
+         "run moec check --ops to see the rules, or pass another limit with --min-coverage",
          {.shard = checked.name}});
   }
 
-  // Against the budgets by which the model was cut.
+  // Compares the shard with the budgets that determined the cut of the model.
   void check_budget(const CheckedShard& checked) {
     for (const manifest::Budget& budget : report_.manifest.build.budgets)
       if (budget.kind == checked.kind && checked.weight_bytes > budget.bytes)
         report_.findings.push_back(
             {options_.allow_over_budget ? Severity::warning : Severity::error,
              "check.over_budget",
-             fmt::format("the shard holds {} of weights, above the budget of {} for kind {}",
+             fmt::format("the shard has {} of weights, above the budget of {} for kind {}",
                          decimal_bytes(checked.weight_bytes), decimal_bytes(budget.bytes),
                          enum_name(budget.kind)),
-             "export without --allow-over-budget to see what keeps the budget, or check with it",
+             "export without --allow-over-budget, or pass --allow-over-budget to moec check",
              {.shard = checked.name}});
   }
 
@@ -232,35 +247,37 @@ class Checker {
   WeightCheck weights_;
 };
 
-// Runtimes read manifest.bin. If manifest.json names it, verify_files() has checked it.
+// Runtimes read manifest.bin. If manifest.json lists it, verify_files() has checked it.
 void require_binary_form(const Manifest& manifest, const std::string& folder,
                          Diagnostics& findings) {
   if (manifest.binary) return;
   findings.push_back({Severity::error,
                       "manifest.no_binary",
-                      "the manifest does not name manifest.bin, which runtimes read",
+                      "the manifest does not list manifest.bin, which runtimes read",
                       "export the model again",
                       {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
 }
 
-// Of moec probe --write: its groups must be of the model's experts.
+// Checks the table of moec probe --write against the model's experts.
 void check_probe_table(const Manifest& manifest, const std::string& folder, Diagnostics& findings) {
+  // The table is optional: only `moec probe --write` adds it.
   if (manifest.find_side_file(kProbeTableFile) == nullptr) return;
   auto table = read_probe_table(folder + "/" + kProbeTableFile, expert_grid(manifest));
   if (!table) append(findings, std::move(table.error()));
 }
 
-// The manifest names the target but has no rules. Those of a target that is not built in are in the
-// user's file, which must be given.
+// The manifest has the target's name but not its rules. The rules of a user-defined target are only
+// in the user's file.
 Status require_builtin(const std::string& target) {
   const auto names = builtin_target_names();
   if (std::find(names.begin(), names.end(), target) != names.end()) return {};
   return fail("check.target_file",
               fmt::format("the export was made for target \"{}\", which is not built in", target),
-              "give the target file that it was exported with: --target FILE.json");
+              "pass the target file of the export with --target FILE.json");
 }
 
 Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
+  // Only a name from the manifest must be built in; a --target of the user may be a file.
   if (options.target.empty()) MOEC_TRY(require_builtin(manifest.build.target));
   MOEC_ASSIGN(Target target,
               find_target(options.target.empty() ? manifest.build.target : options.target));
@@ -279,15 +296,18 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   report->findings = verify_files(report->manifest, folder, options.digests);
   require_binary_form(report->manifest, folder, report->findings);
   check_probe_table(report->manifest, folder, report->findings);
+  // The placement files are written next to the manifest by later commands, so they are not extra.
   append(report->findings,
          find_extra_files(report->manifest, folder,
                           {std::string(kExpectedPlacement), std::string(kMeasuredPlacement)}));
+  // Exports without graphs have no placement, so the rest of the check does not apply.
   if (!report->manifest.has_graphs()) {
     check_gguf_export(*report, folder);
     return report;
   }
   Checker checker(folder, *report, options);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
+  // Runs after all shards, because coverage of the weights needs their union.
   checker.finish();
   return report;
 }

@@ -1,6 +1,5 @@
-// Checks an exported folder without a device: its files and digests, ONNX's own checker, the IR
-// read back from the files, ports, coverage of the model's weights, and where each op is predicted
-// to run.
+// Checks an exported folder without a device: files and digests, ONNX's own checker, the IR read
+// back from the files, ports, coverage of the model's weights, and the predicted unit of each op.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +14,35 @@ namespace moec {
 
 PlacementReport report_placement(const Target& target, const Shard& shard);
 
-// Fills in PlacedOp::file_name. `shard` is the one that was reported; `names` has a name for each
-// of its ops.
+// Fills in PlacedOp::file_name. `shard` is the reported shard; `names` has a name for each of its
+// ops.
 void name_as_in_file(PlacementReport& report, const Shard& shard,
                      const IdMap<OpId, std::string>& names);
 
-// A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
-// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
-// check.coverage, check.undecided, check.cast_overflow, coverage.*
-// (backends/coverage/check_weights.h), target.RULE for each error of a rule, and those of
-// read_probe_table() if the manifest names a table; of an export as GGUF those of check_gguf.h.
-// The report does not move: its rule findings point into it.
+// Errors: an unreadable manifest, an unknown target or chip. Everything else is a finding:
+//   manifest.no_binary, check.ports, check.weight_bytes, check.over_budget, check.coverage,
+//   check.undecided, check.cast_overflow
+//   coverage.*    those of backends/coverage/check_weights.h
+//   target.RULE   one per violation of a rule of severity error
+//   those of read_probe_table() if the manifest lists a table
+//   those of check_gguf.h for a GGUF export
+// Returns a pointer because rule findings point into the report, which must not move.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 
 struct BrokenRule {
-  const TargetRule* rule = nullptr;  // of the report's target
+  const TargetRule* rule = nullptr;  // points into the report's target
   size_t files = 0;
   int64_t ops = 0;
 };
 
-// The rules that any shard breaks, in the order of the target.
+// Rules that at least one shard breaks, in the target's order.
 std::vector<BrokenRule> broken_rules(const CheckReport& report);
 
-// Of the narrowest file of each shard.
+// Weight bytes of the narrowest file of each shard.
 int64_t checked_weight_bytes(const CheckReport& report);
 
-// Changes of the unit, in all files of the shard.
+// Number of transitions between units, summed over all files of the shard.
 int64_t transitions(const CheckedShard& shard);
 
 }  // namespace moec

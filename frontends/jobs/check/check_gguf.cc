@@ -72,6 +72,7 @@ Result<ListedTensors> listed_tensors(const std::string& folder) {
 
 Status compare_tensors(const Gguf& gguf, const std::string& folder) {
   MOEC_ASSIGN(ListedTensors listed, listed_tensors(folder));
+  // Erases each tensor that was found, so that the rest of `listed` is what the files lack.
   for (const GgufTensor& tensor : gguf.tensors) {
     const auto entry = listed.find(tensor.name);
     const ListedTensor found{std::string(enum_name(tensor.type)), to_string(tensor.dims)};
@@ -81,24 +82,24 @@ Status compare_tensors(const Gguf& gguf, const std::string& folder) {
                   kExportAgain, place);
     if (entry->second != found)
       return fail("check.gguf_tensors",
-                  fmt::format("the tensor is {} {}, {} lists {} {}", found.type, found.dims,
+                  fmt::format("the tensor is {} {}, but {} lists {} {}", found.type, found.dims,
                               kReportFile, entry->second.type, entry->second.dims),
                   kExportAgain, place);
     listed.erase(entry);
   }
   if (listed.empty()) return {};
   return fail("check.gguf_tensors",
-              fmt::format("{} lists this tensor, which no file has", kReportFile), kExportAgain,
-              {.tensor = listed.begin()->first, .file = folder});
+              fmt::format("no file contains this tensor, which {} lists", kReportFile),
+              kExportAgain, {.tensor = listed.begin()->first, .file = folder});
 }
 
-// The fields that the export said of its model, against those that the keys of the file give.
+// Compares the manifest's description of the model with the file's keys.
 Status compare_models(const manifest::Model& said, const ModelConfig& read,
                       const std::string& file) {
   const auto differs = [&](std::string_view what, const auto& wanted, const auto& found) -> Status {
     if (wanted == found) return {};
     return fail("check.gguf_model",
-                fmt::format("the keys give {} {}, the manifest {}", what, found, wanted),
+                fmt::format("the keys say {} {}, but the manifest says {}", what, found, wanted),
                 kExportAgain, {.file = file});
   };
   MOEC_TRY(differs("layers", said.layers, std::ssize(read.layers)));
@@ -107,7 +108,7 @@ Status compare_models(const manifest::Model& said, const ModelConfig& read,
   return differs("positions", said.max_positions, read.max_positions);
 }
 
-// The first of the files, which are listed in the order of their numbers.
+// The model's first file; the manifest lists files in the order of their numbers.
 std::string first_gguf(const Manifest& manifest, const std::string& folder) {
   for (const manifest::FileRef& file : manifest.side_files)
     if (file.path.ends_with(".gguf")) return folder + "/" + file.path;
@@ -131,14 +132,15 @@ Status check_model(CheckReport& report, const std::string& folder) {
 
 struct IndexedNode {
   std::string name, experts;
-  int64_t count = 0;  // experts of each layer
+  int64_t count = 0;  // experts per layer
   std::vector<manifest::FileRef> files;
 };
 
 struct SplitIndex {
   bool finished = false;
-  int64_t experts = 0;  // of each layer of the whole model
+  int64_t experts = 0;  // per layer of the whole model
   std::vector<IndexedNode> nodes;
+  // Only splits of GGUF files list .gguf paths; nodes of other splits are folders.
   bool of_gguf() const {
     return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
       return std::any_of(node.files.begin(), node.files.end(),
@@ -156,6 +158,7 @@ Status read_node(JsonFields& fields, IndexedNode& node) {
     manifest::FileRef& ref = node.files.emplace_back();
     MOEC_TRY(file.text("path", ref.path));
     MOEC_TRY(file.whole("bytes", ref.bytes));
+    // An unfinished split lists files without digests.
     return file.has("xxh3") ? file.text("xxh3", ref.digest) : Status();
   }));
   return node.files.empty() ? fields.bad("files", "is empty") : Status();
@@ -176,7 +179,7 @@ Result<SplitIndex> read_index(const std::string& folder) {
   return index;
 }
 
-// The layers of experts of a node, and its tensors of experts.
+// A node's MoE layers and its expert tensors.
 struct NodeTensors {
   std::set<int64_t> layers;
   std::vector<const GgufTensor*> experts;
@@ -186,6 +189,7 @@ NodeTensors tensors_of(const Gguf& gguf) {
   NodeTensors found;
   for (const GgufTensor& tensor : gguf.tensors) {
     const auto block = parse_block_name(tensor.name);
+    // llama.cpp names the tensors of experts ffn_gate_exps.weight, ffn_up_exps.weight and so on.
     if (!block || block->name.find("_exps.") == std::string_view::npos) continue;
     found.layers.insert(block->layer);
     found.experts.push_back(&tensor);
@@ -204,6 +208,7 @@ class GgufSplit {
       report->manifest.build.format = ShardFormat::gguf;
       report->manifest.side_files = node.files;
       report->findings = verify_files(report->manifest, folder_, options_.digests);
+      // An empty value marks a report without graphs, even if check_node() fails early.
       report->held.emplace();
       add_findings(check_node(node, *report), report->findings);
       check_.nodes.push_back({folder_ + "/" + node.name, std::move(report)});
@@ -218,9 +223,11 @@ class GgufSplit {
     if (node.files.empty())
       return fail("check.gguf_node", fmt::format("{} lists no files of the node", kIndexFile),
                   kSplitAgain, {.file = folder_ + "/" + node.name});
+    // The first file of a node has all keys and refers to the others.
     const std::string first = folder_ + "/" + node.files.front().path;
     MOEC_ASSIGN(const Gguf gguf, read_gguf(first));
     report.held = count_held(gguf);
+    // The number comes from the index until check_keys() compares it with the file.
     report.held->experts = node.count;
     MOEC_TRY(check_keys(node, gguf, first));
     const NodeTensors tensors = tensors_of(gguf);
@@ -228,7 +235,7 @@ class GgufSplit {
     for (const GgufTensor* tensor : tensors.experts) {
       if (tensor->dims.rank() == 0 || tensor->dims.at(0) != node.count)  // the outermost
         return fail("check.gguf_tensors",
-                    fmt::format("the tensor has the sizes {}, the node has {} experts in each "
+                    fmt::format("the tensor has dimensions {}, but the node has {} experts per "
                                 "layer",
                                 to_string(tensor->dims), node.count),
                     kSplitAgain, {.tensor = tensor->name, .file = first});
@@ -236,6 +243,7 @@ class GgufSplit {
     ExpertGrid grid{.experts = index_.experts};
     grid.layers.assign(tensors.layers.begin(), tensors.layers.end());
     layers_.insert(tensors.layers.begin(), tensors.layers.end());
+    // `sets_` grows only for nodes that passed, which check_cover() relies on.
     MOEC_ASSIGN(sets_.emplace_back(), parse_expert_sets(node.experts, grid, node.name));
     return {};
   }
@@ -244,8 +252,9 @@ class GgufSplit {
     const auto compare = [&](const std::string& key, const std::string& wanted,
                              const std::string& found) -> Status {
       if (wanted == found) return {};
+      // The values come from files that may be damaged, so they are shortened and made printable.
       return fail("check.gguf_node",
-                  fmt::format("\"{}\" is {}, {} says {}", key, printable(found, 60), kIndexFile,
+                  fmt::format("\"{}\" is {}, but {} says {}", key, printable(found, 60), kIndexFile,
                               printable(wanted, 60)),
                   kSplitAgain, {.file = file});
     };
@@ -265,17 +274,18 @@ class GgufSplit {
     for (const IndexedNode& node : index_.nodes) {
       if (node.files.size() < 2) continue;
       const std::string& digest = node.files[1].digest;
+      // Comparing digests suffices, because all nodes must have an identical trunk file.
       if (first.empty()) first = digest;
       if (digest != first)
         find(check_.findings, "check.other_model",
-             fmt::format("the trunk of node {} is another than that of node {}", node.name,
+             fmt::format("the trunk of node {} differs from that of node {}", node.name,
                          index_.nodes.front().name),
              kSplitAgain, {.file = folder_});
     }
   }
 
   void check_cover() {
-    if (sets_.size() < index_.nodes.size()) return;  // a node's own finding says why
+    if (sets_.size() < index_.nodes.size()) return;  // an unreadable node has its own finding
     ExpertSets missing;
     for (const int64_t layer : layers_)
       for (int64_t expert = 0; expert < index_.experts; ++expert)
@@ -283,8 +293,9 @@ class GgufSplit {
                          [&](const ExpertSets& sets) { return sets.has(layer, expert); }))
           missing.layers[layer].push_back(expert);
     if (!missing.layers.empty())
-      find(check_.findings, "check.uncovered", fmt::format("{} on no node", to_string(missing)),
-           "a node is missing, or the split was made with --allow-uncovered or --expert-list",
+      find(check_.findings, "check.uncovered",
+           fmt::format("experts {} are on no node", to_string(missing)),
+           "add the missing node, or split again without --allow-uncovered and --expert-list",
            {.file = folder_});
   }
 

@@ -20,6 +20,7 @@ ordered_json predicted_json(const Coverage& coverage) {
 }
 
 ordered_json undecided_json(const Coverage& coverage) {
+  // Only a measurement shows whether these ops run on the unit, so they are separate.
   return {{"ops", coverage.ops.percent_undecided()},
           {"macs", coverage.macs.percent_undecided()},
           {"weight_bytes", coverage.weight_bytes.percent_undecided()}};
@@ -27,6 +28,7 @@ ordered_json undecided_json(const Coverage& coverage) {
 
 ordered_json placed_json(const PlacedOp& op) {
   ordered_json json = {{"op", op.name}, {"kind", op.op}, {"unit", op.unit}};
+  // An op on the target's unit has no rule.
   if (!op.rule.empty()) json["rule"] = op.rule;
   json["macs"] = op.macs;
   json["weight_bytes"] = op.weight_bytes;
@@ -44,7 +46,8 @@ ordered_json to_json(const CheckedWidth& width, bool with_ops) {
   return json;
 }
 
-// The target's limits on the weight bytes of a shard of this kind, and whether it keeps them.
+// The target's limits on weight bytes for this kind of shard; "kept": the shard is within the
+// limit.
 ordered_json byte_limits(const CheckReport& report, const CheckedShard& shard) {
   auto limits = ordered_json::array();
   for (const TargetRule& rule : report.target.rules) {
@@ -101,6 +104,7 @@ static ordered_json held_json(const HeldWeights& held, const Diagnostics& findin
 }
 
 ordered_json check_json(const CheckReport& report, bool with_ops) {
+  // Formats without graphs have none of the fields below.
   if (report.held) return held_json(*report.held, report.findings);
   auto shards = ordered_json::array();
   for (const CheckedShard& shard : report.shards)
@@ -116,11 +120,13 @@ ordered_json check_json(const CheckReport& report, bool with_ops) {
                        {"undecided_coverage", undecided_json(report.coverage)},
                        {"shards", shards},
                        {"rules", rules}};
+  // Only nodes of a split have the object; its absence marks a whole export.
   if (const auto& node = report.manifest.node)
     json["node"] = {
         {"name", node->name},     {"experts", node->experts},         {"stage", node->stage},
         {"stages", node->stages}, {"first_layer", node->first_layer}, {"layers", node->layers}};
   const bool ok = !has_error(report.findings);
+  // The full report keeps all findings, which report_json() may shorten.
   return with_ops ? report_json_in_full(ok, json, report.findings)
                   : report_json(ok, json, report.findings);
 }
@@ -168,6 +174,7 @@ ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries) {
 namespace {
 
 ordered_json to_json(const PlacedOp& op) {
+  // Uses the op's name in the file, by which confirm_on_mac.py finds it; the IR's name differs.
   ordered_json json = {{"name", op.file_name}, {"op", op.op}, {"unit", op.unit}};
   if (!op.rule.empty()) json["rule"] = op.rule;
   return json;
@@ -186,6 +193,7 @@ std::string expected_placement(const CheckReport& report) {
                         {"tokens", width.tokens},
                         {"digest", of.file.digest},
                         {"ops", std::move(ops)}});
+      // A function name is needed only if variants of top-k share a file and token width.
       if (of.top_k) graphs.back()["function"] = of.function;
     }
   const ordered_json json = {{"format", "moec-expected-placement"},
@@ -239,6 +247,8 @@ std::string to_sarif(const CheckReport& report) {
   auto rules = ordered_json::array(), results = ordered_json::array();
   for (const TargetRule& rule : report.target.rules) rules.push_back(to_descriptor(rule));
   for (const RuleFinding& found : report.rules)
+    // `found.rule` points into the target's vector, so the difference is its index in the SARIF
+    // rules.
     results.push_back(
         to_result(found, static_cast<size_t>(found.rule - report.target.rules.data())));
   const ordered_json driver = {{"name", "moec"}, {"version", MOEC_VERSION}, {"rules", rules}};

@@ -11,25 +11,26 @@
 
 namespace moec {
 
-// The shards, all broken rules, and the predicted coverage. `with_ops` also lists every op with its
-// predicted unit, and every finding.
+// Shards, broken rules and predicted coverage; `with_ops` adds every op with its predicted unit,
+// and every finding.
 nlohmann::ordered_json check_json(const CheckReport& report, bool with_ops);
-// "nodes", the report of each, and the diagnostics of all together.
+// "nodes" with a report per node, and the diagnostics of the whole split.
 nlohmann::ordered_json check_json(const SplitCheck& split, bool with_ops);
 
 // The rules that explain_rule() found.
 nlohmann::ordered_json rules_json(const std::vector<ExplainedRule>& rules);
 
-// What explain_weight_forms() found.
+// Result of explain_weight_forms().
 nlohmann::ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries);
 
-// The file's text: for each graph its shard, width and digest, and for each op that computes its
-// name in the package, its kind, its predicted unit, and the rule if that is not the target's unit.
+// Returns the text of kExpectedPlacement. Each graph has its shard, token width and digest. Each
+// computing op has its name in the file, its kind and its predicted unit; if that is not the
+// target's unit, also the rule.
 std::string expected_placement(const CheckReport& report);
 
-// A log of one run. Its rules are all rules of the target, with help text. Its results are the rule
-// findings of the report; each has the shard's file as artifact, and shard and op as logical
-// location.
+// Returns a SARIF log with one run. The log lists all rules of the target, with help texts. Its
+// results are the report's rule findings, with the shard's file as the artifact, and the shard and
+// op as logical locations.
 std::string to_sarif(const CheckReport& report);
 
 }  // namespace moec

@@ -1,5 +1,4 @@
-// What is said of a checked folder: placement and coverage of its shards, the rules that they
-// break, and findings.
+// Report of a checked folder: placement and coverage of its shards, broken rules, and findings.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +16,21 @@
 
 namespace moec {
 
-// Where the ops of a shard are predicted to run, and how much of the shard the target's unit
-// covers.
-
-// An op that computes. Weights and constants are not placed.
+// A computing op with its predicted unit. Weights and constants are not placed.
 struct PlacedOp {
-  std::string name;  // its first result, or "state_write STATE"
-  // Its name in the file: in a Core ML package its output, or "write_state STATE", in an ONNX graph
-  // its node; empty where it has none.
+  std::string name;  // first result, or "state_write STATE"
+  // Name in the file: the output or "write_state STATE" in a Core ML package, the node in an ONNX
+  // graph; empty if the op has none.
   std::string file_name;
   std::string op;    // mnemonic
   std::string unit;  // predicted
-  std::string rule;  // that predicts it; empty where the op runs on the target's unit
+  std::string rule;  // rule that predicts the unit; empty if the op runs on the target's unit
   int64_t macs = 0;
-  int64_t weight_bytes = 0;  // of its weights, except those that an earlier op reads, too
+  int64_t weight_bytes = 0;  // excludes weights that an earlier op reads
 };
 
-// One measure: the whole, the part that is predicted to run on the target's unit, and the part that
-// would be, but for a warning about its shard as a whole, which leaves it undecided.
+// An amount in total, the part predicted on the target's unit, and the undecided part. The
+// undecided part would be predicted on the unit, but a warning applies to its shard as a whole.
 struct Share {
   int64_t whole = 0, on_unit = 0, undecided = 0;
   void add(int64_t amount, bool is_on_unit) {
@@ -48,10 +44,10 @@ struct Share {
     return *this;
   }
   void doubt() { undecided += std::exchange(on_unit, 0); }
-  // Of `on_unit`. 100 if the whole is 0: nothing runs elsewhere.
+  // Percentage of `on_unit`. 100 if the whole is 0, because nothing runs elsewhere.
   double percent() const { return whole == 0 ? 100.0 : percent_of(on_unit); }
   double percent_undecided() const { return whole == 0 ? 0.0 : percent_of(undecided); }
-  // Whether at least this percentage is on the unit, undecided or not. Exact: percent() rounds.
+  // True if on_unit + undecided is at least this percentage. Exact, unlike percent(), which rounds.
   bool reaches(int64_t percentage) const {
     return (on_unit + undecided) * 100 >= whole * percentage;
   }
@@ -65,23 +61,23 @@ struct Share {
 struct Coverage {
   Share ops, macs, weight_bytes;
   Coverage& operator+=(const Coverage& other);
-  // A warning about the whole shard: nothing of it counts as predicted on the unit.
+  // Makes everything on the unit undecided, for a warning about the whole shard.
   void doubt();
 };
 
 struct PlacementReport {
   std::vector<PlacedOp> ops;
   Coverage coverage;
-  int64_t transitions = 0;  // between units, along the order of the ops
+  int64_t transitions = 0;  // changes between units, in the order of ops
 };
 
-// A rule that a shard's file breaks. A rule of severity error gets a finding for each op; a warning
-// or note gets one for each file, at the first op that breaks it.
+// A rule that a shard's file breaks. For a rule of severity error, there is one finding per op; for
+// warnings and notes, one per file, for the first op that breaks the rule.
 struct RuleFinding {
   const TargetRule* rule = nullptr;
   std::string shard, file;
-  std::string op;   // empty: the rule is about the shard as a whole
-  int64_t ops = 0;  // that break it; 0 for a rule about the shard as a whole
+  std::string op;   // empty: the rule applies to the shard as a whole
+  int64_t ops = 0;  // ops that break the rule; 0 if the rule applies to the shard as a whole
   std::string what;
 };
 
@@ -89,46 +85,46 @@ struct CheckedWidth {
   int64_t tokens = 0;
   std::string file;
   PlacementReport placement;  // predicted
-  size_t index = 0;           // among the widths of the manifest's shard
+  size_t index = 0;           // in the widths of the manifest's shard
 };
 
 struct CheckedShard {
   std::string name;
   ShardKind kind = ShardKind::attention;
-  std::vector<CheckedWidth> widths;            // that could be read; the narrowest first
-  Coverage coverage;                           // of all widths
-  std::vector<const TargetRule*> doubts;       // warnings about the shard as a whole
+  std::vector<CheckedWidth> widths;            // readable widths, in ascending order
+  Coverage coverage;                           // over all widths
+  std::vector<const TargetRule*> doubts;       // warnings that apply to the shard as a whole
   int64_t ops = 0, weight_bytes = 0;           // of the narrowest file
   std::vector<manifest::Placement> placement;  // predicted, of the narrowest file
   int64_t peak_activation_bytes = 0;           // of the widest file
 };
 
-// What the files of a format without graphs hold.
+// Contents of an export in a format without graphs.
 struct HeldWeights {
   int64_t files = 0, tensors = 0, bytes = 0;
-  int64_t moe_layers = 0, experts = 0;  // experts of each of these layers
+  int64_t moe_layers = 0, experts = 0;  // `experts` per MoE layer
 };
 
 struct CheckReport {
   Manifest manifest;
   Target target;
   std::vector<CheckedShard> shards;
-  std::vector<RuleFinding> rules;  // by shard; they point into `target`
+  std::vector<RuleFinding> rules;  // by shard; point into `target`
   Coverage coverage;
-  int64_t min_coverage = 0;         // percent of the compute ops
-  std::optional<HeldWeights> held;  // of a format without graphs, which has no shards
-  Diagnostics findings;  // errors and warnings; a check falls short when there is an error
+  int64_t min_coverage = 0;         // percent of compute ops
+  std::optional<HeldWeights> held;  // set for a format without graphs, which has no shards
+  Diagnostics findings;             // errors and warnings; any error fails the check
 };
 
 inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
-inline constexpr std::string_view kMeasuredPlacement = "measured.json";  // of moec confirm
+inline constexpr std::string_view kMeasuredPlacement = "measured.json";  // written by moec confirm
 
 struct CheckOptions {
-  std::string target;                   // empty: the one that the manifest names
-  std::string chip;                     // empty: rules of all chips hold
+  std::string target;                   // empty: the manifest's target
+  std::string chip;                     // empty: apply the rules of all chips
   std::optional<int64_t> min_coverage;  // percent; default: the target's
-  bool allow_over_budget = false;       // a shard above its budget is a warning
-  bool digests = true;                  // read every byte of every file and compare its digest
+  bool allow_over_budget = false;       // report a shard above its budget as a warning
+  bool digests = true;                  // read all files and compare their digests
 };
 
 struct CheckedNode {
@@ -138,7 +134,7 @@ struct CheckedNode {
 
 struct SplitCheck {
   std::vector<CheckedNode> nodes;
-  Diagnostics findings;  // of the nodes together
+  Diagnostics findings;  // about the split as a whole
 
   bool passed() const;
 };

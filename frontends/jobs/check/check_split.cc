@@ -17,30 +17,31 @@ namespace moec {
 namespace {
 
 constexpr const char* kIndex = "split.json";
-constexpr uint64_t kMostIndexBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
 
-// The index says that the split is finished and which nodes it has.
+// Checks that the index describes a finished split whose nodes all exist.
 Status check_finished(const std::string& folder) {
   const std::string path = folder + "/" + kIndex;
-  MOEC_ASSIGN(const std::string text, read_text_file(path, kMostIndexBytes));
+  MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxIndexBytes));
   const JsonReport report(
       text, path, JsonCodes::all_as("check.split_unfinished", "run moec split --force again"));
-  MOEC_ASSIGN(const JsonValue value, report.parse({.bytes = kMostIndexBytes}));
+  MOEC_ASSIGN(const JsonValue value, report.parse({.bytes = kMaxIndexBytes}));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   bool finished = false;
   MOEC_TRY(fields.boolean("finished", finished));
-  if (!finished) return fields.bad("finished", "is false: the split was interrupted");
+  if (!finished) return fields.bad("finished", "is false, because the split was interrupted");
   return fields.each("nodes", [&](JsonFields& node) -> Status {
     std::string name;
     MOEC_TRY(node.text("name", name));
+    // A node without a manifest is missing or unfinished.
     if (has_manifest(folder + "/" + name)) return {};
     return fail("check.node_missing",
-                fmt::format("{} names node {}, which is no export", kIndex, name),
+                fmt::format("{} lists node {}, which is not an export", kIndex, name),
                 "split the export again", {.file = folder});
   });
 }
 
-// Those of shards and tables, which a split does not write anew.
+// Visits the files of shards and tables, which nodes share with the export.
 template <class Visit>
 void for_each_shared_file(const Manifest& manifest, Visit visit) {
   if (manifest.has_embedding()) visit(manifest.embedding.file);
@@ -56,9 +57,11 @@ class Together {
   Together(const std::vector<CheckedNode>& nodes, std::string folder)
       : nodes_(nodes), folder_(std::move(folder)) {}
 
+  // Stops at the first foreign folder: with another model, coverage has no meaning.
   Diagnostics run() {
     for (const CheckedNode& node : nodes_)
       if (!belongs(node.report->manifest)) return std::move(findings_);
+    // All nodes have the same model, so the first one gives the number of layers.
     for (int64_t layer = 0; layer < first().model.layers; ++layer) check_layer(layer);
     return std::move(findings_);
   }
@@ -72,24 +75,27 @@ class Together {
   }
 
   bool belongs(const Manifest& manifest) {
-    // Masks are those of a node's own layers.
+    // Ignores the masks, which differ because nodes list only their own layers.
     manifest::Build build = manifest.build;
     build.expert_mask = first().build.expert_mask;
     if (manifest.node && manifest.model == first().model && build == first().build &&
         has_same_files(manifest))
       return true;
     find("check.other_model",
-         manifest.node ? fmt::format("node {} is of another model or another export than node {}",
+         manifest.node ? fmt::format("node {} is from a different export than node {}",
                                      manifest.node->name, first().node->name)
-                       : "a folder holds an export that is no node",
-         "remove what is not part of the split, or split again");
+                       : "a folder contains an export that is not a node of a split",
+         "remove folders that are not part of the split, or split again");
     return false;
   }
 
-  // Files of one name are one file: those of the trunk, and experts on several nodes.
+  // Checks that files with the same path are equal on all nodes: trunk files and replicated
+  // experts.
   bool has_same_files(const Manifest& manifest) {
     bool same = true;
     for_each_shared_file(manifest, [&](const manifest::FileRef& file) {
+      // emplace() keeps the digest of the first node that has the file, and the others are compared
+      // with it.
       same = same && digests_.emplace(file.path, file.digest).first->second == file.digest;
     });
     return same;
@@ -100,29 +106,33 @@ class Together {
     int64_t nodes = 0, experts = 0;
     for (const CheckedNode& node : nodes_) {
       const Manifest& manifest = node.report->manifest;
+      // With stages, a node has only the layers of its stage.
       if (layer < manifest.first_layer() || layer >= manifest.end_layer()) continue;
       ++nodes;
       const ExpertGrid grid = expert_grid(manifest);
+      // binary_search() requires the ascending order in which expert_grid() lists layers.
       if (!std::binary_search(grid.layers.begin(), grid.layers.end(), layer)) continue;
+      // Stays 0 for a dense layer, for which no expert can be missing.
       experts = grid.experts;
+      // The sets omit layers whose experts are all on the node; has() is true for such layers.
       const ExpertSets sets = node_experts_of(manifest).value_or(ExpertSets());
       for (int64_t e = 0; e < experts; ++e)
         if (sets.has(layer, e)) held.insert(e);
     }
     if (nodes == 0)
       find("check.uncovered", fmt::format("layer {} is on no node", layer),
-           "a node is missing: split the export again");
+           "split the export again");
     ExpertSets missing;
     for (int64_t e = 0; e < experts; ++e)
       if (!held.contains(e)) missing.layers[layer].push_back(e);
     if (!missing.layers.empty())
-      find("check.uncovered", fmt::format("{} on no node", to_string(missing)),
-           "a node is missing, or the split was made with --allow-uncovered or --expert-list");
+      find("check.uncovered", fmt::format("experts {} are on no node", to_string(missing)),
+           "add the missing node, or split again without --allow-uncovered and --expert-list");
   }
 
   const std::vector<CheckedNode>& nodes_;
   const std::string folder_;
-  std::map<std::string, std::string> digests_;  // by the path in a node
+  std::map<std::string, std::string> digests_;  // by path in a node
   Diagnostics findings_;
 };
 
@@ -135,18 +145,22 @@ bool SplitCheck::passed() const {
 }
 
 bool is_split_folder(const std::string& folder) {
+  // The folder of a split has an index but no manifest; each node has a manifest.
   return !has_manifest(folder) && file_exists(folder + "/" + kIndex);
 }
 
 Result<SplitCheck> check_split(const std::string& folder, const CheckOptions& options) {
+  // Tries a split of GGUF files first, because its nodes have no manifests.
   auto of_gguf = check_gguf_split(folder, options);
   if (of_gguf && *of_gguf) return *std::move(*of_gguf);
   SplitCheck check;
+  // An unfinished split is a finding, so that its nodes are still checked.
   if (const Status finished = check_finished(folder); !finished) check.findings = finished.error();
   for (const std::string& path : exports_in(folder)) {
     MOEC_ASSIGN(auto report, check_folder(path, options));
     check.nodes.push_back({path, std::move(report)});
   }
+  // If no node is found, the findings of check_finished() explain the cause better.
   if (check.nodes.empty() && has_error(check.findings)) return fail(std::move(check.findings));
   if (check.nodes.empty())
     return fail("check.no_nodes", "no node of the split is an export",

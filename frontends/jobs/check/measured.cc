@@ -17,23 +17,26 @@ namespace {
 
 constexpr std::string_view kMeasuredFormat = "moec-measured-placement";
 constexpr int64_t kVersion = 1;
+// The name that confirm_on_mac.py writes, which differs from the name of the target's unit.
 constexpr std::string_view kNeuralEngine = "neural_engine";
-constexpr std::string_view kNextStep = "write it again, with moec confirm or on a Mac";
+constexpr std::string_view kNextStep =
+    "run moec confirm again, or scripts/confirm_on_mac.py on a Mac";
 
 JsonCodes codes() {
   JsonCodes codes = JsonCodes::all_as("measured.field", std::string(kNextStep));
+  // A broken file is a syntax error; everything else is a wrong field.
   codes.syntax = codes.duplicate_key = "measured.syntax";
   return codes;
 }
 
-// A file may have up to this many ops, three values each.
+// Allows for large graphs: each op has three values.
 constexpr JsonLimits kJsonLimits{.bytes = kMaxUserTextBytes, .values = 8 << 20};
 
 Result<MeasuredOp> read_op(JsonFields& fields) {
   MeasuredOp op;
   MOEC_TRY(fields.text("name", op.name));
   MOEC_TRY(fields.text("op", op.op));
-  // `preferred` is null where Core ML names no device.
+  // `preferred` is null if Core ML reports no device.
   if (!fields.is_null("preferred")) MOEC_TRY(fields.text("preferred", op.preferred));
   if (fields.has("message")) MOEC_TRY(fields.text("message", op.message));
   return op;
@@ -44,6 +47,7 @@ Result<MeasuredGraph> read_graph(JsonFields& fields) {
   MOEC_TRY(fields.text("shard", graph.shard));
   MOEC_TRY(fields.text("digest", graph.digest));
   MOEC_TRY(fields.integer("tokens", graph.tokens));
+  // The tools omit optional fields, whose defaults mean "not reported".
   if (fields.has("function")) MOEC_TRY(fields.text("function", graph.function));
   if (fields.has("error")) MOEC_TRY(fields.text("error", graph.error));
   if (fields.has("cosine")) MOEC_TRY(fields.number("cosine", graph.cosine.emplace()));
@@ -65,7 +69,8 @@ Status check_format(JsonFields& fields) {
   return {};
 }
 
-// Core ML's are named by the system and coremltools, other engines by themselves.
+// Reads the engine. Files of Core ML have the versions of macOS and coremltools; other files have
+// the version of the engine.
 Status read_machine(JsonFields& machine, Measured& measured) {
   MOEC_TRY(machine.text("chip", measured.chip));
   std::string version;
@@ -94,11 +99,13 @@ Result<Measured> read_fields(JsonFields fields) {
   return measured;
 }
 
-// Ops of a file that have no counterpart in the shard.
+// True for ops that emitters add and that have no counterpart in the shard.
 bool is_added(const MeasuredOp& op) {
   static constexpr std::array<std::string_view, 5> kAdded = {"const", "identity", "Identity",
                                                              "Expand", "DequantizeLinear"};
+  // Core ML prefixes kinds with the opset, such as "ios17.conv".
   const std::string kind = op.op.substr(op.op.rfind('.') + 1);
+  // Core ML has several ops of constants, such as constexpr_lut_to_dense.
   return kind.starts_with("constexpr") ||
          std::find(kAdded.begin(), kAdded.end(), kind) != kAdded.end();
 }
@@ -106,6 +113,7 @@ bool is_added(const MeasuredOp& op) {
 class LogComparer {
  public:
   explicit LogComparer(const CheckReport& report) : report_(report) {
+    // Counts only ops with a name in the file, because only these can be measured.
     for (const CheckedShard& shard : report.shards)
       for (const CheckedWidth& width : shard.widths)
         result_.ops += std::count_if(width.placement.ops.begin(), width.placement.ops.end(),
@@ -143,36 +151,41 @@ class LogComparer {
         std::find_if(report_.shards.begin(), report_.shards.end(),
                      [&](const CheckedShard& shard) { return shard.name == graph.shard; });
     if (!described || checked == report_.shards.end())
-      return fail("measured.unknown_shard", "the export has no such shard",
-                  "give the measured.json of this export", {.shard = graph.shard});
+      return fail("measured.unknown_shard", "the export has no shard with this name",
+                  "pass the measured.json of this export", {.shard = graph.shard});
     for (const CheckedWidth& read : checked->widths) {
       const manifest::Width& width = described->widths[read.index];
+      // The digest identifies the file, because shards of different exports may share names and
+      // widths. Functions of one file have the same digest, so the name distinguishes them.
       if (width.tokens == graph.tokens && width.file.digest == graph.digest &&
           (graph.function.empty() || width.function == graph.function))
         return &read;
     }
     return fail("measured.other_export",
-                fmt::format("it was measured with a file of digest {} for {} tokens, which is not "
-                            "this export's",
+                fmt::format("the measured file has digest {} for {} tokens, which is not from "
+                            "this export",
                             graph.digest, graph.tokens),
-                "give the measured.json of this export", {.shard = graph.shard});
+                "pass the measured.json of this export", {.shard = graph.shard});
   }
 
-  // Ops of a file that was compiled and that the measurement does not list.
+  // Counts ops of a compiled file that the measurement does not list.
   void note_replaced(const MeasuredGraph& graph,
                      const std::map<std::string_view, const PlacedOp*>& by_name) {
+    // A rejected file lists no ops; counting them as replaced would hide the rejection.
     if (!graph.error.empty()) return;
     std::set<std::string_view> listed;
     for (const MeasuredOp& op : graph.ops)
       if (by_name.contains(op.name)) listed.insert(op.name);
     const auto replaced = std::ssize(by_name) - std::ssize(listed);
     result_.replaced += replaced;
+    // Replaced ops leave the total, because nothing was measured for them.
     result_.ops -= replaced;
   }
 
   void note(const MeasuredGraph& graph) {
     if (!graph.error.empty()) result_.refused.push_back(&graph);
     const MeasuredGraph*& farthest = result_.farthest;
+    // Keeps the smallest cosine, which is the worst output.
     if (graph.cosine && (farthest == nullptr || *graph.cosine < *farthest->cosine))
       farthest = &graph;
   }
@@ -183,9 +196,11 @@ class LogComparer {
       return;
     }
     const bool predicted = placed.unit == report_.target.unit;
+    // Accepts both names, because tools other than confirm_on_mac.py report the target's name.
     const bool on_unit = op.preferred == kNeuralEngine || op.preferred == report_.target.unit;
     const bool agrees = predicted == on_unit;
     result_.confirmed += on_unit;
+    // An op without a rule runs on the target's unit by default, so it scores no rule.
     if (!placed.rule.empty()) {
       RuleScore& score = result_.rules[placed.rule];
       ++(agrees ? score.confirmed : score.contradicted);
@@ -193,6 +208,7 @@ class LogComparer {
     if (agrees)
       ++result_.agreed;
     else
+      // A difference is worse only if the prediction was the unit.
       result_.differences.push_back({graph.shard, placed.name, placed.op, graph.tokens, placed.unit,
                                      placed.rule, op.preferred, op.message, predicted});
   }

@@ -9,8 +9,8 @@ namespace moec {
 
 namespace {
 
-// The bytes of an op's weights. A weight that several ops share counts at the first op that reads
-// it, so that the sum over all ops counts it once. Marks the weights in `taken`.
+// Returns the bytes of an op's weights. A shared weight counts only for the first op that reads it;
+// `taken` marks the counted weights.
 int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8_t>& taken) {
   int64_t bytes = 0;
   for (ValueId operand : op.operands) {
@@ -22,6 +22,7 @@ int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8
 }
 
 std::string name_of(const Shard& shard, const Op& op) {
+  // A state write has no result, so it is named by its state.
   if (const auto* write = std::get_if<StateWrite>(&op.data)) return "state_write " + write->state;
   return shard.label(op.results[0]);
 }
@@ -56,6 +57,7 @@ PlacementReport report_placement(const Target& target, const Shard& shard) {
     report.coverage.ops.add(1, on_unit);
     report.coverage.macs.add(placed.macs, on_unit);
     report.coverage.weight_bytes.add(placed.weight_bytes, on_unit);
+    // Counts transitions in the order of the shard's ops, assuming that runtimes keep this order.
     report.transitions += !report.ops.empty() && report.ops.back().unit != placed.unit;
     report.ops.push_back(std::move(placed));
   }
@@ -64,6 +66,7 @@ PlacementReport report_placement(const Target& target, const Shard& shard) {
 
 void name_as_in_file(PlacementReport& report, const Shard& shard,
                      const IdMap<OpId, std::string>& names) {
+  // The loop visits the same ops as report_placement(), so `placed` stays aligned with `names`.
   auto placed = report.ops.begin();
   for (OpId id : op_ids(shard))
     if (is_compute_op(shard.ops[id].data)) (placed++)->file_name = names[id];
@@ -71,6 +74,7 @@ void name_as_in_file(PlacementReport& report, const Shard& shard,
 
 std::vector<BrokenRule> broken_rules(const CheckReport& report) {
   struct Count {
+    // A set, because a rule may occur several times in one file.
     std::set<std::string_view> files;
     int64_t ops = 0;
   };
@@ -80,6 +84,7 @@ std::vector<BrokenRule> broken_rules(const CheckReport& report) {
     counts[found.rule].ops += found.ops;
   }
   std::vector<BrokenRule> broken;
+  // Iterates over the target, not over `counts`, whose keys are addresses and have no stable order.
   for (const TargetRule& rule : report.target.rules)
     if (const auto found = counts.find(&rule); found != counts.end())
       broken.push_back({&rule, found->second.files.size(), found->second.ops});

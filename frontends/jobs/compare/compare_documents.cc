@@ -10,13 +10,16 @@ constexpr const char* kCommand = "compare";
 
 Result<std::vector<CompareDocument>> read_suite(const DocumentSource& source,
                                                 const ModelTokenizer& tokenizer) {
+  // The source has no files, because the tokens come from the suite.
   const TextSource text{kCommand, {}, "", source.model};
   MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(source.prompts));
   std::vector<CompareDocument> documents;
   for (SuitePrompt& prompt : prompts) {
+    // A prompt has either a text or token ids. Ids are not encoded again.
     if (prompt.text) {
       MOEC_ASSIGN(prompt.tokens, encode_text(text, tokenizer, *prompt.text));
     }
+    // Ids of a suite may be from another model's vocabulary.
     MOEC_TRY(check_vocabulary(prompt.tokens, text, tokenizer.vocab()));
     documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
   }
@@ -37,8 +40,8 @@ Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source
   for (const std::string& text : source.texts) MOEC_TRY(add({kCommand, {text}, "", source.model}));
   if (!source.tokens_file.empty()) MOEC_TRY(add({kCommand, {}, source.tokens_file, source.model}));
   if (documents.empty())
-    return fail("compare.empty", "there is no text to compare with",
-                "give --prompts default, --text FILES, a document each, or --tokens FILE");
+    return fail("compare.empty", "no text was given for the comparison",
+                "pass --prompts default, --text FILES or --tokens FILE");
   return documents;
 }
 

@@ -16,12 +16,12 @@ struct CompareDocument {
 
 struct DocumentSource {
   std::string prompts;  // a suite (frontends/measure/prompt_suite.h); empty: texts or tokens
-  std::vector<std::string> texts;  // each a document
-  std::string tokens_file;         // one document
-  std::string model;               // its folder, for messages
+  std::vector<std::string> texts;  // files, one document each
+  std::string tokens_file;         // file of token ids, one document
+  std::string model;               // model folder, for messages
 };
 
-// Errors: those of read_tokens() as compare.…, those of read_prompt_suite().
+// Errors: those of read_tokens() with codes compare.*, those of read_prompt_suite().
 Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source,
                                                     const ModelTokenizer& tokenizer);
 

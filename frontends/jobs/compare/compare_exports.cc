@@ -26,15 +26,11 @@ namespace moec {
 
 namespace {
 
-// Runs the shards of an export on the inputs that the same shards of a reference have.
-
-// How far the outputs of a shard's experts are from the reference's on the same inputs.
-
-// Outputs of experts in one step, by layer and expert, where the graph names them: an expert of its
-// own, not one of a bank. They are multiplied by their routing weights and have no bias.
+// Outputs of experts in one step, by layer and expert. Only separately computed experts have named
+// outputs; experts of a bank do not. Outputs are multiplied by routing weights and have no bias.
 class ExpertOutputs {
  public:
-  // Adds what a step computes for `count` tokens. It refers to this object.
+  // Returns a probe that adds a step's outputs for `count` tokens. The probe refers to this object.
   StepProbe probe(int64_t count);
 
   const std::map<ExpertId, Rows>& outputs() const { return outputs_; }
@@ -46,10 +42,10 @@ class ExpertOutputs {
 
 class ExpertErrors {
  public:
-  // Adds the tokens that chose the expert in the reference: those for which its output is not zero
-  // there. Experts that only one of the two names are left out.
+  // Adds, per expert, the tokens that picked it in the reference, which are the tokens with a
+  // nonzero reference output. Skips experts that only one of the two graphs names.
   void add(const ExpertOutputs& compared, const ExpertOutputs& reference);
-  // By layer, then by expert; also experts that no token chose.
+  // By layer, then by expert; includes experts that no token picked.
   std::vector<ComparedExpert> result() const;
 
  private:
@@ -63,19 +59,19 @@ class ExpertErrors {
 
 class ShardsAlone {
  public:
-  // Both sessions must outlive it.
+  // Both sessions must outlive the object.
   ShardsAlone(Session& reference, Session& compared);
 
-  // Whether both have the same shards, with the same values between them.
+  // True if both exports have the same shards with the same edges.
   bool possible() const { return possible_; }
 
-  // Runs tokens through the reference, and behind each of its steps the same step of the compared
-  // export on the same inputs; gives the logits of the reference. Both sessions must hold the
-  // caches of the tokens before. `probe` sees the values of the reference. Errors: those of
+  // Runs tokens through the reference and, after each step, runs the same step of the compared
+  // export on the same inputs. Returns the logits of the reference. Both sessions must contain the
+  // caches of the preceding tokens. `probe` receives the values of the reference. Errors: those of
   // Session.
   Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe);
 
-  // In schedule order; empty where it is not possible.
+  // In schedule order; empty if possible() is false.
   std::vector<ComparedShard> result() const;
   std::vector<ComparedExpert> experts() const { return experts_.result(); }
 
@@ -92,11 +88,11 @@ class ShardsAlone {
   Session& reference_;
   Session& compared_;
   bool possible_ = false;
-  std::vector<Watched> watched_;  // by step
+  std::vector<Watched> watched_;  // one per step
   ExpertErrors experts_;
 };
 
-// An expert's output, which is multiplied by its routing weight.
+// Returns the expert whose output the label names, if any.
 std::optional<ExpertId> expert_of(const manifest::Shard& shard, std::string_view label) {
   const auto inside = layer_label(shard, label);
   const auto expert = inside ? expert_label(inside->name) : std::nullopt;
@@ -110,6 +106,7 @@ bool all_zero(std::span<const float> row) {
 
 StepProbe ExpertOutputs::probe(int64_t count) {
   return [this, count](const manifest::Shard& shard, std::string_view label, const Tensor& value) {
+    // unpack_rows() drops the padding after `count` tokens.
     if (const auto key = expert_of(shard, label)) outputs_[*key] = unpack_rows(value, count);
   };
 }
@@ -133,7 +130,7 @@ std::vector<ComparedExpert> ExpertErrors::result() const {
   return experts;
 }
 
-// Whether they hold the same layers, experts and part of the vocabulary.
+// True if both shards have the same layers, experts and slice of the vocabulary.
 bool same_part(const manifest::Shard& a, const manifest::Shard& b) {
   return a.kind == b.kind && a.layer == b.layer && a.layers == b.layers && a.slice == b.slice &&
          a.slices == b.slices && a.first_expert == b.first_expert && a.experts == b.experts &&
@@ -145,7 +142,7 @@ bool same_steps(const Manifest& a, const Manifest& b) {
   if (a.schedule != b.schedule || a.caches.size() != b.caches.size()) return false;
   for (const manifest::Step& step : a.schedule)
     if (!same_part(*a.find_shard(step.shard), *b.find_shard(step.shard))) return false;
-  // What a session keeps of a layer must have the same sizes; its element type may differ.
+  // A layer's state must have the same sizes in both sessions; element types may differ.
   for (const manifest::Cache& cache : a.caches) {
     const manifest::Cache* other = b.find_cache(cache.layer);
     if (!other) return false;
@@ -168,6 +165,7 @@ ShardsAlone::ShardsAlone(Session& reference, Session& compared)
     : reference_(reference), compared_(compared) {
   possible_ = same_steps(reference.manifest(), compared.manifest());
   if (!possible_) return;
+  // `watched_` follows the schedule, so that run_step() can index it by step.
   for (const manifest::Step& step : reference.manifest().schedule)
     watched_.push_back({reference.manifest().find_shard(step.shard), {}, {}});
 }
@@ -176,13 +174,15 @@ Result<Rows> ShardsAlone::pass(std::span<const int64_t> tokens, int64_t position
                                const StepProbe& probe) {
   MOEC_ASSIGN(Chunk reference, reference_.begin_chunk(tokens, position));
   MOEC_ASSIGN(Chunk compared, compared_.begin_chunk(tokens, position));
+  // Both exports start from the reference's embeddings, so the first shard gets equal inputs.
   compared.edges = reference.edges;
   for (size_t step = 0; step < watched_.size(); ++step)
     MOEC_TRY(run_step(step, reference, compared, probe));
   return std::move(reference.logits);
 }
 
-// What the step computed is replaced by the reference's, so that no error reaches the next shard.
+// Replaces the step's results with the reference's, so that errors do not propagate to the next
+// shard.
 Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
                              const StepProbe& probe) {
   ExpertOutputs wanted, found;
@@ -193,6 +193,7 @@ Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
   bool logits = false;
   for (const OutputBinding& output : reference_.manifest().schedule[step].outputs) {
     logits |= output.sink == SinkKind::logits;
+    // Edges carry hidden states. Logits and caches have other sinks and are compared below.
     if (output.sink != SinkKind::edge) continue;
     const Rows& wanted = reference.edges.at(output.edge);
     Rows& edge = compared.edges.at(output.edge);
@@ -206,24 +207,31 @@ Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
 
 void ShardsAlone::compare_logits(Watched& watched, const Chunk& reference, const Chunk& compared) {
   const auto begin = static_cast<size_t>(watched.shard->vocab_begin);
+  // A shard of the head writes only its slice of the vocabulary; the rest of the row is not yet
+  // valid.
   const auto size = static_cast<size_t>(watched.shard->vocab_size);
   for (int64_t t = 0; t < reference.count; ++t)
     watched.output.add(compared.logits.row(t).subspan(begin, size),
                        reference.logits.row(t).subspan(begin, size), watched.shard->vocab_size);
 }
 
-// The new rows of the layers whose caches the step has changed. Keys and values are rows of a head.
+// Compares the new cache rows of the layers that the step has changed: keys and values per head,
+// and history.
 void ShardsAlone::compare_cache(Watched& watched, Chunk& reference, Chunk& compared) {
   for (const auto& [layer, rows] : reference.new_rows) {
+    // at(): same_steps() guarantees that both sessions write the same layers.
     const NewRows& other = compared.new_rows.at(layer);
     const manifest::Cache& cache = *reference_.manifest().find_cache(layer);
+    // Layers with a recurrent state have no keys and values.
     if (cache.kv_heads > 0) {
       watched.cache.add(other.k, rows.k, cache.head_dim);
       watched.cache.add(other.v, rows.v, cache.value_dim);
     }
     watched.cache.add(other.history.data, rows.history.data, rows.history.columns);
+    // The compared cache continues with the reference's rows, so cache errors do not accumulate.
     compared_.cache(layer) = reference_.cache(layer);
   }
+  // new_rows would otherwise be compared again at the next step.
   reference.new_rows.clear();
   compared.new_rows.clear();
 }
@@ -239,8 +247,8 @@ std::vector<ComparedShard> ShardsAlone::result() const {
   return shards;
 }
 
-// Runs windows through both exports: first through the compared one alone, as far as its logits,
-// and then side by side, each shard of the compared one on the inputs of the reference's.
+// Runs windows through both exports: first through the compared export alone, for its logits, then
+// through both in lockstep, each compared shard on the inputs of the reference's shard.
 class ExportComparer {
  public:
   ExportComparer(Session& reference, Session& compared)
@@ -254,6 +262,7 @@ class ExportComparer {
 
  private:
   int64_t chunk_size(int64_t remaining) const {
+    // The smaller of both chunk sizes, so that both exports process the same tokens in one step.
     return std::min(reference_.chunk_size(remaining), compared_.chunk_size(remaining));
   }
   Result<Rows> logits_of_compared(std::span<const int64_t> tokens);
@@ -264,7 +273,7 @@ class ExportComparer {
 
   Session& reference_;
   Session& compared_;
-  bool predicts_;  // the next token
+  bool predicts_;  // false: the model labels tokens
   ShardsAlone alone_;
   PredictionComparer predictions_;
   RoutingRecord reference_routing_, compared_routing_;
@@ -272,6 +281,7 @@ class ExportComparer {
 };
 
 Result<Rows> ExportComparer::logits_of_compared(std::span<const int64_t> tokens) {
+  // Resets twice: the lockstep pass starts again from an empty cache.
   compared_.reset();
   MOEC_ASSIGN(Rows logits,
               recorded_logits(
@@ -284,6 +294,7 @@ Result<Rows> ExportComparer::logits_of_compared(std::span<const int64_t> tokens)
 Result<Rows> ExportComparer::logits_of_reference(std::span<const int64_t> tokens,
                                                  int64_t position) {
   const StepProbe probe = reference_routing_.probe(std::ssize(tokens));
+  // If the schedules differ, shards cannot be compared one by one.
   return alone_.possible() ? alone_.pass(tokens, position, probe)
                            : reference_.pass(tokens, position, probe);
 }
@@ -298,6 +309,7 @@ Status ExportComparer::add_window(std::span<const int64_t> tokens) {
     compare_logits(tokens, begin, reference, compared);
     begin += count;
   }
+  // A window is the unit of the standard error.
   predictions_.end_window();
   compare_routing();
   return {};
@@ -307,6 +319,7 @@ void ExportComparer::compare_logits(std::span<const int64_t> tokens, int64_t pos
                                     const Rows& reference, const Rows& compared) {
   for (int64_t t = 0; t < reference.count(); ++t) {
     std::optional<int64_t> next;
+    // The last token of a window has no successor in `tokens`.
     if (predicts_ && position + t + 1 < std::ssize(tokens)) next = at(tokens, position + t + 1);
     predictions_.add(reference.row(t), compared.row(position + t), next);
   }
@@ -317,6 +330,7 @@ void ExportComparer::compare_routing() {
     const auto found = compared_routing_.layers().find(layer);
     if (found == compared_routing_.layers().end()) continue;
     const Rows& compared = found->second;
+    // An export with other experts, or with padding, cannot be compared column by column.
     if (compared.columns != reference.columns || compared.count() != reference.count()) continue;
     for (int64_t t = 0; t < reference.count(); ++t)
       routers_[layer].add(compared.row(t), reference.row(t));
@@ -333,7 +347,7 @@ void ExportComparer::fill(CompareReport& report) const {
   if (!alone_.possible())
     report.findings.push_back({Severity::note,
                                "compare.other_shards",
-                               "the exports are cut into other shards, which are not compared",
+                               "shards are not compared, because the exports are cut differently",
                                "export both with the same target and the same cuts",
                                {}});
 }
@@ -342,11 +356,14 @@ void ExportComparer::fill(CompareReport& report) const {
 
 Result<CompareReport> compare_exports(const CompareOptions& options) {
   SessionOptions half = options.session;
+  // Both sessions are open at once, so each gets half of the memory.
   half.memory_bytes /= 2;
   MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, half));
+  // Top-k applies to the compared export only; the reference keeps the model's.
   half.top_k = options.top_k;
   MOEC_ASSIGN(Session compared, Session::open(options.compared, read_shard, half));
   const Manifest &a = reference.manifest(), &b = compared.manifest();
+  // Must precede read_windows(), which uses the reference's tokenizer for both exports.
   MOEC_TRY(check_same_checkpoint({options.reference, a}, {options.compared, b}));
   MOEC_ASSIGN(const TokenWindows text,
               read_windows({"compare", options.texts, options.tokens_file, options.reference},
@@ -358,11 +375,8 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   report.unused_tokens = text.unused;
   report.bytes = a.tokenizer == manifest::TokenizerKind::bytes;
   ExportComparer comparer(reference, compared);
-  const auto bytes_of = [](int64_t tokens) {
-    return static_cast<uint64_t>(tokens) * sizeof(int64_t);
-  };
   const auto tell = [&](int64_t tokens) {
-    if (options.progress) options.progress(bytes_of(tokens), bytes_of(std::ssize(text.tokens)));
+    if (options.progress) options.progress(static_cast<uint64_t>(tokens), text.tokens.size());
   };
   tell(0);
   for (int64_t i = 0; i < report.windows; ++i) {

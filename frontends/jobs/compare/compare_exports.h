@@ -1,4 +1,4 @@
-// Compares two exports of one checkpoint on a text: what the compression of one of them costs.
+// Compares two exports of the same checkpoint on a text, to measure the cost of compression.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ namespace moec {
 struct CompareOptions {
   std::string reference, compared;  // exported folders
   std::vector<std::string> texts;   // files
-  std::string tokens_file;          // or token ids
-  int64_t window = 256;             // tokens that see one another, at most what both exports take
-  SessionOptions session;           // of both; each may take half of its memory
-  TopKRequest top_k;                // of the compared one
+  std::string tokens_file;          // or a file of token ids
+  int64_t window = 256;             // tokens per window, at most the maximum of both exports
+  SessionOptions session;           // for both exports; each gets half of the memory
+  TopKRequest top_k;                // for the compared export
   CompareLimits limits;
-  // Told of the bytes of tokens that went through both exports, and of those of all. May be empty.
-  std::function<void(uint64_t bytes, uint64_t total)> progress;
+  // Receives the tokens that both exports processed since its previous call, and the total. May be
+  // empty.
+  std::function<void(uint64_t tokens, uint64_t total)> progress;
 };
 
-// A missed threshold is no error of the function, but a finding compare.threshold; logits that are
-// NaN or infinite are a finding compare.nonfinite. Errors: compare.checkpoint (the exports are not
-// of one checkpoint), those of read_windows() as compare.…, those of Session.
+// Reports missed thresholds as findings compare.threshold, and logits that are NaN or infinite as a
+// finding compare.nonfinite, not as errors. Errors: compare.checkpoint (the exports are of
+// different checkpoints), those of read_windows() with codes compare.*, those of Session.
 Result<CompareReport> compare_exports(const CompareOptions& options);
 
 }  // namespace moec

@@ -23,15 +23,16 @@ class GoldenComparer {
 
   const Golden& golden_;
   Session& session_;
-  std::vector<int64_t> text_;  // all tokens
+  std::vector<int64_t> text_;  // all tokens of the golden's steps
   PredictionComparer predictions_;
-  RoutingRecord routing_;                       // of the step
+  RoutingRecord routing_;                       // of the current step
   std::map<int64_t, RoutingComparer> routers_;  // by layer
 };
 
 GoldenComparer::GoldenComparer(const Golden& golden, Session& session)
     : golden_(golden), session_(session) {
   for (const GoldenStep& step : golden.steps())
+    // The steps of a golden continue one text, so the next token is known across steps.
     text_.insert(text_.end(), step.tokens.begin(), step.tokens.end());
 }
 
@@ -43,6 +44,7 @@ Status GoldenComparer::run() {
 }
 
 Status GoldenComparer::run_step(const GoldenStep& step) {
+  // Routing is compared per step, because the golden stores one tensor per step.
   routing_.clear();
   MOEC_ASSIGN(const Rows logits,
               recorded_logits(
@@ -52,7 +54,8 @@ Status GoldenComparer::run_step(const GoldenStep& step) {
   return compare_routing(step);
 }
 
-// The token that the logits at a position predict; none behind the text, and for models that label.
+// Returns the token after `position`; none at the end of the text, and for models that label
+// tokens.
 std::optional<int64_t> GoldenComparer::token_behind(int64_t position) const {
   if (session_.manifest().tagging || position + 1 >= std::ssize(text_)) return std::nullopt;
   return at(text_, position + 1);
@@ -75,6 +78,7 @@ Status GoldenComparer::compare_routing(const GoldenStep& step) {
 }
 
 void GoldenComparer::fill(CompareReport& report) const {
+  // A golden is one text without windows, so the whole text counts as one.
   report.window = std::ssize(text_);
   report.windows = 1;
   report.bytes = session_.manifest().tokenizer == manifest::TokenizerKind::bytes;

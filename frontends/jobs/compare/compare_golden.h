@@ -1,5 +1,5 @@
-// Compares an export with what PyTorch computed for its checkpoint: what the compression and the
-// forms of its shards cost together.
+// Compares an export with PyTorch's results for its checkpoint, to measure the total cost of
+// compression and of the shards' graphs.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct CompareGoldenOptions {
   std::string compared;  // an exported folder
   SessionOptions session;
   CompareLimits limits;
-  std::vector<ComparedShard> shards;  // each alone on golden inputs, as a validation measures them
+  std::vector<ComparedShard> shards;  // validation results: each shard run alone on golden inputs
 };
 
-// Runs the golden's steps as one text in one window. Experts have no golden outputs and are not
-// compared. Errors: those of Golden and Session.
+// Runs the golden's steps as one text in one window. Does not compare experts, which have no golden
+// outputs. Errors: those of Golden and Session.
 Result<CompareReport> compare_with_golden(const Golden& golden,
                                           const CompareGoldenOptions& options);
 

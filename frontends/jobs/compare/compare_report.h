@@ -1,4 +1,4 @@
-// What a comparison of two exports found.
+// Result of comparing two exports.
 #pragma once
 
 #include <cstdint>
@@ -13,51 +13,51 @@
 
 namespace moec {
 
-// A shard of the compared export on the inputs that the reference's shard had.
+// A shard of the compared export, run on the inputs of the reference's shard.
 struct ComparedShard {
   std::string shard;
   ValueComparison output;
-  std::optional<ValueComparison> cache;  // its new rows of keys and values, where it has any
+  std::optional<ValueComparison> cache;  // new rows of keys and values, if any
 };
 
-// The router of a layer, each export on its own inputs.
+// The routers of a layer; each export runs on its own inputs.
 struct ComparedRouter {
   int64_t layer = 0;
   RoutingComparison routing;
 };
 
-// An expert of the compared export on the inputs of the reference's shard.
+// An expert of the compared export, run on the inputs of the reference's shard.
 struct ComparedExpert {
   ExpertId id;
-  uint64_t tokens = 0;  // that chose it in the reference; with none, `output` says nothing
+  uint64_t tokens = 0;  // tokens that picked the expert in the reference; 0: `output` is invalid
   Comparison output;
 };
 
 struct CompareReport {
   int64_t window = 0, windows = 0;
-  int64_t unused_tokens = 0;           // behind the last window
-  bool bytes = false;                  // a token is a byte
-  std::string top_k;                   // describe_top_k() of the compared one
-  std::optional<CapacityDrops> drops;  // of a compared one with a capacity
+  int64_t unused_tokens = 0;           // after the last window
+  bool bytes = false;                  // tokens are bytes
+  std::string top_k;                   // describe_top_k() of the compared export
+  std::optional<CapacityDrops> drops;  // set if the compared export has a capacity
   PredictionComparison predictions;
-  // In schedule order; empty where the exports are cut into other shards.
+  // In schedule order; empty if the exports are cut into different shards.
   std::vector<ComparedShard> shards;
-  // By layer, then by expert; of those whose outputs both graphs still show.
+  // By layer, then by expert; only experts whose outputs both graphs name.
   std::vector<ComparedExpert> experts;
-  // Of the layers whose routing weights both graphs still show.
+  // Layers whose routing weights both graphs name.
   std::vector<ComparedRouter> routers;
-  Diagnostics findings;  // what was missed, and what could not be compared
-  bool passed = false;   // no finding is an error
+  Diagnostics findings;  // missed thresholds, and notes about missing comparisons
+  bool passed = false;   // true if no finding is an error
 };
 
-// What a comparison must reach; nothing: it is not required.
+// Thresholds of a comparison. An absent threshold is not checked.
 struct CompareLimits {
-  std::optional<double> max_kl;    // nats, of the mean
-  std::optional<double> min_top1;  // a fraction
+  std::optional<double> max_kl;    // mean KL in nats
+  std::optional<double> min_top1;  // fraction
 };
 
-// Adds a finding compare.threshold for each limit that is missed, and compare.nonfinite where
-// logits are NaN or infinite; sets `passed`.
+// Adds a finding compare.threshold per missed limit, and compare.nonfinite if logits are NaN or
+// infinite. Sets `passed`.
 void judge(const CompareLimits& limits, CompareReport& report);
 
 }  // namespace moec

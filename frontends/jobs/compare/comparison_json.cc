@@ -10,12 +10,13 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json to_json(const WindowMean& value) {
+  // A single window has no standard error; null keeps the field for readers.
   ordered_json json = {{"mean", value.mean}, {"standard_error", nullptr}};
   if (value.standard_error) json["standard_error"] = *value.standard_error;
   return json;
 }
 
-// An SQNR of equal values is infinite, which is null.
+// The SQNR of equal values is infinite, which JSON represents as null.
 ordered_json to_json(const ValueComparison& c) {
   ordered_json json = {{"sqnr_db", c.all.sqnr_db}};
   if (c.mean_cosine) json["mean_cosine"] = *c.mean_cosine;
@@ -32,6 +33,7 @@ ordered_json to_json(const PredictionComparison& found, bool bytes) {
                        {"kl", to_json(found.kl)},
                        {"kl_p99", found.kl_p99},
                        {"top1", to_json(found.top1)}};
+  // Models that label tokens predict no next token and have no bits.
   if (found.bits)
     json["bits"] = {{"per", bytes ? "byte" : "token"},
                     {"tokens", found.bits->tokens},
@@ -41,7 +43,7 @@ ordered_json to_json(const PredictionComparison& found, bool bytes) {
   return json;
 }
 
-// An expert that no token chose has no figures.
+// Omits the figures of an expert that no token picked.
 ordered_json to_json(const ComparedExpert& expert) {
   ordered_json json = {
       {"layer", expert.id.layer}, {"expert", expert.id.expert}, {"tokens", expert.tokens}};
@@ -66,6 +68,7 @@ ordered_json to_json(const ComparedRouter& router) {
 }  // namespace
 
 ordered_json comparison_json(const CompareReport& report) {
+  // An empty array, not null, for reports without these parts.
   auto shards = ordered_json::array(), experts = shards, routers = shards;
   for (const ComparedShard& shard : report.shards) {
     ordered_json json = to_json(shard.output);

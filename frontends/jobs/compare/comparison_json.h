@@ -7,7 +7,7 @@
 
 namespace moec {
 
-// The predictions, the shards and the routers.
+// The report's predictions, shards, experts and routers.
 nlohmann::ordered_json comparison_json(const CompareReport& report);
 
 }  // namespace moec

@@ -18,7 +18,7 @@ namespace moec {
 
 namespace {
 
-// The sessions: of the reference, and of the other export where there is one.
+// Sessions of the reference and, if given, of the other export.
 struct GroupSessions {
   Session reference;
   std::optional<Session> other;
@@ -33,7 +33,9 @@ struct GroupSessions {
 Result<GroupSessions> open_sessions(const CompareGroupsOptions& options) {
   const bool two = !options.against.empty();
   SessionOptions session = options.session;
+  // Two open sessions share the memory.
   if (two) session.memory_bytes /= 2;
+  // Masks need graphs that can be masked; a reference next to another export stays unmasked.
   session.maskable = !two && !options.groups.empty();
   MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, session));
   GroupSessions sessions{std::move(reference), std::nullopt};
@@ -46,10 +48,11 @@ Result<GroupSessions> open_sessions(const CompareGroupsOptions& options) {
   return sessions;
 }
 
-// What is compared with the reference: a name, and the experts that tokens can choose.
+// Reads the groups to compare with the reference.
 Result<std::vector<ExpertGroup>> read_groups(const CompareGroupsOptions& options,
                                              const Manifest& compared) {
   std::vector<ExpertGroup> groups;
+  // The other export with all its experts is the first entry, with an empty set.
   if (!options.against.empty()) groups.push_back({options.against, {}});
   if (options.groups.empty()) return groups;
   MOEC_ASSIGN(const std::vector<ExpertGroup> named,
@@ -63,13 +66,14 @@ class GroupComparer {
   GroupComparer(GroupSessions& sessions, const std::vector<ExpertGroup>& groups, bool masks)
       : sessions_(sessions), groups_(groups), masks_(masks), scorers_(groups.size()) {}
 
-  // Windows of a document, the last of which may be shorter.
+  // Compares the windows of a document; the last window may be shorter.
   Status add_document(const CompareDocument& document, int64_t window,
                       const std::function<void(int64_t tokens)>& tell) {
     const std::span<const int64_t> tokens(document.tokens);
     for (int64_t begin = 0; begin < std::ssize(tokens); begin += window) {
       const int64_t count = std::min(window, std::ssize(tokens) - begin);
       MOEC_TRY(add_window(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count))));
+      // Progress counts document tokens once, although each group runs them again.
       tell(count);
     }
     for (GroupScorer& scorer : scorers_) scorer.end_document(document.category);
@@ -85,10 +89,12 @@ class GroupComparer {
 
  private:
   Status add_window(std::span<const int64_t> tokens) {
+    // The mask of the last group is still set from the previous window.
     if (masks_ && !sessions_.other) MOEC_TRY(sessions_.reference.set_mask({}));
     MOEC_ASSIGN(const Rows reference, logits_of(sessions_.reference, tokens));
     for (size_t g = 0; g < groups_.size(); ++g) {
       Session& session = sessions_.compared();
+      // The entry of the other export has an empty set, which removes the mask.
       if (masks_) MOEC_TRY(session.set_mask(groups_[g].experts));
       MOEC_ASSIGN(const Rows compared, logits_of(session, tokens));
       const bool predicts = !session.manifest().tagging;
@@ -102,6 +108,7 @@ class GroupComparer {
   }
 
   static Result<Rows> logits_of(Session& session, std::span<const int64_t> tokens) {
+    // Windows are independent: attention does not cross them.
     session.reset();
     return session.feed(tokens);
   }
@@ -109,26 +116,27 @@ class GroupComparer {
   GroupSessions& sessions_;
   const std::vector<ExpertGroup>& groups_;
   bool masks_;
-  std::vector<GroupScorer> scorers_;  // by group
+  std::vector<GroupScorer> scorers_;  // one per group
 };
 
-// Adds what was found odd, and whether all is well.
+// Adds findings and sets `passed`.
 void judge_groups(GroupReport& report) {
   for (const ComparedGroup& group : report.groups)
+    // The first score covers all documents, so it has all positions.
     if (const uint64_t count = group.scores.front().nonfinite; count > 0)
       report.findings.push_back(
           {Severity::error,
            "compare.nonfinite",
            fmt::format("{}: logits of {} positions are NaN or infinite", group.name, count),
-           "moec check tells of weights and casts that overflow",
+           "run moec check to find weights and casts that overflow",
            {}});
+  // Bootstrap bounds resample documents, and one document has nothing to resample.
   if (!report.groups.empty() && report.groups.front().scores.front().documents < 2)
-    report.findings.push_back(
-        {Severity::note,
-         "compare.one_document",
-         "a single document tells nothing about how far other ones may be off",
-         "give several files with --text, or --prompts",
-         {}});
+    report.findings.push_back({Severity::note,
+                               "compare.one_document",
+                               "bounds require at least two documents, but there is one",
+                               "pass several files with --text, or pass --prompts",
+                               {}});
   report.passed = !has_error(report.findings);
 }
 
@@ -136,8 +144,8 @@ void judge_groups(GroupReport& report) {
 
 Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   if (options.groups.empty() && options.against.empty())
-    return fail("compare.nothing", "there is nothing to compare the export with",
-                "give --groups FILE, --against OTHER_OUT, or a second export");
+    return fail("compare.nothing", "there is nothing to compare with the export",
+                "pass --groups FILE, --against OTHER_OUT, or a second export");
   MOEC_ASSIGN(GroupSessions sessions, open_sessions(options));
   const Manifest& manifest = sessions.reference.manifest();
   MOEC_ASSIGN(const std::vector<ExpertGroup> groups,
@@ -154,9 +162,9 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   uint64_t total = 0;
   for (const CompareDocument& document : documents) total += document.tokens.size();
   const auto tell = [&](int64_t tokens) {
-    if (options.progress)
-      options.progress(static_cast<uint64_t>(tokens) * sizeof(int64_t), total * sizeof(int64_t));
+    if (options.progress) options.progress(static_cast<uint64_t>(tokens), total);
   };
+  // Announces the total before the first window.
   tell(0);
   GroupComparer comparer(sessions, groups, !options.groups.empty());
   for (const CompareDocument& document : documents)
@@ -172,7 +180,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kAll = "all";
 
-// Of no tokens there is no mean.
+// Writes null for the mean over zero tokens.
 ordered_json to_json(const BootstrapMean& value, uint64_t tokens) {
   if (tokens == 0) return {{"mean", nullptr}, {"low", nullptr}, {"high", nullptr}};
   ordered_json json = {{"mean", value.mean}, {"low", nullptr}, {"high", nullptr}};
@@ -193,7 +201,7 @@ ordered_json to_json(const CategoryScore& score) {
           {"top1", to_json(score.top1, score.tokens)}};
 }
 
-// "-0.0123 [-0.0200, -0.0051]"
+// Formats mean and bounds, such as "-0.0123 [-0.0200, -0.0051]".
 std::string text_of(const BootstrapMean& value, double factor, int digits) {
   std::string text = fmt::format("{:.{}f}", value.mean * factor, digits);
   if (value.bounds)
@@ -203,6 +211,7 @@ std::string text_of(const BootstrapMean& value, double factor, int digits) {
 }
 
 std::string row_of(const std::string& name, const CategoryScore& score) {
+  // Documents of one token have no next token, so their column shows "-".
   return fmt::format("{:<16} {:<12} {:>5} {:>8}  {:<28} {:<27} {}\n", name,
                      score.category.empty() ? kAll : score.category, score.documents, score.tokens,
                      score.next_tokens == 0 ? "-" : text_of(score.log_probability, 1, 4),

@@ -1,5 +1,6 @@
-// The report of a comparison of groups of experts, as JSON (ir/base/report_json.h) and as
-// a table.
+// Compares an export that uses only a group of its experts, or another export of its checkpoint,
+// with the export that uses all of its experts. Reports as JSON (ir/base/report_json.h) and as a
+// table.
 #pragma once
 
 #include <functional>
@@ -12,46 +13,43 @@
 
 namespace moec {
 
-// Compares what an export predicts with groups of its experts, or what another export of its
-// checkpoint predicts, with what it predicts with all of its experts.
-
 struct CompareGroupsOptions {
   std::string reference;           // an exported folder
-  std::string against;             // another one; empty: none, the groups are of the reference
+  std::string against;             // another export; empty: the groups apply to the reference
   std::string groups;              // a JSON file (ir/experts/expert_groups.h); may be empty
   std::string prompts;             // a suite: "default", or a file; empty: texts or tokens
-  std::vector<std::string> texts;  // files, each a document
-  std::string tokens_file;         // or token ids, one document
-  int64_t window = 256;            // tokens that see one another, at most what the exports take
+  std::vector<std::string> texts;  // files, one document each
+  std::string tokens_file;         // or a file of token ids, one document
+  int64_t window = 256;            // tokens per window, at most the maximum of the exports
   SessionOptions session;
-  // Told of the bytes of tokens that went through, and of those of all. May be empty.
-  std::function<void(uint64_t bytes, uint64_t total)> progress;
+  // Receives the tokens processed since its previous call, and the total. May be empty.
+  std::function<void(uint64_t tokens, uint64_t total)> progress;
 };
 
 struct ComparedGroup {
-  std::string name;                   // of the group; the folder of an export
-  std::string experts;                // as text; empty: all
-  std::vector<CategoryScore> scores;  // of all documents, then by category
+  std::string name;                   // name of the group, or the folder of a whole export
+  std::string experts;                // sets as text; empty: all
+  std::vector<CategoryScore> scores;  // over all documents, then per category
 };
 
 struct GroupReport {
   std::string reference, compared;  // folders
   int64_t window = 0;
-  std::vector<ComparedGroup> groups;  // first the other export with all experts, if there is one
+  std::vector<ComparedGroup> groups;  // starts with the other export with all experts, if given
   Diagnostics findings;
-  bool passed = false;  // no finding is an error
+  bool passed = false;  // true if no finding is an error
 };
 
-// Each window of a document runs alone, and then once for each group, whose experts are all that
-// its tokens can choose. Logits that are NaN or infinite are a finding compare.nonfinite. Errors:
-// compare.checkpoint (the exports are not of one checkpoint), compare.nothing (neither groups nor
-// another export), those of parse_expert_groups() and check_enough(), those of the documents as
-// compare.…, those of Session.
+// Runs each window of a document with all experts, and once per group with all other experts
+// masked. Logits that are NaN or infinite are a finding compare.nonfinite. Errors:
+// compare.checkpoint (the exports are of different checkpoints), compare.nothing (neither groups
+// nor another export), those of parse_expert_groups() and check_enough(), those of
+// read_documents(), those of Session.
 Result<GroupReport> compare_groups(const CompareGroupsOptions& options);
 
 nlohmann::ordered_json group_report_json(const GroupReport& report);
 
-// The figures, the findings, and whether all is well, in lines.
+// Returns a human-readable table with scores, findings and the result.
 std::string group_table(const GroupReport& report);
 
 }  // namespace moec

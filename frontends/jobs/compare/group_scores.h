@@ -1,4 +1,4 @@
-// What leaving out experts costs on documents of several categories.
+// Measures the cost of omitting experts on documents of several categories.
 #pragma once
 
 #include <map>
@@ -10,33 +10,33 @@
 
 namespace moec {
 
-// The category of documents that were given without one.
+// Category of documents without a given category.
 inline constexpr const char* kTextCategory = "text";
 
-// Documents of one category, or of all. The means are over their tokens, with bounds over the
+// Scores of the documents of one category, or of all. Means are over tokens; bounds are over
 // documents.
 struct CategoryScore {
-  std::string category;  // empty: all of them
+  std::string category;  // empty: all categories
   size_t documents = 0;
-  uint64_t tokens = 0;       // positions whose predictions were compared
-  uint64_t nonfinite = 0;    // positions left out because a logit of either is NaN or infinite
-  uint64_t next_tokens = 0;  // positions whose next token is known
-  // ln of the probability of the token that follows, compared minus reference: below 0 where the
+  uint64_t tokens = 0;       // compared positions
+  uint64_t nonfinite = 0;    // positions skipped because a logit is NaN or infinite
+  uint64_t next_tokens = 0;  // positions with a known next token
+  // Natural logarithm of the next token's probability, compared minus reference: negative if the
   // compared predictions are worse.
   BootstrapMean log_probability;
   BootstrapMean kl;    // KL(reference || compared), nats
-  BootstrapMean top1;  // the fraction of positions whose likeliest token is the reference's
+  BootstrapMean top1;  // fraction of positions with the reference's most likely token
 };
 
-// Collects the documents of one group.
+// Collects the scores of one group.
 class GroupScorer {
  public:
-  // A position; `next` is the token that follows in the document, if there is one.
+  // Adds a position; `next` is the document's next token, if any.
   void add(std::span<const float> reference, std::span<const float> compared,
            std::optional<int64_t> next);
-  // Behind the last position of each document.
+  // Ends a document. Call it after the last position of the document.
   void end_document(const std::string& category);
-  // Of all documents first, then by category, where there are several.
+  // Scores of all documents first; then, if there are several categories, per category.
   std::vector<CategoryScore> result() const;
 
  private:

@@ -26,24 +26,23 @@ namespace moec {
 
 namespace {
 
-// How the routers of a model shared out the routing weights of some tokens.
-
+// Sums of the routing weights of some tokens, per layer and expert.
 class RoutingMass {
  public:
-  // One row a token, one column an expert, as RoutingObserver has them. What a token gives its
-  // experts counts 1; a token without an expert does not count.
+  // Adds weights [tokens, experts] in the layout of RoutingObserver. Normalises each token's
+  // weights to a sum of 1. Skips tokens without an expert.
   void add(int64_t layer, const Rows& weights);
 
   bool empty() const { return layers_.empty(); }
   bool finite() const;
-  // The share that these experts have, over all layers and tokens.
+  // Share of `experts` over all layers and tokens.
   double kept(const ExpertSets& experts) const;
-  // Layer by layer of the grid.
+  // Shares per layer of the grid.
   RoutingShares shares(const ExpertGrid& grid) const;
 
  private:
   struct Layer {
-    std::vector<double> sums;  // by expert
+    std::vector<double> sums;  // per expert
     double tokens = 0;
   };
   std::map<int64_t, Layer> layers_;
@@ -71,6 +70,7 @@ bool RoutingMass::finite() const {
 double RoutingMass::kept(const ExpertSets& experts) const {
   double sum = 0, tokens = 0;
   for (const auto& [number, layer] : layers_) {
+    // The sums may have more columns than experts: null slots, which no set contains.
     for (int64_t e = 0; e < std::ssize(layer.sums); ++e)
       if (experts.has(number, e)) sum += at(layer.sums, e);
     tokens += layer.tokens;
@@ -81,28 +81,31 @@ double RoutingMass::kept(const ExpertSets& experts) const {
 RoutingShares RoutingMass::shares(const ExpertGrid& grid) const {
   RoutingShares shares;
   for (const int64_t number : grid.layers) {
+    // Layers without tokens keep zeros, so that all documents have rows of equal size.
     std::vector<double>& row = shares.emplace_back(static_cast<size_t>(grid.experts), 0);
     const auto found = layers_.find(number);
     if (found == layers_.end()) continue;
     const Layer& layer = found->second;
-    // Slots behind the experts stand for no expert.
+    // Columns after the experts are null slots.
     for (size_t e = 0; e < std::min(row.size(), layer.sums.size()); ++e)
       row[e] = layer.sums[e] / layer.tokens;
   }
   return shares;
 }
 
+// Default of ProbeOptions::prefill if no table is used.
 constexpr int64_t kPrefill = 32;
 
-// The groups to choose from, and by what.
+// The groups to choose from, and the criterion.
 struct Choice {
   ProbeScore score = ProbeScore::mass;
   std::vector<ExpertGroup> groups;
-  ProbeTable table;  // with a score by table
+  ProbeTable table;  // set with ProbeScore::table
 };
 
 size_t largest(const std::vector<ProbedGroup>& groups, double ProbedGroup::*value) {
   const auto less = [&](const auto& a, const auto& b) { return a.*value < b.*value; };
+  // max_element() returns the first of equal values, as ProbedDocument documents it.
   return static_cast<size_t>(std::max_element(groups.begin(), groups.end(), less) - groups.begin());
 }
 
@@ -115,7 +118,7 @@ class Prober {
     std::span<const int64_t> tokens(document.tokens);
     tokens = tokens.first(static_cast<size_t>(std::min(window, std::ssize(tokens))));
     const int64_t seen = std::min(prefill_, std::ssize(tokens));
-    // Models that label tokens predict nothing that follows.
+    // Models that label tokens do not predict the next token.
     const bool predicts = !session_.manifest().tagging;
     ProbedDocument probed{.category = document.category,
                           .seen = seen,
@@ -134,9 +137,11 @@ class Prober {
     RoutingMass mass;
     session_.observe_routing(
         [&](int64_t layer, int64_t, const Rows& weights) { mass.add(layer, weights); });
+    // The router sees all experts here: a mask would hide the mass of the others.
     MOEC_TRY(session_.set_mask({}));
     session_.reset();
     const auto logits = session_.feed(tokens);
+    // Stops observing before errors are returned, because the callback refers to the local `mass`.
     session_.observe_routing({});
     MOEC_TRY(logits);
     if (mass.empty())
@@ -149,6 +154,7 @@ class Prober {
   void score(const RoutingMass& mass, ProbedDocument& probed) const {
     probed.routing = mass.shares(expert_grid(session_.manifest()));
     for (size_t g = 0; g < probed.groups.size(); ++g)
+      // `kept` is reported for both criteria, so it is computed even if the table decides.
       probed.groups[g].score = probed.groups[g].kept = mass.kept(choice_.groups[g].experts);
     if (choice_.score == ProbeScore::mass) return;
     const ProbeCategory& nearest = nearest_category(choice_.table, probed.routing);
@@ -157,7 +163,8 @@ class Prober {
       probed.groups[g].score = nearest.log_probability[g];
   }
 
-  // The first tokens as well, as a node would that gets the session from its start.
+  // Runs the whole document, including the first tokens, as a node does that serves the text from
+  // its start.
   Status serve(std::span<const int64_t> tokens, ProbedDocument& probed) {
     for (size_t g = 0; g < probed.groups.size(); ++g) {
       MOEC_TRY(session_.set_mask(choice_.groups[g].experts));
@@ -166,6 +173,7 @@ class Prober {
       if (!all_finite(logits.data))
         return nonfinite(fmt::format("logits with {}", choice_.groups[g].name));
       double sum = 0;
+      // The logits at t - 1 predict token t; only tokens after the first `seen` count.
       for (int64_t t = probed.seen; t < std::ssize(tokens); ++t)
         sum += log_probability(logits.row(t - 1), at(tokens, t));
       probed.groups[g].log_probability = sum / static_cast<double>(probed.rest);
@@ -175,7 +183,7 @@ class Prober {
 
   static tl::unexpected<Diagnostics> nonfinite(const std::string& what) {
     return fail("probe.nonfinite", fmt::format("{} are NaN or infinite", what),
-                "moec check tells of weights and casts that overflow");
+                "run moec check to find weights and casts that overflow");
   }
 
   Session& session_;
@@ -195,8 +203,8 @@ Result<std::vector<CompareDocument>> documents_of(const ProbeOptions& options,
 
 Result<ProbeTable> table_of(const std::string& folder, const Manifest& manifest) {
   if (manifest.find_side_file(kProbeTableFile) == nullptr)
-    return fail("probe.no_table", "the export has no table by which to choose",
-                "name groups by --groups and choose by mass, or measure a table: "
+    return fail("probe.no_table", "the export has no probe table",
+                "pass --groups to choose by mass, or write a table with "
                 "moec probe OUT --groups G.json --prompts SUITE --write",
                 {.file = folder});
   return read_probe_table(folder + "/" + kProbeTableFile, expert_grid(manifest));
@@ -211,13 +219,15 @@ Result<Choice> choice_of(const ProbeOptions& options, const Manifest& manifest) 
     if (own) return choice;
   }
   MOEC_ASSIGN(choice.groups, read_expert_groups(options.groups, expert_grid(manifest)));
+  // The choice by table requires groups that equal the table's, because its rows are per group.
   if (choice.score == ProbeScore::mass || choice.groups == choice.table.groups) return choice;
-  return fail("probe.other_groups", "the export's table is of other groups",
-              "measure a table of these groups by --write, or leave out --groups",
+  return fail("probe.other_groups", "the export's probe table has other groups",
+              "write a table of these groups with --write, or leave out --groups",
               {.file = options.groups});
 }
 
-// A node, or an export with a mask, would say how its own experts do.
+// Rejects a node or a masked export that lacks experts of a group, because the scores would be
+// wrong.
 Status check_has_groups(const Manifest& manifest, const std::vector<ExpertGroup>& groups,
                         const std::string& folder) {
   MOEC_ASSIGN(const ExpertSets held, node_experts_of(manifest));
@@ -228,12 +238,12 @@ Status check_has_groups(const Manifest& manifest, const std::vector<ExpertGroup>
       for (int64_t expert = 0; expert < grid.experts; ++expert)
         if (group.experts.has(layer, expert) &&
             !std::binary_search(experts.begin(), experts.end(), expert))
-          return fail("probe.not_whole",
-                      fmt::format("the export cannot choose expert {} of layer {}, which group {} "
-                                  "has: it is {}",
-                                  expert, layer, group.name, manifest.node ? "a node" : "masked"),
-                      "probe the export that was split, or one without --expert-mask",
-                      {.file = folder});
+          return fail(
+              "probe.not_whole",
+              fmt::format("the export lacks expert {} of layer {}, which belongs to group {}: "
+                          "it is {}",
+                          expert, layer, group.name, manifest.node ? "a node" : "masked"),
+              "probe the original export, or one without --expert-mask", {.file = folder});
   return {};
 }
 
@@ -241,6 +251,7 @@ Status check_has_groups(const Manifest& manifest, const std::vector<ExpertGroup>
 
 Result<ProbeReport> probe_groups(const ProbeOptions& options) {
   SessionOptions maskable = options.session;
+  // Masks are set for each group, so the graphs must accept them.
   maskable.maskable = true;
   MOEC_ASSIGN(Session session, Session::open(options.model, read_shard, maskable));
   const Manifest& manifest = session.manifest();
@@ -248,6 +259,7 @@ Result<ProbeReport> probe_groups(const ProbeOptions& options) {
   MOEC_TRY(check_has_groups(manifest, choice.groups, options.model));
   MOEC_ASSIGN(const std::vector<CompareDocument> documents, documents_of(options, manifest));
   const int64_t window = std::min(options.window, longest_window(manifest));
+  // A table was measured with its own number of first tokens, so it sets the default.
   const int64_t prefill = choice.score == ProbeScore::table ? choice.table.prefill : kPrefill;
   ProbeReport report{.score = choice.score,
                      .prefill = std::min(options.prefill.value_or(prefill), window),
@@ -266,6 +278,7 @@ Result<ProbeReport> probe_groups(const ProbeOptions& options) {
 Status write_probe_table(const ProbeReport& report, const std::string& folder) {
   MOEC_ASSIGN(const ProbeTable table, probe_table_of(report));
   MOEC_ASSIGN(Manifest manifest, read_manifest(folder));
+  // Adds a SHA-256 only if the files of the export have one, too.
   const bool sha256 = !manifest.embedding.file.sha256.empty();
   MOEC_ASSIGN(manifest::FileRef file, manifest::write_listed_file(folder, kProbeTableFile,
                                                                   probe_table_text(table), sha256));

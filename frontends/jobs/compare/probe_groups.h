@@ -1,5 +1,5 @@
-// Chooses, for the beginning of a text, the group of experts that is to serve the rest of it, and
-// measures on texts how good such choices are.
+// Chooses the group of experts that should serve a text, based on the text's first tokens, and
+// measures the quality of such choices.
 #pragma once
 
 #include <functional>
@@ -15,32 +15,32 @@ namespace moec {
 struct ProbeOptions {
   std::string model;  // an exported folder
   std::string
-      groups;  // a JSON file (ir/experts/expert_groups.h); empty: those of the export's table
-  std::optional<ProbeScore> score;  // default: table where the groups are the table's, or mass
-  std::string prompt;               // a text without a continuation; empty: documents
-  std::string prompts;              // a suite: "default", or a file; empty: texts or tokens
-  std::vector<std::string> texts;   // files, each a document
-  std::string tokens_file;          // or token ids, one document
-  std::optional<int64_t> prefill;   // tokens that the choice sees; default: the table's, or 32
-  int64_t window = 256;             // tokens of a document that run, at most what the export takes
+      groups;  // a JSON file (ir/experts/expert_groups.h); empty: the groups of the export's table
+  std::optional<ProbeScore>
+      score;                       // default: `table` for the groups of the table, `mass` otherwise
+  std::string prompt;              // a text without continuation; empty: documents
+  std::string prompts;             // a suite: "default", or a file; empty: texts or tokens
+  std::vector<std::string> texts;  // files, one document each
+  std::string tokens_file;         // or a file of token ids, one document
+  std::optional<int64_t> prefill;  // tokens before the choice; default: the table's, or 32
+  int64_t window = 256;            // maximum tokens per document, at most the export's maximum
   SessionOptions session;
-  // Told of the documents that are done, and of all. May be empty.
+  // Receives the number of finished documents, and the total. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
-// The whole model sees the first tokens of each document; where more tokens follow, the document
-// runs once with each group alone. Errors:
-//   probe.no_table      no groups were given, or a choice by table is wanted, and there is no table
-//   probe.other_groups  a choice by table is wanted, and these are not its groups
+// Runs the whole model on the first tokens of each document. If more tokens follow, also runs the
+// document once per group with all other experts masked. Errors:
+//   probe.no_table      the export has no table, and no groups or ProbeScore::table were given
+//   probe.other_groups  ProbeScore::table was given, and the table has other groups
 //   probe.no_routing    the graphs do not name their routing weights
 //   probe.nonfinite
-// those of read_expert_groups() and read_probe_table(), of the documents as compare.…, and of
-// Session.
+// those of read_expert_groups(), read_probe_table(), read_documents() and Session.
 Result<ProbeReport> probe_groups(const ProbeOptions& options);
 
-// Puts the table of a report into the export that it is of, in place of an earlier one: the file
-// kProbeTableFile, which the manifest then names. Errors: those of probe_table_of(), and of reading
-// and writing a manifest.
+// Writes the report's table into the probed export as kProbeTableFile and lists it in the manifest.
+// Replaces an earlier table. Errors: those of probe_table_of(), and of reading and writing a
+// manifest.
 Status write_probe_table(const ProbeReport& report, const std::string& folder);
 
 }  // namespace moec

@@ -12,17 +12,19 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The mean over the documents of what `value` gives for one.
+// Mean of value(document) over the documents.
 template <class Value>
 BootstrapMean mean_over(const std::vector<const ProbedDocument*>& documents, Value value) {
   std::vector<PartialSum> parts;
   for (const ProbedDocument* document : documents)
+    // Weight 1: each document counts the same, whatever its length.
     parts.push_back({static_cast<double>(value(*document)), 1});
   return bootstrap_mean(parts);
 }
 
 std::vector<const ProbedDocument*> with_rest(const std::vector<ProbedDocument>& documents) {
   std::vector<const ProbedDocument*> found;
+  // Models that label tokens, and texts shorter than the prefill, have no remaining tokens.
   for (const ProbedDocument& document : documents)
     if (document.rest > 0) found.push_back(&document);
   return found;
@@ -30,12 +32,14 @@ std::vector<const ProbedDocument*> with_rest(const std::vector<ProbedDocument>& 
 
 double mean_regret(const ProbedDocument& document) {
   double sum = 0;
+  // The expected regret of a uniformly random choice.
   for (size_t g = 0; g < document.groups.size(); ++g) sum += document.regret(g);
   return sum / static_cast<double>(document.groups.size());
 }
 
 ProbeCategory category_of(const std::string& name,
                           const std::vector<const ProbedDocument*>& documents) {
+  // All documents have the same groups and the same shape of routing.
   const size_t groups = documents.front()->groups.size();
   ProbeCategory row{name,
                     std::ssize(documents),
@@ -84,6 +88,7 @@ ordered_json document_json(const ProbedDocument& document, const std::vector<Exp
     json["kept"].push_back(group.kept);
   }
   json["routing"] = document.routing;
+  // Without remaining tokens, all log-probabilities are 0, and the best group is not known.
   if (document.rest == 0) return json;
   json["best"] = groups[document.best].name;
   json["regret"] = document.regret(document.chosen);
@@ -115,8 +120,8 @@ std::string document_text(const ProbedDocument& document, const std::vector<Expe
 std::string figures_text(const ProbeFigures& figures, const std::vector<ExpertGroup>& groups) {
   std::string text = fmt::format(
       "\nthe best group was chosen for {} % of the documents\n"
-      "regret in nats a token: {}; always {} {}, any by chance {}\n"
-      "documents in % that a group gets:",
+      "regret in nats per token: {}; always {} {}, random group {}\n"
+      "documents per group in %:",
       range_text(figures.hits, 100, 1), range_text(figures.regret, 1, 4), groups[figures.one].name,
       range_text(figures.regret_of_one, 1, 4), range_text(figures.regret_of_chance, 1, 4));
   for (size_t g = 0; g < groups.size(); ++g)
@@ -129,14 +134,17 @@ std::string figures_text(const ProbeFigures& figures, const std::vector<ExpertGr
 
 std::optional<ProbeFigures> probe_figures(const std::vector<ProbedDocument>& documents) {
   const std::vector<const ProbedDocument*> known = with_rest(documents);
+  // If no document has remaining tokens, the figures are absent instead of 0.
   if (known.empty()) return std::nullopt;
   ProbeFigures figures;
   figures.hits = mean_over(known, [](const auto& found) { return found.chosen == found.best; });
   figures.regret = mean_over(known, [](const auto& found) { return found.regret(found.chosen); });
   figures.regret_of_chance = mean_over(known, mean_regret);
   for (size_t g = 0; g < known.front()->groups.size(); ++g) {
+    // The best single group in hindsight: a baseline that uses the same documents.
     const BootstrapMean regret =
         mean_over(known, [g](const auto& found) { return found.regret(g); });
+    // Ties go to the first group.
     if (g == 0 || regret.mean < figures.regret_of_one.mean) {
       figures.one = g;
       figures.regret_of_one = regret;
@@ -148,6 +156,7 @@ std::optional<ProbeFigures> probe_figures(const std::vector<ProbedDocument>& doc
 
 Result<ProbeTable> probe_table_of(const ProbeReport& report) {
   ProbeTable table{report.prefill, report.grid.layers, report.grid.experts, report.groups, {}};
+  // A map sorts the categories by name, so the table does not depend on the order of documents.
   std::map<std::string, std::vector<const ProbedDocument*>> categories;
   for (const ProbedDocument* document : with_rest(report.documents))
     categories[document->category].push_back(document);
@@ -155,8 +164,8 @@ Result<ProbeTable> probe_table_of(const ProbeReport& report) {
     table.categories.push_back(category_of(name, documents));
   if (table.categories.empty())
     return fail("probe.no_rest",
-                fmt::format("no document predicts tokens behind the first {}", report.prefill),
-                "give longer documents by --prompts or --text, or a smaller --prefill");
+                fmt::format("no document has tokens after the first {}", report.prefill),
+                "pass longer documents with --prompts or --text, or a smaller --prefill");
   return table;
 }
 

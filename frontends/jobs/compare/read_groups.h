@@ -1,4 +1,4 @@
-// Groups of experts for the sessions of an export.
+// Reads groups of experts for an export.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What two exports must have in common to be compared.
+// Checks that two exports can be compared.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ComparedExport {
   const Manifest& manifest;
 };
 
-// Error compare.checkpoint: the exports are not of one checkpoint.
+// Error compare.checkpoint: the exports are of different checkpoints.
 Status check_same_checkpoint(const ComparedExport& reference, const ComparedExport& compared);
 
 }  // namespace moec

@@ -12,14 +12,17 @@ Result<FamilyReport> check_family(const Family& family, const std::string& confi
                                   const std::string& checkpoint, TensorsEqual& same) {
   MOEC_TRY(refuse_gguf(config));
   MOEC_TRY(refuse_gguf(checkpoint));
+  // Without `config`, reads the checkpoint's config. Both are read as `family`.
   MOEC_ASSIGN(ExplainedConfig explained,
               explain_config_of(config.empty() ? checkpoint : config, &family));
   FamilyReport report{std::move(explained.config), std::move(explained.errors), {}};
+  // Roles and shapes depend on the config, so tensors cannot be checked after its errors.
   if (!report.config_errors.empty()) return report;
   FolderWeights weights;
   report.has_checkpoint = !checkpoint.empty();
   if (report.has_checkpoint) {
     MOEC_ASSIGN(weights, read_folder_weights(checkpoint));
+    // Names must be resolved before the tensors are counted.
     resolve_names(*report.config.family, weights, report.config.model);
     MOEC_TRY(untie_own_head(report.config.model, weights.table, same, report.config.warnings));
   }
@@ -36,6 +39,7 @@ ordered_json concepts_json(const HfConfig& config) {
   for (const ConceptReading& reading : config.concepts) {
     ordered_json& item = concepts[reading.name];
     item["value"] = reading.value;
+    // A concept without a key has its default value.
     item["from"] = reading.key.empty() ? "default" : "config";
     if (!reading.key.empty()) item["key"] = reading.key;
     if (!reading.expression.empty()) item["expression"] = reading.expression;
@@ -48,12 +52,13 @@ ordered_json roles_json(const FamilyReport& report) {
   for (const RoleAccount& role : report.tensors.roles) {
     roles.push_back(
         {{"role", role.role}, {"name", role.name}, {"shape", role.dims}, {"needed", role.needed}});
+    // Without a checkpoint, `found` would be false for every role.
     if (report.has_checkpoint) roles.back()["found"] = role.found;
   }
   return roles;
 }
 
-// Without a checkpoint, all tensors are missing.
+// Without a checkpoint, ignores the findings about tensors, because all tensors would be missing.
 Diagnostics findings_of(const FamilyReport& report) {
   if (!report.config_errors.empty()) return report.config_errors;
   return report.has_checkpoint ? report.tensors.findings : Diagnostics();

@@ -25,13 +25,14 @@ namespace moec {
 namespace {
 
 tl::unexpected<Diagnostics> no_shard_file(const std::string& path) {
+  // Lists the formats that exist in this build, so the message cannot become outdated.
   std::vector<std::string_view> kinds;
   for (const Format& format : all_formats()) kinds.push_back(format.about);
   return fail("inspect.kind", fmt::format("the file is neither {}", fmt::join(kinds, " nor ")),
-              "give one of these, or the folder of a checkpoint or an export", {.file = path});
+              "pass one of these, a checkpoint folder or an exported folder", {.file = path});
 }
 
-// What one kind of source was read as.
+// Wraps the result of reading one kind of source.
 template <class T>
 Result<Inspected> inspected(Result<T> found) {
   if (!found) return fail(std::move(found.error()));
@@ -44,9 +45,11 @@ Result<Inspected> inspect_source(const InspectOptions& options) {
   namespace fs = std::filesystem;
   const std::string& source = options.source;
   std::error_code error;
+  // Errors count as absent: the reader then reports a precise cause.
   const bool is_file = fs::is_regular_file(source, error);
   const bool is_absent = !fs::exists(source, error);
   const Format* format = format_of_path(source);
+  // An absent path with a format's ending goes to that reader, for its message.
   if (format && (format->graph_is_folder || is_file || is_absent))
     return inspected(format->read(source, {.function = options.function}));
   if (names_gguf(source)) return inspected(open_source(source, options.family, equal_tensors));
@@ -98,6 +101,7 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
   for (const AttentionConfig& other : config.more_attention)
     json["more_attention"].push_back(
         {{"heads", other.heads}, {"kv_heads", other.kv_heads}, {"head_dim", other.head_dim}});
+  // Listed only on request, because large models have tens of thousands of tensors.
   if (with_tensors)
     for (const auto& [name, range] : checkpoint.weights.tensors)
       json["tensors"][name] = to_string(range.type);
@@ -106,6 +110,7 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
 
 Result<ordered_json> described_export_json(const Manifest& manifest) {
   MOEC_ASSIGN(const std::string text, to_json(manifest));
+  // `kind` comes first, so it is set before the manifest's fields.
   ordered_json json = {{"kind", "export"}};
   json.update(ordered_json::parse(text));
   return report_json(true, json);

@@ -1,4 +1,4 @@
-// Says what a path holds: a checkpoint, an exported folder or a shard file.
+// Identifies and reads a checkpoint, an exported folder or a shard file.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,27 +17,26 @@ namespace moec {
 struct InspectOptions {
   std::string source;
   FamilyOptions family;
-  std::string function;  // of a package that has several; empty: its only or default one
+  std::string function;  // function of a package; empty: its only or default one
 };
 
 using Inspected = std::variant<Checkpoint, Manifest, LoadedShard>;
 
-// A path with the ending of a format is a shard, a folder with manifest.json an export, another
-// folder a checkpoint. Errors: inspect.kind for a file of another ending; those of the format's
-// reader, of read_manifest() and of open_source().
+// Reads a path with a format's extension as a shard, a folder with manifest.json as an export, and
+// any other folder as a checkpoint. Errors: inspect.kind for any other extension; those of the
+// format's reader, read_manifest() and open_source().
 Result<Inspected> inspect_source(const InspectOptions& options);
 
-// The kind "checkpoint", with its sizes and parameters. `with_tensors` also lists each tensor with
-// its type.
+// JSON of kind "checkpoint", with sizes and parameters; with_tensors adds each tensor's type.
 nlohmann::ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors);
 
-// The kind "export", with the fields of manifest.json. Errors: those of to_json(Manifest).
+// JSON of kind "export", with the fields of manifest.json. Errors: those of to_json(Manifest).
 Result<nlohmann::ordered_json> described_export_json(const Manifest& manifest);
 
-// The kind "shard", with its ports, its counts and its IR as text.
+// JSON of kind "shard", with ports, counts and the IR as text.
 nlohmann::ordered_json shard_json(const Shard& shard);
 
-// The layers of a model that have experts.
+// Number of layers with experts.
 int64_t count_moe_layers(const ModelConfig& config);
 
 }  // namespace moec

@@ -15,12 +15,14 @@ namespace moec {
 
 namespace {
 
+// The comments of test cases: the passes to run, and the expected output, which is not input.
 constexpr std::string_view kRun = "// run:", kExpect = "// expect", kNextCase = "// ----";
 
 Status read_run_line(const std::string& words, IrFile& file) {
   std::istringstream stream(words);
   std::string word;
   stream >> word;
+  // "verify" and "print" name no passes.
   if (word != "verify" && word != "print") file.passes = word;
   while (stream >> word) MOEC_TRY(set_pass_option(file.options, word));
   return {};
@@ -32,8 +34,11 @@ Result<IrFile> split_ir_file(std::string_view text, const PassOptions& defaults)
   IrFile file{{}, {}, defaults};
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
+    // The case ends where its expected output, or the next case, begins.
     if (line.starts_with(kExpect) || line.starts_with(kNextCase)) break;
     if (line.starts_with(kRun)) MOEC_TRY(read_run_line(line.substr(kRun.size()), file));
+    // Run lines stay in the text as comments, so that line numbers in messages are those of the
+    // file.
     file.input += line + "\n";
   }
   return file;
@@ -46,6 +51,7 @@ Result<OptInput> read_opt_input(const std::string& path, const PassOptions& defa
   MOEC_ASSIGN(input.file, naming_file(split_ir_file(text, defaults), path));
   MOEC_ASSIGN(input.shard, parse_shard(input.file.input, {.file = path}));
   Diagnostics findings = verify(input.shard);
+  // Warnings do not stop the pipeline.
   if (!has_error(findings)) return input;
   if (show) show(print_with_findings(input.shard, findings));
   return fail(found_in_file(std::move(findings), path));
@@ -54,12 +60,14 @@ Result<OptInput> read_opt_input(const std::string& path, const PassOptions& defa
 Result<Optimised> optimise(const OptInput& input, const std::string& passes,
                            const RunOptions& run) {
   PassContext context;
+  // Passes of the command line replace those of the file, including its options.
   context.options = passes.empty() ? input.file.options : input.defaults;
   std::vector<const Pass*> pipeline = default_pipeline(context.options);
   if (!passes.empty()) {
     MOEC_ASSIGN(pipeline, parse_pipeline(passes));
   } else if (!input.file.passes.empty()) {
     auto named = parse_pipeline(input.file.passes);
+    // An error in the run line concerns the file, so it names the file.
     if (!named) return fail(naming_file(named.error(), input.path));
     pipeline = std::move(*named);
   }

@@ -1,5 +1,5 @@
-// Decides which experts the nodes of a cluster hold, from a model's config, a profile of how its
-// experts were used, and the nodes' memory. No weights are read.
+// Places experts on the nodes of a cluster, based on the model's config, a usage profile of its
+// experts, and the nodes' memory. Reads no weights.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@
 namespace moec {
 
 struct PlaceNodesOptions {
-  PlanSourceOptions plan;  // bytes are counted as an export with these options would write them
-  std::string profile;     // file or folder of moec analyze; empty: none
+  PlanSourceOptions plan;  // options of the export whose bytes are counted
+  std::string profile;     // profile file or folder of moec analyze; empty: none
   PlacePolicy policy = PlacePolicy::packed;
   NodeRequest nodes;
 };
@@ -23,10 +23,10 @@ struct PlacedNodes {
   std::string source, family;
   ExpertGrid grid;
   ClusterPlan nodes;
-  std::vector<ExpertGroup> groups;  // by group of nodes
-  // With a profile: the share of the routing mass that each group keeps, the mean over the layers;
-  // and that of ranges of experts of the same sizes. Shares of the text of the profile: of another
-  // text they are lower.
+  std::vector<ExpertGroup> groups;  // one per group of nodes
+  // With a profile: share of the routing mass that each group keeps, averaged over layers, and the
+  // same for contiguous ranges of equal sizes. Measured on the profile's text; lower on other
+  // texts.
   std::vector<double> kept, kept_by_ranges;
 };
 
@@ -34,14 +34,14 @@ struct PlacedNodes {
 // place.no_experts for a dense model.
 Result<PlacedNodes> place_nodes(PlaceNodesOptions options);
 
-// The file that `moec split --place` and `moec compare --groups` read: groups as in
+// The placement file for `moec split --place` and `moec compare --groups`: groups as in
 // ir/experts/expert_groups.h, and
 //
 //   "stages": ["0-23", "24-47"],
 //   "nodes": [{"name": "stage0.node0", "stage": 0, "group": "node0", "experts": 64, "bytes": …}, …]
 std::string placement_text(const PlacedNodes& placed);
 
-// A table for people.
+// A human-readable table.
 std::string placement_table(const PlacedNodes& placed);
 
 }  // namespace moec

@@ -1,5 +1,6 @@
 #include "frontends/jobs/plan/plan_source.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,13 +17,14 @@
 #include "ir/base/name_file.h"
 #include "ir/base/report_json.h"
 #include "models/plan/check_budgets.h"
+#include "models/plan/weight_sizes.h"
 #include "models/published/published.h"
 #include "models/shards/needed_tensors.h"
 #include "models/tensors/rope.h"
 
 namespace moec {
 
-// As an export is refused, or warned of.
+// Returns the errors and adds the warnings of an export for the ane-book.
 static Status check_book(const PlanSourceOptions& options, const Plan& plan, Diagnostics& notes) {
   if (!options.ane_book) return {};
   MOEC_TRY(check_ane_book(plan, describe_plan(plan, options.passes, {}).build,
@@ -31,7 +33,7 @@ static Status check_book(const PlanSourceOptions& options, const Plan& plan, Dia
   return {};
 }
 
-// A config alone, whose weights lie in no file, may be of any checkpoint.
+// Does not check a config without weight files, because it may belong to any checkpoint.
 static Status check_calibration(const PlanSourceOptions& options, const WeightTable& weights) {
   const bool has_choice =
       options.request.build.weights.chooses_bits() && !options.calibration.empty();
@@ -42,16 +44,61 @@ static Status check_calibration(const PlanSourceOptions& options, const WeightTa
   return stats.check_checkpoint(identity);
 }
 
+// Returns f32 if most floats are f32, and f16 otherwise. f16 also covers bf16, which has the same
+// size.
+static DType stored_dtype(const WeightTable& weights) {
+  int64_t wide = 0, narrow = 0;
+  for (const auto& [name, range] : weights.tensors) {
+    // Weighs narrow bytes twice, because an f16 element has half the bytes of an f32 one.
+    const bool is_wide = range.type.dtype == DType::f32;
+    (is_wide ? wide : narrow) += is_wide ? range.type.bytes() : 2 * range.type.bytes();
+  }
+  return wide > narrow ? DType::f32 : DType::f16;
+}
+
+// True if most bytes are quantized weights. In GGUF files, rows that do not consist of whole blocks
+// stay floats.
+static bool is_mostly_codes(const WeightTable& weights) {
+  int64_t codes = 0, floats = 0;
+  for (const auto& [name, range] : weights.tensors)
+    // f8_e4m3 is a float type, but such weights are stored codes with scales.
+    (is_float(range.type.dtype) && range.type.dtype != DType::f8_e4m3 ? floats : codes) +=
+        range.type.bytes();
+  return codes > floats;
+}
+
+// Counts weights as the checkpoint stores them. Switches projections to matmuls for quantized
+// weights, because convolutions do not support partial blocks.
+static void count_as_stored(const Checkpoint& checkpoint, PlanSourceOptions& options) {
+  constexpr std::array kCoded = {WeightGroup::experts, WeightGroup::attn, WeightGroup::mlp,
+                                 WeightGroup::shared, WeightGroup::head};
+  BuildOptions& build = options.request.build;
+  build.dtype = stored_dtype(checkpoint.weights);
+  build.weights.rules.clear();
+  const StoredWeights& stored = checkpoint.config.stored;
+  if (stored.coding == WeightCoding::gguf_blocks && !is_mostly_codes(checkpoint.weights)) return;
+  for (const WeightGroup group : kCoded) {
+    const WeightForm form = stored_form(stored, group);
+    if (is_float(form)) continue;
+    build.weights.rules.push_back({group, std::nullopt, form});
+    options.passes.target.projection = ProjectionForm::matmul;
+  }
+}
+
 Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
   PlanRequest& request = options.request;
   MOEC_TRY(require_graphs(format_of(options.passes.target.format), source));
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family, equal_tensors));
+  // Must precede choose_forms(), which chooses bits from the calibration.
   MOEC_TRY(check_calibration(options, checkpoint.weights));
+  if (options.own_types) count_as_stored(checkpoint, options);
+  // Must precede make_plan(), which reads the forms from the request.
   MOEC_TRY(choose_forms(options.passes.target, options.calibration, request.build.weights));
   PlannedSource planned;
   planned.source = source;
   planned.target = options.passes.target.name;
+  // Moved separately, because make_plan() consumes only the config and the weights.
   planned.notes = std::move(checkpoint.warnings);
   MOEC_ASSIGN(planned.made,
               naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
@@ -65,6 +112,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
               measure_plan(plan, request.cuts, std::move(options.devices), [&](size_t index) {
                 return compiled_size(plan, index, options.passes, options.run);
               }));
+  // Runs after measure_plan(), because budgets limit compiled sizes.
   planned.findings = check_budgets(planned.measured.report, request.cuts);
   if (options.resident_bytes)
     planned.resident = resident_set(plan, planned.measured.report, *options.resident_bytes);
@@ -168,13 +216,16 @@ ordered_json plan_json(const PlannedSource& planned) {
                          {"host_routed", to_json(report.host_routed)},
                          {"ideal_sparse", to_json(report.sparse)}}},
                        {"memory", memory_json(report)}};
+  // Several rotations may occur, one per kind of attention; the last longrope rotation is reported.
   for (const RopeConfig& rope : planned.made.plan.model.rotations())
     if (rope.scaling == RopeScaling::longrope)
       json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
   if (planned.resident) json["resident"] = to_json(*planned.resident);
+  if (planned.calibration_bytes) json["calibration_bytes"] = *planned.calibration_bytes;
   const std::optional<DevicePlan>& devices = planned.measured.devices;
   if (devices) json["devices"] = devices_json(*devices);
   if (devices && devices->replicas) json["replicas"] = replicas_json(*devices->replicas);
+  // Findings follow the notes; an error among them sets "ok" to false.
   Diagnostics all = planned.notes;
   all.insert(all.end(), planned.findings.begin(), planned.findings.end());
   return report_json(!has_error(all), json, all);

@@ -1,5 +1,4 @@
-// Plans a model from its config alone: how an export would cut it into shards and what those would
-// cost.
+// Plans a model from its config alone: the shards of an export and their costs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,13 +21,15 @@ struct AneBookForm {
 struct PlanSourceOptions {
   std::string source;  // a checkpoint folder, a config.json, or the name of a published model
   FamilyOptions family;
-  std::string calibration;  // the folder by which --weights auto:BITS chooses bits; "": none
+  std::string calibration;  // folder from which --weights auto:BITS chooses bits; "": none
+  // Count weights in the checkpoint's types instead of the target's preferred types.
+  bool own_types = false;
   PassOptions passes;
   RunOptions run;
   PlanRequest request;
   DeviceOptions devices;
   std::optional<int64_t> resident_bytes;  // memory to fill with experts
-  // Check the plan as an export for the ane-book's runtimes is checked
+  // Also apply the checks of an export for the ane-book's runtimes
   // (frontends/compile/ane_book_form.h).
   std::optional<AneBookForm> ane_book;
 };
@@ -38,13 +39,14 @@ struct PlannedSource {
   MadePlan made;
   MeasuredPlan measured;
   std::optional<ResidentSet> resident;
-  Diagnostics notes;     // of the checkpoint, and what was chosen in place of a default
+  std::optional<uint64_t> calibration_bytes;  // maximum size of a calibration of the source
+  Diagnostics notes;     // about the checkpoint and about choices other than defaults
   Diagnostics findings;  // shards that exceed their budgets (check_budgets())
 };
 
-// Compiles every kind of shard, for its size; reads and writes no weights. Errors: those of
+// Compiles every kind of shard to determine its size; reads and writes no weights. Errors: those of
 // open_for_plan(), choose_forms(), make_plan(), measure_plan() and check_ane_book();
-// calibrate.other_checkpoint where bits are chosen for a checkpoint by the calibration of another.
+// calibrate.other_checkpoint if the calibration for auto:BITS is of another checkpoint.
 Result<PlannedSource> plan_source(PlanSourceOptions options);
 
 struct PublishedSize {
@@ -52,14 +54,14 @@ struct PublishedSize {
   int64_t parameters = 0;
 };
 
-// The models that plan_source() knows by name. Parameters are counted in each config, as
-// plan_source() counts them: published figures are rounded, or missing.
+// The models that plan_source() accepts by name. Parameters are computed from each config, because
+// published figures are rounded or missing.
 Result<std::vector<PublishedSize>> published_sizes();
 
-// Shards, cuts, the cost of a token, memory and devices. Not "ok" where a shard exceeds its budget.
+// Shards, cuts, cost per token, memory and devices. "ok" is false if a shard exceeds its budget.
 nlohmann::ordered_json plan_json(const PlannedSource& planned);
 
-// The models that can be planned by name.
+// The models that plan_source() accepts by name, as JSON.
 nlohmann::ordered_json published_json(const std::vector<PublishedSize>& models);
 
 }  // namespace moec

@@ -15,25 +15,32 @@
 namespace moec {
 namespace {
 
-// A run of the text in which routers know of a cache.
+// A run of the text with cache-aware routing.
 class AwareRun {
  public:
+  // enum_name() maps the policy to PolicyKind, whose names are the same. check_cache() has excluded
+  // the policies without a counterpart.
   AwareRun(Session& session, const CacheRoutingOptions& options, CacheRoutingPoint& point)
       : session_(session),
         point_(point),
         cache_(*parse_enum<PolicyKind>(enum_name(point.policy)), {.slots = point.slots}) {
+    // The callback reads `cache_` before each choice, so the bias follows the cache's current
+    // contents.
     session_.prefer_resident(
         {{point.bias, options.keep_top}, [this](ExpertId key) { return cache_.resident(key); }});
     session_.observe_routing([this](int64_t layer, int64_t, const Rows& weights) {
+      // The callback cannot return an error, so the first one is kept for pass().
       if (const Status used = use(layer, weights); !used && failure_) failure_ = used;
     });
   }
+  // The session outlives this object, and its callback refers to it.
   ~AwareRun() { session_.observe_routing({}); }
   AwareRun(const AwareRun&) = delete;
   AwareRun& operator=(const AwareRun&) = delete;
 
-  // One token. Returns its logits.
+  // Runs one token and returns its logits.
   Result<Rows> pass(std::span<const int64_t> token, int64_t position) {
+    // One token per pass, because the cache changes after every token.
     auto logits = session_.pass(token, position);
     ++step_;
     MOEC_TRY(failure_);
@@ -43,6 +50,7 @@ class AwareRun {
   void finish() {
     point_.counts = counts_;
     point_.counts.first_uses = std::ssize(seen_);
+    // The constructor has called prefer_resident(), so preferred() is not empty.
     point_.choices = session_.preferred()->choices;
     point_.changed = session_.preferred()->changed;
   }
@@ -51,6 +59,7 @@ class AwareRun {
   Status use(int64_t layer, const Rows& weights) {
     std::vector<int64_t> chosen;
     for (int64_t e = 0; e < weights.columns; ++e)
+      // Weights of experts that were not picked are exactly 0.
       if (at(weights.row(0), e) != 0) chosen.push_back(e);
     MOEC_ASSIGN(const auto loads, cache_.use(step_, layer, chosen));
     counts_.uses += std::ssize(chosen);
@@ -77,6 +86,7 @@ class RoutingSimulator {
   Status run(CacheRoutingPoint& point) {
     AwareRun run(aware_, options_, point);
     PredictionComparer comparer;
+    // The plain session runs whole chunks; only the aware session needs single tokens.
     MOEC_TRY(pass_text(plain_, options_.run, text_, 0,
                        [&](const TextChunk& chunk) { return pass(chunk, run, comparer); }));
     comparer.end_window();
@@ -87,6 +97,7 @@ class RoutingSimulator {
 
  private:
   Status pass(const TextChunk& chunk, AwareRun& run, PredictionComparer& comparer) {
+    // Position 0 begins a window, which ends the previous window, if any.
     if (chunk.position == 0) {
       aware_.reset();
       if (chunk.first > 0) comparer.end_window();
@@ -95,6 +106,7 @@ class RoutingSimulator {
     for (int64_t t = 0; t < chunk.count; ++t) {
       MOEC_ASSIGN(const Rows aware,
                   run.pass(chunk.tokens.subspan(static_cast<size_t>(t), 1), chunk.position + t));
+      // Passes no next token, because the report has no bits per token.
       comparer.add(plain.row(t), aware.row(0), std::nullopt);
     }
     return {};
@@ -106,27 +118,29 @@ class RoutingSimulator {
 };
 
 Status check_cache(const CacheRoutingOptions& options, const ExpertGrid& grid) {
+  // belady needs the future, and pinned needs a profile.
   for (const SimulatedPolicy policy : options.cache.policies)
     if (policy == SimulatedPolicy::belady || policy == SimulatedPolicy::pinned)
       return fail("simulate.policy",
-                  fmt::format("{} cannot be simulated with routing that knows the cache",
-                              enum_name(policy)),
-                  "give --policy lru, lfu or lcp");
+                  fmt::format("{} cannot be simulated with cache-aware routing", enum_name(policy)),
+                  "pass --policy lru, lfu or lcp");
   for (const int64_t slots : options.cache.capacities)
+    // All experts of a token must be resident at the same time.
     if (slots < grid.top_k)
       return fail("simulate.capacity",
-                  fmt::format("a token chooses {} experts of a layer, {} slots cannot hold them",
+                  fmt::format("a token picks {} experts of a layer, but there are {} slots",
                               grid.top_k, slots),
-                  fmt::format("give {} or more", grid.top_k));
+                  fmt::format("pass --capacity {} or more", grid.top_k));
   return {};
 }
 
 }  // namespace
 
 Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options) {
-  SessionOptions half = options.run.session;  // of the memory, for each of the two
+  SessionOptions half = options.run.session;  // each of the two sessions gets half of the memory
   half.memory_bytes /= 2;
   SessionOptions maskable = half;
+  // prefer_resident() requires a session whose routers can be masked.
   maskable.maskable = true;
   MOEC_ASSIGN(Session plain, Session::open(options.run.source, read_shard, half));
   MOEC_ASSIGN(Session aware, Session::open(options.run.source, read_shard, maskable));
@@ -135,6 +149,7 @@ Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options) 
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.run.source));
   MOEC_TRY(check_cache_bias(manifest));
   MOEC_TRY(check_cache(options, grid));
+  // Both sessions are of the same export, so either one limits the window.
   MOEC_ASSIGN(const AnalysisText text,
               read_analysis_text(options.run, export_tokenizer(options.run.source, manifest),
                                  longest_window(manifest)));
@@ -150,6 +165,7 @@ Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options) 
         point.policy = policy;
         point.slots = slots;
         point.bias = bias;
+        // Each point starts with an empty cache, because AwareRun owns it.
         MOEC_TRY(RoutingSimulator(options, plain, aware, text).run(point));
       }
   return report;

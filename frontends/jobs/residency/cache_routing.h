@@ -1,5 +1,5 @@
-// Simulates routing that knows what is resident (backends/residency/cache_choice.h). What it costs
-// is measured as the divergence of predictions.
+// Simulates cache-aware routing (backends/residency/cache_choice.h) and measures its cost as the
+// divergence of predictions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,9 +13,9 @@
 namespace moec {
 
 struct CacheRoutingOptions {
-  AnalyzeOptions run;          // of an export
-  SimulatedCache cache;        // policies and capacities; one token a step
-  std::vector<double> biases;  // each at least 0; 0 is the model's own routing
+  AnalyzeOptions run;          // the source must be an export
+  SimulatedCache cache;        // policies and capacities; steps have one token
+  std::vector<double> biases;  // each at least 0; 0 is the model's routing
   int64_t keep_top = 1;
 };
 
@@ -24,8 +24,8 @@ struct CacheRoutingPoint {
   int64_t slots = 0;
   double bias = 0;
   CacheCounts counts;
-  int64_t choices = 0, changed = 0;  // tokens × layers, and those with other experts
-  PredictionComparison predictions;  // against those of the model's own routing
+  int64_t choices = 0, changed = 0;  // tokens × layers; choices that differ from the model's
+  PredictionComparison predictions;  // relative to the model's routing
 };
 
 struct CacheRouting {
@@ -35,8 +35,8 @@ struct CacheRouting {
 };
 
 // Runs the text token by token for each policy, capacity and bias. Errors: those of Session and
-// read_analysis_text(); simulate.policy (belady and pinned, which do not choose as they go),
-// simulate.capacity (fewer slots than a token chooses), session.cache_bias.
+// read_analysis_text(); simulate.policy (belady and pinned, which are not online policies),
+// simulate.capacity (fewer slots than top-k), session.cache_bias.
 Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options);
 
 std::string cache_routing_table(const CacheRouting& report);

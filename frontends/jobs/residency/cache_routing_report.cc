@@ -8,14 +8,15 @@
 namespace moec {
 
 static double part(int64_t some, int64_t all) {
+  // An empty text has no uses, so the share is 0 instead of NaN.
   return all == 0 ? 0 : static_cast<double>(some) / static_cast<double>(all);
 }
 
 std::string cache_routing_table(const CacheRouting& report) {
   std::string out = fmt::format(
-      "{} tokens, {} layers, {} experts; biased routing is not the model's: KL in nats of its "
-      "predictions against the model's own\n\n"
-      "  slots policy    bias        hits  loads a token  changed      KL   KL p99    top-1\n",
+      "{} tokens, {} layers, {} experts; biased routing differs from the model's: KL in nats "
+      "from the model's predictions\n\n"
+      "  slots policy    bias        hits    loads/token  changed      KL   KL p99    top-1\n",
       report.tokens, report.layers, report.experts);
   for (const CacheRoutingPoint& point : report.points)
     out += fmt::format(
@@ -31,6 +32,7 @@ nlohmann::ordered_json cache_routing_json(const CacheRouting& report) {
   using nlohmann::ordered_json;
   auto points = ordered_json::array();
   for (const CacheRoutingPoint& point : report.points)
+    // "exact": without a changed choice, the run computed the model itself.
     points.push_back({{"policy", enum_name(point.policy)},
                       {"slots", point.slots},
                       {"bias", point.bias},

@@ -23,11 +23,12 @@ namespace {
 
 Status check_has_groups(const Manifest& manifest, const std::string& folder) {
   const auto& schedule = manifest.schedule;
+  // A step of experts exists only if the experts are in shards without the router.
   if (std::any_of(schedule.begin(), schedule.end(),
                   [&](const manifest::Step& step) { return is_expert_step(manifest, step); }))
     return {};
   return fail("discover.no_groups",
-              "the experts are in one shard with their router, which cannot be run without them",
+              "the router cannot run without experts, because they are in the same shard",
               "export with --routing host --experts-per-shard 1", {.file = folder});
 }
 
@@ -37,13 +38,16 @@ int64_t sum_of_selections(const LayerProfile& layer) {
   return sum;
 }
 
-// The part of the layer's choices that experts take which were chosen by `order`.
+// Returns the share of the layer's picks that go to the `most` experts with the most picks in
+// `order`.
 double taken_by(const LayerProfile& layer, const LayerProfile& order, int64_t most) {
   ExpertProfile one;
+  // most_chosen() accepts a profile of several layers, so the layer is wrapped in one.
   one.layers = {order};
   int64_t taken = 0;
   for (const ExpertId& key : most_chosen(one, most)) taken += at(layer.selections, key.expert);
   const int64_t all = sum_of_selections(layer);
+  // A layer without picks counts as found: nothing was missed.
   return all == 0 ? 1 : static_cast<double>(taken) / static_cast<double>(all);
 }
 
@@ -51,10 +55,12 @@ LayerRecall recall_of(const LayerMeasurement& found, const LayerMeasurement& ful
   LayerRecall recall{.layer = full.profile.layer};
   const auto& selections = full.profile.selections;
   for (size_t e = 0; e < selections.size(); ++e) {
+    // Counts an expert as found if any token discovered it, not only the tokens that use it.
     recall.used += selections[e] > 0;
     recall.found += selections[e] > 0 && found.profile.selections[e] > 0;
   }
   std::set<std::pair<int64_t, int64_t>> chosen;
+  // A set of pairs, because the two runs may list the picks of a token in different order.
   for (const ExpertChoice& choice : found.choices) chosen.insert({choice.token, choice.expert});
   const auto same =
       std::count_if(full.choices.begin(), full.choices.end(), [&](const ExpertChoice& choice) {
@@ -78,6 +84,7 @@ int64_t bytes_of_shards(const Manifest& manifest) {
 Status add_recall(const DiscoverOptions& options, Session& session, const AnalysisText& text,
                   const RoutedRun& found, Discovery& discovery) {
   MOEC_ASSIGN(const RoutedRun full, run_routed(session, options.run, text, RoutedSteps::all));
+  // Replaces the sum of all shards by the shards that the full run read.
   discovery.bytes_full = full.bytes;
   for (size_t i = 0; i < full.layers.size(); ++i)
     discovery.recall.push_back(recall_of(found.layers[i], full.layers[i]));
@@ -89,6 +96,7 @@ Status add_recall(const DiscoverOptions& options, Session& session, const Analys
 Result<Discovery> discover_experts(const DiscoverOptions& options) {
   MOEC_ASSIGN(Session session, Session::open(options.run.source, read_shard, options.run.session));
   const Manifest& manifest = session.manifest();
+  // Checks the output before the run, so that a long discovery does not fail at its end.
   MOEC_TRY(check_user_output({options.file, "--out", options.force}, options.run.source));
   const ExpertGrid grid = expert_grid(manifest);
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.run.source));
@@ -101,6 +109,7 @@ Result<Discovery> discover_experts(const DiscoverOptions& options) {
                       .bytes_read = found.bytes,
                       .bytes_full = bytes_of_shards(manifest),
                       .notes = note_precision(manifest, options.run.session.precision)};
+  // Must precede analysis_of(), which consumes found.layers.
   if (options.recall) MOEC_TRY(add_recall(options, session, text, found, discovery));
   MOEC_ASSIGN(Analysis analysis, analysis_of(Measurement{manifest.model.family,
                                                          {},
@@ -123,7 +132,7 @@ std::string discovery_table(const Discovery& discovery) {
       static_cast<double>(discovery.bytes_full) / static_cast<double>(discovery.bytes_read));
   if (discovery.recall.empty()) return out;
   out +=
-      "\nlayer   experts used   of these found   choices found   by the half found   best half\n";
+      "\nlayer   experts used       discovered     picks found     discovered half   best half\n";
   for (const LayerRecall& layer : discovery.recall)
     out += fmt::format("{:>5} {:>14} {:>16} {:>13.1f} % {:>17.1f} % {:>9.1f} %\n", layer.layer,
                        layer.used, layer.found, 100 * layer.choices, 100 * layer.top_half,
@@ -133,6 +142,7 @@ std::string discovery_table(const Discovery& discovery) {
 
 nlohmann::ordered_json discovery_json(const Discovery& discovery) {
   using nlohmann::ordered_json;
+  // "exact" is false, because later layers read hidden states without experts.
   ordered_json fields = {{"profile", discovery.file},
                          {"bytes_read", discovery.bytes_read},
                          {"bytes_full", discovery.bytes_full},

@@ -20,6 +20,7 @@ Result<ExpertProfile> summed(const std::vector<std::string>& files, const Expert
   for (const std::string& file : files) {
     MOEC_ASSIGN(ExpertProfile profile, read_expert_profile(file));
     MOEC_TRY(check_profile(profile, grid, file));
+    // The first profile sets the shape; check_profile() guarantees the same grid for the others.
     if (sum.layers.empty())
       sum = std::move(profile);
     else
@@ -31,6 +32,7 @@ Result<ExpertProfile> summed(const std::vector<std::string>& files, const Expert
 Prepacked told(const PrepackedTable& table, const std::string& file) {
   Prepacked prepacked{file, 0, table.capacity, std::ssize(table.resident), 0, 0};
   std::set<int64_t> layers;
+  // Pinned experts are part of the resident ones.
   for (const PrepackedExpert& expert : table.resident) {
     layers.insert(expert.key.layer);
     prepacked.pinned += expert.pinned ? 1 : 0;
@@ -43,9 +45,12 @@ Prepacked told(const PrepackedTable& table, const std::string& file) {
 }  // namespace
 
 Result<Prepacked> prepack_experts(const PrepackOptions& options) {
+  // Refuses an output inside the export before anything is read.
   MOEC_TRY(check_user_output({options.file, "--out", options.force}, options.exported));
   MOEC_ASSIGN(const Manifest manifest, read_manifest(options.exported));
   MOEC_ASSIGN(const ExpertProfile profile, summed(options.profiles, expert_grid(manifest)));
+  // Orders the used experts of each layer by use, most used first. write_prepacked() applies the
+  // capacity.
   const PrepackChoice choice{options.capacity, options.pin_top_k,
                              most_chosen(profile, profile.experts), options.stop};
   MOEC_ASSIGN(const PrepackedTable table,
@@ -55,8 +60,8 @@ Result<Prepacked> prepack_experts(const PrepackOptions& options) {
 
 std::string prepacked_text(const Prepacked& prepacked) {
   return fmt::format("{} experts of {} layers, {} of them pinned, {} in {}\n", prepacked.experts,
-                     prepacked.layers, prepacked.pinned,
-                     binary_bytes(static_cast<double>(prepacked.bytes)), prepacked.file);
+                     prepacked.layers, prepacked.pinned, decimal_bytes(prepacked.bytes),
+                     prepacked.file);
 }
 
 nlohmann::ordered_json prepacked_json(const Prepacked& prepacked) {

@@ -12,23 +12,26 @@ namespace moec {
 namespace {
 
 std::optional<PolicyKind> kind_of(SimulatedPolicy policy) {
+  // belady has no online policy of this name, so the result is empty for it.
   return parse_enum<PolicyKind>(enum_name(policy));
 }
 
 Status check_trace_profile(const ExpertProfile& profile, const Simulation& trace,
                            const std::vector<TraceRow>& rows, const std::string& file) {
   const bool fits = std::all_of(rows.begin(), rows.end(), [&](const TraceRow& row) {
+    // A trace lists only picked experts, so a profile with more experts may still fit.
     return row.expert < profile.experts && find_layer(profile, row.layer) != nullptr;
   });
   if (fits) return {};
   return fail("simulate.profile",
-              fmt::format("the profile has {} layers of {} experts; the trace names others, of {} "
-                          "layers with {} experts or more",
+              fmt::format("the profile has {} layers of {} experts, but the trace has {} layers "
+                          "with at least {} experts",
                           profile.layers.size(), profile.experts, trace.layers, trace.experts),
-              "give the profile of the same model", {.file = file});
+              "pass a profile of the same model", {.file = file});
 }
 
-// Of the experts' own weights: a shard may hold a router, norms and shared experts as well.
+// Counts only the weights of routed experts, because a shard may also contain a router, norms and
+// shared experts.
 int64_t expert_bytes_in(const manifest::Shard& shard) {
   int64_t bytes = 0;
   for (const WeightRecord& weight : shard.weights)
@@ -37,36 +40,42 @@ int64_t expert_bytes_in(const manifest::Shard& shard) {
   return bytes;
 }
 
-// The mean of the experts of all shards that hold experts of one layer.
+// Mean bytes per expert, over all shards with experts of a single layer.
 Result<int64_t> expert_bytes_of(const std::string& folder) {
   MOEC_ASSIGN(const Manifest manifest, read_manifest(folder));
   int64_t bytes = 0, experts = 0;
   for (const manifest::Shard& shard : manifest.shards) {
+    // Shards of whole layers may have experts of several layers.
     if (holds_whole_layers(shard.kind) || shard.experts == 0) continue;
     bytes += expert_bytes_in(shard);
+    // Slices of an expert are separate shards; only the first one counts the expert.
     experts += shard.slice == 0 ? shard.experts : 0;
   }
   if (experts > 0 && bytes > 0) return bytes / experts;
-  return fail("simulate.expert_bytes", "the export has no shards that hold experts of one layer",
-              "give --expert-bytes", {.file = folder});
+  return fail("simulate.expert_bytes", "the export has no shards with experts of a single layer",
+              "pass --expert-bytes", {.file = folder});
 }
 
 class TraceSimulator {
  public:
+  // Groups the rows once, because all policies and capacities share the steps.
   TraceSimulator(const std::vector<TraceRow>& rows, const SimulatedCache& cache)
       : steps_(cache_steps(rows, cache.tokens)) {
     std::set<int32_t> layers;
     for (const TraceRow& row : rows) {
       layers.insert(row.layer);
+      // A trace has no header with the model's sizes, so they are derived from the rows.
       result_.experts = std::max<int64_t>(result_.experts, row.expert + 1);
     }
     result_.layers = std::ssize(layers);
+    // The rows are sorted by token, so the last one has the highest.
     result_.tokens = int64_t{rows.back().token} + 1;
     result_.largest_step = largest_step(steps_);
     result_.cache = cache;
   }
 
   Result<Simulation> run(const std::vector<TraceRow>& rows) {
+    // Policies first: an unusable profile should fail before the simulation starts.
     MOEC_TRY(choose_policies(rows));
     MOEC_TRY(choose_capacities());
     for (const int64_t slots : result_.cache.capacities)
@@ -82,6 +91,7 @@ class TraceSimulator {
     SimulatedCache& cache = result_.cache;
     if (cache.policies.empty())
       for (const std::string_view name : enum_names(SimulatedPolicy{}))
+        // Without a profile, "pinned" would be an error that the user did not ask for.
         if (name != "pinned" || !cache.profile.empty())
           cache.policies.push_back(*parse_enum<SimulatedPolicy>(name));
     const auto& policies = cache.policies;
@@ -89,8 +99,8 @@ class TraceSimulator {
         std::find(policies.begin(), policies.end(), SimulatedPolicy::pinned) != policies.end();
     if (!pins) return {};
     if (cache.profile.empty())
-      return fail("simulate.profile", "the policy pinned needs a profile of what is pinned",
-                  "give --profile, which moec analyze or moec discover writes");
+      return fail("simulate.profile", "the policy pinned requires a profile",
+                  "pass a --profile of moec analyze or moec discover");
     MOEC_ASSIGN(profile_, read_expert_profile(cache.profile));
     return check_trace_profile(profile_, result_, rows, cache.profile);
   }
@@ -98,22 +108,28 @@ class TraceSimulator {
   Status choose_capacities() {
     auto& capacities = result_.cache.capacities;
     if (capacities.empty())
+      // Fewer slots than the largest step would fail, and more than all experts change nothing.
       for (int64_t slots = result_.largest_step; slots <= result_.experts; ++slots)
         capacities.push_back(slots);
     std::sort(capacities.begin(), capacities.end());
+    // Repeated capacities would draw and list the same point twice.
     capacities.erase(std::unique(capacities.begin(), capacities.end()), capacities.end());
+    // The capacities are sorted, so the first one is the smallest.
     if (capacities.front() >= result_.largest_step) return {};
-    return fail("simulate.capacity",
-                fmt::format("a step needs {} experts of a layer, {} slots cannot hold them",
-                            result_.largest_step, capacities.front()),
-                fmt::format("give {} or more, or fewer --step-tokens", result_.largest_step));
+    return fail(
+        "simulate.capacity",
+        fmt::format("a step needs {} experts of a layer, but there are {} slots",
+                    result_.largest_step, capacities.front()),
+        fmt::format("pass --capacity {} or more, or fewer --step-tokens", result_.largest_step));
   }
 
   Result<SimulatedPoint> simulate(SimulatedPolicy policy, int64_t slots) const {
     SimulatedPoint point{policy, slots, {}, {}};
     const SimulatedCache& cache = result_.cache;
+    // A pool has the same total number of slots as separate caches.
     const CacheSlots of{cache.pool ? slots * result_.layers : slots, cache.pool};
     const auto kind = kind_of(policy);
+    // Without an online policy, the offline optimum is computed.
     if (!kind) {
       MOEC_ASSIGN(point.counts, simulate_belady(steps_, of));
       return point;
@@ -121,8 +137,10 @@ class TraceSimulator {
     std::vector<ExpertId> pinned;
     if (policy == SimulatedPolicy::pinned) {
       const int64_t wanted = cache.pin_top_k > 0 ? cache.pin_top_k : slots / 2;
+      // Leaves enough slots for the largest step, because pinned experts are never evicted.
       pinned = most_chosen(profile_, std::min(wanted, slots - result_.largest_step));
     }
+    // Changes of domain are defined on the hit rates of single tokens.
     MOEC_ASSIGN(point.counts, simulate_policy(steps_, *kind, of, pinned,
                                               cache.tokens == 1 ? &point.changes : nullptr));
     return point;

@@ -1,4 +1,4 @@
-// The job of `moec simulate`: what caches of experts would do with a trace.
+// `moec simulate`: simulates caches of experts on a trace.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,57 +12,58 @@
 
 namespace moec {
 
-// The policies (expert_policy.h), and the best that any of them could do.
+// The policies (expert_policy.h), and the offline optimum (belady).
 enum class SimulatedPolicy : uint8_t { lcp, lru, lfu, pinned, belady };
 constexpr auto enum_names(SimulatedPolicy) {
   return name_table<SimulatedPolicy>({"lcp", "lru", "lfu", "pinned", "belady"});
 }
 
-// How a cache is simulated.
+// Configuration of simulated caches.
 struct SimulatedCache {
-  std::vector<int64_t> capacities;        // slots of each layer; empty: all that make a difference
-  std::vector<SimulatedPolicy> policies;  // empty: all; pinned with a profile only
-  bool pool = false;      // the slots of all layers together are shared by all layers
-  int64_t tokens = 1;     // of a step
-  int64_t pin_top_k = 0;  // experts of each layer that are pinned; 0: as many as half of the slots
-  std::string profile;    // of what is pinned; empty: none
+  std::vector<int64_t>
+      capacities;  // slots per layer; empty: from one step's need up to all experts
+  std::vector<SimulatedPolicy> policies;  // empty: all; pinned only with a profile
+  bool pool = false;                      // all layers share one pool of slots
+  int64_t tokens = 1;                     // tokens per step
+  int64_t pin_top_k = 0;                  // pinned experts per layer; 0: half of the slots
+  std::string profile;                    // selects the pinned experts; empty: none
 };
 
 struct SimulateOptions {
   std::string trace;
   SimulatedCache cache;
   std::optional<int64_t> expert_bytes;
-  std::string exported;  // a folder to take the bytes of an expert from; empty: none
+  std::string exported;  // export from which to compute the bytes of an expert; empty: none
 };
 
 struct SimulatedPoint {
   SimulatedPolicy policy = SimulatedPolicy::lru;
-  int64_t slots = 0;  // of each layer
+  int64_t slots = 0;  // per layer
   CacheCounts counts;
-  std::vector<DomainChange> changes;  // of a policy, with steps of one token
+  std::vector<DomainChange> changes;  // measured with steps of one token only
 };
 
 struct Simulation {
   int64_t layers = 0, experts = 0, tokens = 0;
-  int64_t largest_step = 0;  // experts of a layer that one step needs
+  int64_t largest_step = 0;  // maximum number of a layer's experts in one step
   SimulatedCache cache;
-  std::optional<int64_t> expert_bytes;  // the mean of the experts
+  std::optional<int64_t> expert_bytes;  // mean over experts
   std::vector<SimulatedPoint> points;   // by slots, then policy
 };
 
-// Simulates all policies at all capacities, each with a cache that is empty at first. Pinned
-// experts are pinned as far as the slots leave room for a step. Errors: those of read_trace(),
-// read_expert_profile(), read_manifest(); simulate.capacity (below what one step needs),
-// simulate.profile (pinned without a profile, or one of another model), simulate.expert_bytes (the
-// export has no shards of experts alone).
+// Simulates all policies at all capacities, each with an initially empty cache. Pins at most as
+// many experts as leave enough slots for a step. Errors: those of read_trace(),
+// read_expert_profile(), read_manifest(); simulate.capacity (fewer slots than one step needs),
+// simulate.profile (pinned without a profile, or with the profile of another model);
+// simulate.expert_bytes (the export has no shards with experts of a single layer).
 Result<Simulation> simulate_trace(const SimulateOptions& options);
-// The same of rows that are there.
+// The same for the rows of a trace in memory.
 Result<Simulation> simulate_rows(const std::vector<TraceRow>& rows, const SimulatedCache& cache,
                                  std::optional<int64_t> expert_bytes);
 
-// A table of hit rates and, where the bytes of an expert are known, one of bytes read a token.
+// A table of hit rates and, if the bytes of an expert are known, of bytes read per token.
 std::string simulation_table(const Simulation& simulation);
-// Curves of the hit rates over the slots.
+// Plots hit rates over slots.
 std::string simulation_svg(const Simulation& simulation);
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 

@@ -11,6 +11,7 @@
 namespace moec {
 namespace {
 
+// One color per policy; dashes mark the offline optimum (belady).
 constexpr svg::Stroke kPolicyStrokes[enum_count<SimulatedPolicy>] = {
     {"#962335", 2.2, ""},
     {"#2f6f9f", 2.2, ""},
@@ -19,11 +20,12 @@ constexpr svg::Stroke kPolicyStrokes[enum_count<SimulatedPolicy>] = {
     {"#555", 1.6, "stroke-dasharray=\"5,4\""}};
 
 double bytes_a_token(const Simulation& simulation, const CacheCounts& counts) {
+  // Loads times bytes may exceed int64_t, so the product is a double.
   return static_cast<double>(counts.loads) * static_cast<double>(*simulation.expert_bytes) /
          static_cast<double>(simulation.tokens);
 }
 
-// A line for each capacity, a column for each policy.
+// A table with one line per capacity and one column per policy.
 template <class Cell>
 std::string policy_table(const Simulation& simulation, const std::string& title, Cell cell) {
   const size_t columns = simulation.cache.policies.size();
@@ -31,18 +33,19 @@ std::string policy_table(const Simulation& simulation, const std::string& title,
   for (const SimulatedPolicy policy : simulation.cache.policies)
     out += fmt::format("{:>12}", enum_name(policy));
   for (size_t i = 0; i < simulation.points.size(); ++i) {
+    // Points are ordered by slots, then policy, so a row begins every `columns` points.
     if (i % columns == 0) out += fmt::format("\n{:>7}", simulation.points[i].slots);
     out += fmt::format("{:>12}", cell(simulation.points[i].counts));
   }
   return out + "\n";
 }
 
-// A line for each policy and capacity whose hits tell of another domain.
+// One line per policy and capacity whose hit rate indicates a change of domain.
 std::string changes_lines(const Simulation& simulation) {
   std::string out;
   for (const auto& [policy, slots, counts, changes] : simulation.points) {
     if (changes.empty()) continue;
-    out += fmt::format("\n  {} with {} slots: another domain from token", enum_name(policy), slots);
+    out += fmt::format("\n  {} with {} slots: change of domain at token", enum_name(policy), slots);
     for (const DomainChange& change : changes) out += fmt::format(" {}", change.token);
   }
   return out.empty() ? out : out + "\n";
@@ -61,33 +64,32 @@ nlohmann::ordered_json changes_json(const std::vector<DomainChange>& changes) {
 std::string simulation_table(const Simulation& simulation) {
   const SimulatedCache& cache = simulation.cache;
   std::string out = fmt::format(
-      "{} tokens, {} layers, {} experts; a step of {} token{} needs up to {} of a layer\n",
+      "{} tokens, {} layers, {} experts; a step of {} token{} needs up to {} per layer\n",
       simulation.tokens, simulation.layers, simulation.experts, cache.tokens,
       cache.tokens == 1 ? "" : "s", simulation.largest_step);
-  const char* slots = cache.pool ? "slots a layer, in one pool of all" : "slots of each layer";
+  const char* slots = cache.pool ? "slots per layer, pooled" : "slots per layer";
   out += policy_table(
-      simulation, fmt::format("\nhits, of all uses ({})", slots),
+      simulation, fmt::format("\nhits as a share of all uses ({})", slots),
       [](const CacheCounts& counts) { return fmt::format("{:.2f} %", 100 * counts.hit_rate()); });
   out += changes_lines(simulation);
   if (!simulation.expert_bytes) return out;
-  return out + policy_table(
-                   simulation,
-                   fmt::format("\nread a token, with {} an expert",
-                               decimal_bytes(*simulation.expert_bytes)),
-                   [&](const CacheCounts& counts) {
-                     return decimal_bytes(static_cast<int64_t>(bytes_a_token(simulation, counts)));
-                   });
+  return out + policy_table(simulation,
+                            fmt::format("\nread per token, with {} per expert",
+                                        decimal_bytes(*simulation.expert_bytes)),
+                            [&](const CacheCounts& counts) {
+                              return decimal_bytes(bytes_a_token(simulation, counts));
+                            });
 }
 
 std::string simulation_svg(const Simulation& simulation) {
   const auto experts = static_cast<double>(simulation.experts);
-  svg::UnitChart chart(
-      "Uses of experts that hit a cache",
-      simulation.cache.pool ? "slots a layer, in one pool of all layers" : "slots of each layer",
-      experts);
+  svg::UnitChart chart("Hit rates of expert caches",
+                       simulation.cache.pool ? "slots per layer, pooled" : "slots per layer",
+                       experts);
   for (const SimulatedPolicy policy : simulation.cache.policies) {
     std::vector<svg::Point> points;
     for (const SimulatedPoint& point : simulation.points)
+      // More slots than experts lie outside the chart.
       if (point.policy == policy && point.slots <= simulation.experts)
         points.push_back(svg::UnitChart::place(static_cast<double>(point.slots) / experts,
                                                point.counts.hit_rate()));

@@ -13,20 +13,23 @@ namespace moec {
 namespace {
 
 Status check_trace_size(const Measurement& measured, const std::string& source) {
+  // The limits of the binary format: a signed 32-bit token and a 16-bit expert.
   if (measured.text.tokens() <= INT32_MAX && measured.experts <= 65536) return {};
   return fail("trace.size",
-              fmt::format("{} tokens and {} experts do not fit into a trace",
+              fmt::format("{} tokens and {} experts exceed the limits of a trace, 2147483647 "
+                          "tokens and 65536 experts",
                           measured.text.tokens(), measured.experts),
-              "give less text", {.file = source});
+              "use a shorter text", {.file = source});
 }
 
-// Merges the layers' choices, each sorted by token, to one list by token.
+// Merges the layers' picks, each sorted by token, into one list by token.
 int64_t write_rows(const std::vector<LayerMeasurement>& layers, int64_t tokens,
                    TraceWriter& writer) {
   int64_t rows = 0;
   std::vector<size_t> next(layers.size(), 0);
   for (int64_t token = 0; token < tokens; ++token)
     for (size_t i = 0; i < layers.size(); ++i) {
+      // Each layer keeps its own position, so the merge reads every pick once.
       const auto& choices = layers[i].choices;
       for (; next[i] < choices.size() && choices[next[i]].token == token; ++next[i], ++rows)
         writer.add({static_cast<int32_t>(layers[i].profile.layer), static_cast<int32_t>(token),
@@ -40,11 +43,12 @@ int64_t write_rows(const std::vector<LayerMeasurement>& layers, int64_t tokens,
 
 Result<TraceReport> trace_model(const TraceOptions& options) {
   MOEC_TRY(check_user_output({options.file, "--out", options.force}, options.run.source));
-  // Opened first: a file that cannot be written is known before the model runs.
+  // Opens the output file first, so that an unwritable path is reported before the model runs.
   MOEC_ASSIGN(TraceWriter writer, TraceWriter::open(options.file, options.form));
   MOEC_ASSIGN(const Measurement measured, options.run.exported
                                               ? measure_export(options.run)
                                               : measure_checkpoint(options.run, false));
+  // Must follow the measurement, which determines the number of tokens.
   MOEC_TRY(check_trace_size(measured, options.run.source));
   TraceReport report{options.file,
                      options.form,
@@ -55,8 +59,10 @@ Result<TraceReport> trace_model(const TraceOptions& options) {
                      {}};
   report.rows = write_rows(measured.layers, report.tokens, writer);
   for (const Diagnostic& note : measured.notes)
+    // A trace needs neither outputs of experts nor pairs.
     if (note.code != "analyze.no_outputs" && note.code != "analyze.no_pairs")
       report.notes.push_back(note);
+  // close() reports a full disk; the destructor could not.
   MOEC_TRY(writer.close());
   return report;
 }

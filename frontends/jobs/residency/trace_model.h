@@ -1,4 +1,4 @@
-// The job of `moec trace`: writes which experts the tokens of a text choose.
+// `moec trace`: writes the experts that the tokens of a text pick.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,9 +10,9 @@
 namespace moec {
 
 struct TraceOptions {
-  AnalyzeOptions run;  // what is run; `folder` and the other files are not written
+  AnalyzeOptions run;  // model and text; `folder` and other output files are ignored
   std::string file;
-  bool force = false;  // replaces the file
+  bool force = false;  // replace an existing file
   TraceForm form = TraceForm::csv;
 };
 
@@ -23,9 +23,9 @@ struct TraceReport {
   Diagnostics notes;
 };
 
-// Rows are written in the order in which one token after the other would run: token, layer, expert.
-// Tokens are numbered through all windows. Errors: those of measure_checkpoint() and
-// measure_export(), trace.write, trace.size (more tokens or experts than a trace takes).
+// Writes rows in the order of token-by-token execution: by token, layer and expert. Token numbers
+// continue across windows. Errors: those of measure_checkpoint() and measure_export(), trace.write,
+// trace.size (too many tokens or experts for a trace).
 Result<TraceReport> trace_model(const TraceOptions& options);
 
 nlohmann::ordered_json trace_json(const TraceReport& report);

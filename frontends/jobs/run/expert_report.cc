@@ -16,25 +16,26 @@ namespace {
 
 double per_token(uint64_t bytes, const Session& session) {
   return static_cast<double>(bytes) /
+         // max() avoids a division by zero before the first token.
          static_cast<double>(std::max<int64_t>(session.tokens_run(), 1));
 }
 
 double per_second(const WarmStart& start) {
+  // A clock may report 0 for a small load.
   return start.seconds > 0 ? static_cast<double>(start.bytes) / start.seconds : 0;
 }
 
 std::string slots_report(const Session& session, const ExpertStore& experts) {
   const ExpertStoreCounts counts = experts.counts();
   std::string text = fmt::format(
-      "[experts: {} of each layer in {}, {:.1f} % hits, {} read a token, {:.2f} s waited, peak "
+      "[experts: {} per layer in {}, {:.1f} % hits, {} read per token, {:.2f} s waited, peak "
       "memory {}]\n",
-      experts.capacity(), binary_bytes(static_cast<double>(experts.used_bytes())),
-      100 * counts.hit_rate(), binary_bytes(per_token(counts.bytes_read, session)),
-      counts.wait_seconds, binary_bytes(static_cast<double>(process_memory().peak)));
+      experts.capacity(), decimal_bytes(experts.used_bytes()), 100 * counts.hit_rate(),
+      decimal_bytes(per_token(counts.bytes_read, session)), counts.wait_seconds,
+      decimal_bytes(process_memory().peak));
   if (counts.skipped > 0)
-    text +=
-        fmt::format("[{} experts were missing and skipped, with {:.2f} % of the routing weight]\n",
-                    counts.skipped, 100 * counts.dropped_share());
+    text += fmt::format("[skipped {} missing experts, with {:.2f} % of the routing weight]\n",
+                        counts.skipped, 100 * counts.dropped_share());
   return text;
 }
 
@@ -43,18 +44,20 @@ double changed_share(const PreferredCounts& counts) {
          static_cast<double>(std::max<int64_t>(counts.choices, 1));
 }
 
+// A bias of 0 leaves the model's routing unchanged.
 bool is_exact(const PreferredCounts& counts) { return counts.bias.bias == 0; }
 
 std::string preference_report(const Session& session) {
   const auto counts = session.preferred();
   if (!counts || is_exact(*counts)) return {};
   return fmt::format(
-      "[inexact: with a bias of {} for experts in memory, {:.1f} % of the choices were of other "
-      "experts than the model's]\n",
+      "[inexact: with a bias of {} for experts in memory, {:.1f} % of the choices differ from the "
+      "model's]\n",
       counts->bias.bias, 100 * changed_share(*counts));
 }
 
 ordered_json preference_json(const PreferredCounts& counts) {
+  // Depends on the bias alone: a run may change no choice by chance.
   return {{"exact", is_exact(counts)},
           {"bias", counts.bias.bias},
           {"keep_top", counts.bias.keep_top},
@@ -84,8 +87,8 @@ ordered_json changes_json(const std::vector<DomainChange>& changes) {
 
 std::string change_text(const DomainChange& change) {
   return fmt::format(
-      "from token {} on, {:.1f} % of the experts that {} tokens chose were in memory, before that "
-      "{:.1f} %: another domain",
+      "the domain has changed at token {}: {:.1f} % of the experts that {} tokens picked were in "
+      "memory, down from {:.1f} %",
       change.token, 100 * change.within, kWindowTokens, 100 * change.before);
 }
 
@@ -93,14 +96,15 @@ std::string start_report(const ExpertStore& experts) {
   const auto start = experts.start();
   if (!start) return {};
   return fmt::format(
-      "[began with {} experts, {} read in {:.2f} s ({}/s); of the first {} tokens {:.1f} % hits, "
-      "from empty slots {:.1f} %]\n",
-      start->experts, binary_bytes(static_cast<double>(start->bytes)), start->seconds,
-      binary_bytes(per_second(*start)), start->first.tokens, 100 * start->first.hit_rate(),
+      "[initial load: {} experts, {} read in {:.2f} s ({}/s); hits over the first {} tokens: "
+      "{:.1f} %, from empty slots {:.1f} %]\n",
+      start->experts, decimal_bytes(start->bytes), start->seconds,
+      decimal_bytes(per_second(*start)), start->first.tokens, 100 * start->first.hit_rate(),
       100 * start->first.cold_hit_rate());
 }
 
 std::string expert_report(const Session& session) {
+  // Without slots, all experts are loaded and there is nothing to count.
   const auto experts = session.experts();
   if (!experts) return {};
   std::string text =
@@ -120,7 +124,7 @@ ordered_json expert_json(const Session& session) {
                        {"hit_rate", counts.hit_rate()},
                        {"bytes_read", counts.bytes_read},
                        {"bytes_read_per_token", per_token(counts.bytes_read, session)},
-                       {"foreseen", counts.foreseen},
+                       {"foreseen", counts.prefetched},
                        {"foreseen_in_vain", counts.in_vain},
                        {"wait_seconds", counts.wait_seconds},
                        {"skipped", counts.skipped},

@@ -1,4 +1,4 @@
-// What a run with a part of its experts in memory did with them.
+// Report of a run that keeps only some experts in memory.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,17 +8,17 @@
 
 namespace moec {
 
-// Lines about slots, hits and reads, the start and changes of the domain; empty for a session
-// without slots.
+// Returns lines about slots, hits, reads, the initial load and changes of domain; empty for a
+// session without slots.
 std::string expert_report(const Session& session);
 
-// The lines about the start; empty where the slots were empty at first.
+// Returns lines about the initial load; empty if the slots were initially empty.
 std::string start_report(const ExpertStore& experts);
 
-// "from token 512 on, 41.0 % of the experts were in memory, before 68.2 %: …"
+// "the domain has changed at token 512: 41.0 % of the experts … were in memory, …"
 std::string change_text(const DomainChange& change);
 
-// The same as JSON, of a session with slots.
+// Returns the data of expert_report() as JSON. The session must have slots.
 nlohmann::ordered_json expert_json(const Session& session);
 
 }  // namespace moec

@@ -27,8 +27,10 @@ std::string routing_report(const Session& session) {
 
 void add_routing(const Session& session, ordered_json& json) {
   const TopKChoice& choice = session.top_k();
+  // An export without top-k variants has no choice to report.
   if (!choice.forms.empty()) {
     ordered_json& top_k = json["top_k"];
+    // With a threshold, each token chooses a variant, so the counts replace a single name.
     if (!choice.threshold) top_k["form"] = choice.forms[choice.form].name;
     if (!choice.reason.empty()) top_k["chosen_by"] = choice.reason;
     if (choice.threshold) {
@@ -50,6 +52,7 @@ namespace {
 
 std::string line_of(const std::string& what, uint64_t bytes, uint64_t machine) {
   const auto size = static_cast<double>(bytes);
+  // The system may not report its memory; then the share is 0.
   const double share = machine > 0 ? 100 * size / static_cast<double>(machine) : 0;
   return fmt::format("{:<44}{:>10.1f} MB{:>8.2f} %\n", what, size / 1e6, share);
 }
@@ -61,20 +64,24 @@ MemoryReport memory_report(const Session& session) {
   report.machine = machine_memory();
   report.peak = process_memory().peak;
   const LoadedShards& loaded = session.loaded();
+  // 1, because the session of a run has only one sequence.
   const SessionParts parts = parts_beside_shards(session.manifest(), 1);
   report.items = {
+      // The mapped bytes are an item by themselves, so they are subtracted from kept_bytes().
       {"weights of loaded shards, in mapped files", loaded.kept_mapped()},
       {"graphs and small weights of loaded shards", loaded.kept_bytes() - loaded.kept_mapped()},
-      {"values between ops, and shards that pass", loaded.reserve()},
+      {"values between ops, and transient shards", loaded.reserve()},
       {"caches", parts.caches},
       {"rows between shards, and logits", parts.rows}};
+  // Slots are not part of the loaded shards.
   if (const auto experts = session.experts())
-    report.items.push_back({fmt::format("slots of experts, {} of each layer", experts->capacity()),
+    report.items.push_back({fmt::format("slots of experts, {} per layer", experts->capacity()),
                             experts->used_bytes()});
   uint64_t known = 0;
   for (const MemoryItem& item : report.items) known += item.bytes;
-  report.items.push_back(
-      {"the program, and what it read of graphs", report.peak > known ? report.peak - known : 0});
+  // The items need not reach their peaks together, so `known` may exceed the peak of the process.
+  report.items.push_back({"the program, and buffers for reading graphs",
+                          report.peak > known ? report.peak - known : 0});
   return report;
 }
 
@@ -100,6 +107,7 @@ ordered_json memory_json(const MemoryReport& report) {
 Result<ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
                                const Session& session, const Tokenizer* tokenizer,
                                const Diagnostics& notes) {
+  // A null value marks the absence of a tokenizer; an empty text would be a text of no tokens.
   ordered_json written;
   if (tokenizer) {
     MOEC_ASSIGN(written, tokenizer->decode(text.tokens));
@@ -140,9 +148,10 @@ ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool red
   return report_json(true, json, notes);
 }
 
-// Makes what is counted in tokens count in bytes.
+// Converts the spans and the token count of `tagged` from tokens to bytes.
 static void count_bytes(const std::vector<int64_t>& byte_counts, TaggedText& tagged) {
-  std::vector<int64_t> ends = {0};  // of the first tokens, by their number
+  // A prefix sum, so that each span is converted in constant time.
+  std::vector<int64_t> ends = {0};  // ends[n]: bytes of the first n tokens
   for (const int64_t count : byte_counts) ends.push_back(ends.back() + count);
   const auto bytes_of = [&](int64_t tokens) { return at(ends, tokens); };
   for (TextSpan& span : tagged.spans) {
@@ -154,14 +163,18 @@ static void count_bytes(const std::vector<int64_t>& byte_counts, TaggedText& tag
 
 Result<TaggedText> label_text(Session& session, const Prompt& prompt, bool to_redact) {
   if (to_redact && !prompt.text)
-    return fail("run.no_text", "--redact needs a text; the prompt consists of token ids",
-                "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
+    // Token ids have no text in which spans could be removed.
+    return fail("run.no_text",
+                "--redact requires a text prompt, but the prompt consists of token ids",
+                "pass --prompt TEXT or --prompt-file FILE, or leave out --redact");
   if (prompt.text && !prompt.byte_counts)
-    return fail("run.no_offsets", "the tokenizer changes the text, so spans have no place in it",
-                "label the text with scripts/label_text.py, or give token ids");
+    // A tokenizer that normalises the text has no exact byte counts.
+    return fail("run.no_offsets", "the tokenizer changes the text, so spans cannot be mapped to it",
+                "label the text with scripts/label_text.py, or pass token ids");
   MOEC_ASSIGN(TaggedText tagged, tag_text(session, prompt.tokens));
   if (prompt.byte_counts) count_bytes(*prompt.byte_counts, tagged);
   if (to_redact) MOEC_TRY(check_judged(*prompt.text, tagged));
+  // A token may end inside a character; a cut there would leave invalid UTF-8.
   if (prompt.text) widen_to_characters(*prompt.text, tagged.spans);
   return tagged;
 }

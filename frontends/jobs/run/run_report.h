@@ -1,4 +1,4 @@
-// What was written or found with an export as JSON (ir/base/report_json.h).
+// Reports of runs as JSON (ir/base/report_json.h).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace moec {
 
-// A line each; empty for an export without forms of top-k and without a capacity.
+// Returns lines about top-k and capacity; empty for an export without top-k variants and capacity.
 std::string routing_report(const Session& session);
 
-// The same as members of a report.
+// Adds the data of routing_report() to a report.
 void add_routing(const Session& session, nlohmann::ordered_json& json);
 
 struct MemoryItem {
@@ -26,33 +26,33 @@ struct MemoryItem {
 
 struct MemoryReport {
   std::vector<MemoryItem> items;
-  uint64_t peak = 0;     // the most that the process had so far, as the system counts it
+  uint64_t peak = 0;     // peak resident memory of the process, reported by the system
   uint64_t machine = 0;  // memory of the machine
 };
 
 MemoryReport memory_report(const Session& session);
 
-// A line for each item and for the peak: MB of 10^6 bytes, and percent of the machine's memory.
+// Returns one line per item and one for the peak, in MB of 10^6 bytes and in percent of the
+// machine's memory.
 std::string memory_table(const MemoryReport& report);
 
-// The prompt, the tokens, the text (null if there is no tokenizer), what stopped it, and times.
-// Errors: those of Tokenizer::decode().
+// The prompt, tokens, text (null without a tokenizer), stop reason, and times. Errors: those of
+// Tokenizer::decode().
 Result<nlohmann::ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
                                          const Session& session, const Tokenizer* tokenizer,
                                          const Diagnostics& notes = {});
 
-// An object with `spans`, and with the redacted text if `redacted`, which needs a prompt of text.
-// Bytes that are not UTF-8 become U+FFFD.
+// Returns an object with `spans` and, if `redacted` is true, the redacted text. Redaction requires
+// a text prompt. Bytes that are not UTF-8 become U+FFFD.
 nlohmann::ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted,
                                   const Diagnostics& notes = {});
 
-// The part of the text that the span covers.
+// The text of the span.
 std::string text_of_span(const std::string& text, const TextSpan& span);
 
-// The spans; those of a text are in bytes, and begin and end at boundaries of characters.
-// `to_redact` requires a prompt of text, each byte of which was judged. Errors: those of
-// tag_text(); run.no_text, run.not_judged, run.no_offsets (the tokens are not the bytes of the
-// text).
+// Labels the prompt. Spans of a text are in bytes, at character boundaries. `to_redact` requires a
+// text prompt in which every byte has a label. Errors: those of tag_text(); run.no_text,
+// run.not_judged, run.no_offsets (tokens cannot be mapped to bytes of the text).
 Result<TaggedText> label_text(Session& session, const Prompt& prompt, bool to_redact);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Who may ask a server, and how: what is refused before a request is read further.
+// Access control: requests that the server rejects before it reads the body.
 #pragma once
 
 #include <httplib.h>
@@ -15,11 +15,11 @@ struct Refusal {
   Diagnostic error;
 };
 
-// Nothing: the request may be answered. Codes: serve.host, serve.origin (403), serve.unauthorized
-// (401), serve.content_type and serve.content_encoding (415).
+// Returns the refusal, or nothing if the request is allowed. Codes: serve.host, serve.origin (403),
+// serve.unauthorized (401), serve.content_type and serve.content_encoding (415).
 std::optional<Refusal> refusal_of(const httplib::Request& request, const AccessRules& rules);
 
-// What a browser asks for, where a page of an origin that may ask does (CORS).
+// Adds the CORS headers that let a page of an allowed origin read the response.
 void allow_origin(const httplib::Request& request, const AccessRules& rules,
                   httplib::Response& response);
 

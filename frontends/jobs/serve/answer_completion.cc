@@ -1,8 +1,11 @@
 #include "frontends/jobs/serve/answer_completion.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "ir/base/report_json.h"
@@ -14,6 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json reason_json(const Piece& piece) {
+  // The API requires null until the text ends.
   return piece.finish_reason.empty() ? ordered_json() : ordered_json(piece.finish_reason);
 }
 
@@ -32,7 +36,7 @@ ordered_json logprobs_json(Endpoint endpoint, const Piece& piece) {
                                     : text_logprobs_json(*piece.logprobs);
 }
 
-// `body` is how the endpoint words the text.
+// `key` and `body` are the field of the endpoint that contains the text.
 ordered_json choice_json(const ReplyHead& head, const Piece& piece, const std::string& key,
                          const ordered_json& body) {
   ordered_json choice = {{"index", piece.index}};
@@ -41,6 +45,36 @@ ordered_json choice_json(const ReplyHead& head, const Piece& piece, const std::s
   choice["finish_reason"] = reason_json(piece);
   choice["token_ids"] = piece.tokens;
   return choice;
+}
+
+std::string call_id() {
+  // 96 random bits: clients use the id to match results with calls.
+  std::random_device device;
+  return fmt::format("call_{:08x}{:08x}{:08x}", device(), device(), device());
+}
+
+// `indexed` adds the index of each call, which the API requires in streams.
+ordered_json calls_json(const Piece& piece, bool indexed) {
+  auto calls = ordered_json::array();
+  for (size_t i = 0; i < piece.calls.size(); ++i) {
+    ordered_json call = ordered_json::object();
+    // The index counts over the whole text, because the calls of a stream arrive in several pieces.
+    if (indexed) call["index"] = piece.calls_before + static_cast<int64_t>(i);
+    call["id"] = call_id();
+    call["type"] = "function";
+    call["function"] = {{"name", piece.calls[i].name}, {"arguments", piece.calls[i].arguments}};
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+ordered_json message_json(const Piece& piece) {
+  ordered_json message = {{"role", "assistant"}, {"content", piece.text}};
+  if (piece.calls.empty()) return message;
+  // The API has null content for a message of calls only.
+  if (piece.text.empty()) message["content"] = nullptr;
+  message["tool_calls"] = calls_json(piece, false);
+  return message;
 }
 
 ordered_json usage_json(const Usage& usage) {
@@ -58,6 +92,7 @@ std::string type_name(int status) {
 }  // namespace
 
 std::string finish_reason(StoppedBy stopped_by) {
+  // "length" means that a limit cut the text.
   const bool cut = stopped_by == StoppedBy::max_tokens || stopped_by == StoppedBy::context;
   return cut ? "length" : "stop";
 }
@@ -69,8 +104,7 @@ ordered_json whole_reply(const ReplyHead& head, const std::vector<Piece>& pieces
   for (const Piece& piece : pieces)
     json["choices"].push_back(head.endpoint == Endpoint::text
                                   ? choice_json(head, piece, "text", piece.text)
-                                  : choice_json(head, piece, "message",
-                                                {{"role", "assistant"}, {"content", piece.text}}));
+                                  : choice_json(head, piece, "message", message_json(piece)));
   json["usage"] = usage_json(usage);
   return json;
 }
@@ -83,13 +117,16 @@ ordered_json stream_reply(const ReplyHead& head, const Piece& piece, bool first)
   }
   ordered_json delta = ordered_json::object();
   if (first) delta["role"] = "assistant";
+  // The first chunk has content even if it is empty, as in the OpenAI API.
   if (!piece.text.empty() || first) delta["content"] = piece.text;
+  if (!piece.calls.empty()) delta["tool_calls"] = calls_json(piece, true);
   json["choices"] = {choice_json(head, piece, "delta", delta)};
   return json;
 }
 
 ordered_json usage_reply(const ReplyHead& head, const Usage& usage) {
   ordered_json json = head_json(head, object_name(head, true));
+  // The API sends usage in an event without choices.
   json["choices"] = ordered_json::array();
   json["usage"] = usage_json(usage);
   return json;
@@ -108,9 +145,11 @@ ordered_json error_reply(const Diagnostics& errors) {
 
 int http_status(const Diagnostics& errors) {
   const std::string& code = errors.front().code;
+  // Specific codes come before the prefixes, because they begin with "serve.", too.
   if (code == "serve.busy") return 429;
   if (code == "serve.stopping") return 503;
   if (code == "serve.too_large") return 413;
+  // These prefixes name mistakes in the request; all other errors are the server's.
   constexpr std::array kOfClient = {"serve.", "run.", "session.context_full", "session.token",
                                     "tokenizer."};
   const auto begins = [&](const char* prefix) { return code.starts_with(prefix); };
@@ -120,7 +159,7 @@ int http_status(const Diagnostics& errors) {
 namespace {
 
 using std::chrono::milliseconds;
-// How long a client that has left may go unnoticed.
+// Interval between checks for a disconnected client.
 constexpr milliseconds kMoment{100};
 
 std::string event(const nlohmann::ordered_json& json) {
@@ -129,16 +168,20 @@ std::string event(const nlohmann::ordered_json& json) {
 
 }  // namespace
 
+// `names_` begins with the last prompt token, because each token is decoded after its predecessor.
 Choice::Choice(int64_t index, const CompletionRequest& request, const std::vector<int64_t>& prompt,
                std::shared_ptr<Ticket> ticket, const Tokenizer* tokenizer)
     : index_(index),
       with_logprobs_(request.generate.top_logprobs.has_value()),
       ticket_(std::move(ticket)),
       text_(tokenizer, request.stop),
-      names_(tokenizer, prompt.back()) {}
+      names_(tokenizer, prompt.back()) {
+  if (request.with_tools) calls_.emplace();
+}
 
 Status Choice::add_tokens(Ticket::News news, Piece& piece) {
   if (with_logprobs_) piece.logprobs.emplace();
+  // Tokens after a stop text are dropped, although the scheduler has generated them.
   for (size_t i = 0; i < news.tokens.size() && !text_.stopped(); ++i) {
     MOEC_ASSIGN(const std::string text, text_.add(news.tokens[i]));
     piece.text += text;
@@ -158,16 +201,30 @@ Result<Piece> Choice::next(milliseconds most) {
   Piece piece;
   piece.index = index_;
   MOEC_TRY(add_tokens(std::move(news), piece));
+  // The stop text ends the text even if the scheduler still generates tokens.
   if (text_.stopped())
     piece.finish_reason = "stop";
   else if (stopped_by)
     piece.finish_reason = finish_reason(*stopped_by);
   over_ = !piece.finish_reason.empty();
   if (over_) {
+    // At the end, text that was held back as a possible beginning of a stop text is released.
     MOEC_ASSIGN(const std::string rest, text_.rest());
     piece.text += rest;
   }
+  // Calls are extracted last, because their text may lie in the rest that was released above.
+  if (calls_) take_calls(piece);
   return piece;
+}
+
+void Choice::take_calls(Piece& piece) {
+  piece.text = calls_->add(piece.text);
+  if (over_) piece.text += calls_->rest();
+  piece.calls = calls_->take_calls();
+  piece.calls_before = called_;
+  called_ += std::ssize(piece.calls);
+  // Only a normal end becomes "tool_calls"; a text that was cut keeps "length".
+  if (calls_->found_any() && piece.finish_reason == "stop") piece.finish_reason = "tool_calls";
 }
 
 Answer::Answer(ReplyHead head, CompletionRequest request,
@@ -180,10 +237,11 @@ Answer::Answer(ReplyHead head, CompletionRequest request,
 }
 
 Answer::~Answer() {
+  // Texts of a client that has left must not occupy sequences.
   for (Choice& choice : choices_) choice.cancel();
 }
 
-// A prompt counts once, however many texts go on from it.
+// Counts each prompt once, even with several texts per prompt.
 Usage Answer::usage() const {
   Usage usage;
   for (const auto& prompt : request_.prompts) usage.prompt += std::ssize(prompt);
@@ -198,6 +256,8 @@ static void append(Piece piece, Piece& all) {
   all.index = piece.index;
   all.text += piece.text;
   all.tokens.insert(all.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  std::move(piece.calls.begin(), piece.calls.end(), std::back_inserter(all.calls));
+  // The last piece has the reason; earlier pieces have an empty one.
   all.finish_reason = piece.finish_reason;
   if (!piece.logprobs) return;
   if (!all.logprobs) all.logprobs.emplace();
@@ -221,7 +281,7 @@ bool Answer::send_end(const std::function<bool(const std::string&)>& send) {
   return false;
 }
 
-// Nothing is sent of an empty piece but a look whether the client is there.
+// Sends nothing for an empty piece: send("") only checks that the client is still connected.
 bool Answer::send_piece(const Piece& piece, const std::function<bool(const std::string&)>& send) {
   if (piece.tokens.empty() && piece.finish_reason.empty()) return send("");
   const auto index = static_cast<size_t>(piece.index);
@@ -233,11 +293,13 @@ bool Answer::send_piece(const Piece& piece, const std::function<bool(const std::
 bool Answer::next_events(const std::function<bool(const std::string&)>& send) {
   for (Choice& choice : choices_) {
     if (choice.over()) continue;
+    // Divides the time among the texts, so that a slow text does not delay the others.
     const Result<Piece> piece = choice.next(kMoment / std::ssize(choices_));
     if (!piece) {
       send(event(error_reply(piece.error())));
       return false;
     }
+    // send() is false if the client has left; then nothing more can be sent.
     if (!send_piece(*piece, send)) return false;
   }
   const bool more = std::any_of(choices_.begin(), choices_.end(),

@@ -1,4 +1,4 @@
-// Answers one request for a completion: through the scheduler, whole or piece by piece.
+// Answers one completion request through the scheduler, as a whole or as a stream.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,11 @@
 #include "frontends/jobs/serve/logprobs_json.h"
 #include "frontends/jobs/serve/scheduler.h"
 #include "frontends/jobs/serve/text_stream.h"
+#include "frontends/jobs/serve/tool_calls.h"
 
 namespace moec {
 
-// What the server answers, as the OpenAI API words it.
-
-// Of one request.
+// Fields common to all replies of one request, in the format of the OpenAI API.
 struct ReplyHead {
   Endpoint endpoint = Endpoint::text;
   std::string id;
@@ -26,42 +25,45 @@ struct ReplyHead {
 };
 
 struct Usage {
-  int64_t prompt = 0, reused = 0, written = 0;  // tokens; those reused are part of the prompt
+  int64_t prompt = 0, reused = 0, written = 0;  // tokens; `prompt` includes `reused`
 };
 
-// What is said at once of a text: all of it, or the next piece of a stream.
+// A piece of one text: the whole text, or the next part of a stream.
 struct Piece {
-  int64_t index = 0;  // of the text among those of the request
+  int64_t index = 0;  // index of the text in the request
   std::string text;
   std::vector<int64_t> tokens;
-  std::optional<std::vector<TextLogprobs>> logprobs;  // of the tokens; none: not asked for
-  std::string finish_reason;                          // "stop", "length"; empty: the text goes on
+  std::optional<std::vector<TextLogprobs>> logprobs;  // of the tokens; none: not requested
+  std::vector<ToolCall> calls;                        // calls that end in this piece
+  int64_t calls_before = 0;                           // calls in earlier pieces of the text
+  // "stop", "length", "tool_calls"; empty: the text continues.
+  std::string finish_reason;
 };
 
-// "length" where the text was cut by max_tokens or by the context.
+// Returns "length" if max_tokens or the context ended the text, and "stop" otherwise.
 std::string finish_reason(StoppedBy stopped_by);
 
 nlohmann::ordered_json whole_reply(const ReplyHead& head, const std::vector<Piece>& pieces,
                                    const Usage& usage);
-// `first`: of a chat, says whose message begins.
+// `first` is true for the first piece of a text, which names the role in a chat.
 nlohmann::ordered_json stream_reply(const ReplyHead& head, const Piece& piece, bool first);
-// The last one of a stream, where it was asked for.
+// The last event of a stream, if the request has with_usage.
 nlohmann::ordered_json usage_reply(const ReplyHead& head, const Usage& usage);
 
-// {"error": {"message", "type", "param", "code"}}; `code` is that of the first diagnostic.
+// {"error": {"message", "type", "param", "code"}} with the code of the first diagnostic.
 nlohmann::ordered_json error_reply(const Diagnostics& errors);
-// The HTTP status: 400 for what the client can mend, 429 for serve.busy, 503 for serve.stopping,
-// 500 for all else.
+// The HTTP status: 400 for errors of the client, 413 for serve.too_large, 429 for serve.busy, 503
+// for serve.stopping, and 500 otherwise.
 int http_status(const Diagnostics& errors);
 
-// One text of an answer, as it is written.
+// One text of an answer while it is generated.
 class Choice {
  public:
-  // `request` and `tokenizer` must outlive the object; `prompt` is one of the request's.
+  // `request` and `tokenizer` must outlive the object. `prompt` is one of the request's prompts.
   Choice(int64_t index, const CompletionRequest& request, const std::vector<int64_t>& prompt,
          std::shared_ptr<Ticket> ticket, const Tokenizer* tokenizer);
 
-  // Waits up to `most` for tokens. The piece is empty if none came.
+  // Waits at most `most` for tokens. Returns an empty piece if no token arrives.
   Result<Piece> next(std::chrono::milliseconds most);
   void cancel() { ticket_->cancel(); }
   bool over() const { return over_; }
@@ -70,31 +72,35 @@ class Choice {
 
  private:
   Status add_tokens(Ticket::News news, Piece& piece);
+  void take_calls(Piece& piece);
 
   int64_t index_;
   bool with_logprobs_;
   std::shared_ptr<Ticket> ticket_;
   TextStream text_;
+  std::optional<ToolCallReader> calls_;  // if the request has tools
+  int64_t called_ = 0;
   LogprobNames names_;
   int64_t written_ = 0;
   bool over_ = false;
 };
 
-// A request whose texts are being written.
+// A request while its texts are generated.
 class Answer {
  public:
-  // A ticket for each text: request.texts of the first prompt, then of the next one.
+  // One ticket per text: first the request.texts tickets of the first prompt, then the next
+  // prompt's.
   Answer(ReplyHead head, CompletionRequest request, std::vector<std::shared_ptr<Ticket>> tickets,
          const Tokenizer* tokenizer);
-  // The client is gone, or the answer is given up, before the texts are over: they end.
+  // Cancels texts that are not complete.
   ~Answer();
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  // The reply as JSON; nothing if `gone` says that the client has left.
+  // Returns the reply as JSON, or nothing if `gone` returns true (the client disconnected).
   Result<std::optional<std::string>> whole(const std::function<bool()>& gone);
-  // Calls send(text) for each event of the stream, up to the last one, until it says false. Returns
-  // whether there is more: call again.
+  // Waits for the next pieces and calls send(text) for each event; stops if it returns false.
+  // Returns true if the stream has more events: call it again.
   bool next_events(const std::function<bool(const std::string&)>& send);
 
  private:
@@ -105,7 +111,7 @@ class Answer {
   ReplyHead head_;
   CompletionRequest request_;
   std::vector<Choice> choices_;
-  std::vector<bool> begun_;  // of each choice: its first piece was sent
+  std::vector<bool> begun_;  // per choice: its first piece was sent
 };
 
 }  // namespace moec

@@ -12,24 +12,28 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kMostStops = 4;
-constexpr int64_t kMostTopLogprobs = 20;
-constexpr int64_t kMostTexts = 16;  // of one request
+// The maximums of the OpenAI API.
+constexpr int64_t kMaxStops = 4;
+constexpr int64_t kMaxTopLogprobs = 20;
+// Each text occupies a place in the queue.
+constexpr int64_t kMaxTexts = 16;  // per request
 
-// Fields whose values other than these would change the text.
+// Fields that are accepted only if their value has no effect.
 struct OnlyValue {
   std::string_view name;
   double value;
 };
 constexpr std::array kOnlyValues = {OnlyValue{"best_of", 1}, OnlyValue{"presence_penalty", 0},
                                     OnlyValue{"frequency_penalty", 0}};
-// Fields that only null or false leaves without effect.
+// Fields that are accepted only if they are null, false or empty.
+// With a chat template, is_passed_over() accepts "tools" first, and "tool_choice" if the value is
+// "auto".
 constexpr std::array kRefused = {"echo",        "suffix",     "logit_bias",    "tools",
                                  "tool_choice", "functions",  "function_call", "response_format",
                                  "audio",       "modalities", "verbosity"};
-// Two names of one number.
-constexpr std::array<std::string_view, 2> kMostTokens = {"max_tokens", "max_completion_tokens"};
-// Fields that do not concern the text.
+// Two names of the same field.
+constexpr std::array<std::string_view, 2> kMaxTokensNames = {"max_tokens", "max_completion_tokens"};
+// Ignored fields, which do not affect the text.
 constexpr std::array kIgnored = {"model",
                                  "user",
                                  "metadata",
@@ -40,7 +44,7 @@ constexpr std::array kIgnored = {"model",
                                  "prompt_cache_key",
                                  "prompt_cache_retention"};
 
-// Fields that the chat template reads.
+// Fields that the chat template uses.
 constexpr std::array<std::string_view, 3> kOfTemplate = {"tools", "documents",
                                                          "chat_template_kwargs"};
 
@@ -49,7 +53,7 @@ bool is_one_of(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Null, false, or empty; tools may also be chosen as "none".
+// True if the value is null, false or empty; for a choice of tools also "none".
 bool is_off(const JsonMember& member) {
   const JsonValue& value = member.value;
   const bool is_choice = member.key == "tool_choice" || member.key == "function_call";
@@ -65,21 +69,23 @@ bool is_text(const JsonValue* value, std::string_view text = "text") {
   return value && value->string() && *value->string() == text;
 }
 
-// Texts as output, which is what there is: {"type": "text"} or ["text"].
+// True if the field requests text output, {"type": "text"} or ["text"]. moec supports no other
+// output.
 bool asks_for_text(const JsonMember& member) {
   if (member.key == "response_format") return is_text(member.value.find("type"));
   const auto* list = member.value.array();
   return member.key == "modalities" && list && list->size() == 1 && is_text(&list->front());
 }
 
-// The name of the usual amount of words.
+// True if the verbosity is the default, "medium".
 bool is_usual(const JsonMember& member) {
   return member.key == "verbosity" && member.value.string() && *member.value.string() == "medium";
 }
 
-// Of a request without one: another for each.
+// Random seed for a request without a seed.
 uint64_t any_seed() {
   std::random_device device;
+  // Draws twice, because random_device yields 32 bits.
   return uint64_t{device()} << 32 | device();
 }
 
@@ -98,13 +104,20 @@ class Reader {
   Result<CompletionRequest> read(int64_t most_tokens) {
     MOEC_TRY(read_most_tokens(most_tokens));
     request_.generate.eos_tokens = manifest_.model.eos_tokens;
-    for (const JsonMember& member : fields_.members()) MOEC_TRY(take(member));
+    for (const JsonMember& member : fields_.members()) {
+      MOEC_TRY(take(member));
+      if (chat_ && member.key == "tools") request_.with_tools = !is_off(member);
+    }
+    // Checked after the loop, because "tool_choice" may precede "tools".
+    if (names_no_tool()) request_.with_tools = false;
     MOEC_TRY(request_.endpoint == Endpoint::chat ? read_messages() : read_prompt());
+    // Must precede queueing, so that a long prompt is an error of the request.
     for (const auto& prompt : request_.prompts) MOEC_TRY(check_prompt_length(prompt, manifest_));
-    if (std::ssize(request_.prompts) * request_.texts > kMostTexts)
+    // The body limits the prompts, and texts() the factor, so the product cannot overflow.
+    if (std::ssize(request_.prompts) * request_.texts > kMaxTexts)
       return fields_.bad(request_.texts > 1 ? "n" : "prompt",
-                         fmt::format("asks for {} texts, a request has at most {}",
-                                     std::ssize(request_.prompts) * request_.texts, kMostTexts));
+                         fmt::format("requests {} texts, but the maximum per request is {}",
+                                     std::ssize(request_.prompts) * request_.texts, kMaxTexts));
     return std::move(request_);
   }
 
@@ -112,33 +125,34 @@ class Reader {
   tl::unexpected<Diagnostics> unsupported(const JsonMember& member) const {
     return fields_.report().fail_at(
         member.value, "serve.unsupported",
-        fmt::format("moec does not compute {} {}", member.key, to_string(member.value)));
+        fmt::format("moec does not support {} {}", member.key, to_string(member.value)));
   }
 
   Status read_most_tokens(int64_t most) {
     std::optional<int64_t> wanted;
-    for (const std::string_view name : kMostTokens) {
+    for (const std::string_view name : kMaxTokensNames) {
       if (!fields_.has(name) || fields_.is_null(name)) continue;
       int64_t tokens = 0;
       MOEC_TRY(fields_.positive(name, tokens));
       if (tokens > most)
         return fields_.bad(
-            name, fmt::format("is {}, this server writes at most {} tokens", tokens, most));
+            name, fmt::format("is {}, but this server generates at most {} tokens", tokens, most));
       if (wanted && *wanted != tokens)
         return fields_.bad(name,
-                           fmt::format("is {}, and {} is {}", tokens, kMostTokens[0], *wanted));
+                           fmt::format("is {}, but {} is {}", tokens, kMaxTokensNames[0], *wanted));
       wanted = tokens;
     }
     request_.generate.max_tokens = wanted.value_or(most);
     return {};
   }
 
-  // Fields that are not the prompt.
+  // Reads a field other than the prompt or the messages.
   Status take(const JsonMember& member) {
     const std::string& name = member.key;
     if (is_passed_over(member)) return {};
     for (const OnlyValue& only : kOnlyValues)
       if (name == only.name)
+        // null means that the field is absent, as in the OpenAI API.
         return member.value.is_null() || member.value.number() == only.value
                    ? Status()
                    : Status(unsupported(member));
@@ -149,13 +163,13 @@ class Reader {
     return member.value.is_null() ? Status() : take_option(member);
   }
 
-  // Whether the field is read elsewhere, or does not concern the text.
+  // True if the field is read elsewhere or has no effect on the text.
   bool is_passed_over(const JsonMember& member) const {
     const std::string& name = member.key;
     if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return true;
     if (chat_ && is_one_of(kOfTemplate, name)) return true;
     if (chat_ && name == "tool_choice" && is_text(&member.value, "auto")) return true;
-    return is_one_of(kIgnored, name) || is_one_of(kMostTokens, name);
+    return is_one_of(kIgnored, name) || is_one_of(kMaxTokensNames, name);
   }
 
   Status take_option(const JsonMember& member) {
@@ -179,6 +193,7 @@ class Reader {
   Status temperature() {
     double& value = request_.generate.sampler.temperature;
     MOEC_TRY(fields_.number("temperature", value));
+    // The range of the OpenAI API.
     return value >= 0 && value <= 2 ? Status()
                                     : Status(fields_.bad("temperature", "must be from 0 to 2"));
   }
@@ -193,15 +208,16 @@ class Reader {
   Status seed() {
     MOEC_ASSIGN(const JsonValue* value, fields_.value("seed"));
     if (value->integer() == nullptr) return fields_.bad("seed", "must be an integer");
+    // Accepts negative seeds: the conversion to unsigned is well defined.
     request_.generate.sampler.seed = static_cast<uint64_t>(*value->integer());
     return {};
   }
 
   Status texts() {
     MOEC_TRY(fields_.positive("n", request_.texts));
-    return request_.texts <= kMostTexts
+    return request_.texts <= kMaxTexts
                ? Status()
-               : Status(fields_.bad("n", fmt::format("must be at most {}", kMostTexts)));
+               : Status(fields_.bad("n", fmt::format("must be at most {}", kMaxTexts)));
   }
 
   Status stream_options() {
@@ -212,32 +228,44 @@ class Reader {
   }
 
   Status stop(const JsonMember& member) {
+    // An empty list has no effect, even for a model without a tokenizer.
     if (member.value.array() && member.value.array()->empty()) return {};
     if (const std::string* text = member.value.string())
       request_.stop = {*text};
     else
       MOEC_TRY(fields_.texts("stop", request_.stop));
     for (const std::string& text : request_.stop)
+      // An empty stop text would end every text at once.
       if (text.empty()) return fields_.bad("stop", "must not be empty");
-    if (std::ssize(request_.stop) > kMostStops)
-      return fields_.bad("stop", fmt::format("must be at most {} texts", kMostStops));
+    if (std::ssize(request_.stop) > kMaxStops)
+      return fields_.bad("stop", fmt::format("must have at most {} texts", kMaxStops));
+    // Stop texts require decoded tokens.
     return check_takes_text(tokenizer_);
   }
 
-  // Of a chat true or false, with the number in top_logprobs; of a text that number.
+  // In chats, logprobs is a boolean and top_logprobs is the count. In text requests, logprobs is
+  // the count.
   Status logprobs() {
     if (request_.endpoint == Endpoint::text) return read_top_logprobs("logprobs");
     bool wanted = false;
     MOEC_TRY(fields_.boolean("logprobs", wanted));
+    // top_logprobs may have been read first; 0 requests only the chosen token.
     if (wanted && !request_.generate.top_logprobs) request_.generate.top_logprobs = 0;
     return {};
   }
 
   Status top_logprobs() {
     if (request_.endpoint == Endpoint::text)
-      return fields_.bad("top_logprobs", "is a field of chats; of a text, logprobs is the number");
-    if (!is_true("logprobs")) return fields_.bad("top_logprobs", "needs logprobs: true");
+      return fields_.bad("top_logprobs",
+                         "is a field of chats: in text requests, logprobs is the count");
+    if (!is_true("logprobs")) return fields_.bad("top_logprobs", "requires logprobs: true");
     return read_top_logprobs("top_logprobs");
+  }
+
+  bool names_no_tool() const {
+    for (const JsonMember& member : fields_.members())
+      if (member.key == "tool_choice") return is_text(&member.value, "none");
+    return false;
   }
 
   bool is_true(std::string_view name) const {
@@ -249,8 +277,9 @@ class Reader {
   Status read_top_logprobs(std::string_view name) {
     int64_t count = 0;
     MOEC_TRY(fields_.whole(name, count));
-    if (count > kMostTopLogprobs)
-      return fields_.bad(name, fmt::format("must be at most {}", kMostTopLogprobs));
+    if (count > kMaxTopLogprobs)
+      return fields_.bad(name, fmt::format("must be at most {}", kMaxTopLogprobs));
+    // min() requests no more alternatives than the vocabulary has.
     request_.generate.top_logprobs = std::min(count, manifest_.model.vocab);
     return {};
   }
@@ -259,6 +288,7 @@ class Reader {
     std::vector<int64_t> tokens;
     MOEC_TRY(fields_.integers("stop_token_ids", tokens));
     for (const int64_t token : tokens) MOEC_TRY(check_token("stop_token_ids", token, manifest_));
+    // Appends to the end tokens of the model, which still end the text.
     auto& stops = request_.generate.eos_tokens;
     stops.insert(stops.end(), tokens.begin(), tokens.end());
     return {};
@@ -267,12 +297,13 @@ class Reader {
   Status read_prompt() {
     MOEC_ASSIGN(const JsonValue* value, fields_.value("prompt"));
     const JsonValue::Array* list = value->array();
+    // A list that begins with a number is one prompt of token ids.
     if (list == nullptr || list->empty() || list->front().number()) return read_prompt(*value);
     for (const JsonValue& one : *list) MOEC_TRY(read_prompt(one));
     return {};
   }
 
-  // A text, or a list of token ids.
+  // Reads one prompt: a text, or a list of token ids.
   Status read_prompt(const JsonValue& value) {
     if (const std::string* text = value.string(); text && !text->empty()) return take_text(*text);
     std::vector<int64_t> tokens;
@@ -282,7 +313,7 @@ class Reader {
         tokens.push_back(*one.integer());
       }
     if (tokens.empty())
-      return fields_.bad("prompt", "is empty, must be a text or a list of token ids");
+      return fields_.bad("prompt", "is empty, but must be a text or a list of token ids");
     MOEC_ASSIGN(Prompt prompt, prompt_of_tokens("prompt", std::move(tokens), manifest_));
     request_.prompts.push_back(std::move(prompt.tokens));
     return {};
@@ -290,7 +321,7 @@ class Reader {
 
   Status take_text(const std::string& text) {
     if (!tokenizer_.exists())
-      return fail("run.no_tokenizer", "the export has no tokenizer, so it takes no text",
+      return fail("run.no_tokenizer", "the export has no tokenizer and cannot encode text",
                   "send token ids");
     MOEC_ASSIGN(Prompt prompt, prompt_of_text(text, manifest_, tokenizer_));
     request_.prompts.push_back(std::move(prompt.tokens));
@@ -299,32 +330,35 @@ class Reader {
 
   Status read_messages() {
     if (chat_) return render_messages();
+    // Without a template, only models whose tokens are bytes have a defined format of chats.
     if (manifest_.tokenizer != manifest::TokenizerKind::bytes)
       return fail("serve.chat", "the export has no chat template",
                   "send a text to /v1/completions, or export again with the model's "
-                  "tokenizer_config.json or chat_template.jinja beside its config.json");
+                  "tokenizer_config.json or chat_template.jinja next to its config.json");
     std::string text;
     MOEC_TRY(fields_.each("messages", [&](JsonFields& message) { return add(message, text); }));
     if (text.empty()) return fields_.bad("messages", "must have at least one message");
     return take_text(text + "assistant:");
   }
 
-  // The template has the special tokens.
+  // The template already contains special tokens, so encoding must not add any.
   Status render_messages() {
+    // The template may read any field of the request, so it gets the body as it was sent.
     MOEC_ASSIGN(const std::string text, chat_->render(body_));
     MOEC_ASSIGN(std::vector<int64_t> prompt, tokenizer_.encode(text, SpecialTokens::leave_out));
-    if (prompt.empty()) return fields_.bad("messages", "become an empty text");
+    if (prompt.empty()) return fields_.bad("messages", "render to an empty text");
     request_.prompts.push_back(std::move(prompt));
     return {};
   }
 
-  // Fields of an answer that is sent back, which are off where they say nothing, are taken.
+  // Accepts unsupported fields that are off, because clients send earlier answers back with all
+  // their fields.
   static Status check_members(const JsonFields& message) {
     for (const JsonMember& member : message.members())
       if (member.key != "role" && member.key != "content" && !is_off(member))
         return message.report().fail_at(
             member.value, "serve.unsupported",
-            fmt::format("moec does not take {} of a message", printable(member.key, 60)));
+            fmt::format("moec does not support {} in a message", printable(member.key, 60)));
     return {};
   }
 
@@ -336,7 +370,7 @@ class Reader {
     MOEC_ASSIGN(const JsonValue* content, message.value("content"));
     if (const std::string* words = content->string())
       text += *words;
-    else if (!content->is_null())  // as clients send back an answer without text
+    else if (!content->is_null())  // null: an answer without text, sent back by the client
       MOEC_TRY(message.each("content", [&](JsonFields& part) { return add_part(part, text); }));
     text += '\n';
     return {};
@@ -347,7 +381,7 @@ class Reader {
     MOEC_TRY(part.text("type", type));
     if (type != "text")
       return part.report().fail_at(*part.value("type").value(), "serve.unsupported",
-                                   fmt::format("a part of a message is {}, not text", type));
+                                   fmt::format("a part of a message has type {}, not text", type));
     MOEC_TRY(part.text("text", words));
     text += words;
     return part.finish();
@@ -367,7 +401,7 @@ Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view b
                                            const ServedModel& model, int64_t most_tokens) {
   const JsonReport report(
       body, "request",
-      JsonCodes::by_prefix("serve", "README.md of frontends/jobs/serve lists the fields"));
+      JsonCodes::by_prefix("serve", "see the fields in README.md of frontends/jobs/serve"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   return Reader(endpoint, model, body, fields).read(most_tokens);

@@ -1,4 +1,4 @@
-// What a client of the completion interfaces of the OpenAI API asks for.
+// Requests of the completion endpoints of the OpenAI API.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,32 @@ enum class Endpoint : uint8_t { text, chat };  // /v1/completions, /v1/chat/comp
 
 struct CompletionRequest {
   Endpoint endpoint = Endpoint::text;
-  std::vector<std::vector<int64_t>> prompts;  // tokens of each; at least one
-  int64_t texts = 1;                          // that go on from each prompt
+  std::vector<std::vector<int64_t>> prompts;  // token ids; at least one prompt
+  int64_t texts = 1;                          // texts per prompt
   GenerateOptions generate;
-  std::vector<std::string> stop;  // texts that end the text, and are not part of it
+  std::vector<std::string> stop;  // stop texts, which are not part of the output
+  bool with_tools = false;        // chat: extract tool calls from the text
   bool stream = false;
-  bool with_usage = false;  // of a stream: counts of tokens at its end
+  bool with_usage = false;  // stream: send token counts at the end
 };
 
 struct ServedModel {
   const Manifest& manifest;
   const ModelTokenizer& tokenizer;
-  const ChatTemplate* chat = nullptr;  // null: it has none
+  const ChatTemplate* chat = nullptr;  // null: the model has no chat template
 };
 
-// Reads the body of a request. A field that would change the result in a way that moec does not
-// compute is an error, not ignored. `most_tokens` is the most that a text may have, and what it has
-// unless the request says how many.
-// The prompt of a text is a string, a list of token ids, or a list of either. The messages of a
-// chat become the text of the model's chat template; without one, lines "role: content" and a last
-// "assistant:" for a model whose tokens are bytes. Errors: serve.syntax, serve.missing_field,
-// serve.unknown_field, serve.bad_value, serve.unsupported (a field that OpenAI has and moec does
-// not compute), serve.chat (there is no template, or it refuses the messages); chat.python; of the
-// prompt run.token, run.no_prompt, run.no_tokenizer, session.context_full, those of
-// ModelTokenizer::encode().
+// Parses the body of a request. Rejects unsupported fields that would change the result.
+// `most_tokens` is the maximum number of tokens per text, and the default.
+//
+// The prompt of a text request is a string, a list of token ids, or a list of either. The chat
+// template renders the messages of a chat; a model without template whose tokens are bytes gets
+// lines "role: content" and a final "assistant:".
+//
+// Errors: serve.syntax, serve.missing_field, serve.unknown_field, serve.bad_value,
+// serve.unsupported (a field of the OpenAI API that moec does not support), serve.chat (there is no
+// template, or it rejects the messages); chat.python; for the prompt run.token, run.no_prompt,
+// run.no_tokenizer, session.context_full, those of ModelTokenizer::encode().
 Result<CompletionRequest> parse_completion(Endpoint endpoint, std::string_view body,
                                            const ServedModel& model, int64_t most_tokens);
 

@@ -23,31 +23,32 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kPollMoment{100};  // how long finish() may go unnoticed
+constexpr milliseconds kPollMoment{100};  // maximum delay until finish() is noticed
 constexpr int kRequestsOfConnection = 1000;
 constexpr milliseconds kLinger{1000};
 
-// One connection. Reads ahead, so that the library, which asks for single bytes, does not call the
-// system for each.
+// One connection. Buffers reads, because the library reads single bytes and would need a system
+// call for each.
 class ClientStream final : public httplib::Stream {
  public:
   ClientStream(socket_t socket, const HttpLimits& limits, const std::atomic<bool>& finishing)
       : socket_(socket), limits_(limits), finishing_(finishing) {}
 
-  // Waits for the first byte of the next request. False: none will come.
+  // Waits for the first byte of the next request. Returns false if no further request can arrive.
   bool wait_for_request() {
     const auto until = steady_clock::now() + limits_.idle;
     while (begin_ == end_) {
       if (finishing_ || steady_clock::now() > until) return false;
       if (is_ready(POLLIN, kPollMoment) && !fill()) return false;
     }
+    // The limits count per request, so they start at its first byte.
     read_ = 0;
     in_head_ = true;
     deadline_ = steady_clock::now() + limits_.deadline;
     return true;
   }
 
-  // Whether the connection has had its last answer.
+  // True if the connection can no longer be used for sending.
   bool spent() const { return spent_; }
   void make_last() { last_ = true; }
   bool is_last() const { return last_; }
@@ -55,12 +56,14 @@ class ClientStream final : public httplib::Stream {
 
   bool client_left() const {
     char next = 0;
+    // A closed connection yields 0 bytes. Buffered bytes mean that the client has sent more.
     return begin_ == end_ && ::recv(socket_, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
   }
 
-  // An answer that the library has no part in.
+  // Sends a response directly, without the library.
   void refuse(std::string_view status, std::string_view code, std::string_view message) {
     if (spent_) return;
+    // The texts contain no quotes, so they need no escaping.
     const std::string body = fmt::format(
         R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":"{}"}}}})",
         message, code);
@@ -68,15 +71,18 @@ class ClientStream final : public httplib::Stream {
         fmt::format("HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
                     "Connection: close\r\n\r\n{}",
                     status, body.size(), body));
+    // The request was not read to its end, so its rest would be parsed as the next request.
     spent_ = true;
   }
 
-  // A client that still sends would lose the answer if the connection ended at once: for `linger`
-  // what it sends is thrown away.
+  // Closes the connection. Discards input for `linger` first: closing a socket with unread data
+  // resets the connection, and a client that still sends would lose the response.
+  // Sends FIN first, so that the client sees the end of the response while its input is drained.
   void close(milliseconds linger) {
     ::shutdown(socket_, SHUT_WR);
     const auto until = steady_clock::now() + linger;
     while (steady_clock::now() < until && is_ready(POLLIN, kPollMoment))
+      // MSG_DONTWAIT, because poll() may report readiness without data.
       if (::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT) <= 0) break;
     ::close(socket_);
   }
@@ -87,15 +93,19 @@ class ClientStream final : public httplib::Stream {
     std::copy_n(buffer_.data() + begin_, count, to);
     begin_ += count;
     read_ += count;
+    // Checked after each read, because a chunked body announces no length.
     if (read_ > most_bytes()) return refuse_size();
     return static_cast<ssize_t>(count);
   }
 
-  // Sends all of it, as the library expects; a client that takes nothing for the deadline ends it.
+  // Sends all bytes, as the library expects. Gives up if the client accepts no bytes within the
+  // deadline.
   ssize_t write(const char* from, size_t size) override {
     for (size_t sent = 0; sent < size;) {
       if (spent_ || !is_ready(POLLOUT, limits_.deadline)) return spend();
+      // MSG_NOSIGNAL: a client that has left would otherwise end the process with SIGPIPE.
       const ssize_t count = ::send(socket_, from + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      // EAGAIN after a successful poll is possible; the next iteration waits again.
       if (count > 0)
         sent += static_cast<size_t>(count);
       else if (errno != EAGAIN && errno != EINTR)
@@ -117,8 +127,11 @@ class ClientStream final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
-  // Chunks have lengths between them, compressed bodies are shorter than most_body.
+  // Maximum bytes on the wire, where a body may exceed most_body because chunked encoding adds
+  // lengths.
   uint64_t most_bytes() const {
+    // The factor allows length lines of the same size as the data, which chunks of a few bytes
+    // exceed. read_body() checks the exact size.
     return in_head_ ? limits_.most_head : limits_.most_head + 2 * limits_.most_body;
   }
 
@@ -158,6 +171,7 @@ class ClientStream final : public httplib::Stream {
     pollfd descriptor{socket_, event, 0};
     int ready = 0;
     do {
+      // A signal interrupts poll(); the wait then starts again.
       ready = ::poll(&descriptor, 1, static_cast<int>(most.count()));
     } while (ready < 0 && errno == EINTR);
     return ready > 0;
@@ -182,18 +196,19 @@ class ClientStream final : public httplib::Stream {
   const HttpLimits& limits_;
   const std::atomic<bool>& finishing_;
   std::array<char, 16 << 10> buffer_{};
-  size_t begin_ = 0, end_ = 0;  // of what is read ahead
-  uint64_t read_ = 0;           // bytes of the request
+  size_t begin_ = 0, end_ = 0;  // unread range of the buffer
+  uint64_t read_ = 0;           // bytes of the current request
   bool in_head_ = true, spent_ = false, last_ = false;
   steady_clock::time_point deadline_;
 };
 
 thread_local ClientStream* current_stream = nullptr;
-// Set where a connection is taken only to be refused.
+// True while this thread accepts a connection only to reject it.
 thread_local bool refusing = false;
 
 class Workers final : public httplib::TaskQueue {
  public:
+  // Threads may be limited by the system; fewer workers than requested still serve.
   Workers(const HttpLimits& limits, std::atomic<bool>& none) : waiting_(limits.waiting) {
     for (int64_t i = 0; i < limits.connections; ++i)
       if (!threads_.start([this] { work(); })) break;
@@ -203,12 +218,14 @@ class Workers final : public httplib::TaskQueue {
   void enqueue(std::function<void()> task) override {
     {
       const std::lock_guard lock(mutex_);
+      // Idle workers take a task at once, so they extend the queue.
       if (threads_.size() > 0 && std::ssize(tasks_) < waiting_ + idle_) {
         tasks_.push_back(std::move(task));
         changed_.notify_one();
         return;
       }
     }
+    // Runs on the accepting thread, which `refusing` marks for process_and_close_socket().
     refusing = true;
     task();
     refusing = false;
@@ -230,9 +247,11 @@ class Workers final : public httplib::TaskQueue {
       ++idle_;
       changed_.wait(lock, [this] { return over_ || !tasks_.empty(); });
       --idle_;
+      // Queued tasks are finished even after shutdown(), so every accepted socket is closed.
       if (tasks_.empty()) return;
       const std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
+      // Unlocked while the task runs, because it lasts as long as a connection.
       lock.unlock();
       task();
       lock.lock();
@@ -245,29 +264,31 @@ class Workers final : public httplib::TaskQueue {
   std::deque<std::function<void()>> tasks_;
   int64_t idle_ = 0;  // threads that wait for a task
   bool over_ = false;
-  ThreadGroup threads_;  // last: they use all others
+  ThreadGroup threads_;  // last member, because it uses all other members
 };
 
 }  // namespace
 
 LimitedServer::LimitedServer(const HttpLimits& limits) : limits_(limits) {
   set_payload_max_length(limits.most_body);
+  // Small events of a stream must not wait for more data.
   set_tcp_nodelay(true);
   new_task_queue = [this] {
-    auto* workers = new Workers(limits_, no_threads_);  // the library's, from here on
+    auto* workers = new Workers(limits_, no_threads_);  // the library takes ownership
+    // stop() makes the library leave its loop, so that serve() can report the error.
     if (no_threads_) stop();
     return workers;
   };
 }
 
 Status LimitedServer::serve() {
-  // The workers start inside of the library; where there is none, nobody would ever be answered.
+  // The library creates the workers here. Without a worker, no request would ever be answered.
   const bool served = listen_after_bind();
   if (no_threads_)
-    return fail("system.resource", "the system refuses a thread for connections",
+    return fail("system.resource", "the system cannot create a thread for connections",
                 "raise the limit on threads (ulimit -u), or end other programs");
   if (served || finishing_) return {};
-  return fail("serve.address", "the server could not accept connections", "start it again");
+  return fail("serve.address", "the server could not accept connections", "start the server again");
 }
 
 void LimitedServer::finish() {
@@ -287,6 +308,7 @@ Result<std::string> LimitedServer::read_body(const httplib::Request& request,
   const auto announced = parse_number<uint64_t>(request.get_header_value("Content-Length"));
   bool too_large = announced && *announced > limits_.most_body;
   const bool whole = !too_large && reader([&](const char* data, size_t size) {
+    // The subtraction cannot wrap around, because `body` never exceeds the limit.
     too_large = size > limits_.most_body - body.size();
     if (!too_large) body.append(data, size);
     return !too_large;
@@ -296,21 +318,21 @@ Result<std::string> LimitedServer::read_body(const httplib::Request& request,
     return fail("serve.too_large",
                 fmt::format("the body has more than {} bytes", limits_.most_body),
                 "send less, or start the server with a larger --max-body");
-  if (!whole) return fail("serve.body", "the body did not arrive as it was announced");
+  if (!whole) return fail("serve.body", "the body did not arrive completely");
   return body;
 }
 
 bool LimitedServer::process_and_close_socket(socket_t socket) {
   ClientStream stream(socket, limits_, finishing_);
   if (refusing)
-    stream.refuse("503 Service Unavailable", "serve.busy", "too many connections wait already");
+    stream.refuse("503 Service Unavailable", "serve.busy", "the queue of connections is full");
   current_stream = &stream;
   for (int left = kRequestsOfConnection; left > 0 && !stream.spent(); --left) {
     if (!stream.wait_for_request()) break;
     bool closed = false;
     const auto prepare = [&stream](httplib::Request& request) {
       stream.end_head();
-      // Answers are neither cut into ranges nor compressed.
+      // Disables ranges and compression of responses.
       request.ranges.clear();
       request.headers.erase("Accept-Encoding");
     };
@@ -319,7 +341,8 @@ bool LimitedServer::process_and_close_socket(socket_t socket) {
       break;
   }
   current_stream = nullptr;
-  stream.close(refusing ? milliseconds(0) : kLinger);  // one thread accepts all
+  // A rejection runs on the only accepting thread, which must not linger.
+  stream.close(refusing ? milliseconds(0) : kLinger);
   return true;
 }
 

@@ -1,6 +1,6 @@
-// cpp-httplib's server behind limits that it does not have itself: on the bytes of a request's head
-// and body however they are sent, on the time in which a request must arrive and an answer must be
-// taken, and on connections. The library sees the connections through a stream of ours.
+// Adds limits to cpp-httplib's server: bytes of a request's head and body in any transfer encoding,
+// time to receive a request and to send a response, and number of connections. Enforces the limits
+// in its own implementation of the library's stream.
 #pragma once
 
 #include <httplib.h>
@@ -19,19 +19,19 @@ class LimitedServer : public httplib::Server {
 
   const HttpLimits& limits() const { return limits_; }
 
-  // Answers at the address that the server was bound to, until finish(). Error system.resource: the
-  // system refuses every thread.
+  // Serves the bound address until finish() is called. Error system.resource: no thread can be
+  // created.
   Status serve();
-  // Ends connections that wait for a request, and takes no more. May be called by any thread.
+  // Ends idle connections and accepts no new ones. Thread-safe.
   void finish();
 
-  // The answer to the request that this thread answers is the connection's last.
+  // Closes the connection after the response to this thread's current request.
   static void end_connection();
-  // Whether the client of the request that this thread answers has closed its connection.
+  // True if the client of this thread's current request has closed its connection.
   static bool client_left();
 
-  // The body of the request that this thread answers. Error serve.too_large: more than most_body
-  // bytes; serve.body: it did not arrive.
+  // Reads the body of this thread's current request. Errors: serve.too_large (more than most_body
+  // bytes), serve.body (the body did not arrive completely).
   Result<std::string> read_body(const httplib::Request& request,
                                 const httplib::ContentReader& reader) const;
 

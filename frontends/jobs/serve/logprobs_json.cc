@@ -10,13 +10,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, which decoding puts for bytes
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD: decoded from invalid UTF-8
 
 int64_t characters(std::string_view text) {
+  // Bytes of the form 10xxxxxx continue a character.
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 ordered_json bytes_json(const std::string& text) {
+  // If the text contains a replacement, the token's own bytes are unknown.
   if (text.find(kReplacement) != std::string::npos) return nullptr;
   ordered_json bytes = ordered_json::array();
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
@@ -49,11 +51,14 @@ Result<TextLogprobs> LogprobNames::add(const TokenLogprobs& token) {
   return found;
 }
 
-// Decodes the pair: some decoders drop the space before the first token of a text.
+// Decodes the token together with its predecessor, because some decoders drop the leading space of
+// the first token.
 Result<TextLogprob> LogprobNames::named(const Logprob& token, const std::string& known) const {
   if (!tokenizer_) return TextLogprob{token, std::to_string(token.token)};
   MOEC_ASSIGN(const std::string both, tokenizer_->decode(std::array{before_, token.token}));
+  // A decoder may change the text of the predecessor; then the difference is unknown.
   std::string text = both.starts_with(known) ? both.substr(known.size()) : std::string();
+  // Special tokens decode to an empty text, but have a name.
   if (text.empty()) text = tokenizer_->name(token.token).value_or("");
   return TextLogprob{token, std::move(text)};
 }
@@ -75,6 +80,7 @@ ordered_json text_logprobs_json(const std::vector<TextLogprobs>& tokens) {
     texts.push_back(token.chosen.text);
     logprobs.push_back(token.chosen.value.logprob);
     ordered_json top = ordered_json::object();
+    // emplace() keeps the first of several tokens with equal text.
     for (const TextLogprob& one : token.top) top.emplace(one.text, one.value.logprob);
     tops.push_back(std::move(top));
     offsets.push_back(token.offset);

@@ -1,4 +1,4 @@
-// Log probabilities of an answer's tokens, as the OpenAI API words them.
+// Log probabilities of an answer's tokens, in the format of the OpenAI API.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,27 +13,27 @@ namespace moec {
 
 struct TextLogprob {
   Logprob value;
-  std::string text;  // that the token adds; of a special token its name
+  std::string text;  // text that the token adds; for a special token, its name
 };
 
 struct TextLogprobs {
   TextLogprob chosen;
   std::vector<TextLogprob> top;
-  int64_t offset = 0;  // characters of the tokens before it
+  int64_t offset = 0;  // number of characters of the preceding tokens
 };
 
-// Names the tokens of an answer, one after the other.
+// Decodes the tokens of an answer one by one.
 class LogprobNames {
  public:
-  // `tokenizer` must outlive the object; null: tokens are named by their ids. `before` is the last
-  // token of the prompt.
+  // `tokenizer` must outlive the object; null: texts are the token ids. `before` is the last token
+  // of the prompt.
   LogprobNames(const Tokenizer* tokenizer, int64_t before)
       : tokenizer_(tokenizer), before_(before) {}
   // Errors: those of Tokenizer::decode().
   Result<TextLogprobs> add(const TokenLogprobs& token);
 
  private:
-  // `known` is the text of the token before it.
+  // `known` is the text of the preceding token.
   Result<TextLogprob> named(const Logprob& token, const std::string& known) const;
 
   const Tokenizer* tokenizer_;
@@ -42,7 +42,7 @@ class LogprobNames {
 };
 
 // {"content": [{"token", "logprob", "bytes", "id", "top_logprobs"}], "refusal": null}. "bytes" is
-// null for a part of a character.
+// null for an incomplete character.
 nlohmann::ordered_json chat_logprobs_json(const std::vector<TextLogprobs>& tokens);
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}.

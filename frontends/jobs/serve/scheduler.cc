@@ -9,6 +9,8 @@ namespace moec {
 
 namespace {
 
+// Length of the common prefix of `tokens` and of the prompt without its last token, which always
+// runs.
 int64_t shared(std::span<const int64_t> prompt, const std::vector<int64_t>& tokens) {
   const std::span<const int64_t> all_but_last = prompt.first(prompt.size() - 1);
   const auto ends =
@@ -22,6 +24,7 @@ std::optional<size_t> KeptSequences::best_for(std::span<const int64_t> prompt) c
   std::optional<size_t> best;
   const auto better = [&](const Kept& one, const Kept& other) {
     const int64_t a = shared(prompt, one.tokens), b = shared(prompt, other.tokens);
+    // Ties go to the least recently used sequence.
     return a != b ? a > b : one.given_back < other.given_back;
   };
   for (size_t i = 0; i < kept_.size(); ++i)
@@ -44,18 +47,23 @@ std::optional<KeptSequences::Taken> KeptSequences::take(std::span<const int64_t>
   if (!best) return std::nullopt;
   const int64_t reused = shared(prompt, kept_[*best].tokens);
   const size_t slot = 2 * reused >= std::ssize(kept_[*best].tokens) ? *best : oldest();
+  // Moves the caches if the slot is reused, because copies of caches are large.
   Sequence sequence = slot == *best ? std::move(kept_[slot].sequence) : Sequence();
   kept_[slot] = {.in_use = true};
   if (reused == 0) return Taken{slot, session.empty_sequence(), 0};
+  // Copies the kept sequence, which stays valid for other prompts.
   if (slot != *best) sequence = kept_[*best].sequence;
+  // rewind() acts on the session's current sequence, so the sequence is exchanged for the call.
   Sequence own = session.exchange(std::move(sequence));
   const bool can_rewind = session.rewind(reused);
+  // Restores the previous sequence even if the rewind failed.
   sequence = session.exchange(std::move(own));
   if (can_rewind) return Taken{slot, std::move(sequence), reused};
   return Taken{slot, session.empty_sequence(), 0};
 }
 
 void KeptSequences::give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens) {
+  // Tokens after `position` were not run and are not in the caches.
   tokens.resize(static_cast<size_t>(sequence.position));
   kept_[slot] = {false, ++clock_, std::move(sequence), std::move(tokens)};
 }
@@ -64,7 +72,9 @@ void KeptSequences::drop(size_t slot) { kept_[slot] = {}; }
 
 Ticket::News Ticket::wait(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
+  // The predicate handles spurious wake-ups and news that came before the wait.
   changed_.wait_for(lock, most, [&] { return !news_.tokens.empty() || news_.over(); });
+  // Takes all news at once, so a slow client gets several tokens per event.
   return std::exchange(news_, {});
 }
 
@@ -91,6 +101,7 @@ void Ticket::tell(const News& news) {
     if (news.stopped_by) news_.stopped_by = news.stopped_by;
     if (news.error) news_.error = news.error;
   }
+  // Notifies after unlocking, so that the woken thread does not wait for the mutex.
   changed_.notify_all();
 }
 
@@ -114,7 +125,7 @@ Scheduler::~Scheduler() {
 }
 
 static tl::unexpected<Diagnostics> stopping() {
-  return fail("serve.stopping", "the server is being stopped");
+  return fail("serve.stopping", "the server is shutting down");
 }
 
 Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
@@ -123,9 +134,10 @@ Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return stopping();
+    // Cancelled texts must not make the queue look full.
     drop_cancelled();
     if (std::ssize(waiting_) >= limits_.waiting)
-      return fail("serve.busy", fmt::format("{} texts wait already", waiting_.size()),
+      return fail("serve.busy", fmt::format("the queue is full with {} texts", waiting_.size()),
                   "try again later, or start the server with a larger --waiting");
     waiting_.push_back({std::move(prompt), options, ticket, {}, 0, {}});
   }
@@ -135,6 +147,7 @@ Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
 
 void Scheduler::run() {
   while (admit()) {
+    // The count is fixed before the loop, so each text runs one step per round.
     const size_t count = active_.size();
     for (size_t i = 0; i < count; ++i) {
       Job job = std::move(active_.front());
@@ -147,18 +160,20 @@ void Scheduler::run() {
 void Scheduler::drop_cancelled() {
   std::erase_if(waiting_, [](const Job& job) {
     const bool cancelled = job.ticket->cancelled();
+    // Tells the client thread, which may still wait, that no more tokens follow.
     if (cancelled) job.ticket->tell({{}, {}, StoppedBy::max_tokens, {}});
     return cancelled;
   });
 }
 
-// Gives sequences to texts that wait; waits where there is nothing to do.
+// Assigns free sequences to waiting texts. Blocks while there is nothing to do.
 bool Scheduler::admit() {
   std::unique_lock lock(mutex_);
   if (active_.empty()) wake_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
   drop_cancelled();
   while (!stopping_ && !waiting_.empty()) {
     auto taken = kept_.take(waiting_.front().prompt, session_);
+    // If all sequences are in use, the text waits for the next round.
     if (!taken) return true;
     active_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
@@ -171,6 +186,7 @@ bool Scheduler::admit() {
 }
 
 void Scheduler::start(Job& job, KeptSequences::Taken taken) {
+  // Called with the scheduler's mutex held; the ticket's mutex is always the inner one.
   job.slot = taken.slot;
   job.sequence = std::move(taken.sequence);
   job.writer.emplace(std::vector(job.prompt.begin() + taken.reused, job.prompt.end()), taken.reused,
@@ -193,8 +209,10 @@ bool Scheduler::step(Job& job) {
   }
   Ticket::News news;
   if (*token) news.tokens = {**token};
+  // The writer keeps the log probabilities of all tokens; the last one belongs to this token.
   if (*token && job.options.top_logprobs) news.logprobs = {job.writer->text().logprobs.back()};
   if (job.writer->done()) news.stopped_by = job.writer->text().stopped_by;
+  // A step of a prompt's chunk yields no token and no news.
   if (job.writer->done())
     finish(job, news);
   else if (*token)
@@ -202,10 +220,12 @@ bool Scheduler::step(Job& job) {
   return !job.writer->done();
 }
 
-// What a failed step left in the caches is not used again.
+// Releases the job's sequence. After a failed step, its cache rows may be incomplete, so the
+// sequence is dropped.
 void Scheduler::finish(Job& job, const Ticket::News& news) {
   std::vector<int64_t> tokens = std::move(job.prompt);
   const auto& written = job.writer->text().tokens;
+  // Keeps generated tokens, too, because a later turn of a chat contains them.
   tokens.insert(tokens.end(), written.begin(), written.end());
   if (news.error)
     kept_.drop(job.slot);

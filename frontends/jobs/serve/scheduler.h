@@ -1,5 +1,5 @@
-// Runs the texts of several clients with one session, in turn: one step of each, then the next
-// step of each. A thread of its own owns the session.
+// Generates the texts of several clients with one session, round-robin by step. The scheduler's
+// thread owns the session.
 #pragma once
 
 #include <chrono>
@@ -19,61 +19,61 @@
 
 namespace moec {
 
-// Sequences whose caches stay in memory when a text is done, so that a prompt that begins as one of
-// them needs only its rest to run. The tokens that a text wrote count as much as those of its
-// prompt.
-
+// Prefix cache: keeps the sequences of finished texts, with prompt and generated tokens. A prompt
+// with the same prefix as a kept sequence runs only its remaining tokens.
 class KeptSequences {
  public:
-  // Room for `most` sequences, which are made when they are needed.
+  // Keeps at most `most` sequences, which are created on demand.
   explicit KeptSequences(size_t most) : kept_(most) {}
 
-  // A sequence that is in use, and how many of the prompt's tokens it has.
+  // A sequence in use. `reused` is the number of prompt tokens that its caches contain.
   struct Taken {
     size_t slot = 0;
     Sequence sequence;
     int64_t reused = 0;
   };
-  // A sequence with the longest beginning of the prompt that one of those has that are not in use.
-  // It is that one, cut, where the prompt has half of its tokens or more; else a copy of it, in the
-  // place of the one that was given back first. The last token of the prompt is never reused: its
-  // logits are needed. Nothing: all are in use. The session's own sequence is as before.
+  // Returns a sequence that starts with the longest prefix of the prompt among the free sequences,
+  // or nothing if all are in use. If the prefix is at least half of the kept sequence, that
+  // sequence is truncated and used. Otherwise a copy replaces the least recently used one. The last
+  // prompt token is never reused, because its logits are needed. Does not change the session's
+  // current sequence.
   std::optional<Taken> take(std::span<const int64_t> prompt, Session& session);
-  // Puts it back with the tokens that are in its caches, as many as its position says.
+  // Frees the slot and keeps its sequence. The first `sequence.position` elements of `tokens` must
+  // be the tokens in its caches.
   void give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens);
-  // Puts back an empty one: what was computed is not to be used again.
+  // Frees the slot and discards its sequence, so that its caches are never reused.
   void drop(size_t slot);
 
  private:
   struct Kept {
     bool in_use = false;
-    uint64_t given_back = 0;  // in which order; 0: it is empty
+    uint64_t given_back = 0;  // value of clock_ at give_back(); 0: empty
     Sequence sequence;
     std::vector<int64_t> tokens;
   };
   std::optional<size_t> best_for(std::span<const int64_t> prompt) const;
-  size_t oldest() const;  // of those that are not in use
+  size_t oldest() const;  // the least recently used free sequence
 
   std::vector<Kept> kept_;
   uint64_t clock_ = 0;
 };
 
-// A text that is being written, as its client sees it. Any thread may use it.
+// The client's handle of a text in progress. Thread-safe.
 class Ticket {
  public:
-  // What has happened since the last look.
+  // Events since the last call of wait().
   struct News {
     std::vector<int64_t> tokens;
-    std::vector<TokenLogprobs> logprobs;  // of each token, if the request asks for them
-    std::optional<StoppedBy> stopped_by;  // the text is done
-    std::optional<Diagnostics> error;     // and will not be
+    std::vector<TokenLogprobs> logprobs;  // one per token, if requested
+    std::optional<StoppedBy> stopped_by;  // set when the text is complete
+    std::optional<Diagnostics> error;     // set when the text has failed
     bool over() const { return stopped_by || error; }
   };
-  // Waits until there is news, at most so long.
+  // Waits at most `most` for news.
   News wait(std::chrono::milliseconds most);
-  // The client wants no more: the text ends with its next step.
+  // Ends the text at its next step.
   void cancel();
-  // How many tokens of the prompt were in a cache; known with the first token.
+  // Number of prompt tokens that were in a cache; valid once the first token has arrived.
   int64_t reused() const;
 
  private:
@@ -92,13 +92,13 @@ class Scheduler {
  public:
   Scheduler(Session session, const SchedulerLimits& limits);
   ~Scheduler();
-  // Ends the texts that are not done with serve.stopping, and takes no more.
+  // Ends incomplete texts with serve.stopping and accepts no new ones.
   void stop();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
   const Manifest& manifest() const { return session_.manifest(); }
-  // Errors: serve.busy (as many texts wait as may), serve.stopping.
+  // Queues a text. Errors: serve.busy (the queue is full), serve.stopping.
   Result<std::shared_ptr<Ticket>> submit(std::vector<int64_t> prompt,
                                          const GenerateOptions& options);
 
@@ -107,28 +107,28 @@ class Scheduler {
     std::vector<int64_t> prompt;
     GenerateOptions options;
     std::shared_ptr<Ticket> ticket;
-    std::optional<TextWriter> writer;  // from when it has a sequence
+    std::optional<TextWriter> writer;  // set once the job has a sequence
     size_t slot = 0;
     Sequence sequence;
   };
 
   void run();
-  bool admit();           // false: the scheduler ends
-  void drop_cancelled();  // of those that wait
+  bool admit();           // false: the scheduler must end
+  void drop_cancelled();  // from waiting_
   void start(Job& job, KeptSequences::Taken taken);
-  bool step(Job& job);  // false: the text is over
+  bool step(Job& job);  // false: the text is complete
   void finish(Job& job, const Ticket::News& news);
 
   Session session_;
   SchedulerLimits limits_;
   KeptSequences kept_;
-  std::deque<Job> active_;  // of the thread alone
+  std::deque<Job> active_;  // used by thread_ only
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> waiting_;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses all others
+  std::thread thread_;  // last member, because it uses all other members
 };
 
 }  // namespace moec

@@ -38,14 +38,15 @@ void reply_error(httplib::Response& response, const Diagnostics& errors) {
   response.set_content(json_text(error_reply(errors), -1), kJson);
 }
 
-// What the library itself refuses has no body yet.
+// Adds a JSON body to error responses of the library.
 void word_refusal(const httplib::Request& request, httplib::Response& response) {
+  // Handlers have already set a JSON body.
   if (!response.body.empty()) return;
   const int status = response.status;
   const std::string cause =
-      status == 404   ? fmt::format("there is no {} {}", request.method, request.path)
-      : status == 413 ? std::string("the body is larger than this server takes")
-                      : fmt::format("the request is refused with status {}", status);
+      status == 404 ? fmt::format("the server has no endpoint {} {}", request.method, request.path)
+      : status == 413 ? std::string("the body is larger than this server accepts")
+                      : fmt::format("the request was refused with status {}", status);
   const std::string code = status == 404 ? "serve.unknown_path" : "serve.refused";
   response.set_content(json_text(error_reply({{Severity::error, code, cause, "", {}}}), -1), kJson);
 }
@@ -60,7 +61,8 @@ class HttpServer {
         text_(std::move(text)),
         scheduler_(std::move(session), options.limits),
         server_(options.http) {
-    // Another server's port is not to be shared.
+    // Sets only SO_REUSEADDR: the library's default SO_REUSEPORT would share the port with another
+    // server.
     server_.set_socket_options([](socket_t socket) {
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -80,6 +82,7 @@ class HttpServer {
       if (request.matches[1] == name_)
         response.set_content(json_text(model_json(), -1), kJson);
       else
+        // Without a body: the error handler adds it.
         response.status = 404;
     });
     complete_at(kTexts, Endpoint::text);
@@ -92,12 +95,13 @@ class HttpServer {
                                                                           : -1;
     if (port < 0)
       return fail("serve.address",
-                  fmt::format("cannot listen at {}:{}", options_.host, options_.port),
-                  "choose another --port (0: one that is free), or a --host of this machine");
+                  fmt::format("cannot listen on {}:{}", options_.host, options_.port),
+                  "pass another --port (0 selects a free one), or a --host of this machine");
     std::atomic<bool> over = false;
+    // Declared after `over`, which its thread uses.
     ThreadGroup watch;
     if (!watch.start([&] { watch_for_stop(over); }))
-      return fail("system.resource", "the system refuses a thread",
+      return fail("system.resource", "the system cannot create a thread",
                   "raise the limit on threads (ulimit -u), or end other programs");
     if (options_.listening) options_.listening(port);
     const Status served = server_.serve();
@@ -109,9 +113,10 @@ class HttpServer {
   void watch_for_stop(const std::atomic<bool>& over) {
     constexpr std::chrono::milliseconds kPause{100};
     while (!over && !(options_.stop && options_.stop())) std::this_thread::sleep_for(kPause);
+    // The scheduler stops first, so that texts end with serve.stopping before connections close.
     scheduler_.stop();
     if (over) return;
-    std::this_thread::sleep_for(2 * kPause);  // clients are told before their connections end
+    std::this_thread::sleep_for(2 * kPause);  // let clients receive serve.stopping before closing
     server_.finish();
   }
 
@@ -119,13 +124,14 @@ class HttpServer {
     return {{"id", name_}, {"object", "model"}, {"created", started_}, {"owned_by", "moec"}};
   }
 
-  // Asked before a body is read.
+  // Checks a request before its body is read.
   HandlerResponse admit(const httplib::Request& request, httplib::Response& response) const {
     const std::optional<Refusal> refusal = refusal_of(request, options_.access);
+    // Unknown paths of POST requests are rejected here, before the body is read.
     const bool known = request.method != "POST" || request.path == kTexts || request.path == kChats;
     if (!refusal) allow_origin(request, options_.access, response);
     if (!refusal && known && request.method != "OPTIONS") return HandlerResponse::Unhandled;
-    LimitedServer::end_connection();  // the body is still to come
+    LimitedServer::end_connection();  // the unread body would be parsed as the next request
     response.set_header("Connection", "close");
     if (refusal) {
       response.status = refusal->status;
@@ -153,8 +159,10 @@ class HttpServer {
         CompletionRequest wanted,
         parse_completion(endpoint, body, {scheduler_.manifest(), text_.tokenizer, text_.chat.get()},
                          most_tokens()));
+    // Null if the model has no tokenizer; then the texts are token ids.
     MOEC_ASSIGN(const Tokenizer* tokenizer, text_.tokenizer.get());
     MOEC_ASSIGN(std::vector<std::shared_ptr<Ticket>> tickets, submit(wanted));
+    // Copied first, because `wanted` is moved into the answer.
     const bool stream = wanted.stream;
     auto answer = std::make_shared<Answer>(next_head(endpoint), std::move(wanted),
                                            std::move(tickets), tokenizer);
@@ -165,7 +173,7 @@ class HttpServer {
     return {};
   }
 
-  // Submits each text; text i of a prompt has the request's seed plus i.
+  // Submits each text. Text i of a prompt uses the request's seed plus i.
   Result<std::vector<std::shared_ptr<Ticket>>> submit(const CompletionRequest& wanted) {
     std::vector<std::shared_ptr<Ticket>> tickets;
     for (const auto& prompt : wanted.prompts)
@@ -177,6 +185,7 @@ class HttpServer {
           tickets.push_back(std::move(*ticket));
           continue;
         }
+        // All texts of a request succeed or none: the earlier ones must not run without a reader.
         for (const auto& taken : tickets) taken->cancel();
         return fail(std::move(ticket.error()));
       }
@@ -185,12 +194,14 @@ class HttpServer {
 
   static Status reply_whole(Answer& answer, httplib::Response& response) {
     MOEC_ASSIGN(const std::optional<std::string> body, answer.whole(LimitedServer::client_left));
+    // Without a body, the client has left, and the response is never sent.
     if (body) response.set_content(*body, kJson);
     return {};
   }
 
   static void reply_stream(const std::shared_ptr<Answer>& answer, httplib::Response& response) {
     response.set_header("Cache-Control", "no-cache");
+    // The provider shares the answer, because it runs after this function has returned.
     response.set_chunked_content_provider(
         "text/event-stream", [answer](size_t, httplib::DataSink& sink) {
           const bool more = answer->next_events([&](const std::string& text) {
@@ -219,7 +230,7 @@ class HttpServer {
   int64_t started_ = seconds_now();
   std::atomic<int64_t> requests_ = 0;
   Scheduler scheduler_;
-  LimitedServer server_;  // last: its requests use the scheduler
+  LimitedServer server_;  // last member, because its requests use the scheduler
 };
 
 }  // namespace
@@ -227,8 +238,8 @@ class HttpServer {
 Status serve_model(Session session, const ServedText& text, const std::string& name,
                    const ServeOptions& options) {
   if (session.manifest().tagging)
-    return fail("serve.labels", "the model labels tokens, it writes no text",
-                "find its spans with moec run");
+    return fail("serve.labels", "the model labels tokens and generates no text",
+                "use moec run to find spans");
   return catch_refusals([&] { return HttpServer(std::move(session), text, name, options).run(); });
 }
 

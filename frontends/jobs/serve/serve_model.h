@@ -1,4 +1,4 @@
-// Serves an exported model over HTTP, with the completion interfaces of the OpenAI API.
+// Serves an exported model over HTTP with the completion endpoints of the OpenAI API.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,16 @@
 
 namespace moec {
 
-// The text of a model: its tokenizer, and its chat template if it has one.
+// Text processing of a model: its tokenizer, and its chat template if it has one.
 struct ServedText {
   ModelTokenizer tokenizer;
   std::shared_ptr<const ChatTemplate> chat;
 };
 
-// Answers until `stop` is true: GET /health, /v1/models and /v1/models/NAME, POST /v1/completions
-// and /v1/chat/completions. `name` is the model's. Errors: serve.labels (the model labels tokens),
-// serve.address (the port is taken, or the address is not one of this machine), system.resource.
+// Serves GET /health, /v1/models and /v1/models/NAME, POST /v1/completions and /v1/chat/completions
+// until options.stop returns true. `name` is the model's name. Errors: serve.labels (the model
+// labels tokens), serve.address (the port is in use, or the address does not belong to this
+// machine), system.resource.
 Status serve_model(Session session, const ServedText& text, const std::string& name,
                    const ServeOptions& options);
 

@@ -1,4 +1,4 @@
-// What `moec serve` is asked to do.
+// Options of `moec serve`.
 #pragma once
 
 #include <chrono>
@@ -14,43 +14,44 @@ namespace moec {
 struct HttpLimits {
   uint64_t most_head = 32 << 10;  // bytes of the request line and the headers
   uint64_t most_body = 4 << 20;   // bytes of a body, decoded
-  // A request must be there completely so long after its first byte; of an answer, some bytes must
-  // be taken in so long.
+  // Maximum time from the first to the last byte of a request, and between two successful writes of
+  // a response.
   std::chrono::milliseconds deadline{30'000};
-  std::chrono::milliseconds idle{5'000};  // how long a connection is kept between requests
-  int64_t connections = 64;               // answered at a time, a thread each
-  int64_t waiting = 64;                   // further ones; beyond them connections are refused
+  std::chrono::milliseconds idle{5'000};  // maximum time between requests of a connection
+  int64_t connections = 64;               // served concurrently, one thread each
+  int64_t waiting = 64;                   // queued connections; further connections get status 503
 };
 
 struct AccessRules {
-  // Names by which clients may call the server, besides localhost and addresses in numbers: a page
-  // whose name was made to lead here (DNS rebinding) calls it by its own.
+  // Accepted host names, in addition to localhost and numeric addresses. Rejecting other names
+  // prevents DNS rebinding, where the host name of a page resolves to this server.
   std::vector<std::string> hosts;
-  // Origins of pages that may ask from a browser, "https://chat.example"; others are refused.
+  // Origins of pages that may send requests from a browser, such as "https://chat.example".
+  // Requests from other pages are rejected.
   std::vector<std::string> origins;
-  std::string api_key;  // that requests must have, but for /health; empty: none
+  std::string api_key;  // required by all paths except /health; empty: none
 };
 
 struct SchedulerLimits {
-  int64_t sequences = 4;  // texts that are written at a time, and whose caches are kept
-  int64_t waiting = 64;   // texts that wait for one of them
+  int64_t sequences = 4;  // concurrent texts, and sequences whose caches are kept
+  int64_t waiting = 64;   // queued texts
 };
 
 struct ServeOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;          // 0: one that is free
-  int64_t most_tokens = 0;  // of a text; 0: as many as the context has
+  int port = 8080;          // 0: any free port
+  int64_t most_tokens = 0;  // per text; 0: limited by the context only
   HttpLimits http;
   AccessRules access;
   SchedulerLimits limits;
-  // Asked a few times a second; true ends the server. May be empty.
+  // Polled a few times per second; true ends the server. May be empty.
   std::function<bool()> stop;
-  // Told once the server answers.
+  // Called once when the server is ready.
   std::function<void(int port)> listening;
 };
 
-// Above this many connections there is no use in more threads.
-inline constexpr int64_t kMostConnections = 1024;
+// Maximum of HttpLimits::connections; each needs a thread.
+inline constexpr int64_t kMaxConnections = 1024;
 
 // Error serve.api_key: the file has no line of printable characters without spaces.
 Result<std::string> read_api_key(const std::string& path);

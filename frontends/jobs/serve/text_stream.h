@@ -1,4 +1,4 @@
-// The text of a token sequence as it grows: whole characters only, cut where a stop text begins.
+// Incremental text of a token sequence: complete characters only, truncated at a stop text.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@ namespace moec {
 
 class TextStream {
  public:
-  // The tokenizer must outlive it; null for a model without one (TextDecoder).
+  // The tokenizer must outlive the object; null: the model has none (TextDecoder).
   TextStream(const Tokenizer* tokenizer, std::vector<std::string> stops)
       : decoder_(tokenizer), stops_(std::move(stops)) {}
 
-  // What can be said for certain once `token` is known: what may be the beginning of a stop text,
-  // or of a character, is kept back. Errors: those of TextDecoder::add().
+  // Adds a token and returns the text that is then final. Holds back an incomplete character and a
+  // possible beginning of a stop text. Errors: those of TextDecoder::add().
   Result<std::string> add(int64_t token);
-  // What was kept back, when no further token comes. Errors: those of TextDecoder::finish().
+  // Returns the text that was held back; call it after the last token. Errors: those of
+  // TextDecoder::finish().
   Result<std::string> rest();
-  // Whether a stop text was met; nothing follows it.
+  // True if a stop text has ended the text.
   bool stopped() const { return stopped_; }
 
  private:

@@ -17,6 +17,7 @@ namespace moec {
 
 namespace {
 
+// Names of llama.cpp, without the prefix of the layer and suffixes such as ".weight".
 constexpr std::string_view kRouter = "ffn_gate_inp";
 constexpr std::array<std::string_view, 4> kMatrices = {"ffn_gate_exps", "ffn_up_exps",
                                                        "ffn_down_exps", "ffn_gate_up_exps"};
@@ -30,7 +31,7 @@ bool has_name(const Names& names, std::string_view name) {
 
 enum class TensorPart : uint8_t { trunk, router, experts, unknown };
 
-// `name` stands without "blk.N.".
+// `name` is the tensor name without the prefix "blk.N.".
 TensorPart part_of(std::string_view name) {
   const size_t dot = std::min(name.find('.'), name.size());
   const std::string_view stem = name.substr(0, dot);
@@ -41,14 +42,19 @@ TensorPart part_of(std::string_view name) {
     return kind.empty() || kind == "bias" ? TensorPart::router : TensorPart::unknown;
   if (has_name(kMatrices, stem))
     return has_name(kOfMatrix, kind) ? TensorPart::experts : TensorPart::unknown;
+  // A shared expert contains "exp", so it must be excluded before the last check.
   if (stem.ends_with("_shexp")) return TensorPart::trunk;
+  // An unknown name with "exp" is an error: a tensor of experts in the trunk would have the wrong
+  // size.
   return stem.find("exp") == std::string_view::npos ? TensorPart::trunk : TensorPart::unknown;
 }
 
 std::optional<size_t> expert_axis(const GgufTensor& tensor, int64_t experts) {
   size_t axis = 0;
+  // Skips leading sizes of 1, but not if there is only one expert, whose size is 1, too.
   while (axis + 1 < tensor.dims.size() && tensor.dims[axis] == 1 && experts != 1) ++axis;
   const bool last = axis + 1 == tensor.dims.size();
+  // A row of blocks can be cut only between blocks; other axes always lie on block boundaries.
   const bool whole = !last || block_format(tensor.type).elements == 1;
   return axis < tensor.dims.size() && tensor.dims[axis] == experts && whole ? std::optional(axis)
                                                                             : std::nullopt;
@@ -78,21 +84,20 @@ class CutTensorFinder {
   Status visit(size_t index) {
     const GgufTensor& tensor = gguf_.tensors[index];
     const auto name = parse_block_name(tensor.name);
+    // Tensors outside of layers belong to the trunk.
     const TensorPart part = name ? part_of(name->name) : TensorPart::trunk;
     if (part == TensorPart::trunk) return {};
     if (part == TensorPart::unknown)
-      return error_at("split.unknown_tensor",
-                      "the tensor's name has to do with experts, but moec does not know how to "
-                      "cut it",
-                      "The architecture has parts that moec split does not know.", gguf_,
-                      tensor.name);
+      return error_at(
+          "split.unknown_tensor",
+          "the tensor's name refers to experts, but moec split does not know this tensor",
+          "use a model of another architecture", gguf_, tensor.name);
     const auto axis = expert_axis(tensor, experts_);
     if (!axis)
       return error_at("split.tensor_dims",
-                      fmt::format("{} of {} has no whole part for each of {} experts",
+                      fmt::format("{} of {} cannot be divided evenly among {} experts",
                                   to_string(tensor.dims), enum_name(tensor.type), experts_),
-                      "The file is damaged, or its expert_count is wrong: fetch it again.", gguf_,
-                      tensor.name);
+                      "download or convert the file again", gguf_, tensor.name);
     (part == TensorPart::router ? with_router_ : with_experts_).insert(name->layer);
     found_.push_back({index, name->layer, *axis});
     return {};
@@ -100,15 +105,14 @@ class CutTensorFinder {
 
   tl::unexpected<Diagnostics> no_experts() const {
     return fail("split.no_experts",
-                "no tensor holds the experts of a layer (blk.N.ffn_down_exps.weight and others)",
-                "Files of old converters hold each expert in a tensor of its own: convert the "
-                "model again.",
+                "no tensor contains all experts of a layer (such as blk.N.ffn_down_exps.weight)",
+                "convert the model again with a current version of llama.cpp",
                 {.file = gguf_.values.file()});
   }
 
   tl::unexpected<Diagnostics> unmatched(int64_t layer, std::string_view has) const {
     return fail("split.router", fmt::format("layer {} has {}", layer, has),
-                "The file is damaged: fetch it again.", {.file = gguf_.values.file()});
+                "download the file again", {.file = gguf_.values.file()});
   }
 
   const Gguf& gguf_;
@@ -125,8 +129,9 @@ Result<std::vector<CutTensor>> find_cut_tensors(const Gguf& gguf, int64_t expert
 
 namespace {
 
-// Unknown where the architecture or its keys are such that moec has no family for them.
+// Returns `unknown` if moec has no family for the architecture or cannot read its keys.
 KeptRouting routing_of(const Gguf& gguf) {
+  // The routing is informative: an unknown architecture is split with a warning.
   const auto model = identify(gguf);
   const auto text = gguf_config_text(gguf.values.file());
   if (!model || !text) return KeptRouting::unknown;
@@ -134,22 +139,24 @@ KeptRouting routing_of(const Gguf& gguf) {
   return config ? kept_routing(config->model.moe.routing) : KeptRouting::unknown;
 }
 
-// Sets of experts are lists: a router has a row for each, and none is near this size.
-constexpr int64_t kMostExpertsOfSource = 65'536;
+// Limits memory, because sets of experts are stored as lists. Known routers have far fewer experts.
+constexpr int64_t kMaxExpertsOfSource = 65'536;
 
 Status check_counts(const ExpertGrid& grid, const std::string& file) {
   const bool chosen =
-      grid.top_k >= 1 && grid.top_k <= grid.experts && grid.experts <= kMostExpertsOfSource;
+      grid.top_k >= 1 && grid.top_k <= grid.experts && grid.experts <= kMaxExpertsOfSource;
+  // The node's keys are derived from these numbers, so inconsistent ones must stop here.
   const bool grouped =
       grid.groups == 1 || (grid.groups < grid.experts && grid.experts % grid.groups == 0 &&
                            grid.groups_kept >= 1 && grid.groups_kept <= grid.groups);
   if (chosen && grouped) return {};
   return fail(
       "split.counts",
-      fmt::format("{} experts, of which a token chooses {}, in {} groups, of which it keeps "
-                  "{}: such a router cannot be",
-                  grid.experts, grid.top_k, grid.groups, grid.groups_kept),
-      "The file's keys are wrong: convert the model again.", {.file = file});
+      fmt::format(
+          "the keys of the router are inconsistent: {} experts, top-k {}, {} groups, {} groups "
+          "kept",
+          grid.experts, grid.top_k, grid.groups, grid.groups_kept),
+      "convert the model again", {.file = file});
 }
 
 Status read_counts(MoeSource& source) {
@@ -161,6 +168,7 @@ Status read_counts(MoeSource& source) {
   MOEC_ASSIGN(const uint32_t experts, values.get<uint32_t>(source.key("expert_count")));
   MOEC_ASSIGN(const uint32_t used, values.get<uint32_t>(source.key("expert_used_count")));
   MOEC_ASSIGN(const int64_t groups, number("expert_group_count", 1));
+  // A count of 0 groups means that the router has none.
   source.grid = {{}, experts, used, std::max<int64_t>(1, groups), 1};
   if (groups > 1) {
     MOEC_ASSIGN(source.grid.groups_kept, number("expert_group_used_count", groups));
@@ -168,12 +176,14 @@ Status read_counts(MoeSource& source) {
   return check_counts(source.grid, values.file());
 }
 
-// Puts the layers that have experts where they belong.
+// Divides the MoE layers into layers of the decoder and layers after the decoder.
 Status sort_layers(MoeSource& source) {
   const GgufValues& values = source.gguf.values;
   MOEC_ASSIGN(const uint32_t all, values.get<uint32_t>(source.key("block_count")));
   MOEC_ASSIGN(const auto more, values.find<uint32_t>(source.key("nextn_predict_layers")));
+  // max() guards against a damaged file with more predicting layers than layers.
   const int64_t decoder = std::max<int64_t>(0, int64_t{all} - more.value_or(0));
+  // A set orders the layers, which ExpertGrid requires.
   std::set<int64_t> layers;
   for (const CutTensor& tensor : source.experts) layers.insert(tensor.layer);
   for (const int64_t layer : layers)
@@ -181,15 +191,17 @@ Status sort_layers(MoeSource& source) {
   if (!source.grid.layers.empty()) return {};
   return fail("split.no_experts",
               fmt::format("none of the {} layers of the decoder has experts", decoder),
-              "moec split is for models with experts.", {.file = values.file()});
+              "pass a model with experts", {.file = values.file()});
 }
 
 std::string digest_of(const Gguf& gguf) {
   std::string text;
   for (const auto& [key, value] : gguf.values.keys())
+    // Keys of a split differ between equal models, so they do not count.
     if (!is_split_key(key))
       text += fmt::format("{}\n{} {}\n{}\n", key, to_string(value), value.count,
                           gguf.values.bytes(value));
+  // A set, so that the digest does not depend on the order of tensors or their files.
   std::set<std::string> tensors;
   for (const GgufTensor& tensor : gguf.tensors)
     tensors.insert(
@@ -200,9 +212,10 @@ std::string digest_of(const Gguf& gguf) {
 
 }  // namespace
 
-// The weight of an expert depends on the logits of experts that were not chosen.
+// True if an expert's weight depends on the logits of experts that were not picked.
 static bool shares_mass(Score score) {
   switch (score) {
+    // Scores over all experts: the softmax denominator contains the missing experts.
     case Score::softmax:
     case Score::sparsemixer:
       return true;
@@ -215,6 +228,7 @@ static bool shares_mass(Score score) {
 }
 
 KeptRouting kept_routing(const Router& router) {
+  // Normalised weights do not depend on the missing experts.
   return shares_mass(router.score) && router.renorm == Renorm::none ? KeptRouting::inflated
                                                                     : KeptRouting::masked;
 }

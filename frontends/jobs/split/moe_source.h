@@ -1,6 +1,5 @@
-// A GGUF model as `moec split` sees it: its experts, how a token chooses among them, and where
-// their bytes are. Of the weights nothing is read, and the architecture need not be one that moec
-// exports.
+// A GGUF model for `moec split`: its experts, their routing, and the location of their bytes. Reads
+// no weights. Accepts architectures that moec cannot export.
 #pragma once
 
 #include <cstddef>
@@ -18,57 +17,55 @@
 
 namespace moec {
 
-// Which tensors of a GGUF file are those of experts and routers, by their names: of these a node
-// gets its experts' part, all others are the trunk, which all nodes share.
-
-// A tensor with one part for each expert. The parts have the same number of bytes and lie one
-// behind the other, whatever the tensor's type.
+// A tensor with one part per expert. The parts have equal byte sizes and are contiguous in every
+// tensor type. A node gets the parts of its experts; all other tensors form the trunk, which all
+// nodes share.
 struct CutTensor {
   size_t tensor = 0;  // index into Gguf::tensors
   int64_t layer = 0;
-  size_t axis = 0;  // of GgufTensor::dims, that counts experts; those before it are 1
+  size_t axis = 0;  // axis of experts in GgufTensor::dims; earlier axes have size 1
 };
 
-// All of them, in the order of Gguf::tensors. A tensor that merely has the same size, such as a
-// shared expert's, is none. Errors:
-//   split.no_experts      there are none, or each expert is a tensor of its own
+// Finds the tensors of experts and routers by name, in the order of Gguf::tensors. Ignores sizes,
+// because a shared expert may have the same size. Errors:
+//   split.no_experts      there are no experts, or each expert has separate tensors
 //   split.tensor_dims     the outermost size is not the number of experts
-//   split.unknown_tensor  the name says that it belongs to experts, but not how
+//   split.unknown_tensor  the name refers to experts, but moec does not know the tensor
 //   split.router          a layer has experts and no router, or a router and no experts
 Result<std::vector<CutTensor>> find_cut_tensors(const Gguf& gguf, int64_t experts);
 
-// What a router computes when only some of its experts are left.
-//   masked    what the whole router does when the others cannot be chosen: weights of the chosen
+// Effect on routing weights when only some experts of a router remain.
+//   masked    equal to the whole router with the other experts masked: weights of the picked
 //             experts do not depend on the others
-//   inflated  more: its weights are shares of a softmax over all experts, and not normalised
+//   inflated  larger: the weights are shares of a softmax over all experts, and not normalised
 //   unknown   moec does not know the architecture
 enum class KeptRouting : uint8_t { masked, inflated, unknown };
 constexpr auto enum_names(KeptRouting) {
   return name_table<KeptRouting>({"masked", "inflated", "unknown"});
 }
 
-// Of sigmoids each weight is an expert's own; with softmax it is a share of all experts' unless the
-// chosen ones are normalised.
+// Returns masked for sigmoids, whose weights are independent, and for normalised softmax weights;
+// inflated for softmax shares of all experts.
 KeptRouting kept_routing(const Router& router);
 
 struct MoeSource {
   Gguf gguf;
   std::string arch;
-  ExpertGrid grid;              // of the decoder's layers
-  std::vector<int64_t> behind;  // MoE layers behind them, which guess further tokens
+  ExpertGrid grid;              // experts of the decoder's layers
+  std::vector<int64_t> behind;  // MoE layers after the decoder, which predict further tokens
   KeptRouting routing = KeptRouting::unknown;
   std::vector<CutTensor> experts;
-  std::string digest;  // of keys, names, types and sizes, whatever files they are in
+  std::string digest;  // of keys, names, types and sizes; independent of the division into files
 
-  // "ARCH.name".
+  // Returns "ARCH.name".
   std::string key(std::string_view name) const { return arch + "." + std::string(name); }
 };
 
 // Errors: those of read_gguf() and find_cut_tensors(), gguf.missing_key, gguf.key_type, and
-// split.counts where the numbers of experts, chosen experts or groups contradict one another.
+// split.counts if the numbers of experts, picks or groups are inconsistent.
 Result<MoeSource> read_moe_source(const std::string& path);
 
-// The keys that belong to a file or to an earlier split and not to the model.
+// True if the key describes a file or an earlier split rather than the model.
 bool is_split_key(std::string_view key);
 
 }  // namespace moec

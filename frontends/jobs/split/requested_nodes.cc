@@ -14,18 +14,23 @@
 namespace moec {
 namespace {
 
+// Below NAME_MAX (255), with room for the prefix of a stage.
 constexpr size_t kLongestName = 100;
-constexpr int64_t kMostLayers = 4096;
+// Bounds `last + 1`; no known model has as many layers.
+constexpr int64_t kMaxLayers = 4096;
 
-// The experts of one of `count` nodes: a run, or a run of each of the router's groups where they
-// can be divided, so that each node has the same groups to choose from.
+// Returns the experts of node `node` of `count`: one run of consecutive experts. If each router
+// group divides evenly into at least two experts per node, returns one run per group instead, so
+// that every node has experts of all groups.
 std::vector<int64_t> equal_part(int64_t node, int64_t count, const ExpertGrid& grid) {
   const int64_t in_group = grid.experts / grid.groups;
+  // At least two experts per group, because llama.cpp ranks groups by their two best experts.
   const bool divided = in_group % count == 0 && in_group / count >= 2;
   const int64_t runs = divided ? grid.groups : 1;
   const int64_t of_run = grid.experts / runs;
   std::vector<int64_t> experts;
   for (int64_t run = 0; run < runs; ++run)
+    // node * n / count distributes the remainder evenly and covers every expert once.
     for (int64_t e = node * of_run / count; e < (node + 1) * of_run / count; ++e)
       experts.push_back(run * of_run + e);
   return experts;
@@ -43,13 +48,14 @@ std::vector<ExpertGroup> equal_groups(int64_t count, const ExpertGrid& grid) {
 }
 
 Result<std::vector<ExpertGroup>> asked_groups(const SplitOptions& options, const ExpertGrid& grid) {
+  // `groups` is 0 if the option is absent.
   const int given =
       !options.place_file.empty() + (options.groups != 0) + !options.expert_list.empty();
   if (given != 1)
     return fail("split.selection",
                 fmt::format("{} of --place, --groups and --expert-list are given",
                             given == 0 ? "none" : "several"),
-                "give one of them: it says which experts each node gets");
+                "pass exactly one of them to define the experts per node");
   if (!options.place_file.empty()) {
     MOEC_ASSIGN(const std::string text, read_user_text(options.place_file, "groups.file"));
     return parse_expert_groups(text, options.place_file, grid);
@@ -59,10 +65,9 @@ Result<std::vector<ExpertGroup>> asked_groups(const SplitOptions& options, const
     return std::vector<ExpertGroup>{{"node0", std::move(experts)}};
   }
   if (options.groups < 1 || options.groups > grid.experts)
-    return fail(
-        "split.selection",
-        fmt::format("--groups {} nodes cannot share {} experts", options.groups, grid.experts),
-        fmt::format("give --groups from 1 to {}", grid.experts));
+    return fail("split.selection",
+                fmt::format("{} nodes are too many for {} experts", options.groups, grid.experts),
+                fmt::format("pass --groups from 1 to {}", grid.experts));
   return equal_groups(options.groups, grid);
 }
 
@@ -73,24 +78,26 @@ Status check_name(const std::string& name) {
   if (plain && name.size() <= kLongestName && !name.starts_with('.') && name != kSplitIndex &&
       name != kLockFile)
     return {};
-  return fail(
-      "split.name", fmt::format("a node is named '{}', which cannot be a folder", printable(name)),
-      fmt::format("use up to {} letters, digits, '-', '_' and '.', no '.' first", kLongestName));
+  return fail("split.name",
+              fmt::format("the node name '{}' is not a valid folder name", printable(name)),
+              fmt::format("use up to {} letters, digits, '-', '_' and '.', but no leading '.'",
+                          kLongestName));
 }
 
-// "4-7"; layers whose last one is before the first stand for a text of another form.
+// Parses a range such as "4-7". Returns an empty span if the text is invalid.
 LayerSpan span_of(std::string_view text) {
+  // take_number() advances `text`, so the rest begins at the dash.
   const auto first = take_number<int64_t>(text);
   if (!first || !text.starts_with('-')) return {};
   const auto last = parse_number<int64_t>(text.substr(1));
-  if (!last || *last > kMostLayers) return {};
+  if (!last || *last > kMaxLayers) return {};
   LayerSpan span;
   span.first = *first;
   span.end = *last + 1;
   return span;
 }
 
-// "0-23", "24-47", …
+// Reads the field "stages": ["0-23", "24-47", …]. Returns no spans for a single stage.
 Result<std::vector<LayerSpan>> stages_of_file(const std::string& file) {
   MOEC_ASSIGN(const std::string text, read_user_text(file, "groups.file"));
   const JsonReport report(text, file,
@@ -100,13 +107,17 @@ Result<std::vector<LayerSpan>> stages_of_file(const std::string& file) {
   std::vector<std::string> words;
   std::vector<LayerSpan> spans;
   if (fields.has("stages")) MOEC_TRY(fields.texts("stages", words));
+  // A single stage is the whole model, so its range needs no check.
   if (words.size() <= 1) return spans;
   for (const std::string& word : words) {
     const LayerSpan span = span_of(word);
+    // The stages must cover all layers without gaps, because each stage reads the output of the
+    // previous one.
     const int64_t due = spans.empty() ? 0 : spans.back().end;
     if (span.first != due || span.end <= span.first)
-      return fields.bad(
-          "stages", fmt::format("has '{}' where layers from {} on are due", printable(word), due));
+      return fields.bad("stages",
+                        fmt::format("has '{}', but a range that starts at layer {} is expected",
+                                    printable(word), due));
     spans.push_back(span);
   }
   return spans;
@@ -114,12 +125,13 @@ Result<std::vector<LayerSpan>> stages_of_file(const std::string& file) {
 
 Status check_all_covered(const SplitOptions& options, const RequestedNodes& asked,
                          const ExpertGrid& grid) {
+  // A list of one node is an excerpt by definition.
   if (options.allow_uncovered || !options.expert_list.empty()) return {};
   const std::string what = options.place_file.empty() ? "--groups" : options.place_file;
   const Status covered = check_covered(asked.groups, grid, what);
   if (covered) return {};
   return fail(covered.error().front().code, covered.error().front().cause,
-              "add these experts to a node, or give --allow-uncovered to leave them out");
+              "add these experts to a node, or pass --allow-uncovered to leave them out");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which nodes the user asked for, whatever is split.
+// Nodes that the user requests, for splits of GGUF models and of exports.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct LayerSpan {
   bool operator==(const LayerSpan&) const = default;
 };
 
-// Each group is a node, or a node in each stage where there are several.
+// Each group is one node, or one node per stage if there are several stages.
 struct RequestedNodes {
   std::vector<ExpertGroup> groups;
   std::vector<LayerSpan> stages;  // empty: one stage, the whole model
 };
 
 // Errors:
-//   split.selection   not exactly one of place_file, groups and expert_list is given, or more
-//                     groups than experts
-//   split.name        a node's name cannot be that of a folder
-//   groups.*, experts.* as in ir/plan, experts.uncovered unless it is allowed or only one list of
-//                     experts was given; groups.bad_value for stages that do not follow one another
+//   split.selection   not exactly one of place_file, groups and expert_list is given, or there are
+//                     more groups than experts
+//   split.name        a node's name is not a valid folder name
+//   groups.*, experts.*  those of ir/experts; groups.bad_value for stages that are not contiguous
+//   experts.uncovered unless allow_uncovered is set or expert_list is given
 Result<RequestedNodes> requested_nodes(const SplitOptions& options, const ExpertGrid& grid);
 
 }  // namespace moec

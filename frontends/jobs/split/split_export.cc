@@ -26,6 +26,7 @@
 namespace moec {
 
 uint64_t ExportSplit::trunk_bytes() const {
+  // Nodes share trunk files by path, so a map counts each once, also across stages.
   std::map<std::string, int64_t> files;
   for (const ExportNode& node : nodes)
     for (const manifest::FileRef& file : node.trunk) files[file.path] = file.bytes;
@@ -44,15 +45,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Copies in pieces, so that memory does not depend on the size of a shard.
 constexpr size_t kCopiedAtOnce = size_t{2} << 20;
 
 Status check_outside(const std::string& source, const std::string& out) {
   std::error_code error;
   const fs::path a = fs::weakly_canonical(source, error), b = fs::weakly_canonical(out, error);
   const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  // The paths differ at some component, so neither contains the other.
   if (in_a != a.end() && in_b != b.end()) return {};
-  return fail("split.out_has_source", "one of the export and the output folder lies in the other",
-              "give --out another folder", {.file = out});
+  return fail("split.out_has_source", "the output folder overlaps with the export",
+              "pass another folder with --out", {.file = out});
 }
 
 std::vector<manifest::FileRef> files_of_node(const ExportNode& node) {
@@ -62,6 +65,7 @@ std::vector<manifest::FileRef> files_of_node(const ExportNode& node) {
 }
 
 OutFiles files_of_split(const ExportSplit& split) {
+  // The index belongs to the split, too, so that --force may replace it.
   OutFiles files = {kSplitIndex};
   for (const ExportNode& node : split.nodes) {
     for (const std::string_view name : {kManifestJson, kManifestBin})
@@ -80,6 +84,8 @@ class NodeWriter {
 
   Status run() {
     for (ExportNode& node : split_.nodes) {
+      // The manifest comes last: a folder without one is not an export, so nothing runs an
+      // incomplete node.
       for (const manifest::FileRef& file : files_of_node(node)) MOEC_TRY(share(node.name, file));
       const std::string folder = options_.out + "/" + node.name;
       MOEC_TRY(create_folder(folder));
@@ -91,9 +97,11 @@ class NodeWriter {
 
  private:
   Status share(const std::string& node, const manifest::FileRef& file) {
+    // Compares sizes only: digests would require reading every linked file.
     MOEC_TRY(check_size(file));
     const OutputPath from{options_.source, file.path}, to{options_.out, node + "/" + file.path};
     MOEC_ASSIGN(const bool linked, link_files(from, to));
+    // Hard links fail across file systems, and some file systems do not support them.
     if (!linked) MOEC_TRY(copy(from, to, file.digest));
     split_.linked &= linked;
     return advance(static_cast<uint64_t>(file.bytes), to.name);
@@ -105,12 +113,13 @@ class NodeWriter {
     if (opened.size() == static_cast<uint64_t>(file.bytes)) return {};
     return fail(
         "split.source_changed",
-        fmt::format("the file has {} bytes, and {} by its manifest", opened.size(), file.bytes),
-        "moec check says what else has changed; export the model again", {.file = path});
+        fmt::format("the file has {} bytes, but the manifest says {}", opened.size(), file.bytes),
+        "run moec check to find other changes, and export the model again", {.file = path});
   }
 
   Status copy(const OutputPath& from, const OutputPath& to, const std::string& digest) {
     MOEC_ASSIGN(const RegularFile source, RegularFile::open(from.text()));
+    // Reserves the size, so that a full disk is noticed before the copy.
     MOEC_ASSIGN(OutputFile out, OutputFile::create(to, source.size()));
     buffer_.resize(kCopiedAtOnce);
     for (uint64_t done = 0; done < source.size();) {
@@ -122,9 +131,10 @@ class NodeWriter {
     }
     MOEC_TRY(source.check_unchanged());
     MOEC_TRY(out.sync());
+    // OutputFile has computed the digest, so the check needs no second read.
     if (out.digest() != digest)
-      return fail("split.source_changed", "the bytes of the file are not those of its manifest",
-                  "moec check says what else has changed; export the model again",
+      return fail("split.source_changed", "the file's digest differs from its manifest",
+                  "run moec check to find other changes, and export the model again",
                   {.file = from.text()});
     return out.publish();
   }
@@ -138,6 +148,7 @@ class NodeWriter {
 
   uint64_t count_all() const {
     uint64_t bytes = 0;
+    // Manifests are not shared files; NodeWriter does not report them as progress.
     for (const ExportNode& node : split_.nodes) bytes += node.bytes() - node.manifest_bytes;
     return bytes;
   }
@@ -151,11 +162,14 @@ class NodeWriter {
 Status write_split_folder(const SplitOptions& options, ExportSplit& split) {
   MOEC_TRY(check_outside(options.source, options.out));
   MOEC_TRY(create_folder(options.out));
+  // The lock precedes make_room(), so that two splits do not remove each other's files.
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));
   MOEC_TRY(make_room(options.out, files_of_split(split), options.force));
   const OutputPath index{options.out, kSplitIndex};
+  // Written before all other files, because an interrupted split is recognised by its index.
   MOEC_TRY(write_file(index, export_index_text(split, false)));
   MOEC_TRY(NodeWriter(options, split).run());
+  // Files must be durable before the index says that the split is finished.
   MOEC_TRY(sync_folder(options.out));
   MOEC_TRY(write_file(index, export_index_text(split, true)));
   return sync_folder(options.out);
@@ -168,19 +182,19 @@ void add_note(ExportSplit& split, std::string code, std::string cause, const std
 }
 
 void note_weights(ExportSplit& split, const Manifest& whole, const SplitOptions& options) {
+  // Masked routers keep shares of all experts, which is correct but not normalised.
   const auto shares = [](const manifest::Shard& shard) {
     return shard.routing && kept_routing(shard.routing->router) == KeptRouting::inflated;
   };
   if (std::any_of(whole.shards.begin(), whole.shards.end(), shares))
     add_note(split, "split.not_renormalised",
-             fmt::format("routing weights of {} are shares of all experts, and stay so: they are "
-                         "not normalised over the experts of a node",
+             fmt::format("routing weights of {} remain shares of all experts and are not "
+                         "normalised over the experts of a node",
                          split.family),
              options.source);
   if (!options.profile.empty())
     add_note(split, "split.no_correction",
-             "the routers of an export are masked, which needs no correction: the profile is not "
-             "used",
+             "the profile is not used: routers of an export are masked and need no correction",
              options.profile);
 }
 
@@ -191,11 +205,12 @@ bool is_export(const std::string& path) { return has_manifest(path); }
 Result<ExportSplit> split_export(const SplitOptions& options) {
   MOEC_ASSIGN(const Manifest whole, read_manifest(options.source));
   MOEC_TRY(require_graphs(whole, options.source));
+  // A node lacks shards of other nodes, so it cannot be split again.
   if (whole.node)
     return fail("split.source",
                 fmt::format("the folder is node {} of a split: {}", whole.node->name,
                             node_text(*whole.node)),
-                "split the export that it was made from", {.file = options.source});
+                "split the original export", {.file = options.source});
   ExportSplit split{options.source, options.out, whole.model.family};
   split.dry_run = options.dry_run;
   MOEC_ASSIGN(split.nodes, export_nodes(options, whole));
@@ -220,6 +235,7 @@ ordered_json files_json(const ExportNode& node) {
     for (const manifest::FileRef& file : *list)
       files.push_back(
           {{"path", node.name + "/" + file.path}, {"bytes", file.bytes}, {"xxh3", file.digest}});
+  // The manifests have no digest here: they are written after the index lists them.
   for (const std::string_view name : {kManifestJson, kManifestBin})
     files.push_back({{"path", fmt::format("{}/{}", node.name, name)}});
   return files;
@@ -260,6 +276,7 @@ ordered_json split_json(const ExportSplit& split, double seconds) {
 }
 
 std::string export_index_text(const ExportSplit& split, bool finished) {
+  // The index has the format of GGUF splits, so make_room() can replace both kinds.
   ordered_json index = {{"format", "moec.split"}, {"version", 1}, {"finished", finished}};
   index.update(split_fields(split));
   return json_text(index) + "\n";

@@ -1,5 +1,5 @@
-// Cuts an export of moec into folders of nodes, which share its files by hard links: no graph and
-// no weight is written again.
+// Cuts an export of moec into one folder per node. The folders share the export's files by hard
+// links; no graph or weight is rewritten.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,28 +13,27 @@
 
 namespace moec {
 
-// The nodes of an export of moec: of each the manifest, which names the shards that it holds, and
-// the files, which are those of the export. A node has the trunk of its layers (attention, routers,
-// shared experts, dense layers; the tables with the first layer, the head with the last one) and
-// the shards of its experts.
-
+// A node: its manifest, and the export's files that it uses. A node contains the trunk of its
+// layers and the shards of its experts. The trunk consists of attention, routers, shared experts
+// and dense layers; the tables belong to the first layer, the head to the last.
 struct ExportNode {
   std::string name;
-  ExpertSets experts;  // of every MoE layer that it holds
+  ExpertSets experts;  // per MoE layer of the node
   Manifest manifest;
   std::vector<manifest::FileRef> trunk, of_experts;
-  uint64_t manifest_bytes = 0;  // of its own two files
+  uint64_t manifest_bytes = 0;  // manifest.json and manifest.bin
 
   uint64_t expert_bytes() const;
-  // All files of the node.
+  // Bytes of all files of the node.
   uint64_t bytes() const;
 };
 
 // Errors:
-//   split.shards      a shard has experts that the node needs and others that it does not, or
-//                     layers of two stages; or it adds more to its layer than experts
-//   split.no_experts  the export has no experts to choose from
-//   split.stages      the stages do not end with the model's last layer
+//   split.shards      a shard mixes experts that the node needs with other experts, spans two
+//   stages, or
+//                     computes more than experts
+//   split.no_experts  the export has no experts
+//   split.stages      the stages do not end at the model's last layer
 //   those of requested_nodes(), check_enough() and check_manifest()
 Result<std::vector<ExportNode>> export_nodes(const SplitOptions& options, const Manifest& whole);
 
@@ -43,33 +42,33 @@ struct ExportSplit {
   int64_t experts = 0;  // of each layer of the export
   std::vector<ExportNode> nodes;
   bool dry_run = false;
-  bool linked = true;  // false: the file system has no hard links between the folders: copies
+  bool linked = true;  // false: files were copied, because the file system has no hard links
   Diagnostics notes;
 
-  // The files of all trunks, each once.
+  // Bytes of the files of all trunks, each file counted once.
   uint64_t trunk_bytes() const;
-  // The trunk once, the experts of each node, and the manifests of each.
+  // Bytes of the trunk once, plus experts and manifests of every node.
   uint64_t unique_bytes() const;
 };
 
-// Whether the path is an exported folder, which split_export() takes.
+// True if the path is a folder that moec exported.
 bool is_export(const std::string& path);
 
-// Plans the split and, unless it is a dry run, writes it. Nothing is written before all nodes are
-// known to be good. Errors: split.out_has_source (one of the two folders lies in the other),
-// split.source_changed (a file has another
-// size than its manifest says), those of read_manifest(), require_graphs(), export_nodes(),
+// Plans the split and, unless it is a dry run, writes it. Validates all nodes before writing.
+// Errors: split.out_has_source (one folder contains the other), split.source_changed (a file's size
+// differs from the manifest), those of read_manifest(), require_graphs(), export_nodes(),
 // create_folder(), FolderLock, make_room() and OutputFile; kSplitInterrupted.
 //
 // Notes: split.not_renormalised (routing weights of the model are shares of all experts),
-// split.no_correction (a profile, which no node needs), split.copied (no hard links).
+// split.no_correction (a profile was given, but masked routers need none), split.copied (no hard
+// links).
 Result<ExportSplit> split_export(const SplitOptions& options);
 
-// The source, the bytes of the trunk and of all that the nodes hold, and of each node its layers,
-// experts and files with their bytes and digests.
+// The report as JSON: source, bytes of the trunk and of all nodes, and per node its layers, experts
+// and files with bytes and digests.
 nlohmann::ordered_json split_json(const ExportSplit& split, double seconds);
 
-// The text of split.json: the same of the nodes, and whether all files are there.
+// The text of split.json: `finished` and the node data of split_json().
 std::string export_index_text(const ExportSplit& split, bool finished);
 
 }  // namespace moec

@@ -21,21 +21,23 @@ namespace fs = std::filesystem;
 
 Status check_source(const std::string& source) {
   if (names_gguf(source)) return {};
-  return fail("split.source", "this is neither a GGUF file nor an exported folder",
-              "give the first .gguf file of a model, or the folder that moec export wrote",
+  return fail("split.source", "the source is neither a GGUF file nor an exported folder",
+              "pass the first .gguf file of a model, or a folder that moec export wrote",
               {.file = source});
 }
 
 Status check_apart(const std::string& out, const Gguf& gguf) {
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(out, error);
+  // A model may have several files, each of which may lie elsewhere.
   for (const WeightFile& file : gguf.files) {
     const fs::path path = fs::weakly_canonical(file.path, error);
     const auto [end, unused] =
         std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+    // If all components of the output path were matched, the file lies below it.
     if (end == folder.end())
       return fail("split.out_has_source", "a file of the model lies in the output folder",
-                  "give --out another folder", {.file = file.path});
+                  "pass another folder with --out", {.file = file.path});
   }
   return {};
 }
@@ -46,6 +48,7 @@ Result<std::vector<KeptShares>> shares_of(const SplitOptions& options, const Moe
   if (options.profile.empty()) return shares;
   MOEC_ASSIGN(const ExpertProfile profile, read_expert_profile(options.profile));
   MOEC_TRY(check_profile(profile, source.grid, options.profile));
+  // The profile is read even if it is not needed, so that errors in it are always reported.
   if (source.routing == KeptRouting::masked) return shares;
   for (size_t i = 0; i < nodes.size(); ++i) {
     MOEC_ASSIGN(shares[i], kept_shares(profile, nodes[i], source.grid, options.profile));
@@ -55,7 +58,7 @@ Result<std::vector<KeptShares>> shares_of(const SplitOptions& options, const Moe
 
 // ---- Notes -------------------------------------------------------------------------------------
 
-// The names of the nodes with this routing.
+// Returns the names of the nodes with this routing, separated by commas.
 std::string nodes_with(const SplitReport& report, NodeRouting routing) {
   std::vector<std::string> names;
   for (const NodePlan& node : report.plan.nodes)
@@ -66,32 +69,33 @@ std::string nodes_with(const SplitReport& report, NodeRouting routing) {
 void note_routing(SplitReport& report, const SplitOptions& options) {
   const auto add = [&](Severity severity, std::string code, NodeRouting routing, std::string what,
                        std::string next) {
+    // One note for all nodes with the same routing.
     if (const std::string names = nodes_with(report, routing); !names.empty())
       report.notes.push_back({severity,
                               std::move(code),
-                              fmt::format("of {}: {}", names, what),
+                              fmt::format("{}: {}", names, what),
                               std::move(next),
                               {.file = report.source}});
   };
   add(Severity::warning, "split.inflated", NodeRouting::inflated,
-      fmt::format("routing weights of {} are shares of all experts and not normalised: those of "
-                  "the experts that are left become too large",
+      fmt::format("routing weights of {} are shares of all experts and are not normalised, so the "
+                  "weights of the remaining experts are too large",
                   report.arch),
-      "give --profile of moec analyze, which corrects their mean");
+      "pass a --profile of moec analyze to correct their mean");
   add(Severity::note, "split.compensated", NodeRouting::compensated,
-      "outputs of experts are multiplied by the mean share of the routing weights that each layer "
-      "keeps by the profile, in the scales of ffn_down_exps",
+      "ffn_down_exps are scaled by the mean share of the routing weights that each layer keeps "
+      "according to the profile",
       {});
   add(Severity::warning, "split.unknown_routing", NodeRouting::unknown,
-      fmt::format("moec does not know how {} routes: if its weights are not normalised over the "
-                  "chosen experts, those of the experts that are left become too large",
+      fmt::format("moec does not know the routing of {}: the weights of the remaining experts are "
+                  "too large unless they are normalised over the picked experts",
                   report.arch),
-      "compare the node with the whole model; --profile corrects such weights");
+      "compare the node with the whole model, and pass --profile to correct such weights");
   if (!options.profile.empty() && report.routing == KeptRouting::masked)
     report.notes.push_back(
         {Severity::note,
          "split.no_correction",
-         fmt::format("routing of {} needs no correction, the profile is not used", report.arch),
+         fmt::format("the profile is not used: routing of {} needs no correction", report.arch),
          {},
          {.file = options.profile}});
 }
@@ -101,7 +105,7 @@ void note_layers(SplitReport& report, const MoeSource& source) {
     report.notes.push_back(
         {Severity::note,
          "split.layers_behind",
-         fmt::format("layers {}, which guess further tokens, keep the experts of layer {}",
+         fmt::format("layers {}, which predict further tokens, keep the experts of layer {}",
                      fmt::join(source.behind, ","), source.grid.layers.back()),
          {},
          {.file = report.source}});
@@ -113,8 +117,8 @@ void note_layers(SplitReport& report, const MoeSource& source) {
     report.notes.push_back(
         {Severity::note,
          "split.groups",
-         fmt::format("the {} groups of experts become {}: groups without experts are left out, and "
-                     "as many as a token keeps are one",
+         fmt::format("the {} groups of experts become {}: empty groups are removed, and groups are "
+                     "merged if a token would keep all of them",
                      source.grid.groups, fmt::join(changed, ", ")),
          {},
          {.file = report.source}});
@@ -136,6 +140,7 @@ Status write_report(const SplitOptions& options, const MoeSource& source, SplitR
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));
   MOEC_TRY(make_room(options.out, files_of(report.plan), options.force));
   const OutputPath index{options.out, kSplitIndex};
+  // Written before the nodes, so that an interrupted split is recognised.
   MOEC_TRY(write_file(index, split_index_text(report, false)));
   MOEC_ASSIGN(report.written, write_split(options, source, report.plan));
   if (!report.written.trunk_linked)
@@ -144,6 +149,7 @@ Status write_report(const SplitOptions& options, const MoeSource& source, SplitR
                             "the file system has no hard links: each node has a copy of the trunk",
                             {},
                             {.file = options.out}});
+  // The nodes must be durable before the index says that the split is finished.
   MOEC_TRY(sync_folder(options.out));
   MOEC_TRY(write_file(index, split_index_text(report, true)));
   return sync_folder(options.out);
@@ -152,6 +158,7 @@ Status write_report(const SplitOptions& options, const MoeSource& source, SplitR
 }  // namespace
 
 Result<SplitReport> split_model(const SplitOptions& options) {
+  // Exports have been handled by the caller, so only a GGUF file is valid here.
   MOEC_TRY(check_source(options.source));
   MOEC_ASSIGN(const MoeSource source, read_moe_source(options.source));
   MOEC_ASSIGN(const std::vector<SplitNode> nodes, choose_nodes(options, source));
@@ -160,6 +167,7 @@ Result<SplitReport> split_model(const SplitOptions& options) {
                      source.digest,  source.grid.experts, source.routing};
   MOEC_ASSIGN(report.plan, plan_split(source, nodes, shares));
   report.dry_run = options.dry_run;
+  // Notes depend on the plan, so a dry run reports them, too.
   note_routing(report, options);
   note_layers(report, source);
   if (!options.dry_run) MOEC_TRY(write_report(options, source, report));

@@ -1,5 +1,4 @@
-// Cuts a GGUF model into packages of nodes, each with its own experts and all with one trunk
-// (README.md).
+// Cuts a GGUF model into one package per node: some experts plus the shared trunk (README.md).
 #pragma once
 
 #include "frontends/jobs/split/split_options.h"
@@ -8,14 +7,14 @@
 
 namespace moec {
 
-// Plans the split and, unless it is a dry run, writes it. Nothing is written before the whole plan
-// is known to be good. Errors: split.source (no GGUF file), // split.out_has_source (a file of the
-// source lies in the output folder), those of read_moe_source(), choose_nodes(),
-// read_expert_profile(), check_profile(), kept_shares(), plan_split(), create_folder(), FolderLock,
-// make_room() and write_split().
+// Plans the split and, unless it is a dry run, writes it. Validates the whole plan before writing.
+// Errors: split.source (not a GGUF file), split.out_has_source (a file of the source lies in the
+// output folder), those of read_moe_source(), choose_nodes(), read_expert_profile(),
+// check_profile(), kept_shares(), plan_split(), create_folder(), FolderLock, make_room() and
+// write_split().
 //
 // Notes and warnings: split.inflated, split.compensated, split.unknown_routing, split.no_correction
-// (a profile that is not needed), split.layers_behind, split.groups, split.trunk_copied.
+// (a profile was given but is not needed), split.layers_behind, split.groups, split.trunk_copied.
 Result<SplitReport> split_model(const SplitOptions& options);
 
 }  // namespace moec

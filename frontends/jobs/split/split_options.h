@@ -1,4 +1,4 @@
-// What `moec split` is asked to do, as a program without a command line would say it.
+// Options of `moec split`, for programs without a command line.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@ namespace moec {
 inline constexpr const char* kSplitInterrupted = "split.interrupted";
 
 struct SplitOptions {
-  std::string source;  // a GGUF file, the first one of a model in several; or an exported folder
-  std::string out;     // folder, of which each node gets one
-  // Which experts each node gets: exactly one of these three is given.
-  std::string place_file;   // groups as in ir/experts/expert_groups.h
-  int64_t groups = 0;       // so many nodes with runs of consecutive experts, of each group of a
-                            // router where they can be divided
+  std::string source;  // the first GGUF file of a model, or an exported folder
+  std::string out;     // output folder; each node gets a subfolder
+  // Experts per node: exactly one of the following three must be set.
+  std::string place_file;  // groups as in ir/experts/expert_groups.h
+  // Number of nodes. Each node gets consecutive experts; if the experts of every router group can
+  // be divided evenly, it gets a run of each group.
+  int64_t groups = 0;
   std::string expert_list;  // one node, as in ir/experts/expert_sets.h
-  // A profile (ir/experts/expert_profile.h), from which routing weights are corrected that the
-  // router does not normalise; empty: they are not.
+  // A profile (ir/experts/expert_profile.h) to correct routing weights that the router does not
+  // normalise; empty: no correction.
   std::string profile;
-  bool allow_uncovered = false;  // experts may be on no node
-  bool force = false;            // replaces what an earlier split wrote
-  bool dry_run = false;          // plans and reports, writes nothing; `out` may be empty
-  // Each may be empty. `progress` is told of each piece that was copied: its bytes, those of all
-  // files, and the file.
+  bool allow_uncovered = false;  // some experts may be on no node
+  bool force = false;            // replace an earlier split
+  bool dry_run = false;          // plan and report only; `out` may be empty
+  // Each callback may be empty. `stop` returns true to interrupt the split. `progress` is called
+  // per copied piece, with the bytes of the piece, the total of all files, and the file.
   std::function<bool()> stop;
   std::function<void(uint64_t bytes, uint64_t total, const std::string& file)> progress;
 };

@@ -18,30 +18,33 @@ namespace moec {
 
 namespace {
 
-constexpr int64_t kMostExperts = 1024;       // that llama.cpp takes
-constexpr int64_t kLlama4WithoutNorm = 128;  // experts of the Llama 4 that has no QK-norm
+constexpr int64_t kMaxGgufExperts = 1024;    // maximum of llama.cpp
+constexpr int64_t kLlama4WithoutNorm = 128;  // experts of the Llama 4 variant without QK-norm
 
 std::string words_of(const ExpertGroup& group) { return fmt::format("node {}", group.name); }
 
-// ---- What a node must be -----------------------------------------------------------------------
+// ---- Requirements on a node
+// -----------------------------------------------------------------------
 
 Status refuse_stages(const RequestedNodes& asked, const std::string& file) {
   if (asked.stages.empty()) return {};
-  return fail("split.stages",
-              fmt::format("the placement has {} stages, and llama.cpp loads no file with a part of "
-                          "the layers: it takes all blk.N of a model, the embedding and the head",
-                          asked.stages.size()),
-              "make a placement in which every node has experts of all layers, without --stages; "
-              "or split an export of moec, which can be cut into stages",
-              {.file = file});
+  return fail(
+      "split.stages",
+      fmt::format("the placement has {} stages, but llama.cpp needs all layers, the embedding and "
+                  "the head in each node",
+                  asked.stages.size()),
+      "make a placement without --stages, or split an export of moec, which supports stages",
+      {.file = file});
 }
 
-// Every layer by name. Layers behind the decoder take the experts of its last one: they are as
-// many, and what runs the decoder alone does not use them.
+// Returns the sets per layer, without wildcards. Layers after the decoder get the experts of the
+// decoder's last layer: llama.cpp requires equal counts, and runtimes that run only the decoder do
+// not use these layers.
 ExpertSets whole_sets(const ExpertGroup& group, const MoeSource& source) {
   std::vector<int64_t> all;
   for (int64_t e = 0; e < source.grid.experts; ++e) all.push_back(e);
   ExpertSets sets = group.experts;
+  // try_emplace() keeps the sets that were requested; layers without one have all experts.
   for (const int64_t layer : source.grid.layers) sets.layers.try_emplace(layer, all);
   for (const int64_t layer : source.behind)
     sets.layers[layer] = sets.layers.at(source.grid.layers.back());
@@ -49,71 +52,79 @@ ExpertSets whole_sets(const ExpertGroup& group, const MoeSource& source) {
 }
 
 Result<int64_t> equal_count(const ExpertSets& sets, const std::string& what) {
-  std::map<size_t, std::vector<int64_t>> layers;  // by the number of their experts
+  // Grouped by count, so that the message can list the layers of each.
+  std::map<size_t, std::vector<int64_t>> layers;  // by number of experts
   for (const auto& [layer, experts] : sets.layers) layers[experts.size()].push_back(layer);
   if (layers.size() == 1) {
     const auto count = static_cast<int64_t>(layers.begin()->first);
-    if (count <= kMostExperts) return count;
+    if (count <= kMaxGgufExperts) return count;
     return fail("split.counts",
-                fmt::format("{} has {} experts a layer, llama.cpp takes {} at most", what, count,
-                            kMostExperts),
+                fmt::format("{} has {} experts per layer, but llama.cpp supports at most {}", what,
+                            count, kMaxGgufExperts),
                 "spread the experts over more nodes");
   }
   std::vector<std::string> found;
   for (const auto& [count, numbers] : layers)
     found.push_back(fmt::format("{} in layers {}", count, fmt::join(numbers, ",")));
   return fail("split.counts",
-              fmt::format("{} has different numbers of experts in its layers: {}", what,
-                          fmt::join(found, "; ")),
-              "give the node as many experts in every layer: llama.cpp has one number for all; "
-              "which ones they are may differ");
+              fmt::format("{} has different numbers of experts in its layers, but llama.cpp "
+                          "requires equal numbers: {}",
+                          what, fmt::join(found, "; ")),
+              "give the node the same number of experts in every layer");
 }
 
-// The numbers of experts that a layer keeps of each group of which it keeps any.
+// Returns the number of experts that a layer keeps per router group, without empty groups.
 std::vector<int64_t> kept_of_groups(const std::vector<int64_t>& experts, const ExpertGrid& grid) {
   std::map<int64_t, int64_t> kept;
+  // Groups of a router are runs of equal length.
   for (const int64_t expert : experts) ++kept[expert / (grid.experts / grid.groups)];
   std::vector<int64_t> counts;
   for (const auto& [group, count] : kept) counts.push_back(count);
   return counts;
 }
 
-// The groups of the node's routers. Those without experts are left out, which is what the whole
-// router does when none of their experts can be chosen; if no more are left than a token keeps, all
-// are kept and there is nothing to choose.
+// Returns the number of groups of the node's routers. Removes groups without experts, which the
+// whole router with masked experts would never keep. Returns 1 if a token would keep all remaining
+// groups.
 Result<int64_t> groups_left(const ExpertSets& sets, const ExpertGrid& grid,
                             const std::string& what) {
   if (grid.groups == 1) return 1;
+  // All layers must agree, because llama.cpp has one number of groups.
   std::set<std::vector<int64_t>> kinds;
   for (const auto& [layer, experts] : sets.layers) {
     const std::vector<int64_t> kept = kept_of_groups(experts, grid);
     const auto groups = static_cast<int64_t>(kept.size());
+    // With at most as many groups as a token keeps, no group is ever excluded.
     const bool ranked = groups > grid.groups_kept;
     if (ranked && (std::set(kept.begin(), kept.end()).size() != 1 || kept.front() < 2))
-      return fail("split.group_sizes",
-                  fmt::format("{}: layer {} keeps {} experts of its router's groups of {}", what,
-                              layer, fmt::join(kept, ", "), grid.experts / grid.groups),
-                  fmt::format("keep equally many of each group, two at least, or experts of only "
-                              "{} groups, of which a token chooses freely",
-                              grid.groups_kept));
+      return fail(
+          "split.group_sizes",
+          fmt::format("{}: layer {} keeps {} experts of its router's groups of {}", what, layer,
+                      fmt::join(kept, ", "), grid.experts / grid.groups),
+          fmt::format("keep the same number, at least two, of each group, or keep experts of at "
+                      "most {} groups",
+                      grid.groups_kept));
+    // Layers that keep at most `groups_kept` groups are equivalent, whatever their counts. An empty
+    // list stands for them.
     kinds.insert(ranked ? kept : std::vector<int64_t>());
   }
+  // An empty list has size 0, which becomes one group.
   if (kinds.size() == 1) return std::max<int64_t>(1, std::ssize(*kinds.begin()));
   return fail("split.group_sizes",
-              fmt::format("{} keeps experts of different numbers of groups in its layers", what),
-              "keep experts of equally many groups in every layer");
+              fmt::format("{} keeps different numbers of router groups in its layers", what),
+              "keep experts of the same number of groups in every layer");
 }
 
-// llama.cpp takes the number of experts for a sign of the one Llama 4 without QK-norm.
+// llama.cpp identifies the Llama 4 variant without QK-norm by its number of experts.
 Status check_llama4(int64_t count, const MoeSource& source, const std::string& what) {
   const bool same = (count == kLlama4WithoutNorm) == (source.grid.experts == kLlama4WithoutNorm);
   if (source.arch != "llama4" || same) return {};
   return fail(
       "split.llama4",
-      fmt::format("{} would have {} experts of {}: llama.cpp leaves out the norm of queries "
-                  "and keys of Llama 4 by its {} experts",
+      fmt::format("{} would have {} of {} experts, but llama.cpp omits the QK-norm of Llama 4 for "
+                  "exactly {} experts",
                   what, count, source.grid.experts, kLlama4WithoutNorm),
-      "llama.cpp cannot run a part of this model's experts");
+      "keep all experts on each node, or split another model");
 }
 
 Result<SplitNode> node_of(const ExpertGroup& group, const MoeSource& source) {
@@ -154,34 +165,39 @@ std::vector<GgufEntry> file_entries(const MoeSource& source, size_t file) {
   std::vector<GgufEntry> entries = {{"split.no", static_cast<uint16_t>(file)},
                                     {"split.count", static_cast<uint16_t>(kFilesOfNode)},
                                     {"moec.split.source", source.digest}};
+  // llama.cpp reads the alignment from every file with tensors; the header file gets it with the
+  // source's keys.
   const auto alignment = source.gguf.values.find<uint32_t>(kGgufAlignmentKey);
   if (alignment && *alignment && file != kHeaderFile)
     entries.push_back({std::string(kGgufAlignmentKey), **alignment});
   return entries;
 }
 
-// The source's keys, in its order.
+// The source's keys, in the order of the source file.
 std::vector<GgufEntry> source_entries(const MoeSource& source) {
   const GgufValues& values = source.gguf.values;
   std::vector<const GgufKeys::value_type*> keys;
   for (const auto& key : values.keys())
     if (!is_split_key(key.first)) keys.push_back(&key);
+  // Keys are a map by name; the offset restores the order of the file.
   std::sort(keys.begin(), keys.end(),
             [](const auto* a, const auto* b) { return a->second.offset < b->second.offset; });
   std::vector<GgufEntry> entries;
   for (const auto* key : keys) {
     const GgufValue& value = key->second;
+    // The alignment is rewritten as a number, because plan_gguf() must know it.
     if (key->first == kGgufAlignmentKey) {
       entries.push_back({key->first, values.get<uint32_t>(key->first).value_or(kGgufAlignment)});
       continue;
     }
+    // Other values are copied as bytes: their types and lengths stay exact.
     entries.push_back({key->first, GgufBytesValue{value.type, value.is_array, value.count,
                                                   std::string(values.bytes(value))}});
   }
   return entries;
 }
 
-// Those of the node's first file.
+// Keys of the node's first file: the keys of the source, with adapted counts, and split.*.
 std::vector<GgufEntry> node_entries(const MoeSource& source, const SplitNode& node,
                                     size_t tensors) {
   const std::string groups = source.key("expert_group_count");
@@ -189,6 +205,7 @@ std::vector<GgufEntry> node_entries(const MoeSource& source, const SplitNode& no
   for (GgufEntry& entry : source_entries(source)) {
     const bool of_groups =
         entry.key == groups || entry.key == source.key("expert_group_used_count");
+    // Without groups, both keys are omitted, so that llama.cpp picks from all experts.
     if (of_groups && node.groups == 1 && source.grid.groups > 1) continue;
     if (entry.key == source.key("expert_count")) entry.value = static_cast<uint32_t>(node.count);
     if (entry.key == groups && node.groups > 1) entry.value = static_cast<uint32_t>(node.groups);
@@ -206,6 +223,7 @@ std::vector<GgufEntry> node_entries(const MoeSource& source, const SplitNode& no
 void add_bytes(std::vector<SourceBytes>& payload, const SourceBytes& bytes) {
   if (bytes.bytes == 0) return;
   SourceBytes* last = payload.empty() ? nullptr : &payload.back();
+  // Adjacent ranges merge into one read. Scaled ranges also need the same block type.
   const bool same = last && last->file == bytes.file && last->factor == bytes.factor &&
                     (last->factor == 1 || last->type == bytes.type);
   if (same && last->offset + last->bytes == bytes.offset)
@@ -237,7 +255,7 @@ Result<SplitFile> plan_trunk(const MoeSource& source, std::string name) {
   return file;
 }
 
-// The tensors of one node's experts.
+// Plans the file with one node's routers and experts.
 class ExpertsFile {
  public:
   ExpertsFile(const MoeSource& source, const SplitNode& node, const KeptShares& shares)
@@ -258,6 +276,7 @@ class ExpertsFile {
     dims[part.axis] = node_.count;
     infos_.push_back({tensor.name, tensor.type, std::move(dims)});
     MOEC_ASSIGN(const float factor, factor_of(tensor, part.layer));
+    // The experts of a tensor have equal sizes, which expert_axis() has checked.
     const uint64_t bytes = tensor.bytes / static_cast<uint64_t>(source_.grid.experts);
     for (const int64_t expert : node_.experts.layers.at(part.layer))
       add_bytes(payload_, {tensor.file, tensor.offset + static_cast<uint64_t>(expert) * bytes,
@@ -268,14 +287,15 @@ class ExpertsFile {
   Result<float> factor_of(const GgufTensor& tensor, int64_t layer) const {
     const auto share = shares_.find(layer);
     const std::string down = block_name(layer, "ffn_down_exps.");
+    // The bias is added after the matrix, so both carry the factor.
     if (share == shares_.end() || (tensor.name != down + "weight" && tensor.name != down + "bias"))
       return 1.0f;
     if (can_scale(tensor.type)) return static_cast<float>(share->second);
     return fail(
         "split.scale_type",
-        fmt::format("outputs of experts stored as {} cannot be corrected", enum_name(tensor.type)),
-        "leave --profile out, or use a file with this tensor in another type, such as q4_k "
-        "or q8_0",
+        fmt::format("moec cannot scale weights of type {}", enum_name(tensor.type)),
+        "leave out --profile, or use a file with this tensor in another type, such as q4_k or "
+        "q8_0",
         {.tensor = printable(tensor.name), .file = source_.gguf.values.file()});
   }
 
@@ -295,6 +315,7 @@ Result<NodePlan> plan_node(const MoeSource& source, const SplitPlan& plan, const
       ExpertsFile(source, node, shares).plan(gguf_part_name(name, kExpertsFile, kFilesOfNode)));
   planned.header.name = gguf_part_name(name, kHeaderFile, kFilesOfNode);
   MOEC_ASSIGN(planned.header.layout, plan_header(source, plan, planned));
+  // The header contains the vocabulary; write_header() plans it again for one node.
   planned.header.layout.header.clear();
   planned.header.layout.header.shrink_to_fit();
   return planned;
@@ -311,6 +332,7 @@ uint64_t SplitPlan::unique_bytes() const {
 
 Result<GgufLayout> plan_header(const MoeSource& source, const SplitPlan& plan,
                                const NodePlan& node) {
+  // split.tensors.count covers all files of the node.
   const size_t tensors = plan.trunk.layout.tensors.size() + node.experts.layout.tensors.size();
   return plan_gguf(node_entries(source, node.node, tensors), {});
 }
@@ -320,18 +342,19 @@ Result<KeptShares> kept_shares(const ExpertProfile& profile, const SplitNode& no
   KeptShares shares;
   for (const LayerProfile& layer : profile.layers) {
     const std::vector<int64_t>& kept = node.experts.layers.at(layer.layer);
+    // A node with all experts of the layer keeps the whole mass.
     if (std::ssize(kept) == grid.experts) continue;
     const double all = std::accumulate(layer.mass.begin(), layer.mass.end(), 0.0);
+    // Layers without measured mass fail below, because `left` stays 0.
     double left = 0;
     for (const int64_t expert : kept)
       if (!layer.mass.empty()) left += layer.mass[static_cast<size_t>(expert)];
     if (left <= 0)
       return fail(
           "split.no_mass",
-          fmt::format("the profile has no routing weights of the experts that node {} keeps "
-                      "of layer {}",
+          fmt::format("the profile has no routing weights for the experts of node {} in layer {}",
                       node.name, layer.layer),
-          "make the profile with moec analyze of this model, on more text", {.file = file});
+          "run moec analyze on this model with more text", {.file = file});
     shares[layer.layer] = left / all;
   }
   return shares;
@@ -342,6 +365,7 @@ Result<SplitPlan> plan_split(const MoeSource& source, const std::vector<SplitNod
   const std::string name = name_of(source);
   SplitPlan plan;
   MOEC_ASSIGN(plan.trunk, plan_trunk(source, gguf_part_name(name, kTrunkFile, kFilesOfNode)));
+  // The trunk comes first: plan_header() needs its number of tensors.
   for (size_t i = 0; i < nodes.size(); ++i) {
     MOEC_ASSIGN(NodePlan node, plan_node(source, plan, nodes[i], shares[i]));
     plan.nodes.push_back(std::move(node));

@@ -1,9 +1,9 @@
-// What a split writes, byte for byte, before anything is written. Each node is a GGUF model in
-// three files, which unmodified llama.cpp loads by the name of the first:
+// Byte-exact plan of a split, made before writing. Each node is a GGUF model in three files, which
+// unmodified llama.cpp loads by the name of the first:
 //
-//   NODE/NAME-00001-of-00003.gguf  all keys, no tensor
+//   NODE/NAME-00001-of-00003.gguf  all keys, no tensors
 //   NODE/NAME-00002-of-00003.gguf  the trunk: the same bytes for all nodes
-//   NODE/NAME-00003-of-00003.gguf  routers and experts, those of the node
+//   NODE/NAME-00003-of-00003.gguf  the node's routers and experts
 #pragma once
 
 #include <cstdint>
@@ -20,48 +20,45 @@
 
 namespace moec {
 
-// The nodes of a split: which experts of each layer a node holds, and whether llama.cpp can run a
-// model of these experts alone.
-
+// A node of a GGUF split: a model that llama.cpp can run with these experts alone.
 struct SplitNode {
-  std::string name;    // of its folder
-  ExpertSets experts;  // of every layer that has experts, the layers behind the decoder included
-  int64_t count = 0;   // experts of each layer
-  int64_t groups = 1;  // of its routers; 1: they choose among all
+  std::string name;    // folder name
+  ExpertSets experts;  // per MoE layer, including layers after the decoder
+  int64_t count = 0;   // experts per layer
+  int64_t groups = 1;  // router groups; 1: routers pick from all experts
   bool operator==(const SplitNode&) const = default;
 };
 
-// Errors, before anything is written:
-//   split.stages      the placement gives nodes layers of their own
-//   split.counts      the layers of a node have different numbers of experts, or more than 1,024
-//   split.group_sizes a node has different numbers of experts of the router's groups
-//   split.llama4      another number of experts would change what llama.cpp computes
+// Chooses the experts per node. Errors:
+//   split.stages       the placement divides the layers into stages
+//   split.counts       layers of a node differ in the number of experts, or have more than 1,024
+//   split.group_sizes  a node has unequal numbers of experts of the router's groups
+//   split.llama4       the number of experts would change what llama.cpp computes
 //   those of requested_nodes()
 Result<std::vector<SplitNode>> choose_nodes(const SplitOptions& options, const MoeSource& source);
 
-// Bytes of one of the source's files.
+// A byte range of a source file.
 struct SourceBytes {
   uint32_t file = 0;  // index into Gguf::files
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  BlockType type = BlockType::f32;  // in whole blocks of which they are
-  float factor = 1;                 // by which their values are multiplied
+  BlockType type = BlockType::f32;  // the range consists of whole blocks of this type
+  float factor = 1;                 // scales the values
 };
 
 struct SplitFile {
-  std::string name;  // without folder
+  std::string name;  // file name without folder
   GgufLayout layout;
-  std::vector<SourceBytes> payload;  // of the tensors, one behind the other without padding
+  std::vector<SourceBytes> payload;  // of the tensors, concatenated without padding
 };
 
 struct NodePlan {
   SplitNode node;
-  // Of the header only the sizes: with the tokens of a vocabulary, those of many nodes would be
-  // large. plan_header() gives it again.
+  // Contains only sizes. The entries are dropped, because they include the vocabulary and would be
+  // large for many nodes; plan_header() recomputes them.
   SplitFile header;
   SplitFile experts;
-  // Mean share of the routing weights that each layer keeps, where the node's experts are
-  // multiplied by it.
+  // Layer → mean share of the routing weights that the node keeps; scales the node's experts.
   std::map<int64_t, double> kept_share;
 };
 
@@ -69,11 +66,11 @@ struct SplitPlan {
   SplitFile trunk;
   std::vector<NodePlan> nodes;
 
-  // All files of a node, those that it shares included.
+  // Bytes of all files of a node, including the shared trunk.
   uint64_t bytes_of(const NodePlan& node) const {
     return node.header.layout.file_bytes + trunk.layout.file_bytes + node.experts.layout.file_bytes;
   }
-  // Of all nodes, the trunk once.
+  // Bytes of all nodes, counting the trunk once.
   uint64_t unique_bytes() const;
 };
 
@@ -81,19 +78,21 @@ struct SplitPlan {
 Result<GgufLayout> plan_header(const MoeSource& source, const SplitPlan& plan,
                                const NodePlan& node);
 
-// MoE layer → mean share that the node keeps of what its router gives to all experts, by a profile.
+// MoE layer → mean share of the routing weights of all experts that the node keeps, according to a
+// profile.
 using KeptShares = std::map<int64_t, double>;
 
-// The node's shares; layers that the profile does not measure are absent, and so are those in which
-// the node has all experts. Error split.no_mass: the profile has no routing weights of a layer.
+// Returns the node's shares. Layers that the profile does not measure, or in which the node has all
+// experts, are absent. Error split.no_mass: the profile has no routing weights for the node's
+// experts.
 Result<KeptShares> kept_shares(const ExpertProfile& profile, const SplitNode& node,
                                const ExpertGrid& grid, const std::string& file);
 
-// `shares` are those of each node, empty where nothing is corrected: the outputs of experts are
-// multiplied by them, in the weights and biases of their down projections (scale_blocks.h). (Of a
-// tensor ffn_down_exps.scale llama.cpp takes notice in few architectures, and in none whose routing
-// weights are not normalised.) Errors: those of plan_gguf(), split.scale_type where a down
-// projection is stored in a type that scale_blocks() does not take.
+// `shares` has one entry per node, empty for no correction. Expert outputs are multiplied by the
+// shares, which are folded into the weights and biases of the down projections (scale_blocks.h). A
+// tensor ffn_down_exps.scale is not an alternative: llama.cpp applies it in few architectures, and
+// in none that needs the correction. Errors: those of plan_gguf(); split.scale_type if
+// scale_blocks() does not support the type of a down projection.
 Result<SplitPlan> plan_split(const MoeSource& source, const std::vector<SplitNode>& nodes,
                              const std::vector<KeptShares>& shares);
 

@@ -20,19 +20,21 @@ namespace moec {
 
 namespace {
 
+// A few MiB, so that progress and interruption are frequent and memory stays small.
 constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
 
-// Reads the source's files, one of which is open at a time.
+// Reads the source's files, keeping only one open at a time.
 class SourceReader {
  public:
   explicit SourceReader(const Gguf& gguf) : gguf_(gguf) {}
 
   Status read(const SourceBytes& range, std::span<char> bytes) {
+    // Keeps the file open, because consecutive ranges mostly lie in the same file.
     if (!file_ || open_ != range.file) MOEC_TRY(open(range.file));
     return file_->read_into(range.offset, bytes);
   }
 
-  // Compares all files with what they were when the headers were read.
+  // Checks that no file has changed since its header was read.
   Status check_unchanged() {
     for (uint32_t file = 0; file < gguf_.files.size(); ++file) MOEC_TRY(open(file));
     return {};
@@ -40,6 +42,7 @@ class SourceReader {
 
  private:
   Status open(uint32_t file) {
+    // Checks the previous file before it is closed, because it is not read again.
     if (file_) MOEC_TRY(check_same(*file_, gguf_.files[open_]));
     MOEC_ASSIGN(file_, RegularFile::open(gguf_.files[file].path));
     open_ = file;
@@ -47,11 +50,13 @@ class SourceReader {
   }
 
   static Status check_same(const RegularFile& file, const WeightFile& wanted) {
+    // Without a stored identity, the file is compared with itself, which finds no change.
     const auto change = change_between(wanted.identity.value_or(file.identity()), file.identity());
     const auto later = change ? Status() : file.check_unchanged();
     if (!change && later) return {};
     return fail("split.source_changed", change ? *change : later.error().front().cause,
-                "leave the model alone while it is split, and start again", {.file = wanted.path});
+                "run the command again without changing the model at the same time",
+                {.file = wanted.path});
   }
 
   const Gguf& gguf_;
@@ -65,12 +70,14 @@ class SplitWriter {
       : options_(options), source_(source), plan_(plan), reader_(source.gguf) {}
 
   Result<WrittenSplit> run() {
+    // The node's first file is written last, so that llama.cpp cannot load an incomplete node.
     for (const NodePlan& node : plan_.nodes) {
       MOEC_TRY(write(node.node.name, node.experts));
       MOEC_TRY(share_trunk(node.node.name));
       MOEC_TRY(write_header(node));
       MOEC_TRY(sync_folder(options_.out + "/" + node.node.name));
     }
+    // Checks all files at the end, because earlier files may have changed meanwhile.
     MOEC_TRY(reader_.check_unchanged());
     return std::move(written_);
   }
@@ -80,13 +87,15 @@ class SplitWriter {
     return fmt::format("{}/{}", node, file.name);
   }
 
-  // The first node's trunk is written, the others' are names of the same file.
+  // Writes the trunk of the first node. For other nodes, creates a hard link to that file, or a
+  // copy if the file system has no hard links.
   Status share_trunk(const std::string& node) {
     const std::string& first = plan_.nodes.front().node.name;
     if (node != first) {
       const std::string from = path_of(first, plan_.trunk), to = path_of(node, plan_.trunk);
       MOEC_ASSIGN(const bool linked, link_files({options_.out, from}, {options_.out, to}));
       if (linked) {
+        // A link has the digest of the file that it names.
         written_.digests[to] = written_.digests[from];
         return {};
       }
@@ -114,6 +123,7 @@ class SplitWriter {
 
   Status copy(SourceBytes range, GgufFile& out, const std::string& path) {
     const auto block = static_cast<uint64_t>(block_format(range.type).bytes);
+    // Whole blocks, because scale_blocks() cannot scale a part of a block.
     const uint64_t most = kPieceBytes / block * block;
     while (range.bytes > 0) {
       const uint64_t size = std::min(range.bytes, most);
@@ -152,8 +162,10 @@ Result<WrittenSplit> write_split(const SplitOptions& options, const MoeSource& s
 }
 
 NodeRouting SplitReport::routing_of(const NodePlan& node) const {
+  // A node with all experts equals the whole model, whatever the routing.
   if (node.node.count == experts) return NodeRouting::whole;
   if (!node.kept_share.empty()) return NodeRouting::compensated;
+  // kBy is indexed by KeptRouting.
   constexpr NodeRouting kBy[] = {NodeRouting::masked, NodeRouting::inflated, NodeRouting::unknown};
   return kBy[static_cast<size_t>(routing)];
 }
@@ -168,6 +180,7 @@ ordered_json files_json(const SplitReport& report, const NodePlan& node) {
     const std::string path = fmt::format("{}/{}", node.node.name, file->name);
     ordered_json json = {{"path", path}, {"bytes", file->layout.file_bytes}};
     const auto digest = report.written.digests.find(path);
+    // Digests exist only after writing.
     if (digest != report.written.digests.end()) json["xxh3"] = digest->second;
     files.push_back(std::move(json));
   }
@@ -193,7 +206,7 @@ ordered_json nodes_json(const SplitReport& report) {
   return nodes;
 }
 
-// What the report and the index have in common.
+// Fields common to the report and the index.
 ordered_json common_json(const SplitReport& report) {
   return {{"architecture", report.arch},
           {"source_digest", report.digest},

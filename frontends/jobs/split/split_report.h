@@ -1,4 +1,4 @@
-// What a split has written, or would write.
+// Writes a split, and reports a split or a dry run.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,19 @@
 
 namespace moec {
 
-// Writes the files of a split. A node is complete when its first file is there, which is written
-// last: until then nothing loads it.
-
 struct WrittenSplit {
-  std::map<std::string, std::string> digests;  // of each file, by its path in the folder
-  bool trunk_linked = true;  // false: the file system has no hard links, each node has a copy
+  std::map<std::string, std::string> digests;  // by file path in the folder
+  bool trunk_linked =
+      true;  // false: each node has a copy, because the file system has no hard links
 };
 
-// The files are copied in pieces of a few MiB. Errors: kSplitInterrupted, split.source_changed (a
-// file of the source has another size than when it was read), those of RegularFile and OutputFile.
+// Writes the files of a split in pieces of a few MiB. A node's first file is written last, so that
+// nothing can load an incomplete node. Errors: kSplitInterrupted, split.source_changed (a source
+// file changed since its header was read), those of RegularFile and OutputFile.
 Result<WrittenSplit> write_split(const SplitOptions& options, const MoeSource& source,
                                  const SplitPlan& plan);
 
-// What a node's routing weights are, compared with those of the whole model.
+// A node's routing weights compared with those of the whole model (README.md).
 enum class NodeRouting : uint8_t { whole, masked, compensated, inflated, unknown };
 constexpr auto enum_names(NodeRouting) {
   return name_table<NodeRouting>({"whole", "masked", "compensated", "inflated", "unknown"});
@@ -36,7 +35,7 @@ constexpr auto enum_names(NodeRouting) {
 struct SplitReport {
   std::string source, out;
   std::string arch, digest;  // MoeSource
-  int64_t experts = 0;       // of each layer of the source
+  int64_t experts = 0;       // per layer of the source
   KeptRouting routing = KeptRouting::unknown;
   SplitPlan plan;
   bool dry_run = false;
@@ -46,11 +45,11 @@ struct SplitReport {
   NodeRouting routing_of(const NodePlan& node) const;
 };
 
-// The source, the bytes of the trunk and of all files that are written, and of each node its
-// experts, routing and files with their bytes; their digests where they are written.
+// The report as JSON: source, bytes of the trunk and of all written files, and per node its
+// experts, routing and files with bytes, and digests if written.
 nlohmann::ordered_json split_json(const SplitReport& report, double seconds);
 
-// The text of split.json: the same of the source and its nodes, and whether all files are there.
+// The text of split.json: `finished`, and the data of source and nodes as in split_json().
 std::string split_index_text(const SplitReport& report, bool finished);
 
 }  // namespace moec

@@ -13,6 +13,7 @@ namespace moec {
 namespace {
 
 ModelTokenizer tokenizer_of(const std::string& model) {
+  // Does not limit ids: the command shows what the tokenizer yields, whatever the vocabulary.
   return source_tokenizer(model, std::numeric_limits<int64_t>::max());
 }
 
@@ -20,15 +21,18 @@ Result<TokenizedText> decode(const ModelTokenizer& tokenizer, std::vector<int64_
   MOEC_ASSIGN(const Tokenizer* opened, tokenizer.get());
   if (!opened)
     return fail("tokenizer.missing", "the model has no tokenizer",
-                "give a model with a tokenizer.json, or a GGUF file with a tokenizer");
+                "pass a model with a tokenizer.json, or a GGUF file with a tokenizer");
   TokenizedText made{std::move(tokens), {}, {}};
+  // Decodes all tokens at once, because a character may span several tokens.
   MOEC_ASSIGN(made.text, opened->decode(made.tokens));
   TextDecoder decoder(opened);
   for (const int64_t token : made.tokens) {
+    // A token that ends inside a character has an empty piece; the next one completes it.
     MOEC_ASSIGN(std::string piece, decoder.add(token));
     made.pieces.push_back(std::move(piece));
   }
   MOEC_ASSIGN(const std::string rest, decoder.finish());
+  // Bytes of an incomplete last character belong to the last token.
   if (!made.pieces.empty()) made.pieces.back() += rest;
   return made;
 }
@@ -51,6 +55,7 @@ Result<TokenizedText> detokenize(const std::string& model, std::vector<int64_t> 
 Result<std::vector<TokenizedText>> tokenize_suite(const std::string& model,
                                                   const std::string& prompts) {
   MOEC_ASSIGN(const std::vector<SuitePrompt> suite, read_prompt_suite(prompts));
+  // One object serves the whole suite, so that the tokenizer is read only once.
   const ModelTokenizer tokenizer = tokenizer_of(model);
   std::vector<TokenizedText> texts;
   for (const SuitePrompt& prompt : suite) {

@@ -1,4 +1,4 @@
-// Encodes and decodes texts with the tokenizer of a model.
+// Encodes and decodes texts with a model's tokenizer.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,15 +10,14 @@
 
 namespace moec {
 
-// Tokens and their decoded text.
+// Token ids and their decoded text.
 struct TokenizedText {
   std::vector<int64_t> tokens;
   std::string text;                 // decoded, without special tokens
-  std::vector<std::string> pieces;  // text added by each token
+  std::vector<std::string> pieces;  // text that each token adds
 };
 
-// `model`: a checkpoint folder, a GGUF file or an export.
-
+// Encodes a text and decodes the tokens. `model` is a checkpoint folder, a GGUF file or an export.
 // Errors: those of ModelTokenizer::encode() and TextDecoder.
 Result<TokenizedText> tokenize(const std::string& model, std::string_view text);
 // Decodes token ids. Errors: tokenizer.missing, those of TextDecoder.

@@ -1,5 +1,5 @@
-// Normal numbers that are a pure function of a seed and a position, so that the bytes of a file
-// depend neither on the pieces in which it is written nor on threads.
+// Normal random numbers as a pure function of seed and position. As a result, the bytes of a file
+// do not depend on the order or size of the written pieces, or on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,16 @@
 
 namespace moec {
 
-// A seed for one purpose, such as "noise on NAME": other purposes have unrelated numbers.
+// Derives the seed for one purpose, such as "noise on NAME"; sequences of different purposes are
+// unrelated.
 uint64_t seed_for(uint64_t seed, std::string_view purpose);
 
-// Number `index` of the sequence of a seed: normal, mean 0, standard deviation 1, by the formula of
-// Box and Muller from splitmix64.
+// Returns element `index` of the seed's sequence of standard normal numbers (Box-Muller transform
+// of splitmix64).
 double counted_normal(uint64_t seed, uint64_t index);
 
-// The same for positions in ascending order, at half the cost: numbers are drawn in pairs.
+// Returns the same numbers as counted_normal(). Ascending positions cost half as much, because the
+// transform yields numbers in pairs.
 class CountedNormals {
  public:
   explicit CountedNormals(uint64_t seed) : seed_(seed) {}
@@ -23,11 +25,12 @@ class CountedNormals {
 
  private:
   uint64_t seed_;
-  uint64_t pair_ = 1;  // the even position of the pair that is known; 1: none
+  uint64_t pair_ = 1;  // even position of the cached pair; 1: none cached
   double even_ = 0, odd_ = 0;
 };
 
-// `chosen` of the numbers 0 … count - 1, each subset as likely as another: flags by number.
+// Draws a uniformly random subset of `chosen` of the numbers 0 … count - 1. Returns a flag per
+// number.
 std::vector<bool> counted_choice(uint64_t seed, int64_t count, int64_t chosen);
 
 }  // namespace moec

@@ -32,12 +32,13 @@ struct AdapterMatrix {
 
 struct Adapter {
   WeightTable weights;
-  std::map<std::string, AdapterMatrix, std::less<>> matrices;  // by the matrix's own name
+  std::map<std::string, AdapterMatrix, std::less<>> matrices;  // by name of the changed matrix
 };
 
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightFile = "adapter_model.safetensors";
 constexpr uint64_t kMaxConfigText = uint64_t{1} << 20;
+// PEFT saves tensors with this prefix before the model's own names.
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
 
@@ -47,11 +48,13 @@ struct AdapterConfig {
 };
 
 tl::unexpected<Diagnostics> unsupported(const std::string& file, const std::string& what) {
-  return fail("upcycle.adapter.kind", "the adapter is not a matrix of low rank alone: " + what,
-              "merge it into a copy of the model, and give that as --expert", {.file = file});
+  return fail("upcycle.adapter.kind", "the adapter is not a plain low-rank update: " + what,
+              "merge the adapter into a copy of the model and pass the copy as --expert",
+              {.file = file});
 }
 
 bool is_empty(const JsonValue* value) {
+  // PEFT writes unused options as null, false or an empty container.
   return value == nullptr || value->is_null() ||
          (value->array() != nullptr && value->array()->empty()) ||
          (value->object() != nullptr && value->object()->empty()) ||
@@ -62,10 +65,12 @@ Status check_kind(const JsonValue& config, const std::string& file) {
   const JsonValue* type = config.find("peft_type");
   if (type == nullptr || type->string() == nullptr || *type->string() != "LORA")
     return unsupported(file, "peft_type must be \"LORA\"");
+  // With these options, the update has another form or the adapter more tensors.
   for (const char* key : {"use_dora", "fan_in_fan_out", "modules_to_save", "rank_pattern",
                           "alpha_pattern", "lora_bias", "target_parameters",
                           "trainable_token_indices", "megatron_config", "layer_replication"})
     if (!is_empty(config.find(key))) return unsupported(file, fmt::format("it has {}", key));
+  // "none" is the only value without additional tensors.
   const JsonValue* bias = config.find("bias");
   if (bias != nullptr && !bias->is_null() &&
       (bias->string() == nullptr || *bias->string() != "none"))
@@ -82,6 +87,7 @@ Result<AdapterConfig> read_adapter_config(const std::string& file) {
     return fail("upcycle.adapter.config", "r must be a whole number above 0", {}, {.file = file});
   if (alpha == nullptr || !alpha->number())
     return fail("upcycle.adapter.config", "lora_alpha must be a number", {}, {.file = file});
+  // rsLoRA scales by alpha / sqrt(r) instead of alpha / r.
   const bool by_root = !is_empty(config.find("use_rslora"));
   const auto r = static_cast<double>(*rank->integer());
   return AdapterConfig{*rank->integer(), *alpha->number() / (by_root ? std::sqrt(r) : r)};
@@ -93,12 +99,15 @@ Status place_tensor(const SafetensorsEntry& entry, const std::string& file, Adap
   const std::optional<Type> type = ir_type(entry);
   if (!name.starts_with(kPrefix) || (!is_a && !is_b) || !type || !is_float(type->dtype) ||
       type->dims.size() != 2)
-    return fail("upcycle.adapter.tensor",
-                "this is no matrix base_model.model.NAME.lora_A.weight or lora_B.weight of floats",
-                {}, {.tensor = entry.name, .file = file});
+    return fail(
+        "upcycle.adapter.tensor",
+        "the tensor is not a float matrix base_model.model.NAME.lora_A.weight or lora_B.weight", {},
+        {.tensor = entry.name, .file = file});
+  // kA and kB have the same length, so one expression removes either suffix.
   const std::string matrix(name.substr(kPrefix.size(), name.size() - kPrefix.size() - kA.size()));
   AdapterMatrix& place = adapter.matrices[matrix + ".weight"];
   (is_a ? place.a : place.b) = entry.name;
+  // File 0: an adapter has a single file; add_tensors() renumbers it.
   adapter.weights.tensors[entry.name] = {0, entry.begin, *type};
   return {};
 }
@@ -106,14 +115,14 @@ Status place_tensor(const SafetensorsEntry& entry, const std::string& file, Adap
 Status check_matrices(const AdapterConfig& config, const std::string& file, Adapter& adapter) {
   for (auto& [name, matrix] : adapter.matrices) {
     if (matrix.a.empty() || matrix.b.empty())
-      return fail("upcycle.adapter.tensor", "only one of lora_A and lora_B is there", {},
+      return fail("upcycle.adapter.tensor", "the matrix has only one of lora_A and lora_B", {},
                   {.tensor = name, .file = file});
     const Dims &a = adapter.weights.find(matrix.a)->type.dims,
                &b = adapter.weights.find(matrix.b)->type.dims;
     if (a[0] != config.rank || b[1] != config.rank)
       return fail("upcycle.adapter.shape",
-                  fmt::format("lora_B {} and lora_A {} are not of rank {}", to_string(b),
-                              to_string(a), config.rank),
+                  fmt::format("lora_B {} and lora_A {} do not have the rank {} of the config",
+                              to_string(b), to_string(a), config.rank),
                   {}, {.tensor = name, .file = file});
     matrix.factor = config.factor;
   }
@@ -121,12 +130,11 @@ Status check_matrices(const AdapterConfig& config, const std::string& file, Adap
 }
 
 // Errors: file.*, json.*, safetensors.*, and
-//   upcycle.adapter.config  a key is missing or has another type
-//   upcycle.adapter.kind    what is no sum of a matrix and B · A of one rank: another peft_type,
-//                           DoRA, biases, whole modules beside it, ranks by pattern, transposed
-//                           matrices
-//   upcycle.adapter.tensor  a tensor of another name, or one without its partner
-//   upcycle.adapter.shape   B and A do not multiply, or have another rank than the config says
+//   upcycle.adapter.config  a key is missing or has the wrong type
+//   upcycle.adapter.kind    not a plain update B · A of a single rank: another peft_type, DoRA,
+//                           biases, additional whole modules, ranks by pattern, transposed matrices
+//   upcycle.adapter.tensor  an unexpected tensor name, or lora_A without lora_B or vice versa
+//   upcycle.adapter.shape   B and A do not multiply, or their rank differs from the config's
 Result<Adapter> read_adapter(const std::string& folder) {
   MOEC_ASSIGN(const AdapterConfig config, read_adapter_config(folder + "/" + kConfigFile));
   const std::string file = folder + "/" + kWeightFile;
@@ -146,22 +154,33 @@ bool has_experts(const ModelConfig& model) {
 }
 
 Status check_plain(const Checkpoint& checkpoint, const std::string& source) {
+  // Blocks of a GGUF file are dequantized by the reader, so they are allowed.
+  if (checkpoint.config.stored.coding == WeightCoding::gguf_blocks) return {};
   if (checkpoint.config.stored.coding != WeightCoding::plain)
     return fail(
         "upcycle.quantised",
         fmt::format("the weights are stored as {}", enum_name(checkpoint.config.stored.coding)),
-        "give the checkpoint in bf16, f16 or f32", {.file = source});
+        "pass a checkpoint in bf16, f16 or f32", {.file = source});
   for (const auto& [name, range] : checkpoint.weights.tensors)
     if (range.type.dtype == DType::f8_e4m3)
       return fail("upcycle.quantised", "this tensor is stored as f8_e4m3",
-                  "give the checkpoint in bf16, f16 or f32", {.tensor = name, .file = source});
+                  "pass a checkpoint in bf16, f16 or f32", {.tensor = name, .file = source});
   return {};
 }
 
+// Rejects GGUF files, which rename all tensors, if names matter: --from-moe writes experts under
+// the names of the checkpoint, and adapters refer to these names.
+Status check_names(const UpcycleOptions& options) {
+  if (!names_gguf(options.source)) return {};
+  const bool adapters = !options.sources.adapters.empty();
+  if (options.sources.multiply == 0 && !adapters) return {};
+  return fail("upcycle.source_gguf",
+              fmt::format("tensor names of a GGUF file differ from those of {}",
+                          adapters ? "the adapters" : "the checkpoint that --from-moe writes"),
+              "pass the checkpoint folder", {.file = options.source});
+}
+
 Result<Checkpoint> open_plain(const std::string& source, const FamilyOptions& family) {
-  if (names_gguf(source))
-    return fail("upcycle.source_gguf", "this is a GGUF file, not a Hugging Face checkpoint",
-                "give the folder of the checkpoint", {.file = source});
   MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family, equal_tensors));
   MOEC_TRY(check_plain(checkpoint, source));
   return checkpoint;
@@ -169,10 +188,11 @@ Result<Checkpoint> open_plain(const std::string& source, const FamilyOptions& fa
 
 Status check_kind(const ModelConfig& model, const UpcycleOptions& options) {
   if (options.sources.multiply == 0 && has_experts(model))
-    return fail("upcycle.moe_already", "the model has experts already",
-                "give --from-moe to multiply its experts", {.file = options.source});
+    return fail("upcycle.moe_already", "the model already has experts",
+                "pass --from-moe to multiply its experts", {.file = options.source});
   if (options.sources.multiply > 0 && !has_experts(model))
-    return fail("upcycle.not_moe", "--from-moe needs a model with experts, and this one is dense",
+    return fail("upcycle.not_moe",
+                "--from-moe requires a model with experts, but this model is dense",
                 "leave out --from-moe", {.file = options.source});
   return {};
 }
@@ -181,10 +201,10 @@ Status differs(const std::string& source, const std::string& what, const std::st
                const std::string& other) {
   return fail("upcycle.shape",
               fmt::format("{} is {} here and {} in the dense model", what, other, base),
-              "give models of one architecture and size", {.file = source});
+              "pass models of the same architecture and size", {.file = source});
 }
 
-// A model whose feed-forward parts become experts beside those of another one.
+// Checks that the feed-forward parts of both models have the same shape.
 Status check_same_shape(const ModelConfig& base, const ModelConfig& other,
                         const std::string& source) {
   const auto number = [](auto value) { return fmt::format("{}", value); };
@@ -198,6 +218,7 @@ Status check_same_shape(const ModelConfig& base, const ModelConfig& other,
   if (base.mlp.gating != other.mlp.gating)
     return differs(source, "the activation", std::string(enum_name(base.mlp.gating.activation)),
                    std::string(enum_name(other.mlp.gating.activation)));
+  // `parts` must agree per layer, because experts are taken from the same layer of every model.
   for (size_t i = 0; i < base.layers.size(); ++i)
     if (base.layers[i].parts != other.layers[i].parts || other.layers[i].moe)
       return differs(source, fmt::format("layer {}", i), "dense", "of another kind");
@@ -208,6 +229,7 @@ Status add_expert_model(const std::string& folder, const FamilyOptions& family,
                         DenseModels& models) {
   MOEC_ASSIGN(Checkpoint checkpoint, open_plain(folder, family));
   MOEC_TRY(check_same_shape(models.dense.model, checkpoint.config, folder));
+  // The prefix has the index of the part, so models with equal tensor names do not collide.
   FfnSource source{
       std::move(checkpoint.config), fmt::format("{}{}/", kOtherModel, models.parts.size()), {}};
   add_tensors(models.weights, checkpoint.weights, source.prefix);
@@ -215,7 +237,7 @@ Status add_expert_model(const std::string& folder, const FamilyOptions& family,
   return {};
 }
 
-// The names of the dense feed-forward matrices of the layers that get experts.
+// Names of the dense feed-forward matrices of the layers that get experts.
 std::vector<std::string> ffn_names(const ModelConfig& model, const std::vector<int64_t>& layers) {
   std::vector<std::string> names;
   for (const NeededRole& role : needed_roles(model)) {
@@ -233,26 +255,29 @@ Status check_target(const AdapterMatrix& matrix, const Adapter& adapter, const s
   const Dims product = {adapter.weights.find(matrix.b)->type.dims[0],
                         adapter.weights.find(matrix.a)->type.dims[1]};
   if (found == nullptr || found->type.dims == product) return {};
-  return fail("upcycle.adapter.target",
-              fmt::format("the adapter changes a matrix {}, and the model's is {}",
-                          to_string(product), to_string(found->type.dims)),
-              "give adapters that were trained on this model", {.tensor = name});
+  return fail(
+      "upcycle.adapter.target",
+      fmt::format("the adapter changes a matrix of shape {}, but the model's matrix has shape {}",
+                  to_string(product), to_string(found->type.dims)),
+      "pass adapters that were trained on this model", {.tensor = name});
 }
 
 Status add_adapter(const std::string& folder, const UpcycleOptions& options, DenseModels& models) {
   MOEC_ASSIGN(const Adapter adapter, read_adapter(folder));
+  // Copies the dense source, because the adapter changes only some of its matrices.
   FfnSource source = models.dense;
   const std::string prefix = fmt::format("{}{}/", kOtherModel, models.parts.size());
   add_tensors(models.weights, adapter.weights, prefix);
   const std::vector<std::string> names = ffn_names(source.model, options.shape.layers);
   for (const auto& [name, matrix] : adapter.matrices) {
+    // Ignoring other changes would lose a part of the adapter's training.
     if (std::find(names.begin(), names.end(), name) == names.end())
       return fail(
           "upcycle.adapter.target",
-          "the adapter changes a tensor that is no feed-forward matrix of a layer that gets "
-          "experts, and an expert cannot carry that",
-          "train it with target_modules gate_proj, up_proj and down_proj, or merge it into "
-          "a copy of the model and give that as --expert",
+          "the adapter changes a tensor other than a feed-forward matrix of a layer that gets "
+          "experts",
+          "train the adapter with target_modules gate_proj, up_proj and down_proj, or merge it "
+          "into a copy of the model and pass the copy as --expert",
           {.tensor = name, .file = folder});
     MOEC_TRY(check_target(matrix, adapter, name, models.dense, models.weights));
     const auto view = [&](const std::string& tensor) {
@@ -268,32 +293,39 @@ Status add_adapter(const std::string& folder, const UpcycleOptions& options, Den
 
 Result<DenseModels> open_models(const UpcycleOptions& options) {
   DenseModels models;
+  MOEC_TRY(check_names(options));
   MOEC_ASSIGN(Checkpoint checkpoint, open_plain(options.source, options.family));
   MOEC_TRY(check_kind(checkpoint.config, options));
   MOEC_ASSIGN(models.config_text, source_config_text(options.source));
   MOEC_ASSIGN(std::optional<Family> family,
               family_of(options.family, models.config_text, config_path(options.source)));
   if (family) models.user_family = std::make_shared<const Family>(std::move(*family));
-  MOEC_ASSIGN(models.config, read_config_of(options.source, models.user_family.get()));
+  MOEC_ASSIGN(models.config, read_config(models.config_text, config_path(options.source),
+                                         models.user_family.get()));
+  // Keeps the opened config, in which names of tensors and tied heads are already resolved.
   models.config.model = checkpoint.config;
   models.notes = std::move(checkpoint.warnings);
   models.dense.model = std::move(checkpoint.config);
   models.weights = std::move(checkpoint.weights);
+  // Order matters: parts are numbered, and experts are assigned to parts in this order.
   for (const std::string& folder : options.sources.experts)
     MOEC_TRY(add_expert_model(folder, options.family, models));
   for (const std::string& folder : options.sources.adapters)
     MOEC_TRY(add_adapter(folder, options, models));
+  // Without other models, the dense model is the source of all experts.
   if (models.parts.empty()) models.parts.push_back(models.dense);
   return models;
 }
 
 nlohmann::ordered_json config_json(const std::string& text) {
+  // JSON has no infinity, but Python writes it in configs.
   return nlohmann::ordered_json::parse(with_infinities(text), nullptr, false);
 }
 
 std::string config_text(const nlohmann::ordered_json& config) {
   constexpr std::string_view kString = "\"inf\"";
   std::string text = json_text(config) + "\n";
+  // Python reads the bare word, and not the string, as a number.
   for (size_t at = text.find(kString); at != std::string::npos; at = text.find(kString, at))
     text.replace(at, kString.size(), "Infinity");
   return text;

@@ -1,4 +1,5 @@
-// The models that an upcycling reads: the dense one, others of its shape, and its adapters.
+// The models that an upcycling reads: the dense model, further models of its shape, and its
+// adapters.
 #pragma once
 
 #include <memory>
@@ -14,31 +15,31 @@
 
 namespace moec {
 
-// Before the names of tensors of other models than the dense one.
+// Prefix of tensor names from models other than the dense one.
 inline constexpr std::string_view kOtherModel = "other/";
 
 struct DenseModels {
-  std::shared_ptr<const Family> user_family;  // that `config` names, if any
-  HfConfig config;                            // of the model that is upcycled
+  std::shared_ptr<const Family> user_family;  // the user-defined family of `config`, if any
+  HfConfig config;                            // of the dense model
   std::string config_text;
-  FfnSource dense;               // that model
-  std::vector<FfnSource> parts;  // whose feed-forward parts become experts, at least one
-  WeightTable weights;           // of all of them
+  FfnSource dense;               // feed-forward parts of the dense model
+  std::vector<FfnSource> parts;  // sources of the experts, at least one
+  WeightTable weights;           // tensors of all models
   Diagnostics notes;
 };
 
-// Reads configs and headers, no payload. Errors: those of open_source(), read_config_of() and
+// Reads configs and headers, but no payload. Errors: those of open_source(), read_config() and
 // read_adapter(), and
-//   upcycle.source_gguf   a GGUF file
-//   upcycle.quantised     weights in codes of few bits
-//   upcycle.moe_already   the model has experts, unless options.sources.multiply is set
-//   upcycle.not_moe       it has none, and options.sources.multiply is set
-//   upcycle.shape         a model of `experts` has other sizes
-//   upcycle.adapter.target  an adapter changes what is no feed-forward matrix of a layer that
-//                         gets experts, or a matrix of another shape
+//   upcycle.source_gguf     a GGUF file with --from-moe or adapters
+//   upcycle.quantised       the checkpoint stores quantized weights
+//   upcycle.moe_already     the model has experts, and options.sources.multiply is not set
+//   upcycle.not_moe         the model has no experts, and options.sources.multiply is set
+//   upcycle.shape           a model of options.sources.experts differs in shape
+//   upcycle.adapter.target  an adapter changes a tensor other than a feed-forward matrix of a layer
+//                           that gets experts, or its shape differs
 Result<DenseModels> open_models(const UpcycleOptions& options);
 
-// A config as JSON and back: the bare word Infinity of Python is the string "inf" in it.
+// Converts a config to JSON and back. Python's bare word Infinity becomes the string "inf" in JSON.
 nlohmann::ordered_json config_json(const std::string& text);
 std::string config_text(const nlohmann::ordered_json& config);
 

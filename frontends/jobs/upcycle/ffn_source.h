@@ -1,4 +1,4 @@
-// The feed-forward parts of one model, which become experts.
+// Feed-forward parts of one model, the sources of experts.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace moec {
 
-// Adds the tensors of `from` to `to`, each as PREFIX + name.
+// Adds the tensors of `from` to `to`, with `prefix` before each name.
 void add_tensors(WeightTable& to, const WeightTable& from, const std::string& prefix);
 
-// The matrices of a layer: gate and up [f, d], down [d, f].
+// Matrices of one layer: gate and up [f, d], down [d, f].
 struct FfnParts {
   std::optional<MatrixPart> gate;
   MatrixPart up, down;
@@ -23,17 +23,17 @@ struct FfnParts {
 
 struct FfnSource {
   ModelConfig model;
-  std::string prefix;                                    // of its tensors in the table
-  std::map<std::string, LowRank, std::less<>> adapters;  // by the tensor's own name
+  std::string prefix;                                    // of the model's tensor names in the table
+  std::map<std::string, LowRank, std::less<>> adapters;  // by tensor name without prefix
 
-  // The matrices of a dense layer; `weights` has the tensors.
+  // Returns the matrices of a dense layer, looked up in `weights`.
   FfnParts parts(const WeightTable& weights, int64_t layer) const;
 
  private:
   MatrixPart matrix(const WeightTable& weights, const std::string& role, int64_t layer) const;
 };
 
-// The roles that a dense feed-forward part may have.
+// True if the role belongs to a dense feed-forward part.
 bool is_ffn_role(std::string_view role);
 
 }  // namespace moec

@@ -13,9 +13,11 @@
 namespace moec {
 namespace {
 
+// Experts of one layer redraw from few matrices, whose moments would otherwise be computed per
+// expert.
 constexpr size_t kKeptMoments = 16;
 
-// The name that messages give a piece: that of the first tensor that it reads.
+// Returns the name of a view in messages: the first tensor that the view reads.
 std::string name_of(const WeightView& view) {
   std::string name;
   for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {
@@ -27,8 +29,8 @@ std::string name_of(const WeightView& view) {
 Status check_finite(uint64_t overflows, DType dtype, const WeightView& view) {
   if (overflows == 0) return {};
   return fail("upcycle.overflow",
-              fmt::format("{} values are too large for {}", overflows, dtype_name(dtype)),
-              "give --dtype f32, or bf16, which has the range of f32", {.tensor = name_of(view)});
+              fmt::format("{} values exceed the range of {}", overflows, dtype_name(dtype)),
+              "pass --dtype f32, or --dtype bf16 for the same range", {.tensor = name_of(view)});
 }
 
 WeightView in_f32(const WeightView& view) { return then(view, CastStep{DType::f32}); }
@@ -47,7 +49,8 @@ Result<LowRankValues> read_low_rank(const LowRank& low_rank, const WeightReader&
   return values;
 }
 
-// Changes the values of a matrix in tiles of any size.
+// Applies a piece's changes to the values of a matrix. The values must arrive in C order, in tiles
+// of any size.
 class Changes {
  public:
   Changes(const TensorPiece& piece, int64_t columns) : piece_(piece), columns_(columns) {
@@ -61,19 +64,22 @@ class Changes {
     std_ = std;
   }
 
-  // The next values.
+  // Changes the next values in-place.
   void apply(std::vector<float>& values) {
     for (float& value : values) value = changed(value);
   }
-  // Values beyond the range of f32.
+  // Number of results beyond the range of f32.
   uint64_t overflows() const { return overflows_; }
 
  private:
   float changed(float value) {
+    // Computes in double, so that the result is rounded only once.
     double sum = value;
     if (low_rank_) sum += low_rank_->factor * product(row_, column_);
+    // A redrawn unit ignores the stored value and the update.
     if (drawn_ &&
         piece_.redraw->units[static_cast<size_t>(piece_.redraw->axis == 0 ? row_ : column_)])
+      // The position of the value is its index in the sequence, so tiles may have any size.
       sum = mean_ + std_ * drawn_->at(next_);
     sum *= piece_.factor;
     if (noise_) sum += piece_.noise->std * noise_->at(next_);
@@ -81,7 +87,8 @@ class Changes {
     return rounded(sum);
   }
 
-  // A double beyond the range of f32 has no value as one.
+  // Avoids a direct conversion, because converting a double beyond the range of f32 is undefined
+  // behaviour.
   float rounded(double sum) {
     if (std::abs(sum) <= static_cast<double>(FLT_MAX) || !std::isfinite(sum))
       return static_cast<float>(sum);
@@ -98,6 +105,7 @@ class Changes {
 
   double product(int64_t row, int64_t column) const {
     double sum = 0;
+    // (B A)[row, column], the element of the low-rank update.
     for (int64_t i = 0; i < low_rank_->rank; ++i)
       sum += static_cast<double>(low_rank_->b[static_cast<size_t>(row * low_rank_->rank + i)]) *
              static_cast<double>(low_rank_->a[static_cast<size_t>(i * columns_ + column)]);
@@ -106,7 +114,7 @@ class Changes {
 
   const TensorPiece& piece_;
   int64_t columns_;
-  uint64_t next_ = 0;  // the number of the next value
+  uint64_t next_ = 0;  // index of the next value
   int64_t row_ = 0, column_ = 0;
   uint64_t overflows_ = 0;
   std::optional<CountedNormals> drawn_, noise_;
@@ -126,10 +134,12 @@ Status PieceWriter::write(const TensorPiece& piece, DType dtype, const TileSink&
   return piece.is_view() ? write_view(piece, dtype, sink) : write_changed(piece, dtype, sink);
 }
 
-// A factor is applied before the values are rounded, and a copy stays a copy.
+// Applies the factor before rounding. Without a factor or a change of type, copies the stored
+// bytes.
 Status PieceWriter::write_view(const TensorPiece& piece, DType dtype, const TileSink& sink) {
   MOEC_ASSIGN(const Type stored, view_type(piece.view));
   WeightView view = piece.view;
+  // Scales in f32 if the type changes: scaling in the stored type would round once more.
   if (stored.dtype != dtype) view = then(std::move(view), CastStep{DType::f32});
   if (piece.factor != 1) view = then(std::move(view), ScaleStep{piece.factor});
   view = then(std::move(view), CastStep{dtype});
@@ -141,12 +151,14 @@ Status PieceWriter::write_view(const TensorPiece& piece, DType dtype, const Tile
 
 Status PieceWriter::write_changed(const TensorPiece& piece, DType dtype, const TileSink& sink) {
   MOEC_ASSIGN(const Type type, view_type(piece.view));
+  // Changes counts columns itself, because tiles do not end at rows.
   Changes changes(piece, type.dims.back());
   if (piece.low_rank) {
     MOEC_ASSIGN(LowRankValues low_rank, read_low_rank(*piece.low_rank, weights_));
     changes.set(std::move(low_rank));
   }
   if (piece.redraw) {
+    // The moments are those of the whole matrix, not of the redrawn units.
     MOEC_ASSIGN(const Moments moments, moments_of(piece.redraw->like));
     changes.set_moments(moments.mean, moments.std);
   }
@@ -166,6 +178,7 @@ Status PieceWriter::write_changed(const TensorPiece& piece, DType dtype, const T
 }
 
 Result<PieceWriter::Moments> PieceWriter::moments_of(const WeightView& view) {
+  // The text of a view identifies its values: the tensors and all steps.
   const std::string key = to_string(view);
   if (const auto known = moments_.find(key); known != moments_.end()) return known->second;
   double sum = 0, squares = 0;
@@ -180,9 +193,12 @@ Result<PieceWriter::Moments> PieceWriter::moments_of(const WeightView& view) {
         return {};
       },
       report));
+  // The variance is E[x^2] - E[x]^2, in double because of the cancellation.
   const auto count = static_cast<double>(report.elements);
   const double mean = sum / count;
+  // A bounded cache: keys of earlier layers are not used again.
   if (moments_.size() >= kKeptMoments) moments_.clear();
+  // Rounding may make the variance of constant values slightly negative.
   return moments_[key] = {mean, std::sqrt(std::max(0.0, squares / count - mean * mean))};
 }
 

@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// Matrices of low rank may take so many bytes each, as f32.
+// Maximum bytes of a low-rank matrix in f32.
 inline constexpr uint64_t kMaxLowRankBytes = uint64_t{32} << 20;
 
 class PieceWriter {
@@ -21,7 +21,7 @@ class PieceWriter {
   // (a finite value becomes infinite in `dtype`).
   Status write(const TensorPiece& piece, DType dtype, const TileSink& sink);
 
-  // Values of all pieces so far that are NaN or infinite, as they were in the source.
+  // Counts the source values that are NaN or infinite, over all pieces written so far.
   uint64_t nonfinite() const { return nonfinite_; }
 
  private:
@@ -30,7 +30,7 @@ class PieceWriter {
   };
   Status write_view(const TensorPiece& piece, DType dtype, const TileSink& sink);
   Status write_changed(const TensorPiece& piece, DType dtype, const TileSink& sink);
-  // Of all values of a view; those of the last few views are kept.
+  // Mean and standard deviation over a view; results of the last few views are cached.
   Result<Moments> moments_of(const WeightView& view);
 
   const WeightReader& weights_;

@@ -12,6 +12,7 @@ using nlohmann::ordered_json;
 namespace {
 
 std::string last_component(const std::string& path) {
+  // A path that ends with a slash has no file name, so one is added and the parent is taken.
   const std::filesystem::path folder = std::filesystem::path(path + "/").lexically_normal();
   return folder.parent_path().filename().string();
 }
@@ -68,6 +69,7 @@ void finish_config(const UpcycleOptions& options, const ExactClass& exact,
   if (options.output.dtype) {
     const std::string name = torch_name(*options.output.dtype);
     config["dtype"] = name;
+    // Older versions of transformers read only torch_dtype.
     if (config.contains("torch_dtype")) config["torch_dtype"] = name;
   }
   config[kProvenanceKey] = provenance_json(options, exact, factors);

@@ -1,4 +1,4 @@
-// What a new config.json says about its origin.
+// Records in config.json how the model was made.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,17 +9,16 @@
 
 namespace moec {
 
-// The options that decided about the new model, its class of exactness and factors. Folders are
-// named by their last component, so that the text does not depend on where they lie.
+// The options that shaped the new model, its exactness class and its factors. Folders appear as
+// their last path component, so that the text is the same on every machine.
 nlohmann::ordered_json provenance_json(const UpcycleOptions& options, const ExactClass& exact,
                                        const PartFactors& factors);
 
-// What both kinds of plans add to a new config: the origin above, and the element type, where one
-// was asked for.
+// Adds the provenance to a new config, and the element type if the user requested one.
 void finish_config(const UpcycleOptions& options, const ExactClass& exact,
                    const PartFactors& factors, nlohmann::ordered_json& config);
 
-// "exact" and its reasons.
+// The exactness class and its reasons as JSON.
 nlohmann::ordered_json exactness_json(const ExactClass& exact);
 
 }  // namespace moec

@@ -8,6 +8,7 @@
 namespace moec {
 namespace {
 
+// The defaults of the README: 8 groups, of which a token picks two.
 constexpr int64_t kUsualGroups = 8, kUsualPicks = 2;
 
 bool is_dense_layer(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
@@ -15,13 +16,16 @@ bool is_dense_layer(const LayerConfig& layer) { return layer.feeds() && !layer.m
 Result<std::vector<bool>> chosen_layers(const std::vector<int64_t>& asked,
                                         const ModelConfig& dense) {
   std::vector<bool> chosen(dense.layers.size());
+  // Layers without a feed-forward part cannot get experts.
   if (asked.empty())
     std::transform(dense.layers.begin(), dense.layers.end(), chosen.begin(), is_dense_layer);
   for (const int64_t layer : asked) {
     if (layer < 0 || layer >= std::ssize(dense.layers))
-      return fail("upcycle.layers",
-                  fmt::format("there is no layer {}: the model has {}", layer, dense.layers.size()),
-                  fmt::format("give layers from 0 to {}, or all", dense.layers.size() - 1));
+      return fail(
+          "upcycle.layers",
+          fmt::format("layer {} does not exist: the model has {} layers", layer,
+                      dense.layers.size()),
+          fmt::format("pass --layers from 0 to {}, or --layers all", dense.layers.size() - 1));
     if (!is_dense_layer(at(dense.layers, layer)))
       return fail("upcycle.layers", fmt::format("layer {} has no dense feed-forward part", layer),
                   "leave it out of --layers");
@@ -32,28 +36,34 @@ Result<std::vector<bool>> chosen_layers(const std::vector<int64_t>& asked,
   return chosen;
 }
 
-// G, and E where it follows from it.
+// Resolves the granularity, and the number of experts if it is not given.
 Status resolve_groups(const ExpertShape& asked, const ExpertStart& start, int64_t models,
                       ResolvedShape& shape) {
   const bool is_partition = start.init == ExpertInit::partition;
   const bool whole = start.init == ExpertInit::copy;
+  // A granularity of 1 would make virtual-group equal to copy.
   shape.granularity = asked.granularity > 0                     ? asked.granularity
                       : start.init == ExpertInit::virtual_group ? 2
                                                                 : 1;
   if (whole && shape.granularity > 1)
     return fail("upcycle.granularity",
-                fmt::format("copies are whole, {} experts a group are parts", shape.granularity),
-                "give --init virtual-group, or --granularity 1");
+                fmt::format("--init copy keeps experts whole, but --granularity {} cuts them",
+                            shape.granularity),
+                "pass --init virtual-group, or --granularity 1");
+  // A partition is one group of all experts, so --granularity can only repeat the number.
   if (is_partition) {
     shape.experts = asked.experts > 0 ? asked.experts : std::max(asked.granularity, kUsualGroups);
     if (asked.granularity > 0 && asked.granularity != shape.experts)
-      return fail("upcycle.granularity",
-                  fmt::format("a partition has one group: its {} experts are as many parts, not {}",
-                              shape.experts, asked.granularity),
-                  "leave out --granularity, or give --init virtual-group");
+      return fail(
+          "upcycle.granularity",
+          fmt::format(
+              "a partition of {} experts has the same number of parts, but --granularity is {}",
+              shape.experts, asked.granularity),
+          "leave out --granularity, or pass --init virtual-group");
     shape.granularity = shape.experts;
     return {};
   }
+  // One group per model, so that each model becomes an expert.
   const int64_t usual = models > 1 ? models : kUsualGroups;
   shape.experts = asked.experts > 0 ? asked.experts : usual * shape.granularity;
   return {};
@@ -62,32 +72,33 @@ Status resolve_groups(const ExpertShape& asked, const ExpertStart& start, int64_
 Status check_experts(const ResolvedShape& shape, int64_t models) {
   if (shape.experts % shape.granularity != 0)
     return fail("upcycle.experts",
-                fmt::format("{} experts are no whole number of groups of {}", shape.experts,
+                fmt::format("{} experts are not a multiple of the group size {}", shape.experts,
                             shape.granularity),
-                "give a multiple of --granularity as --experts");
+                "pass a multiple of --granularity as --experts");
   if (shape.groups() % models != 0)
     return fail("upcycle.experts",
-                fmt::format("{} groups of experts cannot come from {} models in equal numbers",
+                fmt::format("{} groups of experts cannot be divided evenly among {} models",
                             shape.groups(), models),
-                fmt::format("give a multiple of {} as --experts", models * shape.granularity));
+                fmt::format("pass a multiple of {} as --experts", models * shape.granularity));
   return {};
 }
 
 Status resolve_top_k(const ExpertShape& asked, const ExpertStart& start, ResolvedShape& shape) {
   const bool is_partition = start.init == ExpertInit::partition;
+  // min() limits the default to the number of groups, which may be 1.
   const int64_t usual =
       is_partition ? shape.experts : std::min(kUsualPicks, shape.groups()) * shape.granularity;
   shape.top_k = asked.top_k > 0 ? asked.top_k : usual;
   if (shape.top_k > shape.experts)
     return fail("upcycle.top_k",
                 fmt::format("a token cannot pick {} of {} experts", shape.top_k, shape.experts),
-                "give at most --experts as --top-k");
-  // A partition without a granularity of its own has no groups that would be split.
+                "pass a --top-k of at most --experts");
+  // In a partition without --granularity, there are no groups that a pick could split.
   if (shape.top_k % shape.granularity != 0 && (!is_partition || asked.granularity > 0))
-    return fail(
-        "upcycle.top_k",
-        fmt::format("{} picks are no whole number of groups of {}", shape.top_k, shape.granularity),
-        fmt::format("give a multiple of {} as --top-k", shape.granularity));
+    return fail("upcycle.top_k",
+                fmt::format("{} picks are not a multiple of the group size {}", shape.top_k,
+                            shape.granularity),
+                fmt::format("pass a multiple of {} as --top-k", shape.granularity));
   return {};
 }
 
@@ -95,9 +106,9 @@ Status resolve_widths(const ExpertShape& asked, const ExpertStart& start, Resolv
   shape.shared_width = asked.shared_width;
   if (shape.shared_width >= shape.dense_ff)
     return fail("upcycle.shared_width",
-                fmt::format("a shared expert of {} units leaves none of the {} to routed experts",
+                fmt::format("a shared expert of {} units leaves none of the {} for routed experts",
                             shape.shared_width, shape.dense_ff),
-                "give a smaller --shared-width");
+                "pass a smaller --shared-width");
   const int64_t routed = shape.dense_ff - shape.shared_width;
   if (routed % shape.granularity != 0)
     return fail(
@@ -106,9 +117,12 @@ Status resolve_widths(const ExpertShape& asked, const ExpertStart& start, Resolv
         "choose another --granularity or --shared-width");
   shape.expert_ff = routed / shape.granularity;
   if (start.init != ExpertInit::drop) return {};
+  // The negation also rejects NaN.
   if (!(start.drop > 0 && start.drop <= 1))
-    return fail("upcycle.drop", fmt::format("{} is no share of the units", start.drop),
-                "give --init drop:R with R above 0 and at most 1");
+    return fail("upcycle.drop",
+                fmt::format("the share {} of redrawn units is outside (0, 1]", start.drop),
+                "pass --init drop:R with R above 0 and at most 1");
+  // Rounds down, so that a share below 1 keeps at least one unit.
   shape.redrawn =
       static_cast<int64_t>(std::floor(start.drop * static_cast<double>(shape.expert_ff)));
   return {};
@@ -124,13 +138,15 @@ void misfit_of_layers(const ResolvedShape& shape, const ModelConfig& dense, cons
         found.emplace_back("layers without experts");
       return;
     case LayerChoice::last:
+      // false < true: sorted means that no dense layer follows a layer with experts.
       if (!std::is_sorted(layers.begin(), layers.end()))
-        found.emplace_back("layers without experts behind those that have them");
+        found.emplace_back("layers without experts after layers with experts");
       return;
     case LayerChoice::apart:
       for (size_t i = 0; i < layers.size(); ++i)
+        // In such an architecture, a layer is either a mixer or a feed-forward part.
         if (layers[i] && dense.layers[i].parts != LayerParts::feed_forward)
-          return found.emplace_back("experts in a layer that mixes tokens as well"), void();
+          return found.emplace_back("experts in a layer that also mixes tokens"), void();
       return;
     case LayerChoice::any:
       return;
@@ -144,6 +160,7 @@ Result<ResolvedShape> resolve_shape(const UpcycleOptions& options, const ModelCo
   ResolvedShape shape;
   shape.dense_ff = dense.mlp.ff;
   MOEC_ASSIGN(shape.layers, chosen_layers(options.shape.layers, dense));
+  // The order matters: each step uses sizes of the steps before.
   MOEC_TRY(resolve_groups(options.shape, options.start, models, shape));
   MOEC_TRY(check_experts(shape, models));
   MOEC_TRY(resolve_top_k(options.shape, options.start, shape));
@@ -159,8 +176,8 @@ std::vector<std::string> shape_misfits(const ResolvedShape& shape, const ModelCo
     found.emplace_back("a shared expert");
   if (arch.shared == SharedForm::experts && shape.shared_width % shape.expert_ff != 0)
     found.push_back(
-        fmt::format("a shared expert of {} units beside experts of {}: it needs a "
-                    "whole number of them",
+        fmt::format("a shared expert of {} units, which is not a multiple of the expert "
+                    "width {}",
                     shape.shared_width, shape.expert_ff));
   if (!start.normalised && !arch.unnormalised)
     found.emplace_back("routing weights that are not normalised");
@@ -174,6 +191,7 @@ int64_t shared_units(const ResolvedShape& shape, const TargetArch& arch) {
     case SharedForm::optional:
       return 0;
     case SharedForm::experts:
+      // The smallest width that the architecture allows is one routed expert.
       return shape.expert_ff;
     case SharedForm::always:
     case SharedForm::gated:

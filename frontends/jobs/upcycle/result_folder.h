@@ -1,6 +1,6 @@
-// The output folder of moec upcycle. A new checkpoint is written into a hidden folder beside it and
-// takes its name when it is complete. kUpcycleList names the files with their digests, so that
-// --force replaces only what moec upcycle wrote.
+// The output folder of moec upcycle. A new checkpoint is written into a hidden folder next to it,
+// which is renamed when it is complete. kUpcycleList lists the files with their digests, so that
+// --force replaces only files that moec upcycle wrote.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct WrittenFile {
 
 class ResultFolder {
  public:
-  // Checks that `folder` is free or may be replaced, and begins an empty one for `bytes` of files
-  // beside it. What an interrupted run left there is removed. Errors: those of Folder and
+  // Checks that `folder` is free or may be replaced, and creates an empty folder next to it for
+  // `bytes` of files. Removes the remains of an interrupted run. Errors: those of Folder and
   // FolderLock, and
-  //   upcycle.out_exists   there is a checkpoint already, and `force` is not set
-  //   upcycle.out_foreign  `force` is set, and the folder holds a file that moec upcycle did not
+  //   upcycle.out_exists   the folder is not empty, and `force` is not set
+  //   upcycle.out_foreign  `force` is set, and the folder contains a file that moec upcycle did not
   //                        write
   //   output.changed       `force` is set, and a file was changed since moec upcycle wrote it
-  //   upcycle.no_space     the file system has less room than `bytes`
+  //   upcycle.no_space     the file system has fewer than `bytes` free
   static Result<ResultFolder> begin(const std::string& folder, uint64_t bytes, bool force);
 
   ResultFolder(ResultFolder&&) noexcept = default;
@@ -38,15 +38,15 @@ class ResultFolder {
   // Removes the unfinished folder unless it was published.
   ~ResultFolder();
 
-  // Where the files go.
+  // The unfinished folder, which receives the files.
   const std::string& path() const { return path_; }
 
   // Writes the list of the files. Errors: those of OutputFile.
   Status list(const std::vector<WrittenFile>& files) const;
 
-  // Flushes the files and gives the folder its name. An earlier result, which is checked once more,
-  // is exchanged for it in one step if the system can, and removed. Errors: those of begin() and
-  // write_error.h.
+  // Flushes the files and renames the folder to its final name. Checks an earlier result once more,
+  // exchanges the two atomically if the file system supports it, and removes the old one. Errors:
+  // those of begin() and write_error.h.
   Status publish() &&;
 
  private:
@@ -58,7 +58,7 @@ class ResultFolder {
 
   std::string folder_, path_;
   bool force_;
-  std::unique_ptr<FolderLock> lock_;  // null once it is published
+  std::unique_ptr<FolderLock> lock_;  // null after publish()
 };
 
 }  // namespace moec

@@ -13,6 +13,7 @@ namespace moec {
 
 namespace {
 
+// Ordered by preference: without --arch, the first that can represent the model is chosen.
 constexpr std::array<TargetArch, 6> kArchs = {{
     {"mixtral", "MixtralForCausalLM", SharedForm::none, LayerChoice::all},
     {"qwen3_moe", "Qwen3MoeForCausalLM", SharedForm::none, LayerChoice::any, true},
@@ -36,7 +37,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Keys that mean the same in every class and may stand as they are.
+// Keys with the same meaning in every class, copied unchanged.
 constexpr const char* kCarriedKeys[] = {"bos_token_id",
                                         "eos_token_id",
                                         "pad_token_id",
@@ -52,17 +53,19 @@ constexpr const char* kCarriedKeys[] = {"bos_token_id",
                                         "partial_rotary_factor"};
 
 void carry_keys(const ordered_json& raw, ordered_json& config) {
+  // Absent keys stay absent: a null would override the default of the class.
   for (const char* key : kCarriedKeys)
     if (raw.contains(key)) config[key] = raw[key];
 }
 
-// The tokens that the classes of transformers 5.23 begin and end a text with where the config does
-// not say so.
+// Writes the defaults of the bos and eos tokens in the classes of transformers 5.23 explicitly,
+// because the new class has other defaults.
 void write_tokens(const HfConfig& dense, ordered_json& config) {
   const bool is_llama =
       dense.family->model_type == "llama" || dense.family->model_type == "mistral";
   const bool is_deepseek = dense.family->model_type == "deepseek_v3";
   const auto write = [&](const char* key, std::optional<int64_t> id) {
+    // Ids in the source's config take precedence.
     if (config.contains(key)) return;
     config[key] = id ? ordered_json(*id) : ordered_json();
   };
@@ -77,12 +80,14 @@ void write_attention(const AttentionConfig& attention, ordered_json& config) {
   config["num_attention_heads"] = attention.heads;
   config["num_key_value_heads"] = attention.kv_heads;
   config["head_dim"] = attention.head_dim;
+  // Without either key, the class would use its own default for theta.
   if (!config.contains("rope_parameters") && !config.contains("rope_theta"))
     config["rope_theta"] = attention.rope.theta;
 }
 
 ordered_json common_config(const TargetArch& arch, const HfConfig& dense, const ordered_json& raw) {
   const ModelConfig& model = dense.model;
+  // Configs may omit hidden_act; "silu" is the default of the Llama class.
   ordered_json config = {{"architectures", {arch.class_name}},
                          {"model_type", arch.model_type},
                          {"vocab_size", model.vocab},
@@ -98,9 +103,10 @@ ordered_json common_config(const TargetArch& arch, const HfConfig& dense, const 
   return config;
 }
 
-// The window of all layers; 0 where they have none, or not the same.
+// Returns the window that all layers share; 0 if they have none or differ.
 int64_t common_window(const ModelConfig& model) {
   const int64_t window = model.layers.front().window;
+  // Windows per layer cannot be expressed by a single number.
   const bool same = std::all_of(model.layers.begin(), model.layers.end(),
                                 [&](const LayerConfig& layer) { return layer.window == window; });
   return same ? window : 0;
@@ -116,6 +122,7 @@ void write_qwen_layers(const ExpertSizes& sizes, const ModelConfig& model, order
   ordered_json dense = ordered_json::array();
   for (size_t i = 0; i < sizes.layers.size(); ++i)
     if (!sizes.layers[i]) dense.push_back(i);
+  // Every layer is sparse unless mlp_only_layers lists it.
   config["decoder_sparse_step"] = 1;
   config["mlp_only_layers"] = dense;
   config["intermediate_size"] = model.mlp.ff;
@@ -126,6 +133,7 @@ void write_qwen_layers(const ExpertSizes& sizes, const ModelConfig& model, order
 
 void write_mixtral(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
   const int64_t window = common_window(model);
+  // null disables the window.
   config["sliding_window"] = window > 0 ? ordered_json(window) : ordered_json();
   config["intermediate_size"] = sizes.expert_ff;
   config["num_local_experts"] = sizes.experts;
@@ -142,8 +150,10 @@ void write_qwen3_moe(const ExpertSizes& sizes, const ModelConfig& model, ordered
 void write_qwen2_moe(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
   const int64_t window = largest_window(model);
   config["qkv_bias"] = model.attention.qkv_bias;
+  // use_sliding_window switches the window; the size alone has no effect.
   config["use_sliding_window"] = window > 0;
   if (window > 0) config["sliding_window"] = window;
+  // As many layers as exist, so that only layer_types decides.
   config["max_window_layers"] = model.layers.size();
   ordered_json types = ordered_json::array();
   for (const LayerConfig& layer : model.layers)
@@ -155,6 +165,7 @@ void write_qwen2_moe(const ExpertSizes& sizes, const ModelConfig& model, ordered
 
 void write_granite(const ExpertSizes& sizes, const ModelConfig& model, ordered_json& config) {
   config["attention_bias"] = model.attention.qkv_bias || model.attention.o_bias;
+  // Granite reads these four factors from the config, so each must have the dense model's value.
   config["attention_multiplier"] = model.attention.scale;
   config["embedding_multiplier"] = model.stream.embedding_scale;
   config["residual_multiplier"] = model.stream.residual_scale;
@@ -164,20 +175,23 @@ void write_granite(const ExpertSizes& sizes, const ModelConfig& model, ordered_j
   config["shared_intermediate_size"] = sizes.shared_ff;
 }
 
-// Both routers choose by a sigmoid, in one group.
+// Writes the router keys that deepseek_v3 and nemotron_h share: sigmoid scores, one group.
 void write_sigmoid_router(const ExpertSizes& sizes, ordered_json& config) {
   config["n_routed_experts"] = sizes.experts;
   config["moe_intermediate_size"] = sizes.expert_ff;
   config["norm_topk_prob"] = sizes.normalised;
+  // Neutral values: the dense model has neither a factor nor groups.
   config["routed_scaling_factor"] = 1.0;
   config["n_group"] = 1;
   config["topk_group"] = 1;
 }
 
 void write_deepseek(const ExpertSizes& sizes, ordered_json& config) {
+  // These aliases of n_routed_experts would contradict it.
   for (const char* alias : {"num_experts", "num_local_experts"}) config.erase(alias);
   write_sigmoid_router(sizes, config);
   const auto first = std::find(sizes.layers.begin(), sizes.layers.end(), true);
+  // LayerChoice::last guarantees that all layers after the first one have experts.
   config["first_k_dense_replace"] = first - sizes.layers.begin();
   config["n_shared_experts"] = sizes.shared_ff / sizes.expert_ff;
 }
@@ -185,12 +199,14 @@ void write_deepseek(const ExpertSizes& sizes, ordered_json& config) {
 void write_nemotron(const ExpertSizes& sizes, ordered_json& config) {
   config.erase("num_local_experts");
   write_sigmoid_router(sizes, config);
-  config.erase("moe_latent_size");  // the experts are parts of MLPs, which read the whole stream
+  config.erase("moe_latent_size");  // experts made of MLPs read the whole residual stream
   config["n_shared_experts"] = 1;
   config["moe_shared_expert_intermediate_size"] = sizes.shared_ff;
+  // The list of layers has one of two names.
   for (const char* key : {"layers_block_type", "layer_types"})
     for (size_t i = 0; config.contains(key) && i < sizes.layers.size(); ++i)
       if (sizes.layers[i]) config[key][i] = "moe";
+  // Some configs have a string with one letter per layer.
   if (!config.contains("hybrid_override_pattern") || !config["hybrid_override_pattern"].is_string())
     return;
   std::string pattern = config["hybrid_override_pattern"];
@@ -203,7 +219,9 @@ void write_nemotron(const ExpertSizes& sizes, ordered_json& config) {
 
 ordered_json target_config(const TargetArch& arch, const ExpertSizes& sizes, const HfConfig& dense,
                            const ordered_json& raw) {
+  // A config of the same family keeps all keys, including those that moec does not know.
   ordered_json config = arch.same_family ? raw : common_config(arch, dense, raw);
+  // The tensors decide whether the head is tied, so the key follows the resolved model.
   if (config.contains("tie_word_embeddings")) config["tie_word_embeddings"] = dense.model.head.tied;
   if (arch.model_type == "mixtral")
     write_mixtral(sizes, dense.model, config);
@@ -240,12 +258,15 @@ void compare_attention(const AttentionConfig& dense, const AttentionConfig& moe,
                   dense.latent ? "latent attention" : "attention without a latent");
   comparison.same(dense.qk_norm == moe.qk_norm,
                   fmt::format("norms of queries and keys ({})", enum_name(dense.qk_norm)));
+  // Additional biases of the new model are zeros, so only missing ones are misfits.
   comparison.same(!dense.qkv_bias || moe.qkv_bias, "biases of q, k and v");
   comparison.same(!dense.o_bias || moe.o_bias, "a bias of o");
   comparison.same(dense.scale == moe.scale, "the scale of the attention scores");
   comparison.same(dense.rope == moe.rope,
                   fmt::format("the rotation ({}, scaling {})", enum_name(dense.rope.style),
                               enum_name(dense.rope.scaling)));
+  // Equalises the properties that were compared above. The rest must be equal as a whole, so that
+  // new fields cannot be forgotten.
   AttentionConfig rest = moe;
   rest.latent = dense.latent;
   rest.qk_norm = dense.qk_norm;
@@ -253,7 +274,7 @@ void compare_attention(const AttentionConfig& dense, const AttentionConfig& moe,
   rest.o_bias = dense.o_bias;
   rest.scale = dense.scale;
   rest.rope = dense.rope;
-  comparison.same(rest == dense, "the heads of attention or what follows them");
+  comparison.same(rest == dense, "the attention heads or their output");
 }
 
 void compare_layers(const ModelConfig& dense, const ModelConfig& moe,
@@ -264,6 +285,7 @@ void compare_layers(const ModelConfig& dense, const ModelConfig& moe,
     if (before.window != after.window)
       return comparison.same(false, fmt::format("the sliding window of layer {}", i));
     LayerConfig rest = after;
+    // Experts are the intended difference.
     rest.moe = before.moe;
     if (rest != before) return comparison.same(false, fmt::format("the kind of layer {}", i));
   }
@@ -280,10 +302,11 @@ std::vector<std::string> misfits(const ModelConfig& dense, const ModelConfig& mo
   comparison.same(dense.stream == moe.stream, "the factors or norms of the residual stream");
   comparison.same(dense.mlp.gating == moe.mlp.gating,
                   fmt::format("the activation {}", enum_name(dense.mlp.gating.activation)));
+  // plan_experts() does not plan biases of experts.
   comparison.same(!dense.mlp.bias, "biases of the feed-forward parts");
   comparison.same(dense.head == moe.head, "its head");
   comparison.same(dense.more_attention == moe.more_attention && dense.recurrent == moe.recurrent,
-                  "further kinds of attention or mixers");
+                  "additional kinds of attention or mixers");
   compare_attention(dense.attention, moe.attention, comparison);
   compare_layers(dense, moe, comparison);
   return comparison.take();

@@ -1,4 +1,4 @@
-// The config.json of the new model, from that of the dense one.
+// Derives the config.json of the new model from that of the dense one.
 #pragma once
 
 #include <cstdint>
@@ -14,56 +14,54 @@
 
 namespace moec {
 
-// The architectures that a dense model can become, and what their configs can say.
-
-// What stands beside the routed experts of a layer.
-//   none       nothing
-//   optional   a shared expert, if it has a width
-//   experts    always, as wide as a whole number of experts
-//   always     always, of any width
-//   gated      always, of any width, times the sigmoid of a linear map
+// Shared expert of a layer.
+//   none       not supported
+//   optional   optional, of any width
+//   experts    required; its width is a multiple of the expert width
+//   always     required, of any width
+//   gated      required, of any width, times the sigmoid of a linear map
 enum class SharedForm : uint8_t { none, optional, experts, always, gated };
 
-// Which layers have experts.
-//   all    every one
-//   any    any of them
-//   last   all from one on
-//   apart  any of those that are a feed-forward part alone
+// Layers that may have experts.
+//   all    all layers must
+//   any    any subset
+//   last   all layers after some index
+//   apart  any subset of the layers that consist of a feed-forward part only
 enum class LayerChoice : uint8_t { all, any, last, apart };
 
+// An architecture into which a dense model can be converted, and what its config can express.
 struct TargetArch {
   std::string_view model_type;
-  std::string_view class_name;  // of transformers
+  std::string_view class_name;  // class in transformers
   SharedForm shared = SharedForm::none;
   LayerChoice layers = LayerChoice::all;
-  bool unnormalised = false;  // weights need not be normalised
-  bool same_family = false;   // only a model of this family itself becomes it
+  bool unnormalised = false;  // supports routing weights that are not normalised
+  bool same_family = false;   // accepts only dense models of the same family
 };
 
-// In the order in which they are tried where none is named.
+// In the order in which they are tried if the user names none.
 std::span<const TargetArch> target_archs();
-// Null where there is none.
+// Returns null if no architecture has this model_type.
 const TargetArch* find_target_arch(std::string_view model_type);
 
-// What of the new model is decided; all sizes are resolved.
+// Properties of the new model. All sizes are resolved.
 struct ExpertSizes {
   int64_t experts = 0, top_k = 0;
   int64_t expert_ff = 0;  // hidden units of an expert
-  int64_t shared_ff = 0;  // of the shared expert; 0: none
+  int64_t shared_ff = 0;  // of the shared expert; 0: no shared expert
   bool normalised = true;
-  std::vector<bool> layers;  // which have experts
+  std::vector<bool> layers;  // true: the layer has experts
 };
 
-// The keys of the new model. What the config of the dense model leaves to the defaults of its class
-// is written out, because those of another class differ. `raw` is the dense model's own config.
+// The config of the new model. Writes defaults of the dense model's class explicitly, because those
+// of the new class differ. `raw` is the dense model's config as JSON.
 nlohmann::ordered_json target_config(const TargetArch& arch, const ExpertSizes& sizes,
                                      const HfConfig& dense, const nlohmann::ordered_json& raw);
 
-// Whether an architecture can hold a dense model: its config, read back, must be the dense model
-// but for the feed-forward parts of the layers that get experts.
-
-// What of the dense model the new one lacks or changes, in words: "norms of queries and keys".
-// Biases that only the new model has are zeros and no misfit.
+// Describes the properties of the dense model that the new one lacks or changes, such as "norms of
+// queries and keys"; empty if the architecture can represent the dense model. `moe` is the new
+// config, read back: it must equal `dense` except for the feed-forward parts of layers that get
+// experts. Biases that only the new model has are zeros and not a misfit.
 std::vector<std::string> misfits(const ModelConfig& dense, const ModelConfig& moe);
 
 }  // namespace moec

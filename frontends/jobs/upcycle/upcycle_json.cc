@@ -61,6 +61,7 @@ ordered_json upcycle_json(const UpcycleReport& report, double seconds) {
                          {"files", files_json(report.files)}};
   if (report.comparison)
     fields["comparison"] = comparison_json(*report.comparison, report.max_error);
+  // Errors precede notes, so that the first diagnostic explains "ok": false.
   Diagnostics all = shortfalls(report);
   all.insert(all.end(), report.plan.notes.begin(), report.plan.notes.end());
   return report_json(report.passed(), fields, all);
@@ -68,6 +69,7 @@ ordered_json upcycle_json(const UpcycleReport& report, double seconds) {
 
 Diagnostics shortfalls(const UpcycleReport& report) {
   if (report.passed()) return {};
+  // An exact class claims equality, so a large error then hints at a bug.
   const bool claimed = report.plan.exact.kind == Exactness::exact;
   return {
       {Severity::error,
@@ -75,9 +77,9 @@ Diagnostics shortfalls(const UpcycleReport& report) {
        fmt::format("logits differ from the dense model's by {:.3g}, more than {:.3g}; the model "
                    "is {}",
                    report.comparison->max_error, report.max_error, to_string(report.plan.exact)),
-       claimed ? "run it with --dtype f32: if that fails as well, the model amplifies rounding, or "
-                 "moec is wrong"
-               : "choose options that are exact, or allow more with --max-error",
+       claimed ? "repeat with --dtype f32: if that fails too, the model amplifies rounding, or "
+                 "moec has a bug"
+               : "choose exact options, or raise --max-error",
        {.file = report.out}}};
 }
 

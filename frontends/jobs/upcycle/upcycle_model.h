@@ -1,4 +1,4 @@
-// Makes a model with experts of a dense one, or of one with fewer experts (README.md).
+// Makes an MoE checkpoint from a dense one, or from one with fewer experts (README.md).
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,17 @@
 
 namespace moec {
 
-// Runs a dense model and what became of it side by side in the reference executor, in f32, on the
-// same tokens, and compares their logits.
-
+// Comparison of the dense and the new model's logits. The reference executor runs both models in
+// f32 on the same tokens.
 struct UpcycleComparison {
   int64_t tokens = 0;
-  // The largest difference of two logits of a token, relative to the token's largest logit in the
-  // dense model; of all tokens the largest.
+  // Maximum over tokens: largest logit difference, relative to the largest logit of the dense
+  // model.
   double max_error = 0;
-  double mean_kl = 0;  // KL(dense || new) of a token, in nats
-  double top1 = 0;     // share of the tokens with the same likeliest next token
-  // Of all choices of all MoE layers: how many took each group of equal router rows as a
-  // whole or not at all.
+  double mean_kl = 0;  // KL(dense || new) per token, in nats
+  double top1 = 0;     // share of tokens with the same most likely next token
+  // Routing decisions of all MoE layers, and how many of them picked each group of equal router
+  // rows either completely or not at all.
   int64_t choices = 0, whole = 0;
 
   bool within(double error) const { return max_error <= error; }
@@ -35,24 +34,23 @@ struct UpcycleComparison {
   }
 };
 
-// `folder` holds the new checkpoint of the plan. Errors: those of open_source(), read_windows() (as
-// upcycle.…), plan_model() and Executor; upcycle.nonfinite, kUpcycleInterrupted.
+// Compares the source with the new checkpoint in `folder`. Errors: those of open_source(),
+// read_windows() (with codes upcycle.*), plan_model() and Executor; upcycle.nonfinite,
+// kUpcycleInterrupted.
 Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const UpcyclePlan& plan,
                                          const std::string& folder);
 
-// Writes the files of a planned checkpoint into a folder: config.json, the tensors, their index and
-// the files of the tokenizer. Memory does not depend on the sizes of the tensors.
-
-// The files of the tensors. Errors: those of plan_safetensors().
+// Distributes the tensors over files of at most `max_bytes`. Errors: those of plan_safetensors().
 Result<std::vector<SafetensorsPart>> plan_files(const UpcyclePlan& plan, uint64_t max_bytes);
 
 struct WrittenCheckpoint {
-  std::vector<WrittenFile> files;  // in their order
-  uint64_t nonfinite = 0;          // values that are NaN or infinite
+  std::vector<WrittenFile> files;  // in the order of writing
+  uint64_t nonfinite = 0;          // number of source values that are NaN or infinite
 };
 
-// Errors: kUpcycleInterrupted, those of WeightReader,
-// PieceWriter, OutputFile and carry_files().
+// Writes a planned checkpoint into a folder: config.json, the tensors, their index and the
+// tokenizer files. Memory does not depend on tensor sizes. Errors: kUpcycleInterrupted, those of
+// WeightReader, PieceWriter, OutputFile and carry_files().
 Result<WrittenCheckpoint> write_checkpoint(const UpcycleOptions& options, const UpcyclePlan& plan,
                                            const std::vector<SafetensorsPart>& parts,
                                            const std::string& folder);
@@ -63,30 +61,28 @@ struct UpcycleReport {
   uint64_t tensor_bytes = 0;       // of all tensors
   std::vector<WrittenFile> files;  // empty after a dry run
   std::optional<UpcycleComparison> comparison;
-  double max_error = 0;  // that the comparison may have
+  double max_error = 0;  // maximum that the comparison allows
   bool dry_run = false;
 
-  // Whether the comparison, if there is one, is within its bound.
+  // True if there was no comparison or its error is within the maximum.
   bool passed() const { return !comparison || comparison->within(max_error); }
 };
 
-// Nothing is written before the whole plan is known to be good, and the folder appears only when it
-// is complete and reads back as a checkpoint. Errors: those of plan_upcycle(), plan_multiplied(),
-// ResultFolder, write_checkpoint(), open_source() and verify_upcycle(); output.in_source.
+// Validates the whole plan before writing anything. The folder appears only when it is complete and
+// reads back as a checkpoint. Errors: those of plan_upcycle(), plan_multiplied(), ResultFolder,
+// write_checkpoint(), open_source() and verify_upcycle(); output.in_source.
 //
 // Notes and warnings: those of open_source(), upcycle.idle_shared, upcycle.odd_width,
-// upcycle.left_out,
-// upcycle.nonfinite_weights, upcycle.other_weights (a model of `experts` has other attention, norms
-// or embeddings).
+// upcycle.left_out, upcycle.nonfinite_weights, upcycle.other_weights (attention, norms or
+// embeddings of an --expert model differ from the dense model's).
 Result<UpcycleReport> upcycle_model(const UpcycleOptions& options);
 
-// The report of an upcycling as JSON (ir/base/report_json.h).
-
-// The source, the new model's architecture and sizes, its class of exactness, the factors of its
-// experts, the files with bytes and digests, and the comparison if there was one.
+// The report as JSON (ir/base/report_json.h): source, architecture and sizes of the new model, its
+// exactness class, factors of its experts, files with bytes and digests, and the comparison, if
+// there is one.
 nlohmann::ordered_json upcycle_json(const UpcycleReport& report, double seconds);
 
-// What falls short of the bound of --verify: an error upcycle.verify; empty: nothing.
+// Returns the error upcycle.verify if the comparison exceeds its maximum; empty otherwise.
 Diagnostics shortfalls(const UpcycleReport& report);
 
 }  // namespace moec

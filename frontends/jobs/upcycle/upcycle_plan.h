@@ -1,4 +1,4 @@
-// What an upcycling writes, before any payload is read.
+// Plan of an upcycling, made without reading any payload.
 #pragma once
 
 #include <string>
@@ -13,30 +13,30 @@
 
 namespace moec {
 
-// The key of a new config.json that says where the model comes from.
+// Key of the provenance in a new config.json.
 inline constexpr const char* kProvenanceKey = "moec_upcycle";
 
 struct UpcyclePlan {
-  ModelConfig source, result;  // the result as its config is read
+  ModelConfig source, result;  // the result is read back from its config
   std::string config_text;
   std::vector<NewTensor> tensors;
-  WeightTable weights;  // that the tensors are made of
-  int64_t group = 1;    // experts with equal router rows that lie side by side
+  WeightTable weights;  // source tensors of the pieces
+  int64_t group = 1;    // consecutive experts with equal router rows
   PartFactors factors;  // of an expert's matrices
   ExactClass exact;
-  int64_t experts_before = 0;  // of a source that has some
+  int64_t experts_before = 0;  // experts per layer of an MoE source; 0 for a dense source
   Diagnostics notes;
 };
 
 // Plans the experts of a dense model. Errors: those of open_models() and resolve_shape(), and
-//   upcycle.arch   no architecture, or not the one that was asked for, can hold the model; names
-//                  what does not fit, and those that can
+//   upcycle.arch   the requested architecture cannot represent the model, or none can; the message
+//   lists the misfits, and the architectures that can
 Result<UpcyclePlan> plan_upcycle(const UpcycleOptions& options);
 
-// Plans copies of the experts of a model that has some. Errors: those of open_models(), and
+// Plans copies of the experts of an MoE source. Errors: those of open_models(), and
 //   upcycle.experts, upcycle.top_k  more picks than experts
-//   upcycle.unsupported_router      a router whose copies would be no copies
-//   upcycle.from_moe                options that only a dense source takes
+//   upcycle.unsupported_router      copies of an expert would not be equivalent under this router
+//   upcycle.from_moe                options that apply to dense sources only
 Result<UpcyclePlan> plan_multiplied(const UpcycleOptions& options);
 
 }  // namespace moec

@@ -19,15 +19,16 @@
 namespace moec {
 namespace {
 
+// The memory for the experts of a layer, as in the default of moec calibrate.
 constexpr uint64_t kGroupBytes = uint64_t{1} << 30;
 constexpr int64_t kBundledTokens = 128;
 
-// Makes `worst` the larger of the two; once it is NaN, it stays so.
+// Raises `worst` to `value` if that is larger. Unlike std::max, propagates NaN.
 void raise(double& worst, double value) {
   if (std::isnan(value) || value > worst) worst = value;
 }
 
-// Of a token, as slices of the vocabulary arrive.
+// Running comparison of one token's logits. Slices of the vocabulary are added one by one.
 struct TokenComparison {
   double largest = 0, difference = 0;
   float best_dense = -HUGE_VALF, best_new = -HUGE_VALF;
@@ -37,6 +38,7 @@ struct TokenComparison {
   void add(std::span<const float> dense, std::span<const float> made, int64_t first) {
     for (size_t i = 0; i < dense.size(); ++i) {
       const auto x = static_cast<double>(dense[i]), y = static_cast<double>(made[i]);
+      // The scale of the token's logits; NaN in the dense model is reported through `difference`.
       largest = std::max(largest, std::abs(x));
       raise(difference, std::abs(x - y));
       take(dense[i], first + static_cast<int64_t>(i), best_dense, likeliest_dense);
@@ -47,13 +49,14 @@ struct TokenComparison {
 
  private:
   static void take(float value, int64_t index, float& best, int64_t& likeliest) {
+    // Ties keep the lowest index, as argmax does.
     if (value <= best) return;
     best = value;
     likeliest = index;
   }
 };
 
-// One of the two models, run to the end of its layers.
+// One of the two models. Runs all layers, then returns logits per slice of the vocabulary.
 class ModelRun {
  public:
   static Result<ModelRun> open(const std::string& source, const FamilyOptions& family,
@@ -69,10 +72,12 @@ class ModelRun {
   size_t steps() const { return plan_->schedule.size(); }
   const ShardDecl& decl(size_t step) const { return plan_->shards[plan_->schedule[step].shard]; }
 
-  // Runs the steps of the layers; `chose` is told of each expert that a window's tokens chose.
+  // Runs the steps of the layers. Calls `chose` for each expert that was picked by tokens of a
+  // window.
   using Chose = std::function<void(int64_t layer, int64_t window, const ExpertRows& rows)>;
   Status run_layers(const std::function<Status()>& go_on, const Chose& chose) {
     MOEC_TRY(run_.embed(weights_));
+    // Layers come before the head in the schedule, so the loop ends at the first head step.
     for (size_t step = 0; step < steps() && !is_head(step); ++step) {
       MOEC_ASSIGN(Executor executor, executor_of(step));
       for (int64_t window = 0; window < text_.windows(); ++window) {
@@ -92,7 +97,7 @@ class ModelRun {
     return Executor::create(body, weights_);
   }
 
-  // A slice of the logits.
+  // Returns the logits of one head step, which is one slice of the vocabulary.
   Result<Rows> logits(size_t step, Executor& executor, int64_t window) {
     MOEC_ASSIGN(const std::vector<Tensor> outputs, run_.run_window(step, executor, window));
     return unpack_rows(outputs.front(), text_.window);
@@ -102,25 +107,27 @@ class ModelRun {
   ModelRun(std::unique_ptr<Plan> plan, WeightReader weights, const TokenWindows& text)
       : plan_(std::move(plan)), weights_(std::move(weights)), text_(text), run_(*plan_, text) {}
 
-  std::unique_ptr<Plan> plan_;  // that run_ refers to
+  std::unique_ptr<Plan> plan_;  // run_ keeps a reference
   WeightReader weights_;
   const TokenWindows& text_;
   WindowRun run_;
 };
 
-// Which experts each token of each layer chose, by group.
+// Counts picks per token, layer and group of experts.
 class GroupPicks {
  public:
   GroupPicks(int64_t group, const TokenWindows& text) : group_(group), text_(text) {}
 
   void add(int64_t layer, int64_t window, const ExpertRows& rows) {
     for (const int64_t token : rows.tokens)
+      // Padding tokens of the last window do not count.
       if (token < text_.used(window)) ++picks_[{layer, window, token}][rows.expert / group_];
   }
 
   void count(UpcycleComparison& comparison) const {
     comparison.choices = std::ssize(picks_);
     comparison.whole = std::count_if(picks_.begin(), picks_.end(), [&](const auto& choice) {
+      // A whole group was picked if each of its experts was.
       return std::all_of(choice.second.begin(), choice.second.end(),
                          [&](const auto& group) { return group.second == group_; });
     });
@@ -135,12 +142,14 @@ class GroupPicks {
 
 Status compare_heads(ModelRun& dense, ModelRun& made, const TokenWindows& text,
                      std::vector<TokenComparison>& tokens) {
+  // The new model has other steps before its head, so the heads are aligned separately.
   size_t other = 0;
   while (!made.is_head(other)) ++other;
   for (size_t step = 0; step < dense.steps(); ++step) {
     if (!dense.is_head(step)) continue;
     MOEC_ASSIGN(Executor dense_head, dense.executor_of(step));
     MOEC_ASSIGN(Executor made_head, made.executor_of(other));
+    // Both models slice the vocabulary alike, because the sizes of their heads are equal.
     for (int64_t window = 0; window < text.windows(); ++window) {
       MOEC_ASSIGN(const Rows a, dense.logits(step, dense_head, window));
       MOEC_ASSIGN(const Rows b, made.logits(other, made_head, window));
@@ -157,24 +166,27 @@ UpcycleComparison summary_of(const std::vector<TokenComparison>& tokens) {
   UpcycleComparison sum;
   int64_t same = 0;
   for (const TokenComparison& token : tokens) {
-    if (token.likeliest_dense < 0) continue;  // it only fills a window
+    if (token.likeliest_dense < 0) continue;  // padding of a window
     ++sum.tokens;
+    // Relative to the largest logit, because logits of models differ in scale.
     const double error = token.largest > 0 ? token.difference / token.largest : token.difference;
     raise(sum.max_error, error);
     sum.mean_kl += token.divergence.kl();
     same += token.likeliest_dense == token.likeliest_new ? 1 : 0;
   }
+  // max() avoids a division by zero for an empty text.
   const auto count = static_cast<double>(std::max<int64_t>(1, sum.tokens));
   sum.mean_kl /= count;
   sum.top1 = static_cast<double>(same) / count;
   return sum;
 }
 
-// Token ids that any vocabulary has, each as likely as another.
+// Uniformly distributed token ids below the vocabulary size.
 TokenWindows bundled_tokens(int64_t vocab, int64_t window) {
   TokenWindows text{{}, window, 0, {}};
   const int64_t count = std::max<int64_t>(1, kBundledTokens / window) * window;
   for (int64_t i = 0; i < count; ++i)
+    // The tokens are a pure function of the vocabulary, so the result is reproducible.
     text.tokens.push_back(static_cast<int64_t>(seed_for(static_cast<uint64_t>(i), "token") %
                                                static_cast<uint64_t>(vocab)));
   return text;
@@ -202,6 +214,7 @@ Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const Up
   MOEC_ASSIGN(ModelRun made, ModelRun::open(folder, result_family(options), text));
   GroupPicks picks(plan.group, text);
   MOEC_TRY(dense.run_layers(go_on, {}));
+  // Each model runs alone, so that the weights of only one layer are in memory.
   MOEC_TRY(made.run_layers(go_on, [&](int64_t layer, int64_t window, const ExpertRows& rows) {
     picks.add(layer, window, rows);
   }));
@@ -210,7 +223,7 @@ Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const Up
   UpcycleComparison comparison = summary_of(tokens);
   picks.count(comparison);
   if (std::isfinite(comparison.max_error)) return comparison;
-  return fail("upcycle.nonfinite", "logits are NaN or infinite, so there is nothing to compare",
+  return fail("upcycle.nonfinite", "logits are NaN or infinite and cannot be compared",
               "check the source on this text", {.file = options.source});
 }
 

@@ -11,7 +11,7 @@
 namespace moec {
 namespace {
 
-// Of one stream of a view, beside its tile.
+// Limits of the buffers for streaming a view, in addition to the tile.
 constexpr uint64_t kReadBytes = uint64_t{32} << 20;
 constexpr size_t kGatherBytes = size_t{8} << 20;
 
@@ -20,6 +20,7 @@ class CheckpointWriter {
   CheckpointWriter(const UpcycleOptions& options, const UpcyclePlan& plan,
                    const WeightReader& weights)
       : options_(options), pieces_(weights) {
+    // Parts list tensors by name; the map finds the recipe of each.
     for (const NewTensor& tensor : plan.tensors) tensors_[tensor.name] = &tensor;
   }
 
@@ -31,9 +32,11 @@ class CheckpointWriter {
       return advance(bytes.size(), total, part.name);
     };
     for (const SafetensorsTensor& tensor : part.tensors)
+      // A tensor's pieces are concatenated, so they are written in the order of the plan.
       for (const TensorPiece& piece : tensors_.at(tensor.name)->pieces)
         MOEC_TRY(pieces_.write(piece, tensor.type.dtype, sink));
     OutputFile finished = std::move(file).finish();
+    // Closes without flushing: ResultFolder::publish() flushes all files at once.
     MOEC_TRY(finished.close());
     MOEC_TRY(finished.publish());
     return WrittenFile{part.name, finished.bytes(), finished.digest()};
@@ -92,7 +95,9 @@ Result<WrittenCheckpoint> write_checkpoint(const UpcycleOptions& options, const 
   for (const SafetensorsPart& part : parts) {
     MOEC_ASSIGN(written.emplace_back(), writer.write(part, total, folder));
   }
+  // A source that changed during the run would give a mixture of two models.
   MOEC_TRY(weights.check_unchanged());
+  // transformers expects an index only for several files.
   if (parts.size() > 1) {
     MOEC_ASSIGN(written.emplace_back(),
                 write_text(folder, "model.safetensors.index.json", safetensors_index_text(parts)));

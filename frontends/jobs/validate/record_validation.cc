@@ -7,6 +7,7 @@ namespace moec {
 Status record_validation(const ValidationReport& report, const std::string& folder) {
   MOEC_ASSIGN(Manifest manifest, read_manifest(folder));
   const DType precision = report.precision == Precision::f16 ? DType::f16 : DType::f32;
+  // A validation replaces earlier results of its precision and keeps those of the other one.
   std::erase_if(manifest.golden,
                 [&](const manifest::Golden& golden) { return golden.precision == precision; });
   for (const ShardReport& shard : report.shards)

@@ -1,4 +1,4 @@
-// The results of a validation, kept in the export that was validated.
+// Stores the results of a validation in the validated export.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace moec {
 
-// Writes cosine and relative L2 of each shard into the manifest of `folder`, in place of earlier
+// Writes cosine and relative L2 of each shard into the manifest of `folder`. Replaces earlier
 // results of the same precision. Errors: those of reading and writing a manifest.
 Status record_validation(const ValidationReport& report, const std::string& folder);
 

@@ -1,5 +1,5 @@
-// Records the values inside a router while its shard runs, and compares the experts that it chose
-// with the golden ones.
+// Records a router's values while its shard runs, and compares the picked experts with the
+// golden's.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace moec {
 
-// The name that shard builders give to a router's logits; its weights are named kRoutingWeights. In
-// a shard of several layers the names begin with "L03.".
+// Name of a router's logits in graphs; its routing weights are named kRoutingWeights. In a shard of
+// several layers the names have a prefix such as "L03.".
 inline constexpr std::string_view kRouterLogits = "router";
 
 // Tokens begin … begin + count - 1 of a golden step.
@@ -26,11 +26,12 @@ struct GoldenTokens {
 
 class RouterWatch {
  public:
-  // The probe to run the shard with; empty for a shard without a router. It refers to this object.
+  // Returns a probe for running the shard; empty for a shard without a router. The probe must not
+  // outlive this object.
   StepProbe probe(const manifest::Shard& shard);
 
-  // Adds the tokens to `comparer`, for each MoE layer of the shard. Errors: validate.no_router
-  // where the shard's graph has no values of the names above; golden.missing.
+  // Adds the tokens to `comparer`, for each MoE layer of the shard. Errors: validate.no_router (the
+  // shard's graph has no values with the names above), golden.missing.
   Status compare(const GoldenTokens& tokens, const manifest::Shard& shard,
                  RouterComparer& comparer) const;
 

@@ -16,20 +16,24 @@ constexpr uint64_t kMaxThresholdBytes = 1 << 20;
 
 Status read_fraction(JsonFields& fields, std::string_view name, double& out) {
   MOEC_TRY(fields.number(name, out));
-  return out >= 0 && out <= 1 ? Status() : fields.bad(name, "is a fraction, from 0 to 1");
+  // NaN fails both comparisons, so it is rejected, too.
+  return out >= 0 && out <= 1 ? Status() : fields.bad(name, "must be from 0 to 1");
 }
 
 Result<Thresholds> read_thresholds(JsonFields& fields) {
   Thresholds row;
   MOEC_TRY(fields.integer("bits", row.bits));
+  // of_bits() looks up exact widths, so other widths would never be used.
   if (std::find(kThresholdBits.begin(), kThresholdBits.end(), row.bits) == kThresholdBits.end())
-    return fields.bad("bits", fmt::format("is one of {}", fmt::join(kThresholdBits, ", ")));
+    return fields.bad("bits", fmt::format("must be one of {}", fmt::join(kThresholdBits, ", ")));
   MOEC_TRY(read_fraction(fields, "cosine", row.cosine));
   MOEC_TRY(fields.number("relative_l2", row.relative_l2));
-  if (!(row.relative_l2 >= 0)) return fields.bad("relative_l2", "is at least 0");
+  // The negation also rejects NaN.
+  if (!(row.relative_l2 >= 0)) return fields.bad("relative_l2", "must be at least 0");
+  // The worst row is optional: an absent limit is infinite in Thresholds.
   if (fields.has("worst_row")) {
     MOEC_TRY(fields.number("worst_row", row.worst_row));
-    if (!(row.worst_row >= 0)) return fields.bad("worst_row", "is at least 0");
+    if (!(row.worst_row >= 0)) return fields.bad("worst_row", "must be at least 0");
   }
   MOEC_TRY(read_fraction(fields, "expert_agreement", row.expert_agreement));
   MOEC_TRY(read_fraction(fields, "top1", row.top1));
@@ -44,9 +48,10 @@ Result<ThresholdTable> ThresholdTable::parse(std::string_view text, const std::s
   const JsonReport report(
       text, file,
       JsonCodes::by_prefix("thresholds",
-                           "frontends/jobs/validate/thresholds.json shows every field"));
+                           "see frontends/jobs/validate/thresholds.json for all fields"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  // `about` is a comment for readers of the file, so its text is not used.
   std::string about;
   if (fields.has("about")) MOEC_TRY(fields.text("about", about));
   std::vector<Thresholds> rows;
@@ -57,10 +62,12 @@ Result<ThresholdTable> ThresholdTable::parse(std::string_view text, const std::s
   }));
   MOEC_TRY(fields.finish());
   ThresholdTable table;
+  // Orders the rows like kThresholdBits, whatever the order in the file.
   for (const int64_t bits : kThresholdBits) {
     const auto of_bits = [&](const Thresholds& row) { return row.bits == bits; };
+    // Exactly one entry per width, so that no width lacks limits and none is ambiguous.
     if (std::count_if(rows.begin(), rows.end(), of_bits) != 1)
-      return fields.bad("thresholds", fmt::format("needs one entry of {} bits", bits));
+      return fields.bad("thresholds", fmt::format("must have exactly one entry of {} bits", bits));
     table.rows_.push_back(*std::find_if(rows.begin(), rows.end(), of_bits));
   }
   return table;
@@ -75,6 +82,7 @@ const ThresholdTable& ThresholdTable::builtin() {
   static const ThresholdTable table = [] {
     auto parsed =
         parse(embedded_thresholds.front().text, "frontends/jobs/validate/thresholds.json");
+    // The embedded file is part of the program, so an error in it is a bug.
     MOEC_CHECK(parsed, "{}", parsed.error().front().cause);
     return *parsed;
   }();

@@ -1,5 +1,5 @@
-// What a golden validation must reach. The numbers stand in
-// frontends/jobs/validate/thresholds.json, or in a file of the user's with the same fields.
+// Thresholds of a golden validation, read from frontends/jobs/validate/thresholds.json or from a
+// user's file with the same fields.
 #pragma once
 
 #include <array>
@@ -12,30 +12,31 @@
 
 namespace moec {
 
-// By the fewest bits of a weight: 32 and 16 are floats, computed in f32 or f16; fewer are codes.
+// Bit widths for which thresholds exist. 32 and 16 bits are floats, computed in f32 or f16;
+// narrower weights are quantized.
 inline constexpr std::array<int64_t, 8> kThresholdBits = {32, 16, 8, 6, 4, 3, 2, 1};
 
 struct Thresholds {
   int64_t bits = 32;                   // one of kThresholdBits
   double cosine = 1, relative_l2 = 0;  // of a shard's output and cache rows, on golden inputs
-  double worst_row = std::numeric_limits<double>::infinity();  // the relative L2 of each row
-  double expert_agreement = 1;  // fraction of tokens whose chosen experts are the golden's
-  double top1 = 1;     // of the model: fraction of tokens with the golden's likeliest next token
-  bool greedy = true;  // of the model: whether its greedy text must be the golden's
+  double worst_row = std::numeric_limits<double>::infinity();  // maximum relative L2 of any row
+  double expert_agreement = 1;  // fraction of tokens that pick the golden's experts
+  double top1 = 1;     // whole model: fraction of tokens with the golden's most likely next token
+  bool greedy = true;  // whole model: greedy text must equal the golden's
   bool operator==(const Thresholds&) const = default;
 };
 
 class ThresholdTable {
  public:
   static const ThresholdTable& builtin();
-  // The table in a JSON text; `file` is for messages. Errors: thresholds.syntax,
-  // thresholds.missing_field (also a row of bits), thresholds.unknown_field,
+  // Parses a JSON text; `file` is for messages. Errors: thresholds.syntax,
+  // thresholds.missing_field (also for a missing row of bits), thresholds.unknown_field,
   // thresholds.duplicate_key, thresholds.bad_value.
   static Result<ThresholdTable> parse(std::string_view text, const std::string& file);
-  // The table in a file, at most 1 MiB. Errors: those of parse(), and of opening a file.
+  // Reads a file of at most 1 MiB. Errors: those of parse(), and of opening a file.
   static Result<ThresholdTable> read(const std::string& file);
 
-  // `bits` is one of kThresholdBits.
+  // Returns the row of `bits`, which must be one of kThresholdBits.
   const Thresholds& of_bits(int64_t bits) const;
 
  private:

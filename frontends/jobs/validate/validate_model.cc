@@ -16,19 +16,18 @@
 namespace moec {
 namespace {
 
-// A step of the schedule, the golden tensor of its output, and the comparisons so far.
+// A step of the schedule, with the golden tensor of its output and its running comparisons.
 struct Watched {
   const manifest::Shard* shard = nullptr;
   Thresholds thresholds;
-  std::string edge;          // of the compared output; empty for logits
-  std::string router_state;  // the edge of a router's state, where there is one
-  std::string golden;        // the tensor's name in a layer; empty for a partial sum of a
-                             // feed-forward part, which has no golden
+  std::string edge;          // edge of the compared output; empty for logits
+  std::string router_state;  // edge of the router's state; empty: none
+  std::string golden;        // golden tensor name without layer; empty for a partial sum
   Comparer alone, cache, chained;
   RouterComparer router;
 };
 
-// Whether shards of this kind may each hold a part of a layer's feed-forward sum.
+// True if a shard of this kind may compute only a part of a layer's feed-forward sum.
 bool is_feed_forward_part(ShardKind kind) {
   return is_dense(kind) || is_shared_expert(kind) || is_expert_group(kind);
 }
@@ -50,8 +49,10 @@ std::string golden_name(const Manifest& manifest, size_t index) {
     case ShardKind::experts:
       break;
   }
+  // Without a next step, nothing adds to the sum.
   if (index + 1 == manifest.schedule.size()) return "ffn_out";
   const manifest::Shard& next = *manifest.find_shard(manifest.schedule[index + 1].shard);
+  // A following part of the same layer adds to the sum, so this output is only a partial sum.
   const bool adds_on = is_feed_forward_part(next.kind) && next.layer == shard.layer;
   return adds_on ? "" : "ffn_out";
 }
@@ -63,6 +64,7 @@ Rows take_rows(const Rows& rows, int64_t begin, int64_t count) {
 
 Rows take_columns(const Rows& rows, int64_t begin, int64_t count) {
   Rows taken{count, {}};
+  // Rows are contiguous, so a slice of columns copies one range per row.
   for (auto row = rows.data.begin(); row != rows.data.end(); row += rows.columns)
     taken.data.insert(taken.data.end(), row + begin, row + begin + count);
   return taken;
@@ -70,11 +72,11 @@ Rows take_columns(const Rows& rows, int64_t begin, int64_t count) {
 
 class Validator {
  public:
-  // The thresholds of each step of the schedule.
+  // `thresholds` has one entry per step of the schedule.
   Validator(Session& session, const Golden& golden, const std::vector<Thresholds>& thresholds);
 
-  // Runs each shard on golden inputs: as soon as the output of a step has been compared, it is
-  // replaced by the golden one, so that an error does not reach the next shard.
+  // Runs each shard on golden inputs: after comparing a step's output, replaces it with the golden
+  // one, so that errors do not propagate to the next shard.
   Status alone() { return run(true); }
   Status chained() { return run(false); }
   Status greedy();
@@ -103,7 +105,7 @@ class Validator {
 
   Session& session_;
   const Golden& golden_;
-  std::vector<Watched> watched_;  // by step of the schedule
+  std::vector<Watched> watched_;  // one per step of the schedule
   LogitComparer logits_;
   size_t greedy_equal_ = 0;
 };
@@ -111,6 +113,7 @@ class Validator {
 Validator::Validator(Session& session, const Golden& golden,
                      const std::vector<Thresholds>& thresholds)
     : session_(session), golden_(golden) {
+  // One entry per step, not per shard: a shard may run in several steps.
   for (size_t i = 0; i < manifest().schedule.size(); ++i) {
     const manifest::Step& step = manifest().schedule[i];
     Watched watched;
@@ -119,6 +122,8 @@ Validator::Validator(Session& session, const Golden& golden,
     watched.golden = golden_name(manifest(), i);
     for (const OutputBinding& output : step.outputs)
       if (output.sink == SinkKind::edge)
+        // A step may have two outputs on edges: the router's state has a golden tensor with another
+        // name.
         (output.port == kRouterState ? watched.router_state : watched.edge) = output.edge;
     watched_.push_back(std::move(watched));
   }
@@ -129,6 +134,7 @@ Status Validator::run(bool substitute) {
   for (const GoldenStep& step : golden_.steps()) {
     const auto tokens = std::ssize(step.tokens);
     for (int64_t begin = 0; begin < tokens;) {
+      // The session's chunks may be shorter than a golden step.
       const int64_t count = session_.chunk_size(tokens - begin);
       MOEC_TRY(run_chunk(step, begin, count, substitute));
       begin += count;
@@ -141,27 +147,33 @@ Status Validator::run_chunk(const GoldenStep& step, int64_t begin, int64_t count
   const auto tokens =
       std::span(step.tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
   MOEC_ASSIGN(Chunk chunk, session_.begin_chunk(tokens, step.position + begin));
+  // Replaces the caches before each chunk, so that errors of earlier chunks do not reach it.
   if (substitute) MOEC_TRY(fill_caches(step.position + begin));
   for (size_t i = 0; i < watched_.size(); ++i) {
     RouterWatch router;
+    // Only the substituted run compares routers: in the chained run, their inputs differ from the
+    // golden's.
     MOEC_TRY(
         session_.run_step(i, chunk, substitute ? router.probe(*watched_[i].shard) : StepProbe()));
     if (substitute) MOEC_TRY(compare_inside(watched_[i], router, step, begin, chunk));
     MOEC_TRY(compare_output(watched_[i], step, begin, chunk, substitute));
   }
+  // Logits of the chained run show the accumulated error, so only that run compares them.
   return substitute ? Status() : compare_logits(step, begin, chunk);
 }
 
-// Puts the golden keys and values of the first `rows` positions into every cache. Layers without
-// attention keep their own history and state, which come from golden inputs alone.
+// Copies the golden keys and values of the first `rows` positions into every cache. Layers without
+// attention keep their history and state, which were computed from golden inputs.
 Status Validator::fill_caches(int64_t rows) {
   for (const manifest::Cache& description : manifest().caches) {
+    // Layers without attention have no keys and values in their caches.
     if (description.kv_heads == 0) continue;
     LayerCache& cache = session_.cache(description.layer);
     for (bool keys : {true, false}) {
       MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
       std::vector<float> first;
       for (int64_t head = 0; head < description.kv_heads; ++head) {
+        // The golden has [heads, positions, size]; the cache is filled for all heads at once.
         const auto of_head = golden.rows(head, 0, rows);
         first.insert(first.end(), of_head.begin(), of_head.end());
       }
@@ -172,7 +184,7 @@ Status Validator::fill_caches(int64_t rows) {
   return {};
 }
 
-// The golden history of the positions before `rows`, zeros where there are none.
+// Fills a layer's history with the golden values before position `rows`; zeros before position 0.
 Status Validator::fill_history(const manifest::Cache& description, int64_t rows) {
   MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.history", description.layer)));
   Rows& history = session_.cache(description.layer).history;
@@ -187,6 +199,7 @@ Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
   const manifest::Shard& shard = *watched.shard;
   if (shard.routing)
     MOEC_TRY(router.compare({golden_, step.name, begin, chunk.count}, shard, watched.router));
+  // Only attention and whole layers write caches.
   if (!is_attention(shard.kind) && !holds_whole_layers(shard.kind)) return {};
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
     if (const auto rows = chunk.new_rows.find(layer); rows != chunk.new_rows.end())
@@ -201,12 +214,14 @@ Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& 
   for (bool keys : {true, false}) {
     MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
     const std::span rows(keys ? new_rows.k : new_rows.v);
+    // New rows are ordered by head, so each head is a contiguous range.
     const size_t of_head = rows.size() / static_cast<size_t>(description.kv_heads);
     for (int64_t head = 0; head < description.kv_heads; ++head)
       watched.cache.add_rows(rows.subspan(static_cast<size_t>(head) * of_head, of_head),
                              golden.rows(head, chunk.position, chunk.count),
                              static_cast<int64_t>(of_head) / chunk.count);
   }
+  // Only convolved attention has a history in addition to keys and values.
   return new_rows.history.data.empty() ? Status()
                                        : compare_history(watched, layer, new_rows.history, chunk);
 }
@@ -224,8 +239,10 @@ Result<Rows> Validator::golden_rows(const Watched& watched, const GoldenStep& st
   if (is_router(shard.kind))
     return golden_.routing_weights(step.name, shard.layer, shard.routing->experts);
   if (!is_head(shard.kind))
+    // A shard of several layers outputs the result of its last layer.
     return golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, watched.golden));
   MOEC_ASSIGN(const Rows logits, golden_.rows(step.name + "." + watched.golden));
+  // A head may be cut into slices of the vocabulary.
   return take_columns(logits, shard.vocab_begin, shard.vocab_size);
 }
 
@@ -235,6 +252,7 @@ Status Validator::compare_output(Watched& watched, const GoldenStep& step, int64
   MOEC_ASSIGN(const Rows all, golden_rows(watched, step));
   Comparer& comparer = substitute ? watched.alone : watched.chained;
   const manifest::Shard& shard = *watched.shard;
+  // Without an edge, the output is a slice of the logits.
   if (watched.edge.empty()) {
     comparer.add_rows(take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size).data,
                       take_rows(all, begin, chunk.count).data, shard.vocab_size);
@@ -266,12 +284,15 @@ Status Validator::greedy() {
   if (!golden_.greedy()) return {};
   session_.reset();
   std::vector<int64_t> feed = golden_.greedy()->prompt;
+  // The first call feeds the prompt, and each further call the token that was generated.
   bool equal = true;
   for (int64_t wanted : golden_.greedy()->tokens) {
     MOEC_ASSIGN(const Rows logits, session_.feed(feed));
     const auto token = static_cast<int64_t>(argmax(logits.row(logits.count() - 1)));
+    // Counts the tokens before the first difference: after it, the texts are not comparable.
     equal &= token == wanted;
     greedy_equal_ += equal;
+    // Feeds the model's own token: the greedy text is that of the export.
     feed = {token};
   }
   return {};
@@ -284,7 +305,9 @@ bool Validator::passes(const ShardReport& shard) {
            c.relative_l2 <= thresholds.relative_l2 && c.worst_row <= thresholds.worst_row;
   };
   if (!close(shard.alone) || (shard.cache && !close(*shard.cache))) return false;
+  // Without a router, the outputs alone decide.
   if (!shard.router) return true;
+  // Multiplies instead of dividing, so that zero tokens pass.
   return static_cast<double>(shard.router->same_set) >=
          thresholds.expert_agreement * static_cast<double>(shard.router->tokens);
 }
@@ -295,6 +318,7 @@ ShardReport Validator::shard_report(const Watched& watched) const {
   shard.thresholds = watched.thresholds;
   shard.alone = watched.alone.result();
   shard.chained = watched.chained.result();
+  // Shards without caches have no comparison, which must not fail.
   if (watched.cache.result().elements > 0) shard.cache = watched.cache.result();
   if (watched.shard->routing) shard.router = watched.router.result();
   shard.passed = passes(shard);
@@ -308,21 +332,26 @@ ValidationReport Validator::report(Precision precision) const {
   report.exact = manifest().build.exact;
   report.passed = true;
   for (const Watched& watched : watched_) {
+    // The limits of the whole model are those of its narrowest weights.
     if (watched.thresholds.bits < report.thresholds.bits) report.thresholds = watched.thresholds;
+    // The output of a partial sum has no golden.
     if (watched.golden.empty()) continue;
     report.shards.push_back(shard_report(watched));
     report.passed &= report.shards.back().passed;
   }
   report.logits = logits_.result();
+  // Multiplies instead of dividing, as in passes(), because there may be no tokens.
   report.passed &= static_cast<double>(report.logits.same_top1) >=
                    report.thresholds.top1 * static_cast<double>(report.logits.tokens);
   if (golden_.greedy()) report.greedy_wanted = golden_.greedy()->tokens.size();
   report.greedy_equal = greedy_equal_;
+  // Coarse weights may change a greedy text, so the table decides whether it counts.
   if (report.thresholds.greedy) report.passed &= report.greedy_equal == report.greedy_wanted;
   return report;
 }
 
-// Of each step of the schedule. The codes are those of the files, whatever the manifest says.
+// Returns the thresholds per step of the schedule. Reads the bit widths from the graph files, not
+// from the manifest.
 Result<std::vector<Thresholds>> thresholds_of_steps(const Manifest& manifest,
                                                     const std::string& folder, Precision precision,
                                                     const ThresholdTable& table) {
@@ -331,6 +360,7 @@ Result<std::vector<Thresholds>> thresholds_of_steps(const Manifest& manifest,
   for (const manifest::Step& step : manifest.schedule) {
     const manifest::Shard& shard = *manifest.find_shard(step.shard);
     MOEC_ASSIGN(const LoadedShard loaded, read_shard(manifest, folder, shard.widths.front()));
+    // Without quantized weights, the precision of the values decides.
     const int64_t bits = fewest_code_bits(loaded.shard).value_or(half ? 16 : 32);
     thresholds.push_back(table.of_bits(bits));
   }
@@ -339,61 +369,67 @@ Result<std::vector<Thresholds>> thresholds_of_steps(const Manifest& manifest,
 
 Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
   const std::string& config = manifest.model.config_digest;
+  // An export without a digest cannot be checked.
   if (config.empty() || config == golden.config_digest()) return {};
   return fail(
       "golden.other_model",
-      fmt::format("the golden was made with a config.json of digest {}, the export with one of "
-                  "digest {}",
+      fmt::format("the digest of the golden's config.json is {}, but that of the export is {}",
                   golden.config_digest(), manifest.model.config_digest),
-      "give the golden of this model, or export the golden's model", {.file = golden.folder()});
+      "pass the golden of this model, or export the golden's model", {.file = golden.folder()});
 }
 
-// The form of top-k that runs must be that of the golden; by confidence there is none, and the
-// golden is to show how far that leads.
+// The session's top-k must equal the golden's. Confidence-based top-k is allowed, because the
+// golden then measures its error.
 Status refuse_other_top_k(const Session& session, const Golden& golden) {
   const Manifest& manifest = session.manifest();
   const TopKChoice& choice = session.top_k();
   if (choice.threshold) return {};
   const ExpertGrid grid = manifest.top_k ? top_k_grid(manifest) : expert_grid(manifest);
-  TopKForm wanted;
-  if (!grid.layers.empty()) wanted = uniform_form(grid, grid.top_k);
+  TopKVariant wanted;
+  if (!grid.layers.empty()) wanted = uniform_variant(grid, grid.top_k);
+  // A golden with an explicit top-k replaces the model's.
   if (!golden.top_k().empty()) {
-    MOEC_ASSIGN(const auto forms, parse_top_k_forms(golden.top_k(), grid, golden.folder()));
+    MOEC_ASSIGN(const auto forms, parse_top_k_variants(golden.top_k(), grid, golden.folder()));
     wanted = forms.front();
   }
-  const TopKForm runs = choice.chosen()       ? *choice.chosen()
-                        : grid.layers.empty() ? TopKForm()
-                                              : uniform_form(grid, grid.top_k);
+  // An export without variants runs the top-k of its model.
+  const TopKVariant runs = choice.chosen()       ? *choice.chosen()
+                           : grid.layers.empty() ? TopKVariant()
+                                                 : uniform_variant(grid, grid.top_k);
   if (runs == wanted) return {};
-  return fail("golden.other_top_k",
-              fmt::format("the golden is of top-k {}, the run of top-k {}", wanted.name, runs.name),
-              fmt::format("give --top-k '{}' if the export has this form, or make a golden with "
-                          "scripts/make_golden.py --top-k '{}'",
-                          wanted.name, runs.name),
-              {.file = golden.folder()});
+  return fail(
+      "golden.other_top_k",
+      fmt::format("the golden has top-k {}, but the run has top-k {}", wanted.name, runs.name),
+      fmt::format("pass --top-k '{}' if the export has this variant, or make a golden with "
+                  "scripts/make_golden.py --top-k '{}'",
+                  wanted.name, runs.name),
+      {.file = golden.folder()});
 }
 
-// A golden is of all experts. Whoever asks for a mask wants to know how far it leads from it.
+// Rejects a masked export, because goldens use all experts. An explicit mask in the options is
+// accepted as a request to measure the error of the mask.
 Status refuse_unasked_mask(const Manifest& manifest, const std::string& folder,
                            const SessionOptions& options) {
   if (manifest.build.expert_mask.empty() || !options.expert_mask.empty()) return {};
-  return fail("validate.masked",
-              fmt::format("the export leaves experts out ({}), which the golden results have",
-                          manifest.build.expert_mask),
-              "give the mask as --expert-mask, too, to see how far the results are from those of "
-              "all experts; to validate, export without a mask",
-              {.file = folder});
+  return fail(
+      "validate.masked",
+      fmt::format("the export is masked ({}), but the golden uses all experts",
+                  manifest.build.expert_mask),
+      "pass the export's --expert-mask to measure the error of the mask, or export without a mask",
+      {.file = folder});
 }
 
 Diagnostics note_mask(const Manifest& manifest, const SessionOptions& options) {
+  // A node has only some of the experts, like a mask.
   const bool part = manifest.node && !manifest.node->experts.empty();
   if (options.expert_mask.empty() && !part) return {};
-  return {{Severity::note,
-           "validate.masked",
-           "the golden results are those of all experts: where a token would choose one that the "
-           "mask or the node leaves out, results differ",
-           "moec compare OUT --groups tells what that costs on a text",
-           {}}};
+  return {
+      {Severity::note,
+       "validate.masked",
+       "the golden uses all experts: results differ for tokens that would pick an expert which the "
+       "mask or the node lacks",
+       "run moec compare OUT --groups to measure the cost on a text",
+       {}}};
 }
 
 }  // namespace
@@ -402,6 +438,7 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
                                         const SessionOptions& options,
                                         const ThresholdTable& thresholds) {
   SessionOptions watching = options;
+  // The names must be watched before the session is opened, because unused values are not computed.
   watching.watched = {std::string(kRouterLogits), std::string(kRoutingWeights)};
   MOEC_ASSIGN(Session session, Session::open(folder, read_shard, watching));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
@@ -410,6 +447,7 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
   MOEC_ASSIGN(const std::vector<Thresholds> of_steps,
               thresholds_of_steps(session.manifest(), folder, options.precision, thresholds));
   Validator validator(session, golden, of_steps);
+  // alone() reports the errors of single shards, and chained() their accumulation.
   MOEC_TRY(validator.alone());
   MOEC_TRY(validator.chained());
   MOEC_TRY(validator.greedy());

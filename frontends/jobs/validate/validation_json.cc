@@ -40,14 +40,14 @@ ordered_json to_json(const ShardReport& shard) {
   return json;
 }
 
-// What kept the validation from passing, where anything did.
+// Errors that explain a failed validation; empty if it passed.
 Diagnostics shortfalls(const ValidationReport& report) {
   Diagnostics found;
   const auto add = [&](std::string code, std::string cause, const std::string& shard) {
     found.push_back({Severity::error,
                      std::move(code),
                      std::move(cause),
-                     "moec validate without --json prints the figures of each shard",
+                     "run moec validate without --json for the figures of each shard",
                      {.shard = shard}});
   };
   for (const ShardReport& shard : report.shards)
@@ -59,9 +59,10 @@ Diagnostics shortfalls(const ValidationReport& report) {
                       shard.thresholds.relative_l2, shard.alone.worst_row,
                       shard.thresholds.worst_row, shard.alone.nonfinite),
           shard.shard);
+  // The shards pass, so the text as a whole has missed its limits.
   if (!report.passed && found.empty())
     add("validate.text",
-        fmt::format("the likeliest next token agrees for {} of {} tokens, the greedy text for {} "
+        fmt::format("the most likely next token agrees for {} of {} tokens, the greedy text for {} "
                     "of {}",
                     report.logits.same_top1, report.logits.tokens, report.greedy_equal,
                     report.greedy_wanted),
@@ -91,6 +92,7 @@ ordered_json validation_json(const ValidationReport& report) {
     json["capacity"] = {{"choices", report.drops->choices()},
                         {"dropped", report.drops->dropped()},
                         {"drop_rate", report.drops->rate()}};
+  // Errors come first, so that the first diagnostic explains "ok": false.
   Diagnostics all = shortfalls(report);
   all.insert(all.end(), report.notes.begin(), report.notes.end());
   return report_json(report.passed, json, all);

@@ -7,7 +7,7 @@
 
 namespace moec {
 
-// The thresholds, the shards and the text. What falls short is an error validate.shard or
+// The report's thresholds, shards and text. A missed threshold is an error validate.shard or
 // validate.text.
 nlohmann::ordered_json validation_json(const ValidationReport& report);
 

@@ -22,6 +22,7 @@ bool is_literal(std::string_view text) {
   return text == "true" || text == "false" || parse_number<double>(text).has_value();
 }
 
+// An operator has a space on both sides, so a key may contain its character.
 GgufExpression parse_expression(std::string_view text) {
   if (is_literal(text)) return {.literal = std::string(text)};
   for (const char op : {'/', '-'}) {
@@ -47,7 +48,7 @@ Status read_names(JsonFields& fields, GgufConcept& item) {
   MOEC_ASSIGN(const JsonFields names, fields.object("names"));
   for (const JsonMember& member : names.members()) {
     const auto number = parse_number<int64_t>(member.key);
-    if (!number) return fields.bad("names", "has a key that is no number");
+    if (!number) return fields.bad("names", "has a key that is not a number");
     item.names[*number] = member.value;
   }
   return {};
@@ -82,9 +83,10 @@ Result<GgufConcept> read_concept(const JsonReport& report, const JsonMember& mem
   MOEC_TRY(read_text(fields, "unread", item.unread));
   MOEC_TRY(read_text(fields, "as", item.as));
   MOEC_TRY(fields.finish());
+  // Exactly one source, because two could contradict each other.
   const int sources =
       !item.from.empty() + item.is.has_value() + !item.has.empty() + !item.unread.empty();
-  if (sources != 1) return fields.bad("key", "is one of key, is, has and unread, one is needed");
+  if (sources != 1) return fields.bad("key", "must be the only one of key, is, has and unread");
   return item;
 }
 
@@ -95,10 +97,10 @@ Status read_only(JsonFields& fields, std::vector<double>& only) {
   for (const JsonValue& item : value->array() ? *value->array() : none) {
     const bool* flag = item.boolean();
     const auto number = item.number();
-    if (!flag && !number) return fields.bad("only", "has numbers and truth values");
+    if (!flag && !number) return fields.bad("only", "must contain numbers and booleans");
     only.push_back(flag ? *flag : *number);
   }
-  return only.empty() ? fields.bad("only", "is a list of values") : Status();
+  return only.empty() ? fields.bad("only", "must be a list of values") : Status();
 }
 
 Result<GgufKeyRule> read_rule(const JsonReport& report, const JsonMember& member) {
@@ -111,7 +113,8 @@ Result<GgufKeyRule> read_rule(const JsonReport& report, const JsonMember& member
   MOEC_TRY(fields.finish());
   const int answers =
       !rule.only.empty() + !rule.same_as.empty() + rule.unread.has_value() + !rule.harmless.empty();
-  if (answers != 1) return fields.bad("only", "is one of only, same_as, unread and harmless");
+  if (answers != 1)
+    return fields.bad("only", "must be the only one of only, same_as, unread and harmless");
   return rule;
 }
 
@@ -130,6 +133,7 @@ Status read_family(JsonFields& fields, GgufArchitecture& architecture) {
   if (fields.has("when")) {
     MOEC_ASSIGN(const JsonFields when, fields.object("when"));
     for (const JsonMember& member : when.members()) {
+      // A value that is not an integer means that the key only has to exist.
       const int64_t* number = member.value.integer();
       family.when[member.key] = number ? std::optional(*number) : std::nullopt;
     }
@@ -144,7 +148,7 @@ Status read_family(JsonFields& fields, GgufArchitecture& architecture) {
   return {};
 }
 
-// Entries replace those of the same name.
+// Reads concepts, key rules and tensors. These override existing entries of the same name.
 Status read_entries(const JsonReport& report, JsonFields& fields, GgufArchitecture& architecture) {
   MOEC_ASSIGN(const JsonFields concepts, fields.object("concepts"));
   for (const JsonMember& member : concepts.members()) {
@@ -168,12 +172,13 @@ std::vector<std::string> split_at(std::string_view text, std::string_view sign) 
   }
 }
 
+// Returns the constant if `text` is a number, otherwise the names between the signs.
 GgufTerms parse_terms(std::string_view text, std::string_view sign) {
   if (const auto number = parse_number<int64_t>(text)) return {number, {}};
   return {{}, split_at(text, sign)};
 }
 
-// Members whose values are texts.
+// Calls take(key, text) for each member of the object `name`. All values must be strings.
 Status each_text(JsonFields& fields, std::string_view name,
                  const std::function<void(const std::string& key, const std::string& text)>& take) {
   if (!fields.has(name)) return {};
@@ -207,6 +212,7 @@ Status read_writing(JsonFields& fields, GgufWriting& writing) {
   }));
   if (item.has("head")) MOEC_TRY(item.boolean("head", writing.needs_head));
   if (item.has("scalings")) {
+    // The list of an architecture replaces that of common.json instead of extending it.
     writing.scalings.clear();
     MOEC_TRY(item.named(
         "scalings", [](const std::string& name) { return parse_enum<RopeScaling>(name); },
@@ -219,7 +225,7 @@ Status read_writing(JsonFields& fields, GgufWriting& writing) {
 JsonReport report_on(std::string_view text, const std::string& file) {
   return {text, file,
           JsonCodes::by_prefix("gguf_architecture",
-                               "frontends/sources/gguf/README.md shows every field")};
+                               "see frontends/sources/gguf/README.md for all fields")};
 }
 
 Status read_format(JsonFields& fields) {
@@ -235,6 +241,7 @@ Status read_common(std::string_view text, GgufArchitecture& architecture) {
   MOEC_TRY(read_format(fields));
   MOEC_TRY(read_entries(report, fields, architecture));
   MOEC_TRY(read_writing(fields, architecture.writing));
+  // why_refused() reads this member. Here it only counts as read, so that finish() accepts it.
   MOEC_TRY(fields.object("refused"));
   return fields.finish();
 }
@@ -252,15 +259,17 @@ std::vector<GgufArchitecture> load_embedded() {
   for (const EmbeddedFile& file : embedded_gguf) {
     if (file.name == kCommon) continue;
     auto loaded = load_gguf_architecture(file.text, common, std::string(file.name));
+    // Built-in files are part of the program, so an error in one is a bug and not a finding.
     MOEC_CHECK(loaded.has_value(), "built-in architecture: {}", render(loaded.error()));
     all.push_back(std::move(*loaded));
   }
+  // Sorted, so that messages list the names in an order that does not depend on the build.
   std::sort(all.begin(), all.end(),
             [](const GgufArchitecture& a, const GgufArchitecture& b) { return a.name < b.name; });
   return all;
 }
 
-// Why moec does not read an architecture that llama.cpp has, or nothing.
+// Returns the reason why moec does not read an architecture of llama.cpp, if it is known.
 std::optional<std::string> why_refused(std::string_view name) {
   const auto root = parse_json(embedded_text(kCommon), {.file = std::string(kCommon)});
   const JsonValue* refused = root ? root->find("refused") : nullptr;
@@ -273,6 +282,7 @@ std::optional<std::string> why_refused(std::string_view name) {
 Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::string_view common,
                                                 const std::string& file) {
   GgufArchitecture architecture;
+  // Read first, so that the entries of the architecture override the common ones.
   MOEC_TRY(read_common(common, architecture));
   const JsonReport report = report_on(text, file);
   MOEC_ASSIGN(const JsonValue root, report.parse());
@@ -291,6 +301,7 @@ Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::stri
 }
 
 std::span<const GgufArchitecture> gguf_architectures() {
+  // Parsed once per process; the initialization of a local static is thread-safe.
   static const std::vector<GgufArchitecture> all = load_embedded();
   return all;
 }
@@ -301,9 +312,9 @@ Result<const GgufArchitecture*> gguf_architecture_of(std::string_view family) {
       if (known.family == family) return &architecture;
   const auto why = why_refused(family);
   return fail("gguf.family",
-              fmt::format("moec knows no architecture of llama.cpp for models of the family {}{}",
+              fmt::format("no architecture of llama.cpp is known for models of the family {}{}",
                           family, why ? ": " + *why : ""),
-              "Export the model for another target.");
+              "export the model for another target");
 }
 
 Result<const GgufArchitecture*> find_gguf_architecture(std::string_view name) {
@@ -314,12 +325,12 @@ Result<const GgufArchitecture*> find_gguf_architecture(std::string_view name) {
   }
   if (const auto why = why_refused(name))
     return fail("gguf.architecture",
-                fmt::format("models of the architecture \"{}\" are not read: {}", name, *why),
-                "Give the Hugging Face checkpoint of the model.");
+                fmt::format("moec does not read models of the architecture \"{}\": {}", name, *why),
+                "use the Hugging Face checkpoint of the model");
   return fail("gguf.architecture",
               fmt::format("unknown architecture \"{}\"{}; known: {}", printable(name, 60),
                           did_you_mean(name, names), fmt::join(names, ", ")),
-              "Give the Hugging Face checkpoint of the model, if moec knows its family.");
+              "use the Hugging Face checkpoint of the model, if moec supports its family");
 }
 
 }  // namespace moec

@@ -18,20 +18,24 @@ Result<GgufHeader> read_header_of(const std::string& path) {
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
   constexpr uint64_t kPointerStart = 64;
   MOEC_ASSIGN(const std::string first, file.read(0, std::min(file.size(), kPointerStart)));
+  // A checkout without Git LFS has text files instead of the weights. The parser would only report
+  // that the magic is wrong.
   MOEC_TRY(check_no_lfs_pointer(first, path));
   MOEC_ASSIGN(GgufHeader header, read_gguf_header(GgufCursor(file)));
   header.identity = file.identity();
+  // The header is read in several steps, so the file could change between them.
   MOEC_TRY(file.check_unchanged());
   return header;
 }
 
-// Puts the files of one model together.
+// Merges the headers of all files of one model.
 class PartsReader {
  public:
   explicit PartsReader(const std::string& path) : path_(path) {}
 
   Result<Gguf> run() {
     MOEC_ASSIGN(GgufHeader first, read_header_of(path_));
+    // Only the first file has the model's keys. They are copied, because add() consumes the header.
     model_.values = first.values;
     MOEC_TRY(add(path_, std::move(first)));
     MOEC_ASSIGN(const auto count, model_.values.find<uint16_t>(kCountKey));
@@ -41,6 +45,7 @@ class PartsReader {
 
  private:
   Status read_others(uint32_t count) {
+    // The user can pass any file of the model, but only the first one has all keys.
     MOEC_TRY(check_number(model_.values, path_, 0));
     MOEC_ASSIGN(const std::string prefix, prefix_of(count));
     for (uint32_t part = 1; part < count; ++part)
@@ -48,32 +53,33 @@ class PartsReader {
     return check_tensor_count(count);
   }
 
+  // "split.no" starts at 0; the numbers in file names start at 1.
   Status check_number(const GgufValues& values, const std::string& path, uint16_t part) const {
     MOEC_ASSIGN(const auto number, values.get<uint16_t>(kNumberKey));
     if (number == part) return {};
     return fail("gguf.split_number",
-                fmt::format("\"{}\" is {}, in this place among the files it must be {}", kNumberKey,
+                fmt::format("\"{}\" is {}, but must be {} at this file's position", kNumberKey,
                             number, part),
-                part == 0 ? "Give the first file of the model, …-00001-of-….gguf."
-                          : "The files do not belong together: fetch the model again.",
+                part == 0 ? "pass the first file of the model, …-00001-of-….gguf"
+                          : "download all files of the model again, because they do not match",
                 {.file = path});
   }
 
-  // What the names of all files begin with.
+  // Returns the common prefix of all files' paths.
   Result<std::string> prefix_of(uint32_t count) const {
     const std::string ending = fmt::format("-00001-of-{:05}.gguf", count);
     if (path_.size() > ending.size() && path_.ends_with(ending))
       return path_.substr(0, path_.size() - ending.size());
-    return fail(
-        "gguf.split_name",
-        fmt::format("the first of {} files must have a name that ends in \"{}\"", count, ending),
-        "Give the files the names that they were published with.", {.file = path_});
+    // The other files are found by name, so the name must have the published form.
+    return fail("gguf.split_name",
+                fmt::format("the name of the first of {} files must end in \"{}\"", count, ending),
+                "rename the files to their published names", {.file = path_});
   }
 
   Status read_part(const std::string& path, uint32_t part) {
     if (!file_exists(path))
-      return fail("gguf.split_part", "this file of the model is missing",
-                  "The model is incomplete: fetch this file.", {.file = path});
+      return fail("gguf.split_part", "this file of the model is missing", "download this file",
+                  {.file = path});
     MOEC_ASSIGN(GgufHeader header, read_header_of(path));
     MOEC_TRY(check_number(header.values, path, static_cast<uint16_t>(part)));
     return add(path, std::move(header));
@@ -85,7 +91,7 @@ class PartsReader {
     for (GgufTensor& tensor : header.tensors) {
       if (!names_.insert(tensor.name).second)
         return fail("gguf.duplicate_tensor", "another file of the model has this tensor as well",
-                    "The files do not belong together: fetch the model again.",
+                    "download all files of the model again, because they do not match",
                     {.tensor = printable(tensor.name), .file = path});
       tensor.file = file;
       model_.tensors.push_back(std::move(tensor));
@@ -94,12 +100,14 @@ class PartsReader {
   }
 
   Status check_tensor_count(uint32_t count) const {
+    // The key counts the tensors of all files, so a file of another version can be detected.
     MOEC_ASSIGN(const auto wanted, model_.values.get<int32_t>(kTensorsKey));
     if (wanted == std::ssize(model_.tensors)) return {};
     return fail("gguf.split_tensors",
-                fmt::format("the {} files have {} tensors, \"{}\" says {}", count,
+                fmt::format("the {} files have {} tensors, but \"{}\" is {}", count,
                             model_.tensors.size(), kTensorsKey, wanted),
-                "The files do not belong together: fetch the model again.", {.file = path_});
+                "download all files of the model again, because they do not match",
+                {.file = path_});
   }
 
   const std::string& path_;

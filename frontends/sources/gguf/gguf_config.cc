@@ -19,7 +19,7 @@ namespace {
 
 // ---- Values ------------------------------------------------------------------------------------
 
-// A value as JSON; f32 as the shortest text that gives the same f32.
+// Returns a key's value as JSON. An f32 is written with as few digits as round-trip.
 Result<std::optional<std::string>> as_json(const GgufModel& model, std::string_view name,
                                            ConceptType type) {
   const GgufValues& values = model.file.values;
@@ -36,10 +36,12 @@ Result<std::optional<std::string>> as_json(const GgufModel& model, std::string_v
   return value ? std::optional(fmt::format("{}", *value)) : std::nullopt;
 }
 
+// Returns the quotient or the difference of two keys; absent if a key is absent.
 Result<std::optional<std::string>> combined(const GgufModel& model, const GgufExpression& from) {
   MOEC_ASSIGN(const auto left, model.file.values.find<uint32_t>(model.key(from.left)));
   MOEC_ASSIGN(const auto right, model.file.values.find<uint32_t>(model.key(from.right)));
   if (!left || !right) return std::nullopt;
+  // Signed, because an unsigned difference would wrap around for an inconsistent file.
   if (from.op == '-') return fmt::format("{}", int64_t{*left} - int64_t{*right});
   if (*right != 0 && *left % *right == 0) return fmt::format("{}", *left / *right);
   return fmt::format("{}", static_cast<double>(*left) / static_cast<double>(*right));
@@ -51,7 +53,7 @@ Result<std::optional<std::string>> evaluate(const GgufModel& model, const GgufEx
   return from.op == 0 ? as_json(model, from.left, type) : combined(model, from);
 }
 
-// The number of names is an integer, whatever the concept is.
+// A key with named numbers is an integer, regardless of the concept's type.
 ConceptType type_of_keys(const GgufConcept& item, const Concept& meant) {
   return item.names.empty() ? meant.type : ConceptType::integer;
 }
@@ -60,14 +62,15 @@ std::string first_key(const GgufModel& model, const GgufConcept& item) {
   return model.key(item.from.front().left);
 }
 
-// A value as JSON, and the key or tensor that would tell but is not in the file, so that the value
-// is what llama.cpp takes then; empty where the file tells.
+// A value as JSON. If the value is llama.cpp's default, `absent` names the missing key or tensor;
+// otherwise, it is empty.
 struct TakenValue {
   std::string text, absent;
 };
 
 Result<TakenValue> from_keys(const GgufModel& model, const GgufConcept& item,
                              const Concept& meant) {
+  // Keys precede the literal, which is llama.cpp's default when all keys are absent.
   for (const GgufExpression& from : item.from) {
     MOEC_ASSIGN(auto value, evaluate(model, from, type_of_keys(item, meant)));
     if (value && from.literal.empty()) return TakenValue{*std::move(value), ""};
@@ -75,9 +78,9 @@ Result<TakenValue> from_keys(const GgufModel& model, const GgufConcept& item,
       return TakenValue{*std::move(value), fmt::format("key \"{}\"", first_key(model, item))};
   }
   return fail("gguf.missing_key",
-              fmt::format("there is no key \"{}\", which gives the {} of the model",
+              fmt::format("the key \"{}\", which determines the {} of the model, is missing",
                           first_key(model, item), meant.name),
-              "Convert the model again with a converter that writes the key.",
+              "convert the model again with a converter that writes the key",
               {.file = model.file.values.file()});
 }
 
@@ -89,9 +92,10 @@ Result<std::string> named(const GgufModel& model, const GgufConcept& item, const
   return fail("gguf.value",
               fmt::format("{} is {}, for which the family {} has no {}", first_key(model, item),
                           number, model.family.model_type, meant.name),
-              "Give the Hugging Face checkpoint of the model.", {.file = model.file.values.file()});
+              "use the Hugging Face checkpoint of the model", {.file = model.file.values.file()});
 }
 
+// Any layer suffices, because the first layers of a model can be dense.
 bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
   return std::any_of(
       model.file.tensors.begin(), model.file.tensors.end(), [&](const GgufTensor& found) {
@@ -116,14 +120,15 @@ Result<std::string> vocabulary_size(const GgufModel& model) {
   const GgufValues& values = model.file.values;
   MOEC_ASSIGN(const auto size, values.find<uint32_t>(model.key("vocab_size")));
   if (size) return std::to_string(*size);
+  // Some files lack the key. The vocabulary then has one entry per token.
   const auto tokens = values.keys().find("tokenizer.ggml.tokens");
   if (tokens != values.keys().end() && tokens->second.is_array)
     return std::to_string(tokens->second.count);
   return fail("gguf.missing_key",
-              fmt::format("neither \"{}\" nor \"tokenizer.ggml.tokens\" is there, which give the "
-                          "size of the vocabulary",
+              fmt::format("the vocabulary size is unknown: neither \"{}\" nor "
+                          "\"tokenizer.ggml.tokens\" is in the file",
                           model.key("vocab_size")),
-              "Convert the model again.", {.file = values.file()});
+              "convert the model again", {.file = values.file()});
 }
 
 // ---- The config --------------------------------------------------------------------------------
@@ -133,10 +138,12 @@ class ConfigWriter {
   explicit ConfigWriter(const GgufModel& model) : model_(model) {}
 
   Result<GgufConfig> run(const ReadFloats& read) {
+    // check_keys() comes first, because an unknown key can be the cause of later errors.
     MOEC_ASSIGN(warnings_, check_keys(model_));
     entries_["model_type"] = fmt::format("\"{}\"", model_.family.model_type);
     MOEC_ASSIGN(const std::string vocabulary, vocabulary_size(model_));
     MOEC_TRY(set_concept("vocab", vocabulary));
+    // llama.cpp uses the token embedding as the head if output.weight is absent.
     MOEC_TRY(set_concept("tied_head", model_.find("output.weight") ? "false" : "true"));
     for (const auto& [name, item] : model_.architecture.concepts)
       if (item.unread.empty()) MOEC_TRY(take(name, item));
@@ -154,27 +161,29 @@ class ConfigWriter {
     const Concept* meant = find_concept(name);
     const auto rule = model_.family.concepts.find(name);
     const bool read = rule != model_.family.concepts.end() && !rule->second.keys.empty();
+    // The family has no key for the concept, so its value cannot change the config.
     if (meant == nullptr || (!read && item.as.empty())) return {};
     MOEC_ASSIGN(const TakenValue value, value_of(model_, item, *meant));
     if (!value.absent.empty() && read) warn_of_default(rule->second, value);
     return set(item.as.empty() ? rule->second.keys.front() : item.as, value.text);
   }
 
-  // A file that leaves something out may do so because its converter did not know it.
+  // Warns if llama.cpp's default differs from the family's, because an old converter may have
+  // omitted the key.
   void warn_of_default(const ConceptRule& rule, const TakenValue& value) {
     if (!rule.fallback || rule.fallback->is_null() || same_value(*rule.fallback, value.text))
       return;
-    warnings_.push_back(
-        {Severity::warning,
-         "gguf.absent",
-         fmt::format("there is no {}: \"{}\" is {}, as llama.cpp computes it; in models of the "
-                     "family {} it is {} by default",
-                     value.absent, rule.keys.front(), value.text, model_.family.model_type,
-                     to_string(*rule.fallback)),
-         "compare the model with its Hugging Face checkpoint",
-         {.file = model_.file.values.file()}});
+    warnings_.push_back({Severity::warning,
+                         "gguf.absent",
+                         fmt::format("there is no {}, so \"{}\" is {}, llama.cpp's default; the "
+                                     "default of the family {} is {}",
+                                     value.absent, rule.keys.front(), value.text,
+                                     model_.family.model_type, to_string(*rule.fallback)),
+                         "compare the model with its Hugging Face checkpoint",
+                         {.file = model_.file.values.file()}});
   }
 
+  // The numbers 1 and 1.0 are equal, although they are different JSON values.
   static bool same_value(const JsonValue& known, const std::string& text) {
     const auto value = parse_json(text, {});
     return value && (*value == known || (value->number() && value->number() == known.number()));
@@ -186,14 +195,15 @@ class ConfigWriter {
     return set(rule->second.keys.front(), value);
   }
 
-  // Two concepts may share a key of the config.
+  // Sets a key of the config. If two concepts share a key, their values must agree.
   Status set(const std::string& key, const std::string& value) {
     const auto [entry, is_new] = entries_.emplace(key, value);
     if (is_new || entry->second == value) return {};
     return fail("gguf.conflict",
-                fmt::format("\"{}\" would have to be {} and {}: the family {} has no word for it",
+                fmt::format("\"{}\" would have to be both {} and {}, which the family {} cannot "
+                            "express",
                             key, entry->second, value, model_.family.model_type),
-                "Give the Hugging Face checkpoint of the model.",
+                "use the Hugging Face checkpoint of the model",
                 {.file = model_.file.values.file()});
   }
 

@@ -1,5 +1,5 @@
-// The config.json that the keys of a GGUF file stand for, so that a GGUF is read, checked and
-// explained as any other checkpoint of its family.
+// Converts the keys of a GGUF file to a config.json. A GGUF file is then read, checked and
+// explained like any other checkpoint of its family.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace moec {
 
 struct GgufConfig {
-  std::string text;  // of a config.json
+  std::string text;  // text of a config.json
   Diagnostics warnings;
 };
 
-// The config. Errors: gguf.missing_key, gguf.key_type, gguf.value (what the family has
-// no word for), gguf.conflict (two sources of one key of the config), those of `read`.
+// Returns the config. Errors: gguf.missing_key, gguf.key_type, gguf.value (a value that the family
+// cannot express), gguf.conflict (two sources of one config key differ), those of `read`.
 //
-// Warning gguf.absent: the file leaves out a key or a tensor, and what llama.cpp computes then is
-// not what models of the family have by default.
+// Warning gguf.absent: the file lacks a key or a tensor, and llama.cpp's default differs from the
+// default of the family.
 Result<GgufConfig> gguf_config(const GgufModel& model, const ReadFloats& read);
 
 }  // namespace moec

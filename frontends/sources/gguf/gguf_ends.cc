@@ -11,12 +11,14 @@
 namespace moec {
 namespace {
 
-// A key that gives the token takes the place of the texts by which llama.cpp looks for it.
+// Texts by which llama.cpp searches for a kind of end token, unless the file has the key for it.
 struct EndKind {
   std::string_view key;
   std::vector<std::string_view> texts;
 };
 
+// The first kind has no key, so its texts are always searched. A kind with a key is searched only
+// if the file lacks the key.
 const std::array<EndKind, 4>& end_kinds() {
   static const std::array<EndKind, 4> kinds = {{
       {"",
@@ -57,8 +59,9 @@ std::string key_of(std::string_view kind) {
 
 using Ids = std::map<std::string_view, int64_t>;
 
-// If both ends of gpt-oss are tokens, llama.cpp does not end a text at <|end|>, which closes a part
-// of an answer there. If the end of Gemma 4 is a token, it does not end one at </s>.
+// If the vocabulary has both end tokens of gpt-oss, llama.cpp does not end a text at <|end|>, which
+// in gpt-oss only closes a part of an answer. If the vocabulary has Gemma 4's end token, llama.cpp
+// does not end a text at </s>.
 void remove_parts_of_answers(Ids& found) {
   if (found.contains("<|return|>") && found.contains("<|call|>")) found.erase("<|end|>");
   if (found.contains("<|tool_response>")) found.erase("</s>");

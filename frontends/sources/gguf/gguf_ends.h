@@ -1,4 +1,4 @@
-// The tokens that end a text in llama.cpp: those of keys, and those that it knows by their text.
+// Finds the tokens that end a text in llama.cpp, by keys and by token text.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace moec {
 
-// The ids of those of `tokens`, by id, that llama.cpp takes for ends of a text because of their
-// text alone. Ascending. Of several tokens for one place of fill-in-the-middle llama.cpp takes one,
-// here all count. Source: llama_vocab_is_eog() of the build that tests/peers/requirements.txt
-// names, asked for every text that its library holds (tests/peers/test_gguf_ends.py).
+// Returns, in ascending order, the ids of tokens that llama.cpp treats as ends of a text because of
+// their text alone. `tokens` is indexed by id. Returns all candidates for a fill-in-the-middle
+// token, although llama.cpp uses only one of them. Source: llama_vocab_is_eog() of the build in
+// tests/peers/requirements.txt, queried with every text in the library
+// (tests/peers/test_gguf_ends.py).
 template <class Text>
 std::vector<int64_t> ends_by_text(const std::vector<Text>& tokens);
 
-// The tokens that end a text by the keys eos, eot, eom and fim_pad, fim_rep, fim_sep of
-// "tokenizer.ggml.*_token_id", and by their text. Ascending, each once; empty if the file has no
-// tokens. Errors: gguf.key_type.
+// Returns the distinct ids, in ascending order, of the tokens that end a text: by token text, and
+// by the keys "tokenizer.ggml.*_token_id" for eos, eot, eom, fim_pad, fim_rep and fim_sep. Error:
+// gguf.key_type.
 Result<std::vector<int64_t>> gguf_ends(const GgufValues& values);
 
 }  // namespace moec

@@ -16,8 +16,9 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-// The keys, without "ARCH.", by which a descriptor tells the family and its config.
+// Returns the keys, without "ARCH.", that determine the family and its config.
 Names keys_of_model(const GgufArchitecture& architecture) {
+  // vocabulary_size() reads this key for every architecture.
   Names names = {"vocab_size"};
   for (const GgufFamily& family : architecture.families) {
     for (const auto& [key, value] : family.when) names.insert(key);
@@ -36,6 +37,7 @@ class KeyChecker {
 
   Result<Diagnostics> run() {
     const std::string prefix = model_.key("");
+    // Except for general.architecture, keys with other prefixes do not affect the arithmetic.
     for (const auto& [key, value] : values_.keys())
       if (key.starts_with(prefix)) check(key, key.substr(prefix.size()));
     if (errors_.count() > 0) return fail(errors_.take());
@@ -62,50 +64,51 @@ class KeyChecker {
   }
 
   void refuse_unknown(const std::string& key) {
-    refuse(
-        "gguf.unknown_key",
-        fmt::format("the key \"{}\" is not known in files of this architecture, and the model may "
-                    "depend on it",
-                    printable(key, 80)),
-        "give the Hugging Face checkpoint of the model, or remove the key from the file if "
-        "llama.cpp does not read it");
+    refuse("gguf.unknown_key",
+           fmt::format("unknown key \"{}\" of this architecture, on which the model may depend",
+                       printable(key, 80)),
+           "use the Hugging Face checkpoint of the model, or remove the key from the file if "
+           "llama.cpp does not read it");
   }
 
+  // Returns a value as text for a message.
   std::string said(const std::string& key) const {
     const GgufValue& value = values_.keys().find(key)->second;
     const auto number = values_.as_number(value);
     return number ? fmt::format("{}", *number) : to_string(value);
   }
 
+  // `accepted` has numbers only; booleans are compared as 0 and 1.
   void check_values(const std::string& key, const std::vector<double>& accepted) {
     const auto found = values_.as_number(values_.keys().find(key)->second);
     if (found && std::count(accepted.begin(), accepted.end(), *found) > 0) return;
     refuse(
         "gguf.value",
-        fmt::format("{} is {}; only {} is computed", key, said(key), fmt::join(accepted, " or ")),
-        "give the Hugging Face checkpoint of the model");
+        fmt::format("{} is {}; only {} is supported", key, said(key), fmt::join(accepted, " or ")),
+        "use the Hugging Face checkpoint of the model");
   }
 
+  // An absent `other` key differs from every value, because its default is not known here.
   void check_same(const std::string& key, const std::string& other) {
     const auto found = values_.as_number(values_.keys().find(key)->second);
     const auto wanted =
         values_.has(other) ? values_.as_number(values_.keys().find(other)->second) : std::nullopt;
     if (found && found == wanted) return;
     refuse("gguf.value",
-           fmt::format("{} is {}, and {} is {}; only one value for both is computed", key,
-                       said(key), other, values_.has(other) ? said(other) : "absent"),
-           "give the Hugging Face checkpoint of the model");
+           fmt::format("{} is {}, but {} is {}; only equal values are supported", key, said(key),
+                       other, values_.has(other) ? said(other) : "absent"),
+           "use the Hugging Face checkpoint of the model");
   }
 
   void warn_of_unread(const std::string& key, double computed) {
     if (values_.as_number(values_.keys().find(key)->second) == computed) return;
-    warnings_.push_back({Severity::warning,
-                         "gguf.unread_key",
-                         fmt::format("{} is {}, which llama.cpp does not read: the model computes "
-                                     "with {}, as it does there",
-                                     key, said(key), computed),
-                         "compare the model with its Hugging Face checkpoint",
-                         {.file = values_.file()}});
+    warnings_.push_back(
+        {Severity::warning,
+         "gguf.unread_key",
+         fmt::format("{} is {}, which llama.cpp ignores: the model uses {}, as in llama.cpp", key,
+                     said(key), computed),
+         "compare the model with its Hugging Face checkpoint",
+         {.file = values_.file()}});
   }
 
   const GgufModel& model_;

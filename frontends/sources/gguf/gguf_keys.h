@@ -1,5 +1,5 @@
-// The keys "ARCH.*" of a GGUF file that its model does not come from. llama.cpp follows some of
-// them, so that a key that is passed over may be another model.
+// Checks the keys "ARCH.*" of a GGUF file that do not determine the config. llama.cpp uses some of
+// them, so ignoring such a key could change the model.
 #pragma once
 
 #include "frontends/sources/gguf/gguf_model.h"
@@ -7,9 +7,9 @@
 
 namespace moec {
 
-// Holds each key of the architecture against its descriptor (README.md, "Architectures").
-// Errors, all at once: gguf.unknown_key; gguf.value if a key asks for what moec does not compute.
-// Warning gguf.unread_key: llama.cpp does not read the key and computes with another value.
+// Checks each key of the architecture against the descriptor (README.md, "Architectures"). Returns
+// warnings gguf.unread_key for keys that llama.cpp ignores in favour of another value. Errors, all
+// in one result: gguf.unknown_key; gguf.value (moec does not support the value of a key).
 Result<Diagnostics> check_keys(const GgufModel& model);
 
 }  // namespace moec

@@ -12,6 +12,7 @@ namespace {
 
 Result<bool> fits(const GgufFamily& family, const GgufArchitecture& architecture,
                   const GgufValues& values) {
+  // All conditions must hold. A family without conditions fits every file of the architecture.
   for (const auto& [name, wanted] : family.when) {
     const std::string key = architecture.name + "." + name;
     if (!values.has(key)) return false;
@@ -27,12 +28,13 @@ Status check_only(const GgufFamily& family, const GgufArchitecture& architecture
   for (const auto& [name, accepted] : family.only) {
     const std::string key = architecture.name + "." + name;
     MOEC_ASSIGN(const auto found, values.find<uint32_t>(key));
+    // An absent key is accepted: it means the default of llama.cpp.
     if (!found || std::find(accepted.begin(), accepted.end(), *found) != accepted.end()) continue;
     return fail("gguf.family",
-                fmt::format("{} is {}; llama.cpp computes this otherwise than models of the family "
-                            "{} do, so the file's weights belong to another model",
+                fmt::format("{} is {}, which llama.cpp computes differently from the family {}, so "
+                            "the file contains another model",
                             key, *found, family.family),
-                "Give the Hugging Face checkpoint of the model.", {.file = values.file()});
+                "use the Hugging Face checkpoint of the model", {.file = values.file()});
   }
   return {};
 }
@@ -44,11 +46,9 @@ tl::unexpected<Diagnostics> no_family(const GgufArchitecture& architecture,
     for (const auto& [name, wanted] : family.when)
       keys.push_back(fmt::format("{}.{} {}", architecture.name, name,
                                  wanted ? std::to_string(*wanted) : "with any value"));
-  return fail("gguf.family",
-              fmt::format("the keys tell no family: needed is {}", fmt::join(keys, " or ")),
-              "Convert the model again with a converter that writes the key: without it the file "
-              "computes something else than the model.",
-              {.file = values.file()});
+  return fail(
+      "gguf.family", fmt::format("the keys match no family: expected {}", fmt::join(keys, " or ")),
+      "convert the model again with a converter that writes the key", {.file = values.file()});
 }
 
 }  // namespace
@@ -61,9 +61,10 @@ const GgufTensor* GgufModel::find(std::string_view tensor) const {
 
 Result<std::optional<float>> GgufModel::number(std::string_view name) const {
   MOEC_ASSIGN(const auto value, file.values.find<float>(key(name)));
+  // JSON, in which the config is generated, has neither NaN nor infinity.
   if (!value || std::isfinite(*value)) return value;
   return fail("gguf.value", fmt::format("{} is {}", key(name), *value),
-              "The file is damaged: fetch it again.", {.file = file.values.file()});
+              "download the damaged file again", {.file = file.values.file()});
 }
 
 Result<GgufModel> identify(const Gguf& file) {
@@ -71,10 +72,12 @@ Result<GgufModel> identify(const Gguf& file) {
               file.values.get<std::string_view>("general.architecture"));
   auto found = find_gguf_architecture(name);
   if (!found) {
+    // find_gguf_architecture() does not know the file, so its error gets the place here.
     found.error().front().place.file = file.values.file();
     return fail(std::move(found.error()));
   }
   const GgufArchitecture& architecture = **found;
+  // The first fitting family is chosen, so the order in the architecture's file matters.
   for (const GgufFamily& family : architecture.families) {
     MOEC_ASSIGN(const bool chosen, fits(family, architecture, file.values));
     if (!chosen) continue;

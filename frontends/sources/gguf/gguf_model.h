@@ -1,4 +1,4 @@
-// A GGUF file whose architecture and family are known.
+// Identifies the architecture and the family of a GGUF file.
 #pragma once
 
 #include <functional>
@@ -14,28 +14,28 @@
 
 namespace moec {
 
-// A GGUF file, as its architecture names things.
+// A GGUF file with its architecture and family. Keeps references to all three.
 struct GgufModel {
   const Gguf& file;
   const GgufArchitecture& architecture;
   const Family& family;
 
-  // "ARCH.name".
+  // Returns "ARCH.name".
   std::string key(std::string_view name) const {
     return architecture.name + "." + std::string(name);
   }
   const GgufTensor* find(std::string_view tensor) const;
-  // A number of the architecture; nothing where there is none. Errors: gguf.key_type, gguf.value
-  // where it is not finite.
+  // Returns the value of the key "ARCH.name"; absent if the file lacks the key. Errors:
+  // gguf.key_type, gguf.value (the value is not finite).
   Result<std::optional<float>> number(std::string_view name) const;
 };
 
-// Chooses architecture and family by the file's keys. Errors: gguf.missing_key, gguf.key_type,
-// gguf.architecture, and gguf.family where the keys fit no family of the architecture, or have a
-// value that the family cannot express.
+// Determines the architecture and the family from the file's keys. Errors: gguf.missing_key,
+// gguf.key_type, gguf.architecture, gguf.family (the keys match no family of the architecture, or a
+// key has a value that the family cannot express).
 Result<GgufModel> identify(const Gguf& file);
 
-// Reads so many floats of a tensor of f32.
+// Reads all elements of an f32 tensor.
 using ReadFloats = std::function<Result<std::vector<float>>(const GgufTensor&)>;
 
 }  // namespace moec

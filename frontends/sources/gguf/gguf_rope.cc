@@ -65,38 +65,40 @@ class RopeWriter {
   }
 
   tl::unexpected<Diagnostics> refuse(std::string cause) const {
-    return fail("gguf.rope", std::move(cause), "Give the Hugging Face checkpoint of the model.",
+    return fail("gguf.rope", std::move(cause), "use the Hugging Face checkpoint of the model",
                 {.file = values_.file()});
   }
 
   Result<uint32_t> head_dims() {
     MOEC_ASSIGN(const auto hidden, values_.get<uint32_t>(model_.key("embedding_length")));
     MOEC_ASSIGN(const auto heads, values_.get<uint32_t>(model_.key("attention.head_count")));
+    // An untrusted file can have 0 heads, and the quotient is only a default.
     return integer("attention.key_length", heads == 0 ? 0 : hidden / heads);
   }
 
+  // Architectures without `rotates_heads` can rotate a part of a head.
   Status check_dims() {
     if (!model_.architecture.rotates_heads) return {};
     MOEC_ASSIGN(const uint32_t dims, head_dims());
     MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", dims));
     if (rotated == dims) return {};
-    return refuse(fmt::format("{} is {}; in this architecture all {} dims of a head rotate",
+    return refuse(fmt::format("{} is {}, but in this architecture all {} dims of a head rotate",
                               model_.key("rope.dimension_count"), rotated, dims));
   }
 
-  // llama.cpp scales latent attention otherwise than its families do, unless the type is YaRN and
-  // the amplitude is 1.
+  // Refuses scalings of latent attention that llama.cpp computes differently from the families: a
+  // linear factor, or an amplitude other than 1.
   Status check_latent(const std::string& type) {
     MOEC_ASSIGN(const float by, factor());
     if (type == "linear" && by != 1)
-      return refuse("the rotation of latent attention is scaled linearly");
+      return refuse("linear rotary scaling is not supported with latent attention");
     MOEC_ASSIGN(const float amplitude, number(kAttentionFactor, 1));
     if (amplitude == 1) return {};
-    return refuse(fmt::format("{} is {}; with latent attention only 1 is computed",
+    return refuse(fmt::format("{} is {}; with latent attention only 1 is supported",
                               model_.key(kAttentionFactor), amplitude));
   }
 
-  // Files from before rope.scaling.type state a factor alone.
+  // Files that predate the key rope.scaling.type have only a factor, which means linear scaling.
   Result<std::string> scaling_type() {
     set_type("default");
     MOEC_ASSIGN(const auto type, values_.find<std::string_view>(model_.key("rope.scaling.type")));
@@ -107,10 +109,11 @@ class RopeWriter {
     }
     for (const char* known : {"none", "linear", "yarn", "longrope"})
       if (*type == known) return std::string(known);
-    return refuse(fmt::format("{} is \"{}\"; known are none, linear, yarn and longrope",
+    return refuse(fmt::format("{} is \"{}\"; supported are none, linear, yarn and longrope",
                               model_.key("rope.scaling.type"), printable(*type, 40)));
   }
 
+  // "rope.scale_linear" is the older name; the newer key takes precedence.
   Result<float> factor() {
     MOEC_ASSIGN(const float old, number("rope.scale_linear", 1));
     return number("rope.scaling.factor", old);
@@ -128,17 +131,19 @@ class RopeWriter {
     set_type("yarn");
     MOEC_ASSIGN(const float by, factor());
     MOEC_ASSIGN(const uint32_t context, integer("context_length", 0));
+    // Without this key, the scaling applies to the model's own context length.
     MOEC_ASSIGN(const uint32_t original, integer("rope.scaling.original_context_length", context));
     set("factor", by);
     set("original_max_position_embeddings", original);
+    // The two betas are llama.cpp's defaults.
     set("beta_fast", 32);
     set("beta_slow", 1);
     if (!model_.architecture.yarn_rounds) members_["truncate"] = "false";
     return is_latent(model_) ? take_latent_yarn() : take_attention_factor(by);
   }
 
-  // llama.cpp multiplies the scores by (1 + multiplier · ln factor)² and leaves cos and sin as they
-  // are: in configs, mscale = mscale_all_dim = 10 · multiplier.
+  // llama.cpp multiplies the scores by (1 + multiplier · ln factor)² and does not scale cos and
+  // sin. A config expresses this as mscale = mscale_all_dim = 10 · multiplier.
   Status take_latent_yarn() {
     MOEC_ASSIGN(const float multiplier, number(kLogMultiplier, 0));
     if (multiplier == 0) {
@@ -151,7 +156,8 @@ class RopeWriter {
     return {};
   }
 
-  // What cos and sin are multiplied by besides 1 + 0.1 · ln factor.
+  // The key is a factor of cos and sin in addition to 1 + 0.1 · ln factor; a config has the
+  // product.
   Status take_attention_factor(float by) {
     MOEC_ASSIGN(const float more, number(kAttentionFactor, 1));
     if (more != 1) set("attention_factor", double{more} * (1 + 0.1 * std::log(double{by})));
@@ -163,22 +169,26 @@ class RopeWriter {
     return fmt::format("[{}]", fmt::join(factors, ", "));
   }
 
-  // The divisors of the frequencies that tensors give, and the amplitude.
+  // Reads the frequency divisors from tensors, and the amplitude. `needed`: the type requires
+  // tensors.
   Status take_factors(bool needed) {
+    // One tensor serves short and long contexts, or each of the two lengths has its own tensor.
     const GgufTensor* both = model_.find(kGgufRopeFactors);
     const GgufTensor* brief = both ? both : model_.find("rope_factors_short.weight");
     const GgufTensor* wide = both ? both : model_.find("rope_factors_long.weight");
     MOEC_ASSIGN(const float amplitude, number(kAttentionFactor, 1));
     if (brief != nullptr && wide != nullptr) {
+      // A config cannot express a scaling factor in addition to divisors.
       if (members_["rope_type"] != "\"default\"")
-        return refuse("the rotation is scaled by a factor, and by those of a tensor as well");
+        return refuse("the rotary embedding has both a scaling factor and a tensor of factors");
       MOEC_ASSIGN(members_["short_factor"], factors_of(*brief));
       MOEC_ASSIGN(members_["long_factor"], factors_of(*wide));
     } else if (needed) {
       return refuse(
-          "the factors of the rotation, rope_factors_short.weight and "
-          "rope_factors_long.weight, are not there");
+          "the tensors rope_factors_short.weight and rope_factors_long.weight of the rotary "
+          "embedding are missing");
     } else if (amplitude == 1) {
+      // Without tensors and with amplitude 1, the rope type is already complete.
       return {};
     } else {
       MOEC_TRY(take_equal_factors());
@@ -186,14 +196,18 @@ class RopeWriter {
     return take_amplitude(amplitude);
   }
 
-  // One divisor for all frequencies, since the families have no other word for the amplitude.
+  // Writes the same divisor for all frequencies: the rope type with divisors is the only one that
+  // has an amplitude in every family.
   Status take_equal_factors() {
     MOEC_ASSIGN(const float by,
                 members_["rope_type"] == "\"linear\"" ? factor() : Result<float>(1.0F));
     MOEC_ASSIGN(const uint32_t dims, head_dims());
     MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", dims));
-    if (rotated / 2 > kMostFactors)
-      return refuse(fmt::format("{} dims rotate; at most {} are read", rotated, 2 * kMostFactors));
+    // The key is untrusted, and the list has an entry per rotated pair.
+    if (rotated / 2 > kMaxFactors)
+      return refuse(
+          fmt::format("{} dims rotate; at most {} are supported", rotated, 2 * kMaxFactors));
+    // The divisors include `factor`, which would be an unknown key of this rope type.
     members_.erase("factor");
     const std::vector<float> factors(rotated / 2, by);
     members_["short_factor"] = members_["long_factor"] =

@@ -17,10 +17,10 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kModel = "tokenizer.ggml.model";
-constexpr const char* kSpace = "\u2581";  // what SentencePiece writes for a space
-constexpr const char* kNextStep = "give token ids, or the model's Hugging Face checkpoint";
+constexpr const char* kSpace = "\u2581";  // SentencePiece's character for a space
+constexpr const char* kNextStep = "pass token ids, or use the model's Hugging Face checkpoint";
 
-// Numbers of "tokenizer.ggml.token_type".
+// Values of "tokenizer.ggml.token_type".
 enum class TokenKind : int32_t {
   normal = 1,
   unknown = 2,
@@ -39,19 +39,22 @@ Result<Tokens> read_tokens(const GgufValues& values) {
   Tokens tokens;
   MOEC_ASSIGN(tokens.texts, values.get_array<std::string_view>("tokenizer.ggml.tokens"));
   MOEC_ASSIGN(const auto kinds, values.find_array<int32_t>("tokenizer.ggml.token_type"));
+  // llama.cpp requires no types; without them, every token is a normal one.
   tokens.kinds.assign(tokens.texts.size(), TokenKind::normal);
   if (!kinds) return tokens;
   if (kinds->size() < tokens.texts.size())
-    return fail(
-        "gguf.tokenizer",
-        fmt::format("the file has {} tokens, and types of {}", tokens.texts.size(), kinds->size()),
-        kNextStep, {.file = values.file()});
+    return fail("gguf.tokenizer",
+                fmt::format("the file has {} tokens, but only {} token types", tokens.texts.size(),
+                            kinds->size()),
+                kNextStep, {.file = values.file()});
   for (size_t i = 0; i < tokens.kinds.size(); ++i)
+    // The cast does not check the value. vocabulary_json() includes tokens of an unknown kind.
     tokens.kinds[i] = static_cast<TokenKind>((*kinds)[i]);
   return tokens;
 }
 
-// Members are added as to a list: the object would look through all of them for each new one.
+// Appends members to the underlying list, because each insertion into the object would search all
+// existing members.
 ordered_json vocabulary_json(const Tokens& tokens) {
   ordered_json::object_t vocabulary;
   ordered_json::object_t::Container& members = vocabulary;
@@ -60,7 +63,7 @@ ordered_json vocabulary_json(const Tokens& tokens) {
   return vocabulary;
 }
 
-// Control tokens end, begin and part texts; those that a user has defined are parts of a text.
+// Control tokens delimit texts and are special. User-defined tokens are parts of a text.
 ordered_json added_json(const Tokens& tokens) {
   auto added = ordered_json::array();
   for (size_t i = 0; i < tokens.texts.size(); ++i) {
@@ -91,17 +94,19 @@ ordered_json byte_level_json(bool uses_pattern) {
 
 ordered_json pre_tokenizer_json(const NamedPreTokenizer& named) {
   std::vector<ordered_json> steps;
+  // Digits are split first, because the expressions that follow would join them.
   if (named.single_digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
   for (const std::string_view expression : named.expressions)
     steps.push_back({{"type", "Split"},
                      {"pattern", {{"Regex", expression}}},
                      {"behavior", "Isolated"},
                      {"invert", false}});
+  // ByteLevel's built-in expression is GPT-2's. It must not cut the pieces of other expressions.
   steps.push_back(byte_level_json(named.expressions.empty()));
   return sequence_json("pretokenizers", std::move(steps));
 }
 
-// The special tokens that the file says stand around a text.
+// Adds the special tokens that the file requires at the beginning and the end of a text.
 Result<ordered_json> post_processor_json(const GgufValues& values, const Tokens& tokens,
                                          bool adds_bos) {
   auto single = ordered_json::array();
@@ -123,6 +128,7 @@ Result<ordered_json> post_processor_json(const GgufValues& values, const Tokens&
   MOEC_TRY(add("bos", adds_bos));
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
   MOEC_TRY(add("eos", false));
+  // A template without special tokens would have no effect; null means the same.
   if (special.empty()) return ordered_json();
   return ordered_json{{"type", "TemplateProcessing"},
                       {"single", single},
@@ -148,10 +154,9 @@ Result<ordered_json> byte_level_tokenizer(const GgufValues& values, const Tokens
   const auto named = pre ? named_pre_tokenizer(*pre) : std::nullopt;
   if (!named)
     return fail("gguf.pre_tokenizer",
-                pre ? fmt::format("\"tokenizer.ggml.pre\" is \"{}\", a cut of text that moec does "
-                                  "not know",
+                pre ? fmt::format("\"tokenizer.ggml.pre\" is \"{}\", an unknown pre-tokenizer",
                                   printable(*pre, 60))
-                    : std::string("\"tokenizer.ggml.pre\" is absent, which says how text is cut"),
+                    : std::string("\"tokenizer.ggml.pre\", the pre-tokenizer, is missing"),
                 kNextStep, {.file = values.file()});
   MOEC_ASSIGN(const auto merges, values.get_array<std::string_view>("tokenizer.ggml.merges"));
   ordered_json json;
@@ -165,14 +170,16 @@ Result<ordered_json> byte_level_tokenizer(const GgufValues& values, const Tokens
   return json;
 }
 
-// Each pair of tokens that makes up a third one, in the order in which SentencePiece joins them.
+// Returns each pair of tokens with a concatenation that is also a token, in SentencePiece's merge
+// order.
 Result<ordered_json> merges_of_scores(const GgufValues& values, const Tokens& tokens) {
   MOEC_ASSIGN(const auto scores, values.get_array<float>("tokenizer.ggml.scores"));
   if (scores.size() < tokens.texts.size())
-    return fail(
-        "gguf.tokenizer",
-        fmt::format("the file has {} tokens, and scores of {}", tokens.texts.size(), scores.size()),
-        kNextStep, {.file = values.file()});
+    return fail("gguf.tokenizer",
+                fmt::format("the file has {} tokens, but only {} scores", tokens.texts.size(),
+                            scores.size()),
+                kNextStep, {.file = values.file()});
+  // Byte and control tokens must be neither the result nor a part of a merge.
   std::unordered_map<std::string_view, size_t> ids;
   for (size_t i = 0; i < tokens.texts.size(); ++i)
     if (tokens.kinds[i] == TokenKind::normal) ids.emplace(tokens.texts[i], i);
@@ -181,11 +188,13 @@ Result<ordered_json> merges_of_scores(const GgufValues& values, const Tokens& to
   };
   std::vector<Merge> merges;
   for (const auto& [text, token] : ids)
+    // A cut inside a UTF-8 character matches no token of valid UTF-8.
     for (size_t cut = 1; cut < text.size(); ++cut) {
       const auto left = ids.find(text.substr(0, cut)), right = ids.find(text.substr(cut));
       if (left != ids.end() && right != ids.end())
         merges.push_back({token, left->second, right->second});
     }
+  // The ids break ties, because the order of an unordered map is unspecified.
   std::sort(merges.begin(), merges.end(), [&](const Merge& a, const Merge& b) {
     if (scores[a.token] != scores[b.token]) return scores[a.token] > scores[b.token];
     return std::pair(a.left, a.right) < std::pair(b.left, b.right);
@@ -209,18 +218,21 @@ Result<ordered_json> sentencepiece_tokenizer(const GgufValues& values, const Tok
       {{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
       {{"type", "ByteFallback"}},
       {{"type", "Fuse"}}};
+  // The decoder removes the space that the normalizer prepends.
   if (adds_space)
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   ordered_json json;
   json["added_tokens"] = added_json(tokens);
   json["normalizer"] = sequence_json("normalizers", std::move(normalizers));
   json["pre_tokenizer"] = nullptr;
+  // llama.cpp adds the BOS token for SentencePiece models unless add_bos_token is false.
   MOEC_ASSIGN(json["post_processor"], post_processor_json(values, tokens, true));
   json["decoder"] = sequence_json("decoders", std::move(decoders));
   MOEC_ASSIGN(ordered_json merges, merges_of_scores(values, tokens));
   json["model"] = bpe_json(vocabulary_json(tokens), std::move(merges));
   json["model"]["byte_fallback"] = true;
   json["model"]["fuse_unk"] = true;
+  // Id 0 is llama.cpp's default for SentencePiece models.
   const size_t unknown_id = unknown.value_or(0);
   if (unknown_id < tokens.texts.size()) json["model"]["unk_token"] = tokens.texts[unknown_id];
   return json;
@@ -230,6 +242,7 @@ Result<ordered_json> sentencepiece_tokenizer(const GgufValues& values, const Tok
 
 bool has_gguf_tokenizer(const GgufValues& values) {
   const auto model = values.find<std::string_view>(kModel);
+  // Both names mean that the file has no tokenizer.
   return model && *model && **model != "none" && **model != "no_vocab";
 }
 
@@ -238,7 +251,7 @@ Result<std::string> gguf_tokenizer_json(const GgufValues& values) {
   MOEC_ASSIGN(const Tokens tokens, read_tokens(values));
   if (model != "gpt2" && model != "llama")
     return fail("gguf.tokenizer",
-                fmt::format("\"{}\" is \"{}\", a kind of tokenizer that moec does not read", kModel,
+                fmt::format("\"{}\" is \"{}\", an unsupported kind of tokenizer", kModel,
                             printable(model, 60)),
                 kNextStep, {.file = values.file()});
   MOEC_ASSIGN(const ordered_json parts, model == "gpt2" ? byte_level_tokenizer(values, tokens)

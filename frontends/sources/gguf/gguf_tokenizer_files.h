@@ -10,13 +10,14 @@ namespace moec {
 // Returns false if "tokenizer.ggml.model" is absent, "none" or "no_vocab".
 bool has_gguf_tokenizer(const GgufValues& values);
 
-// Writes a tokenizer.json. "gpt2" (byte-level BPE) uses the stored merges and the pre-tokenizer
-// that "tokenizer.ggml.pre" names. "llama" (SentencePiece) stores scores: every split of a token
-// into two tokens becomes a merge, highest score first. Errors: gguf.tokenizer (another kind),
-// gguf.pre_tokenizer (missing or unknown name), gguf.missing_key, gguf.key_type.
+// Returns the text of a tokenizer.json. For "gpt2" (byte-level BPE), uses the stored merges and the
+// pre-tokenizer that "tokenizer.ggml.pre" names. For "llama" (SentencePiece), which stores scores,
+// every split of a token into two tokens becomes a merge, highest score first. Errors:
+// gguf.tokenizer (another kind), gguf.pre_tokenizer (missing or unknown name), gguf.missing_key,
+// gguf.key_type.
 Result<std::string> gguf_tokenizer_json(const GgufValues& values);
 
-// Writes a tokenizer_config.json: special tokens and the chat template.
+// Returns the text of a tokenizer_config.json with the special tokens and the chat template.
 // Errors: gguf.key_type.
 Result<std::string> gguf_tokenizer_config(const GgufValues& values);
 

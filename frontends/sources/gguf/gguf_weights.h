@@ -1,4 +1,4 @@
-// The tensors of a GGUF model as weights: where their bytes are, and the views that give values.
+// Tensors of a GGUF model as weights: the ranges of their bytes, and views of their values.
 #pragma once
 
 #include <optional>
@@ -7,20 +7,23 @@
 #include "ir/base/diagnostics.h"
 #include "ir/graph/weight_table.h"
 #include "ir/graph/weight_view.h"
+#include "ir/model/model_config.h"
 
 namespace moec {
 
-// The bytes of a tensor under its own name: f32, f16, bf16, i32 and i64 as such with the tensor's
-// sizes, all other types as u8 with the bytes of a row in place of its elements. Nothing for a
+// Returns the range of a tensor's bytes. f32, f16, bf16, i32 and i64 keep their type and the
+// tensor's shape; other types become u8, with the bytes per row as the last size. Absent for a
 // tensor without elements, or with more than 2^48 elements or bytes.
 std::optional<TensorRange> gguf_range(const GgufTensor& tensor);
 
-// The files of a model and all tensors that have a range.
+// Returns the files of a model and all tensors that have a range.
 WeightTable gguf_weights(const Gguf& model);
+// Returns how the model's weights are stored; plain if no tensor is stored in blocks.
+StoredWeights gguf_storage(const Gguf& model);
 
-// The values of a tensor: in its own type, or in f32 where they are stored in blocks. The view's
-// type has the tensor's sizes. Slices along all axes but the last read no bytes of other rows.
-// Error: gguf.no_values where the tensor has no range or its type is not decoded.
+// Returns a view of a tensor's values with the tensor's shape, in f32 if the tensor is stored in
+// blocks, otherwise in the stored type. Slices along any axis but the last read no bytes of other
+// rows. Error: gguf.no_values (the tensor has no range, or moec does not decode its type).
 Result<WeightView> gguf_view(const Gguf& model, const GgufTensor& tensor);
 
 }  // namespace moec

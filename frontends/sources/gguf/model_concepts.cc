@@ -10,13 +10,15 @@ namespace {
 
 using ValueOf = ConceptValue (*)(const ModelConfig& model);
 
+// Returns the number of layers if no layer is MoE.
 int64_t first_moe_layer(const ModelConfig& model) {
   const auto first = std::find_if(model.layers.begin(), model.layers.end(),
                                   [](const LayerConfig& layer) { return layer.moe; });
   return first - model.layers.begin();
 }
 
-// From one layer with experts to the next; of a single one, as many as lead to it.
+// Returns the distance between consecutive MoE layers. If the only MoE layer is the last layer,
+// returns the number of layers.
 int64_t moe_step(const ModelConfig& model) {
   const auto first = model.layers.begin() + first_moe_layer(model);
   if (first == model.layers.end()) return 1;
@@ -32,11 +34,13 @@ ConceptValue window(const ModelConfig& model) {
   return {};
 }
 
+// Some configs have a number of shared experts; the model has only their joint width.
 ConceptValue shared_experts(const ModelConfig& model) {
   const MoeConfig& moe = model.moe;
   return moe.expert_ff > 0 ? moe.shared_ff / moe.expert_ff : int64_t{0};
 }
 
+// Inverts read_latent() in config_attention.cc, which sets the number of shared dims.
 int64_t head_dim(const ModelConfig& model) {
   return model.attention.latent ? model.attention.latent->shared_dims : model.attention.head_dim;
 }
@@ -124,7 +128,7 @@ std::string broken_product(const ModelConfig& model, const GgufArchitecture& arc
     double product = static_cast<double>(terms.number.value_or(1));
     for (const std::string& factor : terms.concepts) product *= number(factor);
     if (number(name) != product)
-      return fmt::format("computes with {} {}, this model has {}", name, product, number(name));
+      return fmt::format("uses {} = {}, but this model has {}", name, product, number(name));
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// The values that a model has for the concepts of configs (models/families/family_vocabulary.h):
-// the reverse of reading a config.
+// Computes a model's values of the concepts of configs (models/families/family_vocabulary.h), the
+// inverse of reading a config.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,21 @@
 
 namespace moec {
 
-// Nothing: the model does not say, or the concept is of configs alone.
+// std::monostate if the model does not determine the value, or if the concept exists only in
+// configs.
 using ConceptValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
 ConceptValue concept_value(const ModelConfig& model, std::string_view name);
 
-// The value as a number; 0 for names and nothing.
+// Returns the value as a number; 0 for names and for std::monostate.
 double concept_number(const ConceptValue& value);
 
-// For messages.
+// Returns the value as text, for messages.
 std::string to_string(const ConceptValue& value);
 
-// "computes with NAME VALUE, this model has OTHER" for the first concept that llama.cpp takes to be
-// a product of others (GgufWriting::equal) and that is another number in `model`; else empty.
+// Returns "uses NAME = VALUE, but this model has OTHER" for the first concept that llama.cpp
+// computes as a product (GgufWriting::equal) and that has another value in `model`; empty if there
+// is none.
 std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture);
 
 }  // namespace moec

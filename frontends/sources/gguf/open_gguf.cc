@@ -28,11 +28,10 @@ namespace moec {
 
 namespace {
 
-// The tensors that a model needs, found in a GGUF file or made of its tensors.
-
 constexpr std::string_view kWeight = ".weight";
 const std::set<std::string_view> kRotatedRoles = {"q", "k", "q_bias", "k_bias"};
 
+// Shapes are compared without dims of 1, because files and roles can differ in them.
 Dims without_ones(const Dims& dims) {
   Dims kept;
   for (int64_t axis = 0; axis < dims.rank(); ++axis)
@@ -40,7 +39,7 @@ Dims without_ones(const Dims& dims) {
   return kept;
 }
 
-// Rows of each head as [half, 2] to rows as [2, half].
+// Reorders the rows of each head from [half, 2], where rotated pairs are adjacent, to [2, half].
 WeightView halves_of_pairs(WeightView view, const Dims& dims, int64_t heads) {
   const int64_t half = dims.at(0) / heads / 2;
   Dims pairs = {heads, half, 2};
@@ -62,11 +61,12 @@ class TensorDeriver {
   Result<WeightTable> run() {
     for (const std::string& role : missing_roles(model_))
       find("gguf.tensor_role", {},
-           fmt::format("the model needs a tensor for \"{}\", which files of the architecture {} do "
-                       "not have",
+           fmt::format("the model needs a tensor for \"{}\", but the architecture {} has none",
                        role, gguf_.architecture.name));
+    // derive() needs a tensor name for each role.
     if (findings_.count() == 0)
       for (const NeededRole& needed : needed_roles(model_)) derive(needed);
+    // A missing tensor is often stored under another name, which would be reported as unused.
     if (findings_.count() == 0) find_unused();
     if (findings_.count() > 0) return fail(findings_.take());
     return std::move(table_);
@@ -77,16 +77,17 @@ class TensorDeriver {
     findings_.add({Severity::error,
                    std::move(code),
                    std::move(cause),
-                   "Convert the model again, or give its Hugging Face checkpoint.",
+                   "convert the model again, or use its Hugging Face checkpoint",
                    {.tensor = tensor, .file = gguf_.file.values.file()}});
   }
 
-  // A tensor that the model has no use for may change what it computes.
+  // Reports unused tensors, because llama.cpp may use a tensor that moec ignores.
   void find_unused() {
     for (const auto& [name, range] : table_.tensors)
       if (!used_.contains(name) && ignoring_pattern(model_, name) == nullptr)
         find("gguf.tensor_unused", name,
-             fmt::format("models of the family {} have no use for \"{}\"", model_.family, name));
+             fmt::format("models of the family {} do not use the tensor \"{}\"", model_.family,
+                         name));
   }
 
   void derive(const NeededRole& needed) {
@@ -101,6 +102,7 @@ class TensorDeriver {
     if (gguf_.architecture.rows == GgufRows::pairs && kRotatedRoles.contains(needed.role))
       view = halves_of_pairs(*std::move(view), needed.dims, heads_of(needed.role));
     view = then(*std::move(view), ReshapeStep{needed.dims});
+    // The table already has the stored tensor under its name. A derived view would replace it.
     const bool is_stored =
         view->steps.empty() && std::holds_alternative<TensorSource>(view->source);
     if (!is_stored) table_.derived[name] = *std::move(view);
@@ -111,6 +113,7 @@ class TensorDeriver {
   }
 
   std::optional<WeightView> view_of(const NeededRole& needed, const std::string& name) {
+    // Newer converters store kv_b as two tensors; older ones store a single one.
     if (needed.role == "kv_b" && gguf_.find(name) == nullptr) return latent_matrix(needed);
     return decoded(needed.role, name);
   }
@@ -120,7 +123,7 @@ class TensorDeriver {
     used_.insert(name);
     if (tensor == nullptr) {
       find("gguf.tensor_missing", name,
-           fmt::format("the tensor \"{}\" ({}) is not in the file", name, role));
+           fmt::format("the tensor \"{}\" ({}) is missing", name, role));
       return std::nullopt;
     }
     auto view = gguf_view(gguf_.file, *tensor);
@@ -130,11 +133,12 @@ class TensorDeriver {
     }
     if (is_float(view_type(*view)->dtype)) return with_factor(*std::move(view), name);
     find("gguf.tensor_type", name,
-         fmt::format("it holds {}; weights must be floats or blocks", enum_name(tensor->type)));
+         fmt::format("the tensor has type {}; weights must be floats or blocks",
+                     enum_name(tensor->type)));
     return std::nullopt;
   }
 
-  // NAME.scale beside NAME.weight: one factor, or one for each expert.
+  // Multiplies NAME.weight by NAME.scale, if present: one factor for the tensor, or one per expert.
   std::optional<WeightView> with_factor(WeightView view, const std::string& name) {
     if (!name.ends_with(kWeight)) return view;
     const std::string beside = name.substr(0, name.size() - kWeight.size()) + ".scale";
@@ -143,13 +147,17 @@ class TensorDeriver {
     used_.insert(beside);
     const Dims dims = view_type(view)->dims;
     const Dims counts = without_ones(factor->dims);
+    // The factors have an axis per expert only for the stacked matrices of experts.
     const bool by_expert = dims.rank() == 3 && counts.rank() == 1 && counts.at(0) == dims.at(0);
     auto scale = gguf_view(gguf_.file, *factor);
     if (!scale || !is_float(view_type(*scale)->dtype) || (!by_expert && counts.rank() > 0)) {
       find("gguf.tensor_dims", beside,
-           fmt::format("the factors of \"{}\" must be one float, or one for each expert", name));
+           fmt::format("the factors of \"{}\" must be a single float, or one float per expert",
+                       name));
       return std::nullopt;
     }
+    // DequantStep multiplies each block by one scale. A block is the tensor, or the matrix of an
+    // expert.
     Dims block = dims, shape(std::vector<int64_t>(dims.size(), 1));
     if (by_expert) {
       block[0] = 1;
@@ -159,9 +167,10 @@ class TensorDeriver {
                 DequantStep{block, {then(*std::move(scale), ReshapeStep{shape})}, {}});
   }
 
-  // [H · (nope + v), rank] of k_b [H, rank, nope] and v_b [H, v, rank].
+  // Joins k_b [H, rank, nope] and v_b [H, v, rank] into kv_b [H · (nope + v), rank].
   std::optional<WeightView> latent_matrix(const NeededRole& needed) {
     const LatentConfig& latent = *model_.attention.latent;
+    // Both tensors are looked up before the check, so that one run reports both as missing.
     auto keys = decoded(needed.role, block_name(needed.layer, kGgufLatentKeys));
     auto values = decoded(needed.role, block_name(needed.layer, kGgufLatentValues));
     if (!keys || !values) return std::nullopt;
@@ -170,11 +179,12 @@ class TensorDeriver {
     const Dims of_values = {heads, latent.value_dims, latent.kv_rank};
     if (view_type(*keys)->dims != of_keys || view_type(*values)->dims != of_values) {
       find("gguf.tensor_dims", block_name(needed.layer, kGgufLatentKeys),
-           fmt::format("the matrices of keys and values must be {} and {}", to_string(of_keys),
+           fmt::format("the key and value matrices must be {} and {}", to_string(of_keys),
                        to_string(of_values)));
       return std::nullopt;
     }
     keys = then(*std::move(keys), PermuteStep{{0, 2, 1}});
+    // A concatenation requires equal types. f32 represents the values of every source type.
     if (view_type(*keys)->dtype != view_type(*values)->dtype)
       for (auto* part : {&keys, &values}) *part = then(*std::move(*part), CastStep{DType::f32});
     return then(concat_view(1, {*std::move(keys), *std::move(values)}), ReshapeStep{needed.dims});
@@ -187,37 +197,39 @@ class TensorDeriver {
   BoundedDiagnostics findings_;
 };
 
-// All tensors of the file, and under WeightTable::derived those that `model` needs in another form:
-// blocks are decoded, rows of rotated pairs are put apart, factors beside a tensor (NAME.scale) are
-// multiplied in, the two parts of the latent's matrix are joined. `model` has passed check_model()
-// and has the names of the architecture.
+// Returns all tensors of the file. WeightTable::derived has views of the tensors that `model` needs
+// in another form: blocks decoded, rows of rotated pairs separated, multiplied by factors
+// (NAME.scale), or joined from the two parts of kv_b. `model` must have passed check_model() and
+// use the architecture's tensor names.
 //
-// Errors, all findings at once but for the many that follow from one:
-//   gguf.tensor_missing  with its role
-//   gguf.tensor_dims     expected and found
-//   gguf.tensor_type     integers
-//   gguf.tensor_unused   a tensor that neither the model needs nor its names list as ignored
+// Errors, all in one result except those that follow from another:
+//   gguf.tensor_missing  with the role
+//   gguf.tensor_dims     with the expected and the found dims
+//   gguf.tensor_type     a weight of integers
+//   gguf.tensor_unused   a tensor that the model neither needs nor ignores
 //   gguf.no_values       blocks that moec does not decode
-//   gguf.tensor_role     the model needs a tensor for which the architecture has no name
+//   gguf.tensor_role     the architecture has no name for a needed tensor
 Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model) {
   return TensorDeriver(gguf, model).run();
 }
 
 Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tensor) {
-  if (tensor.type != BlockType::f32 || tensor.bytes > kMostFactors * sizeof(float))
+  // The limit bounds the memory for a tensor from an untrusted file.
+  if (tensor.type != BlockType::f32 || tensor.bytes > kMaxFactors * sizeof(float))
     return fail("gguf.tensor_type",
-                fmt::format("the factors of the rotation must be at most {} of f32, found {} of {}",
-                            kMostFactors, to_string(tensor.dims), enum_name(tensor.type)),
-                "Convert the model again.", {.tensor = tensor.name, .file = gguf.values.file()});
+                fmt::format("the rotary factors must be at most {} of f32, found {} of {}",
+                            kMaxFactors, to_string(tensor.dims), enum_name(tensor.type)),
+                "convert the model again", {.tensor = tensor.name, .file = gguf.values.file()});
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(gguf.files[tensor.file].path));
   MOEC_ASSIGN(const std::string bytes, file.read(tensor.offset, tensor.bytes));
+  // Copied, because a string's bytes need not be aligned for floats.
   std::vector<float> floats(bytes.size() / sizeof(float));
   std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
   return floats;
 }
 
-// Layers that are stored behind those of the decoder and guess further tokens. The key may state
-// any number of them, so the patterns are of those that have tensors.
+// Returns patterns of the multi-token prediction layers, which follow the decoder's layers. The key
+// is untrusted and can have any value, so only layers with tensors get a pattern.
 Result<std::set<std::string>> patterns_behind(const GgufModel& model, int64_t layers) {
   MOEC_ASSIGN(const auto more, model.file.values.find<uint32_t>(model.key("nextn_predict_layers")));
   std::set<std::string> patterns;
@@ -228,9 +240,11 @@ Result<std::set<std::string>> patterns_behind(const GgufModel& model, int64_t la
   return patterns;
 }
 
-// The names of the architecture in place of the family's, and what a decoder does without: factors
-// that the config has, and layers that guess further tokens.
+// Replaces the family's tensor names with the architecture's. Ignores tensors that are not weights
+// of the decoder: rotary factors, which are already in the config, input scales, and multi-token
+// prediction layers.
 Status rename_tensors(const GgufModel& gguf, ModelConfig& model) {
+  // A role that the architecture lacks must not keep the family's Hugging Face name.
   model.names.by_role.clear();
   for (const auto& [role, name] : gguf.architecture.tensors) model.names.by_role[role] = name;
   model.names.ignored = {std::string(kGgufRopeFactors), "rope_factors_short.weight",
@@ -248,6 +262,7 @@ ReadFloats float_reader(const Gguf& file) {
 
 bool names_gguf(const std::string& source) {
   if (source.ends_with(".gguf")) return true;
+  // A blob of the hub cache has a hash as its name, so the content decides.
   std::error_code error;
   if (!std::filesystem::is_regular_file(source, error)) return false;
   const auto file = RegularFile::open(source);
@@ -262,13 +277,14 @@ Result<GgufConfigModel> gguf_model_config(const Gguf& file, const ReadFloats& re
   Diagnostics warnings = std::move(said.warnings);
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   MOEC_TRY(rename_tensors(model, config.model));
+  // broken_product() checks relations between sizes that the code of llama.cpp assumes.
   const std::string broken = broken_product(config.model, model.architecture);
   if (!broken.empty())
     return fail(
         "gguf.family",
-        fmt::format("llama.cpp's architecture {} {}, so that its family {} is another model",
+        fmt::format("llama.cpp's architecture {} {}, so the file is not a model of family {}",
                     model.architecture.name, broken, model.family.model_type),
-        "give the Hugging Face checkpoint of the model", {.file = file.values.file()});
+        "use the Hugging Face checkpoint of the model", {.file = file.values.file()});
   return GgufConfigModel{std::move(config.model), std::move(warnings)};
 }
 
@@ -276,6 +292,7 @@ Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read) {
   MOEC_ASSIGN(GgufConfigModel said, gguf_model_config(file, read));
   MOEC_ASSIGN(const GgufModel model, identify(file));
   MOEC_ASSIGN(WeightTable weights, derive_weights(model, said.model));
+  said.model.stored = gguf_storage(file);
   return Checkpoint{std::move(said.model), std::move(weights), std::move(said.warnings)};
 }
 

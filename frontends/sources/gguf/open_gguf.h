@@ -1,4 +1,4 @@
-// Opens a model in GGUF files, so that it is exported like a Hugging Face checkpoint.
+// Opens GGUF files as a checkpoint, like a Hugging Face folder.
 #pragma once
 
 #include <string>
@@ -8,31 +8,32 @@
 
 namespace moec {
 
-// Whether a source names a GGUF file, by its ending or its first bytes.
+// Returns true if `source` is a GGUF file, judging by its extension or its first bytes.
 bool names_gguf(const std::string& source);
 
-// Reads the factors of the rotation from the files, which must outlive the function: at most 4096
-// of f32. Errors: gguf.tensor_type, file.*.
+// Returns a function that reads rotary factors from the files: f32 tensors of at most 4,096
+// elements. `file` must outlive the function. Errors of the function: gguf.tensor_type, file.*.
 ReadFloats float_reader(const Gguf& file);
 
-// The model that the keys describe, with the names of the file's tensors.
+// The model that the keys describe, with the tensor names of the file.
 struct GgufConfigModel {
   ModelConfig model;
   Diagnostics warnings;
 };
 
-// Without a look at the tensors but for the factors of the rotation, which `read` gives. Errors:
-// those of identify(), gguf_config() and read_config() of that text.
+// Reads the model from the keys. The only tensors that it uses are the rotary factors, which `read`
+// returns. Errors: those of identify(), gguf_config() and read_config().
 Result<GgufConfigModel> gguf_model_config(const Gguf& file, const ReadFloats& read);
 
-// The model that the headers describe; Errors: those of gguf_model_config() and derive_weights().
+// Returns the checkpoint that the headers describe. Errors: those of gguf_model_config() and
+// derive_weights().
 Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read);
 
-// Reads headers only. Of a model in several files, `path` names the first. Errors: those of
+// Reads headers only. For a model in several files, `path` must name the first. Errors: those of
 // read_gguf() and gguf_checkpoint().
 Result<Checkpoint> open_gguf(const std::string& path);
 
-// The text of the config that the file's keys stand for (gguf_config.h).
+// Returns the text of the config.json that the file's keys describe (gguf_config.h).
 Result<std::string> gguf_config_text(const std::string& path);
 
 }  // namespace moec

@@ -6,10 +6,12 @@
 namespace moec {
 namespace {
 
-// The expression of GPT-2, which ByteLevel uses by itself, stands as "gpt-2" here; that of single
-// digits as "digits".
+// Placeholders for steps that have no expression in tokenizer.json: GPT-2's expression, which is
+// built into ByteLevel, and the splitting of digits.
 constexpr std::string_view kGpt2 = "gpt-2", kDigits = "digits";
 
+// The expressions are those of published tokenizer.json files, byte for byte. pre_tokenizer_name()
+// compares them as texts.
 constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kLlama3 =
@@ -27,7 +29,7 @@ struct KnownPreTokenizer {
   std::string_view family;  // empty: any
 };
 
-// Entries of a family come before those of any with the same expressions.
+// An entry for one family precedes an entry for any family with the same expressions.
 const std::vector<KnownPreTokenizer>& known_pre_tokenizers() {
   static const std::vector<KnownPreTokenizer> known = {
       {"olmo", {kGpt2}, "olmoe"},
@@ -48,7 +50,7 @@ constexpr std::string_view kTekken =
 constexpr std::string_view kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Names that files have, by the name whose cut they share.
+// Names with the same behaviour as the pre-tokenizer `like`.
 struct SharedCut {
   std::string_view like;
   std::vector<std::string_view> names;
@@ -73,6 +75,7 @@ const std::vector<SharedCut>& shared_cuts() {
   return shared;
 }
 
+// Returns the entry `like` for a name of llama.cpp; empty if the name is unknown.
 std::string_view shared_name(std::string_view name) {
   for (const SharedCut& cut : shared_cuts())
     if (std::find(cut.names.begin(), cut.names.end(), name) != cut.names.end()) return cut.like;
@@ -89,15 +92,16 @@ bool flag_of(const JsonValue& object, std::string_view key, bool otherwise) {
   return value && value->boolean() ? *value->boolean() : otherwise;
 }
 
-// Each match is a piece, and so is what lies between matches.
+// Returns true if the split returns each match, and the text between matches, as pieces.
 bool keeps_matches(const JsonValue& split) {
   const std::string_view behaviour = text_of(split, "behavior");
   const bool inverted = flag_of(split, "invert", false);
   return (behaviour == "Isolated" && !inverted) || (behaviour == "Removed" && inverted);
 }
 
-// The expressions of one step, or nothing where it does something else.
+// Returns the expressions of one step; absent if the step is not supported.
 std::optional<std::vector<std::string_view>> expressions_of(const JsonValue& step) {
+  // The defaults are those of the tokenizers library for absent members.
   const std::string_view type = text_of(step, "type");
   if (type == "ByteLevel" && !flag_of(step, "add_prefix_space", true)) {
     if (flag_of(step, "use_regex", true)) return std::vector{kGpt2};
@@ -112,6 +116,7 @@ std::optional<std::vector<std::string_view>> expressions_of(const JsonValue& ste
 
 std::optional<std::vector<std::string_view>> all_expressions(const JsonValue& pre_tokenizer) {
   const JsonValue* steps = pre_tokenizer.find("pretokenizers");
+  // A tokenizer with a single step can have the step itself instead of a sequence.
   if (text_of(pre_tokenizer, "type") != "Sequence" || steps == nullptr || !steps->array())
     return expressions_of(pre_tokenizer);
   std::vector<std::string_view> all;
@@ -129,6 +134,7 @@ std::optional<std::string_view> pre_tokenizer_name(const JsonValue& pre_tokenize
                                                    std::string_view family, bool has_merges) {
   const auto expressions = all_expressions(pre_tokenizer);
   if (!expressions) return std::nullopt;
+  // Without merges, each byte is a token regardless of the pre-tokenizer.
   if (!has_merges && expressions->empty()) return kGpt2;
   for (const KnownPreTokenizer& known : known_pre_tokenizers())
     if (known.expressions == *expressions && (known.family.empty() || known.family == family))
@@ -137,6 +143,7 @@ std::optional<std::string_view> pre_tokenizer_name(const JsonValue& pre_tokenize
 }
 
 std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name) {
+  // `whole_words` and `adds_bos` are llama.cpp's defaults for these names.
   const std::string_view like = shared_name(name);
   if (like == "gpt-2") return NamedPreTokenizer{};
   if (like == "refact") return NamedPreTokenizer{.single_digits = true};

@@ -1,5 +1,5 @@
-// How a byte-level tokenizer cuts text before its merges: files of GGUF state a name for it, the
-// files of checkpoints the regular expressions.
+// Maps names of byte-level pre-tokenizers, which GGUF files store, to regular expressions, which
+// tokenizer.json stores, and back.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,24 @@
 
 namespace moec {
 
-// The name of the pre_tokenizer of a tokenizer.json, of those that share its expressions that of
-// the family. Nothing where it is not known: files of GGUF cannot state expressions. `has_merges`:
-// without merges each byte is a token, however text is cut.
+// Returns the GGUF name of the `pre_tokenizer` of a tokenizer.json; absent if the pre-tokenizer is
+// unknown. If several names have the same expressions, prefers the name of `family`. If not
+// `has_merges`, each byte is a token, so all pre-tokenizers are equivalent.
 std::optional<std::string_view> pre_tokenizer_name(const JsonValue& pre_tokenizer,
                                                    std::string_view family, bool has_merges);
 
-// What a name in "tokenizer.ggml.pre" stands for (llama.cpp, llama-vocab.cpp).
+// Pre-tokenizer that a value of "tokenizer.ggml.pre" names. Source: llama.cpp, llama-vocab.cpp.
 struct NamedPreTokenizer {
-  bool single_digits = false;  // each digit is a piece first
-  // Regular expressions one after the other; empty: that of GPT-2.
+  bool single_digits = false;  // each digit is split off first
+  // Regular expressions, applied in order; empty: GPT-2's expression.
   std::vector<std::string_view> expressions;
-  // What llama.cpp does with it besides: a word that is a token is not cut, and a text begins with
-  // the first token unless the file says otherwise.
+  // Additional behaviour of llama.cpp for this name: a word that is a token is not split
+  // (`whole_words`), and a text begins with bos unless a key overrides this (`adds_bos`).
   bool whole_words = false, adds_bos = false;
 };
 
-// Nothing for a name that is not known, or whose expressions tokenizer.json cannot state.
+// Returns the pre-tokenizer of a name; absent if the name is unknown, or if tokenizer.json cannot
+// express the pre-tokenizer.
 std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// What a folder is that lacks a file of a checkpoint: what people give in its place, and what they
-// meant.
+// Diagnoses folders that lack files of a checkpoint: recognizes common mistakes and suggests
+// remedies.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace moec {
 inline constexpr const char* kSingleFile = "model.safetensors";
 inline constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-// Why there is no `path`, the config of a checkpoint. Codes: hf.no_folder, hf.hub_cache (the folder
-// of a model in the hub's cache, or the cache itself), hf.adapter, hf.gguf_folder, hf.no_config.
+// Explains why the config `path` is missing. Codes: hf.no_folder, hf.hub_cache (the folder is a
+// model's folder in the hub cache, or the cache itself), hf.adapter, hf.gguf_folder, hf.no_config.
 Diagnostics explain_no_config(const std::string& path);
 
-// Why the folder has neither weights nor their index. Codes: hf.dangling_link, hf.no_index (several
-// files, and no list of their tensors), hf.no_weights.
+// Explains a folder with neither weights nor an index. Codes: hf.dangling_link, hf.no_index
+// (several weight files without an index), hf.no_weights.
 Diagnostics explain_no_weights(const std::string& folder);
 
 }  // namespace moec

@@ -8,14 +8,14 @@
 namespace moec {
 namespace {
 
-constexpr size_t kNamed = 4;  // keys; the most likely cause stands first
+constexpr size_t kNamed = 4;  // maximum number of keys to list; the most likely causes come first
 
 struct Bearing {
-  std::string_view word;  // a role's beginning, or a finding's code
+  std::string_view word;  // prefix of a role, or code of a finding
   std::vector<std::string_view> concepts;
 };
 
-// The first whose word the role begins with counts.
+// The first entry whose `word` is a prefix of the role applies.
 const std::vector<Bearing>& bearings_on_roles() {
   static const std::vector<Bearing> bearings = {
       {"embed", {"vocab", "hidden"}},
@@ -53,7 +53,8 @@ const std::vector<Bearing>& bearings_on_findings() {
   return bearings;
 }
 
-// The key that the config should have had, where the concept's value is the default of one.
+// Returns the first key of a concept that has a default value; null if the value is from the
+// config.
 const std::string* absent_key(const FamilyReadings& readings, const ConceptReading& reading) {
   auto rule = readings.family.concepts.find(reading.name);
   const bool has_keys = rule != readings.family.concepts.end() && !rule->second.keys.empty();
@@ -69,12 +70,12 @@ std::string absent_keys_of_concepts(const FamilyReadings& readings,
   for (const std::string_view name : concepts) {
     auto reading = std::find_if(readings.concepts.begin(), readings.concepts.end(),
                                 [&](const ConceptReading& one) { return one.name == name; });
+    // Concepts without a reading were never looked up, so they did not cause the finding.
     if (reading == readings.concepts.end() || named == kNamed) continue;
     const std::string* key = absent_key(readings, *reading);
     if (key == nullptr) continue;
     ++named;
-    text +=
-        fmt::format("The config has no \"{}\"; the default, {}, is taken. ", *key, reading->value);
+    text += fmt::format("\"{}\" is missing and defaults to {}; ", *key, reading->value);
   }
   return text;
 }

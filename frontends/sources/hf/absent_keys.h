@@ -1,4 +1,4 @@
-// Names the keys that a config leaves out, for findings that the default of such a key may explain.
+// Lists keys that a config lacks, for findings that the defaults of these keys may explain.
 #pragma once
 
 #include <span>
@@ -10,22 +10,22 @@
 
 namespace moec {
 
-// How the concepts of a config were read, and by which family.
+// The concepts read from a config, and the family that describes them.
 struct FamilyReadings {
   const Family& family;
   std::span<const ConceptReading> concepts;
 };
 
-// One sentence, and a space after it, for each absent key whose default determines the shape or the
-// number of the role's tensors: `The config has no "num_key_value_heads"; the default, 8, is taken.
-// `. Empty when the config gives all of them; at most four sentences.
+// Returns a clause such as `"num_key_value_heads" is missing and defaults to 8; ` for each absent
+// key that determines the shape or the number of the role's tensors. Returns at most four clauses;
+// empty if the config has all of the keys. The text is a prefix of a next step.
 std::string absent_keys_of_role(const FamilyReadings& readings, std::string_view role);
 
-// The same for concepts by name, those that an expression is made of.
+// Like absent_keys_of_role(), for the concepts of an expression.
 std::string absent_keys_of_concepts(const FamilyReadings& readings,
                                     std::span<const std::string_view> concepts);
 
-// The same for a finding of check_model(), by its code.
+// Like absent_keys_of_role(), for the concepts that affect the finding `code` of check_model().
 std::string absent_keys_of_finding(const FamilyReadings& readings, std::string_view code);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Which layers of a family with another mixer have attention, by its rule or by the config's lists
-// of numbers of layers.
+// Determines which layers have attention in families with another mixer, by the family's rule or
+// the config's lists of layer numbers.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace moec {
 
-// For each layer, whether it has attention: by the lists of the numbers of layers with attention
-// and of those with the other mixer, which count from 1 and must name each layer once
-// (hf.config.layer_types), else by the descriptor's rule.
+// Returns one flag per layer: true if the layer has attention. Uses the config's two lists of layer
+// numbers, one for attention and one for the other mixer. Numbers start at 1, and each layer must
+// be listed exactly once (hf.config.layer_types). Without lists, uses the descriptor's rule.
 std::vector<bool> attention_layers(ConfigReader& reader, size_t layers);
 
-// Adds a finding (hf.config.conflict) where the config has these lists, by which `attends` is what
-// attention_layers() says, as well as types of layers, by which it is `now`, and they differ.
+// Adds the finding hf.config.conflict if the config has both these lists and layer types, and they
+// disagree. `attends` is the result of attention_layers(); `now` is derived from the layer types.
 void check_listed_mixers(ConfigReader& reader, const std::vector<bool>& attends,
                          const std::vector<bool>& now);
 

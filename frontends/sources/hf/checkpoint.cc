@@ -19,7 +19,7 @@ void append(Diagnostics& to, Diagnostics from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
-// Tensors that the table cannot represent would otherwise be dropped silently.
+// Warns about tensors that the IR cannot represent, which would otherwise be dropped silently.
 void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
   for (const auto& [name, why] : weights.not_representable)
     if (ignoring_pattern(checkpoint.config, name) == nullptr)
@@ -30,10 +30,12 @@ void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& c
                                      {.tensor = name}});
 }
 
-// The pattern with "N" for each of its numbers, so that those of many experts are one.
+// Replaces each number in a pattern with "N", so that patterns that differ only by expert become
+// equal.
 std::string without_numbers(std::string_view pattern) {
   std::string text;
   for (const char c : pattern) {
+    // Only a number at the beginning of a component of the name is replaced.
     const bool is_digit = c >= '0' && c <= '9', begins = text.empty() || text.back() == '.';
     if (is_digit && (begins || text.ends_with(".N"))) {
       if (begins) text += 'N';
@@ -44,8 +46,10 @@ std::string without_numbers(std::string_view pattern) {
   return text;
 }
 
-// Of a model that has towers for images or sound the text model alone is taken.
+// Adds the note hf.text_model about tensors that are omitted because they are not part of the text
+// model.
 void note_left_out(const FolderWeights& weights, const Family& family, Checkpoint& checkpoint) {
+  // Only models with an outer config have parts other than the text model.
   if (!family.outer) return;
   std::map<std::string, size_t> ignored;
   for (const auto& [name, range] : weights.table.tensors)
@@ -57,14 +61,14 @@ void note_left_out(const FolderWeights& weights, const Family& family, Checkpoin
   checkpoint.warnings.push_back(
       {Severity::note,
        "hf.text_model",
-       fmt::format("of the model \"{}\" the text model is taken; left out: {}",
-                   family.outer->model_type, parts.empty() ? "nothing" : parts),
+       fmt::format("only the text model of \"{}\" is read; omitted: {}", family.outer->model_type,
+                   parts.empty() ? "nothing" : parts),
        {},
        {}});
 }
 
-// A file that is no config has everything of its model in it, as GGUF files do: those beside it do
-// not belong to it.
+// Returns true for a file that contains a whole model, such as a GGUF file. Other files in its
+// folder do not belong to the model.
 bool is_one_file(const std::string& source) {
   std::error_code error;
   return !source.ends_with(".json") && std::filesystem::is_regular_file(source, error);
@@ -84,6 +88,8 @@ std::string source_folder(const std::string& source) {
 Result<std::string> read_config_text(const std::string& source) {
   const std::string path = config_path(source);
   std::error_code error;
+  // exists() is true for a dangling link, because symlink_status() does not follow it. The error of
+  // reading the link is more precise than that of a missing file.
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, error)))
     return fail(explain_no_config(path));
   return read_text_file(path, kMaxConfigBytes);
@@ -104,8 +110,10 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
+  // Precedes check_model() and check_tensors(), because the head can become a needed tensor.
   MOEC_TRY(untie_own_head(config.model, weights.table, same, config.warnings));
   Diagnostics findings = check_model(config.model);
+  // The dims of tensors follow from the model, so they are compared only if it is consistent.
   if (findings.empty()) findings = check_tensors(config, weights);
   if (!findings.empty()) {
     for (Diagnostic& finding : findings)

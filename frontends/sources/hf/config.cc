@@ -20,7 +20,8 @@
 namespace moec {
 namespace {
 
-// Parses a name of an enum; where the descriptor restricts the names (`only`), others are errors.
+// Parses the name of an enum value. Reports names that are unknown, or that the descriptor excludes
+// (`only`).
 template <class E>
 E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
             std::string_view code, std::string_view what) {
@@ -40,23 +41,25 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
                              reader.family().model_type, fmt::join(only, " or ")),
                  reader.at(concept_name));
   }
+  // Reading continues with the first value, so that one run reports all errors.
   return parsed.value_or(E{});
 }
 
-// Some configs give the channels of the heads a second time.
+// Checks the number of channels of the heads against `mixer_inner`, with which some configs repeat
+// it.
 void check_inner(ConfigReader& reader, const RecurrentConfig& recurrent) {
   const std::optional<int64_t> inner = reader.optional_integer("mixer_inner");
   const int64_t of_heads = recurrent.value_heads * recurrent.value_dim;
   if (!inner || *inner == of_heads) return;
   reader.error(
       "hf.config.conflict",
-      fmt::format("{} heads of {} (\"{}\") are {} channels, and by \"{}\" they are {}",
+      fmt::format("{} heads of {} (\"{}\") have {} channels, but \"{}\" implies {}",
                   recurrent.value_heads, recurrent.value_dim, reader.key_of("mixer_value_dim"),
                   of_heads, reader.key_of("mixer_expand"), *inner),
-      reader.at("mixer_value_dim"), "Correct the wrong one.");
+      reader.at("mixer_value_dim"), "correct the wrong one");
 }
 
-// The sizes of mixers that are no attention. A family without them has none.
+// Reads the sizes of recurrent mixers; absent for a family without recurrent mixers.
 std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidden) {
   const MixerKind kind = reader.family().axes.mixer;
   if (kind == MixerKind::attention) return std::nullopt;
@@ -70,16 +73,19 @@ std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidd
   recurrent.value_heads = reader.integer("mixer_value_heads");
   recurrent.key_dim = reader.integer("mixer_key_dim");
   recurrent.value_dim = reader.integer("mixer_value_dim");
+  // The convolution runs over queries, keys and values; queries and keys have the same heads.
   recurrent.channels =
       2 * recurrent.key_heads * recurrent.key_dim + recurrent.value_heads * recurrent.value_dim;
   check_inner(reader, recurrent);
+  // Read for every such mixer, so that the key is not reported as unknown.
   const double least = reader.number("least_log_decay", 0);
   if (kind == MixerKind::kimi_delta && reader.boolean("use_least_log_decay"))
     recurrent.least_log_decay = least;
   return recurrent;
 }
 
-// Whether the router selects groups of experts first; with the method "greedy" it does not.
+// Returns true if the router first selects expert groups, which it does unless the method is
+// "greedy".
 bool in_groups(ConfigReader& reader) {
   const std::string method = reader.name("choice_method");
   return method.empty() ||
@@ -87,15 +93,15 @@ bool in_groups(ConfigReader& reader) {
                                  "choice method") != ChoiceMethod::greedy;
 }
 
-// A number of groups where they are in use. Some classes have no default: a model that needs the
-// number cannot be built without it.
+// Reads a number of expert groups; 1 if groups are not in use. Reports a missing key if the class
+// in transformers has no default.
 int64_t group_count(ConfigReader& reader, std::string_view concept_name, bool in_use) {
   const std::optional<int64_t> count = reader.optional_integer(concept_name);
   if (!count && in_use && reader.family().concepts.count(concept_name) > 0)
     reader.error("hf.config.missing_key",
-                 fmt::format("experts are chosen in groups, and \"{}\" is not given",
+                 fmt::format("experts are selected in groups, but \"{}\" is missing",
                              reader.key_of(concept_name)),
-                 reader.at(concept_name), "Add the key with its number.");
+                 reader.at(concept_name), "add the key with its number");
   return in_use ? count.value_or(1) : 1;
 }
 
@@ -105,6 +111,7 @@ Router read_routing(ConfigReader& reader) {
   routing.score = read_name<Score>(reader, "score", reader.name("score"), "hf.config.unknown_score",
                                    "scoring function");
   routing.top_k = reader.integer("top_k");
+  // Weights of a score that normalizes over the chosen experts must not be normalized again.
   bool renorm = reader.boolean("renorm", true) && !normalises_chosen(routing.score);
   routing.renorm = renorm ? axes.moe.renorm : Renorm::none;
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
@@ -140,14 +147,14 @@ MoeConfig read_moe(ConfigReader& reader) {
   return moe;
 }
 
-// Numbers that a placeholder stands for.
+// Numbers that replace a placeholder.
 struct Numbered {
   std::string_view placeholder;
   int64_t first = 0, count = 0;
 };
 
-// Expands patterns of the descriptor: one copy for each of the numbers where they have the
-// placeholder, else themselves.
+// Expands patterns of the descriptor: a pattern with the placeholder becomes one copy per number;
+// others are unchanged.
 std::vector<std::string> spell_out(const std::vector<std::string>& patterns, Numbered numbered) {
   std::vector<std::string> all;
   for (const std::string& pattern : patterns) {
@@ -164,14 +171,15 @@ TensorNames first_names(ConfigReader& reader, const ModelConfig& model) {
   const Family& family = reader.family();
   TensorNames names;
   for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
-  // Only the files show how matrices are stored (resolve_names decides); until they are read, the
-  // usual way is assumed.
+  // Assume the usual way to store matrices; resolve_names() later determines the actual one from
+  // the files.
   for (const RoleChoice& choice : role_choices())
     if (names.has(choice.usual.front()))
       for (const std::string_view role : choice.other) names.by_role.erase(std::string(role));
   const Numbered mtp{kMtpLayer, std::ssize(model.layers), reader.integer("mtp_layers")};
   const Numbered further{kFurtherExpert, model.moe.experts, reader.integer("further_experts")};
   for (const auto& [pattern, why] : family.ignored_tensors)
+    // A pattern can have both placeholders, so the expansions are nested.
     for (std::string& ignored : spell_out(spell_out({pattern}, mtp), further))
       names.ignored.push_back(std::move(ignored));
   return names;
@@ -179,10 +187,11 @@ TensorNames first_names(ConfigReader& reader, const ModelConfig& model) {
 
 Gating read_gating(ConfigReader& reader) {
   std::string name = reader.name("activation");
-  if (name == "swish") name = "silu";  // two names of one function
+  if (name == "swish") name = "silu";  // two names of the same function
   if (name == "gelu_pytorch_tanh") name = "gelu_tanh";
   const auto activation = read_name<Activation>(reader, "activation", name,
                                                 "hf.config.unknown_activation", "activation");
+  // Read for every activation, so that the keys are not reported as unknown.
   const double limit = reader.number("swiglu_limit", 0), alpha = reader.number("swiglu_alpha", 0);
   Gating gating{activation};
   if (activation == Activation::clamped_swiglu) gating = {activation, limit, alpha};
@@ -190,26 +199,27 @@ Gating read_gating(ConfigReader& reader) {
   if (gating.has_gate() != (kind == MlpKind::gated))
     reader.error(
         "hf.config.unsupported_value",
-        fmt::format("\"{}\" is \"{}\", which is not supported in MLPs {} a gate, such as "
-                    "those of the family {}",
+        fmt::format("\"{}\" is \"{}\", which is not supported in MLPs {} a gate, as in the family "
+                    "{}",
                     reader.key_of("activation"), name, kind == MlpKind::gated ? "with" : "without",
                     reader.family().model_type),
         reader.at("activation"));
   return gating;
 }
 
-// With fewer keys than an indexer chooses, attention sees all of them. The indexer itself is not
-// built, so that is the longest text.
+// Limits the context to the number of keys that an indexer selects. Within this limit, attention
+// sees all keys, so no indexer is needed; moec does not support indexers.
 void limit_to_chosen_keys(ConfigReader& reader, ModelConfig& model) {
   if (reader.family().concepts.count("chosen_keys") == 0) return;
+  // Marks the factors of the expression as read.
   for (const char* factor : {"chosen_blocks", "block_keys"}) reader.optional_integer(factor);
   const int64_t chosen = reader.integer("chosen_keys");
   if (!has_indexed_layers(reader) || chosen >= model.max_positions) return;
   const bool in_blocks = reader.family().concepts.count("chosen_blocks") > 0;
   const char* const said = in_blocks ? "chosen_blocks" : "chosen_keys";
   reader.remark("hf.config.indexer",
-                fmt::format("beyond {} tokens (\"{}\") attention sees those that an indexer "
-                            "chooses, which is not supported: this is the longest context",
+                fmt::format("the context is limited to {} tokens (\"{}\"); for longer contexts, an "
+                            "indexer selects the keys, which moec does not support",
                             chosen, reader.key_of(said)),
                 reader.at(said));
   model.max_positions = chosen;
@@ -239,14 +249,17 @@ ModelConfig read_model(ConfigReader& reader) {
   model.head.bias = reader.boolean("head_bias");
   model.recurrent = read_recurrent(reader, model.hidden);
   model.moe = read_moe(reader);
+  // Rotary scaling depends on the config's number of positions, not on the limited one.
   const int64_t positions = model.max_positions;
   limit_to_chosen_keys(reader, model);
   read_attention(reader, {read_layers(reader, model), positions}, model);
   model.stored = read_storage(reader);
   model.names = first_names(reader, model);
-  // Each packed matrix comes with a tensor of its sizes, which the config implies already.
+  // Each packed matrix has an additional tensor with the matrix's shape, which the config already
+  // implies.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");
+  // Some files contain a copy of the tied matrix, which would be reported as unused.
   if (model.head.tied && model.names.has("lm_head"))
     for (const std::string& head : reader.family().tensors.at("lm_head"))
       model.names.ignored.push_back(head);
@@ -254,58 +267,62 @@ ModelConfig read_model(ConfigReader& reader) {
 }
 
 Result<JsonValue> parse_config(std::string_view text, const JsonSource& source) {
+  // Python's json module writes Infinity, which is not JSON.
   MOEC_ASSIGN(JsonValue root, parse_json(with_infinities(text), source));
   if (root.object() != nullptr) return root;
   return fail("hf.config.not_object", "the config is not a JSON object",
-              "give the config.json of a checkpoint", {.file = source.file});
+              "use the config.json of a checkpoint", {.file = source.file});
 }
 
 Result<std::string> type_in(const JsonValue& root, const JsonSource& source) {
   const JsonValue* type = root.find("model_type");
   if (type != nullptr && type->string() != nullptr) return *type->string();
-  return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
-              "Give the config.json of a Hugging Face checkpoint.", {.file = source.file});
+  return fail("hf.config.model_type",
+              "the string \"model_type\", which names the family, is missing",
+              "use the config.json of a Hugging Face checkpoint", {.file = source.file});
 }
 
 Result<const Family*> choose_family(const std::string& type, const JsonSource& source,
                                     const Family* user_family) {
   if (user_family != nullptr) {
     if (const Family* family = family_for(*user_family, type)) return family;
-    return fail("hf.family.mismatch",
-                fmt::format("the family file describes \"{}\", the config is of \"{}\"",
-                            user_family->model_type, printable(type, 60)),
-                "Give the family file that belongs to this checkpoint, or none.",
-                {.file = source.file});
+    return fail(
+        "hf.family.mismatch",
+        fmt::format("the family file describes \"{}\", but the model_type of the config is \"{}\"",
+                    user_family->model_type, printable(type, 60)),
+        "pass the family file of this checkpoint, or omit --family-file", {.file = source.file});
   }
   Result<const Family*> family = find_family(type);
   if (!family) family.error().front().place.file = source.file;
   return family;
 }
 
-// The object of a config that the family describes.
+// Returns the object of a config that the family describes: the whole config, or the text model
+// inside it.
 Result<const JsonValue*> text_config(const JsonValue& root, const Family& family,
                                      std::string_view text, const JsonSource& source) {
   if (!family.outer) return &root;
   const JsonValue* inside = root.find(family.outer->key);
   if (inside == nullptr || inside->object() == nullptr)
     return fail("hf.config.missing_key",
-                fmt::format("a config of \"{}\" has the text model as the object \"{}\", and "
-                            "this one has none",
+                fmt::format("a config of \"{}\" must have its text model in the object \"{}\", "
+                            "which is missing",
                             family.outer->model_type, family.outer->key),
-                "Give the config.json of a whole checkpoint.", {.file = source.file});
+                "use the config.json of a whole checkpoint", {.file = source.file});
   const JsonValue* type = inside->find("model_type");
+  // The inner config may omit its type.
   if (type == nullptr || (type->string() != nullptr && describes(family, *type->string())))
     return inside;
   return fail("hf.family.unsupported",
-              fmt::format("the text model inside of \"{}\" is {}; the one that is supported there "
-                          "is \"{}\"",
+              fmt::format("the text model inside \"{}\" is {}; only \"{}\" is supported",
                           family.outer->model_type, to_string(*type, 60), family.model_type),
               kMendConfig, json_place(text, source, type->offset));
 }
 
-// A model that contradicts itself may do so because of a key that the config leaves out.
+// Runs check_model(). Adds to each finding the missing keys with defaults that may have caused it.
 Diagnostics check_with_defaults(const HfConfig& config) {
   Diagnostics findings = check_model(config.model);
+  // The default may be wrong for this checkpoint, so the next step begins with the absent keys.
   for (Diagnostic& finding : findings)
     finding.next_step.insert(
         0, absent_keys_of_finding({*config.family, config.concepts}, finding.code));
@@ -332,11 +349,13 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
   MOEC_ASSIGN(const JsonValue opened, with_inner_keys(*inside, *config.family, text, source));
   ConfigReader reader(text, source, opened, *config.family, inside == &root ? nullptr : &root);
   config.model = read_model(reader);
+  // Must follow read_model(), which marks the keys that the family reads.
   reader.check_other_keys();
   explained.errors = reader.take_errors();
   config.warnings = reader.take_warnings();
   config.concepts = reader.concepts();
   config.other_keys = reader.other_keys();
+  // Findings about the model would often follow from errors of the config.
   if (explained.errors.empty()) explained.errors = check_with_defaults(config);
   for (Diagnostic& error : explained.errors)
     if (error.place.file.empty()) error.place.file = file;

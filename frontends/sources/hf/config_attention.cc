@@ -13,16 +13,16 @@
 namespace moec {
 namespace {
 
-// All heads read one latent. The reference repeats the keys that it makes of it once for each key
-// head of the config, which works out only where every head has its own.
+// Requires one key head per query head. The reference expands the latent into keys of all heads and
+// then repeats the keys for grouped queries, which is only consistent without groups.
 void check_latent_heads(ConfigReader& reader, const AttentionConfig& attention) {
   if (attention.kv_heads == attention.heads) return;
   const JsonValue* given = reader.at("kv_heads");
   reader.error("hf.config.unsupported_value",
-               fmt::format("{}\"{}\" is {}; with latent attention it must be \"{}\", {}",
+               fmt::format("{}\"{}\" is {}, but with latent attention it must equal \"{}\", {}",
                            given == nullptr ? "by default " : "", reader.key_of("kv_heads"),
                            attention.kv_heads, reader.key_of("heads"), attention.heads),
-               given, "Set it to the number of heads.");
+               given, "set the key to the number of heads");
 }
 
 void read_latent(ConfigReader& reader, AttentionConfig& attention) {
@@ -30,12 +30,14 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
   LatentConfig latent;
   latent.q_rank = reader.optional_integer("q_rank").value_or(0);
   latent.kv_rank = reader.integer("kv_rank");
+  // Without rotary embeddings, the shared part of a head has the config's head size.
   latent.shared_dims =
       attention.rope.style == RopeStyle::none ? attention.head_dim : attention.rope.dims;
   latent.key_dims = reader.integer("key_dims");
   latent.value_dims = reader.integer("value_dims");
   latent.norm_eps = reader.number("latent_norm_eps", 0);
   const auto score_dims = static_cast<double>(latent.key_dims + latent.shared_dims);
+  // max() keeps the quotient finite for an invalid config, which check_model() reports.
   attention.scale = rope_score_scale(attention.rope) / std::sqrt(std::max(1.0, score_dims));
   attention.latent = latent;
   choose_mla(attention, MlaForm::latent);
@@ -44,16 +46,17 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
 std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
   const QueryTemperature temperature{reader.number("temperature_scale", 0),
                                      reader.number("temperature_step", 1)};
-  // Configs of the Llama 4 release (2025) have the integer 4 where later ones have true.
+  // Configs of the Llama 4 release (2025) have the integer 4; later configs have true.
   const JsonValue* said = reader.at("use_temperature");
   if (said != nullptr && said->integer() != nullptr) {
+    // boolean() would report the integer, so the key is marked as read here.
     reader.key(reader.key_of("use_temperature"));
     return *said->integer() != 0 ? std::optional(temperature) : std::nullopt;
   }
   return reader.boolean("use_temperature") ? std::optional(temperature) : std::nullopt;
 }
 
-// What of a layer's attention may depend on the layer.
+// Properties of attention that can differ by layer.
 struct Geometry {
   std::string layer_type;
   int64_t kv_heads = 0, head_dim = 0;
@@ -63,8 +66,8 @@ struct Geometry {
 
 bool sees_all(const LayerConfig& layer) { return layer.window == 0 && layer.chunk == 0; }
 
-// The sizes by layer: those of layers that see all keys may be others, and a config may give them
-// for single layers instead (`attention_by_layer`).
+// Reads sizes per layer. Layers that see all keys can have other sizes, or the config can specify
+// sizes of single layers (`attention_by_layer`).
 class GeometryReader {
  public:
   explicit GeometryReader(ConfigReader& reader)
@@ -75,6 +78,7 @@ class GeometryReader {
     full_.head_dim = reader.optional_integer("full_head_dim").value_or(usual_.head_dim);
     full_.keys_are_values = reader.boolean("full_keys_are_values");
     if (heads && full_.keys_are_values) full_.kv_heads = *heads;
+    // `attention_by_layer` takes precedence over the sizes of layers with full attention.
     by_layer_ = reader.at("attention_by_layer") != nullptr;
     for (const JsonMember& member : reader.members("attention_by_layer")) check_member(member);
   }
@@ -95,14 +99,13 @@ class GeometryReader {
   void check_member(const JsonMember& member) {
     const auto layer = parse_whole(member.key);
     if (!layer || *layer >= reader_.integer("layers"))
-      return refuse(member, "is no layer of the model");
+      return refuse(member, "is not a layer of the model");
     if (member.value.object() == nullptr) return refuse(member, "must be an object");
     for (const JsonMember& field : *member.value.object())
       if ((field.key != kKeyHeads && field.key != kHeadDim) || field.value.integer() == nullptr ||
           *field.value.integer() < 1)
         refuse(field,
-               "is not supported there; known are numbers of head_dim and "
-               "num_key_value_heads");
+               "is not supported; supported are integers for head_dim and num_key_value_heads");
   }
 
   void refuse(const JsonMember& member, std::string_view why) {
@@ -129,7 +132,7 @@ class GeometryReader {
   bool by_layer_ = false;
 };
 
-// What all layers share.
+// Reads the properties of attention that are the same in all layers.
 AttentionConfig read_usual(ConfigReader& reader) {
   AttentionConfig attention;
   attention.heads = reader.integer("heads");
@@ -152,6 +155,7 @@ AttentionConfig with_geometry(ConfigReader& reader, AttentionConfig attention,
   attention.kv_heads = geometry.kv_heads;
   attention.head_dim = attention.value_dim = geometry.head_dim;
   if (geometry.keys_are_values) attention.projections = Projections::keys_are_values;
+  // max() keeps the quotient finite for an invalid config, which check_model() reports.
   const auto dims = static_cast<double>(std::max<int64_t>(1, attention.head_dim));
   attention.scale = reader.number("attention_scale", 1 / std::sqrt(dims));
   attention.rope = std::move(rope);
@@ -159,7 +163,7 @@ AttentionConfig with_geometry(ConfigReader& reader, AttentionConfig attention,
   return attention;
 }
 
-// The geometry of each layer with attention, or one where no layer has it.
+// Returns the geometry of each layer with attention; if there are none, a single default geometry.
 std::vector<Geometry> geometries(ConfigReader& reader, const AttentionContext& context,
                                  const ModelConfig& model) {
   GeometryReader by_layer(reader);
@@ -167,6 +171,7 @@ std::vector<Geometry> geometries(ConfigReader& reader, const AttentionContext& c
   for (size_t i = 0; i < context.layer_types.size(); ++i)
     if (model.layers[i].mixer == MixerKind::attention)
       all.push_back(by_layer.of(i, model.layers[i], context.layer_types[i]));
+  // The model has at least one attention config, even if no layer uses it.
   if (all.empty()) all.push_back(by_layer.of(0, {}, "full_attention"));
   return all;
 }
@@ -188,11 +193,13 @@ void read_attention(ConfigReader& reader, const AttentionContext& context, Model
   for (Geometry& own : geometries(reader, context, model))
     of_layer.push_back(index_in(different, std::move(own)));
   std::vector<RopeUse> uses;
+  // The layer type is part of a geometry, because rotary embeddings can differ by type.
   for (const Geometry& own : different) uses.push_back({own.layer_type, own.head_dim});
   const std::vector<RopeConfig> ropes = read_ropes(reader, uses, context.max_positions);
   std::vector<AttentionConfig> kinds;
   std::vector<int64_t> kind_of;
   for (size_t i = 0; i < different.size(); ++i)
+    // Two geometries can give equal configs, so the configs are compared as well.
     kind_of.push_back(static_cast<int64_t>(
         index_in(kinds, with_geometry(reader, usual, different[i], ropes[i]))));
   auto next = of_layer.begin();

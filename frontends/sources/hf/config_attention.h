@@ -1,5 +1,5 @@
-// Reads the attention of a config's layers: one kind for all of them, or kinds that differ in their
-// heads or their rotation by the type of a layer.
+// Reads the attention of a config's layers: one kind for all layers, or several kinds with
+// different heads or rotary embeddings.
 #pragma once
 
 #include <string>
@@ -11,13 +11,12 @@
 namespace moec {
 
 struct AttentionContext {
-  std::vector<std::string>
-      layer_types;            // of read_layers(); none after a finding about their number
-  int64_t max_positions = 0;  // of the config, whatever the longest context is
+  std::vector<std::string> layer_types;  // from read_layers(); empty after a finding about types
+  int64_t max_positions = 0;             // as in the config, even if the context is shorter
 };
 
-// Fills `model.attention`, `model.more_attention` and the attention of `model.layers`, of which the
-// rest must have been read.
+// Sets `model.attention`, `model.more_attention` and the attention of `model.layers`. The other
+// fields of `model.layers` must have been read.
 void read_attention(ConfigReader& reader, const AttentionContext& context, ModelConfig& model);
 
 }  // namespace moec

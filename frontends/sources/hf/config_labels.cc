@@ -9,10 +9,10 @@
 namespace moec {
 namespace {
 
-// The published model that labels tokens has 33.
-constexpr size_t kMostLabels = 4096;
+// Generous upper bound; the published token classifier has 33 labels.
+constexpr size_t kMaxLabels = 4096;
 
-// The id that a key spells, where it is one of the first `count`.
+// Parses a key as an id below `count`; absent if the key is not such an id.
 std::optional<size_t> parse_id(std::string_view key, size_t count) {
   const auto id = parse_number<size_t>(key);
   return id && *id < count ? id : std::nullopt;
@@ -29,13 +29,15 @@ std::vector<std::string> read_labels(ConfigReader& reader) {
   const JsonValue::Object& members = reader.members("labels");
   const JsonValue* at = reader.at("labels");
   const std::string key = reader.key_of("labels");
-  if (members.size() > kMostLabels) {
+  // Limits the memory for an untrusted config.
+  if (members.size() > kMaxLabels) {
     reader.error("hf.config.labels",
-                 fmt::format("\"{}\" has {} entries; at most {} labels are taken", key,
-                             members.size(), kMostLabels),
+                 fmt::format("\"{}\" has {} entries; at most {} labels are supported", key,
+                             members.size(), kMaxLabels),
                  at);
     return {};
   }
+  // n distinct ids below n are exactly 0 … n − 1, so a gap needs no separate check.
   std::vector<std::string> labels(members.size());
   for (const JsonMember& member : members) {
     const std::optional<size_t> id = parse_id(member.key, labels.size());
@@ -46,14 +48,14 @@ std::vector<std::string> read_labels(ConfigReader& reader) {
     }
     reader.error(
         "hf.config.labels",
-        fmt::format("\"{}\" has {} entries, and among them \"{}\": {}; the ids are 0, 1, "
-                    "2, …, and each has a name",
+        fmt::format("\"{}\" has {} entries, including \"{}\": {}; the ids must be 0, 1, 2, …, "
+                    "each with a name",
                     key, labels.size(), printable(member.key, 40), to_string(member.value, 60)),
         at);
     return {};
   }
   if (has_twice(labels))
-    reader.error("hf.config.labels", fmt::format("\"{}\" names two labels alike", key), at);
+    reader.error("hf.config.labels", fmt::format("\"{}\" has two equal labels", key), at);
   return labels;
 }
 

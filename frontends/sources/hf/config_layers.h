@@ -1,4 +1,4 @@
-// Reads what a config says of each layer: whether it has experts, rotates, and which keys it sees.
+// Reads the layers of a config: experts, rotary embeddings and attention spans.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace moec {
 
-// Fills `model.layers` but for their attention. `model.max_positions` and `model.moe` must have
-// been read. Returns the name of each layer's type, as `layer_types` has it or would have it.
+// Sets `model.layers` except for their attention. `model.max_positions` and `model.moe` must have
+// been read. Returns the type name of each layer, in the vocabulary of `layer_types`.
 std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model);
 
-// Whether an indexer chooses the keys in any layer of a family that has the concept `chosen_keys`.
+// Returns true if an indexer selects the keys in any layer. The family must have the concept
+// `chosen_keys`.
 bool has_indexed_layers(ConfigReader& reader);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// The keys of a config that no concept reads.
+// Checks the keys of a config that are not read by a concept.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,7 +19,8 @@ void ConfigReader::check_required_value(const Keys& keys, const JsonMember& memb
   if (accepts(rule, value)) return;
   const bool lists = std::any_of(rule.accepted.begin(), rule.accepted.end(),
                                  [](const JsonValue& one) { return one.array() != nullptr; });
-  // A list says the same for each layer, unless a list is what the key must be.
+  // A list contains one value per layer, unless the required value is itself a list.
+  // Only lists of the text model have an entry per layer.
   if (&keys.read == &read_ && !lists) check_length(key, value);
   if (lists || !accepts(rule, once(value)))
     refuse_value(fmt::format("\"{}\" is {}", key, to_string(value, 60)), rule, &value);
@@ -31,10 +32,10 @@ void ConfigReader::refuse_value(std::string found, const MustRule& rule, const J
   error("hf.config.unsupported_value",
         fmt::format("{}; for the family {} it must be {}{}{}", found, family_.model_type,
                     fmt::join(texts, " or "), rule.why.empty() ? "" : ": ", rule.why),
-        at, "This variant of the family is not supported.");
+        at, "use a supported variant of the family");
 }
 
-// A key that is absent may mean a value that is not accepted.
+// Refuses absent keys that have an unsupported default.
 void ConfigReader::check_absent_keys(const JsonValue& object, const KeyRules& rules) {
   for (const auto& [key, rule] : rules.must)
     if (const JsonValue* given = object.find(key);
@@ -45,6 +46,7 @@ void ConfigReader::check_absent_keys(const JsonValue& object, const KeyRules& ru
 }
 
 bool ConfigReader::reports_unknown_key(const Keys& keys, const JsonMember& member) {
+  // did_you_mean() compares the key with all known keys, which is slow for many unknown keys.
   if (errors_.only_counts("hf.config.unknown_key")) return false;
   std::vector<std::string_view> known(keys.read.begin(), keys.read.end());
   for (const auto& [key, accepted] : keys.rules.must) known.push_back(key);
@@ -54,8 +56,7 @@ bool ConfigReader::reports_unknown_key(const Keys& keys, const JsonMember& membe
       fmt::format("the key \"{}\" ({}) is not known to the family {}{}", printable(member.key, 80),
                   to_string(member.value, 60), keys.owner, did_you_mean(member.key, known)),
       &member.value,
-      fmt::format("it may change the mathematics, so it is not passed over; if it does not, give "
-                  "--ignore-key {}",
+      fmt::format("pass --ignore-key {} if the key does not affect results",
                   printable(member.key, 80)));
   return true;
 }
@@ -64,7 +65,7 @@ std::string ConfigReader::use_of(const Keys& keys, const JsonMember& member) {
   if (keys.read.count(member.key) > 0) return "read for every family";
   if (keys.rules.must.count(member.key) > 0) {
     check_required_value(keys, member);
-    return "has a value that it must have";
+    return "has the required value";
   }
   auto harmless = keys.rules.harmless.find(member.key);
   if (harmless != keys.rules.harmless.end()) return "harmless: " + harmless->second;
@@ -73,21 +74,23 @@ std::string ConfigReader::use_of(const Keys& keys, const JsonMember& member) {
 
 void ConfigReader::ignore_key(const Keys& keys, const JsonMember& member, const std::string& path) {
   ignored_.insert(member.key);
+  // Ignoring such a key would not change how it is read, so the option would mislead.
   if (keys.read.count(member.key) > 0 || keys.rules.must.count(member.key) > 0)
     return error("hf.config.ignored_key",
-                 fmt::format("the family {} reads the key \"{}\", which is to be ignored",
+                 fmt::format("the family {} reads the key \"{}\", so it cannot be ignored",
                              keys.owner, printable(member.key, 80)),
-                 &member.value, "leave out --ignore-key for it");
-  other_keys_.push_back({path + member.key, to_string(member.value, 40), "ignored as asked"});
+                 &member.value, "omit --ignore-key for this key");
+  other_keys_.push_back(
+      {path + member.key, to_string(member.value, 40), "ignored by --ignore-key"});
 }
 
-// A name that matches no key is a typing error, which would otherwise pass unnoticed.
+// Reports keys to ignore that the config lacks, because a typo would otherwise go unnoticed.
 void ConfigReader::check_ignored_keys() {
   for (const std::string& key : family_.rules.ignored)
     if (!ignored_.contains(key))
       error("hf.config.ignored_key",
-            fmt::format("the config has no key \"{}\", which is to be ignored", printable(key, 80)),
-            nullptr, "correct the name after --ignore-key");
+            fmt::format("the config has no key \"{}\" to ignore", printable(key, 80)), nullptr,
+            "correct the name after --ignore-key");
 }
 
 void ConfigReader::check_keys(const JsonValue& object, const Keys& keys, const std::string& path) {
@@ -97,6 +100,7 @@ void ConfigReader::check_keys(const JsonValue& object, const Keys& keys, const s
       continue;
     }
     const bool read = keys.read.count(member.key) > 0;
+    // In a config, null means the same as an absent key. lookup() handles the exceptions.
     if (member.value.is_null() || (read && reads_concept(member.key))) continue;
     if (std::string use = use_of(keys, member); !use.empty())
       other_keys_.push_back({path + member.key, to_string(member.value, 40), std::move(use)});
@@ -109,6 +113,7 @@ void ConfigReader::check_other_keys() {
   std::string path;
   if (outer_ != nullptr) {
     const OuterModel& outer = *family_.outer;
+    // The text model's own key is an object that the reader opens.
     outer_read_.emplace(outer.key);
     check_keys(*outer_, {outer_read_, outer.rules, outer.model_type}, "");
     path = outer.key + ".";

@@ -13,6 +13,8 @@
 
 namespace moec {
 
+// Some configs have one value per layer where the family has a single value. A list of equal values
+// stands for the value.
 const JsonValue& once(const JsonValue& value) {
   const JsonValue::Array* all = value.array();
   if (all == nullptr || all->empty()) return value;
@@ -29,8 +31,8 @@ Place ConfigReader::place(const JsonValue* at) const {
 
 void ConfigReader::error(std::string code, std::string cause, const JsonValue* at,
                          std::string next) {
-  // The place is found by counting lines. A concept that expressions refer to is looked up, and
-  // reported, more than once.
+  // Return early for errors that are only counted: place() counts lines, which is slow for many
+  // errors. A concept in expressions can be reported repeatedly.
   if (errors_.only_counts(code)) return;
   errors_.add({Severity::error, std::move(code), std::move(cause), std::move(next), place(at)});
 }
@@ -51,13 +53,14 @@ const JsonValue* ConfigReader::key(std::string_view name) {
 const JsonValue* ConfigReader::key_anywhere(std::string_view name) {
   const JsonValue* inside = key(name);
   const JsonValue* outside = outer_ == nullptr ? nullptr : outer_->find(name);
+  // Marks the key as read in the outer config, too; otherwise, a copy would be unknown there.
   if (outer_ != nullptr) outer_read_.emplace(name);
   if (outside == nullptr || outside->is_null()) return inside;
   if (inside != nullptr && !(*inside == *outside))
     error("hf.config.conflict",
-          fmt::format("\"{0}\" and \"{1}.{0}\" differ: both name the same thing", name,
+          fmt::format("\"{0}\" and \"{1}.{0}\" differ, but have the same meaning", name,
                       family_.outer->key),
-          outside, "Remove the wrong one.");
+          outside, "remove the wrong one");
   return inside != nullptr ? inside : outside;
 }
 
@@ -85,9 +88,9 @@ const JsonValue* ConfigReader::at(std::string_view concept_name) const {
   return nullptr;
 }
 
-// ---- lookup ------------------------------------------------------------------------------------
+// ---- Lookup ------------------------------------------------------------------------------------
 
-// Some classes write "auto" for a size that follows from others.
+// Some config classes write "auto" for a size that is computed from others.
 static bool is_auto(const ConceptRule& rule, const JsonValue& value) {
   return rule.expression && value.string() != nullptr && *value.string() == "auto";
 }
@@ -98,19 +101,22 @@ bool ConfigReader::take_alias(const ConceptRule& rule, const std::string& alias,
   const JsonValue* value = find(rule, alias);
   is_null |= value != nullptr && value->is_null();
   if (value == nullptr || value->is_null() || is_auto(rule, *value)) return true;
+  // Every alias is read, even after a value is found: two aliases with different values are an
+  // error.
   if (found.value != nullptr && !(once(*found.value) == once(*value))) {
     error("hf.config.conflict",
-          fmt::format("\"{}\" is {} and \"{}\" is {}: both name the same thing", found.key,
+          fmt::format("\"{}\" is {} and \"{}\" is {}, but they have the same meaning", found.key,
                       to_string(*found.value, 60), alias, to_string(*value, 60)),
-          value, "Remove the wrong one.");
+          value, "remove the wrong one");
     return false;
   }
-  if (found.value == nullptr) found = {value, {}, alias};
+  if (found.value == nullptr) found = {.value = value, .key = alias};
   return true;
 }
 
-// The default holds where there is no key. A null that could as well mean "none" or "false" is
-// refused, as transformers refuses it; where the default is null, false or empty both are the same.
+// Returns true if null differs from an absent key. transformers also refuses such a null, which
+// could mean "none" or "false". If the default is null, false or empty, null is equivalent to an
+// absent key.
 static bool refuses_null(const ConceptRule& rule) {
   if (rule.if_null) return false;
   if (rule.refuses_null) return true;
@@ -123,13 +129,13 @@ std::optional<ConfigReader::Found> ConfigReader::refuse_null(const ConceptRule& 
   for (const std::string& alias : rule.keys)
     if (const JsonValue* value = find(rule, alias))
       error("hf.config.type",
-            fmt::format("\"{}\" is null; the default, {}, holds only where the key is absent",
-                        alias, rule.fallback ? to_string(*rule.fallback, 40) : "unset"),
-            value, "Write the value, or remove the key.");
+            fmt::format("\"{}\" is null; the default, {}, applies only if the key is absent", alias,
+                        rule.fallback ? to_string(*rule.fallback, 40) : "unset"),
+            value, "write the value, or remove the key");
   return std::nullopt;
 }
 
-// What computes a concept that no key has a value of.
+// Returns the expression of a concept that has only absent or null keys.
 static const std::optional<ConceptExpression>& computed_by(const ConceptRule& rule, bool is_null) {
   return is_null && rule.if_null ? rule.if_null : rule.expression;
 }
@@ -141,10 +147,12 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   for (const std::string& alias : rule.keys)
     if (!take_alias(rule, alias, found, is_null)) return std::nullopt;
   if (found.value != nullptr) return found;
+  // For an optional concept, null means "none", even if the concept has a default.
   if (is_null && item.presence == Presence::optional && !rule.refuses_null) return found;
   if (is_null && refuses_null(rule)) return refuse_null(rule);
   if (const auto& expression = computed_by(rule, is_null)) {
     found.computed = evaluate(*expression);
+    found.expression = &*expression;
     return found.computed ? std::optional(found) : std::nullopt;
   }
   if (rule.fallback) {
@@ -154,7 +162,7 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   error("hf.config.missing_key",
         fmt::format("there is no key for {}; the family {} reads: {}", item.name,
                     family_.model_type, fmt::join(rule.keys, ", ")),
-        nullptr, "Add the key; the model's documentation has its value.");
+        nullptr, "add the key with the value from the model's documentation");
   return std::nullopt;
 }
 
@@ -164,18 +172,19 @@ std::optional<ConfigReader::Found> ConfigReader::lookup(std::string_view concept
   auto rule = family_.concepts.find(concept_name);
   if (rule == family_.concepts.end()) return Found{};
   std::optional<Found> found = look_for(rule->second, *item);
-  if (found) note(concept_name, rule->second, *found);
+  if (found) note(concept_name, *found);
   return found;
 }
 
 const JsonValue* ConfigReader::fallback(std::string_view concept_name) {
   auto rule = family_.concepts.find(concept_name);
   if (rule == family_.concepts.end() || !rule->second.fallback) return nullptr;
-  note(concept_name, rule->second, {&*rule->second.fallback, {}, {}});
+  note(concept_name, {.value = &*rule->second.fallback});
   return &*rule->second.fallback;
 }
 
 std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
+  // number() returns its default on an error, so only the count shows that a term is unknown.
   size_t errors_before = errors_.count();
   double left = number(expression.left);
   double right = expression.has_two() ? number(expression.right) : 1;
@@ -187,21 +196,22 @@ std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression
   return std::nullopt;
 }
 
-// ---- what was read -----------------------------------------------------------------------------
+// ---- Readings ----------------------------------------------------------------------------------
 
-void ConfigReader::note(std::string_view concept_name, const ConceptRule& rule,
-                        const Found& found) {
+void ConfigReader::note(std::string_view concept_name, const Found& found) {
   ConceptReading reading{std::string(concept_name), "unset", found.key};
   if (found.value != nullptr) reading.value = to_string(once(*found.value), 40);
   if (found.computed) {
     reading.value = fmt::format("{}", *found.computed);
-    reading.expression = to_string(*rule.expression);
+    reading.expression = to_string(*found.expression);
   }
+  // A concept can be looked up several times; the last reading is kept.
   concepts_.insert_or_assign(reading.name, std::move(reading));
 }
 
 std::vector<ConceptReading> ConfigReader::concepts() const {
   std::vector<ConceptReading> all;
+  // The order of all_concepts() does not depend on the order of reading.
   for (const Concept& item : all_concepts())
     if (auto found = concepts_.find(item.name); found != concepts_.end())
       all.push_back(found->second);
@@ -215,7 +225,7 @@ bool ConfigReader::reads_concept(std::string_view key) const {
   });
 }
 
-// ---- typed access ------------------------------------------------------------------------------
+// ---- Typed access ------------------------------------------------------------------------------
 
 void ConfigReader::wrong_type(std::string_view concept_name, const Found& found,
                               std::string_view wanted) {
@@ -226,7 +236,8 @@ void ConfigReader::wrong_type(std::string_view concept_name, const Found& found,
         found.value);
 }
 
-// A number by an expression may be wrong because a key of its terms is absent.
+// Returns clauses about absent keys of a concept's expression; their defaults may explain a wrong
+// result.
 std::string ConfigReader::absent_terms(const Concept& item) const {
   auto rule = family_.concepts.find(item.name);
   if (rule == family_.concepts.end() || !rule->second.expression) return {};
@@ -237,11 +248,13 @@ std::string ConfigReader::absent_terms(const Concept& item) const {
 std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& found,
                                               double value) {
   std::string name = found.key.empty() ? std::string(item.name) : found.key;
+  // The range is checked before the conversion, because converting a larger double is undefined
+  // behaviour. A fraction can result from an expression.
   if (std::floor(value) == value && value >= static_cast<double>(item.minimum) &&
       value <= static_cast<double>(item.maximum))
     return static_cast<int64_t>(value);
   error("hf.config.range",
-        fmt::format("\"{}\" is {}, it must be a whole number from {} to {}", name, value,
+        fmt::format("\"{}\" is {}, but must be a whole number from {} to {}", name, value,
                     item.minimum, item.maximum),
         found.key.empty() ? nullptr : found.value,
         (found.computed ? absent_terms(item) : "") + kMendConfig);
@@ -256,7 +269,7 @@ bool ConfigReader::check_length(const std::string& key, size_t entries, const Js
   return false;
 }
 
-// A list has an entry for each layer.
+// Adds a finding if `value` is a list without one entry per layer.
 void ConfigReader::check_length(const std::string& key, const JsonValue& value) {
   if (const JsonValue::Array* all = value.array()) check_length(key, all->size(), &value);
 }
@@ -267,6 +280,7 @@ bool ConfigReader::has_one_a_layer(std::string_view concept_name, size_t entries
 
 std::optional<int64_t> ConfigReader::integer_of(const Concept& item, const Found& found) {
   if (found.computed) return in_range(item, found, *found.computed);
+  // check_length() reads "layers", so checking that concept would recurse without end.
   if (item.name != "layers") check_length(found.key, *found.value);
   if (const int64_t* whole = once(*found.value).integer())
     return in_range(item, found, static_cast<double>(*whole));
@@ -321,6 +335,7 @@ std::optional<std::vector<int64_t>> ConfigReader::optional_integers(std::string_
   bool good = found->value->array() != nullptr;
   if (good)
     for (const JsonValue& item : *found->value->array()) {
+      // `good` stays false after a wrong entry, so no null pointer is dereferenced.
       good &= item.integer() != nullptr;
       if (good) values.push_back(*item.integer());
     }

@@ -1,5 +1,5 @@
-// Looks up concepts in a config.json as a family's descriptor defines them: by alias, by default or
-// by expression. Collects the findings of the file.
+// Looks up concepts in a config.json as a family's descriptor specifies: by alias, default or
+// expression. Collects the findings about the file.
 #pragma once
 
 #include <map>
@@ -16,23 +16,23 @@
 
 namespace moec {
 
-// The next step of most findings.
+// Default next step of findings.
 inline constexpr const char* kMendConfig =
-    "mend the config, or describe the model with --family-file";
+    "correct the config, or describe the model with --family-file";
 
-// A list with the same value for each layer counts as that value.
+// If `value` is a list of equal entries, returns the first entry; otherwise, returns `value`.
 const JsonValue& once(const JsonValue& value);
 
 class ConfigReader {
  public:
-  // `root` is what the family describes: the whole config, or an object inside of it, and then
-  // `outer` is the whole. All of them are parsed from `text`.
+  // `root` is the object that the family describes. If it is nested inside the config, `outer` is
+  // the whole config. Both are parsed from `text`.
   ConfigReader(std::string_view text, const JsonSource& source, const JsonValue& root,
                const Family& family, const JsonValue* outer = nullptr)
       : text_(text), source_(source), root_(root), outer_(outer), family_(family) {}
 
-  // The value of a concept, or `otherwise` where neither the config nor the descriptor gives one.
-  // After a finding the result is meaningless.
+  // Returns the value of a concept, or `otherwise` if neither the config nor the descriptor has a
+  // value. After a finding, the result is unspecified.
   int64_t integer(std::string_view concept_name, int64_t otherwise = 0);
   double number(std::string_view concept_name, double otherwise = 0);
   bool boolean(std::string_view concept_name, bool otherwise = false);
@@ -40,62 +40,65 @@ class ConfigReader {
   std::vector<int64_t> integers(std::string_view concept_name) {
     return optional_integers(concept_name).value_or(std::vector<int64_t>());
   }
-  // Nothing where the concept is unset.
+  // Absent if the concept is unset.
   std::optional<int64_t> optional_integer(std::string_view concept_name);
   std::optional<double> optional_number(std::string_view concept_name);
   std::optional<std::vector<int64_t>> optional_integers(std::string_view concept_name);
-  // Of a list of numbers, whether each is not 0; true and false stand for 1 and 0.
+  // Reads a list of numbers or booleans as flags; a number is true if it is not 0.
   std::optional<std::vector<bool>> optional_flags(std::string_view concept_name);
   std::optional<std::vector<std::string>> optional_names(std::string_view concept_name);
-  // The members of an object; none where the concept is unset, and after a finding.
+  // Returns the members of an object; none if the concept is unset, or after a finding.
   const JsonValue::Object& members(std::string_view concept_name);
 
-  // The first alias of a concept, or its name: for messages.
+  // Returns the first alias of a concept, or its name, for messages.
   std::string key_of(std::string_view concept_name) const;
-  // The config's value of a concept, for the place of a message; null when it is a default.
+  // Returns the value of a concept in the config, which locates a message; null if the value is a
+  // default.
   const JsonValue* at(std::string_view concept_name) const;
-  // Whether a concept's list has an entry for each layer, whichever key or default it came from.
-  // Adds a finding where it has not.
+  // Returns true if `entries`, the length of a concept's list, equals the number of layers.
+  // Otherwise, adds a finding.
   bool has_one_a_layer(std::string_view concept_name, size_t entries);
-  // The default that the descriptor gives a concept without keys, noted as its value. Returns null
-  // when it gives none.
+  // Returns the descriptor's default of a concept, and records it as the concept's value; null if
+  // there is no default.
   const JsonValue* fallback(std::string_view concept_name);
-  // Marks a top-level key as read. Returns null when it is absent or null.
+  // Returns a top-level key and marks it as read; null if it is absent or null.
   const JsonValue* key(std::string_view name);
-  // The same of a key that may lie beside the family's object as well. Adds a finding where both
-  // places have it and differ.
+  // Like key(), for a key that can also be in the outer config. Adds a finding if both places have
+  // different values.
   const JsonValue* key_anywhere(std::string_view name);
-  // As key(), without marking it.
+  // Like key(), but does not mark the key as read.
   const JsonValue* peek(std::string_view name) const;
-  // Whether the config has the key, be it null.
+  // Returns true if the config has the key, even with the value null.
   bool has(std::string_view name) const { return root_.find(name) != nullptr; }
 
-  // Adds findings for keys whose value differs from the required one, and for unknown keys. Of many
-  // unknown keys only the first are named, here and in other_keys().
+  // Adds findings for keys with a value other than the required one, and for unknown keys. If there
+  // are many unknown keys, lists only the first ones, here and in other_keys().
   void check_other_keys();
 
   void error(std::string code, std::string cause, const JsonValue* at = nullptr,
              std::string next = kMendConfig);
   void warning(std::string code, std::string cause, const JsonValue* at = nullptr);
-  // A note among the warnings.
+  // Adds a note to the warnings.
   void remark(std::string code, std::string cause, const JsonValue* at = nullptr);
   const std::string& file() const { return source_.file; }
   const Family& family() const { return family_; }
   Diagnostics take_errors() { return errors_.take(); }
   Diagnostics take_warnings() { return std::move(warnings_); }
 
-  // The concepts looked up so far, and, after check_other_keys(), the keys that no concept reads.
+  // Return the concepts that were looked up so far and, after check_other_keys(), the keys that are
+  // not read by a concept.
   std::vector<ConceptReading> concepts() const;
   const std::vector<KeyReading>& other_keys() const { return other_keys_; }
 
  private:
-  // Where a concept's value was found. With no member set, the concept is unset.
+  // Source of a concept's value. If no member is set, the concept is unset.
   struct Found {
     const JsonValue* value = nullptr;
-    std::optional<double> computed;  // by the descriptor's expression
-    std::string key;                 // empty: from the descriptor
+    std::optional<double> computed;                 // result of `expression`
+    const ConceptExpression* expression = nullptr;  // of the descriptor, for absent keys or null
+    std::string key;                                // key of the config; empty: from the descriptor
   };
-  // Nothing after a finding.
+  // Absent after a finding.
   std::optional<Found> lookup(std::string_view concept_name);
   std::optional<Found> look_for(const ConceptRule& rule, const Concept& item);
   const JsonValue* find(const ConceptRule& rule, std::string_view key) const;
@@ -108,9 +111,9 @@ class ConfigReader {
   std::string absent_terms(const Concept& item) const;
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
-  void note(std::string_view concept_name, const ConceptRule& rule, const Found& found);
+  void note(std::string_view concept_name, const Found& found);
   bool reads_concept(std::string_view key) const;
-  // How the keys of one object of the config are looked at.
+  // Context for checking the keys of an object of the config.
   struct Keys {
     const std::set<std::string, std::less<>>& read;
     const KeyRules& rules;
@@ -123,7 +126,7 @@ class ConfigReader {
   void check_absent_keys(const JsonValue& object, const KeyRules& rules);
   void refuse_value(std::string found, const MustRule& rule, const JsonValue* at);
   bool reports_unknown_key(const Keys& keys, const JsonMember& member);
-  // Empty for an unknown key that is only counted.
+  // Returns a description of a key's use; empty for an unknown key that is only counted.
   std::string use_of(const Keys& keys, const JsonMember& member);
   Place place(const JsonValue* at) const;
 

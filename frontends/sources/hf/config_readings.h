@@ -1,22 +1,22 @@
-// How a config.json was understood, for people: `moec inspect` and `moec family` print it.
+// Interpretation of a config.json, which `moec inspect` and `moec family` print.
 #pragma once
 
 #include <string>
 
 namespace moec {
 
-// The value of a concept that the descriptor names, and where it came from.
+// Value of a concept of the descriptor, and the source of the value.
 struct ConceptReading {
   std::string name;
   std::string value;       // as JSON, or "unset"
-  std::string key;         // of the config; empty: the descriptor's default
-  std::string expression;  // that the default is: "= hidden / heads"
+  std::string key;         // key of the config; empty: the descriptor's default
+  std::string expression;  // expression of the default: "= hidden / heads"
 };
 
-// The use of a key of the config that no concept reads.
+// Use of a config key that no concept reads.
 struct KeyReading {
   std::string key, value;  // as JSON
-  std::string use;         // for people
+  std::string use;         // description, such as "has the required value"
 };
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// The rotary embedding of a config: `rope_parameters` as transformers 5 writes it, or `rope_theta`
-// and `rope_scaling` as version 4 does.
+// Reads the rotary embeddings of a config: `rope_parameters` of transformers 5, or `rope_theta` and
+// `rope_scaling` of version 4.
 #pragma once
 
 #include <span>
@@ -12,20 +12,20 @@
 
 namespace moec {
 
-// The rope type of a rotation whose frequencies are divided by listed factors, as GGUF files have
-// them: with the keys of longrope in Phi's config, and taken in every family.
+// Rope type of a rotary embedding with a listed divisor per frequency, as in GGUF files. Its keys
+// are those of longrope in Phi's config. Every family accepts this type.
 inline constexpr std::string_view kFrequencyDivisors = "divisors";
 
-// The rotation of layers of one type, whose heads have so many dims.
+// A layer type and head size that need a rotary embedding.
 struct RopeUse {
   std::string layer_type;
   int64_t head_dim = 0;
   bool operator==(const RopeUse&) const = default;
 };
 
-// One rotation for each use. Findings go to the reader: hf.config.unknown_rope,
-// hf.config.unknown_key (with the object's name), hf.config.missing_key, hf.config.type,
-// hf.config.conflict, hf.config.unsupported_value.
+// Returns one rotary embedding per entry of `uses`. Adds findings to the reader:
+// hf.config.unknown_rope, hf.config.unknown_key (with the object's name), hf.config.missing_key,
+// hf.config.type, hf.config.conflict, hf.config.unsupported_value.
 std::vector<RopeConfig> read_ropes(ConfigReader& reader, std::span<const RopeUse> uses,
                                    int64_t max_positions);
 

@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::string_view kKey = "quantization_config";
 
-// The name of a quantization method in configs, and the keys that belong to it. Some keys are
-// accepted without being read: modules_to_not_convert and ignore repeat what the tensors themselves
-// show, activation_scheme concerns the arithmetic of a runtime, and scale_fmt how scales were
-// rounded before they were stored.
+// A quantization method of configs, with the keys that it accepts. Some keys are accepted but not
+// read: modules_to_not_convert and ignore are redundant with the stored tensors, activation_scheme
+// concerns the runtime's arithmetic, and scale_fmt describes how scales were rounded before they
+// were stored.
 struct Method {
   std::string_view name;
   WeightCoding coding;
@@ -50,32 +50,34 @@ const Method* find_method(ConfigReader& reader, const JsonValue& object) {
       fmt::format("\"{}.quant_method\" is {}; known: {}", kKey,
                   value == nullptr ? "missing" : to_string(*value, 60), fmt::join(known, ", ")),
       value == nullptr ? &object : value,
-      "Convert the checkpoint to bf16, or to a method that is known.");
+      "convert the checkpoint to bf16, or to a supported method");
   return nullptr;
 }
 
+// Unknown keys are refused, because they could change how the stored values are decoded.
 void check_keys(ConfigReader& reader, const JsonValue& object, std::string_view path,
                 std::span<const std::string_view> known, std::string_view method) {
   for (const JsonMember& member : *object.object())
     if (!member.value.is_null() && std::find(known.begin(), known.end(), member.key) == known.end())
       reader.error("hf.config.unknown_key",
-                   fmt::format("the key \"{}.{}\" ({}) is not known for the method \"{}\"", path,
+                   fmt::format("unknown key \"{}.{}\" ({}) for the method \"{}\"", path,
                                printable(member.key, 80), to_string(member.value, 60), method),
                    &member.value);
 }
 
-// [rows, columns]
+// Reads the block size [rows, columns].
 Dims read_block(ConfigReader& reader, const JsonValue& object) {
   const JsonValue* value = object.find("weight_block_size");
   Dims block;
   if (value != nullptr && value->array() != nullptr)
     for (const JsonValue& size : *value->array())
       if (size.integer() != nullptr && *size.integer() > 0) block.push_back(*size.integer());
+  // The list may also have entries that are not sizes, so both lengths are compared.
   if (block.size() == 2 && value->array()->size() == 2) return block;
   reader.error("hf.config.unsupported_value",
                fmt::format("\"{}.weight_block_size\" must be two sizes above 0", kKey),
                value == nullptr ? &object : value,
-               "Weights with one factor for a whole matrix or row are not read.");
+               "use a checkpoint with one scale per block, not per matrix or row");
   return {};
 }
 
@@ -83,9 +85,10 @@ void check_format(ConfigReader& reader, const JsonValue& object) {
   const JsonValue* format = object.find("fmt");
   if (format == nullptr || format->is_null()) return;
   const std::string* name = format->string();
+  // Both names mean the same format.
   if (name != nullptr && (*name == "e4m3" || *name == "float8_e4m3fn")) return;
   reader.error("hf.config.unsupported_value",
-               fmt::format("\"{}.fmt\" is {}; it must be \"e4m3\"", kKey, to_string(*format, 60)),
+               fmt::format("\"{}.fmt\" is {}, but must be \"e4m3\"", kKey, to_string(*format, 60)),
                format);
 }
 
@@ -95,7 +98,7 @@ bool is_empty(const JsonValue& value) {
   return value.is_null() || (value.object() != nullptr && value.object()->empty());
 }
 
-// A member that must have one value. Where `optional`, it may be absent or null.
+// A member with a required value. If `optional`, the member may be absent or null.
 struct Wanted {
   std::string_view key;
   JsonValue::Data value;
@@ -106,17 +109,18 @@ void check_wanted(ConfigReader& reader, const JsonValue& object, std::string_vie
                   const Wanted& wanted) {
   const JsonValue* value = object.find(wanted.key);
   const bool absent = value == nullptr || value->is_null();
+  // The data is compared without the offset, which differs by place.
   if (absent ? wanted.optional : value->data == wanted.value) return;
   reader.error(
       "hf.config.unsupported_value",
-      fmt::format("\"{}.{}\" is {}; it must be {}", path, wanted.key,
+      fmt::format("\"{}.{}\" is {}, but must be {}", path, wanted.key,
                   absent ? "missing" : to_string(*value, 60), to_string(JsonValue{wanted.value})),
       value == nullptr ? &object : value,
-      "Of compressed-tensors, symmetric groups of four bits are read.");
+      "use a compressed-tensors checkpoint with symmetric 4-bit groups");
 }
 
-// The "weights" of the only group. Quantized activations are refused, because they would change the
-// arithmetic of the model.
+// Returns the object "weights" of the only group. Refuses quantized activations, because they would
+// change the model's arithmetic.
 const JsonValue* read_group(ConfigReader& reader, const JsonValue& object) {
   const JsonValue* groups = object.find("config_groups");
   const JsonValue* weights = nullptr;
@@ -130,13 +134,13 @@ const JsonValue* read_group(ConfigReader& reader, const JsonValue& object) {
   }
   if (good) return weights;
   reader.error("hf.config.unsupported_value",
-               fmt::format("\"{}.config_groups\" must be one group, of weights alone", kKey),
+               fmt::format("\"{}.config_groups\" must be one group with weights only", kKey),
                groups == nullptr ? &object : groups,
-               "Weights in several codings, and coded activations, are not read.");
+               "use a checkpoint with one weight format and without quantized activations");
   return nullptr;
 }
 
-// [1, columns]
+// Reads the group size as a block [1, columns].
 Dims read_group_size(ConfigReader& reader, const JsonValue& weights, const std::string& path) {
   const JsonValue* size = weights.find("group_size");
   if (size != nullptr && size->integer() != nullptr && *size->integer() > 0)
@@ -156,6 +160,7 @@ Dims read_int4_groups(ConfigReader& reader, const JsonValue& object) {
   const JsonValue* weights = read_group(reader, object);
   if (weights == nullptr) return {};
   const std::string path = fmt::format("{}.config_groups.weights", kKey);
+  // Absent optional members have these values by default.
   for (const Wanted& wanted : {Wanted{"num_bits", int64_t{4}}, Wanted{"type", std::string("int")},
                                Wanted{"strategy", std::string("group")},
                                Wanted{"symmetric", true, true}, Wanted{"dynamic", false, true}})
@@ -165,17 +170,18 @@ Dims read_int4_groups(ConfigReader& reader, const JsonValue& object) {
       "actorder",    "group_size", "block_structure", "observer",  "observer_kwargs",
       "scale_dtype", "zp_dtype"};
   check_keys(reader, *weights, path, kKnown, "compressed-tensors");
-  // With an activation order, the columns are stored permuted.
+  // With an activation order, columns are stored in permuted order, which is not supported.
   if (const JsonValue* order = weights->find("actorder"); order != nullptr && !order->is_null())
-    reader.error("hf.config.unsupported_value",
-                 fmt::format("\"{}.actorder\" is {}; it must be null", path, to_string(*order, 60)),
-                 order);
+    reader.error(
+        "hf.config.unsupported_value",
+        fmt::format("\"{}.actorder\" is {}, but must be null", path, to_string(*order, 60)), order);
   return read_group_size(reader, *weights, path);
 }
 
 }  // namespace
 
 StoredWeights read_storage(ConfigReader& reader) {
+  // Multimodal configs have the object next to the text model or inside it.
   const JsonValue* object = reader.key_anywhere(kKey);
   if (object == nullptr) return {};
   if (object->object() == nullptr) {
@@ -186,6 +192,7 @@ StoredWeights read_storage(ConfigReader& reader) {
   if (method == nullptr) return {};
   check_keys(reader, *object, kKey, method->keys, method->name);
   StoredWeights stored{method->coding, {}};
+  // The blocks of mxfp4 have a fixed size, so only the other methods have one in the config.
   if (method->coding == WeightCoding::int4_groups) stored.block = read_int4_groups(reader, *object);
   if (method->coding != WeightCoding::fp8_blocks) return stored;
   check_format(reader, *object);

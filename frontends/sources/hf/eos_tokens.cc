@@ -15,31 +15,31 @@ namespace {
 
 constexpr const char* kEosKey = "eos_token_id";
 
-// Reads the ids of one text.
+// Reads the ids from the text of one file.
 class EosReader {
  public:
   EosReader(std::string path, int64_t vocab, Diagnostics& warnings)
       : path_(std::move(path)), vocab_(vocab), warnings_(warnings) {}
 
-  // Nothing where the text has no such key, or null.
+  // Absent if the key is absent or null.
   Result<std::optional<std::vector<int64_t>>> run(std::string_view text) {
     MOEC_ASSIGN(const JsonValue root, parse_json(with_infinities(text), {.file = path_}));
     const JsonValue* value = find(root);
     if (value == nullptr) return std::optional<std::vector<int64_t>>();
     take(*value);
     if (const JsonValue* first = odd_)
-      warnings_.push_back(
-          {Severity::warning, "export.eos_token",
-           fmt::format("{} of the values of \"{}\", among them {}, name no token of the vocabulary "
-                       "of {}: they end no text",
-                       odd_count_, kEosKey, to_string(*first, 40), vocab_),
-           "correct the config if the model has such a token; moec run --stop-token ID names one",
-           json_place(text, {.file = path_}, first->offset)});
+      warnings_.push_back({Severity::warning, "export.eos_token",
+                           fmt::format("{} of the values of \"{}\", including {}, are outside the "
+                                       "vocabulary of {} and ignored",
+                                       odd_count_, kEosKey, to_string(*first, 40), vocab_),
+                           "correct the config, or pass --stop-token ID to moec run",
+                           json_place(text, {.file = path_}, first->offset)});
     return std::optional(std::vector<int64_t>(ids_.begin(), ids_.end()));
   }
 
  private:
-  // Configs of larger models have the key beside the text model's object, or in it.
+  // Configs of multimodal models have the key either at the top level or inside the text model's
+  // object.
   static const JsonValue* find(const JsonValue& root) {
     const JsonValue* text = root.find("text_config");
     for (const JsonValue* object : {&root, text})
@@ -66,7 +66,7 @@ class EosReader {
   int64_t vocab_;
   Diagnostics& warnings_;
   std::set<int64_t> ids_;
-  const JsonValue* odd_ = nullptr;  // the first value that is no id
+  const JsonValue* odd_ = nullptr;  // first value that is not a valid id
   size_t odd_count_ = 0;
 };
 
@@ -74,18 +74,21 @@ class EosReader {
 
 Result<std::vector<int64_t>> read_eos_tokens(const std::string& config_path, int64_t vocab,
                                              Diagnostics& warnings) {
+  // generation_config.json comes first, because generate() of transformers reads the end tokens
+  // from it.
   const auto beside = std::filesystem::path(config_path).parent_path() / "generation_config.json";
   for (const std::string& path : {beside.string(), config_path}) {
     if (!file_exists(path)) continue;
     MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
     MOEC_ASSIGN(const auto ids, EosReader(path, vocab, warnings).run(text));
+    // A key ends the search even if none of its ids is valid.
     if (ids) return *ids;
   }
   warnings.push_back({Severity::note,
                       "export.no_end",
-                      "neither config.json nor generation_config.json names a token that ends a "
-                      "text: texts end at their limit",
-                      "name the token: moec run --stop-token ID",
+                      "neither config.json nor generation_config.json has an end token, so texts "
+                      "end only at the length limit",
+                      "pass --stop-token ID to moec run",
                       {.file = config_path}});
   return std::vector<int64_t>();
 }

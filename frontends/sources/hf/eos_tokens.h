@@ -1,4 +1,4 @@
-// The tokens that end a text, as the files of a checkpoint name them.
+// Reads the tokens that end a text from the files of a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace moec {
 
-// `eos_token_id` of generation_config.json beside the config, and, where that gives none, of the
-// config: one id, a list, or null for none. Ascending, each once. As in transformers, an id outside
-// the vocabulary ends nothing: it is left out, with the warning export.eos_token, and so is a value
-// of another type. Errors: those of reading a file, and json.*.
+// Returns the distinct ids, in ascending order, of `eos_token_id` in generation_config.json next to
+// the config, or in the config if the former has none. The value is one id, a list or null. Ids
+// outside the vocabulary, which can never be sampled, and values of another type are omitted with
+// the warning export.eos_token. Adds the note export.no_end if neither file has the key. Errors:
+// those of reading a file, and json.*.
 Result<std::vector<int64_t>> read_eos_tokens(const std::string& config_path, int64_t vocab,
                                              Diagnostics& warnings);
 
-// The same of the text of one config; `file` is for messages.
+// Like read_eos_tokens(), for the text of one config. `file` is the name in messages.
 Result<std::vector<int64_t>> eos_tokens_of(std::string_view text, const std::string& file,
                                            int64_t vocab, Diagnostics& warnings);
 

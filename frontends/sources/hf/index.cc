@@ -15,6 +15,7 @@ constexpr std::string_view kSuffix = ".safetensors";
 constexpr uint64_t kMaxIndexBytes = 200'000'000;
 constexpr JsonLimits kIndexLimits{.bytes = kMaxIndexBytes, .depth = 8, .values = 10'000'000};
 
+// Names come from an untrusted file. A path could lead out of the folder of the checkpoint.
 bool is_bare_name(std::string_view name) {
   if (name.size() <= kSuffix.size() || name.size() > 255 || name.front() == '.') return false;
   if (name.substr(name.size() - kSuffix.size()) != kSuffix) return false;
@@ -35,7 +36,8 @@ class IndexReader {
     const JsonValue* map = root.find("weight_map");
     if (map == nullptr || map->object() == nullptr)
       return error("index.weight_map", "the index has no object \"weight_map\"", root,
-                   "The index names the file of each tensor: fetch it again.");
+                   "download the index again");
+    // An empty map would look like a checkpoint without tensors, and every tensor would be missing.
     if (map->object()->empty()) return error("index.empty", "\"weight_map\" is empty", *map);
     for (const JsonMember& member : *map->object()) MOEC_TRY(add(member));
     return std::move(index_);
@@ -51,11 +53,13 @@ class IndexReader {
   Status add(const JsonMember& member) {
     const std::string* name = member.value.string();
     if (name == nullptr || !is_bare_name(*name))
-      return error("index.file_name",
-                   fmt::format("the file of \"{}\" is {}; it must be a file name that ends in {}",
-                               printable(member.key, 80), to_string(member.value, 80), kSuffix),
-                   member.value,
-                   "Weight files are in the folder of the index; names with folders are refused.");
+      return error(
+          "index.file_name",
+          fmt::format("the file of \"{}\" is {}, but must be a file name that ends in {}",
+                      printable(member.key, 80), to_string(member.value, 80), kSuffix),
+          member.value,
+          "list weight files by name, without a path, and keep them in the folder of the index");
+    // The parser has refused duplicate keys, so every name is new.
     index_.file_of.emplace(member.key, *name);
     return {};
   }
@@ -70,8 +74,9 @@ void add_tensor(FolderWeights& weights, const SafetensorsEntry& entry, uint32_t 
     weights.table.tensors[entry.name] = {file, entry.begin, *type};
     return;
   }
+  // Kept by name, so that a needed tensor of this type is not reported as missing.
   weights.not_representable[entry.name] =
-      fmt::format("{}{} has no counterpart here", entry.dtype, to_string(entry.shape));
+      fmt::format("moec cannot represent {}{}", entry.dtype, to_string(entry.shape));
 }
 
 uint32_t add_file(FolderWeights& weights, const std::string& path,
@@ -85,13 +90,15 @@ void warn(FolderWeights& weights, std::string code, std::string cause, Place pla
       {Severity::warning, std::move(code), std::move(cause), {}, std::move(place)});
 }
 
-// Reads the files that an index names and compares them with the index.
+// Reads the files that an index lists and compares the tensors with the index.
 class IndexedFolder {
  public:
   IndexedFolder(const std::string& folder, const WeightIndex& index)
       : folder_(folder), index_(index) {}
 
   Result<FolderWeights> run() {
+    // Sorted and unique: every file is read once, and the numbers of files do not depend on the
+    // order of tensors.
     std::set<std::string> names;
     for (const auto& [tensor, file] : index_.file_of) names.insert(file);
     for (const std::string& name : names) MOEC_TRY(read(name));
@@ -106,7 +113,7 @@ class IndexedFolder {
     if (!file_exists(path(name)))
       return fail("index.absent_file",
                   fmt::format("the index names \"{}\", which is missing", name),
-                  "The checkpoint is incomplete: fetch this file.", {.file = path(name)});
+                  "download this file", {.file = path(name)});
     MOEC_ASSIGN(SafetensorsHeader header, read_safetensors(path(name)));
     uint32_t file = add_file(weights_, path(name), header);
     for (const SafetensorsEntry& entry : header.tensors) take(entry, name, file);
@@ -117,11 +124,11 @@ class IndexedFolder {
     auto listed = index_.file_of.find(entry.name);
     Place place{.tensor = printable(entry.name), .file = path(name)};
     if (listed == index_.file_of.end()) {
-      warn(weights_, "index.not_listed", "the index does not name this tensor; it is left out",
+      warn(weights_, "index.not_listed", "the index does not name this tensor, so it is omitted",
            std::move(place));
     } else if (listed->second != name) {
       warn(weights_, "index.twice",
-           fmt::format("the index takes this tensor from \"{}\"; this copy is left out",
+           fmt::format("the index names \"{}\" for this tensor, so this copy is omitted",
                        listed->second),
            std::move(place));
     } else {
@@ -129,18 +136,21 @@ class IndexedFolder {
     }
   }
 
-  // What the model needs of them is found missing later on.
+  // This is only a warning, because check_tensors() reports missing tensors that the model needs.
   void warn_of_absent_tensors() {
     size_t count = 0;
     Place first;
     for (const auto& [tensor, file] : index_.file_of) {
       if (weights_.table.find(tensor) != nullptr || weights_.not_representable.contains(tensor))
         continue;
+      // Only the first tensor is named. An incomplete file would otherwise give thousands of
+      // warnings.
       if (++count == 1) first = {.tensor = printable(tensor), .file = path(file)};
     }
     if (count > 0)
       warn(weights_, "index.absent_tensor",
-           fmt::format("the index names {} tensors that its files lack, this one first", count),
+           fmt::format("the index lists {} tensors that the files lack, starting with this one",
+                       count),
            std::move(first));
   }
 
@@ -165,6 +175,7 @@ Result<WeightIndex> parse_index(std::string_view text, const std::string& file) 
 
 Result<FolderWeights> read_folder_weights(const std::string& folder) {
   std::string single = fmt::format("{}/{}", folder, kSingleFile);
+  // A single file takes precedence over an index.
   if (file_exists(single)) return read_single_file(single);
   std::string index_path = fmt::format("{}/{}", folder, kIndexFile);
   if (!file_exists(index_path)) return fail(explain_no_weights(folder));

@@ -1,6 +1,6 @@
-// Which files hold a checkpoint's tensors: model.safetensors, or else the files that
-// model.safetensors.index.json names. Other weight files in the folder (pytorch_model*.bin,
-// consolidated*.safetensors) are ignored.
+// Locates a checkpoint's tensors: in model.safetensors, or in the files that
+// model.safetensors.index.json names. Ignores other weight files in the folder
+// (pytorch_model*.bin, consolidated*.safetensors).
 #pragma once
 
 #include <map>
@@ -17,24 +17,24 @@ struct WeightIndex {
   std::map<std::string, std::string, std::less<>> file_of;  // tensor → file name
 };
 
-// Parses the text of an index.json. A file must be a bare name that ends in ".safetensors": names
-// with folders are refused, so that an index cannot lead outside its folder. Errors: json.*,
-// index.not_object, index.weight_map, index.empty, index.file_name.
+// Parses the text of an index.json. Each file must be a bare name that ends in ".safetensors".
+// Names with a path are refused, so that an index cannot refer to files outside its folder. Errors:
+// json.*, index.not_object, index.weight_map, index.empty, index.file_name.
 Result<WeightIndex> parse_index(std::string_view text, const std::string& file);
 
 struct FolderWeights {
   WeightTable table;
-  // Tensors that no IR type represents (F64, more than five sizes, a size of 0, …), with the
+  // Tensors that no IR type can represent (F64, more than five dimensions, a size of 0, …) →
   // reason.
   std::map<std::string, std::string, std::less<>> not_representable;
   Diagnostics warnings;
 };
 
-// Reads the headers of all files of a checkpoint. A tensor that occurs in two files is taken from
-// the one that the index names, with the warning index.twice. Tensors that the index does not name
-// are left out, with the warning index.not_listed; those that the index names and no file has are a
-// warning index.absent_tensor. Errors: hf.no_weights, file.*, safetensors.*, those of parse_index,
-// index.absent_file.
+// Reads the headers of all files of a checkpoint. Warnings:
+//   index.twice            a tensor is in two files; the copy in the indexed file is used
+//   index.not_listed       a tensor is not in the index; the tensor is omitted
+//   index.absent_tensor    the index lists tensors that the files lack
+// Errors: hf.no_weights, file.*, safetensors.*, those of parse_index(), index.absent_file.
 Result<FolderWeights> read_folder_weights(const std::string& folder);
 
 }  // namespace moec

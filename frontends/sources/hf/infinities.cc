@@ -3,6 +3,8 @@
 namespace moec {
 
 std::string with_infinities(std::string_view text) {
+  // The replacement has the length of the word, so that offsets in messages remain those of the
+  // file.
   constexpr std::string_view kWord = "Infinity", kInstead = "\"inf\"   ";
   static_assert(kWord.size() == kInstead.size());
   std::string result(text);

@@ -1,4 +1,4 @@
-// Infinity in a config.json. Python writes it as a bare word, which is not JSON.
+// Handles Infinity in a config.json, which Python writes as a bare word that is not valid JSON.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace moec {
 
-// The text with the string "inf" in the place of each bare word Infinity outside of strings,
-// followed by blanks, so that every other character keeps its place.
+// Replaces each bare word Infinity outside of strings with the string "inf", padded with blanks to
+// preserve the offsets of all other characters.
 std::string with_infinities(std::string_view text);
 
 }  // namespace moec

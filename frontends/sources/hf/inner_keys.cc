@@ -13,7 +13,8 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-// A dot that is part of a name is doubled in descriptors, so that it opens no object.
+// Adds the object part of a key OBJECT.MEMBER. A doubled dot is an escaped dot of a name and does
+// not refer to an object.
 void add_object_of(std::string_view key, Names& objects) {
   const size_t dot = key.find('.');
   if (dot != std::string_view::npos && !key.substr(dot).starts_with(".."))
@@ -26,7 +27,7 @@ std::string with_doubled_dots(std::string_view name) {
   return doubled;
 }
 
-// The objects of the config that the descriptor names keys of.
+// Returns the names of the objects for which the descriptor has nested keys.
 Names opened_objects(const Family& family) {
   Names objects;
   for (const auto& [name, rule] : family.concepts)
@@ -42,7 +43,8 @@ bool looks_inner(std::string_view key, const Names& objects) {
   return dot != std::string_view::npos && objects.contains(key.substr(0, dot));
 }
 
-// Adds the members of an object, or the entries of a list by their numbers.
+// Adds the members of an object, or the entries of a list under their indices. Returns false for
+// other values.
 bool add_inner(const JsonMember& outer, JsonValue::Object& members) {
   if (const JsonValue::Object* object = outer.value.object()) {
     for (const JsonMember& one : *object) members.push_back({outer.key + "." + one.key, one.value});
@@ -64,7 +66,7 @@ Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
   for (const JsonMember& member : *config.object()) {
     if (looks_inner(member.key, objects))
       return fail("hf.config.unknown_key",
-                  fmt::format("the key \"{}\" is one of an object", printable(member.key, 80)),
+                  fmt::format("the key \"{}\" must be inside an object", printable(member.key, 80)),
                   kMendConfig, json_place(text, source, member.value.offset));
     if (!objects.contains(member.key) || member.value.is_null())
       members.push_back({with_doubled_dots(member.key), member.value});
@@ -74,6 +76,7 @@ Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
                               kind_name(member.value)),
                   kMendConfig, json_place(text, source, member.value.offset));
   }
+  // JsonValue::find() searches sorted members.
   std::sort(members.begin(), members.end(),
             [](const JsonMember& a, const JsonMember& b) { return a.key < b.key; });
   return JsonValue{std::move(members), config.offset};

@@ -1,5 +1,6 @@
-// Keys of a config that lie in an object of it, "sparse_attention_config.sparse_topk_blocks", and
-// entries of its lists by their number, "moe_intermediate_size.0".
+// Resolves keys of nested objects of a config, such as
+// "sparse_attention_config.sparse_topk_blocks", and indexed entries of lists, such as
+// "moe_intermediate_size.0".
 #pragma once
 
 #include <string_view>
@@ -10,10 +11,10 @@
 
 namespace moec {
 
-// The config with the members of each object that the descriptor names keys of in the object's
-// place, as OBJECT.MEMBER, and the entries of such a list as LIST.NUMBER. All places stay those of
-// the text. What is absent or null has no members. Errors: hf.config.type where something else
-// stands in its place; hf.config.unknown_key where the config has a key of such a form itself.
+// Returns the config with each object or list for which the descriptor has nested keys replaced by
+// its members, named OBJECT.MEMBER or LIST.INDEX. Offsets still refer to `text`. An absent or null
+// object has no members. Errors: hf.config.type (the value is neither an object nor a list),
+// hf.config.unknown_key (the config itself has a key of this form).
 Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
                                   std::string_view text, const JsonSource& source);
 

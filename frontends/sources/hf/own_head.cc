@@ -5,16 +5,17 @@ namespace {
 
 void untie(ModelConfig& model, const std::string& head, Diagnostics& notes) {
   model.head.tied = false;
+  // The tensor was ignored as a copy of the embedding.
   std::erase(model.names.ignored, head);
   notes.push_back({Severity::note,
                    "hf.head.own",
-                   "the config ties the head to the embedding, but this tensor differs from it and "
-                   "is used, as transformers does",
+                   "the config ties the head to the embedding, but this tensor differs from the "
+                   "embedding and is used, as in transformers",
                    {},
                    {.tensor = head}});
 }
 
-// The one tensor of both has the other name.
+// Uses the head's tensor as the embedding, which is not stored separately.
 void take_head_for_embedding(ModelConfig& model, const std::string& head) {
   model.names.by_role["embed"] = head;
   std::erase(model.names.ignored, head);
@@ -24,6 +25,7 @@ void take_head_for_embedding(ModelConfig& model, const std::string& head) {
 
 Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqual& same,
                       Diagnostics& notes) {
+  // Without a role for the head, the model has only the embedding.
   if (!model.head.tied || !model.names.has("lm_head")) return {};
   const std::string head = model.names("lm_head");
   const TensorRange* own = weights.find(head);
@@ -33,6 +35,7 @@ Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqu
     take_head_for_embedding(model, head);
     return {};
   }
+  // Tensors of different types differ, even if their values are equal after a conversion.
   bool equal = own->type == embedding->type;
   if (equal) {
     MOEC_ASSIGN(equal, same(weights, *own, *embedding));

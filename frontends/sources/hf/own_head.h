@@ -1,4 +1,4 @@
-// Whether a head that the config ties to the embedding is stored with weights of its own.
+// Finds heads that the config ties to the embedding but the files store separately.
 #pragma once
 
 #include "ir/base/diagnostics.h"
@@ -7,17 +7,16 @@
 
 namespace moec {
 
-// Whether two tensors of one type have equal bytes. The caller gives the function, since this
-// reader reads headers only; equal_tensors of backends/weights reads the payload.
+// Returns true if two tensors of the same type have equal bytes. The caller supplies the function
+// because this folder reads only headers; equal_tensors() of backends/weights reads the payload.
 using TensorsEqual = Result<bool>(const WeightTable&, const TensorRange&, const TensorRange&);
 
-// transformers 5.23 ties the head only where the checkpoint stores none, or one that equals the
-// embedding; a head that differs is used, whatever `tie_word_embeddings` says. Does the same:
-// where the names of `model` are resolved and the table has tensors for both roles, compares their
-// types and, if these are the same, their bytes with `same`. If they differ, unties the head, so
-// that its tensor is needed and no longer ignored, and adds the note hf.head.own. If the table has
-// the head alone, as safetensors' save_model() leaves it, the head is the embedding, too. Errors:
-// those of `same`.
+// If a tied head is stored as a tensor that differs from the embedding, unties the head and adds
+// the note hf.head.own. transformers 5.23 does the same, regardless of `tie_word_embeddings`: it
+// ties the head only if the checkpoint has no tensor for the head, or one that equals the
+// embedding. Compares the types and, if these are equal, the bytes with `same`. If the table has
+// only the head, as after save_model() of safetensors, uses the head as the embedding. The names of
+// `model` must be resolved. Errors: those of `same`.
 Status untie_own_head(ModelConfig& model, const WeightTable& weights, TensorsEqual& same,
                       Diagnostics& notes);
 

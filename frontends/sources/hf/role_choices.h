@@ -1,6 +1,6 @@
-// Ways in which checkpoints store the same matrices, by their roles (models/families/README.md):
-// one by one or joined, transposed, with rows that belong to something else. Only the files show
-// which; a descriptor may name both.
+// Alternative roles for the same matrices (models/families/README.md): stored individually or
+// joined, transposed, or with rows of another matrix. A descriptor can list both alternatives; the
+// tensors in the files determine which one applies.
 #pragma once
 
 #include <span>

@@ -16,10 +16,11 @@
 namespace moec {
 namespace {
 
+// Further findings usually have the same cause.
 constexpr size_t kFindingsInFull = 8;
-constexpr const char* kConvert = "Convert the checkpoint to one of these types.";
-constexpr size_t kNearestNames = 64;  // missing tensors for which near names are searched
-constexpr size_t kNeighbours = 200;   // names around the missing one that are compared with it
+constexpr const char* kConvert = "convert the checkpoint to one of these types";
+constexpr size_t kNearestNames = 64;  // maximum missing tensors with a search for similar names
+constexpr size_t kNeighbours = 200;  // existing names on either side to compare with a missing name
 
 bool exists(const FolderWeights& weights, const std::string& name) {
   return weights.table.find(name) != nullptr || weights.not_representable.count(name) > 0;
@@ -31,17 +32,19 @@ bool is_stored(const FolderWeights& weights, const StoredWeights& stored, const 
   return false;
 }
 
-// Whether any layer has a tensor of this template (layers may be dense or not).
+// Returns true if any layer has a tensor of this template. All layers are searched, because a
+// single one may be dense.
 bool any_layer_has(const FolderWeights& weights, const ModelConfig& model,
                    const std::string& text) {
   TensorNames one;
   one.by_role["role"] = text;
+  // The index of an expert is 0 here: every layer that has experts has the first one.
   for (size_t i = 0; i < model.layers.size(); ++i)
     if (is_stored(weights, model.stored, one("role", static_cast<int64_t>(i), 0))) return true;
   return false;
 }
 
-// The first alternative that the checkpoint has, or null.
+// Returns the first alternative name of a role that the checkpoint contains; null if there is none.
 const std::string* present(const Family& family, const FolderWeights& weights,
                            const ModelConfig& model, std::string_view role) {
   auto templates = family.tensors.find(role);
@@ -51,11 +54,11 @@ const std::string* present(const Family& family, const FolderWeights& weights,
   return nullptr;
 }
 
-// Whether files hold the experts of a layer transposed, where the descriptor has one name for both
-// ways: the releases of Qwen3-VL and what transformers 5 saves.
+// Returns true if fused experts are stored transposed. Qwen3-VL needs this check: its releases and
+// the checkpoints that transformers 5 saves have different layouts under the same name.
 bool holds_transposed(const FolderWeights& weights, const ModelConfig& model) {
   const int64_t f = model.moe.expert_ff, d = model.expert_width();
-  const bool by_down = 2 * f == d;  // then gate and up are square
+  const bool by_down = 2 * f == d;  // gate and up are then square, which hides their layout
   const Dims plain = by_down ? Dims{model.moe.experts, d, f} : Dims{model.moe.experts, 2 * f, d};
   for (int64_t i = 0; i < std::ssize(model.layers); ++i)
     if (const TensorRange* found =
@@ -67,11 +70,12 @@ bool holds_transposed(const FolderWeights& weights, const ModelConfig& model) {
 void choose_layout(const FolderWeights& weights, ModelConfig& model) {
   TensorNames& names = model.names;
   if (!names.has("experts_gate_up") || !names.has("experts_gate_up_in_out")) return;
+  // Both layouts have roles until the files decide; the roles of the other layout are removed.
   const std::string suffix = holds_transposed(weights, model) ? "" : "_in_out";
   for (const char* role : {"experts_gate_up", "experts_down"}) names.by_role.erase(role + suffix);
 }
 
-// Takes the other roles where the files have their tensors and none of the usual ones.
+// Uses the roles `choice.other` if the files have their tensors and no tensors of `choice.usual`.
 void choose_other(const Family& family, const FolderWeights& weights, const RoleChoice& choice,
                   ModelConfig& model) {
   if (present(family, weights, model, choice.other.front()) == nullptr ||
@@ -87,7 +91,7 @@ void choose_other(const Family& family, const FolderWeights& weights, const Role
 
 using Names = std::set<std::string, std::less<>>;
 
-// The alphabetical neighbours of the missing name, without those in `taken`.
+// Returns the existing names that sort next to `name`, except those in `taken`.
 std::vector<std::string_view> neighbours(const FolderWeights& weights, const std::string& name,
                                          const Names& taken) {
   const auto& tensors = weights.table.tensors;
@@ -100,7 +104,8 @@ std::vector<std::string_view> neighbours(const FolderWeights& weights, const std
   return names;
 }
 
-// Prefers names that the model does not use: one of those is the more likely misspelling.
+// Returns the most similar existing name. Prefers names that the model does not use, because such a
+// tensor is more likely to be the missing one.
 std::string nearest_name(const FolderWeights& weights, const std::string& name,
                          const Names& needed) {
   std::string_view unused = nearest(name, neighbours(weights, name, needed));
@@ -109,15 +114,16 @@ std::string nearest_name(const FolderWeights& weights, const std::string& name,
 
 class TensorChecker {
  public:
-  // At most `limit` findings in full.
+  // `limit`: maximum number of findings that are reported in full.
   TensorChecker(const HfConfig& config, const FolderWeights& weights, size_t limit)
       : config_(config), model_(config.model), weights_(weights), limit_(limit) {
+    // The names of all needed tensors must be known before the first message suggests a name.
     for (const NeededTensor& tensor : needed_tensors(model_))
       for (const StoredTensor& stored : stored_tensors(weights.table, model_.stored, tensor))
         needed_.insert(stored.tensor.name);
   }
 
-  // Whether every stored part of the tensor is present with the right shape and type.
+  // Returns true if every stored part of the tensor is present with the expected shape and type.
   bool check(const NeededTensor& tensor) {
     const size_t before = count_;
     for (const StoredTensor& stored : stored_tensors(weights_.table, model_.stored, tensor))
@@ -129,12 +135,12 @@ class TensorChecker {
 
   Diagnostics take_findings() {
     if (count_ > limit_)
-      findings_.push_back(
-          {Severity::error,
-           "hf.tensor.more",
-           fmt::format("{} more tensors are missing or not as expected", count_ - limit_),
-           {},
-           {}});
+      findings_.push_back({Severity::error,
+                           "hf.tensor.more",
+                           fmt::format("{} more tensors are missing or have a wrong shape or type",
+                                       count_ - limit_),
+                           {},
+                           {}});
     return std::move(findings_);
   }
 
@@ -151,12 +157,14 @@ class TensorChecker {
           fmt::format("the {} of this model must be {}, found {}", tensor.role,
                       to_string(tensor.dims), to_string(found->type.dims)),
           absent_keys_of_role({*config_.family, config_.concepts}, tensor.role) +
-              "config.json and the weights do not belong together.",
+              "use the config.json that belongs to the weights",
           place);
     const DType dtype = found->type.dtype;
+    // A stored part, such as codes or scales, has one exact type. A plain weight can have any float
+    // type.
     if (stored.dtype ? dtype == *stored.dtype : is_float(dtype)) return;
     add("hf.tensor.dtype",
-        fmt::format("it is stored as {}; {} must be {}", dtype_name(dtype),
+        fmt::format("the tensor is stored as {}; {} must be {}", dtype_name(dtype),
                     stored.dtype ? "the " + tensor.role : "weights", types_of(stored)),
         kConvert, place);
   }
@@ -174,17 +182,17 @@ class TensorChecker {
                              to_string(tensor.dims), types_of(stored)),
                  kConvert, {.tensor = tensor.name});
     if (++count_ > limit_) return;
+    // The search compares a name with up to 2 * kNeighbours names, so it is limited.
     const std::string near =
         count_ <= kNearestNames ? nearest_name(weights_, tensor.name, needed_) : std::string();
     findings_.push_back(
         {Severity::error,
          "hf.tensor.missing",
-         fmt::format("the tensor \"{}\" ({}) is not in the checkpoint{}", tensor.name, tensor.role,
+         fmt::format("the tensor \"{}\" ({}) is missing{}", tensor.name, tensor.role,
                      near.empty() ? "" : fmt::format("; the nearest name is \"{}\"", near)),
          absent_keys_of_role({*config_.family, config_.concepts}, tensor.role) +
-             (tensor.role == "lm_head"
-                  ? "If the head shares the embedding, set tie_word_embeddings."
-                  : "The checkpoint is incomplete, or of another family."),
+             (tensor.role == "lm_head" ? "set tie_word_embeddings if the head shares the embedding"
+                                       : "use a complete checkpoint of this family"),
          {.tensor = tensor.name}});
   }
 
@@ -213,8 +221,8 @@ std::set<std::string> all_names(const FolderWeights& weights) {
 Diagnostic unused(const std::string& name) {
   return {Severity::error,
           "hf.tensor.unused",
-          "it has no role",
-          "Give it one, or list it under \"ignored_tensors\" with the reason.",
+          "the tensor has no role",
+          "give it a role, or list it under \"ignored_tensors\" with the reason",
           {.tensor = name}};
 }
 
@@ -241,7 +249,7 @@ TensorAccount account_for_tensors(const HfConfig& config, const FolderWeights& w
   const ModelConfig& model = config.model;
   TensorAccount account;
   TensorChecker checker(config, weights, SIZE_MAX);
-  std::map<std::string, size_t> place;  // of a role
+  std::map<std::string, size_t> place;  // role → index
   for (const NeededTensor& tensor : needed_tensors(model)) {
     const auto [at, is_new] = place.try_emplace(tensor.role, account.roles.size());
     if (is_new)

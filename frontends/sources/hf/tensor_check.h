@@ -1,5 +1,5 @@
-// Resolves the tensor names of a descriptor against a checkpoint, and checks the shape and type of
-// each needed tensor.
+// Resolves the tensor names of a descriptor in a checkpoint, and checks the shape and type of each
+// tensor that the model needs.
 #pragma once
 
 #include <map>
@@ -12,29 +12,30 @@
 
 namespace moec {
 
-// Chooses among the alternative names of each role, and between experts stored one by one and
-// fused.
+// Selects one of the alternative names of each role, and one of the alternatives of role_choices(),
+// such as individual or fused experts.
 void resolve_names(const Family& family, const FolderWeights& weights, ModelConfig& model);
 
-// Findings hf.tensor.*: the first few in full, then one that counts the others. A finding that a
-// default may explain names the key that the config leaves out.
+// Returns findings hf.tensor.*: the first ones in full, then one with the number of the others. If
+// the default of an absent key may explain a finding, the finding names the key.
 Diagnostics check_tensors(const HfConfig& config, const FolderWeights& weights);
 
-// The tensors of one role in a checkpoint.
+// Tensors of one role in a checkpoint.
 struct RoleAccount {
-  std::string role, name;  // the name with {i} and {e}
-  Dims dims;               // of the first of them
+  std::string role, name;  // `name` is the template with {i} and {e}
+  Dims dims;               // shape of the first tensor
   size_t needed = 0, found = 0;
 };
 
 struct TensorAccount {
-  std::vector<RoleAccount> roles;         // in the order of the model
-  std::map<std::string, size_t> ignored;  // pattern → number of tensors, if any
-  // All of check_tensors(), and hf.tensor.unused for each tensor that nothing needs or ignores.
+  std::vector<RoleAccount> roles;         // in model order
+  std::map<std::string, size_t> ignored;  // pattern → number of tensors, at least 1
+  // All findings of check_tensors(), and hf.tensor.unused for each tensor that is neither needed
+  // nor ignored.
   Diagnostics findings;
 };
 
-// Accounts for each tensor that the model needs and each that the checkpoint has.
+// Accounts for every tensor that the model needs and every tensor in the checkpoint.
 TensorAccount account_for_tensors(const HfConfig& config, const FolderWeights& weights);
 
 }  // namespace moec

@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// An expert per letter: its row of the router and its weights.
+// Builds one expert per letter pair: its router row from `rows` and its weights from `weights`.
 LayerExperts experts_of(const std::string& rows, const std::string& weights) {
   LayerExperts experts;
   for (size_t e = 0; e < rows.size(); ++e) {
@@ -21,31 +21,32 @@ LayerExperts experts_of(const std::string& rows, const std::string& weights) {
 }
 
 struct Case {
-  std::string rows, weights;  // of eight experts that were "abcdefgh" in both
+  std::string rows, weights;  // one letter per expert; the export recorded "abcdefgh" in both
   int64_t groups;
-  std::string code, cause;  // empty: accepted
+  std::string code, cause;  // empty if accepted
 };
 
-TEST(CompareExperts, ComparesPairsOfRowAndWeightsAndNotPositions) {
+TEST(CompareExperts, MatchesRouterRowsToExpertWeights) {
   const LayerExperts recorded = experts_of("abcdefgh", "abcdefgh");
   const KnownExperts known = {{"gateXdownX", {7, 5}}};
   for (const Case& c : std::vector<Case>{
            {"abcdefgh", "abcdefgh", 1, "", ""},
            {"hgfedcba", "hgfedcba", 1, "", ""},
-           {"badcfehg", "badcfehg", 4, "", ""},  // inside the groups
-           {"cdabefgh", "cdabefgh", 4, "", ""},  // whole groups
-           {"acbdefgh", "acbdefgh", 4, "coverage.permuted_experts", "left their group"},
+           {"badcfehg", "badcfehg", 4, "", ""},  // permuted within groups
+           {"cdabefgh", "cdabefgh", 4, "", ""},  // whole groups exchanged
+           {"acbdefgh", "acbdefgh", 4, "coverage.permuted_experts",
+            "moved to another router group"},
            {"badcfehg", "badcfegh", 4, "coverage.swapped_experts", "experts 6 and 7"},
            {"abcdefgh", "bacdefgh", 1, "coverage.swapped_experts", "experts 0 and 1"},
            {"abcdefgh", "bcadefgh", 1, "coverage.permuted_experts", "experts 0, 1, 2"},
            {"abcdefgh", "aacdefgh", 1, "coverage.duplicate_expert",
-            "of expert 0 are in the place of expert 1"},
+            "of expert 0 replace those of expert 1"},
            {"abcdefgh", "abc efgh", 1, "coverage.missing_expert", "expert 3 has 0 of its 2"},
            {"abcdefgh", "abcXefgh", 1, "coverage.foreign_expert", "expert 5 of layer 7"},
-           {"abcdefgh", "abcYefgh", 1, "coverage.changed_expert", "gate is not what was exported"},
-           {"abcdefgz", "abcdefgh", 1, "coverage.router_row",
-            "row 7 of the router belongs to no expert"},
-           {"abcdefga", "abcdefgh", 1, "coverage.router_row", "row 7 of the router is that of"},
+           {"abcdefgh", "abcYefgh", 1, "coverage.changed_expert",
+            "gate differs from the exported one"},
+           {"abcdefgz", "abcdefgh", 1, "coverage.router_row", "router row 7 belongs to no expert"},
+           {"abcdefga", "abcdefgh", 1, "coverage.router_row", "router row 7 repeats that of"},
        }) {
     const Diagnostics findings =
         compare_experts(3, recorded, experts_of(c.rows, c.weights), c.groups, known);
@@ -57,7 +58,7 @@ TEST(CompareExperts, ComparesPairsOfRowAndWeightsAndNotPositions) {
   }
 }
 
-TEST(CompareExperts, EqualExpertsMayBeExchanged) {
+TEST(CompareExperts, AcceptsSwappedIdenticalExperts) {
   const LayerExperts recorded = experts_of("abcd", "xxyy");
   EXPECT_TRUE(compare_experts(0, recorded, experts_of("badc", "xxyy"), 1, {}).empty());
   EXPECT_FALSE(compare_experts(0, recorded, experts_of("abcd", "xyxy"), 1, {}).empty());
@@ -67,15 +68,16 @@ TEST(CompareExperts, NamesTruncatedWeights) {
   const LayerExperts recorded = experts_of("abcd", "abcd");
   LayerExperts found = experts_of("abcd", "aZcd");
   found[1].weights[0].bytes = 4;
-  EXPECT_THAT(render(compare_experts(0, recorded, found, 1, {})),
-              HasSubstr("error[coverage.truncated_expert] shard L03.moe: layer 0: expert 1: gate "
-                        "has 4 bytes, that of others 8; down is not what was exported"));
+  EXPECT_THAT(
+      render(compare_experts(0, recorded, found, 1, {})),
+      HasSubstr("error[coverage.truncated_expert] shard L03.moe: layer 0: expert 1: gate has 4 "
+                "bytes, expected 8 as in other experts; down differs from the exported one"));
   found = experts_of("abcd", "abcd");
   found[2].weights[1].digest = "cut";
   found[2].weights[1].zero_tail = 100;
   EXPECT_THAT(render(compare_experts(0, recorded, found, 1, {})),
               HasSubstr("error[coverage.truncated_expert] shard L03.moe: layer 0: expert 2: down "
-                        "ends in 100 bytes of zeros"));
+                        "ends in 100 zero bytes"));
 }
 
 }  // namespace

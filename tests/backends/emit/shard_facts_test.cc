@@ -1,4 +1,4 @@
-// What the emitters of all formats ask of a shard.
+// Facts about shards that the emitters of all formats share.
 #include "backends/emit/shard_facts.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace moec {
 namespace {
 
-// Whether an op has an attribute that sets the layout of its result.
+// Returns whether the op has an attribute that sets the layout of its result.
 bool has_layout_attribute(const OpData& data) {
   bool found = false;
   auto look = [&](std::string_view, const auto& value) {
@@ -24,13 +24,13 @@ bool states_layout_of(const OpData& data) {
   return states_layout(shard, result);
 }
 
-TEST(StatesLayout, OfEachOpThatHasOneAsAnAttribute) {
+TEST(StatesLayout, MatchesPresenceOfLayoutAttribute) {
 #define MOEC_OP(Struct, name, last_form) \
   EXPECT_EQ(states_layout_of(Struct{}), has_layout_attribute(Struct{})) << #name;
 #include "ir/graph/ops.def"
 }
 
-TEST(StatesLayout, OfInputs) {
+TEST(StatesLayout, IsTrueForInputs) {
   Shard shard;
   const ValueId input = shard.values.push({});
   EXPECT_TRUE(states_layout(shard, input));

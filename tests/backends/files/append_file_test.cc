@@ -31,7 +31,7 @@ class AppendFileTest : public testing::Test {
 
 std::string code_of(const Status& status) { return status ? "" : status.error().front().code; }
 
-TEST_F(AppendFileTest, GrowsByWholeRecords) {
+TEST_F(AppendFileTest, AppendsWholeRecords) {
   auto file = AppendFile::open(path()).value();
   EXPECT_TRUE(file.append("second\n"));
   EXPECT_EQ(read_file(path()), "first\nsecond\n");
@@ -40,14 +40,14 @@ TEST_F(AppendFileTest, GrowsByWholeRecords) {
   EXPECT_TRUE(file.check_present());
 }
 
-TEST_F(AppendFileTest, DoesNotMakeAFile) {
+TEST_F(AppendFileTest, RejectsAMissingFile) {
   fs::remove(path());
   auto file = AppendFile::open(path());
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().front().code, "emit.folder_gone");
 }
 
-TEST_F(AppendFileTest, RemovesAPartlyWrittenRecord) {
+TEST_F(AppendFileTest, RollsBackAPartialRecord) {
   auto file = AppendFile::open(path()).value();
   rlimit old{};
   getrlimit(RLIMIT_FSIZE, &old);
@@ -61,7 +61,7 @@ TEST_F(AppendFileTest, RemovesAPartlyWrittenRecord) {
   EXPECT_EQ(read_file(path()), "first\n");
 }
 
-TEST_F(AppendFileTest, DetectsThatTheFileWasRemovedOrReplaced) {
+TEST_F(AppendFileTest, DetectsARemovedOrReplacedFile) {
   auto file = AppendFile::open(path()).value();
   fs::rename(folder_, folder_ + ".away");
   EXPECT_EQ(code_of(file.check_present()), "emit.folder_gone");

@@ -17,7 +17,7 @@ std::string digest_of(std::span<const std::byte> bytes) {
   return digest.hex();
 }
 
-// The bytes of one block, gathered element by element.
+// Gathers the bytes of one block, element by element.
 std::vector<std::byte> block_bytes(std::span<const std::byte> data, const Type& type, size_t axis,
                                    int64_t count, int64_t block) {
   int64_t inner = dtype_bytes(type.dtype);
@@ -29,7 +29,7 @@ std::vector<std::byte> block_bytes(std::span<const std::byte> data, const Type& 
   return bytes;
 }
 
-TEST(BlockDigests, DoNotDependOnTheSizesOfThePieces) {
+TEST(BlockDigests, AreIndependentOfPieceSizes) {
   const Type type{DType::f16, {4, 6, 3}};
   const std::vector<std::byte> data = counting(type.bytes());
   for (size_t axis : {0u, 1u, 2u})
@@ -46,7 +46,7 @@ TEST(BlockDigests, DoNotDependOnTheSizesOfThePieces) {
       }
 }
 
-TEST(BlockDigests, CountTheZerosThatABlockEndsIn) {
+TEST(BlockDigests, CountTrailingZerosPerBlock) {
   const Type type{DType::u8, {2, 4}};
   const std::vector<std::byte> data = {std::byte{1}, std::byte{0}, std::byte{2}, std::byte{0},
                                        std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}};
@@ -64,7 +64,7 @@ TEST(BlockDigests, CountTheZerosThatABlockEndsIn) {
   }
 }
 
-TEST(BlockDigests, AScalarIsOneBlock) {
+TEST(BlockDigests, TreatAScalarAsOneBlock) {
   BlockDigests digests({DType::f32, {}}, 0, 1);
   const std::vector<std::byte> data = counting(4);
   digests.update(data);

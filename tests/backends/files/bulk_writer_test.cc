@@ -1,4 +1,4 @@
-// Large files: pieces, tails, the way around the page cache and the way back.
+// Large files: pieces, tails, and direct writes with their fallback to the page cache.
 #include "backends/files/bulk_writer.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr size_t kPiece = BulkWriter::kPieceBytes;
 
-// Bytes without a period that would hide a piece in the wrong place.
+// Bytes without a period, so a misplaced piece changes the content.
 Bytes numbered(size_t count) {
   Bytes bytes(count);
   uint64_t state = 1;
@@ -38,7 +38,7 @@ Bytes read_bytes(const fs::path& path) {
   return bytes;
 }
 
-// An open file that is gone with the object.
+// An open file that the destructor removes.
 class TempFile {
  public:
   explicit TempFile(const fs::path& folder)
@@ -55,7 +55,7 @@ class TempFile {
   const int fd;
 };
 
-// Writes in steps of `step` bytes; what arrives in the file and at the observer is the same.
+// Writes in steps of `step` bytes and compares the bytes in the file and at the observer.
 void expect_whole(const fs::path& folder, const Bytes& bytes, size_t step) {
   const TempFile file(folder);
   ASSERT_GE(file.fd, 0) << folder;
@@ -72,25 +72,25 @@ void expect_whole(const fs::path& folder, const Bytes& bytes, size_t step) {
   EXPECT_EQ(counted, bytes.size());
 }
 
-TEST(BulkWriter, WritesFilesOfEachSizeCompletely) {
+TEST(BulkWriter, WritesAllBytesForAnySize) {
   for (size_t size : {size_t{0}, size_t{1}, size_t{4096}, size_t{4097}, kPiece - 1, kPiece,
                       kPiece + 1, kPiece + 4096, 2 * kPiece + 5000, 9 * kPiece + 123})
     expect_whole(testing::TempDir(), numbered(size), size_t{1} << 20);
 }
 
-TEST(BulkWriter, StepsNeedNoAlignment) {
+TEST(BulkWriter, AcceptsUnalignedAppends) {
   const Bytes bytes = numbered(3 * kPiece + 77);
   for (size_t step : {size_t{777777}, kPiece + 1, bytes.size()})
     expect_whole(testing::TempDir(), bytes, step);
 }
 
-// A file system in memory: some kernels refuse to go past its cache, some do not.
-TEST(BulkWriter, AFileSystemInMemory) {
+// tmpfs accepts direct writes only with some kernels.
+TEST(BulkWriter, WritesToTmpfs) {
   if (!fs::is_directory("/dev/shm")) GTEST_SKIP() << "this machine has no /dev/shm";
   expect_whole("/dev/shm", numbered(3 * kPiece + 77), 100000);
 }
 
-TEST(BulkWriter, AFailureEndsTheNextCalls) {
+TEST(BulkWriter, ReturnsTheFirstErrorAgain) {
   const int read_only = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   BulkWriter writer(read_only, {});
   const Bytes bytes = numbered(kPiece);
@@ -102,9 +102,9 @@ TEST(BulkWriter, AFailureEndsTheNextCalls) {
   ::close(read_only);
 }
 
-// What was written before the position stopped being a multiple of a block stays, and so does what
-// comes after it.
-TEST(BulkWriter, WritesThroughTheCacheWhenDirectWritesFail) {
+// Direct writes fail at an unaligned position. The file must then contain both the earlier and the
+// later bytes.
+TEST(BulkWriter, FallsBackToThePageCache) {
   const TempFile file(testing::TempDir());
   ASSERT_EQ(::write(file.fd, "odd", 3), 3);
   const Bytes bytes = numbered(2 * kPiece + 10);
@@ -116,7 +116,7 @@ TEST(BulkWriter, WritesThroughTheCacheWhenDirectWritesFail) {
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), found.begin() + 3));
 }
 
-TEST(BulkWriter, ADroppedWriterEndsItsThreads) {
+TEST(BulkWriter, JoinsItsThreadsWhenDestroyed) {
   const TempFile file(testing::TempDir());
   size_t observed = 0;
   {
@@ -126,7 +126,7 @@ TEST(BulkWriter, ADroppedWriterEndsItsThreads) {
   EXPECT_EQ(observed, 3 * kPiece);
 }
 
-TEST(BulkWriter, TheDigestOfALargeFileIsThatOfItsBytes) {
+TEST(BulkWriter, DigestsLargeFilesExactly) {
   const fs::path path = fs::path(testing::TempDir()) / ("digest_" + std::to_string(::getpid()));
   auto file = OutputFile::create(OutputPath::of_file(path.string()), 0).value();
   const Bytes bytes = numbered(2 * kPiece);

@@ -5,14 +5,14 @@
 namespace moec {
 namespace {
 
-// Answers each message by itself, in brackets.
+// Answers each message with the same text in square brackets.
 constexpr const char* kEcho = R"(import sys
 while size := sys.stdin.buffer.readline():
     text = b"[" + sys.stdin.buffer.read(int(size)) + b"]"
     sys.stdout.buffer.write(b"%d\n" % len(text) + text)
     sys.stdout.buffer.flush())";
 
-TEST(ChildProgram, AnswersRequests) {
+TEST(ChildProgram, ReturnsTheProgramsAnswer) {
   auto program = ChildProgram::start("python3", {"-c", kEcho});
   ASSERT_TRUE(program) << render(program.error());
   EXPECT_EQ(program->ask("a\nb").value(), "[a\nb]");
@@ -21,7 +21,7 @@ TEST(ChildProgram, AnswersRequests) {
   EXPECT_EQ(program->ask(large).value(), "[" + large + "]");
 }
 
-TEST(ChildProgram, ReportsExit) {
+TEST(ChildProgram, ReportsAnExitedProgram) {
   auto program = ChildProgram::start("sh", {"-c", "exit 1"});
   ASSERT_TRUE(program);
   EXPECT_EQ(program->ask("a").error().front().code, "program.ended");
@@ -30,7 +30,7 @@ TEST(ChildProgram, ReportsExit) {
   EXPECT_EQ(talker->ask("a").error().front().code, "program.ended");
 }
 
-TEST(ChildProgram, NamesMissingPrograms) {
+TEST(ChildProgram, NamesAMissingProgram) {
   const auto missing = ChildProgram::start("/nowhere/program", {});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().front().code, "program.start");

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// `out` with a folder `victim` beside it, which nothing done in `out` may change.
+// `out` and a sibling folder `victim`, which no operation in `out` may change.
 class FolderTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -40,7 +40,7 @@ std::string code_of(const Result<T>& result) {
   return result ? "none" : result.error().front().code;
 }
 
-TEST_F(FolderTest, FollowsLinksInTheUsersPathOnly) {
+TEST_F(FolderTest, FollowsLinksOnlyInUserPaths) {
   fs::create_directory_symlink("out", base_ / "alias");
   fs::create_directory_symlink("../victim", base_ / "out/attn");
   const auto alias = Folder::open((base_ / "alias").string());
@@ -53,7 +53,7 @@ TEST_F(FolderTest, FollowsLinksInTheUsersPathOnly) {
   }
 }
 
-TEST_F(FolderTest, PathsStayBelow) {
+TEST_F(FolderTest, RejectsPathsOutsideTheFolder) {
   const Folder out = open();
   for (const char* path : {"..", "../victim", "a/../../victim", ".", "/", "a//b"}) {
     EXPECT_FALSE(is_below(path)) << path;
@@ -64,7 +64,7 @@ TEST_F(FolderTest, PathsStayBelow) {
   EXPECT_FALSE(is_below("a/"));
 }
 
-TEST_F(FolderTest, NewFilesLeaveOtherNamesAlone) {
+TEST_F(FolderTest, ReplacesLinksWithoutWritingThroughThem) {
   fs::create_hard_link(base_ / "victim/file", base_ / "out/hard");
   fs::create_symlink("../victim/file", base_ / "out/soft");
   ASSERT_EQ(::mkfifo((base_ / "out/pipe").c_str(), 0600), 0);
@@ -78,7 +78,7 @@ TEST_F(FolderTest, NewFilesLeaveOtherNamesAlone) {
   }
 }
 
-TEST_F(FolderTest, ReadsRegularFilesOnly) {
+TEST_F(FolderTest, ReadsOnlyRegularFiles) {
   fs::create_symlink("../victim/file", base_ / "out/soft");
   ASSERT_EQ(::mkfifo((base_ / "out/pipe").c_str(), 0600), 0);
   write_file(base_ / "out/plain", "text");
@@ -87,7 +87,7 @@ TEST_F(FolderTest, ReadsRegularFilesOnly) {
   EXPECT_EQ(open().open_file("plain").value().read(0, 4).value(), "text");
 }
 
-TEST_F(FolderTest, RemovesLinksAndNotWhereTheyLead) {
+TEST_F(FolderTest, RemovesLinksButNotTheirTargets) {
   fs::create_directories(base_ / "out/tree/deep");
   write_file(base_ / "out/tree/deep/file", "x");
   fs::create_directory_symlink("../../../victim", base_ / "out/tree/deep/link");
@@ -112,7 +112,7 @@ TEST_F(FolderTest, ListsLinksAsFiles) {
   EXPECT_THAT(names, ElementsAre("a/", "b", "c"));
 }
 
-TEST_F(FolderTest, LinksAreMadeBelowOnly) {
+TEST_F(FolderTest, CreatesLinksOnlyBelowTheFolder) {
   const std::string out = (base_ / "out").string();
   write_file(base_ / "out/file", "x");
   fs::create_directory_symlink("../victim", base_ / "out/moe");

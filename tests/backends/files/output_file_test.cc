@@ -43,7 +43,7 @@ class OutputFileTest : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(OutputFileTest, AppearsWholeUnderItsFinalName) {
+TEST_F(OutputFileTest, AppearsCompleteUnderItsFinalName) {
   auto file = OutputFile::create(at("new/folder/a.bin"), 10);
   ASSERT_TRUE(file) << render(file.error());
   ASSERT_TRUE(file->write(text_bytes("abc")));
@@ -57,8 +57,8 @@ TEST_F(OutputFileTest, AppearsWholeUnderItsFinalName) {
   EXPECT_EQ(file->bytes(), 10u);
 }
 
-// XXH3_128bits("") as in the xxHash repository's sanity test.
-TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
+// XXH3_128bits("") from the sanity test of the xxHash repository.
+TEST_F(OutputFileTest, DigestsWith128BitXxh3) {
   auto file = OutputFile::create(at("a.bin"), 0).value();
   EXPECT_EQ(file.digest(), "99aa06d3014798d86001c324468d497f");
   auto one = OutputFile::create(at("b.bin"), 0).value();
@@ -68,14 +68,14 @@ TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
   EXPECT_EQ(file.digest(), one.digest());
 }
 
-// SHA-256("abc") as in FIPS 180.
-TEST_F(OutputFileTest, Sha256OnRequest) {
+// SHA-256("abc") from FIPS 180.
+TEST_F(OutputFileTest, ComputesSha256OnRequest) {
   auto file = write_synced(at("a.bin"), "abc", true).value();
   EXPECT_EQ(file.sha256(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(write_synced(at("b.bin"), "abc").value().sha256(), "");
 }
 
-TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
+TEST_F(OutputFileTest, SyncsTheTreeAfterPublishing) {
   auto file = OutputFile::create(at("a/b/c.bin"), 3).value();
   ASSERT_TRUE(file.write(text_bytes("abc")));
   ASSERT_TRUE(file.close());
@@ -87,7 +87,7 @@ TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
   EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
 }
 
-TEST_F(OutputFileTest, AFileCannotBeFlushedAsAFolder) {
+TEST_F(OutputFileTest, SyncsLinkedAndReportsMissingFolders) {
   fs::create_directory_symlink(folder_, path("link"));
   EXPECT_TRUE(sync_folder(path("link")));
   const Status absent = sync_folder(path("absent"));
@@ -95,7 +95,7 @@ TEST_F(OutputFileTest, AFileCannotBeFlushedAsAFolder) {
   EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
 }
 
-TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
+TEST_F(OutputFileTest, RemovesItsPartWhenDropped) {
   {
     auto open_one = OutputFile::create(at("a.bin"), 100);
     ASSERT_TRUE(open_one->write(text_bytes("abc")));
@@ -106,8 +106,8 @@ TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
-// A file has the size that was expected of it until it is synced.
-TEST_F(OutputFileTest, IsAsLongAsWhatWasWritten) {
+// Preallocation gives the file its expected size until sync() truncates it.
+TEST_F(OutputFileTest, TruncatesToTheWrittenLength) {
   auto file = OutputFile::create(at("a.bin"), 100000).value();
   ASSERT_TRUE(file.write(text_bytes("abc")));
   ASSERT_TRUE(file.sync());
@@ -115,7 +115,7 @@ TEST_F(OutputFileTest, IsAsLongAsWhatWasWritten) {
   EXPECT_EQ(read_file(path("a.bin")), "abc");
 }
 
-TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
+TEST_F(OutputFileTest, KeepsTheOldFileUntilPublished) {
   std::ofstream(path("a.bin")) << "old";
   {
     auto file = OutputFile::create(at("a.bin"), 0);
@@ -124,7 +124,7 @@ TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
   EXPECT_EQ(read_file(path("a.bin")), "old");
 }
 
-TEST_F(OutputFileTest, AFileWhereAFolderShouldBe) {
+TEST_F(OutputFileTest, RejectsAFileAsParentFolder) {
   std::ofstream(path("plain")) << "x";
   auto file = OutputFile::create(at("plain/inside/a.bin"), 0);
   ASSERT_FALSE(file);
@@ -132,7 +132,7 @@ TEST_F(OutputFileTest, AFileWhereAFolderShouldBe) {
   EXPECT_THAT(file.error().front().cause, HasSubstr("plain"));
 }
 
-// Root may write everywhere: as root this test acts as nobody.
+// Root ignores permissions, so this test switches from root to nobody.
 class AsOrdinaryUser {
  public:
   AsOrdinaryUser() : was_root_(geteuid() == 0) {
@@ -151,7 +151,7 @@ class AsOrdinaryUser {
   bool was_root_;
 };
 
-TEST_F(OutputFileTest, AFolderWithoutPermission) {
+TEST_F(OutputFileTest, ReportsAnUnwritableFolder) {
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
   {
     AsOrdinaryUser nobody;
@@ -163,12 +163,12 @@ TEST_F(OutputFileTest, AFolderWithoutPermission) {
   fs::permissions(folder_, fs::perms::owner_all);
 }
 
-TEST_F(OutputFileTest, TooManyOpenFilesAreNoMatterOfPermissionOrTheDisk) {
+TEST_F(OutputFileTest, BlamesEmfileOnDescriptors) {
   for (const int error : {EMFILE, ENFILE})
     EXPECT_EQ(write_error(error, "open", "a.bin").value().front().code, "emit.too_many_files");
 }
 
-// Stands for a full disk: no file may grow beyond `bytes` while this lives.
+// Simulates a full disk: no file may grow beyond `bytes` during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -187,7 +187,7 @@ class FileSizeLimit {
   void (*old_handler_)(int) = nullptr;
 };
 
-TEST_F(OutputFileTest, MissingSpaceIsReportedWithThePathAndLeavesNothing) {
+TEST_F(OutputFileTest, ReportsAFullDisk) {
   Status status;
   {
     FileSizeLimit limit(100000);
@@ -203,7 +203,7 @@ TEST_F(OutputFileTest, MissingSpaceIsReportedWithThePathAndLeavesNothing) {
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
-TEST_F(OutputFileTest, MissingSpaceForTheExpectedSizeIsReportedBeforeTheFirstByte) {
+TEST_F(OutputFileTest, ReportsInsufficientSpaceBeforeWriting) {
   FileSizeLimit limit(100000);
   const auto file = OutputFile::create(at("a.bin"), 200000);
   ASSERT_FALSE(file);
@@ -211,8 +211,8 @@ TEST_F(OutputFileTest, MissingSpaceForTheExpectedSizeIsReportedBeforeTheFirstByt
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
-// A write of a large file fails in the background; the one who writes on hears of it.
-TEST_F(OutputFileTest, NoSpaceEndsALongWrite) {
+// A write of a large file fails in the background; a later call returns the error.
+TEST_F(OutputFileTest, StopsLargeWritesOnFullDisks) {
   const std::string block(1 << 20, 'x');
   FileSizeLimit limit(5 << 20);
   auto file = OutputFile::create(at("a.bin"), 0);
@@ -225,8 +225,8 @@ TEST_F(OutputFileTest, NoSpaceEndsALongWrite) {
   EXPECT_EQ(file->sync().error().front().code, "emit.no_space");
 }
 
-// No process has a number that is above the greatest one that Linux gives.
-TEST_F(OutputFileTest, PartsOfKilledWritersAreRemoved) {
+// These process ids exceed the Linux maximum, so no such process exists.
+TEST_F(OutputFileTest, RemovesPartsOfKilledWriters) {
   const std::string own = "a.bin." + std::to_string(::getppid()) + ".part";
   for (const std::string& name :
        {std::string("a.bin.99999999.part"), own, std::string("a.bin.mine.part"),

@@ -10,14 +10,14 @@
 namespace moec {
 namespace {
 
-TEST(Process, ASignalIsARequestToStop) {
+TEST(Process, RecordsTheFirstSignal) {
   const StopSignals signals;
   EXPECT_EQ(StopSignals::caught(), 0);
   std::raise(SIGTERM);
   EXPECT_EQ(StopSignals::caught(), SIGTERM);
 }
 
-TEST(Process, ASecondSignalEndsTheProcess) {
+TEST(Process, ExitsOnASecondSignal) {
   EXPECT_EXIT(
       {
         const StopSignals signals;
@@ -27,7 +27,7 @@ TEST(Process, ASecondSignalEndsTheProcess) {
       testing::KilledBySignal(SIGINT), "");
 }
 
-TEST(Process, EndsWithItsLastWordsWithoutMemory) {
+TEST(Process, ReportsOutOfMemoryWithoutAllocating) {
   EXPECT_EXIT(
       {
         end_without_memory({"no memory is left", 2, 7});

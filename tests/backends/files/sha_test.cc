@@ -12,8 +12,8 @@ std::string sha_of(ShaKind kind, std::string_view text) {
   return sha.finish_hex();
 }
 
-// The examples of FIPS 180 and RFC 3174.
-TEST(Sha, Sha1AgreesWithThePublishedExamples) {
+// Examples from FIPS 180 and RFC 3174.
+TEST(Sha, MatchesPublishedSha1Examples) {
   const auto sha1_of = [](std::string_view text) { return sha_of(ShaKind::sha1, text); };
   EXPECT_EQ(sha1_of(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
   EXPECT_EQ(sha1_of("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
@@ -22,8 +22,8 @@ TEST(Sha, Sha1AgreesWithThePublishedExamples) {
   EXPECT_EQ(sha1_of(std::string(1000000, 'a')), "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
 }
 
-// The examples of FIPS 180.
-TEST(Sha, Sha256AgreesWithThePublishedExamples) {
+// Examples from FIPS 180.
+TEST(Sha, MatchesPublishedSha256Examples) {
   const auto sha256_of = [](std::string_view text) { return sha_of(ShaKind::sha256, text); };
   EXPECT_EQ(sha256_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
@@ -35,8 +35,8 @@ TEST(Sha, Sha256AgreesWithThePublishedExamples) {
   EXPECT_FALSE(is_sha256(std::string(64, 'A')));
 }
 
-// Every length around the block size, in pieces of every size: as one piece.
-TEST(Sha, DoesNotDependOnThePieces) {
+// Every length around the block size, hashed in pieces of every size.
+TEST(Sha, IgnoresPieceSizes) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += static_cast<char>(37 * i);
   for (size_t length = 50; length <= text.size(); ++length)

@@ -1,4 +1,4 @@
-// The table of formats: its rows, and what is refused of a format without graphs.
+// The table of formats: its rows, and the errors of formats without graphs.
 #include "backends/formats/format.h"
 
 #include <gmock/gmock.h>
@@ -8,13 +8,13 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-TEST(Format, RowsAreInTheOrderOfTheirIds) {
+TEST(Format, OrdersRowsByTheirIds) {
   for (const ShardFormat id : {ShardFormat::onnx, ShardFormat::coreml, ShardFormat::gguf})
     EXPECT_EQ(format_of(id).id, id);
   EXPECT_EQ(all_formats().size(), enum_names(ShardFormat{}).size());
 }
 
-TEST(Format, RowsWithGraphsCanEmitAndRead) {
+TEST(Format, EmitsAndReadsGraphs) {
   for (const Format& format : all_formats()) {
     const bool has_graphs = format.shape == FormatShape::graphs;
     EXPECT_EQ(format.emit && format.weight_views && format.file_names, has_graphs)
@@ -23,7 +23,7 @@ TEST(Format, RowsWithGraphsCanEmitAndRead) {
   }
 }
 
-TEST(Format, FilesAreKnownBeforeTheyAreWritten) {
+TEST(Format, PredictsFileNames) {
   const std::vector<GraphKey> widths = {{1, ""}, {8, ""}};
   EXPECT_THAT(format_of(ShardFormat::onnx).file_names("moe/L00", widths, {}),
               UnorderedElementsAre("moe/L00.t1.onnx", "moe/L00.t8.onnx", "moe/L00.data"));
@@ -36,7 +36,7 @@ TEST(Format, FilesAreKnownBeforeTheyAreWritten) {
   EXPECT_EQ(format_of(ShardFormat::coreml).file_names("moe/L00", widths, {}).size(), 6u);
 }
 
-TEST(Format, GraphsAreRecognisedByTheirSuffix) {
+TEST(Format, RecognizesGraphsByTheirSuffix) {
   EXPECT_EQ(format_of_path("moe/L00.t1.onnx")->id, ShardFormat::onnx);
   EXPECT_EQ(format_of_path("moe/L00.mlpackage")->id, ShardFormat::coreml);
   EXPECT_EQ(format_of_path("model.mlmodel")->id, ShardFormat::coreml);
@@ -44,11 +44,11 @@ TEST(Format, GraphsAreRecognisedByTheirSuffix) {
   EXPECT_EQ(format_of_path("onnx"), nullptr);
 }
 
-TEST(Format, SuffixesAreThoseOfAllFormats) {
+TEST(Format, ListsTheSuffixesOfAllFormats) {
   EXPECT_THAT(shard_suffixes(), UnorderedElementsAre(".onnx", ".data", ".mlpackage", ".gguf"));
 }
 
-TEST(Format, WeightsOnlyFilesHaveNoGraphToRead) {
+TEST(Format, RejectsGraphsOfWeightsOnlyFormats) {
   EXPECT_TRUE(require_graphs(format_of(ShardFormat::onnx), "a.onnx"));
   const Status refused = require_graphs(format_of(ShardFormat::gguf), "a.gguf");
   ASSERT_FALSE(refused);

@@ -18,13 +18,13 @@ std::string digest_of(std::string_view text) {
   return digest.hex();
 }
 
-// The value for no bytes is in the xxHash repository's own sanity test (XSUM_XXH128_testdata).
-TEST(Digest, IsXxh3In128Bits) {
+// The digest of an empty input is from xxHash's sanity test (XSUM_XXH128_testdata).
+TEST(Digest, Is128BitXxh3) {
   EXPECT_EQ(digest_of(""), "99aa06d3014798d86001c324468d497f");
   EXPECT_TRUE(is_digest(digest_of("moec")));
 }
 
-TEST(Digest, DoesNotDependOnThePieces) {
+TEST(Digest, IgnoresPieceSizes) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i >> 3);
   Digest digest;
@@ -41,16 +41,16 @@ TEST(Digest, ReadsFilesLargerThanAPiece) {
   EXPECT_EQ(digest_file(path).value(), digest_of(text));
 }
 
-TEST(Digest, UnreadableFilesAreErrors) {
+TEST(Digest, ReportsUnreadableFiles) {
   std::string path = testing::TempDir() + "/digest_absent";
   std::filesystem::remove(path);
   EXPECT_EQ(digest_file(path).error()[0].code, "digest.open");
   EXPECT_EQ(digest_file(testing::TempDir()).error()[0].code, "digest.read");
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // nobody ever writes to it
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // without a writer, reading would block
   EXPECT_EQ(digest_file(path).error()[0].code, "digest.read");
 }
 
-TEST(Digest, IsDigestAcceptsOnlyTheTextOfADigest) {
+TEST(Digest, RecognizesOnlyValidDigests) {
   EXPECT_TRUE(is_digest("0123456789abcdef0123456789abcdef"));
   EXPECT_FALSE(is_digest("0123456789ABCDEF0123456789abcdef"));
   EXPECT_FALSE(is_digest("0123456789abcdef0123456789abcde"));

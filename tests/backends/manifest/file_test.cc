@@ -25,7 +25,7 @@ using testing::StartsWith;
 
 std::string sample_json() { return to_json(SampleManifest::make()).value(); }
 
-// The sample's JSON with its first `from` replaced.
+// Returns the sample's JSON with the first `from` replaced by `to`.
 std::string with(const std::string& from, const std::string& to) {
   std::string text = sample_json();
   size_t at = text.find(from);
@@ -58,7 +58,7 @@ void expect_round_trip(const Manifest& sample) {
   EXPECT_EQ(*by_bytes, sample);
 }
 
-TEST(ManifestFile, BothFormsRoundTrip) {
+TEST(ManifestFile, RoundTripsJsonAndBinary) {
   Manifest sample = SampleManifest::make();
   expect_round_trip(sample);
   sample.model.task = Task::token_classification;
@@ -66,18 +66,18 @@ TEST(ManifestFile, BothFormsRoundTrip) {
   expect_round_trip(sample);
 }
 
-TEST(ManifestFile, SameManifestSameBytes) {
+TEST(ManifestFile, WritesEqualBytesForEqualManifests) {
   EXPECT_EQ(to_bytes(SampleManifest::make()).value(), to_bytes(SampleManifest::make()).value());
   Manifest sample = SampleManifest::make();
   EXPECT_EQ(to_bytes(from_json(sample_json()).value()).value(), to_bytes(sample).value());
   EXPECT_EQ(to_json(from_bytes(to_bytes(sample).value()).value()).value(), sample_json());
 }
 
-TEST(ManifestFile, BytesCarryTheIdentifier) {
+TEST(ManifestFile, WritesTheIdentifier) {
   EXPECT_EQ(to_bytes(SampleManifest::make()).value().substr(4, 4), "MOEC");
 }
 
-TEST(ManifestFile, JsonNamesEnumsAndKeepsShortPartsOnOneLine) {
+TEST(ManifestFile, WritesEnumNamesAndCompactLines) {
   std::string text = sample_json();
   EXPECT_THAT(text, HasSubstr(R"({"port": "k_new", "sink": "k_rows", "edge": "", "layer": 0})"));
   EXPECT_THAT(text,
@@ -85,11 +85,11 @@ TEST(ManifestFile, JsonNamesEnumsAndKeepsShortPartsOnOneLine) {
   EXPECT_THAT(text, HasSubstr("\n  \"tokenizer\": \"bytes\",\n"));
 }
 
-TEST(ManifestFile, NumbersAndTextComeBackExactly) {
+TEST(ManifestFile, RoundTripsNumbersAndTextExactly) {
   Manifest sample = SampleManifest::make();
   sample.golden[0].cosine = 0.1 + 0.2;
   sample.golden[0].relative_l2 = std::numeric_limits<double>::denorm_min();
-  sample.shards[0].weight_bytes = kMostInteger;
+  sample.shards[0].weight_bytes = kMaxInteger;
   sample.masked_value = -std::numeric_limits<double>::max();
   sample.ignored[0].reason = "quote \" backslash \\ tab \t bell \a é 漢 😀";
   Result<Manifest> back = from_json(to_json(sample).value());
@@ -98,25 +98,25 @@ TEST(ManifestFile, NumbersAndTextComeBackExactly) {
   EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
 }
 
-TEST(ManifestFile, BinaryIntegersHaveTheLimitOfJson) {
+TEST(ManifestFile, LimitsBinaryIntegersLikeJson) {
   Manifest sample = SampleManifest::make();
-  sample.shards[0].weight_bytes = -kMostInteger - 1;
+  sample.shards[0].weight_bytes = -kMaxInteger - 1;
   EXPECT_THAT(error_of(from_bytes(to_bytes(sample).value())),
-              HasSubstr("shards[0].weight_bytes: -9007199254740993, integers are at most"));
+              HasSubstr("shards[0].weight_bytes: -9007199254740993 is out of range, the limit is"));
   sample = SampleManifest::make();
-  sample.model.eos_tokens = {1, kMostInteger + 1};
+  sample.model.eos_tokens = {1, kMaxInteger + 1};
   EXPECT_THAT(error_of(from_bytes(to_bytes(sample).value())),
-              HasSubstr("model.eos_tokens: 9007199254740993, integers are at most"));
+              HasSubstr("model.eos_tokens: 9007199254740993 is out of range, the limit is"));
 }
 
-TEST(ManifestFile, AbsentPartsStayAbsent) {
+TEST(ManifestFile, KeepsAbsentFieldsAbsent) {
   Manifest sample = SampleManifest::make();
   sample.rope.reset();
   EXPECT_EQ(from_json(to_json(sample).value()).value(), sample);
   EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
 }
 
-TEST(ManifestFile, WritersRefuseManifestsThatReadersRefuse) {
+TEST(ManifestFile, RejectsUnreadableValues) {
   Manifest sample = SampleManifest::make();
   sample.golden[0].cosine = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(render(to_json(sample).error()),
@@ -140,20 +140,20 @@ TEST(ManifestFile, WritersRefuseManifestsThatReadersRefuse) {
               StartsWith("error[manifest.unknown_name]: RoutingForm has no value \"guess\""));
 }
 
-TEST(ManifestFile, UnknownFieldIsRefused) {
+TEST(ManifestFile, RejectsUnknownFields) {
   std::string text = with("\"tool\": {", "\"frobnicate\": 1, \"tool\": {");
   EXPECT_EQ(error_of(from_json(text)),
             "error[manifest.unknown_field] manifest.json:3:18 at byte 43: field \"frobnicate\" is "
             "unknown\n"
-            "  next: export the model again, or correct the text by "
+            "  next: export the model again, or correct the text according to "
             "backends/manifest/manifest.fbs");
 }
 
-TEST(ManifestFile, MissingFieldIsNamed) {
+TEST(ManifestFile, NamesMissingFields) {
   EXPECT_EQ(error_of(from_json(with("    \"hidden\": 8,\n", ""))),
             "error[manifest.missing_field] manifest.json:17:4 at byte 408: field \"model.hidden\" "
             "is missing\n"
-            "  next: export the model again, or correct the text by "
+            "  next: export the model again, or correct the text according to "
             "backends/manifest/manifest.fbs");
   EXPECT_THAT(error_of(from_json(with("\"version\": \"0.1.0\"", "\"name\": \"moec\""))),
               HasSubstr("the key \"name\" occurs twice"));
@@ -164,7 +164,7 @@ TEST(ManifestFile, MissingFieldIsNamed) {
   EXPECT_THAT(error_of(from_json("{}")), HasSubstr("\"schema_version\" is missing"));
 }
 
-TEST(ManifestFile, MalformedJsonIsRefused) {
+TEST(ManifestFile, RejectsMalformedJson) {
   auto code = [](const std::string& text) {
     Result<Manifest> result = from_json(text);
     return result ? "none" : result.error()[0].code;
@@ -189,9 +189,9 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
   EXPECT_EQ(code(sample_json() + std::string(1, '\0') + "x"), "manifest.syntax");
 }
 
-// The numbers of enums are those of manifest.bin alone; a text that used them would depend on the
-// order of the names.
-TEST(ManifestFile, EnumsOfTheJsonAreNames) {
+// Only manifest.bin uses enum numbers; JSON text with numbers would depend on the declaration order
+// of the enumerators.
+TEST(ManifestFile, RequiresEnumNamesInJson) {
   const auto error = [](const std::string& from, const std::string& to) {
     return error_of(from_json(with(from, to)));
   };
@@ -205,14 +205,14 @@ TEST(ManifestFile, EnumsOfTheJsonAreNames) {
               HasSubstr("field \"build.routing\" has the unknown name \"guess\""));
 }
 
-TEST(ManifestFile, SyntaxErrorsNameLineAndColumn) {
+TEST(ManifestFile, NamesLineAndColumnOfErrors) {
   Result<Manifest> result = from_json("{\n  \"schema_version\": 19,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");
   EXPECT_EQ(result.error()[0].place.line, 3u);
 }
 
-TEST(ManifestFile, TruncatedBinIsRefused) {
+TEST(ManifestFile, RejectsATruncatedBin) {
   std::string bytes = to_bytes(SampleManifest::make()).value();
   for (size_t size = 0; size < bytes.size(); size += 1 + size / 16) {
     Result<Manifest> result = from_bytes(bytes.substr(0, size));
@@ -231,14 +231,15 @@ std::string raw(T value) {
   return bytes;
 }
 
-// FlatBuffers' verifier lets lists of 64-bit numbers start at any multiple of 4 bytes.
-TEST(ManifestFile, NumbersAtOddPlacesAreRead) {
+// FlatBuffers' verifier allows lists of 64-bit numbers at any multiple of 4 bytes.
+TEST(ManifestFile, ReadsMisaligned64BitNumbers) {
   const Manifest sample = SampleManifest::make();
   std::string bytes = to_bytes(sample).value();
   const std::string tokens = raw(uint32_t{2}) + raw(int64_t{1}) + raw(int64_t{4});
   const size_t list = bytes.find(tokens);
   ASSERT_NE(list, std::string::npos);
-  bytes.resize((bytes.size() + 7) / 8 * 8);  // so that a length comes here, and numbers 4 bytes on
+  bytes.resize((bytes.size() + 7) / 8 *
+               8);  // the length starts here, so the numbers start at 4 mod 8
   size_t moved = 0;
   for (size_t at = 0; at < list; at += 4)
     if (bytes.compare(at, 4, raw(static_cast<uint32_t>(list - at))) == 0) {
@@ -249,7 +250,7 @@ TEST(ManifestFile, NumbersAtOddPlacesAreRead) {
   EXPECT_EQ(from_bytes(bytes + tokens).value(), sample);
 }
 
-// Whatever the bytes, the readers answer; what they accept can be written and read again.
+// The readers must handle arbitrary bytes; a manifest that they accept must round-trip.
 void expect_answer(const Result<Manifest>& result) {
   if (!result) {
     EXPECT_FALSE(result.error().empty());
@@ -260,7 +261,7 @@ void expect_answer(const Result<Manifest>& result) {
   EXPECT_EQ(from_bytes(*bytes).value(), *result);
 }
 
-TEST(ManifestFile, RandomChangesNeverCrashTheReaders) {
+TEST(ManifestFile, SurvivesRandomByteChanges) {
   std::mt19937 random(7);
   const std::string bytes = to_bytes(SampleManifest::make()).value(), text = sample_json();
   int accepted = 0;
@@ -282,7 +283,7 @@ TEST(ManifestFile, RandomChangesNeverCrashTheReaders) {
   }
 }
 
-TEST(ManifestFile, UnalignedBytesAreRead) {
+TEST(ManifestFile, ReadsUnalignedBytes) {
   std::string shifted = "x" + to_bytes(SampleManifest::make()).value();
   EXPECT_TRUE(from_bytes(std::string_view(shifted).substr(1)));
 }
@@ -293,8 +294,9 @@ uint32_t word_at(const std::string& bytes, size_t at) {
   return word;
 }
 
-// A vector whose entries all point at one large table would grow in memory far beyond the file.
-TEST(ManifestFile, SharedPartsAreRefused) {
+// A vector whose entries all point at one large table would use far more memory than the file's
+// size.
+TEST(ManifestFile, RejectsSharedTables) {
   constexpr uint32_t entries = 777;
   Manifest sample = SampleManifest::make();
   sample.ignored.assign(entries, {"tensor", ""});
@@ -303,7 +305,7 @@ TEST(ManifestFile, SharedPartsAreRefused) {
   size_t vector = 0;
   while (vector + 8 < bytes.size() && word_at(bytes, vector) != entries) vector += 4;
   ASSERT_EQ(word_at(bytes, vector), entries);
-  // Each entry is the distance from itself to its table: let all lead to the first one's.
+  // Each entry is the distance to its table; make all entries refer to the first table.
   size_t first = vector + 4, table = first + word_at(bytes, first);
   for (uint32_t i = 0; i < entries; ++i) {
     auto distance = static_cast<uint32_t>(table - (first + 4 * i));
@@ -312,7 +314,7 @@ TEST(ManifestFile, SharedPartsAreRefused) {
   EXPECT_THAT(error_of(from_bytes(bytes)), HasSubstr("parts of the file are shared"));
 }
 
-TEST(ManifestFile, WritesBothFilesAndReadsThemBack) {
+TEST(ManifestFile, WritesAndReadsBothFiles) {
   std::string folder = fresh_folder("both");
   ASSERT_TRUE(write_sample(folder));
   Result<Manifest> back = read_manifest(folder);
@@ -331,13 +333,13 @@ TEST(ManifestFile, WritesBothFilesAndReadsThemBack) {
   EXPECT_EQ(files, 2u);
 }
 
-TEST(ManifestFile, JsonAloneIsEnough) {
+TEST(ManifestFile, ReadsJsonAlone) {
   std::string folder = fresh_folder("json_only");
   write_file(folder + "/manifest.json", sample_json());
   EXPECT_EQ(read_manifest(folder).value(), SampleManifest::make());
 }
 
-TEST(ManifestFile, FormsThatDisagreeAreRefused) {
+TEST(ManifestFile, RejectsDisagreeingJsonAndBin) {
   std::string folder = fresh_folder("disagree");
   ASSERT_TRUE(write_sample(folder));
   write_file(folder + "/manifest.json", with("\"max_positions\": 64", "\"max_positions\": 65"));
@@ -347,8 +349,8 @@ TEST(ManifestFile, FormsThatDisagreeAreRefused) {
   EXPECT_THAT(error, HasSubstr("\"max_positions\": 64"));
 }
 
-// Also one in the gaps between tables, which no reader looks at.
-TEST(ManifestFile, ChangedBitsOfBinAreFound) {
+// Includes bits in the padding between tables, which readers skip.
+TEST(ManifestFile, DetectsFlippedBitsOfBin) {
   const std::string folder = fresh_folder("bits"), path = folder + "/manifest.bin";
   ASSERT_TRUE(write_sample(folder));
   const std::string whole = read_file(path);
@@ -370,7 +372,7 @@ TEST(ManifestFile, ChangedBitsOfBinAreFound) {
   EXPECT_GT(by_digest, 0);
 }
 
-TEST(ManifestFile, BinHasTheDigestsOfOtherFiles) {
+TEST(ManifestFile, RecordsSha256OfBinOnRequest) {
   const std::string folder = fresh_folder("sha256");
   Manifest sample = SampleManifest::make();
   sample.embedding.file.sha256 = std::string(64, '0');
@@ -379,21 +381,21 @@ TEST(ManifestFile, BinHasTheDigestsOfOtherFiles) {
   EXPECT_EQ(read_manifest(folder)->binary->sha256, digest_file(path, true)->sha256);
 }
 
-TEST(ManifestFile, BinThatNamesItselfIsRefused) {
+TEST(ManifestFile, RejectsABinThatNamesItself) {
   const std::string folder = fresh_folder("itself");
   ASSERT_TRUE(write_sample(folder));
   write_file(folder + "/manifest.bin", to_bytes(*read_manifest(folder)).value());
   EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.disagree]"));
 }
 
-TEST(ManifestFile, DamagedBinIsRefused) {
+TEST(ManifestFile, RejectsADamagedBin) {
   std::string folder = fresh_folder("damaged");
   ASSERT_TRUE(write_sample(folder));
   write_file(folder + "/manifest.bin", "short");
   EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.corrupt]"));
 }
 
-TEST(ManifestFile, InconsistentManifestIsNeitherReadNorWritten) {
+TEST(ManifestFile, RejectsAnInconsistentManifest) {
   std::string folder = fresh_folder("inconsistent");
   Manifest sample = SampleManifest::make();
   sample.embedding.file.path = "../embed.bin";
@@ -404,11 +406,11 @@ TEST(ManifestFile, InconsistentManifestIsNeitherReadNorWritten) {
   write_file(folder + "/manifest.json", to_json(sample).value());
   EXPECT_EQ(error_of(read_manifest(folder)),
             "error[manifest.path] " + folder +
-                "/manifest.json: the path \"../embed.bin\" is not one inside the folder\n"
+                "/manifest.json: the path \"../embed.bin\" is not inside the folder\n"
                 "  next: export the model again");
 }
 
-TEST(ManifestFile, MissingManifestIsAnError) {
+TEST(ManifestFile, ReportsAMissingManifest) {
   std::string folder = fresh_folder("none");
   EXPECT_EQ(error_of(read_manifest(folder)),
             "error[manifest.read] " + folder +
@@ -418,13 +420,13 @@ TEST(ManifestFile, MissingManifestIsAnError) {
   EXPECT_THAT(error_of(read_manifest(folder)), HasSubstr("not a regular file"));
 }
 
-TEST(ManifestFile, PipesAreRefusedWithoutWaiting) {
+TEST(ManifestFile, RejectsPipesWithoutBlocking) {
   const std::string folder = fresh_folder("pipe");
   ASSERT_EQ(::mkfifo((folder + "/manifest.json").c_str(), 0600), 0);
   EXPECT_THAT(error_of(read_manifest(folder)), HasSubstr("not a regular file"));
 }
 
-TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
+TEST(ManifestFile, KeepsOldFilesIfWritingFails) {
   std::string folder = fresh_folder("limit");
   ASSERT_TRUE(write_sample(folder));
   std::string before = read_file(folder + "/manifest.bin");
@@ -445,7 +447,7 @@ TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/manifest.bin.part"));
 }
 
-TEST(ManifestFile, UnusableFolderIsAnError) {
+TEST(ManifestFile, RejectsAFileAsFolder) {
   std::string folder = fresh_folder("unusable");
   write_file(folder + "/file", "x");
   Status written = write_sample(folder + "/file");

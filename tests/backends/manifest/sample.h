@@ -1,5 +1,5 @@
-// A small manifest that is right in every respect: one dense layer, one layer with its router and
-// two groups of experts, two token widths, a head in two slices.
+// A small valid manifest: one dense layer, one layer with a router and two expert groups, two token
+// widths, and a head in two slices.
 #pragma once
 
 #include <string>
@@ -69,7 +69,7 @@ class SampleManifest {
     return {name, Type{DType::f32, std::move(dims)}};
   }
 
-  // ports(width, T) fills a width's inputs and outputs.
+  // Adds a shard; `ports(width, T)` adds the inputs and outputs of each width.
   template <class Ports>
   manifest::Shard& add_shard(const std::string& name, ShardKind kind, int64_t layer, Ports ports) {
     manifest::Shard& shard = manifest_.shards.emplace_back();
@@ -184,7 +184,7 @@ class SampleManifest {
     manifest_.logits.slices.push_back({name, "logits", begin, size});
   }
 
-  // Both hold the first group of experts, only the second device the other group.
+  // The first expert group is on both devices, the second one only on gpu1.
   void add_devices() {
     manifest_.devices = {{"gpu0", 4000000000, {}}, {"gpu1", 2000000000, {}}};
     for (const manifest::Shard& shard : manifest_.shards)

@@ -1,4 +1,4 @@
-// The structs' field lists and the schema say the same.
+// Compares the field lists of the structs with the schema.
 #include "backends/manifest/schema.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ Names schema_fields(const std::string& table) {
   return names;
 }
 
-TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
+TEST(ManifestSchema, MatchesStructFields) {
   EXPECT_EQ(listed_fields<Tool>(), schema_fields("Tool"));
   EXPECT_EQ(listed_fields<Model>(), schema_fields("Model"));
   EXPECT_EQ(listed_fields<Budget>(), schema_fields("Budget"));
@@ -59,7 +59,7 @@ TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Manifest>(), schema_fields("Manifest"));
 }
 
-TEST(ManifestSchema, EveryScalarIsOptionalSoThatAbsentOnesAreDetected) {
+TEST(ManifestSchema, MakesEveryScalarOptional) {
   for (const flatbuffers::StructDef* table : schema().structs_.vec)
     for (const flatbuffers::FieldDef* field : table->fields.vec)
       EXPECT_EQ(flatbuffers::IsScalar(field->value.type.base_type), field->IsScalarOptional())
@@ -81,7 +81,7 @@ Names our_values() {
   return names;
 }
 
-TEST(ManifestSchema, EnumsHaveTheSameNames) {
+TEST(ManifestSchema, MatchesEnumNames) {
   EXPECT_EQ(our_values<DType>(), schema_values("DType"));
   EXPECT_EQ(our_values<Layout>(), schema_values("Layout"));
   EXPECT_EQ(our_values<CacheForm>(), schema_values("CacheForm"));

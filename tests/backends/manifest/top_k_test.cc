@@ -1,4 +1,4 @@
-// Forms of top-k in a manifest: what they must have, and that both files hold them.
+// Top-k variants in a manifest: their requirements and both file forms.
 #include "backends/manifest/top_k.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ manifest::Shard& router_of(Manifest& manifest) {
   return manifest.shards.front();
 }
 
-// The sample with the forms 2, which is its own, and 1.
+// The sample with the variants k = 2 (its default) and k = 1.
 Manifest with_forms() {
   Manifest manifest = SampleManifest::make();
   manifest.top_k = manifest::TopK{2, {}, {{0.2, "1"}}, {{"chat", "1"}}, manifest::Confidence{0.9}};
@@ -41,12 +41,12 @@ Manifest with_forms() {
   return manifest;
 }
 
-TEST(TopKManifest, TheSampleHasNoFindings) {
+TEST(TopKManifest, AcceptsTheSample) {
   const Diagnostics findings = check_manifest(with_forms());
   EXPECT_TRUE(findings.empty()) << render(findings);
 }
 
-TEST(TopKManifest, BothFormsHoldIt) {
+TEST(TopKManifest, RoundTripsThroughJsonAndBinary) {
   Manifest manifest = with_forms();
   manifest.capacity = manifest::Capacity{1.25};
   const auto json = to_json(manifest);
@@ -61,7 +61,7 @@ TEST(TopKManifest, BothFormsHoldIt) {
   EXPECT_EQ(*from_binary, manifest);
 }
 
-TEST(TopKManifest, TheSchemaBeforeItIsRead) {
+TEST(TopKManifest, ReadsThePreviousSchema) {
   Manifest manifest = SampleManifest::make();
   manifest.schema_version = 18;
   const auto json = to_json(manifest);
@@ -77,9 +77,9 @@ TEST(TopKManifest, TheSchemaBeforeItIsRead) {
   }
 }
 
-TEST(TopKManifest, GraphsAreFoundByForm) {
+TEST(TopKManifest, FindsGraphsByVariant) {
   const Manifest manifest = with_forms();
-  const std::vector<TopKForm> forms = top_k_forms(manifest);
+  const std::vector<TopKVariant> forms = top_k_variants(manifest);
   ASSERT_EQ(forms.size(), 2u);
   Manifest copy = manifest;
   const manifest::Shard& router = router_of(copy);
@@ -100,7 +100,7 @@ struct FormFault {
 
 class TopKFault : public testing::TestWithParam<FormFault> {};
 
-TEST_P(TopKFault, IsFound) {
+TEST_P(TopKFault, YieldsTheExpectedCode) {
   Manifest manifest = with_forms();
   GetParam().make(manifest);
   EXPECT_THAT(render(check_manifest(manifest)), HasSubstr(GetParam().code));
@@ -112,7 +112,7 @@ const std::vector<FormFault> kFormFaults = {
     {"NoLayers", [](Manifest& m) { m.top_k->forms[1].layers.clear(); }, "manifest.top_k"},
     {"OtherLayer",
      [](Manifest& m) {
-       for (manifest::TopKForm& form : m.top_k->forms) form.layers[0].layer = 0;
+       for (manifest::TopKVariant& form : m.top_k->forms) form.layers[0].layer = 0;
      },
      "manifest.top_k"},
     {"TooMany",
@@ -137,14 +137,14 @@ const std::vector<FormFault> kFormFaults = {
     {"OtherNumber", [](Manifest& m) { router_of(m).widths[3].top_k = std::vector<int64_t>{2}; },
      "manifest.top_k"},
     {"SameGraph", [](Manifest& m) { router_of(m).widths[3].graph = router_of(m).widths[1].graph; },
-     "two forms have the same graph"},
+     "two variants have the same graph"},
     {"NumberInAShardWithoutRouter",
      [](Manifest& m) { m.shards.front().widths[0].top_k = std::vector<int64_t>{2}; },
      "manifest.top_k"},
     {"NumbersWithoutForms", [](Manifest& m) { m.top_k.reset(); }, "manifest."},
-    {"NotTheCheckpointsOwn", [](Manifest& m) { m.top_k->own = 3; }, "is marked exact"},
+    {"NotTheCheckpointsOwn", [](Manifest& m) { m.top_k->own = 3; }, "is wrongly marked exact"},
     {"CapacityIsNotExact", [](Manifest& m) { m.capacity = manifest::Capacity{1.25}; },
-     "is marked exact"},
+     "is wrongly marked exact"},
     {"CapacityOfNothing",
      [](Manifest& m) {
        m.build.exact = false;

@@ -29,7 +29,7 @@ JournalPart sample_part() {
 
 const ExportInputs kInputs = {{"option --tokens", "1,16"}, {"file a \xff", "x"}};
 
-TEST(JournalText, RoundTrips) {
+TEST(JournalText, RoundTripsInputsAndParts) {
   const JournalPart part = sample_part();
   const auto read = parse_journal(journal_line(ExportInputs{{"a", "b"}}) + journal_line(part), "j");
   ASSERT_TRUE(read) << render(read.error());
@@ -44,7 +44,7 @@ TEST(JournalText, RoundTrips) {
   EXPECT_EQ(found.emitted.weight_bytes, part.emitted.weight_bytes);
 }
 
-TEST(JournalText, KeepsTheNamesOfFiles) {
+TEST(JournalText, RoundTripsFileNames) {
   JournalText journal{kInputs, {"attn/L00.data", "embed.bin"}, {sample_part()}, {}};
   const auto read = parse_journal(journal_text(journal), "j");
   ASSERT_TRUE(read) << render(read.error());
@@ -52,7 +52,7 @@ TEST(JournalText, KeepsTheNamesOfFiles) {
   EXPECT_EQ(read->parts.size(), 1u);
 }
 
-TEST(JournalText, KeepsTheJournalsOfFinishedTargets) {
+TEST(JournalText, RoundTripsFinishedTargets) {
   const std::string other = journal_line(kInputs) + journal_line(sample_part());
   const FinishedTarget target{"onnx", "d4", other};
   const auto read = parse_journal(journal_line(kInputs) + journal_line(target), "j");
@@ -61,21 +61,21 @@ TEST(JournalText, KeepsTheJournalsOfFinishedTargets) {
   EXPECT_THAT(read->finished, testing::ElementsAre(target));
 }
 
-TEST(JournalText, KeepsLargeJournalsOfFinishedTargets) {
+TEST(JournalText, RoundTripsLargeFinishedTargets) {
   const FinishedTarget target{"onnx", "d4", std::string(size_t{17} << 20, 'x')};
   const auto read = parse_journal(journal_line(kInputs) + journal_line(target), "j");
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_EQ(read->finished == std::vector{target}, true);
 }
 
-// File names are bytes and not always UTF-8.
+// File names are bytes and need not be UTF-8.
 TEST(JournalText, AcceptsNamesThatAreNotUtf8) {
   const auto read = parse_journal(journal_line(kInputs), "j");
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_EQ(read->inputs.size(), 2u);
 }
 
-TEST(JournalText, DamagedByteLosesOnlyItsPart) {
+TEST(JournalText, DropsOnlyTheDamagedPart) {
   const std::string first = journal_line(kInputs), second = journal_line(sample_part());
   for (size_t i = 0; i < second.size(); ++i) {
     std::string damaged = second;
@@ -83,7 +83,7 @@ TEST(JournalText, DamagedByteLosesOnlyItsPart) {
     const auto read = parse_journal(first + damaged + second, "j");
     ASSERT_TRUE(read) << render(read.error());
     EXPECT_LE(read->parts.size(), 1u) << "byte " << i;
-    // Only the newline, when damaged, takes the next line with it.
+    // Only a damaged newline also loses the next line.
     EXPECT_EQ(read->parts.size(), i + 1 == second.size() ? 0u : 1u) << "byte " << i;
   }
 }
@@ -97,7 +97,7 @@ TEST(JournalText, SkipsTornLines) {
   }
 }
 
-TEST(JournalText, FirstLineMustBeUndamaged) {
+TEST(JournalText, RequiresAnUndamagedFirstLine) {
   const std::string first = journal_line(kInputs);
   for (size_t size = 0; size < first.size() - 1; ++size) {
     const auto read = parse_journal(first.substr(0, size), "j");

@@ -41,7 +41,7 @@ class OutFolder : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // "none", or the cause.
+  // Returns the cause, or "none" if no file is in the way.
   std::string in_the_way(const OutFiles& writes, const OutFiles& own = {}) const {
     const Status status = check_none_in_the_way(folder_.string(), writes, own, kPackages);
     if (status) return "none";
@@ -52,7 +52,7 @@ class OutFolder : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(OutFolder, LinksCountAsFiles) {
+TEST_F(OutFolder, CountsLinksAsFiles) {
   fs::create_directories(folder_ / "attn");
   add(kLockFile);
   EXPECT_FALSE(holds_files(folder_.string()).value());
@@ -60,7 +60,7 @@ TEST_F(OutFolder, LinksCountAsFiles) {
   EXPECT_TRUE(holds_files(folder_.string()).value());
 }
 
-TEST_F(OutFolder, FilesThatNoExportWroteAreInTheWayByTheirNames) {
+TEST_F(OutFolder, NamesForeignFilesInTheWay) {
   const OutFiles writes = {"attn/L00.data", "embed.bin"};
   add("attn/00_mine.onnx");
   add("attn/0photos.data/pic.jpg");
@@ -72,14 +72,14 @@ TEST_F(OutFolder, FilesThatNoExportWroteAreInTheWayByTheirNames) {
   EXPECT_THAT(in_the_way(writes, {"embed.bin"}), HasSubstr(": attn/L00.data.part"));
 }
 
-TEST_F(OutFolder, LinksAndFoldersInTheWay) {
+TEST_F(OutFolder, NamesObstructingLinksAndFolders) {
   fs::create_directory_symlink("..", folder_ / "attn");
   fs::create_directories(folder_ / "embed.bin");
   const OutFiles writes = {"attn/L00.data", "embed.bin"};
   EXPECT_THAT(in_the_way(writes, writes), HasSubstr(": attn, embed.bin"));
 }
 
-TEST_F(OutFolder, PackagesHoldNothingElse) {
+TEST_F(OutFolder, RejectsForeignFilesInPackages) {
   const OutFiles writes = {"moe/L00.mlpackage/Manifest.json"};
   add("moe/L00.mlpackage/Manifest.json");
   add("moe/L00.mlpackage/notes/mine.txt");
@@ -88,7 +88,7 @@ TEST_F(OutFolder, PackagesHoldNothingElse) {
               HasSubstr(": moe/L00.mlpackage/notes/mine.txt, moe/L00.mlpackage.old/mine.txt"));
 }
 
-TEST_F(OutFolder, LongListsAreCut) {
+TEST_F(OutFolder, ShortensLongFileLists) {
   OutFiles writes;
   for (int i = 0; i < 9; ++i) {
     writes.insert(std::to_string(i));
@@ -97,13 +97,13 @@ TEST_F(OutFolder, LongListsAreCut) {
   EXPECT_THAT(in_the_way(writes), HasSubstr(": 0, 1, 2, 3, 4 and 4 more"));
 }
 
-TEST_F(OutFolder, JournalThatIsNoneIsInTheWay) {
+TEST_F(OutFolder, KeepsForeignJournals) {
   add(kJournalFile, "a diary");
   EXPECT_THAT(files_of_exports(folder_.string()), IsEmpty());
   EXPECT_THAT(in_the_way({}), HasSubstr(kJournalFile));
 }
 
-TEST_F(OutFolder, RemovesOwnFilesOnly) {
+TEST_F(OutFolder, RemovesOnlyOwnFiles) {
   for (const char* name :
        {"manifest.json", "attn/L00.data", "attn/L00.data.part", "attn/00_mine.onnx",
         "moe/L00.mlpackage.part/Data/weight.bin.part", "moe/L01.data", "layers/3rd.onnx"})
@@ -117,15 +117,15 @@ TEST_F(OutFolder, RemovesOwnFilesOnly) {
   EXPECT_FALSE(fs::exists(folder_ / "moe/L00.mlpackage.part"));
 }
 
-TEST_F(OutFolder, RemovalDoesNotFollowLinks) {
+TEST_F(OutFolder, RemovesLinksWithoutFollowingThem) {
   add("victim/L00.data");
   fs::create_directory_symlink("victim", folder_ / "attn");
   ASSERT_TRUE(remove_files(folder_.string(), {"attn/L00.data"}, {}));
   EXPECT_TRUE(fs::exists(folder_ / "victim/L00.data"));
 }
 
-// Also of another version of the schema, which cannot be read.
-TEST_F(OutFolder, ManifestNamesItsFiles) {
+// Reads file names even from manifests of other schema versions.
+TEST_F(OutFolder, ReadsFileNamesFromTheManifest) {
   add("manifest.json",
       R"({"schema_version": 1, "tool": {"name": "moec"}, "parts": [
           {"path": "attn/L00.data", "bytes": 1, "digest": "00ff"},
@@ -135,7 +135,7 @@ TEST_F(OutFolder, ManifestNamesItsFiles) {
                           Pair("manifest.json", "")));
 }
 
-TEST_F(OutFolder, ManifestOfAnotherProgramNamesNothing) {
+TEST_F(OutFolder, IgnoresManifestsOfOtherPrograms) {
   for (const char* text :
        {R"({"name": "app", "icons": [{"path": "a.png", "bytes": 1, "digest": ""}]})", "{", ""}) {
     add("manifest.json", text);
@@ -143,8 +143,8 @@ TEST_F(OutFolder, ManifestOfAnotherProgramNamesNothing) {
   }
 }
 
-// Whatever its first line is: a folder with a damaged journal can be replaced.
-TEST_F(OutFolder, JournalNamesItsFiles) {
+// The first line is ignored, so an export with a damaged journal can be replaced.
+TEST_F(OutFolder, ReadsFileNamesFromTheJournal) {
   JournalPart part{"embed.bin", {}};
   part.emitted.data.push_back({"embed.bin", 1, "00ff", ""});
   add(kJournalFile, "torn\n" + journal_line(std::set<std::string>{"attn/L00.data", "/etc/passwd"}) +
@@ -154,16 +154,16 @@ TEST_F(OutFolder, JournalNamesItsFiles) {
       ElementsAre(Pair("attn/L00.data", ""), Pair("embed.bin", "00ff"), Pair(kJournalFile, "")));
 }
 
-TEST_F(OutFolder, OnlyUnchangedFilesAreReplaceable) {
+TEST_F(OutFolder, ReplacesOnlyUnchangedFiles) {
   add("a", "one");
   const OwnFiles own = {{"a", digest_text("one")}, {"b", ""}, {"gone", "00ff"}};
   add("b", "whatever");
   EXPECT_TRUE(check_replaceable(folder_.string(), own));
   add("a", "two");
-  expect_error(check_replaceable(folder_.string(), own), "output.changed", "was changed");
+  expect_error(check_replaceable(folder_.string(), own), "output.changed", "has changed");
   fs::remove(folder_ / "a");
   fs::create_symlink("b", folder_ / "a");
-  expect_error(check_replaceable(folder_.string(), own), "output.changed", "was changed");
+  expect_error(check_replaceable(folder_.string(), own), "output.changed", "has changed");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Compares attention with a loop in double over (head, query, key), with every feature on and off.
+// Compares attention with a loop over (head, query, key) in double precision, for every combination
+// of features.
 #include <cmath>
 
 #include "tests/backends/reference/testing.h"
@@ -16,7 +17,7 @@ struct Case {
 
 constexpr int64_t kTokens = 3, kCached = 4;
 
-// All operands, in the form that is simplest for the loop.
+// All operands, in the layout that the reference loop reads.
 struct Operands {
   std::vector<float> q, k, v, cosine, sine, mask, q_norm, k_norm, k_cache, v_cache, write_mask;
 };
@@ -71,14 +72,14 @@ std::vector<Tensor> tensors_of(const Case& test, const Operands& in) {
   return all;
 }
 
-// Queries or keys of all tokens, and the weights of their norm; null: they have none.
+// Queries or keys of all tokens and their norm weights; the weights are null if there is no norm.
 struct Projected {
   const std::vector<float>& rows;
   int64_t heads;
   const std::vector<float>* norm;
 };
 
-// One head of one token, normalised and rotated.
+// Returns one head of one token, normalized and rotated.
 Doubles prepared(const Attention& op, const Operands& in, const Projected& from, int64_t t,
                  int64_t h) {
   Doubles x;
@@ -108,8 +109,8 @@ Doubles cached_row(const Attention& op, const std::vector<float>& cache, int64_t
   return Doubles(begin, begin + op.head_dim);
 }
 
-// All keys or values of one head. In these tests the cache form blend writes new token t to row t
-// + 1.
+// Returns all keys or values of one head. In these tests, the blend form writes new token t to
+// cache row t + 1.
 std::vector<Doubles> all_rows(const Attention& op, const std::vector<float>& cache, int64_t h,
                               const std::vector<Doubles>& fresh) {
   if (op.cache == CacheForm::none) return fresh;
@@ -125,7 +126,7 @@ std::vector<Doubles> all_rows(const Attention& op, const std::vector<float>& cac
 }
 
 struct AttentionResult {
-  Doubles out, k, v;  // out [T, heads·head_dim]; k and v as the op's results
+  Doubles out, k, v;  // out: [T, heads·head_dim]; k and v: the op's other results
 };
 
 Doubles attend(const Attention& op, const Doubles& q, const std::vector<Doubles>& k,
@@ -175,7 +176,7 @@ AttentionResult naive_attention(const Attention& op, const Operands& in) {
 
 class ReferenceAttention : public testing::TestWithParam<Case> {};
 
-TEST_P(ReferenceAttention, AgreesWithTheLoop) {
+TEST_P(ReferenceAttention, MatchesTheDoublePrecisionLoop) {
   const Operands in = random_operands(GetParam().op);
   const std::vector<Tensor> found = run_op(GetParam().op, tensors_of(GetParam(), in));
   const AttentionResult expected = naive_attention(GetParam().op, in);
@@ -218,8 +219,8 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Cases, ReferenceAttention, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// The keys of a head are normalised to one length and then multiplied by a number of the head.
-TEST(ReferenceAttentionByHand, OneNumberPerHead) {
+// Keys of a head are normalized to one length, then multiplied by the head's factor.
+TEST(ReferenceAttentionByHand, ScalesByOneFactorPerHead) {
   const Attention op{.heads = 2,
                      .kv_heads = 2,
                      .head_dim = 2,
@@ -239,8 +240,8 @@ TEST(ReferenceAttentionByHand, OneNumberPerHead) {
   expect_near(run_op(op, operands)[1].data, {2, 2, -7, 7});
 }
 
-// Values are divided by the root of the mean of their squares, by head and without weights.
-TEST(ReferenceAttentionByHand, NormOfValues) {
+// Values are divided by their root mean square per head, without norm weights.
+TEST(ReferenceAttentionByHand, NormalizesValues) {
   const Attention op{.heads = 2,
                      .kv_heads = 2,
                      .head_dim = 2,
@@ -263,8 +264,8 @@ TEST(ReferenceAttentionByHand, NormOfValues) {
   expect_near(results[0].data, {1, -1, 0, std::sqrt(2.0f)});
 }
 
-// One head of size 1: scores 0 and ln 3, so the weights are 1/4 and 3/4.
-TEST(ReferenceAttentionByHand, TwoKeys) {
+// One head of size 1 with scores 0 and ln 3, so the weights are 1/4 and 3/4.
+TEST(ReferenceAttentionByHand, WeightsValuesBySoftmax) {
   const Attention op{.heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 1, .rope = RopeStyle::none};
   const std::vector<Tensor> operands = {
       tokens(Layout::rows, 2, 1, {0, 1}), tokens(Layout::rows, 2, 1, {0, std::log(3.0f)}),

@@ -1,4 +1,4 @@
-// Compares composites with formulas written out here in double, in both layouts.
+// Compares composites with direct formulas in double precision, in both layouts.
 #include <algorithm>
 #include <cmath>
 
@@ -17,14 +17,14 @@ INSTANTIATE_TEST_SUITE_P(Layouts, ReferenceComposites,
                          testing::Values(Layout::rows, Layout::channels),
                          [](const auto& info) { return std::string(layout_name(info.param)); });
 
-TEST_P(ReferenceComposites, RmsNorm) {
+TEST_P(ReferenceComposites, ComputesRmsNorm) {
   const Tensor x = tokens(GetParam(), 2, 2, {3, 4, -1, 1});
   const Tensor y = run_op(RmsNorm{0.5}, {x, plain({2}, {1, 10})})[0];
   const double first = std::sqrt(12.5 + 0.5), second = std::sqrt(1 + 0.5);
   expect_near(rows_in(y), {3 / first, 40 / first, -1 / second, 10 / second});
 }
 
-TEST_P(ReferenceComposites, Linear) {
+TEST_P(ReferenceComposites, ComputesLinear) {
   const Tensor x = tokens(GetParam(), 2, 3, {1, 2, 3, 4, 5, 6});
   const Tensor w = plain({2, 3}, {1, 1, 1, 1, 0, -1});
   EXPECT_THAT(rows_in(run_op(Linear{}, {x, w})[0]), ElementsAre(6, -2, 15, -2));
@@ -58,7 +58,7 @@ Doubles token(const std::vector<float>& rows, size_t channels, size_t t) {
                  rows.begin() + static_cast<std::ptrdiff_t>((t + 1) * channels));
 }
 
-TEST_P(ReferenceComposites, GatedMlp) {
+TEST_P(ReferenceComposites, ComputesGatedMlp) {
   const std::vector<float> rows = random_floats(1, 3 * 5);
   const Tensor gate = random_matrix(2, 7, 5), up = random_matrix(3, 7, 5),
                down = random_matrix(4, 5, 7), shared = random_matrix(5, 1, 5);
@@ -76,7 +76,7 @@ TEST_P(ReferenceComposites, GatedMlp) {
   expect_near(rows_in(run_op(GatedMlp{}, {x, gate, up, down, shared})[0]), gated);
 }
 
-TEST_P(ReferenceComposites, SoftMoeOfAGroupOfExperts) {
+TEST_P(ReferenceComposites, ComputesSoftMoeOfExpertGroups) {
   const std::vector<float> rows = random_floats(1, 2 * 4);
   const std::vector<float> routing = {0.3f, 0, 0.7f, 0, 0, 0.25f, 0.5f, 0.25f};
   std::vector<Tensor> operands = {tokens(GetParam(), 2, 4, rows),
@@ -94,7 +94,7 @@ TEST_P(ReferenceComposites, SoftMoeOfAGroupOfExperts) {
   expect_near(rows_in(run_op(SoftMoe{2, 1}, operands)[0]), expected);
 }
 
-TEST_P(ReferenceComposites, AnExpertThatWasNotChosenAddsNothing) {
+TEST_P(ReferenceComposites, IgnoresUnselectedExperts) {
   const float huge = 3e38f;
   const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {2}),
                                         tokens(GetParam(), 1, 2, {0, 1}),
@@ -107,8 +107,8 @@ TEST_P(ReferenceComposites, AnExpertThatWasNotChosenAddsNothing) {
   expect_near(rows_in(run_op(SoftMoe{2, 0}, operands)[0]), {sigmoid(1) * 2});
 }
 
-// Values within the bounds and beyond both of them; the gate has only an upper bound.
-TEST_P(ReferenceComposites, ClampedSwiglu) {
+// Values within and beyond both bounds; the gate has only an upper bound.
+TEST_P(ReferenceComposites, ComputesClampedSwiglu) {
   const Tensor one = plain({1, 1}, {1});
   for (const Gating& gating :
        {Gating{Activation::clamped_swiglu, 7, 1.702}, Gating{Activation::clamped_swiglu, 2.5, 1}}) {
@@ -126,7 +126,7 @@ TEST_P(ReferenceComposites, ClampedSwiglu) {
   }
 }
 
-TEST_P(ReferenceComposites, GeluTanh) {
+TEST_P(ReferenceComposites, ComputesGeluTanh) {
   for (double gate : {-9.0, -1.5, 0.0, 0.5, 11.0}) {
     const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {1}),
                                           plain({1, 1}, {static_cast<float>(gate)}),
@@ -137,8 +137,8 @@ TEST_P(ReferenceComposites, GeluTanh) {
   }
 }
 
-// Without a gate: x, up and down, and a bias of each.
-TEST_P(ReferenceComposites, SquaredReluHasNoGate) {
+// Operands without a gate: x, up and down, first without and then with biases.
+TEST_P(ReferenceComposites, ComputesSquaredReluWithoutAGate) {
   const Gating gating{Activation::relu2};
   const Tensor three = plain({1, 1}, {3}), half = plain({1, 1}, {0.5f});
   std::vector<Tensor> operands = {tokens(GetParam(), 2, 1, {2, -2}), three, half};
@@ -157,24 +157,24 @@ TEST_P(ReferenceComposites, SquaredReluHasNoGate) {
   expect_near(rows_in(run_op(SoftMoe{2, 0, gating}, experts)[0]), {0.25 * 18 + 0.5 * 3});
 }
 
-// Gate, up and down of one channel, then their biases.
+// Appends gate, up and down of one channel, then their biases.
 std::vector<Tensor> with_biases(std::vector<Tensor> operands) {
   operands.insert(operands.end(), {plain({1, 1}, {3}), plain({1, 1}, {5}), plain({1, 1}, {0.5f}),
                                    plain({1}, {-5}), plain({1}, {1}), plain({1}, {4})});
   return operands;
 }
 
-// The output for an input of 2.
+// Expected output for an input of 2.
 double biased_mlp_of_two() { return 0.5 * sigmoid(1) * 11 + 4; }
 
-TEST_P(ReferenceComposites, BiasesOfAGatedMlp) {
+TEST_P(ReferenceComposites, AddsBiasesOfAGatedMlp) {
   std::vector<Tensor> operands = with_biases({tokens(GetParam(), 1, 1, {2})});
   expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {biased_mlp_of_two()});
   operands.push_back(plain({1, 1}, {0.5f}));
   expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {biased_mlp_of_two() * sigmoid(1)});
 }
 
-TEST_P(ReferenceComposites, BiasesOfExperts) {
+TEST_P(ReferenceComposites, AddsBiasesOfExperts) {
   const std::vector<Tensor> operands =
       with_biases({tokens(GetParam(), 1, 1, {2}), tokens(GetParam(), 1, 2, {0.25f, 0})});
   expect_near(rows_in(run_op(SoftMoe{1, 0}, operands)[0]), {0.25 * biased_mlp_of_two()});
@@ -182,8 +182,8 @@ TEST_P(ReferenceComposites, BiasesOfExperts) {
 
 // ---- Router ------------------------------------------------------------------------------------
 
-// silu is not linear, so a weight on the input gives another result than one on the output.
-TEST_P(ReferenceComposites, SoftMoeWithTheWeightOnTheInput) {
+// silu is nonlinear, so weighting the input and weighting the output give different results.
+TEST_P(ReferenceComposites, AppliesRoutingWeightsToInputs) {
   const Tensor x = tokens(GetParam(), 1, 1, {4}), routing = tokens(GetParam(), 1, 2, {0.5f, 0});
   const Tensor one = plain({1, 1}, {1}), three = plain({1, 1}, {3});
   const std::vector<Tensor> operands = {x, routing, one, three, one, one, one, one};
@@ -199,7 +199,7 @@ std::vector<float> route(Layout layout, const Router& op, const std::vector<floa
   return rows_in(run_op(op, operands)[0]);
 }
 
-TEST_P(ReferenceComposites, RouterSoftmaxKeepsTheLargest) {
+TEST_P(ReferenceComposites, KeepsLargestSoftmaxScores) {
   const double sum = std::exp(1) + std::exp(3) + std::exp(2) + std::exp(0);
   const std::vector<float> logits = {1, 3, 2, 0};
   expect_near(route(GetParam(), {.top_k = 2}, logits),
@@ -209,49 +209,49 @@ TEST_P(ReferenceComposites, RouterSoftmaxKeepsTheLargest) {
               {0, 2.5 * std::exp(3) / kept, 2.5 * std::exp(2) / kept, 0});
 }
 
-TEST_P(ReferenceComposites, RouterOfSeveralTokens) {
+TEST_P(ReferenceComposites, RoutesSeveralTokens) {
   const Tensor logits = tokens(GetParam(), 2, 3, {5, 0, 0, 0, 0, 5});
   const std::vector<float> weights =
       rows_in(run_op(Router{.top_k = 1, .renorm = Renorm::sum}, {logits})[0]);
   EXPECT_THAT(weights, ElementsAre(1, 0, 0, 0, 0, 1));
 }
 
-TEST_P(ReferenceComposites, RouterTiesGoToTheLowestIndex) {
+TEST_P(ReferenceComposites, BreaksRouterTiesByLowestIndex) {
   EXPECT_THAT(route(GetParam(), {.top_k = 2, .renorm = Renorm::sum}, {0, 1, 1, 1}),
               ElementsAre(0, 0.5f, 0.5f, 0));
 }
 
-TEST_P(ReferenceComposites, RouterSoftmaxOfTheSelected) {
+TEST_P(ReferenceComposites, AppliesSoftmaxToSelectedLogits) {
   const double big = 1 / (1 + std::exp(-1.0));
   expect_near(route(GetParam(), {.score = Score::softmax_selected, .top_k = 2}, {1, 3, 2, -4}),
               {0, big, 1 - big, 0});
 }
 
-TEST_P(ReferenceComposites, RouterSigmoidOfTheSelected) {
+TEST_P(ReferenceComposites, AppliesSigmoidToSelectedLogits) {
   const Router op{.score = Score::sigmoid_selected, .top_k = 1};
-  // Both sigmoids are 1 in f32; the logits still differ.
+  // Both sigmoids round to 1 in f32; the logits still differ.
   expect_near(route(GetParam(), op, {30, 40, -4}), {0, 1, 0});
   expect_near(route(GetParam(), op, {0.5f, -1, 0}, {0, 3, 0}), {0, sigmoid(-1), 0});
 }
 
-// Of 4, 3.9, 1 and -4 the first is picked: 3.9 is near it, the others are not. Then 3.9 is alone.
-TEST_P(ReferenceComposites, RouterSparsemixer) {
+// Of 4, 3.9, 1 and -4, the first pick is 4, and only 3.9 is near it. The second pick is 3.9, alone.
+TEST_P(ReferenceComposites, ComputesSparsemixer) {
   Router op{.score = Score::sparsemixer, .top_k = 2, .eps = 0.0125};
   expect_near(route(GetParam(), op, {4, 1, 3.9f, -4}), {sigmoid(0.1), 0, 1, 0});
-  // 2 · 0.5 · |-4| reaches 4 below the largest, 0 to the second pick.
+  // 2 · 0.5 · |-4| reaches 4 below the largest logit, exactly to the second pick.
   op.eps = 0.5;
   const double far = std::exp(-4) + std::exp(-8);
   expect_near(route(GetParam(), op, {0, -4, -8}), {1 / (1 + far), 1 / (1 + std::exp(-4)), 0});
 }
 
-// The bias takes part in the choice, but not in the weight.
-TEST_P(ReferenceComposites, RouterSigmoidWithChoiceBias) {
+// The bias affects the selection but not the routing weight.
+TEST_P(ReferenceComposites, AddsBiasToSelectionOnly) {
   const std::vector<float> logits = {2, 1, 0}, bias = {-1, 0, 0.5f};
   const Router op{.score = Score::sigmoid, .top_k = 2};
   expect_near(route(GetParam(), op, logits, bias), {0, sigmoid(1), sigmoid(0)});
 }
 
-TEST_P(ReferenceComposites, RouterDivisors) {
+TEST_P(ReferenceComposites, NormalizesRoutingWeights) {
   const std::vector<float> logits = {0, -50, -50};
   Router op{.score = Score::sigmoid, .top_k = 1, .renorm = Renorm::sum_plus_eps, .eps = 0.25};
   expect_near(route(GetParam(), op, logits), {0.5 / 0.75, 0, 0});
@@ -261,9 +261,9 @@ TEST_P(ReferenceComposites, RouterDivisors) {
   expect_near(route(GetParam(), op, logits), {0.25, 0, 0});
 }
 
-// Scores .9 .1 | .6 .5 | .7 .2 by their logits. Best single: groups 0 and 2; best pair sums: 1 and
-// then 0 (1.1, 1.0, 0.9).
-TEST_P(ReferenceComposites, RouterGroups) {
+// Scores by group: .9 .1 | .6 .5 | .7 .2. Groups 0 and 2 have the best maximum; by pair sums (1.0,
+// 1.1, 0.9), group 1 is first and group 0 second.
+TEST_P(ReferenceComposites, KeepsBestRouterGroups) {
   std::vector<float> logits;
   for (double score : {0.9, 0.1, 0.6, 0.5, 0.7, 0.2})
     logits.push_back(static_cast<float>(std::log(score / (1 - score))));
@@ -273,8 +273,8 @@ TEST_P(ReferenceComposites, RouterGroups) {
   expect_near(route(GetParam(), op, logits), {0.9, 0, 0.6, 0.5, 0, 0});
 }
 
-// An expert of a dropped group is never chosen, even if the others have negative scores.
-TEST_P(ReferenceComposites, RouterNeverChoosesFromAClosedGroup) {
+// Experts of dropped groups are never selected, even if all others have negative scores.
+TEST_P(ReferenceComposites, NeverSelectsFromADroppedGroup) {
   const Router op{.score = Score::sigmoid, .top_k = 2, .groups = 2, .groups_kept = 1};
   const std::vector<float> weights = route(GetParam(), op, {0, 0, 0, 0}, {-1, -9, -2, -2});
   EXPECT_THAT(weights, ElementsAre(0.5f, 0.5f, 0, 0));

@@ -1,4 +1,4 @@
-// The executor around the ops: weights, rounding, states, probes, errors.
+// Tests what the executor does apart from the ops: weights, rounding, states, probes, errors.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// out = (x + w) · 2, with w from a view.
+// out = (x + w) · 2; w comes from a view.
 Shard sum_with_weight(const WeightView& view, DType dtype = DType::f32) {
   Builder build("L00.test", Form::model);
   const ValueId x = build.input("x", {dtype, {3}});
@@ -35,8 +35,8 @@ TEST(ReferenceExecutor, LoadsWeightsFromFiles) {
   }
 }
 
-// A palette of two entries: the means of the values near 1 and of those near 5.
-TEST(ReferenceExecutor, AnEncodedWeightHasTheValuesOfItsCodes) {
+// The palette has two entries: the means of the values near 1 and near 5.
+TEST(ReferenceExecutor, DecodesEncodedWeights) {
   const std::string path = write_file("encoded_weight.bin", bytes_of<float>({1, 5, 1.5, 5.5}));
   const Type type{DType::f32, {4}};
   Builder build("L00.test", Form::model);
@@ -50,7 +50,7 @@ TEST(ReferenceExecutor, AnEncodedWeightHasTheValuesOfItsCodes) {
   EXPECT_THAT((*out)[0].data, ElementsAre(1.25, 5.25, 11.25, 15.25));
 }
 
-TEST(ReferenceExecutor, AMissingWeightNamesTensorShardAndValue) {
+TEST(ReferenceExecutor, NamesAMissingWeight) {
   auto executor =
       Executor::create(sum_with_weight(tensor_view("w", {DType::f32, {3}})), WeightTable{});
   ASSERT_FALSE(executor);
@@ -65,7 +65,7 @@ std::string run_error(const std::vector<Tensor>& inputs) {
   return out ? "" : code_of(out.error());
 }
 
-TEST(ReferenceExecutor, ChecksItsInputs) {
+TEST(ReferenceExecutor, RejectsMismatchedInputs) {
   EXPECT_EQ(run_error({plain({3}, {1, 2, 3})}), "");
   EXPECT_EQ(run_error({}), "reference.input_count");
   EXPECT_EQ(run_error({plain({3}, {1, 2, 3}), plain({3}, {1, 2, 3})}), "reference.input_count");
@@ -79,7 +79,7 @@ TEST(ReferenceExecutor, ChecksItsInputs) {
   EXPECT_EQ(out.error()[0].place.op, "x");
 }
 
-TEST(ReferenceExecutor, RefusesShardsAboveTheMemoryLimit) {
+TEST(ReferenceExecutor, RejectsShardsAboveTheMemoryLimit) {
   const Shard shard = sum_with_weight(splat_view(1, {DType::f32, {3}}));
   auto reader = WeightReader::open({});
   ASSERT_TRUE(reader);
@@ -89,7 +89,7 @@ TEST(ReferenceExecutor, RefusesShardsAboveTheMemoryLimit) {
   EXPECT_TRUE(Executor::create(shard, *reader, {.memory_limit = 100}));
 }
 
-TEST(ReferenceExecutor, HalfTypesRoundInF32Mode) {
+TEST(ReferenceExecutor, RoundsHalfTypesInF32Mode) {
   const Shard shard = sum_with_weight(splat_view(1.0 / 3, {DType::f16, {3}}), DType::f16);
   auto out = evaluate(shard, {plain({3}, {2048, 40000, 0.1f}, DType::f16)});
   ASSERT_TRUE(out);
@@ -97,7 +97,7 @@ TEST(ReferenceExecutor, HalfTypesRoundInF32Mode) {
   EXPECT_THAT((*out)[0].data, ElementsAre(4096, kInf, 2 * round_to(DType::f16, tenth + third)));
 }
 
-TEST(ReferenceExecutor, F16ModeRoundsAfterEachOp) {
+TEST(ReferenceExecutor, RoundsAfterOpsInF16Mode) {
   const Shard shard = sum_with_weight(splat_view(1.0 / 3, {DType::f32, {3}}));
   const std::vector<Tensor> inputs = {plain({3}, {2048, 0.1f, 30000})};
   auto exact = evaluate(shard, inputs), half = evaluate(shard, inputs, Precision::f16);
@@ -107,7 +107,7 @@ TEST(ReferenceExecutor, F16ModeRoundsAfterEachOp) {
   EXPECT_THAT((*half)[0].data, ElementsAre(4096, f16(2 * f16(f16(0.1f) + f16(1.0f / 3))), 60000));
 }
 
-TEST(ReferenceExecutor, F16ModeOverflowsInTheMiddle) {
+TEST(ReferenceExecutor, OverflowsIntermediatesInF16Mode) {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::f32, {1}});
   const ValueId square = build.mul(x, x);
@@ -117,7 +117,7 @@ TEST(ReferenceExecutor, F16ModeOverflowsInTheMiddle) {
   EXPECT_EQ(evaluate(shard, {plain({1}, {300})}, Precision::f16).value()[0].data[0], kInf);
 }
 
-TEST(ReferenceExecutor, F16ModeDoesNotRoundIntegers) {
+TEST(ReferenceExecutor, KeepsIntegersExactInF16Mode) {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::i64, {2}});
   build.output("out", x);
@@ -127,7 +127,7 @@ TEST(ReferenceExecutor, F16ModeDoesNotRoundIntegers) {
               ElementsAre(2049, 4097));
 }
 
-TEST(ReferenceExecutor, ProbeSeesEachValueOnceInOrder) {
+TEST(ReferenceExecutor, ProbesEachValueOnceInOrder) {
   auto reader = WeightReader::open({});
   auto executor = Executor::create(sum_with_weight(splat_view(1, {DType::f32, {3}})), *reader);
   ASSERT_TRUE(executor);
@@ -145,7 +145,7 @@ TEST(ReferenceExecutor, ProbeSeesEachValueOnceInOrder) {
   EXPECT_EQ(seen["doubled"], (*out)[0].data);
 }
 
-TEST(ReferenceExecutor, OutputsMayBeInputsWeightsOrTheSameValueTwice) {
+TEST(ReferenceExecutor, AllowsOutputsToAliasOtherValues) {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::f32, {1}});
   const ValueId w = build.weight(splat_view(7, {DType::f32, {1}}));
@@ -161,7 +161,7 @@ TEST(ReferenceExecutor, OutputsMayBeInputsWeightsOrTheSameValueTwice) {
   EXPECT_THAT(values, ElementsAre(1, 7, 8, 8));
 }
 
-// total' = total + x. The output is the old total: a write takes effect after the run.
+// total' = total + x; the output is the old total, because writes take effect after the run.
 Shard accumulator() {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::f32, {2}});
@@ -172,7 +172,7 @@ Shard accumulator() {
   return build.finish();
 }
 
-TEST(ReferenceExecutor, StatesKeepTheirValuesBetweenRuns) {
+TEST(ReferenceExecutor, KeepsStatesBetweenRuns) {
   auto executor = Executor::create(accumulator(), WeightTable{});
   ASSERT_TRUE(executor);
   const std::vector<Tensor> inputs = {plain({2}, {1, 10})};
@@ -185,7 +185,7 @@ TEST(ReferenceExecutor, StatesKeepTheirValuesBetweenRuns) {
   EXPECT_THAT(executor->run(inputs).value()[0].data, ElementsAre(5, 6));
 }
 
-TEST(ReferenceExecutor, RefusesUnknownStatesAndOtherTypes) {
+TEST(ReferenceExecutor, RejectsUnknownAndMistypedStates) {
   auto executor = Executor::create(accumulator(), WeightTable{});
   ASSERT_TRUE(executor);
   EXPECT_EQ(executor->state("other"), nullptr);
@@ -194,7 +194,7 @@ TEST(ReferenceExecutor, RefusesUnknownStatesAndOtherTypes) {
   EXPECT_EQ(code_of(executor->set_state("total", plain({1}, {1})).error()), "reference.state_type");
 }
 
-TEST(ReferenceSeededInputs, AreAFunctionOfTheSeedAndFitTheShard) {
+TEST(ReferenceSeededInputs, DependOnlyOnSeedAndShard) {
   Builder build("test", Form::model);
   build.input("x", {DType::f16, {4, 8}});
   build.input("attn_mask", {DType::f32, {1, 1, 2, 4}});

@@ -1,4 +1,4 @@
-// Each general op on values given here.
+// Evaluates each general op on literal values.
 #include <cmath>
 
 #include "tests/backends/reference/testing.h"
@@ -18,7 +18,7 @@ std::vector<float> unary(UnaryFn fn, std::vector<float> x) {
   return run_op(Unary{fn}, {plain({size}, std::move(x))})[0].data;
 }
 
-TEST(ReferenceUnary, EachFunction) {
+TEST(ReferenceUnary, ComputesEachFunction) {
   EXPECT_THAT(unary(UnaryFn::neg, {1, -2, 0.5f}), ElementsAre(-1, 2, -0.5f));
   EXPECT_THAT(unary(UnaryFn::abs, {1, -2, 0}), ElementsAre(1, 2, 0));
   EXPECT_THAT(unary(UnaryFn::exp, {0, 1, -1}),
@@ -36,7 +36,7 @@ std::vector<float> binary(BinaryFn fn, const Tensor& a, const Tensor& b) {
   return run_op(Binary{fn}, {a, b})[0].data;
 }
 
-TEST(ReferenceBinary, EachFunction) {
+TEST(ReferenceBinary, ComputesEachFunction) {
   const Tensor a = plain({3}, {6, -4, 1}), b = plain({3}, {2, 8, 1});
   EXPECT_THAT(binary(BinaryFn::add, a, b), ElementsAre(8, 4, 2));
   EXPECT_THAT(binary(BinaryFn::sub, a, b), ElementsAre(4, -12, 0));
@@ -46,13 +46,13 @@ TEST(ReferenceBinary, EachFunction) {
   EXPECT_THAT(binary(BinaryFn::min, a, b), ElementsAre(2, -4, 1));
 }
 
-TEST(ReferenceBinary, MaxAndMinPropagateNan) {
+TEST(ReferenceBinary, PropagatesNanInMaxAndMin) {
   const Tensor a = plain({2}, {kNan, 1}), b = plain({2}, {1, kNan});
   for (BinaryFn fn : {BinaryFn::max, BinaryFn::min})
     for (float value : binary(fn, a, b)) EXPECT_TRUE(std::isnan(value));
 }
 
-TEST(ReferenceBinary, BroadcastsSizesOfOneAndScalars) {
+TEST(ReferenceBinary, BroadcastsUnitSizesAndScalars) {
   const Tensor matrix = plain({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_THAT(binary(BinaryFn::add, matrix, plain({}, {10})), ElementsAre(11, 12, 13, 14, 15, 16));
   EXPECT_THAT(binary(BinaryFn::sub, plain({}, {10}), matrix), ElementsAre(9, 8, 7, 6, 5, 4));
@@ -66,7 +66,7 @@ TEST(ReferenceBinary, BroadcastsSizesOfOneAndScalars) {
               ElementsAre(10, 11, 20, 21, 12, 13, 22, 23));
 }
 
-TEST(ReferenceCompare, EachFunction) {
+TEST(ReferenceCompare, ComputesEachFunction) {
   const Tensor a = plain({4}, {1, 2, 3, kNan}), b = plain({4}, {2, 2, 2, kNan});
   EXPECT_THAT(run_op(Compare{CompareFn::greater}, {a, b})[0].data, ElementsAre(0, 0, 1, 0));
   EXPECT_THAT(run_op(Compare{CompareFn::less}, {a, b})[0].data, ElementsAre(1, 0, 0, 0));
@@ -75,7 +75,7 @@ TEST(ReferenceCompare, EachFunction) {
   EXPECT_EQ(equal.type.dtype, DType::boolean);
 }
 
-TEST(ReferenceSelect, ValuesOfTheOtherBranchDoNotReachTheResult) {
+TEST(ReferenceSelect, IgnoresTheUnselectedBranch) {
   const Tensor condition = plain({4}, {1, 0, 1, 0}, DType::boolean);
   EXPECT_THAT(run_op(Select{}, {condition, plain({4}, {1, kNan, 2, kInf}), plain({}, {0})})[0].data,
               ElementsAre(1, 0, 2, 0));
@@ -94,22 +94,22 @@ std::vector<float> cast(std::vector<float> x, DType to) {
   return run_op(Cast{to}, {plain({size}, std::move(x))})[0].data;
 }
 
-TEST(ReferenceCast, RoundsToHalves) {
+TEST(ReferenceCast, RoundsToF16AndBf16) {
   EXPECT_THAT(cast({1.0f + 1.0f / 2048, 65520, 65519, -1e-8f}, DType::f16),
               ElementsAre(1, kInf, 65504, 0));
   EXPECT_THAT(cast({1.0f + 1.0f / 256, 1.0f + 3.0f / 256}, DType::bf16),
               ElementsAre(1, 1.0f + 4.0f / 256));
 }
 
-TEST(ReferenceCast, IntegersAreTruncatedAndSaturate) {
+TEST(ReferenceCast, TruncatesAndSaturatesIntegers) {
   EXPECT_THAT(cast({1.9f, -1.9f, kNan}, DType::i64), ElementsAre(1, -1, 0));
   EXPECT_THAT(cast({300, -3, 7.5f}, DType::u8), ElementsAre(255, 0, 7));
   EXPECT_THAT(cast({1e20f, -1e20f}, DType::i32), ElementsAre(2147483648.0f, -2147483648.0f));
   EXPECT_THAT(cast({0, -0.0f, 0.25f, kNan}, DType::boolean), ElementsAre(0, 0, 1, 1));
 }
 
-// 16 and 18 are neighbours in E4M3; 17 lies halfway and goes to the even fraction. 2^-9 is the
-// smallest value above 0.
+// 16 and 18 are neighbours in E4M3, and the tie 17 rounds to even. 2^-9 is the smallest positive
+// value.
 TEST(ReferenceCast, RoundsToF8) {
   EXPECT_THAT(cast({17, 19, 448, 460, 1000, -1000}, DType::f8_e4m3),
               ElementsAre(16, 20, 448, 448, 448, -448));
@@ -117,7 +117,7 @@ TEST(ReferenceCast, RoundsToF8) {
               ElementsAre(0x1p-9f, 0x1p-8f, 0, 0x1p-9f));
 }
 
-TEST(ReferenceReduce, AlongEachAxis) {
+TEST(ReferenceReduce, ReducesAlongEachAxis) {
   const Tensor x = plain({2, 3}, {1, 2, 3, 4, 5, 7});
   EXPECT_THAT(run_op(Reduce{ReduceFn::sum, 0}, {x})[0].data, ElementsAre(5, 7, 10));
   EXPECT_THAT(run_op(Reduce{ReduceFn::sum, 1}, {x})[0].data, ElementsAre(6, 16));
@@ -128,7 +128,7 @@ TEST(ReferenceReduce, AlongEachAxis) {
   EXPECT_THAT(run_op(Reduce{ReduceFn::sum, 1}, {cube})[0].data, ElementsAre(4, 6, 12, 14));
 }
 
-TEST(ReferenceSoftmax, AlongEachAxisWithoutOverflow) {
+TEST(ReferenceSoftmax, AvoidsOverflowAlongEachAxis) {
   const float big = 1 / (1 + std::exp(-1.0f)), small = 1 - big;
   const Tensor x = plain({2, 2}, {1000, 1001, 3, 3});
   EXPECT_THAT(run_op(Softmax{1}, {x})[0].data,
@@ -138,39 +138,39 @@ TEST(ReferenceSoftmax, AlongEachAxisWithoutOverflow) {
               Pointwise(FloatNear(1e-6f), {small, 0.5f, big, 0.5f}));
 }
 
-TEST(ReferenceTopK, DescendingAndLowestIndexFirst) {
+TEST(ReferenceTopK, SortsDescendingWithTiesByIndex) {
   const auto results = run_op(TopK{3, 1}, {plain({2, 4}, {1, 3, 3, 2, 0, 0, 0, 0})});
   EXPECT_THAT(results[0].data, ElementsAre(3, 3, 2, 0, 0, 0));
   EXPECT_THAT(results[1].data, ElementsAre(1, 2, 3, 0, 1, 2));
   EXPECT_EQ(results[1].type.dtype, DType::i64);
 }
 
-TEST(ReferenceTopK, AlongAnInnerAxisNanLast) {
+TEST(ReferenceTopK, SortsNanLastAlongInnerAxes) {
   const auto results = run_op(TopK{2, 0}, {plain({3, 2}, {kNan, 1, 5, 2, 4, 3})});
   EXPECT_THAT(results[0].data, ElementsAre(5, 3, 4, 2));
   EXPECT_THAT(results[1].data, ElementsAre(1, 2, 2, 1));
 }
 
-TEST(ReferenceShape, Slice) {
+TEST(ReferenceShape, SlicesAlongEachAxis) {
   const Tensor x = plain({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   EXPECT_THAT(run_op(Slice{1, 1, 2}, {x})[0].data, ElementsAre(2, 3, 4, 5, 8, 9, 10, 11));
   EXPECT_THAT(run_op(Slice{2, 1, 1}, {x})[0].data, ElementsAre(1, 3, 5, 7, 9, 11));
   EXPECT_THAT(run_op(Slice{0, 1, 1}, {x})[0].data, ElementsAre(6, 7, 8, 9, 10, 11));
 }
 
-TEST(ReferenceShape, Concat) {
+TEST(ReferenceShape, ConcatenatesAlongEachAxis) {
   const Tensor a = plain({2, 1}, {1, 2}), b = plain({2, 2}, {3, 4, 5, 6});
   EXPECT_THAT(run_op(Concat{1}, {a, b})[0].data, ElementsAre(1, 3, 4, 2, 5, 6));
   EXPECT_THAT(run_op(Concat{0}, {b, b})[0].data, ElementsAre(3, 4, 5, 6, 3, 4, 5, 6));
 }
 
-TEST(ReferenceShape, ReshapeKeepsTheOrder) {
+TEST(ReferenceShape, ReshapesInRowMajorOrder) {
   const Tensor y = run_op(Reshape{{3, 2}, Layout::rows}, {plain({2, 3}, {1, 2, 3, 4, 5, 6})})[0];
   EXPECT_THAT(y.data, ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_EQ(y.type, (Type{DType::f32, {3, 2}, Layout::rows}));
 }
 
-TEST(ReferenceShape, Transpose) {
+TEST(ReferenceShape, PermutesAxes) {
   const Tensor x = plain({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_THAT(run_op(Transpose{{1, 0}}, {x})[0].data, ElementsAre(1, 4, 2, 5, 3, 6));
   const Tensor cube = plain({1, 2, 3}, {1, 2, 3, 4, 5, 6});
@@ -179,14 +179,14 @@ TEST(ReferenceShape, Transpose) {
   EXPECT_THAT(turned.data, ElementsAre(1, 4, 2, 5, 3, 6));
 }
 
-TEST(ReferenceMatMul, TwoByTwo) {
+TEST(ReferenceMatMul, MultipliesSmallMatrices) {
   EXPECT_THAT(
       run_op(MatMul{}, {plain({2, 3}, {1, 2, 3, 4, 5, 6}), plain({3, 2}, {1, 0, 0, 1, 2, -1})})[0]
           .data,
       ElementsAre(7, -1, 16, -1));
 }
 
-TEST(ReferenceMatMul, LeadingSizesBroadcast) {
+TEST(ReferenceMatMul, BroadcastsLeadingSizes) {
   const Tensor a = plain({2, 1, 1, 2}, {1, 2, 3, 4});
   const Tensor b = plain({1, 3, 2, 1}, {1, 1, 1, 0, 0, 1});
   const Tensor y = run_op(MatMul{}, {a, b})[0];
@@ -194,7 +194,7 @@ TEST(ReferenceMatMul, LeadingSizesBroadcast) {
   EXPECT_THAT(y.data, ElementsAre(3, 1, 2, 7, 3, 4));
 }
 
-TEST(ReferenceConv, OneByOneWithBias) {
+TEST(ReferenceConv, ComputesPointwiseConvWithBias) {
   const Tensor x = tokens(Layout::channels, 2, 3, {1, 2, 3, 4, 5, 6});
   const Tensor w = plain({2, 3, 1, 1}, {1, 1, 1, 1, 0, -1}), b = plain({2}, {10, 20});
   EXPECT_THAT(rows_in(run_op(Conv{}, {x, w})[0]), ElementsAre(6, -2, 15, -2));
@@ -202,7 +202,7 @@ TEST(ReferenceConv, OneByOneWithBias) {
 }
 
 // y[t] = Σ_k w[k] · x[t + k]
-TEST(ReferenceConv, LongerKernel) {
+TEST(ReferenceConv, ComputesConvWithALongerKernel) {
   const Tensor x = tokens(Layout::channels, 4, 1, {1, 2, 4, 8});
   EXPECT_THAT(run_op(Conv{}, {x, plain({1, 1, 3, 1}, {1, 10, 100})})[0].data,
               ElementsAre(421, 842));
@@ -211,7 +211,7 @@ TEST(ReferenceConv, LongerKernel) {
               ElementsAre(1 + 4 + 30 + 80, 2 + 6 + 60 + 120));
 }
 
-TEST(ReferenceConv, GroupsSeeOnlyTheirChannels) {
+TEST(ReferenceConv, ConvolvesGroupsSeparately) {
   const Tensor x = tokens(Layout::channels, 1, 4, {1, 2, 3, 4});
   EXPECT_THAT(run_op(Conv{2}, {x, plain({2, 2, 1, 1}, {1, 1, 10, 10})})[0].data,
               ElementsAre(3, 70));
@@ -220,7 +220,7 @@ TEST(ReferenceConv, GroupsSeeOnlyTheirChannels) {
               ElementsAre(3, 80));
 }
 
-TEST(ReferenceConstant, SplatAndList) {
+TEST(ReferenceConstant, ExpandsSplatsAndLists) {
   EXPECT_THAT(run_op(Constant{{DType::f32, {3}}, {2.5}}, {})[0].data,
               ElementsAre(2.5f, 2.5f, 2.5f));
   EXPECT_THAT(run_op(Constant{{DType::i64, {3}}, {0, 1, 2}}, {})[0].data, ElementsAre(0, 1, 2));

@@ -1,4 +1,4 @@
-// What a run tells of the rows that matrices are applied to.
+// Tests the probes that receive the input rows of matrices and the rows of experts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ using Told = std::map<std::string, std::vector<float>>;
 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-// Of each expert, behind its number.
+// Returns the probe's records per expert; each key begins with the expert's number.
 Told experts_of(const Shard& shard, const std::vector<Tensor>& inputs) {
   auto executor = Executor::create(shard, WeightTable{});
   EXPECT_TRUE(executor);
@@ -44,8 +44,8 @@ Told told_of(const Shard& shard, const std::vector<Tensor>& inputs) {
   return told;
 }
 
-// Three tokens of two channels, and two experts of width 1: token 0 chose expert 0, token 1 both
-// and token 2 none.
+// Three tokens of two channels and two experts of width 1. Token 0 selects expert 0, token 1 both
+// experts, and token 2 neither.
 struct TwoExperts {
   Builder b{"probed", Form::model};
   Tensor x{token_type(DType::f32, Layout::rows, 2, 3), {1, 2, 3, 4, 5, 6}};
@@ -70,7 +70,7 @@ struct TwoExperts {
   }
 };
 
-TEST(MatrixProbe, ExpertsTellOfTheTokensThatChoseThem) {
+TEST(MatrixProbe, ReportsRowsRoutedToEachExpert) {
   const Told told = TwoExperts().run(RoutedWeight::output);
   EXPECT_EQ(told.at("a.gate"), (std::vector<float>{1, 2, 3, 4}));
   EXPECT_EQ(told.at("a.up"), told.at("a.gate"));
@@ -79,7 +79,7 @@ TEST(MatrixProbe, ExpertsTellOfTheTokensThatChoseThem) {
   EXPECT_NEAR(told.at("b.down")[0], 7 / (1 + std::exp(-7.0)) * 7, 1e-4);
 }
 
-TEST(ExpertProbe, TellsOfTokensWeightsAndRows) {
+TEST(ExpertProbe, ReportsTokensWeightsAndRows) {
   const Told told = TwoExperts().experts(RoutedWeight::output);
   EXPECT_EQ(told.at("0.tokens"), (std::vector<float>{0, 1}));
   EXPECT_EQ(told.at("0.weights"), (std::vector<float>{1, 0.5F}));
@@ -93,20 +93,20 @@ TEST(ExpertProbe, TellsOfTokensWeightsAndRows) {
   EXPECT_TRUE(told.contains("1.on_output"));
 }
 
-TEST(ExpertProbe, RoutingWeightsOnInputsAreInTheRows) {
+TEST(ExpertProbe, AppliesInputWeightsToRows) {
   const Told told = TwoExperts().experts(RoutedWeight::input);
   EXPECT_EQ(told.at("1.input"), (std::vector<float>{0.75F, 1}));
   EXPECT_NEAR(told.at("1.output")[1], 1.75 / (1 + std::exp(-1.75)) * 1.75, 1e-5);
   EXPECT_TRUE(told.contains("1.on_input"));
 }
 
-TEST(MatrixProbe, RoutingWeightsOnInputsAreApplied) {
+TEST(MatrixProbe, AppliesRoutingWeightsToInputs) {
   const Told told = TwoExperts().run(RoutedWeight::input);
   EXPECT_EQ(told.at("a.gate"), (std::vector<float>{1, 2, 1.5F, 2}));
   EXPECT_EQ(told.at("b.gate"), (std::vector<float>{0.75F, 1}));
 }
 
-TEST(MatrixProbe, LinearTellsOfAllTokensInEitherLayout) {
+TEST(MatrixProbe, ReportsAllRowsOfALinear) {
   for (const Layout layout : {Layout::rows, Layout::channels}) {
     Builder b("probed", Form::model);
     const Type type = token_type(DType::f32, layout, 2, 3);

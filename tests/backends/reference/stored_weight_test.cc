@@ -1,5 +1,4 @@
-// Large weights stay in their files, and products with them are those of weights in memory, bit for
-// bit.
+// Large weights stay in their files. Their products equal those of in-memory weights bit for bit.
 #include <random>
 
 #include "ir/graph/scalar.h"
@@ -23,7 +22,7 @@ Bytes random_elements(DType dtype, int64_t count) {
   return bytes;
 }
 
-// The product of an input and a weight. A weight that is an output as well cannot stay in its file.
+// A product of an input and a weight. A weight that is also an output must be in memory.
 struct Product {
   const char* name;
   Dims input, weight;
@@ -88,7 +87,7 @@ void expect_equal_products(const Product& product, DType dtype, Precision precis
   }
 }
 
-TEST(StoredWeights, GiveTheProductsOfWeightsInMemory) {
+TEST(StoredWeights, MatchProductsOfInMemoryWeights) {
   for (const Product& product : products())
     for (const DType dtype : kStoredTypes) expect_equal_products(product, dtype, Precision::f32);
 }
@@ -98,7 +97,7 @@ TEST(StoredWeights, AreRoundedInF16Runs) {
     for (const DType dtype : kStoredTypes) expect_equal_products(product, dtype, Precision::f16);
 }
 
-TEST(StoredWeights, AreNotCountedAsF32) {
+TEST(StoredWeights, AreExcludedFromTheMemoryLimit) {
   const Product product{"", {1, 256}, {256, 1024}, Product::Kind::weight_right};
   const Bytes bytes = random_elements(DType::f16, 256 * 1024);
   auto reader = WeightReader::open(
@@ -108,7 +107,7 @@ TEST(StoredWeights, AreNotCountedAsF32) {
                                {.memory_limit = uint64_t{64} << 10}));
 }
 
-TEST(StoredWeights, AFileThatIsCutBetweenRunsIsAnError) {
+TEST(StoredWeights, ReportAFileTruncatedBetweenRuns) {
   const Product product{"", {1, 256}, {256, 1024}, Product::Kind::weight_right};
   const Bytes bytes = random_elements(DType::f16, 256 * 1024);
   const std::string path = write_file("weight.bin", bytes);

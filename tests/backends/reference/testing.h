@@ -1,4 +1,4 @@
-// Runs one op on values written in the test.
+// Runs one op on literal values.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace moec {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Values [T, C] as a tensor of tokens in the layout.
+// Arranges values [T, C] as a token tensor of the layout.
 inline Tensor tokens(Layout layout, int64_t token_count, int64_t channels,
                      const std::vector<float>& rows) {
   Tensor tensor{token_type(DType::f32, layout, channels, token_count), rows};
@@ -26,7 +26,7 @@ inline Tensor tokens(Layout layout, int64_t token_count, int64_t channels,
   return tensor;
 }
 
-// The values [T, C] of a tensor of tokens.
+// Returns the values of a token tensor as [T, C].
 inline std::vector<float> rows_in(const Tensor& tensor) {
   if (tensor.type.layout == Layout::rows) return tensor.data;
   const int64_t token_count = tokens_of(tensor.type), channels = channels_of(tensor.type);

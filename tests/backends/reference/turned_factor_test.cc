@@ -1,4 +1,4 @@
-// A product reads the transpose of its right factor where the untransposed matrix lies.
+// A product reads the untransposed matrix if its right factor is a transpose.
 #include <optional>
 
 #include "tests/backends/reference/testing.h"
@@ -12,7 +12,8 @@ struct Keys {
 
 constexpr Keys kKeys[] = {{1, 32, 513}, {2, 32, 513}, {4, 3, 7}, {5, 33, 70}, {64, 16, 64}};
 
-// Scores of queries [1, 2, queries, dims] for keys [1, 2, keys, dims]. An output is kept as it is.
+// Scores of queries [1, 2, queries, dims] with keys [1, 2, keys, dims]. `keeps_transpose` makes the
+// transpose an output, so it must be computed.
 Shard scores_of(const Keys& sizes, DType dtype, bool keeps_transpose) {
   Builder build("L00.test", Form::model);
   const ValueId q = build.input("q", {dtype, {1, 2, sizes.queries, sizes.dims}});
@@ -32,7 +33,7 @@ std::vector<Tensor> run_once(const Shard& shard, Precision precision, const Prob
   return outputs ? *outputs : std::vector<Tensor>();
 }
 
-TEST(TurnedFactor, ScoresAreThoseOfTheTranspose) {
+TEST(TurnedFactor, MatchesScoresOfTheTranspose) {
   for (const Keys& sizes : kKeys) {
     const Tensor got = run_once(scores_of(sizes, DType::f32, false), Precision::f32).at(0);
     const Tensor expected = run_once(scores_of(sizes, DType::f32, true), Precision::f32).at(0);
@@ -42,7 +43,7 @@ TEST(TurnedFactor, ScoresAreThoseOfTheTranspose) {
   }
 }
 
-TEST(TurnedFactor, AProbeSeesTheTransposeAndChangesNoBit) {
+TEST(TurnedFactor, ExposesTheTransposeToProbes) {
   for (const Keys& sizes : kKeys)
     for (const Precision precision : {Precision::f32, Precision::f16}) {
       const Shard shard = scores_of(sizes, DType::f32, false);
@@ -57,8 +58,8 @@ TEST(TurnedFactor, AProbeSeesTheTransposeAndChangesNoBit) {
     }
 }
 
-// The product of a transpose with itself, and one whose transpose is also a left factor.
-TEST(TurnedFactor, ATransposeThatIsALeftFactorAsWellIsComputed) {
+// The product of a transpose and itself, so the transpose is also a left factor.
+TEST(TurnedFactor, ComputesTransposesUsedAsLeftFactors) {
   Builder build("L00.test", Form::model);
   const ValueId x = build.input("x", {DType::f32, {3, 3}});
   const ValueId turned = build.emit(Transpose{{1, 0}, Layout::plain}, {x}, "turned");
@@ -69,7 +70,7 @@ TEST(TurnedFactor, ATransposeThatIsALeftFactorAsWellIsComputed) {
   EXPECT_EQ(outputs->at(0).data, (std::vector<float>{30, 66, 102, 36, 81, 126, 42, 96, 150}));
 }
 
-TEST(TurnedFactor, AStateIsReadWhereItLies) {
+TEST(TurnedFactor, ReadsStatesInPlace) {
   Builder build("L00.test", Form::model);
   const Type keys{DType::f32, {1, 1, 3, 2}};
   build.state("k_state", keys);
@@ -90,14 +91,14 @@ TEST(TurnedFactor, AStateIsReadWhereItLies) {
   EXPECT_EQ(second->at(0).data, (std::vector<float>{42, 86, 130}));
 }
 
-TEST(Inputs, AreLeftAsTheyAre) {
+TEST(Inputs, StayUnchangedByRuns) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const Precision precision : {Precision::f32, Precision::f16}) {
       const Shard shard = scores_of({2, 8, 9}, dtype, false);
       auto executor = Executor::create(shard, WeightTable{}, {.precision = precision});
       ASSERT_TRUE(executor);
       std::vector<Tensor> inputs = seeded_inputs(shard, 7);
-      inputs[0].data[0] = 0.1F;  // of which f16 has a neighbour only
+      inputs[0].data[0] = 0.1F;  // not representable in f16, which would round it
       const std::vector<Tensor> before = inputs;
       ASSERT_TRUE(executor->run(inputs));
       EXPECT_EQ(inputs, before);

@@ -15,12 +15,12 @@ void expect_bad_state(const std::string& from, const std::string& to, const std:
   expect_error(parse_cache_state(text, "s.json"), code, part);
 }
 
-TEST(CacheState, ReadsWhatItWritesAndRefusesTheRest) {
+TEST(CacheState, RoundTripsAndRejectsInvalidTexts) {
   EXPECT_EQ(parse_cache_state(cache_state_text(kState), "s.json").value(), kState);
   expect_bad_state("moec.expert_cache", "moec.cache", "cache_state.bad_value", "format");
   expect_bad_state("\"version\": 1", "\"version\": 2", "cache_state.bad_value", "version");
   expect_bad_state("lcp", "lcq", "cache_state.bad_value", "lru, lfu, lcp, pinned");
-  expect_bad_state("\"layer\": 1", "\"layer\": 0", "cache_state.bad_value", "again");
+  expect_bad_state("\"layer\": 1", "\"layer\": 0", "cache_state.bad_value", "repeats expert");
   expect_bad_state("\"last_step\": 9", "\"last_step\": 10", "cache_state.bad_value",
                    "at most step");
   expect_bad_state("\"count\": 2", "\"count\": 6", "cache_state.bad_value", "at most last_use");
@@ -28,7 +28,7 @@ TEST(CacheState, ReadsWhatItWritesAndRefusesTheRest) {
   expect_error(read_cache_state("/nonexistent/state"), "cache_state.file", "");
 }
 
-TEST(CacheState, APolicyGoesOnFromWhatItKnew) {
+TEST(CacheState, RestoresAPolicyFromItsState) {
   for (const PolicyKind kind : {PolicyKind::lru, PolicyKind::lfu, PolicyKind::lcp}) {
     const auto policy = make_policy(kind), later = make_policy(kind);
     const auto use = [](ExpertPolicy& of, int64_t step, int64_t expert) {
@@ -50,7 +50,7 @@ TEST(CacheState, APolicyGoesOnFromWhatItKnew) {
   }
 }
 
-TEST(CacheState, FewerSlotsTakeTheLatestUsed) {
+TEST(CacheState, ReturnsTheMostRecentlyUsedExperts) {
   const CacheState state{
       "m",
       "d",

@@ -16,7 +16,7 @@ struct TraceShape {
   int64_t layers, tokens, experts, chosen;
 };
 
-// Tokens that choose distinct experts, low numbers more often than high ones.
+// Rows of tokens that select distinct experts, low numbers more often than high ones.
 std::vector<TraceRow> random_rows(uint64_t seed, const TraceShape& shape) {
   std::mt19937_64 random(seed);
   std::vector<TraceRow> rows;
@@ -37,7 +37,7 @@ int64_t policy_loads(const std::vector<CacheStep>& steps, PolicyKind kind, Cache
   return simulate_policy(steps, kind, slots, pinned).value().loads;
 }
 
-TEST(CacheSteps, AreChunksOfTokensByLayer) {
+TEST(CacheSteps, GroupsTokensIntoStepsByLayer) {
   const std::vector<TraceRow> rows = {{0, 0, 3, 1}, {0, 0, 7, 1}, {1, 0, 2, 1}, {0, 1, 3, 1},
                                       {0, 1, 5, 1}, {1, 1, 2, 1}, {0, 2, 1, 1}};
   EXPECT_EQ(cache_steps(rows, 2),
@@ -46,8 +46,8 @@ TEST(CacheSteps, AreChunksOfTokensByLayer) {
   EXPECT_EQ(largest_step(cache_steps(rows, 2)), 3);
 }
 
-// The textbook's example: 3 slots, 7 faults of 12 for Belady, 10 for LRU.
-TEST(CacheSteps, BeladyOfATextbookTrace) {
+// A textbook example: 3 slots, 12 uses, 7 faults with Belady and 10 with LRU.
+TEST(CacheSteps, MatchesBeladyOnATextbookTrace) {
   std::vector<CacheStep> steps;
   for (const int64_t expert : {1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5})
     steps.push_back({std::ssize(steps), 0, {expert}});
@@ -58,13 +58,13 @@ TEST(CacheSteps, BeladyOfATextbookTrace) {
   EXPECT_EQ(policy_loads(steps, PolicyKind::lru, {.slots = 3}), 10);
 }
 
-TEST(CacheSteps, NoPolicyLoadsLessThanBelady) {
+TEST(CacheSteps, BoundsAllPoliciesByBelady) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const TraceShape shape{2, 80, 12, 1 + static_cast<int64_t>(seed % 3)};
     const auto rows = random_rows(seed, shape);
     for (const int64_t tokens : {1, 3}) {
       const auto steps = cache_steps(rows, tokens);
-      // Slots for what is pinned besides.
+      // Two extra slots for pinned experts.
       for (int64_t slots = largest_step(steps) + 2; slots <= 14; ++slots)
         for (const CacheSlots of : {CacheSlots{slots, false}, CacheSlots{2 * slots, true}}) {
           const int64_t best = simulate_belady(steps, of).value().loads;
@@ -76,7 +76,8 @@ TEST(CacheSteps, NoPolicyLoadsLessThanBelady) {
   }
 }
 
-// The fewest loads by trying all evictions, of one layer with up to 8 experts as bits.
+// Minimum number of loads for one layer, by exhaustive search over evictions. Bit sets represent up
+// to 8 resident experts.
 int64_t fewest_loads(const std::vector<CacheStep>& steps, int64_t slots) {
   std::map<uint32_t, int64_t> loads = {{0, 0}};
   for (const CacheStep& step : steps) {
@@ -101,7 +102,7 @@ int64_t fewest_loads(const std::vector<CacheStep>& steps, int64_t slots) {
       ->second;
 }
 
-TEST(CacheSteps, BeladyLoadsAsFewAsCanBe) {
+TEST(CacheSteps, MatchesExhaustiveSearchWithBelady) {
   for (uint64_t seed = 100; seed < 160; ++seed) {
     const auto steps =
         cache_steps(random_rows(seed, {1, 40, 8, 1 + static_cast<int64_t>(seed % 3)}),
@@ -112,7 +113,7 @@ TEST(CacheSteps, BeladyLoadsAsFewAsCanBe) {
   }
 }
 
-TEST(CacheSteps, LruAndBeladyNeverLoseBySlots) {
+TEST(CacheSteps, LoadsNoMoreWithMoreSlots) {
   for (uint64_t seed = 200; seed < 220; ++seed) {
     const auto steps = cache_steps(random_rows(seed, {2, 100, 16, 3}), 1 + seed % 3);
     int64_t lru = INT64_MAX, best = INT64_MAX;
@@ -127,7 +128,7 @@ TEST(CacheSteps, LruAndBeladyNeverLoseBySlots) {
   }
 }
 
-TEST(CacheSteps, ASlotForEachExpertAlwaysHitsWhenWarm) {
+TEST(CacheSteps, AlwaysHitsWithEnoughSlots) {
   const auto steps = cache_steps(random_rows(5, {3, 60, 10, 2}), 1);
   for (const CacheSlots of : {CacheSlots{10, false}, CacheSlots{30, true}}) {
     EXPECT_EQ(simulate_belady(steps, of).value().warm_rate(), 1);
@@ -136,7 +137,7 @@ TEST(CacheSteps, ASlotForEachExpertAlwaysHitsWhenWarm) {
   }
 }
 
-TEST(CacheSteps, StepsLargerThanTheCacheAreErrors) {
+TEST(CacheSteps, RejectsStepsLargerThanTheCache) {
   const std::vector<CacheStep> steps = {{0, 0, {1, 2, 3}}};
   expect_error(simulate_belady(steps, {.slots = 2}), "residency.slots", "3 experts");
   expect_error(simulate_policy(steps, PolicyKind::lcp, {.slots = 2}, {}), "residency.slots", "");

@@ -10,16 +10,16 @@ std::vector<ExpertLoad> use(ExpertCache& cache, int64_t step, int64_t layer,
   return cache.use(step, layer, experts).value();
 }
 
-TEST(ExpertCache, ProtectsAllExpertsOfAStepBeforeTheFirstLoad) {
+TEST(ExpertCache, ProtectsExpertsOfTheCurrentStep) {
   ExpertCache cache(PolicyKind::lru, {.slots = 2});
   EXPECT_EQ(use(cache, 0, 0, {4, 5}),
             (std::vector<ExpertLoad>{{{0, 4}, std::nullopt}, {{0, 5}, std::nullopt}}));
-  // 4 is the oldest, but the step needs it: 5 leaves.
+  // Expert 4 is the oldest, but this step needs it, so expert 5 is evicted.
   EXPECT_EQ(use(cache, 1, 0, {1, 4}), (std::vector<ExpertLoad>{{{0, 1}, ExpertId{0, 5}}}));
   EXPECT_EQ(use(cache, 2, 0, {1, 4}), std::vector<ExpertLoad>{});
 }
 
-TEST(ExpertCache, SlotsAreOfEachLayerOrOfAll) {
+TEST(ExpertCache, LimitsSlotsPerLayerOrPool) {
   ExpertCache layers(PolicyKind::lru, {.slots = 1});
   use(layers, 0, 0, {3});
   EXPECT_EQ(use(layers, 0, 1, {3}).front().evicted, std::nullopt);
@@ -30,7 +30,7 @@ TEST(ExpertCache, SlotsAreOfEachLayerOrOfAll) {
   EXPECT_TRUE(pool.resident({1, 3}));
 }
 
-TEST(ExpertCache, StepsThatDoNotFitAreErrors) {
+TEST(ExpertCache, RejectsStepsLargerThanTheCache) {
   ExpertCache cache(PolicyKind::lru, {.slots = 2});
   expect_error(cache.use(0, 5, std::vector<int64_t>{1, 2, 3}), "residency.slots", "layer 5");
   const std::vector<ExpertId> all{{0, 1}, {0, 2}};

@@ -8,7 +8,8 @@
 namespace moec {
 namespace {
 
-// Uses one expert of layer 0 in a step of its own, in a cache of `slots`. Returns who left.
+// Uses one expert of layer 0 as a separate step of a cache with `slots` slots. Returns the evicted
+// expert.
 std::optional<int64_t> use_one(ExpertPolicy& policy, int64_t step, int64_t expert, int64_t slots) {
   const ExpertId key{0, expert};
   policy.begin_step(step);
@@ -23,7 +24,7 @@ std::optional<int64_t> use_one(ExpertPolicy& policy, int64_t step, int64_t exper
   return left ? std::optional(left->expert) : std::nullopt;
 }
 
-// Who leaves when the last of `uses` comes, one use a step.
+// Returns the expert that the last of `uses` evicts; each use is one step.
 int64_t leaves_at_the_end(ExpertPolicy& policy, const std::vector<int64_t>& uses, int64_t slots) {
   std::optional<int64_t> left;
   for (size_t i = 0; i < uses.size(); ++i)
@@ -36,22 +37,22 @@ TEST(ExpertPolicy, LruEvictsTheOldestUse) {
   EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lru), {1, 2, 3, 4}, 3), 1);
 }
 
-TEST(ExpertPolicy, LfuEvictsTheFewestUsesAndOfEqualsTheOldest) {
+TEST(ExpertPolicy, LfuEvictsFewestThenOldestUses) {
   EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lfu), {1, 1, 2, 3, 3, 4}, 3), 2);
   EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lfu), {2, 3, 1, 2, 1, 3, 4}, 3), 2);
 }
 
-TEST(ExpertPolicy, CountersLeaveWithTheExpert) {
+TEST(ExpertPolicy, ForgetsCountsOfEvictedExperts) {
   auto policy = make_policy(PolicyKind::lfu);
-  // 1 is used three times and leaves; when it comes back, it counts as one use.
+  // Expert 1 is used three times and evicted; when it is loaded again, its count restarts at one.
   EXPECT_EQ(leaves_at_the_end(*policy, {1, 1, 1, 2, 2, 2, 2, 3}, 2), 1);
   EXPECT_EQ(use_one(*policy, 9, 1, 2), 3);
   ASSERT_EQ(policy->experts().size(), 2u);
   EXPECT_EQ(policy->experts()[0], (ResidentExpert{{0, 1}, 1, 9, 9}));
 }
 
-// 1 has count 3 and last step 2; 2 has count 1 and comes later. 3 · 0.25^(101/128) is 1.005, above
-// the 1 of the newer expert, and 3 · 0.25^(102/128) is 0.994.
+// Expert 1 has count 3 and last step 2; expert 2 has count 1 and a later step. 3 · 0.25^(101/128)
+// is 1.005, above the newer expert's 1; 3 · 0.25^(102/128) is 0.994.
 TEST(ExpertPolicy, LcpWeighsCountsAgainstAge) {
   for (const auto& [later, left] : {std::pair<int64_t, int64_t>{101, 2}, {102, 1}}) {
     auto policy = make_policy(PolicyKind::lcp);
@@ -61,9 +62,9 @@ TEST(ExpertPolicy, LcpWeighsCountsAgainstAge) {
   }
 }
 
-// Against the formula as it is written, at each eviction of random traces. Values that differ by
-// rounding only are ties.
-TEST(ExpertPolicy, LcpIsItsFormula) {
+// Evaluates the published formula at each eviction of random traces. Values that differ only by
+// rounding are ties.
+TEST(ExpertPolicy, LcpMatchesItsFormula) {
   std::mt19937_64 random(7);
   auto policy = make_policy(PolicyKind::lcp);
   for (int64_t step = 0, evictions = 0; evictions < 2000;
@@ -80,15 +81,15 @@ TEST(ExpertPolicy, LcpIsItsFormula) {
   }
 }
 
-TEST(ExpertPolicy, LcpOfOldExpertsDoesNotUnderflow) {
+TEST(ExpertPolicy, LcpAvoidsUnderflowForOldExperts) {
   auto policy = make_policy(PolicyKind::lcp);
   for (int64_t step = 0; step < 5; ++step) use_one(*policy, step, 1, 2);
   use_one(*policy, 5, 2, 2);
-  // 0.25^(1e6/128) is 0 as a double; 5 uses one step earlier are still worth more than one.
+  // 0.25^(1e6/128) underflows to 0 in double, but 5 uses one step earlier still outweigh one use.
   EXPECT_EQ(use_one(*policy, 1'000'000, 3, 2), 2);
 }
 
-TEST(ExpertPolicy, PinnedExpertsNeverLeave) {
+TEST(ExpertPolicy, NeverEvictsPinnedExperts) {
   const std::vector<ExpertId> pinned{{0, 1}, {0, 9}};
   auto policy = make_policy(PolicyKind::pinned, pinned);
   EXPECT_EQ(leaves_at_the_end(*policy, {1, 2, 3, 4}, 3), 2);
@@ -96,7 +97,7 @@ TEST(ExpertPolicy, PinnedExpertsNeverLeave) {
   EXPECT_TRUE(policy->resident({0, 1}));
 }
 
-TEST(ExpertPolicy, ExpertsOfTheStepStay) {
+TEST(ExpertPolicy, ProtectsExpertsOfTheCurrentStep) {
   auto policy = make_policy(PolicyKind::lru);
   policy->begin_step(0);
   policy->insert({0, 1});
@@ -108,7 +109,7 @@ TEST(ExpertPolicy, ExpertsOfTheStepStay) {
   EXPECT_EQ(policy->evict(), std::nullopt);
 }
 
-TEST(ExpertPolicy, OnePoolHasExpertsOfAllLayers) {
+TEST(ExpertPolicy, SharesAPoolBetweenLayers) {
   auto policy = make_policy(PolicyKind::lru);
   policy->begin_step(0);
   policy->insert({0, 1});
@@ -119,7 +120,7 @@ TEST(ExpertPolicy, OnePoolHasExpertsOfAllLayers) {
   EXPECT_TRUE(policy->resident({1, 1}));
 }
 
-TEST(ExpertPolicy, WhatIsPinnedCanChange) {
+TEST(ExpertPolicy, ReplacesPinnedExperts) {
   const std::vector<ExpertId> first{{0, 1}}, second{{0, 2}};
   auto policy = make_policy(PolicyKind::pinned, first);
   for (const int64_t expert : {1, 2, 3}) {

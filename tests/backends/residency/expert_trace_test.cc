@@ -23,12 +23,12 @@ std::string trace_bytes(TraceForm form, const std::vector<TraceRow>& rows) {
   return bytes.str();
 }
 
-TEST(ExpertTrace, BothFormsAreReadBackExactly) {
+TEST(ExpertTrace, RoundTripsCsvAndBinary) {
   EXPECT_EQ(parse_trace(trace_bytes(TraceForm::csv, kRows), "t").value(), kRows);
   EXPECT_EQ(parse_trace(trace_bytes(TraceForm::binary, kRows), "t").value(), kRows);
 }
 
-TEST(ExpertTrace, TheFormsAreThoseThatAreDocumented) {
+TEST(ExpertTrace, WritesTheDocumentedBytes) {
   EXPECT_EQ(trace_bytes(TraceForm::csv, {kRows[0], kRows[1]}),
             "layer,token,expert,weight\n0,0,3,0.625\n0,0,7,0.1\n");
   const std::string bytes = trace_bytes(TraceForm::binary, {{2, 1, 3, 1}, {2, 1, 4, 0}});
@@ -40,12 +40,12 @@ TEST(ExpertTrace, TheFormsAreThoseThatAreDocumented) {
   EXPECT_EQ(trace_form_of("a/b.csv"), TraceForm::csv);
 }
 
-TEST(ExpertTrace, RowsAreSortedByTokenFirst) {
+TEST(ExpertTrace, SortsRowsByTokenFirst) {
   EXPECT_EQ(parse_trace("layer,token,expert,weight\r\n1,1,2,1\r\n0,1,2,1\r\n0,0,9,1", "t").value(),
             (std::vector<TraceRow>{{0, 0, 9, 1}, {0, 1, 2, 1}, {1, 1, 2, 1}}));
 }
 
-TEST(ExpertTrace, OddTextsAreErrorsWithTheirLine) {
+TEST(ExpertTrace, ReportsLinesOfInvalidRows) {
   const std::string head = "layer,token,expert,weight\n";
   for (const char* row : {"0,0,1", "0,0,1,x", "0,0,1,1,", "0,0,1,nan", "-1,0,1,1", "0,-1,1,1",
                           "0,0,4096,1", "65536,0,1,1", "0,99999999999,1,1", " 0,0,1,1"}) {
@@ -60,7 +60,7 @@ TEST(ExpertTrace, OddTextsAreErrorsWithTheirLine) {
   expect_error(read_trace("/nonexistent/t.csv"), "trace.file", "");
 }
 
-TEST(ExpertTrace, DamagedBinaryFilesAreErrors) {
+TEST(ExpertTrace, RejectsDamagedBinaryFiles) {
   const std::string bytes = trace_bytes(TraceForm::binary, kRows);
   for (size_t size = 8; size < bytes.size(); ++size)
     expect_error(parse_trace(bytes.substr(0, size), "t"), "trace.truncated", "");
@@ -72,11 +72,11 @@ TEST(ExpertTrace, DamagedBinaryFilesAreErrors) {
   std::fill_n(other.begin() + 16, 8, '\xff');
   expect_error(parse_trace(other, "t"), "trace.unfinished", "stopped");
   other = bytes;
-  std::fill_n(other.begin() + 34, 4, '\xff');  // the weight of the first row
+  std::fill_n(other.begin() + 34, 4, '\xff');  // weight of the first row
   expect_error(parse_trace(other, "t"), "trace.row", "out of range");
 }
 
-TEST(ExpertTrace, FoldersThatAreNotThereAreErrors) {
+TEST(ExpertTrace, RejectsMissingFolders) {
   expect_error(TraceWriter::open("/nonexistent/t.csv", TraceForm::csv), "trace.write", "folder");
 }
 

@@ -7,12 +7,13 @@
 namespace moec {
 namespace {
 
-// A token that chooses two experts of layer 3, of which so many are there.
+// A token that selects two experts of layer 3, `hits` of them resident.
 ChosenStep token_of(int64_t first, int64_t hits) {
   return {3, 1, {{first, 1}, {first + 1, 1}}, hits};
 }
 
-// Windows of tokens with these hits a token, and the changes that they show.
+// Returns the changes reported for one window per element of `hits`, which is the number of hits of
+// each of the window's tokens.
 std::vector<DomainChange> changes_of(const std::vector<int64_t>& hits) {
   HitWindow window;
   std::vector<DomainChange> changes;
@@ -23,16 +24,16 @@ std::vector<DomainChange> changes_of(const std::vector<int64_t>& hits) {
   return changes;
 }
 
-TEST(HitWindow, TellsOfARateThatDrops) {
+TEST(HitWindow, ReportsADroppingHitRate) {
   EXPECT_TRUE(changes_of({0, 2, 2, 2}).empty());
-  EXPECT_TRUE(changes_of({0, 1, 1, 1, 1, 1, 2, 1}).empty());  // 1/2 is not far below 7/12
+  EXPECT_TRUE(changes_of({0, 1, 1, 1, 1, 1, 2, 1}).empty());  // 1/2 is close to 7/12
   EXPECT_EQ(changes_of({0, 2, 2, 1, 1}), (std::vector<DomainChange>{{3 * kWindowTokens, 1, 0.5}}));
-  // What counts is the rate since the last change.
+  // Each rate is measured since the last change.
   EXPECT_EQ(changes_of({0, 2, 1, 1, 1, 0, 0}),
             (std::vector<DomainChange>{{2 * kWindowTokens, 1, 0.5}, {5 * kWindowTokens, 0.5, 0}}));
 }
 
-TEST(HitWindow, KeepsWhatTheWindowChose) {
+TEST(HitWindow, RecordsExpertsOfTheLastWindow) {
   HitWindow window;
   for (int64_t token = 0; token < kWindowTokens; ++token) window.note(token_of(token % 2, 0));
   EXPECT_TRUE(window.ended().layers.empty());
@@ -44,8 +45,8 @@ TEST(HitWindow, KeepsWhatTheWindowChose) {
             (std::vector<int64_t>{kWindowTokens / 2, kWindowTokens, kWindowTokens / 2}));
 }
 
-// Two slots that begin with experts 0 and 1; a cold cache has missed 0 once.
-TEST(FirstSteps, CountsBesideEmptySlots) {
+// Two slots, initially with experts 0 and 1. A cold cache would miss expert 0 once.
+TEST(FirstSteps, CountsHitsOfAColdCache) {
   FirstSteps first(PolicyKind::lru, 2, {});
   for (int64_t token = 0; token < 2 * kFirstTokens; ++token) first.note({0, 1, {{0, 1}}, 1});
   EXPECT_EQ(first.counts().tokens, kFirstTokens);
@@ -55,11 +56,11 @@ TEST(FirstSteps, CountsBesideEmptySlots) {
   EXPECT_DOUBLE_EQ(first.counts().hit_rate(), 1);
 }
 
-TEST(FirstSteps, TakesStepsOfMoreExpertsThanSlots) {
+TEST(FirstSteps, AcceptsStepsLargerThanTheCache) {
   FirstSteps first(PolicyKind::lru, 2, {});
   for (int64_t step = 0; step < 2; ++step) first.note({0, 3, {{0, 1}, {1, 1}, {2, 1}}, 3});
   EXPECT_EQ(first.counts().uses, 6);
-  EXPECT_EQ(first.counts().cold_hits, 2);  // of the last two
+  EXPECT_EQ(first.counts().cold_hits, 2);  // in the last two steps
 }
 
 }  // namespace

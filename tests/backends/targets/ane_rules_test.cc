@@ -1,5 +1,5 @@
-// Each rule of targets/ane.json is broken by a shard made for it, and not by one that keeps to it:
-// a new rule without such a pair fails here.
+// Each rule of targets/ane.json has one shard that breaks it and one that keeps it. A new rule
+// without such a pair fails these tests.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,12 +17,12 @@ struct Sample {
   ShardFacts facts = {};
 };
 
-// The sample breaks the rule with `breaks`, and keeps to it without.
+// Builds a sample that breaks the rule if `breaks`, and keeps it otherwise.
 using MakeSample = std::function<Sample(bool breaks)>;
 
 Type f16(Dims dims) { return {DType::f16, std::move(dims)}; }
 
-// One op or a few on an input of this type.
+// A sample whose output is `make` applied to an input of the type.
 Sample apply_to(Type type, const std::function<ValueId(Builder&, ValueId)>& make) {
   Builder b("L00.moe", Form::static_ops);
   ValueId x = b.input("x", std::move(type));
@@ -182,7 +182,7 @@ bool breaks_rule(const Target& target, const Sample& sample, const std::string& 
   return false;
 }
 
-TEST(AneRules, EachIsBrokenByAShardMadeForIt) {
+TEST(AneRules, FlagOnlyTheirBreakingSamples) {
   const Target target = builtin_target("ane").value();
   for (const TargetRule& rule : target.rules) {
     const auto make = samples().find(rule.id);
@@ -193,7 +193,7 @@ TEST(AneRules, EachIsBrokenByAShardMadeForIt) {
   EXPECT_EQ(samples().size(), target.rules.size());
 }
 
-TEST(AneRules, ErrorsAndMovesHaveAUnitOrNone) {
+TEST(AneRules, MoveOpsOffTheTargetsUnit) {
   const Target target = builtin_target("ane").value();
   for (const TargetRule& rule : target.rules) {
     if (rule.unit.empty() || concerns_shards(rule.condition)) continue;
@@ -205,7 +205,7 @@ TEST(AneRules, ErrorsAndMovesHaveAUnitOrNone) {
   }
 }
 
-TEST(AneRules, HoldForTheirFamiliesOnly) {
+TEST(AneRules, ApplyOnlyToTheirChipFamilies) {
   const Target target = builtin_target("ane").value();
   const Target m1 = for_chip(target, "m1").value(), m4 = for_chip(target, "m4").value();
   const Sample wide = samples().at("S2.h13")(true);

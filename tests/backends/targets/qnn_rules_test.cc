@@ -1,5 +1,5 @@
-// Each rule of targets/qnn.json is broken by a shard made for it, and not by one that keeps to it:
-// a new rule without such a pair fails here.
+// Each rule of targets/qnn.json has one shard that breaks it and one that keeps it. A new rule
+// without such a pair fails these tests.
 #include "backends/targets/load_target.h"
 #include "tests/backends/targets/rule_samples.h"
 
@@ -19,7 +19,7 @@ std::function<RuleSample(bool)> exp_in(DType broken) {
   };
 }
 
-// With a weight in codes where `bits` is above 0.
+// The weight is quantized if `bits` is above 0.
 ValueId times_weight(Builder& b, ValueId x, int64_t bits, int64_t block = 32) {
   Encoding encoding = PlainEncoding{};
   if (bits > 0) encoding = AffineEncoding{.bits = bits, .block = {1, block}};
@@ -99,11 +99,11 @@ const RuleSamples& qnn_samples() {
   return all;
 }
 
-TEST(QnnRules, EachIsBrokenByAShardMadeForIt) {
+TEST(QnnRules, FlagOnlyTheirBreakingSamples) {
   expect_samples_break_their_rules(builtin_target("qnn").value(), qnn_samples());
 }
 
-TEST(QnnRules, TheFormsThatPassesReplaceDependOnTheChip) {
+TEST(QnnRules, SetLimitsPerChip) {
   const Target target = builtin_target("qnn").value();
   EXPECT_TRUE(target.limits.guarded);
   EXPECT_EQ(target.limits.narrow_slice, 8);

@@ -1,5 +1,5 @@
-// The rules of targets/rknn.json against shards made for them, and against what rknn-toolkit2 2.5.0
-// wrote of single ops.
+// Tests the rules of targets/rknn.json with shards made for them and with the units that
+// rknn-toolkit2 2.5.0 assigned to single ops.
 #include "backends/targets/load_target.h"
 #include "tests/backends/targets/rule_samples.h"
 
@@ -26,7 +26,7 @@ Make compare(CompareFn fn) {
     return b.select(b.compare(fn, x, b.unary(UnaryFn::sqrt, x)), x, b.mul(x, x));
   };
 }
-// With another value, which has as many elements.
+// A binary op whose operands have the same shape.
 Make binary(BinaryFn fn) {
   return [=](Builder& b, ValueId x) { return b.binary(fn, x, b.unary(UnaryFn::sqrt, x)); };
 }
@@ -59,12 +59,11 @@ const RuleSamples& rknn_samples() {
   return all;
 }
 
-TEST(RknnRules, EachIsBrokenByAShardMadeForIt) {
+TEST(RknnRules, FlagOnlyTheirBreakingSamples) {
   expect_samples_break_their_rules(builtin_target("rknn").value(), rknn_samples());
 }
 
-// Where the op of a shard that is one of `ops` is predicted: the target's unit where no rule names
-// another.
+// Predicted unit of the shard's op in `ops`: the unit named by a broken rule, or the target's unit.
 std::string predicted_unit(const Target& target, const Shard& shard, const OpSet& ops) {
   for (const OpBreach& breach : find_breaches(target, shard))
     if (!breach.rule->unit.empty() && ops.contains(shard.ops[breach.op].data))
@@ -75,10 +74,10 @@ std::string predicted_unit(const Target& target, const Shard& shard, const OpSet
 struct MeasuredUnit {
   std::string mnemonic;
   Make make;
-  std::string unit;  // in the column Target of the compiler's table
+  std::string unit;  // the "Target" column of the compiler's table
 };
 
-// The table of rknn-toolkit2 2.5.0 for rk3588, of files with [1, 128, 1, 16] in f32.
+// The table that rknn-toolkit2 2.5.0 prints for rk3588 and inputs of [1, 128, 1, 16] in f32.
 const std::vector<MeasuredUnit>& measured_units() {
   static const std::vector<MeasuredUnit> all = {
       {"exp", unary(UnaryFn::exp), "CPU"},
@@ -111,7 +110,7 @@ const std::vector<MeasuredUnit>& measured_units() {
   return all;
 }
 
-TEST(RknnRules, PredictWhatTheCompilerWroteOfSingleOps) {
+TEST(RknnRules, MatchUnitsAssignedByTheCompiler) {
   const Target target = builtin_target("rknn").value();
   for (const ChipFamily& family : target.chips) {
     const Target chip = for_chip(target, family.name).value();
@@ -123,9 +122,9 @@ TEST(RknnRules, PredictWhatTheCompilerWroteOfSingleOps) {
   }
 }
 
-TEST(RknnRules, ReciprocalsAreWrittenAsDivisions) {
+TEST(RknnRules, ReplaceReciprocalsWithDivisions) {
   EXPECT_TRUE(builtin_target("rknn")->limits.no_reciprocals);
-  for (const char* other : {"onnx", "ane", "qnn"})
+  for (const char* other : {"onnx", "ane", "qnn", "openvino"})
     EXPECT_FALSE(builtin_target(other)->limits.no_reciprocals) << other;
 }
 

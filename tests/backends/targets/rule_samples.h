@@ -1,4 +1,4 @@
-// Shards made for the rules of a target: each breaks one rule, or keeps to it.
+// Sample shards for the rules of a target; each one breaks or keeps one rule.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct RuleSample {
   ShardFacts facts = {};
 };
 
-// By the id of a rule: the sample breaks it with `breaks`, and keeps to it without.
+// Maps a rule's id to its sample, which breaks the rule if `breaks` and keeps it otherwise.
 using RuleSamples = std::map<std::string, std::function<RuleSample(bool breaks)>>;
 
 inline RuleSample of_input(Type type, const std::function<ValueId(Builder&, ValueId)>& make) {
@@ -43,7 +43,7 @@ inline bool breaks_rule(const Target& target, const RuleSample& sample, const st
   return false;
 }
 
-// Each rule of the target has a sample that breaks it and one that does not.
+// Checks that each rule of the target has a sample that breaks it and one that keeps it.
 inline void expect_samples_break_their_rules(const Target& target, const RuleSamples& samples) {
   for (const TargetRule& rule : target.rules) {
     const auto make = samples.find(rule.id);

@@ -47,7 +47,7 @@ constexpr std::string_view kWithForms = R"("four_bits": "int4-lut:g8",
   ],
   "rules")";
 
-TEST(LoadTarget, ReadsFormsOfWeights) {
+TEST(LoadTarget, ReadsWeightForms) {
   auto target = load_target(target_text_with("\"rules\"", kWithForms));
   ASSERT_TRUE(target) << render(target.error());
   EXPECT_EQ(target->four_bits, WeightForm(PaletteForm{4, 8}));
@@ -60,7 +60,7 @@ TEST(LoadTarget, ReadsFormsOfWeights) {
   EXPECT_TRUE(load_target(kSmall)->weights.empty());
 }
 
-TEST(LoadTarget, ReadsTheRankOfCodedMatmuls) {
+TEST(LoadTarget, ReadsTheQuantizedMatmulRank) {
   const auto of_rank = [](std::string_view rank) {
     return target_text_with("\"rules\"",
                             "\"coded_matmul_rank\": " + std::string(rank) + ", \"rules\"");
@@ -70,7 +70,7 @@ TEST(LoadTarget, ReadsTheRankOfCodedMatmuls) {
   EXPECT_THAT(error_of(of_rank("4")).cause, HasSubstr("must be 2 or 3"));
 }
 
-TEST(LoadTarget, RefusesUnknownFormsOfWeights) {
+TEST(LoadTarget, RejectsUnknownWeightForms) {
   const std::string text = target_text_with("\"rules\"", kWithForms);
   const auto edited = [&](std::string_view from, std::string_view to) {
     std::string other = text;
@@ -107,7 +107,7 @@ TEST(LoadTarget, ReadsEveryField) {
   EXPECT_EQ(target->rules[1].confidence, "measured");
 }
 
-TEST(LoadTarget, RefusesUnknownFieldsAndValues) {
+TEST(LoadTarget, RejectsUnknownFieldsAndValues) {
   EXPECT_EQ(error_of(target_text_with("\"unit\": \"cpu\"", "\"place\": \"cpu\"")).code,
             "target.missing_field");
   EXPECT_EQ(
@@ -141,31 +141,31 @@ TEST(LoadTarget, RefusesUnknownFieldsAndValues) {
   EXPECT_EQ(error_of(std::string(100000, '[')).code, "target.syntax");
 }
 
-TEST(LoadTarget, NamesTheFieldAndTheChoices) {
+TEST(LoadTarget, NamesTheFieldAndItsChoices) {
   const Diagnostic error = error_of(target_text_with("\"tree\"", "\"bush\""));
   EXPECT_THAT(error.cause, HasSubstr("field \"sum\" is \"bush\", must be one of chain, tree"));
 }
 
-TEST(LoadTarget, AWrongFieldNamesItsLine) {
+TEST(LoadTarget, NamesTheLineOfFieldErrors) {
   const Diagnostic error = error_of(target_text_with("\"folklore\"", "\"certain\""));
   EXPECT_THAT(error.cause, HasSubstr("field \"rules[0].confidence\" is \"certain\""));
   EXPECT_EQ(error.place.line, 8u);
 }
 
-TEST(LoadTarget, ProposesTheNearestField) {
+TEST(LoadTarget, SuggestsTheNearestField) {
   const Diagnostic error =
       error_of(target_text_with("\"limit\": 64", "\"limit\": 64, \"reasons\": \"\""));
   EXPECT_THAT(error.cause, HasSubstr("\"rules[0].reasons\" is unknown (did you mean 'reason'?)"));
 }
 
-TEST(LoadTarget, ASyntaxErrorNamesItsLine) {
+TEST(LoadTarget, NamesTheLineOfSyntaxErrors) {
   const Diagnostic error = error_of("{\n  \"name\": \"a\"\n  \"unit\": \"b\"\n}");
   EXPECT_EQ(error.code, "target.syntax");
   EXPECT_EQ(error.place.line, 3u);
-  EXPECT_EQ(error.place.column, 9u);  // behind the string that follows the missing comma
+  EXPECT_EQ(error.place.column, 9u);  // past the string that follows the missing comma
 }
 
-TEST(BuiltinTarget, TheErrorForAnUnknownNameListsTheKnownOnes) {
+TEST(BuiltinTarget, SuggestsKnownTargetNames) {
   auto target = builtin_target("onx");
   ASSERT_FALSE(target);
   EXPECT_EQ(target.error().front().code, "target.unknown");
@@ -183,7 +183,7 @@ TEST(BuiltinTarget, OnnxIsStatelessAndPrefersConvs) {
   EXPECT_FALSE(target->limits.no_casts);
 }
 
-// The rules that the first op of this mnemonic breaks.
+// Ids of the rules that the first op with the mnemonic `op_name` breaks.
 std::string broken(DType dtype, std::string_view op_name) {
   Builder b("s", Form::static_ops);
   ValueId x = b.input("x", token_type(dtype, Layout::channels, 4, 2));
@@ -200,7 +200,7 @@ std::string broken(DType dtype, std::string_view op_name) {
   return rules;
 }
 
-TEST(BuiltinTarget, OnnxRulesMatchTheOpsAndTypesThatTheyName) {
+TEST(BuiltinTarget, OnnxRulesFlagUnsupportedOps) {
   for (const char* op : {"weight", "conv", "max", "add", "slice"})
     EXPECT_EQ(broken(DType::f32, op), "") << op;
   EXPECT_EQ(broken(DType::f16, "conv"), "O5");
@@ -213,7 +213,7 @@ TEST(BuiltinTarget, OnnxRulesMatchTheOpsAndTypesThatTheyName) {
   EXPECT_EQ(broken(DType::bf16, "slice"), "");
 }
 
-TEST(BuiltinTarget, OnnxHasNoEightBitFloatsAndNoState) {
+TEST(BuiltinTarget, OnnxRejectsF8AndState) {
   Builder b("s", Form::static_ops);
   b.state("k", {DType::f32, {2}});
   b.output("k_out", b.emit(StateRead{"k"}, {}));                             // op 0
@@ -226,7 +226,7 @@ TEST(BuiltinTarget, OnnxHasNoEightBitFloatsAndNoState) {
   EXPECT_EQ(breaches[1].rule->id, "O2");
 }
 
-TEST(BuiltinTarget, AneIsHalfPrecisionWithState) {
+TEST(BuiltinTarget, AneUsesF16AndState) {
   const auto target = builtin_target("ane");
   ASSERT_TRUE(target) << render(target.error());
   EXPECT_EQ(target->format, ShardFormat::coreml);

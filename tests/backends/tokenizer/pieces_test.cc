@@ -40,7 +40,7 @@ TEST(Pieces, DropsEmptyPieces) {
   EXPECT_FALSE(pieces.begins_text(1));
 }
 
-TEST(Unicode, ReplacesMaximalSubparts) {
+TEST(Unicode, ReplacesMaximalInvalidSubparts) {
   EXPECT_EQ(replace_invalid_utf8("a\xf0\x9f\x98"
                                  "b\xc0\xaf"),
             "a\xef\xbf\xbd"
@@ -49,7 +49,7 @@ TEST(Unicode, ReplacesMaximalSubparts) {
   EXPECT_EQ(first_invalid_utf8("a\xc3\xa9\xff"), 3U);
 }
 
-TEST(Unicode, LowersToTwoCharacters) {
+TEST(Unicode, LowercasesToSeveralCharacters) {
   std::string text;
   for (const char32_t code : {U'İ', U'Σ', U'ẞ'}) append_lower(text, code);
   EXPECT_EQ(text, "i\xcc\x87σß");

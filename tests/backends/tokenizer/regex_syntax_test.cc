@@ -1,4 +1,4 @@
-// What Oniguruma and PCRE2 read differently.
+// Syntax that Oniguruma and PCRE2 interpret differently.
 #include "backends/tokenizer/regex_syntax.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::string pcre2(std::string_view pattern) {
   return translated ? *translated : translated.error().front().code;
 }
 
-// The parts that match, in brackets.
+// Returns `text` with each match in brackets.
 std::string marked(std::string_view pattern, std::string_view text) {
   const auto compiled = Pattern::regex(pattern);
   if (!compiled) return compiled.error().front().code;
@@ -36,7 +36,7 @@ TEST(RegexSyntax, TranslatesClassesToProperties) {
   EXPECT_EQ(pcre2(R"(\p{Han}\P{^Lu})"), R"(\p{sc:Han}\p{Lu})");
 }
 
-TEST(RegexSyntax, RepeatsIntervalsBeforePlus) {
+TEST(RegexSyntax, ReadsPlusAfterIntervalAsRepetition) {
   EXPECT_EQ(marked(R"(\p{N}{1,3}+)", "a12345"), "a[12345]") << "Ruby has no possessive interval";
   EXPECT_EQ(marked(R"((?:ab){2}+c)", "ababababc"), "[ababababc]");
   EXPECT_EQ(marked(R"(a++a)", "aaa"), "aaa") << "a possessive +";
@@ -48,7 +48,7 @@ TEST(RegexSyntax, IntersectsClasses) {
   EXPECT_EQ(pcre2("[a[b]]"), "tokenizer.pattern");
 }
 
-TEST(RegexSyntax, MatchesUnicodeSpaces) {
+TEST(RegexSyntax, MatchesUnicodeWhiteSpace) {
   EXPECT_EQ(marked(R"(\s+)",
                    "a\xe2\x80\x83"
                    "b\xe1\xa0\x8e"
@@ -56,7 +56,14 @@ TEST(RegexSyntax, MatchesUnicodeSpaces) {
             "a[\xe2\x80\x83]"
             "b\xe1\xa0\x8e"
             "c")
-      << "U+180E is no space";
+      << "U+180E is not a space";
+}
+
+// In Ruby, the flag m concerns the dot, and anchors match at lines without it.
+TEST(RegexSyntax, ReadsFlagMAsDotall) {
+  EXPECT_EQ(marked("(?m:a.b)", "a\nb"), "[a\nb]");
+  EXPECT_EQ(marked("(?:a.b)", "a\nb"), "a\nb");
+  EXPECT_EQ(marked("(?-m:^b)", "a\nb"), "a\n[b]");
 }
 
 TEST(RegexSyntax, MatchesLineEnds) { EXPECT_EQ(marked("a$", "a\na"), "[a]\n[a]"); }

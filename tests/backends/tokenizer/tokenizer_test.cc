@@ -1,5 +1,5 @@
-// What tokenizer.json asks for, and what is refused. tests/peers/test_tokenizers.py compares whole
-// tokenizers with the package tokenizers.
+// Components of tokenizer.json and unsupported files. tests/peers/test_tokenizers.py compares whole
+// tokenizers with the Python package tokenizers.
 #include "backends/tokenizer/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A tokenizer.json of these members; a model whose vocabulary is "a" 0, "b" 1, "ab" 2, " " 3.
+// A tokenizer.json with the given members and the vocabulary "a" 0, "b" 1, "ab" 2, " " 3.
 std::string json_of(const std::string& members, const std::string& model = "") {
   const std::string plain =
       R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3}, "merges": [["a", "b"]])";
@@ -31,18 +31,19 @@ std::string code_of(const std::string& json, std::string_view text = "ab") {
   return tokens ? "" : tokens.error().front().code;
 }
 
-TEST(Tokenizer, JoinsThePairLearntFirst) {
+TEST(Tokenizer, MergesTheFirstLearnedPair) {
   EXPECT_THAT(tokens_of(json_of(""), "aab ba").value(), ElementsAre(0, 2, 3, 1, 0));
   EXPECT_THAT(tokens_of(json_of(""), "").value(), IsEmpty());
 }
 
 TEST(Tokenizer, DropsUnknownCharacters) {
-  EXPECT_THAT(tokens_of(json_of(""), "axb").value(), ElementsAre(2)) << "as tokenizers does";
+  EXPECT_THAT(tokens_of(json_of(""), "axb").value(), ElementsAre(2))
+      << "as in the package tokenizers";
   EXPECT_THAT(tokens_of(json_of("", R"(, "unk_token": " ")"), "axb").value(), ElementsAre(0, 3, 1));
   EXPECT_EQ(code_of(json_of("", R"(, "unk_token": "?")"), "axb"), "tokenizer.unknown");
 }
 
-TEST(Tokenizer, FindsAddedTokensFirst) {
+TEST(Tokenizer, MatchesAddedTokensFirst) {
   const std::string added = R"("added_tokens": [
       {"id": 4, "content": "<s>", "special": true, "normalized": false, "single_word": false,
        "lstrip": false, "rstrip": true},
@@ -55,7 +56,7 @@ TEST(Tokenizer, FindsAddedTokensFirst) {
   EXPECT_THAT(tokens_of(json_of(fixed), "<s><s>b").value(), ElementsAre(4, 4, 1));
 }
 
-TEST(Tokenizer, OmitsSpecialTokens) {
+TEST(Tokenizer, OmitsSpecialTokensOnRequest) {
   const std::string around = R"("post_processor": {"type": "TemplateProcessing",
       "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
       "pair": [], "special_tokens": {"x": {"id": "x", "ids": [1, 1], "tokens": ["b", "b"]}}})";
@@ -135,7 +136,7 @@ TEST(ModelTokenizer, RejectsIdsOutsideTheVocabulary) {
   EXPECT_EQ(ModelTokenizer({}, 64).encode("a").error().front().code, "tokenizer.missing");
 }
 
-TEST(TextDecoder, GivesWholeCharacters) {
+TEST(TextDecoder, ReturnsWholeCharacters) {
   const Tokenizer bytes = Tokenizer::bytes();
   TextDecoder decoder(&bytes);
   std::string pieces;
@@ -144,7 +145,7 @@ TEST(TextDecoder, GivesWholeCharacters) {
   EXPECT_EQ(pieces + decoder.finish().value(), "a|||\xe2\x82\xac|b||\xef\xbf\xbd");
 }
 
-TEST(TextDecoder, SaysIdsWithoutATokenizer) {
+TEST(TextDecoder, ReturnsIdsWithoutATokenizer) {
   TextDecoder decoder(nullptr);
   EXPECT_EQ(decoder.add(12).value() + decoder.add(3).value() + decoder.finish().value(), "12 3 ");
 }

@@ -1,5 +1,5 @@
-// Paths, files and arguments may hold bytes that are not UTF-8, which JSON cannot hold. With --json
-// a command still reports its result or its error, as valid JSON.
+// Paths, files and arguments may contain bytes that are not UTF-8, which JSON cannot represent.
+// With --json, a command must still report its result or error as valid JSON.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/checkpoint_copy.h"
@@ -13,25 +13,25 @@ using Json = CheckpointCopy::Json;
 
 constexpr const char* kReplacement = "\xef\xbf\xbd";  // U+FFFD in UTF-8
 
-// The error that the command reports as JSON.
+// Returns the error that the command reports as JSON.
 Json first_error(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.out << outcome.err;
   const Json report = Json::parse(outcome.out, nullptr, false);
   if (!report.is_object()) {
-    ADD_FAILURE() << "no JSON: " << outcome.out;
+    ADD_FAILURE() << "not JSON: " << outcome.out;
     return {{"code", ""}, {"place", {{"file", ""}}}};
   }
   return report["diagnostics"][0];
 }
 
-TEST(AnyBytes, InAConfig) {
+TEST(AnyBytes, YieldValidJsonInConfigs) {
   const CheckpointCopy copy;
   copy.write("config.json", "{\"model_type\": \"\xff\"}");
   const Json error = first_error(run_command({"plan", copy.folder(), "--json"}));
   EXPECT_THAT(error["code"].get<std::string>(), HasSubstr("json."));
 }
 
-TEST(AnyBytes, InAHeader) {
+TEST(AnyBytes, YieldValidJsonInWeightHeaders) {
   const CheckpointCopy copy;
   copy.edit_header_text([](std::string text) {
     text.replace(text.find("norm"), 1, "\xff");
@@ -44,13 +44,13 @@ TEST(AnyBytes, InAHeader) {
                 HasSubstr("model.safetensors"));
 }
 
-TEST(AnyBytes, InThePathOfAnExport) {
+TEST(AnyBytes, YieldValidJsonInInputPaths) {
   const Json error = first_error(run_command({"check", "\xff", "--json"}));
   EXPECT_EQ(error["code"], "manifest.read");
   EXPECT_EQ(error["place"]["file"], std::string(kReplacement) + "/manifest.json");
 }
 
-TEST(AnyBytes, InThePathToWrite) {
+TEST(AnyBytes, YieldValidJsonInOutputPaths) {
   const std::string out = fresh_folder("out") + "/o\xf6";
   const Outcome exported =
       run_command({"export", checkpoint_of("tinymoe"), "--out", out, "--json"});

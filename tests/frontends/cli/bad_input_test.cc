@@ -1,4 +1,4 @@
-// Bad input: each kind ends with exit code 2 (or 1 if a check fails), a stable error code, and a
+// Each kind of bad input results in exit code 2 (1 if a check fails), a stable error code, and a
 // message that names the file or tensor.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -30,7 +30,7 @@ Outcome export_folder(const std::string& source) {
 struct Damage {
   const char* name;
   std::function<void(const CheckpointCopy&)> apply;
-  std::vector<std::string> message;  // the code, then what else must be said
+  std::vector<std::string> message;  // the code, then other required substrings
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -38,7 +38,7 @@ void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
 
 class BadCheckpoint : public testing::TestWithParam<Damage> {};
 
-TEST_P(BadCheckpoint, IsRefusedWithItsOwnCode) {
+TEST_P(BadCheckpoint, IsRejectedWithItsCode) {
   const CheckpointCopy copy;
   GetParam().apply(copy);
   const Outcome outcome = export_folder(copy.folder());
@@ -53,7 +53,7 @@ void rename_tensor(Json& header, const std::string& from, const std::string& to)
   header.erase(from);
 }
 
-// Damage to a tensor: its entry in the header, or its values.
+// Damage to a tensor: its header entry or its values.
 std::vector<Damage> tensor_damages() {
   return {
       {"missing_tensor",
@@ -80,7 +80,7 @@ std::vector<Damage> tensor_damages() {
   };
 }
 
-// Damage to the files of the weights and to their headers.
+// Damage to weight files and their headers.
 std::vector<Damage> file_damages() {
   return {
       {"truncated_file",
@@ -135,8 +135,7 @@ std::vector<Damage> config_damages() {
   return {
       {"config_without_key",
        [](const CheckpointCopy& c) { c.edit_config([](Json& j) { j.erase("hidden_size"); }); },
-       {"error[hf.config.range]",
-        "The config has no \"hidden_size\"; the default, 4096, is taken."}},
+       {"error[hf.config.range]", "\"hidden_size\" is missing and defaults to 4096"}},
       {"config_with_unknown_key",
        [](const CheckpointCopy& c) {
          c.edit_config([](Json& j) { j["residual_multiplier"] = 0.5; });
@@ -180,7 +179,7 @@ std::vector<Damage> damages() {
 INSTANTIATE_TEST_SUITE_P(BadInput, BadCheckpoint, testing::ValuesIn(damages()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(BadInput, IndexThatLeavesTheFolder) {
+TEST(BadInput, RejectsIndexPathsOutsideTheFolder) {
   const CheckpointCopy copy("qwen3_moe_a");
   Json index = Json::parse(copy.read("model.safetensors.index.json"));
   index["weight_map"]["model.norm.weight"] = "../x.safetensors";
@@ -191,7 +190,7 @@ TEST(BadInput, IndexThatLeavesTheFolder) {
               AllOf(HasSubstr("error[index.file_name]"), HasSubstr("../x.safetensors")));
 }
 
-TEST(BadInput, IndexThatNamesAMissingFile) {
+TEST(BadInput, RejectsIndexesThatListMissingFiles) {
   const CheckpointCopy copy("qwen3_moe_a");
   fs::remove(copy.path("model-00002-of-00002.safetensors"));
   const Outcome outcome = export_folder(copy.folder());
@@ -200,7 +199,7 @@ TEST(BadInput, IndexThatNamesAMissingFile) {
                                  HasSubstr("model-00002-of-00002.safetensors")));
 }
 
-TEST(BadInput, OutFolderNotEmptyKeepsItsFiles) {
+TEST(BadInput, KeepsForeignFilesWithForce) {
   const std::string out = fresh_folder("out");
   fs::create_directory(out + "/moe");
   const std::vector<std::string> mine = {"mine.txt", "vocab.txt", "moe/L.txt", "moe/data.onnx"};
@@ -215,7 +214,7 @@ TEST(BadInput, OutFolderNotEmptyKeepsItsFiles) {
   for (const std::string& name : mine) EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
 }
 
-TEST(BadInput, ForcedExportReplacesTheEarlierOne) {
+TEST(BadInput, ReplacesTheEarlierExportWithForce) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   const std::string source = checkpoint_of("mixtral_a");
   expect_fine(run_command(
@@ -231,10 +230,10 @@ TEST(BadInput, ForcedExportReplacesTheEarlierOne) {
   EXPECT_EQ(names(out), names(alone));
 }
 
-// Flags that the passes or the emitter refuse are refused before the folder is created.
+// Flags that the passes or the emitter reject fail before the folder is created.
 class FlagsOfNoTarget : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(FlagsOfNoTarget, AreRefusedBeforeTheFolderIsCreated) {
+TEST_P(FlagsOfNoTarget, AreRejectedBeforeCreatingTheFolder) {
   const std::string out = fresh_folder("parent") + "/out";
   const std::string reproducers = fresh_folder("reproducers");
   std::vector<std::string> command = {
@@ -246,8 +245,8 @@ TEST_P(FlagsOfNoTarget, AreRefusedBeforeTheFolderIsCreated) {
   EXPECT_FALSE(fs::exists(out));
 }
 
-// Nobody asked for a file, so none may appear where the user works.
-TEST(BadInput, AFailingPassWritesNothingIntoTheCurrentFolder) {
+// Without a requested dump folder, reproducers must not appear in the current folder.
+TEST(BadInput, KeepsTheCurrentFolderClean) {
   const std::string out = fresh_folder("parent") + "/out", temporary = fresh_folder("temporary");
   const fs::path before = fs::current_path(), working = fresh_folder("working");
   const char* const tmpdir = std::getenv("TMPDIR");
@@ -279,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"--bisect", "3"},
                     std::vector<std::string>{"--dump-after", "bogus"}));
 
-TEST(BadInput, OutFolderIsTheCheckpoint) {
+TEST(BadInput, RejectsTheCheckpointAsOutput) {
   const CheckpointCopy copy;
   const Outcome outcome =
       run_command({"export", copy.folder(), "--out", copy.folder(), "--quiet", "--force"});
@@ -288,7 +287,7 @@ TEST(BadInput, OutFolderIsTheCheckpoint) {
   EXPECT_TRUE(fs::exists(copy.path("model.safetensors")));
 }
 
-TEST(BadInput, OutFolderThatCannotBeCreated) {
+TEST(BadInput, RejectsAFileAsParentFolder) {
   const std::string file = fresh_folder("parent") + "/file";
   std::ofstream(file) << "x";
   const Outcome outcome =
@@ -297,7 +296,7 @@ TEST(BadInput, OutFolderThatCannotBeCreated) {
   EXPECT_THAT(outcome.err, HasSubstr("error[emit.bad_folder]"));
 }
 
-// Runs an export of mixtral_a in a child process, whose exit code is that of the command.
+// Exports mixtral_a in a child process and exits with the command's exit code.
 [[noreturn]] void export_and_exit(const std::string& out) {
   const std::string source = checkpoint_of("mixtral_a");
   const std::vector<const char*> argv = {"moec",  "export",    source.c_str(),
@@ -305,13 +304,13 @@ TEST(BadInput, OutFolderThatCannotBeCreated) {
   std::_Exit(run_cli(static_cast<int>(argv.size()), argv.data()));
 }
 
-// Root may write everywhere, so the child drops that privilege first.
+// Root ignores permissions, so the child drops that privilege first.
 [[noreturn]] void export_without_rights(const std::string& out) {
   if (geteuid() == 0 && setuid(65534) != 0) std::_Exit(99);
   export_and_exit(out);
 }
 
-// A limit on the size of files stands in for a full disk: both make a write fail half way.
+// A file size limit simulates a full disk; in both cases, a write fails halfway.
 [[noreturn]] void export_with_little_room(const std::string& out) {
   signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{16384, 16384};
@@ -319,7 +318,7 @@ TEST(BadInput, OutFolderThatCannotBeCreated) {
   export_and_exit(out);
 }
 
-TEST(BadInput, NoPermission) {
+TEST(BadInput, ReportsAnUnwritableParentFolder) {
   const std::string parent = fresh_folder("parent");
   fs::permissions(parent, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read |
                               fs::perms::group_exec | fs::perms::others_read |
@@ -328,7 +327,7 @@ TEST(BadInput, NoPermission) {
               "export.no_permission");
 }
 
-TEST(BadInput, AnOutputFolderThatIsALinkToNowhere) {
+TEST(BadInput, RejectsADanglingOutputLink) {
   const std::string parent = fresh_folder("parent");
   fs::create_symlink("gone", parent + "/out");
   const Outcome outcome =
@@ -339,7 +338,7 @@ TEST(BadInput, AnOutputFolderThatIsALinkToNowhere) {
   EXPECT_FALSE(fs::exists(parent + "/gone"));
 }
 
-TEST(BadInput, NoSpaceLeavesNothingUnderAFinalName) {
+TEST(BadInput, LeavesNoFinalFilesWithoutSpace) {
   const std::string out = fresh_folder("out");
   EXPECT_EXIT(export_with_little_room(out), testing::ExitedWithCode(kExitBadInput),
               "emit.no_space");
@@ -347,7 +346,7 @@ TEST(BadInput, NoSpaceLeavesNothingUnderAFinalName) {
   EXPECT_FALSE(fs::exists(out + "/attn/L00.data"));
 }
 
-TEST(BadInput, GoldenOfAnotherModel) {
+TEST(BadInput, RejectsGoldensOfAnotherModel) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -357,7 +356,7 @@ TEST(BadInput, GoldenOfAnotherModel) {
   EXPECT_THAT(outcome.err, HasSubstr("error[golden.other_model]"));
 }
 
-TEST(BadInput, ChangedShardFailsTheCheck) {
+TEST(BadInput, CheckFailsForChangedShards) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -368,8 +367,8 @@ TEST(BadInput, ChangedShardFailsTheCheck) {
                                  HasSubstr("moe/L01.data"), HasSubstr("FELL SHORT")));
 }
 
-// The check reads files that no shard needs, too, and compares manifest.json with manifest.bin.
-TEST(BadInput, AChangedBitInAnyFileFailsTheCheck) {
+// The check also reads files that no shard needs, and compares manifest.json with manifest.bin.
+TEST(BadInput, CheckFailsAfterBitFlips) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, {"--target", "ane", "--compat", "ane-book"}));
   for (const auto& [name, bytes] : all_bytes(out)) {
@@ -383,7 +382,7 @@ TEST(BadInput, AChangedBitInAnyFileFailsTheCheck) {
   expect_fine(run_command({"check", out}));
 }
 
-TEST(BadInput, ManifestThatDoesNotNameItsBinaryFormFailsTheCheck) {
+TEST(BadInput, CheckRequiresTheNameOfBin) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, {}));
   Json manifest = Json::parse(std::ifstream(out + "/manifest.json"));
@@ -394,7 +393,7 @@ TEST(BadInput, ManifestThatDoesNotNameItsBinaryFormFailsTheCheck) {
   EXPECT_THAT(outcome.out, HasSubstr("error[manifest.no_binary] " + out + "/manifest.json"));
 }
 
-TEST(BadInput, ManifestWithAChangedDigestFailsTheCheck) {
+TEST(BadInput, CheckFailsForChangedDigests) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -411,7 +410,7 @@ TEST(BadInput, ManifestWithAChangedDigestFailsTheCheck) {
               AllOf(HasSubstr("error[manifest.digest_changed]"), HasSubstr("embed.bin")));
 }
 
-TEST(BadInput, BothFormsOfTheManifestAreChecked) {
+TEST(BadInput, ChecksBothFormsOfTheManifest) {
   const std::string out = fresh_folder("out"), binary = out + "/manifest.bin";
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -426,7 +425,7 @@ TEST(BadInput, BothFormsOfTheManifestAreChecked) {
               AllOf(HasSubstr("error[manifest.file_missing] " + binary), HasSubstr("FELL SHORT")));
 }
 
-TEST(BadInput, UnknownManifestField) {
+TEST(BadInput, RejectsUnknownManifestFields) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -439,13 +438,13 @@ TEST(BadInput, UnknownManifestField) {
               AllOf(HasSubstr("error[manifest.unknown_field]"), HasSubstr("surprise")));
 }
 
-TEST(BadInput, NoManifest) {
+TEST(BadInput, ReportsAMissingManifest) {
   const Outcome outcome = run_command({"check", fresh_folder("empty")});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("manifest.json"));
 }
 
-TEST(BadInput, MalformedIr) {
+TEST(BadInput, RejectsMalformedIr) {
   const std::string file = fresh_folder("ir") + "/bad.ir";
   std::ofstream(file) << "shard s placed {\n  input %x : f32[1,2]\n  %y = expp %x : f32[1,2]\n}\n";
   const Outcome outcome = run_command({"opt", file});
@@ -454,7 +453,7 @@ TEST(BadInput, MalformedIr) {
                                  HasSubstr("expp"), HasSubstr("exp")));
 }
 
-TEST(BadInput, ErrorsOfOptNameTheFile) {
+TEST(BadInput, NamesTheFileInOptErrors) {
   const std::string file = fresh_folder("ir") + "/bad.ir";
   const std::string shard = "shard s static {\n  input %x : f32[1,2]\n  output y = %x\n}\n";
   for (const char* line : {"magic", "lower_router magic=1"}) {
@@ -463,12 +462,12 @@ TEST(BadInput, ErrorsOfOptNameTheFile) {
     EXPECT_EQ(outcome.exit_code, kExitBadInput);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("] " + file + ": "), HasSubstr("magic")));
   }
-  // The pass takes a shard in another form.
+  // lower_router requires a shard in another form.
   std::ofstream(file) << "// run: lower_router\n" << shard;
   EXPECT_THAT(run_command({"opt", file}).err, HasSubstr("] " + file + ": "));
 }
 
-TEST(BadInput, PromptsThatAreErrors) {
+TEST(BadInput, RejectsInvalidPrompts) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("tinymoe"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -482,7 +481,7 @@ TEST(BadInput, PromptsThatAreErrors) {
               HasSubstr("error[run.token]: --stop-token 256"));
 }
 
-TEST(BadInput, AFolderIsNotAMeasurement) {
+TEST(BadInput, RejectsAFolderAsMeasuredPlacement) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -491,16 +490,16 @@ TEST(BadInput, AFolderIsNotAMeasurement) {
                 HasSubstr("error[measured.open] " + path));
 }
 
-TEST(BadInput, TooLittleMemoryForOneJob) {
+TEST(BadInput, RejectsTooLittleMemoryPerJob) {
   const Outcome outcome = run_command(
       {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--memory", "1"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("an export of 1 shard at a time takes"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("an export of 1 shard at a time needs"),
                                  testing::Not(HasSubstr("fewer jobs"))));
 }
 
-// Numbers without a unit are MiB.
-TEST(BadInput, AmountsOfMemory) {
+// A number without a unit is in MiB.
+TEST(BadInput, ParsesMemorySizes) {
   const auto export_with = [](const char* memory) {
     return run_command(
         {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--memory", memory});
@@ -513,12 +512,12 @@ TEST(BadInput, AmountsOfMemory) {
     EXPECT_THAT(export_with(none).err, HasSubstr("error[cli.bytes]")) << none;
 }
 
-// The budget that the error names is enough, and it is not far above what is needed.
-TEST(BadInput, TheSmallestBudgetThatWorks) {
+// The suggested budget is sufficient and not far above the requirement.
+TEST(BadInput, SuggestsASufficientBudget) {
   const std::string source = checkpoint_of("tinymoe");
   const Outcome refused = run_command({"plan", source, "--max-shard-mb", "moe=0.001"});
   EXPECT_EQ(refused.exit_code, kExitBadInput);
-  const std::string said = "The smallest budget that works is ";
+  const std::string said = "raise the budget to at least ";
   ASSERT_THAT(refused.err, HasSubstr(said));
   const double least = std::stod(refused.err.substr(refused.err.find(said) + said.size()));
   EXPECT_LT(least, 1);
@@ -529,7 +528,7 @@ TEST(BadInput, TheSmallestBudgetThatWorks) {
   EXPECT_THAT(with(least - 0.001).err, HasSubstr("plan.budget"));
 }
 
-TEST(BadInput, UsageErrorsExitWith2) {
+TEST(BadInput, ExitsWith2AfterUsageErrors) {
   EXPECT_EQ(run_command({}).exit_code, kExitBadInput);
   EXPECT_EQ(run_command({"exprot"}).exit_code, kExitBadInput);
   EXPECT_EQ(run_command({"export", checkpoint_of("mixtral_a")}).exit_code, kExitBadInput);
@@ -539,7 +538,7 @@ TEST(BadInput, UsageErrorsExitWith2) {
   EXPECT_THAT(routing.err, HasSubstr("iterate"));
 }
 
-TEST(BadInput, JsonReportsTheSameDiagnostics) {
+TEST(BadInput, ReportsDiagnosticsAsJson) {
   const Outcome outcome = run_command({"check", fresh_folder("empty"), "--json"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   const Json json = Json::parse(outcome.out);

@@ -1,4 +1,4 @@
-// A copy of a golden checkpoint that a test may damage.
+// A copy of a golden checkpoint that tests damage.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@ class CheckpointCopy {
  public:
   using Json = nlohmann::ordered_json;
 
-  // A test that makes several copies must give each a name.
+  // `name` distinguishes several copies within one test.
   explicit CheckpointCopy(const std::string& golden_case = "mixtral_a",
                           const std::string& name = "checkpoint")
       : folder_(fresh_folder(name)) {
@@ -39,7 +39,8 @@ class CheckpointCopy {
     write("config.json", config.dump());
   }
 
-  // Edits the text of the header and keeps the payload. Offsets stay as they are unless edited.
+  // Edits the text of the header and keeps the payload. Offsets stay unchanged unless `edit`
+  // changes them.
   void edit_header_text(const std::function<std::string(const std::string&)>& edit) const {
     const std::string file = read("model.safetensors");
     uint64_t length = 0;
@@ -58,7 +59,7 @@ class CheckpointCopy {
     });
   }
 
-  // Overwrites the first bytes of a tensor's payload.
+  // Overwrites the start of a tensor's payload with `bytes`.
   void overwrite(const std::string& tensor, const std::string& bytes) const {
     std::string file = read("model.safetensors");
     const uint64_t header = file_header_length(file);

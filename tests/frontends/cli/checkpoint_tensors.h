@@ -1,4 +1,4 @@
-// Edits the tensors of a checkpoint, and compares the exports of two checkpoints.
+// Edits the tensors of checkpoints and compares the exports of two checkpoints.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace moec {
 
 struct DiskTensor {
-  std::string dtype;  // as in the file: "BF16"
+  std::string dtype;  // spelled as in the file, for example "BF16"
   std::vector<int64_t> shape;
   std::string bytes;
 };
@@ -57,7 +57,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// Small random values in bf16 for all tensors that a config needs.
+// Returns small random bf16 values for all tensors that the config needs.
 inline DiskTensors random_tensors(const std::string& config_text, const Family* family = nullptr) {
   std::mt19937 random(11);
   const auto config = read_config(config_text, "config.json", family);
@@ -75,16 +75,16 @@ inline DiskTensors random_tensors(const std::string& config_text, const Family* 
   return tensors;
 }
 
-// A tensor as a checkpoint encodes it, and the decoded values.
+// A tensor in its encoded form, and its decoded values.
 struct CodedTensor {
-  DiskTensors parts;  // by what is behind the tensor's name
+  DiskTensors parts;  // keyed by the suffix after the tensor's name
   DiskTensor decoded;
 };
 using CodeTensor =
     std::function<std::optional<CodedTensor>(const std::string& name, const DiskTensor& tensor)>;
 
-// The same checkpoint twice: each tensor that `code` encodes is in `coded` as its parts, and in
-// `decoded` as its values.
+// Writes the same checkpoint twice: `coded` contains the encoded parts of each tensor that `code`
+// encodes, `decoded` the decoded values.
 inline void write_coded_and_decoded(const CheckpointCopy& coded, const CheckpointCopy& decoded,
                                     const DiskTensors& tensors, const CodeTensor& code) {
   DiskTensors with_codes = tensors, with_values = tensors;
@@ -99,7 +99,8 @@ inline void write_coded_and_decoded(const CheckpointCopy& coded, const Checkpoin
   write_tensors(decoded.folder(), with_values);
 }
 
-// The shards and tables. The manifest and the report describe the checkpoint, so they differ.
+// Returns shards and tables, without the manifest and the report, which describe the checkpoint and
+// therefore differ.
 inline std::map<std::string, std::string> payload_of(const std::string& folder) {
   std::map<std::string, std::string> files = all_bytes(folder);
   std::erase_if(files, [](const auto& file) { return file.first.ends_with(".json"); });
@@ -115,7 +116,7 @@ inline std::vector<Variant> forms_of_exports() {
           {"coreml", {"--target", "ane"}}};
 }
 
-// Expects that two checkpoints with the same values give the same shards.
+// Expects equal shards from two checkpoints with equal values.
 inline void expect_equal_exports(const CheckpointCopy& coded, const CheckpointCopy& decoded,
                                  const Words& flags) {
   std::map<std::string, std::string> files[2];

@@ -32,7 +32,7 @@ inline Outcome run_command(std::vector<std::string> words) {
   return outcome;
 }
 
-// An empty folder for the running test. What an earlier run left there is removed.
+// Returns an empty folder for the running test; leftovers of earlier runs are removed.
 inline std::string fresh_folder(const std::string& name) {
   std::string folder = testing::TempDir() + "/moec_cli/" + running_test() + "." + name;
   std::filesystem::remove_all(folder);
@@ -44,7 +44,7 @@ inline std::string source_path(const std::string& relative) {
   return source_dir() + "/" + relative;
 }
 
-// The checkpoint that a golden case was made from.
+// Returns the source checkpoint of a golden case.
 inline std::string checkpoint_of(const std::string& golden_case) {
   return source_path((golden_case.starts_with("tiny") ? "models/" : "tests/golden/") + golden_case);
 }

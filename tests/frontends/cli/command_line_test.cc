@@ -1,4 +1,4 @@
-// Parsing of the command line, before a command reads its input.
+// Command-line parsing, before a command reads input.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -12,8 +12,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// The elements of a list stand in one word or in several.
-TEST(CommandLine, ListsAreTakenWithCommasAndWithBlanks) {
+// The elements of a list may be one word or several words.
+TEST(CommandLine, AcceptsCommaAndSpaceSeparatedLists) {
   const std::string source = checkpoint_of("tinymoe"), out = fresh_folder("out");
   const auto tokens_of = [](const Words& words) {
     const Outcome outcome = run_command(words);
@@ -36,13 +36,22 @@ TEST(CommandLine, ListsAreTakenWithCommasAndWithBlanks) {
   expect_fine(run_command({"opt", "--skip-pass", "fold_constants", "eliminate_common", ir}));
 }
 
-TEST(CommandLine, HelpShowsBothFormsOfLists) {
+TEST(CommandLine, AcceptsTheOldNameOfPrefetch) {
+  const auto said = [](const char* reads) {
+    return run_command({"run", "/no/such/folder", "--capacity", "1", "--expert-reads", reads}).err;
+  };
+  EXPECT_THAT(said("magic"), HasSubstr("--expert-reads"));
+  EXPECT_THAT(said("prefetch"), Not(HasSubstr("--expert-reads")));
+  EXPECT_EQ(said("foresee"), said("prefetch"));
+}
+
+TEST(CommandLine, HelpShowsBothListForms) {
   EXPECT_THAT(run_command({"plan", "--help-all"}).out, HasSubstr("1,64 or 1 64"));
   EXPECT_THAT(run_command({"run", "--help-all"}).out, HasSubstr("1,2,3 or 1 2 3"));
 }
 
-// A comma-separated list is one argument; the word behind it is the next one.
-TEST(CommandLine, AListDoesNotTakeTheNextArgument) {
+// A comma-separated list is one argument, so the next word is a new argument.
+TEST(CommandLine, EndsCommaListsAfterOneArgument) {
   const std::string out = fresh_folder("out");
   expect_fine(run_command(
       {"export", "--tokens", "1,2", checkpoint_of("tinymoe"), "--out", out, "--quiet"}));
@@ -52,7 +61,7 @@ TEST(CommandLine, AListDoesNotTakeTheNextArgument) {
               HasSubstr("kind moe has two budgets"));
 }
 
-TEST(CommandLine, NumbersOutsideTheirLimitsAreErrors) {
+TEST(CommandLine, RejectsNumbersOutsideTheirLimits) {
   const std::string source = checkpoint_of("mixtral_a"), out = fresh_folder("out");
   for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
            {{"export", source, "--out", out, "--tokens", "1,0"},
@@ -70,7 +79,7 @@ TEST(CommandLine, NumbersOutsideTheirLimitsAreErrors) {
   }
 }
 
-TEST(CommandLine, FlagsThatExcludeOrRequireEachOther) {
+TEST(CommandLine, RejectsConflictingAndDependentFlags) {
   for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
            {{"export", "x", "--out", "y", "--multi-function", "--widths", "separate"}, "excludes"},
            {{"export", "x", "--out", "y", "--multi-function", "--widths", "range"}, "excludes"},
@@ -83,7 +92,7 @@ TEST(CommandLine, FlagsThatExcludeOrRequireEachOther) {
   }
 }
 
-TEST(CommandLine, AnUnknownCommandGetsASuggestion) {
+TEST(CommandLine, SuggestsTheNearestCommand) {
   const Outcome typo = run_command({"exprot", "x"});
   EXPECT_EQ(typo.exit_code, kExitBadInput);
   EXPECT_THAT(
@@ -91,14 +100,14 @@ TEST(CommandLine, AnUnknownCommandGetsASuggestion) {
       AllOf(
           HasSubstr("error[cli.unknown_command]"),
           HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
-          HasSubstr("next: the commands are inspect, plan, analyze, export, calibrate, upcycle")));
+          HasSubstr("next: use one of these commands: inspect, plan, analyze, export, calibrate")));
   EXPECT_THAT(run_command({"bogus"}).err,
               AllOf(HasSubstr("unknown command 'bogus'\n"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(run_command({"family", "chek"}).err, HasSubstr("(did you mean 'check'?)"));
   EXPECT_EQ(run_command({"--version"}).exit_code, kExitFine);
 }
 
-TEST(CommandLine, UnknownFlagsAreNamedInTheirOrderWithTheNearestOnes) {
+TEST(CommandLine, NamesUnknownFlagsInOrder) {
   const Outcome outcome =
       run_command({"plan", "tinymoe", "--zzz", "--targte", "x", "--json=1", "--sarif", "y"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
@@ -106,46 +115,48 @@ TEST(CommandLine, UnknownFlagsAreNamedInTheirOrderWithTheNearestOnes) {
   EXPECT_THAT(err, AllOf(HasSubstr("error[cli.unknown_flag]: unknown flag --zzz\n"),
                          HasSubstr("unknown flag --targte (did you mean '--target'?)"),
                          HasSubstr("unknown flag --sarif; it is a flag of moec check"),
-                         HasSubstr("next: moec plan --help lists the flags")));
+                         HasSubstr("next: run moec plan --help to list the flags")));
   EXPECT_LT(err.find("--zzz"), err.find("--targte"));
   EXPECT_LT(err.find("--targte"), err.find("--sarif"));
   EXPECT_THAT(run_command({"--tokens", "1"}).err, HasSubstr("unknown flag --tokens"));
   EXPECT_THAT(run_command({"run", "x", "-z"}).err, HasSubstr("unknown flag -z"));
-  // A value is no flag, and what stands behind -- is none.
+  // Option values and words after -- are not flags.
   EXPECT_THAT(run_command({"plan", "--family-file", "--zzz", "--", "--yyy"}).err,
               Not(HasSubstr("unknown flag")));
 }
 
-TEST(CommandLine, WordsThatAreTooManyAreNamedInTheirOrder) {
+TEST(CommandLine, NamesSurplusWordsInOrder) {
   const Outcome outcome = run_command({"plan", "a", "b", "--tokens", "1", "c"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[cli.surplus_word]: \"b\""), HasSubstr("\"c\"")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[cli.surplus_word]: unexpected argument \"b\""),
+                                 HasSubstr("\"c\"")));
   EXPECT_LT(outcome.err.find("\"b\""), outcome.err.find("\"c\""));
 }
 
-// Each flag with a set of values says which they are.
-TEST(CommandLine, AnUnknownValueListsTheKnownOnes) {
+// Errors list the allowed values of each flag.
+TEST(CommandLine, ListsAllowedValuesForUnknownOnes) {
   const std::string ir = source_path("tests/passes/lower_router.ir");
   for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
            {{"plan", "x", "--routing", "rnk"},
-            "error[cli.value]: --routing: \"rnk\" is none of rank, iterate, topk, host, "
+            "error[cli.value]: --routing: \"rnk\" is not one of rank, iterate, topk, host, "
             "full_softmax (did you mean 'rank'?)"},
-           {{"plan", "x", "--dtype", "f64"}, "\"f64\" is none of f32, f16"},
-           {{"plan", "mixtral-8x7b", "--target", "magic"}, "known targets: ane, gguf, onnx, qnn"},
-           {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "known chips: a13 (m1)"},
-           {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "the kinds are attn, moe"},
-           {{"opt", ir, "--skip-pass", "magic"}, "the passes are limit_capacity, "},
-           {{"opt", ir, "--dump-after", "magic"}, "the passes are limit_capacity, "},
-           {{"opt", ir, "--passes", "magic"}, "the passes are limit_capacity, "},
-           {{"plan", "magic"}, "the published models are deepseek-r1, "},
-           {{"check", "--explain", "X9"}, "the rules are "}}) {
+           {{"plan", "x", "--dtype", "f64"}, "\"f64\" is not one of f32, f16"},
+           {{"plan", "mixtral-8x7b", "--target", "magic"},
+            "use one of ane, gguf, onnx, openvino, qnn"},
+           {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "use one of a13 (m1)"},
+           {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "use one of the kinds attn, moe"},
+           {{"opt", ir, "--skip-pass", "magic"}, "use one of limit_capacity, "},
+           {{"opt", ir, "--dump-after", "magic"}, "use one of limit_capacity, "},
+           {{"opt", ir, "--passes", "magic"}, "use one of limit_capacity, "},
+           {{"plan", "magic"}, "pass a path or one of deepseek-r1, "},
+           {{"check", "--explain", "X9"}, "use one of its rules: "}}) {
     const Outcome outcome = run_command(words);
     EXPECT_EQ(outcome.exit_code, kExitBadInput);
     EXPECT_THAT(outcome.err, HasSubstr(said));
   }
 }
 
-TEST(CommandLine, UsageErrorsHaveCodes) {
+TEST(CommandLine, ReportsCodesOfUsageErrors) {
   for (const auto& [words, code] : std::vector<std::pair<Words, std::string>>{
            {{"export", "x"}, "error[cli.missing]: --out is required"},
            {{"check"}, "error[cli.missing]: OUT is required"},
@@ -159,7 +170,7 @@ TEST(CommandLine, UsageErrorsHaveCodes) {
 
 TEST(Help, ListsCommandsByTask) {
   const Outcome outcome = run_command({});
-  EXPECT_EQ(outcome.exit_code, kExitBadInput);  // a script that lost its arguments must not go on
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);  // stops a script that lost its arguments
   EXPECT_EQ(outcome.out, run_command({"--help"}).out);
   size_t at = 0;
   for (const char* task :
@@ -192,8 +203,8 @@ TEST(Help, GroupsEveryOption) {
   }
 }
 
-// A program that reads reports as JSON must be able to read usage errors, too.
-TEST(CommandLine, UsageErrorsAreWrittenAsJson) {
+// Programs that parse JSON reports must also be able to parse usage errors.
+TEST(CommandLine, WritesUsageErrorsAsJson) {
   for (const auto& [words, code] : std::vector<std::pair<Words, std::string>>{
            {{"exprot", "x", "--json"}, "cli.unknown_command"},
            {{"export", "x", "--json"}, "cli.missing"},

@@ -1,5 +1,5 @@
-// moec confirm, with a shell script in the place of Python: tests/peers/test_qnn.py and
-// test_rknn.py run the engines.
+// Runs moec confirm with a shell script instead of Python. tests/peers/test_qnn.py and test_rknn.py
+// run the real engines.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -25,7 +25,8 @@ class Confirm : public testing::Test {
                  "--tokens", "1"});
   }
 
-  // `text` is what the script does; its arguments are those of scripts/confirm_with_qnn.py.
+  // Runs moec confirm with a script of the text `text`, which receives the arguments of
+  // scripts/confirm_with_qnn.py.
   Outcome run(const std::string& text, Words more = {}) {
     const std::string script = fresh_folder("script") + "/confirm.sh";
     std::ofstream(script) << text;
@@ -42,7 +43,7 @@ class Confirm : public testing::Test {
   const std::string out_ = fresh_folder("out");
 };
 
-TEST_F(Confirm, ReadsWhatTheScriptHasMeasured) {
+TEST_F(Confirm, ReadsMeasurementsOfTheScript) {
   const Outcome outcome = run(writes_nothing_measured(0));
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("measured by qnn 2.51.0 for v75, with none"),
@@ -53,11 +54,11 @@ TEST_F(Confirm, ReadsWhatTheScriptHasMeasured) {
   EXPECT_THAT(checked.out, testing::Not(HasSubstr("manifest.extra_files")));
 }
 
-TEST_F(Confirm, FallsShortWhereTheScriptDoes) {
+TEST_F(Confirm, FallsShortIfTheScriptDoes) {
   EXPECT_EQ(run(writes_nothing_measured(1)).exit_code, kExitFellShort);
 }
 
-TEST_F(Confirm, PassesItsFlagsOn) {
+TEST_F(Confirm, ForwardsItsFlags) {
   const std::string said = fresh_folder("said") + "/words";
   run("echo \"$@\" > " + said + "\nexit 2\n",
       {"--chip", "v79", "--golden", "g", "--context-binaries", "c", "--measured", "m", "--no-run"});
@@ -67,7 +68,8 @@ TEST_F(Confirm, PassesItsFlagsOn) {
   EXPECT_EQ(words, out_ + " --chip v79 --measured m --golden g --context-binaries c --no-run");
 }
 
-// A script that writes one context beside contexts.json, which says that it has `sha256`.
+// Text of a script that writes one context and a contexts.json that states `sha256` for the
+// context.
 std::string writes_a_context(const std::string& folder, const std::string& text,
                              const std::string& sha256) {
   return "mkdir -p " + folder + "/moe\nprintf '" + text + "' > " + folder +
@@ -81,7 +83,7 @@ std::string writes_a_context(const std::string& folder, const std::string& text,
 constexpr const char* kSha256OfAbc =
     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-TEST_F(Confirm, ContextsInTheExportAreListedInItsManifest) {
+TEST_F(Confirm, AddsContextsToTheManifest) {
   const std::string contexts = out_ + "/contexts";
   const std::string script =
       writes_a_context(contexts, "abc", kSha256OfAbc) + writes_nothing_measured(0);
@@ -95,7 +97,7 @@ TEST_F(Confirm, ContextsInTheExportAreListedInItsManifest) {
               AllOf(HasSubstr("manifest.digest_changed"), HasSubstr("contexts/moe/L00.v75.bin")));
 }
 
-TEST_F(Confirm, ContextsElsewhereLeaveTheManifestAlone) {
+TEST_F(Confirm, IgnoresContextsOutsideTheExport) {
   const std::string before = read_file(out_ + "/manifest.json");
   const std::string contexts = fresh_folder("elsewhere");
   EXPECT_EQ(run(writes_a_context(contexts, "abc", kSha256OfAbc) + writes_nothing_measured(0),
@@ -105,20 +107,20 @@ TEST_F(Confirm, ContextsElsewhereLeaveTheManifestAlone) {
   EXPECT_EQ(read_file(out_ + "/manifest.json"), before);
 }
 
-TEST_F(Confirm, ContextsThatAreNotThoseOfTheirListAreRefused) {
+TEST_F(Confirm, RejectsContextsThatMismatchTheirList) {
   const std::string contexts = out_ + "/contexts", before = read_file(out_ + "/manifest.json");
   const auto said = [&](const std::string& script, const std::string& folder) {
     return run(script + writes_nothing_measured(0), {"--context-binaries", folder}).err;
   };
   EXPECT_THAT(said(writes_a_context(contexts, "abd", kSha256OfAbc), contexts),
-              AllOf(HasSubstr("error[confirm.contexts]"), HasSubstr("another SHA-256")));
+              AllOf(HasSubstr("error[confirm.contexts]"), HasSubstr("the SHA-256 of")));
   EXPECT_THAT(said("echo '{}' > " + contexts + "/contexts.json\n", contexts),
               HasSubstr("error[confirm.contexts]"));
-  EXPECT_THAT(said("", out_), HasSubstr("a folder of its own"));
+  EXPECT_THAT(said("", out_), HasSubstr("a separate folder"));
   EXPECT_EQ(read_file(out_ + "/manifest.json"), before);
 }
 
-TEST_F(Confirm, ChipsAreThoseOfTheEngine) {
+TEST_F(Confirm, ForwardsTheEnginesChipName) {
   const std::string said = fresh_folder("said") + "/words";
   auto chip_of = [&](const Words& more) {
     run("echo $3 > " + said + "\nexit 2\n", more);
@@ -136,11 +138,11 @@ TEST_F(Confirm, ChipsAreThoseOfTheEngine) {
   EXPECT_THAT(run("exit 2\n", {"--engine", "rknn"}).err, HasSubstr("MOEC_RKNN_PYTHON"));
 }
 
-TEST_F(Confirm, AScriptThatFailsIsAnError) {
+TEST_F(Confirm, ReportsAFailingScript) {
   const Outcome outcome = run("exit 2\n");
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[confirm.engine]"), HasSubstr("exit code 2"),
-                                 HasSubstr("MOEC_QNN_PYTHON")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[confirm.engine]"),
+                                 HasSubstr("exited with code 2"), HasSubstr("MOEC_QNN_PYTHON")));
   EXPECT_THAT(run_command({"confirm", out_, "--python", "/nowhere/python"}).err,
               HasSubstr("error[program.start]"));
   EXPECT_EQ(run_command({"confirm", out_, "--engine", "other"}).exit_code, kExitBadInput);

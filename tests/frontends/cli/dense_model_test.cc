@@ -1,5 +1,5 @@
-// Models without experts go through the whole program; what asks for experts says that there are
-// none.
+// Models without experts work throughout the program; features that need experts report that the
+// model has none.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/golden_case.h"
@@ -18,7 +18,7 @@ std::string dense_export() {
   return out;
 }
 
-TEST(DenseModel, DocumentsOfAnExportNameNoRouting) {
+TEST(DenseModel, OmitsRoutingFromReports) {
   const std::string out = dense_export();
   for (const char* command : {"inspect", "check"}) {
     const Outcome outcome = run_command({command, out});
@@ -28,7 +28,7 @@ TEST(DenseModel, DocumentsOfAnExportNameNoRouting) {
   }
 }
 
-TEST(DenseModel, FlagsThatCutExpertsChangeNothingAndSaySo) {
+TEST(DenseModel, NotesIgnoredExpertFlags) {
   const std::string out = fresh_folder("dense_host");
   const Words host = {"--tokens", "1,4", "--routing", "host"};
   const Outcome outcome = export_case("llama_a", out, host);
@@ -37,13 +37,13 @@ TEST(DenseModel, FlagsThatCutExpertsChangeNothingAndSaySo) {
   expect_fine(validate_case("llama_a", out));
 }
 
-TEST(DenseModel, WritesText) {
+TEST(DenseModel, RunsWithoutExperts) {
   const Outcome outcome =
       run_command({"run", dense_export(), "--prompt-tokens", "1,2,3", "--max-tokens", "3"});
   expect_fine(outcome);
 }
 
-// What only models with experts have, and the code of the refusal.
+// A feature that needs experts, and the code of its error.
 struct Refusal {
   const char* name;
   const char* code;
@@ -103,7 +103,7 @@ const Refusal kRefusals[] = {
 
 class DenseRefusal : public testing::TestWithParam<Refusal> {};
 
-TEST_P(DenseRefusal, NamesWhatIsMissing) {
+TEST_P(DenseRefusal, ReportsThatExpertsAreMissing) {
   const std::string tokens = fresh_folder("tokens") + ".txt";
   write_file(tokens, "1 2 3 4 5 6 7 8");
   const Outcome outcome = run_command(GetParam().words(dense_export(), tokens));

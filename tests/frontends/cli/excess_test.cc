@@ -1,5 +1,4 @@
-// Configs and checkpoints with more of something than any model has: they are refused ahead, and
-// what is said about them stays short.
+// Configs and checkpoints with excessive counts are rejected early and with short messages.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -16,7 +15,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-// The text of an object with that many members more. Adding them to a JSON value takes long.
+// Adds members to an object's text, because adding them to a JSON value is slow.
 std::string with_members(const std::string& object, int count) {
   std::string members;
   for (int i = 0; i < count; ++i) members += fmt::format("\"surplus_{}\": {}, ", i, i);
@@ -25,7 +24,7 @@ std::string with_members(const std::string& object, int count) {
 
 constexpr size_t kShort = 60'000;  // bytes of output
 
-// The output of the command as text and as JSON, both short.
+// Returns the command's output as text and as JSON, and expects both to be short.
 std::string short_output(Words words, int exit_code) {
   const Outcome text = run_command(words);
   words.emplace_back("--json");
@@ -38,19 +37,19 @@ std::string short_output(Words words, int exit_code) {
   return text.out + text.err;
 }
 
-TEST(Excess, UnknownKeysOfAConfig) {
+TEST(Excess, ShortensListsOfUnknownConfigKeys) {
   const CheckpointCopy copy;
   copy.write("config.json", with_members(copy.read("config.json"), 50'000));
   EXPECT_THAT(short_output({"plan", copy.folder()}, kExitBadInput),
               AllOf(HasSubstr("the key \"surplus_0\" (0) is not known"),
-                    HasSubstr("and 49988 more of this kind")));
+                    HasSubstr("and 49988 more with this code")));
   EXPECT_THAT(short_output({"family", "check", source_path("models/families/mixtral.json"),
                             "--config", copy.folder()},
                            kExitBadInput),
-              HasSubstr("and 49988 more of this kind"));
+              HasSubstr("and 49988 more with this code"));
 }
 
-TEST(Excess, MembersOfARotation) {
+TEST(Excess, ShortensListsOfRotationMembers) {
   const CheckpointCopy copy;
   copy.edit_config([](Json& config) {
     config.erase("rope_parameters");
@@ -60,19 +59,19 @@ TEST(Excess, MembersOfARotation) {
   std::string config = copy.read("config.json");
   copy.write("config.json", config.replace(config.find("\"ROTATION\""), 10, rotation));
   EXPECT_THAT(short_output({"plan", copy.folder()}, kExitBadInput),
-              HasSubstr("and 99988 more of this kind"));
+              HasSubstr("and 99988 more with this code"));
 }
 
-TEST(Excess, FieldsOfADescriptor) {
+TEST(Excess, ShortensListsOfDescriptorFields) {
   const std::string file = fresh_folder("family") + "/family.json";
   const std::string mixtral = read_file(source_path("models/families/mixtral.json"));
   write_file(file, with_members(mixtral, 50'000));
   EXPECT_THAT(short_output({"family", "check", file, "--config", checkpoint_of("mixtral_a")},
                            kExitBadInput),
-              HasSubstr("error[family.unknown_field]: and 49988 more of this kind"));
+              HasSubstr("error[family.unknown_field]: and 49988 more with this code"));
 }
 
-// Adds tensors that no model needs, of 128 bytes each.
+// Adds unneeded tensors of 128 bytes each.
 void add_tensors(const CheckpointCopy& copy, const char* dtype, int64_t elements, int64_t count) {
   const std::string file = copy.read("model.safetensors");
   uint64_t length = 0;
@@ -89,7 +88,7 @@ void add_tensors(const CheckpointCopy& copy, const char* dtype, int64_t elements
   copy.write("model.safetensors", copy.read("model.safetensors") + std::string(128 * count, '\0'));
 }
 
-TEST(Excess, TensorsThatNobodyNeeds) {
+TEST(Excess, ShortensListsOfUnusedTensors) {
   const std::string family = source_path("models/families/mixtral.json");
   for (const auto& [dtype, elements] : {std::pair("F32", 32), std::pair("F64", 16)}) {
     const CheckpointCopy copy("mixtral_a", dtype);
@@ -101,7 +100,7 @@ TEST(Excess, TensorsThatNobodyNeeds) {
                  is_float ? kExitBadInput : kExitFine);
     EXPECT_THAT(
         short_output({"family", "check", family, "--checkpoint", copy.folder()}, kExitFellShort),
-        HasSubstr("error[hf.tensor.unused]: and 19980 more of this kind"));
+        HasSubstr("error[hf.tensor.unused]: and 19980 more with this code"));
   }
 }
 
@@ -111,8 +110,8 @@ std::string refusal(const std::function<void(Json&)>& edit) {
   return short_output({"plan", copy.path("config.json")}, kExitBadInput);
 }
 
-// Each of these would take the machine's memory, or hours, to plan.
-TEST(Excess, CountsBeyondAnyModelAreRefusedAhead) {
+// Planning any of these models would exhaust the machine's memory or run for hours.
+TEST(Excess, RejectsExcessiveCounts) {
   EXPECT_THAT(refusal([](Json& config) { config["num_local_experts"] = 65536; }),
               AllOf(HasSubstr("error[hf.config.range]"), HasSubstr("from 0 to 4096")));
   EXPECT_THAT(refusal([](Json& config) { config["num_hidden_layers"] = 4096; }),
@@ -122,7 +121,7 @@ TEST(Excess, CountsBeyondAnyModelAreRefusedAhead) {
                 config["num_hidden_layers"] = 33;
               }),
               AllOf(HasSubstr("error[model.experts]"),
-                    HasSubstr("33 layers of 4096 experts are more than 131072 in all")));
+                    HasSubstr("33 layers of 4096 experts exceed the limit of 131072 in total")));
   EXPECT_THAT(refusal([](Json& config) {
                 config["num_attention_heads"] = 65536;
                 config["num_key_value_heads"] = 65536;
@@ -130,8 +129,8 @@ TEST(Excess, CountsBeyondAnyModelAreRefusedAhead) {
               HasSubstr("from 1 to 4096"));
 }
 
-// The limits leave room: at least four times what each published model has.
-TEST(Excess, TheLimitsAreFarAboveThePublishedModels) {
+// The limits are at least four times the values of every published model.
+TEST(Excess, AllowsFourTimesThePublishedSizes) {
   const auto expect_room = [](const char* name, int64_t value, const std::string& model) {
     EXPECT_GE(find_concept(name)->maximum, 4 * value) << name << " of " << model;
   };

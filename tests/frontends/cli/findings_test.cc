@@ -1,4 +1,4 @@
-// Of many findings the first of each code are shown.
+// Reports show only the first findings of each code.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/golden_case.h"
@@ -9,13 +9,13 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Rules of the target count each for itself.
-TEST(Findings, NotesOfAnExportNameEachRule) {
+// Each rule of a target is counted separately.
+TEST(Findings, ShowsEachRuleOfATarget) {
   const Outcome outcome = export_case("tinymoe", fresh_folder("out"), {"--target", "ane"});
   expect_fine(outcome);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("warning[target.S13] "), HasSubstr("note[target.P4] "),
-                                 HasSubstr("warning[target.S13]: and 1 more of this kind"),
-                                 HasSubstr("note[target.P4]: and 1 more of this kind")));
+                                 HasSubstr("warning[target.S13]: and 1 more with this code"),
+                                 HasSubstr("note[target.P4]: and 1 more with this code")));
 }
 
 }  // namespace

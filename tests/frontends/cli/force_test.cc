@@ -1,5 +1,5 @@
-// --force of every command that writes a folder: it replaces what moec wrote, and nothing that was
-// changed since.
+// Every command that writes a folder accepts --force, which replaces the files that moec wrote
+// unless they were changed.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 struct FolderCase {
   const char* name;
   Words (*words)(const std::string& out);
-  const char* ending;  // of a file of the result
+  const char* ending;  // suffix of one file of the result
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -46,7 +46,7 @@ class FolderOutput : public testing::TestWithParam<FolderCase> {
   std::string out_ = fresh_folder("out") + "/result";
 };
 
-TEST_P(FolderOutput, IsReplacedUnlessChanged) {
+TEST_P(FolderOutput, IsReplacedOnlyIfUnchanged) {
   Words words = GetParam().words(out_);
   expect_fine(run_command(words));
   EXPECT_EQ(run_command(words).exit_code, kExitBadInput);

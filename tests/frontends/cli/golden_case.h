@@ -1,4 +1,4 @@
-// Exports and validates the golden cases through command lines.
+// Exports and validates golden cases with the command line.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +29,7 @@ inline void expect_fine(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out << outcome.err;
 }
 
-// Every regular file of a folder, by its path relative to the folder.
+// Maps the relative path of each regular file to its bytes.
 inline std::map<std::string, std::string> all_bytes(const std::string& folder) {
   namespace fs = std::filesystem;
   std::map<std::string, std::string> files;
@@ -40,7 +40,7 @@ inline std::map<std::string, std::string> all_bytes(const std::string& folder) {
   return files;
 }
 
-// A form of an export: a name for the test, and the flags.
+// An export variant: a test name and its flags.
 struct Variant {
   const char* name;
   Words flags;

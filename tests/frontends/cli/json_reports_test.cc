@@ -1,4 +1,4 @@
-// With --json each command prints one object that says whether all is well, and its diagnostics.
+// With --json, each command prints one object with a success flag and diagnostics.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -35,14 +35,14 @@ json report_of(Words words, bool ok = true) {
   return report;
 }
 
-// An exported golden case.
+// Exports a golden case and returns the folder.
 std::string exported(const std::string& golden_case, const Words& flags = {}) {
   const std::string out = fresh_folder(golden_case);
   expect_fine(export_case(golden_case, out, flags));
   return out;
 }
 
-TEST(JsonReports, EveryCommandThatSucceeds) {
+TEST(JsonReports, ContainResultsAfterSuccess) {
   const std::string source = checkpoint_of("mixtral_a"), out = exported("mixtral_a");
   const std::string ir = source_path("tests/passes/lower_router.ir");
   for (const Words& words :
@@ -60,7 +60,7 @@ TEST(JsonReports, EveryCommandThatSucceeds) {
     report_of(words);
 }
 
-TEST(JsonReports, EveryCommandThatFails) {
+TEST(JsonReports, ContainDiagnosticsAfterFailure) {
   const std::string nowhere = fresh_folder("parent") + "/nowhere";
   for (const Words& words :
        {Words{"inspect", nowhere}, Words{"plan", nowhere}, Words{"plan"},
@@ -72,7 +72,7 @@ TEST(JsonReports, EveryCommandThatFails) {
     EXPECT_GE(report_of(words, false)["diagnostics"].size(), 1u) << testing::PrintToString(words);
 }
 
-TEST(JsonReports, AValidationThatFallsShortSaysWhy) {
+TEST(JsonReports, ExplainAFailedValidation) {
   const std::string out = exported("mixtral_a", {"--routing", "full_softmax"});
   const json report = report_of({"validate", out, "--golden", checkpoint_of("mixtral_a")}, false);
   ASSERT_GE(report["diagnostics"].size(), 1u);
@@ -80,7 +80,7 @@ TEST(JsonReports, AValidationThatFallsShortSaysWhy) {
   EXPECT_THAT(report["diagnostics"][0]["place"]["shard"].get<std::string>(), HasSubstr(".moe"));
 }
 
-TEST(JsonReports, RunHasTheText) {
+TEST(JsonReports, ContainTheTextOfRun) {
   const std::string out = exported("tinymoe");
   const json report = report_of({"run", out, "--prompt", "def ", "-n", "12"});
   std::string text;
@@ -90,7 +90,7 @@ TEST(JsonReports, RunHasTheText) {
   EXPECT_EQ(report_of({"run", exported("mixtral_a"), "--prompt-tokens", "1"})["text"], nullptr);
 }
 
-TEST(JsonReports, OptHasTheShardAndItsPasses) {
+TEST(JsonReports, ContainShardAndPassesOfOpt) {
   const std::string ir = source_path("tests/passes/lower_router.ir");
   const json report = report_of({"opt", ir});
   EXPECT_EQ(report["ir"], run_command({"opt", ir}).out);
@@ -98,7 +98,7 @@ TEST(JsonReports, OptHasTheShardAndItsPasses) {
   EXPECT_GT(report["passes"][0]["ops_after"], report["passes"][0]["ops_before"]);
 }
 
-TEST(JsonReports, NotesOfAllTargets) {
+TEST(JsonReports, ContainNotesOfAllTargets) {
   const json report =
       report_of({"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--target",
                  "onnx,ane", "--routing", "full_softmax", "--dtype", "f16"});
@@ -108,7 +108,8 @@ TEST(JsonReports, NotesOfAllTargets) {
   EXPECT_EQ(report["diagnostics"].size(), notes);
 }
 
-// Ends the process with an error of moec's own, as under --json, with stdout on stderr.
+// Fails with an internal error, with or without --json. Redirects stdout to stderr for the death
+// test.
 void fail_inside(bool json, const std::function<void()>& work) {
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   report_internal_errors(json);
@@ -116,18 +117,17 @@ void fail_inside(bool json, const std::function<void()>& work) {
   work();
 }
 
-TEST(JsonReportsDeathTest, InternalErrorsAreReported) {
+TEST(JsonReportsDeathTest, ReportsInternalErrors) {
   const auto broken = [] { MOEC_CHECK(1 == 2, "no \"{}\"", 3); };
   const testing::ExitedWithCode internal(kInternalErrorExitCode);
-  EXPECT_EXIT(
-      fail_inside(true, broken), internal,
-      AllOf(HasSubstr(R"("ok": false)"), HasSubstr(R"("code": "internal.error")"),
-            HasSubstr(R"("cause": "no \"3\" (tests/)"), HasSubstr("report it with dump.ir\"")));
+  EXPECT_EXIT(fail_inside(true, broken), internal,
+              AllOf(HasSubstr(R"("ok": false)"), HasSubstr(R"("code": "internal.error")"),
+                    HasSubstr(R"("cause": "no \"3\" (tests/)"), HasSubstr("with dump.ir\"")));
   EXPECT_EXIT(fail_inside(false, broken), internal,
               AllOf(HasSubstr("internal error: no \"3\" (tests/"), Not(HasSubstr("\"ok\""))));
 }
 
-TEST(JsonReportsDeathTest, UncaughtExceptionsAreInternalErrors) {
+TEST(JsonReportsDeathTest, ReportsUncaughtExceptionsAsInternal) {
   const auto raise = [] { throw std::out_of_range("far away"); };
   const auto raise_elsewhere = [&] { std::thread(raise).join(); };
   const testing::ExitedWithCode internal(kInternalErrorExitCode);
@@ -138,7 +138,7 @@ TEST(JsonReportsDeathTest, UncaughtExceptionsAreInternalErrors) {
               HasSubstr("internal error: uncaught exception: far away\n"));
 }
 
-TEST(JsonReports, ExportsInF32SayThatTheyRunInF16) {
+TEST(JsonReports, NoteF16RunsOfF32Exports) {
   const std::string out = exported("deepseek_v3_a"), half = fresh_folder("half");
   expect_fine(export_case("deepseek_v3_a", half, {"--dtype", "f16"}));
   const auto codes = [](const json& report) {

@@ -1,4 +1,4 @@
-// A manifest that a test has edited, in both forms.
+// Writes an edited manifest in both forms.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// Writes what write_manifest() writes, but also for a manifest that is inconsistent.
+// Like write_manifest(), but also writes inconsistent manifests.
 inline void write_both_forms(Manifest manifest, const std::string& folder) {
   const std::string bin = folder + "/manifest.bin";
   manifest.binary.reset();

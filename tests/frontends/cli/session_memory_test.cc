@@ -1,4 +1,4 @@
-// --memory of the commands that run an export.
+// Tests --memory of the commands that run an export.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -19,10 +19,10 @@ std::string exported_tinymoe(const Words& flags = {}) {
   return out;
 }
 
-// Of which memory not all shards stay loaded.
+// Too little memory to keep every shard loaded.
 constexpr uint64_t kLittle = uint64_t{52} << 20;
 
-TEST(SessionMemory, LittleMemoryGivesTheSameText) {
+TEST(SessionMemory, GeneratesEqualTextInLittleMemory) {
   const std::string out = exported_tinymoe({"--tokens", "1,4"});
   const std::vector<int64_t> prompt = encode_bytes("def gcd(");
   std::vector<int64_t> texts[2];
@@ -43,7 +43,7 @@ TEST(SessionMemory, LittleMemoryGivesTheSameText) {
   EXPECT_LT(kept[1], 9u);
 }
 
-TEST(SessionMemory, ItIsAFlagOfRunAndValidate) {
+TEST(SessionMemory, LimitsRunAndValidate) {
   const std::string out = exported_tinymoe({"--tokens", "1,16", "--context", "256"});
   expect_fine(validate_case("tinymoe", out, {"--memory", "52"}));
   const Words run = {"run", out, "--prompt", "def ", "--max-tokens", "2", "--memory"};

@@ -1,5 +1,5 @@
-// What a terminal would obey never reaches it: control characters and marks of direction in names,
-// keys and manifests.
+// Control sequences never reach a terminal: tests names, keys and manifests with control and
+// bidirectional characters.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -23,7 +23,7 @@ constexpr const char* kHostile =
     "d\x7f"
     "e\r";
 
-// None of the characters that the rules name.
+// Expects that the text contains none of the escaped characters.
 void expect_harmless(const std::string& text) {
   EXPECT_EQ(text.find_first_of("\x1b\x7f\r"), std::string::npos) << text;
   EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
@@ -39,15 +39,15 @@ std::string printed(bool to_terminal, std::initializer_list<std::string_view> pa
   return testing::internal::GetCapturedStdout();
 }
 
-// A model whose tokens are bytes writes a character in several steps.
-TEST(TerminalText, AWrittenTextIsEscapedForATerminalOnly) {
+// A byte tokenizer may write one character in several steps.
+TEST(TerminalText, EscapesTextForTerminalsOnly) {
   const auto parts = {std::string_view("\xe2"), std::string_view("\x80\xae\xc3"),
                       std::string_view("\xa9\x1b"), std::string_view("\xe2")};
   EXPECT_EQ(printed(true, parts), "\\u202e\xc3\xa9\\u001b\\xe2");
   EXPECT_EQ(printed(false, parts), "\xe2\x80\xae\xc3\xa9\x1b\xe2");
 }
 
-TEST(TerminalText, KeysOfAConfig) {
+TEST(TerminalText, EscapesConfigKeys) {
   const CheckpointCopy copy;
   copy.edit_config([](CheckpointCopy::Json& config) { config[kHostile] = kHostile; });
   for (const Words& words :
@@ -59,7 +59,7 @@ TEST(TerminalText, KeysOfAConfig) {
   }
 }
 
-TEST(TerminalText, PathsAndArguments) {
+TEST(TerminalText, EscapesPathsAndArguments) {
   for (const Words& words : {Words{"check", kHostile}, Words{kHostile}, Words{"plan", kHostile},
                              Words{"plan", "x", std::string("--") + kHostile},
                              Words{"plan", "x", "--routing", kHostile}}) {
@@ -70,8 +70,8 @@ TEST(TerminalText, PathsAndArguments) {
   }
 }
 
-// The value that a program reads from the JSON is the name itself.
-TEST(TerminalText, NamesInAManifest) {
+// Programs that parse the JSON get the unescaped name.
+TEST(TerminalText, EscapesNamesInAManifest) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out));
   Manifest manifest = read_manifest(out).value();
@@ -86,8 +86,8 @@ TEST(TerminalText, NamesInAManifest) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["model"]["family"], kHostile);
 }
 
-// Whatever commands print goes through say.h, which escapes it.
-TEST(TerminalText, OnlyOnePlacePrints) {
+// All commands print through say.h, which escapes text.
+TEST(TerminalText, PrintsOnlyThroughSayH) {
   for (const auto& entry : fs::recursive_directory_iterator(source_path("frontends/cli"))) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || name == "say.h" || name == "say.cc") continue;

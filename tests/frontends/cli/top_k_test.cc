@@ -1,5 +1,5 @@
-// Forms of top-k: each gives what transformers gives with that number of experts, all share one
-// file of weights, and runs follow what is asked for.
+// Top-k variants: each one matches transformers with the same number of experts, all variants share
+// one weight file, and runs select a variant by flag or policy.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A form of a checkpoint, and the golden of it; empty: that of the checkpoint's own number.
+// A variant of a checkpoint and its golden case. An empty `form` means the checkpoint's own top-k.
 struct GoldenForm {
   const char* form;
   const char* golden;
@@ -63,27 +63,27 @@ void expect_golden_forms(const FormCase& form_case, const Words& flags) {
 
 class TopKGolden : public testing::TestWithParam<FormCase> {};
 
-TEST_P(TopKGolden, EachFormIsTransformersWithThatNumber) { expect_golden_forms(GetParam(), {}); }
+TEST_P(TopKGolden, EachVariantMatchesTransformers) { expect_golden_forms(GetParam(), {}); }
 
-TEST_P(TopKGolden, WithRoutersOfTheirOwn) {
+TEST_P(TopKGolden, MatchesTransformersWithHostRouting) {
   expect_golden_forms(GetParam(), {"--routing", "host", "--experts-per-shard", "2"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, TopKGolden, testing::ValuesIn(kFormCases),
                          [](const auto& info) { return std::string(info.param.checkpoint); });
 
-TEST(TopK, WholeLayersAndOtherRoutingForms) {
+TEST(TopK, CombinesWithLayersAndRoutingForms) {
   for (const Words& flags : {Words{"--layers-per-shard", "2"}, Words{"--layers-per-shard", "3"},
                              Words{"--routing", "iterate", "--experts", "bank"},
                              Words{"--routing", "topk", "--form", "matmul"}})
     expect_golden_forms(kFormCases[flags[1] == "3" ? 2 : 0], flags);
 }
 
-TEST(TopK, FunctionsOfCoreMlPackages) {
+TEST(TopK, ExportsCoreMlFunctions) {
   expect_golden_forms(kFormCases[0], {"--target", "ane", "--widths", "functions"});
 }
 
-// Noise in the sizes of a small model: where graphs are kilobytes and weights are megabytes.
+// Random weights with the sizes of a small model: kilobytes of graphs and megabytes of weights.
 std::string noise_config() {
   const std::string path = testing::TempDir() + "/" + running_test() + ".config.json";
   write_file(path, R"({"model_type": "qwen3_moe", "hidden_size": 512, "intermediate_size": 512,
@@ -106,7 +106,7 @@ Outcome export_noise(const std::string& out, Words more) {
   return run_command(more);
 }
 
-TEST(TopK, FormsAddLessThanOnePercentOfBytes) {
+TEST(TopK, AddsUnderOnePercentOfBytes) {
   for (const Words& target : {Words{"--dtype", "f16"}, Words{"--target", "ane", "--widths",
                                                              "functions", "--spec-version", "9"}}) {
     const std::string plain = fresh_folder("plain"), forms = fresh_folder("forms");
@@ -122,8 +122,8 @@ TEST(TopK, FormsAddLessThanOnePercentOfBytes) {
   }
 }
 
-// The graphs of the first form are those of an export without forms, and so is the data file.
-TEST(TopK, AllFormsShareOneFileOfWeights) {
+// The first variant's graphs and the data file equal those of an export without variants.
+TEST(TopK, SharesOneWeightFileBetweenVariants) {
   const std::string plain = fresh_folder("plain"), forms = fresh_folder("forms");
   expect_fine(export_case("mixtral_a", plain, {"--tokens", "1,8"}));
   expect_fine(export_case("mixtral_a", forms, {"--tokens", "1,8", "--top-k", "1,2"}));
@@ -141,12 +141,12 @@ TEST(TopK, AllFormsShareOneFileOfWeights) {
   EXPECT_TRUE(manifest["build"]["exact"].get<bool>());
 }
 
-TEST(TopK, WithoutTheCheckpointsOwnAnExportIsInexact) {
+TEST(TopK, MarksMissingOwnTopKInexact) {
   const std::string out = fresh_folder("out");
   const Outcome made =
       run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--top-k", "1"});
   expect_fine(made);
-  EXPECT_THAT(made.out, HasSubstr("INEXACT: no form is the checkpoint's own, top-k 2"));
+  EXPECT_THAT(made.out, HasSubstr("INEXACT: no variant has the checkpoint's own top-k, 2"));
   EXPECT_FALSE(read_json(out + "/manifest.json")["build"]["exact"].get<bool>());
   const Outcome other = validate_case("mixtral_a", out);
   EXPECT_EQ(other.exit_code, kExitBadInput);
@@ -164,7 +164,7 @@ void expect_form_refused(const std::string& checkpoint, const Words& flags,
   EXPECT_TRUE(fs::is_empty(out)) << code;
 }
 
-TEST(TopK, ExportsRefuseWhatCannotBe) {
+TEST(TopK, RejectsInvalidVariants) {
   expect_form_refused("mixtral_a", {"--top-k", "0"}, "top_k.count");
   expect_form_refused("mixtral_a", {"--top-k", "2,6"}, "top_k.count");
   expect_form_refused("deepseek_v3_a", {"--top-k", "7"}, "top_k.groups");
@@ -189,7 +189,7 @@ std::string policy_file(const std::string& text) {
   return path;
 }
 
-TEST(TopK, PoliciesAreCheckedBeforeAnythingIsWritten) {
+TEST(TopK, RejectsInvalidPoliciesBeforeWriting) {
   const std::string confident = policy_file(R"({"confidence": 0.9})");
   expect_form_refused("mixtral_a", {"--top-k", "1,2", "--top-k-policy", confident},
                       "policy.confidence");
@@ -204,7 +204,7 @@ nlohmann::json run_form_json(const std::string& out, Words more) {
   return nlohmann::json::parse(outcome.out);
 }
 
-TEST(TopK, RunsFollowThePolicy) {
+TEST(TopK, FollowsThePolicy) {
   const std::string out = fresh_folder("out");
   const std::string policy = policy_file(R"({"battery": [{"below": 0.3, "form": "4"}],
                       "categories": [{"category": "chat", "form": "1"}]})");
@@ -215,12 +215,12 @@ TEST(TopK, RunsFollowThePolicy) {
   const auto own = run_form_json(out, {}), four = run_form_json(out, {"--top-k", "4"});
   EXPECT_EQ(own["top_k"]["form"], "2");
   EXPECT_NE(own["tokens"], four["tokens"])
-      << "the forms write one text: the check would see nothing";
+      << "both variants generate equal text, so the test cannot tell them apart";
   EXPECT_EQ(run_form_json(out, {"--top-k", "policy", "--battery", "0.1"})["tokens"],
             four["tokens"]);
   EXPECT_EQ(run_form_json(out, {"--top-k", "policy", "--battery", "0.9"})["tokens"], own["tokens"]);
   EXPECT_EQ(run_form_json(out, {"--top-k", "policy", "--category", "chat"})["top_k"]["form"], "1");
-  // Every token takes the largest form, or the smallest.
+  // Confidence 1 selects the largest variant for every token, confidence 1e-9 the smallest.
   const auto sure = run_form_json(out, {"--top-k", "policy", "--confidence", "1"});
   EXPECT_EQ(sure["tokens"], four["tokens"]);
   EXPECT_EQ(sure["top_k"]["counts"].size(), 1u);
@@ -235,18 +235,18 @@ TEST(TopK, RunsFollowThePolicy) {
   EXPECT_THAT(missing.err, HasSubstr("[policy.form]"));
 }
 
-TEST(TopK, CapacityDropsAreMeasured) {
+TEST(TopK, MeasuresCapacityDrops) {
   const std::string out = fresh_folder("out");
   const Outcome made = run_command(
       {"export", checkpoint_of("tinymoe"), "--out", out, "--tokens", "1,16", "--capacity", "1.25"});
   expect_fine(made);
-  EXPECT_THAT(made.out, HasSubstr("INEXACT: experts of capacity 1.25"));
+  EXPECT_THAT(made.out, HasSubstr("INEXACT: with capacity factor 1.25, experts drop tokens"));
   expect_fine(run_command({"check", out}));
   const Outcome validated = validate_case("tinymoe", out, {"--json"});
   const auto capacity = nlohmann::json::parse(validated.out)["capacity"];
   EXPECT_GT(capacity["choices"].get<int64_t>(), 0) << validated.err;
   EXPECT_GT(capacity["dropped"].get<int64_t>(), 0);
-  // Each choice is one of top-2 in each of the layers; single tokens drop nothing.
+  // Each token selects two experts per layer; steps of a single token drop nothing.
   const Outcome run = run_command({"run", out, "--prompt", "def ", "--max-tokens", "4"});
   EXPECT_THAT(run.out + run.err, HasSubstr("[capacity 1.25: "));
 }

@@ -1,4 +1,4 @@
-// Files that commands write besides what they print: new ones, or replaced with --force.
+// Files that commands write in addition to their main output: created, or replaced with --force.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// The words of a command that writes a file, but for the flag that names it.
+// Words of a command that writes a file, without the flag that names the file.
 struct OutputCase {
   const char* name;
   const char* flag;
@@ -43,7 +43,7 @@ class UserOutputTest : public testing::TestWithParam<OutputCase> {
   std::string exported_ = fresh_folder("exported"), folder_ = fresh_folder("out");
 };
 
-TEST_P(UserOutputTest, IsNewOrReplacedWithForce) {
+TEST_P(UserOutputTest, ReplacesFilesOnlyWithForce) {
   const std::string file = folder_ + "/file.csv", link = folder_ + "/link.csv";
   EXPECT_EQ(write(file).exit_code, kExitFine);
   EXPECT_TRUE(fs::is_regular_file(file));
@@ -59,7 +59,7 @@ TEST_P(UserOutputTest, IsNewOrReplacedWithForce) {
   EXPECT_NE(read_file(file), "mine");
 }
 
-TEST_P(UserOutputTest, IsNeverInWhatIsRead) {
+TEST_P(UserOutputTest, RejectsFilesInsideTheSource) {
   const std::string manifest = exported_ + "/manifest.json", text = read_file(manifest);
   for (const Words& more : {Words{}, Words{"--force"}})
     EXPECT_THAT(write(manifest, more).err, HasSubstr("[output.in_source]"));

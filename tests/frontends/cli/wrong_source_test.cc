@@ -1,4 +1,4 @@
-// A command that is given something else than it takes says what it is and which command takes it.
+// For the wrong kind of source, a command names the kind and the command that accepts it.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -21,14 +21,14 @@ void expect_told(const Words& words, const std::string& what, const std::string&
       << testing::PrintToString(words);
 }
 
-// The commands that take an exported folder.
+// Commands that read an exported folder.
 std::vector<Words> commands_on_an_export(const std::string& path) {
   return {{"check", path},
           {"run", path, "--prompt", "x"},
           {"validate", path, "--golden", source_path("tests/golden/tinymoe")}};
 }
 
-TEST(WrongSource, ACheckpointWhereAnExportBelongs) {
+TEST(WrongSource, RedirectsCheckpointsToOtherCommands) {
   const std::string checkpoint = checkpoint_of("tinymoe");
   for (const Words& words : commands_on_an_export(checkpoint))
     expect_told(words, "it is a checkpoint; this must be an exported folder",
@@ -37,7 +37,7 @@ TEST(WrongSource, ACheckpointWhereAnExportBelongs) {
     expect_told(words, "it is the config of a checkpoint", "moec plan");
 }
 
-TEST(WrongSource, AnExportWhereACheckpointBelongs) {
+TEST(WrongSource, RedirectsExportsToOtherCommands) {
   const std::string out = fresh_folder("out"), other = fresh_folder("other");
   expect_fine(export_case("mixtral_a", out));
   for (const Words& words : {Words{"export", out, "--out", other}, Words{"plan", out}})
@@ -47,21 +47,21 @@ TEST(WrongSource, AnExportWhereACheckpointBelongs) {
   for (const Words& words : commands_on_an_export(shard))
     expect_told(words, "it is a single shard", "moec inspect " + shard);
   for (const Words& words : commands_on_an_export(out + "/manifest.json"))
-    expect_told(words, "it is the manifest of an export", "give the exported folder: " + out);
+    expect_told(words, "it is the manifest of an export", "pass the exported folder: " + out);
   expect_told({"validate", out, "--golden", out}, "it is an exported folder", "moec check");
 }
 
-TEST(WrongSource, ThePublishedNameOfAModel) {
+TEST(WrongSource, ExplainsPublishedNames) {
   std::vector<Words> all = commands_on_an_export("qwen3-30b-a3b");
   all.push_back({"export", "qwen3-30b-a3b", "--out", fresh_folder("out")});
   all.push_back({"inspect", "qwen3-30b-a3b"});
   for (const Words& words : all)
     expect_told(words, "the name of a published model",
-                "moec plan qwen3-30b-a3b takes it; to export it, download Qwen/Qwen3-30B-A3B");
+                "run moec plan qwen3-30b-a3b, or download Qwen/Qwen3-30B-A3B");
   expect_fine(run_command({"plan", "qwen3-30b-a3b"}));
 }
 
-TEST(WrongSource, FilesOfWeights) {
+TEST(WrongSource, ExplainsWeightFiles) {
   const CheckpointCopy copy;
   const std::string weights = copy.path("model.safetensors");
   const std::string gguf = copy.path("model.gguf"), unnamed = copy.path("model");
@@ -72,11 +72,12 @@ TEST(WrongSource, FilesOfWeights) {
   all.push_back({"inspect", weights});
   all.push_back({"plan", weights});
   for (const Words& words : all)
-    expect_told(words, "it is a file of weights",
-                "take the folder with its config.json: " + copy.folder());
+    expect_told(
+        words, "it is a weight file of a checkpoint",
+        "pass the folder with its config.json to moec inspect, plan or export: " + copy.folder());
   for (const std::string& file : {gguf, unnamed}) {
     for (const Words& words : commands_on_an_export(file))
-      expect_told(words, "it is a GGUF file", "moec export " + file + " --out OUT compiles it");
+      expect_told(words, "it is a GGUF file", "compile it with moec export " + file + " --out OUT");
     for (const Words& words : {Words{"inspect", file}, Words{"plan", file},
                                Words{"export", file, "--out", fresh_folder("out")}})
       EXPECT_THAT(run_command(words).err, HasSubstr("gguf.too_short"));
@@ -87,35 +88,35 @@ TEST(WrongSource, FilesOfWeights) {
   }
 }
 
-// The commands that take a checkpoint.
+// Commands that read a checkpoint.
 std::vector<Words> commands_on_a_checkpoint(const std::string& path) {
   return {{"plan", path}, {"export", path, "--out", fresh_folder("other")}};
 }
 
-TEST(WrongSource, AFolderOfSeveralExports) {
+TEST(WrongSource, ExplainsFoldersOfSeveralExports) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, {"--target", "onnx,ane", "--dtype", "f16"}));
   for (const Words& words : commands_on_a_checkpoint(out))
-    expect_told(words, "the folder holds exports for several targets",
-                "give one of them: " + out + "/ane or " + out + "/onnx");
+    expect_told(words, "the folder contains exports for several targets",
+                "pass one of them: " + out + "/ane or " + out + "/onnx");
 }
 
-TEST(WrongSource, AnUnfinishedExport) {
+TEST(WrongSource, ExplainsUnfinishedExports) {
   const std::string out = fresh_folder("out");
   write_file(out + "/export.journal", "");
   for (const Words& words : commands_on_a_checkpoint(out))
     expect_told(words, "the export in this folder is not finished", "run the moec export command");
 }
 
-// A repository of a model may have a manifest.json of its own.
-TEST(WrongSource, ACheckpointWithAManifestOfItsOwn) {
+// A model repository may contain an unrelated manifest.json.
+TEST(WrongSource, AcceptsCheckpointsWithAForeignManifest) {
   const CheckpointCopy copy;
   copy.write("manifest.json", "{}");
   expect_fine(run_command({"export", copy.folder(), "--out", fresh_folder("out"), "--quiet"}));
   expect_fine(run_command({"plan", copy.folder()}));
 }
 
-TEST(WrongSource, OtherFilesOfOptAndFamilyCheck) {
+TEST(WrongSource, ExplainsOtherFilesForOpt) {
   const CheckpointCopy copy;
   expect_told({"opt", copy.path("config.json")}, "it is the config of a checkpoint", "moec plan");
   expect_told({"opt", copy.folder()}, "it is a checkpoint", "moec export");

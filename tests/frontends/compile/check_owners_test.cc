@@ -1,4 +1,4 @@
-// The owners that a graph shows are those of the checkpoint's tensors.
+// The weight owners derived from a graph must match those of the checkpoint's tensors.
 #include "frontends/compile/check_owners.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Placed {
   Shard shard;
 };
 
-// The first shard with experts of a golden case.
+// Returns the first shard of a golden case that contains experts.
 Placed placed_experts(const std::string& golden_case) {
   Placed placed{golden_plan(golden_case, {.tokens = {1}, .context = 16}), 0, {}, {}};
   while (placed.plan.shards[placed.index].kind != ShardKind::moe) ++placed.index;
@@ -39,7 +39,7 @@ Weight& weight_of(Shard& shard, std::string_view name) {
   return std::get<Weight>(shard.ops[OpId{0}].data);
 }
 
-TEST(CheckOwners, TheGraphAgreesWithTheTensors) {
+TEST(CheckOwners, AcceptsMatchingGraphs) {
   for (const char* name : {"tinymoe", "gpt_oss_a", "deepseek_v3_a"}) {
     const Placed placed = placed_experts(name);
     const Status checked = check_owners(placed.plan, placed.index, placed.uses, placed.shard);
@@ -47,7 +47,7 @@ TEST(CheckOwners, TheGraphAgreesWithTheTensors) {
   }
 }
 
-TEST(CheckOwners, AWeightOfAnotherTensorIsFound) {
+TEST(CheckOwners, FindsSwappedTensors) {
   Placed placed = placed_experts("tinymoe");
   Weight& norm = weight_of(placed.shard, "ffn_norm.weight");
   Weight& gate = weight_of(placed.shard, "experts.3.gate.weight");
@@ -55,7 +55,7 @@ TEST(CheckOwners, AWeightOfAnotherTensorIsFound) {
   const Status checked = check_owners(placed.plan, placed.index, placed.uses, placed.shard);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().size(), 2u);
-  expect_error(checked, "compile.owner", "read from experts, and the graph uses it as plain");
+  expect_error(checked, "compile.owner", "read from experts, but the graph uses it as plain");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Weights that are NaN or infinite, or too large for the element type, end an export.
+// Weights that are NaN, infinite or out of the element type's range stop an export.
 #include "frontends/compile/weight_values.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ using testing::StartsWith;
 
 constexpr const char* kUp = "model.layers.1.block_sparse_moe.experts.3.w3.weight";
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
-const std::string kLarge("\x89\x47", 2);     // 70144 in bf16, beyond f16
+const std::string kLarge("\x89\x47", 2);     // 70144 in bf16, out of f16's range
 const std::string kInfinity("\x80\x7f", 2);  // in bf16
 
 Outcome export_copy(const CheckpointCopy& copy, const std::string& out, Words more) {
@@ -38,7 +38,7 @@ void expect_refused(const Outcome& outcome, const std::string& code, const std::
                                  HasSubstr("tensor " + tensor + ": 1 of its values")));
 }
 
-// No manifest, and nothing that could be taken for the shard or be left behind.
+// Expects no manifest, no file under the shard's name, and no leftovers.
 void expect_unfinished(const std::string& out, const std::string& part) {
   EXPECT_FALSE(fs::exists(out + "/manifest.json"));
   EXPECT_TRUE(fs::exists(out + "/export.journal"));
@@ -48,7 +48,7 @@ void expect_unfinished(const std::string& out, const std::string& part) {
 
 class Overflow : public testing::TestWithParam<Variant> {};
 
-TEST_P(Overflow, EndsTheExportAndNamesTheTensor) {
+TEST_P(Overflow, NamesTheTensor) {
   const CheckpointCopy copy;
   copy.overwrite(kUp, kLarge);
   const std::string out = fresh_folder("out");
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"four_jobs", {"--dtype", "f16", "--jobs", "4"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(WeightValues, AnOverflowOfOneTargetEndsTheExportOfAll) {
+TEST(WeightValues, StopsAllTargetsAfterAnOverflow) {
   const CheckpointCopy copy;
   copy.overwrite(kUp, kLarge);
   const std::string out = fresh_folder("out");
@@ -74,7 +74,7 @@ TEST(WeightValues, AnOverflowOfOneTargetEndsTheExportOfAll) {
   EXPECT_FALSE(fs::exists(out + "/ane/manifest.json"));
 }
 
-TEST(WeightValues, AnOverflowOfTheEmbeddingEndsTheExport) {
+TEST(WeightValues, RejectsAnOverflowingEmbedding) {
   const CheckpointCopy copy;
   copy.overwrite(kEmbedding, kLarge);
   const std::string out = fresh_folder("out");
@@ -82,7 +82,7 @@ TEST(WeightValues, AnOverflowOfTheEmbeddingEndsTheExport) {
   expect_unfinished(out, "embed.bin");
 }
 
-TEST(WeightValues, AnOverflowOfANormIsFoundAhead) {
+TEST(WeightValues, FindsNormOverflowsBeforeWriting) {
   const CheckpointCopy copy;
   copy.overwrite("model.norm.weight", kLarge);
   const std::string out = fresh_folder("out");
@@ -91,7 +91,7 @@ TEST(WeightValues, AnOverflowOfANormIsFoundAhead) {
   EXPECT_TRUE(fs::is_empty(out));
 }
 
-TEST(WeightValues, WhatOverflowsInF16FitsF32) {
+TEST(WeightValues, AcceptsValuesWithinF32) {
   const CheckpointCopy copy;
   for (const char* tensor : {kUp, kEmbedding, "model.norm.weight"}) copy.overwrite(tensor, kLarge);
   const Outcome exported = export_copy(copy, fresh_folder("out"), {"--dtype", "f32"});
@@ -99,7 +99,7 @@ TEST(WeightValues, WhatOverflowsInF16FitsF32) {
   EXPECT_THAT(exported.err, Not(AnyOf(HasSubstr("warning["), HasSubstr("error["))));
 }
 
-TEST(WeightValues, AnAllowedOverflowGoesOnWhereTheExportEnded) {
+TEST(WeightValues, ResumesOnceOverflowIsAllowed) {
   const CheckpointCopy copy;
   for (const char* tensor : {kUp, kEmbedding}) copy.overwrite(tensor, kLarge);
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
@@ -117,12 +117,12 @@ TEST(WeightValues, AnAllowedOverflowGoesOnWhereTheExportEnded) {
   EXPECT_THAT(checked.out + checked.err, HasSubstr("check.cast_overflow"));
 }
 
-// w3 is the up projection, w2 the down projection of an expert, w1 its gate.
+// w1 is an expert's gate projection, w2 its down projection, and w3 its up projection.
 std::string projection(const char* name) {
   return fmt::format("model.layers.1.block_sparse_moe.experts.3.{}.weight", name);
 }
 
-TEST(WeightValues, APowerOfTwoMovesBetweenUpAndDown) {
+TEST(WeightValues, FoldsPowersOfTwo) {
   for (const char* name : {"w3", "w2"})
     for (const Words& form : {Words{"--dtype", "f16"}, Words{"--target", "ane"},
                               Words{"--dtype", "f16", "--experts", "bank"}}) {
@@ -139,18 +139,18 @@ TEST(WeightValues, APowerOfTwoMovesBetweenUpAndDown) {
     }
 }
 
-TEST(WeightValues, AFoldThatCostsBitsIsAWarning) {
+TEST(WeightValues, WarnsAboutInexactFolds) {
   const CheckpointCopy copy;
-  // Half of 1.0078125 · 2^-17 has a bit below 2^-24, the smallest number of f16.
+  // Half of 1.0078125 · 2^-17 has a bit below 2^-24, the smallest positive f16 number.
   copy.overwrite(projection("w3"), kLarge + std::string("\x01\x37", 2));
   const Outcome exported =
       export_copy(copy, fresh_folder("out"), {"--dtype", "f16", "--fold-overflow"});
   expect_fine(exported);
   EXPECT_THAT(exported.err, AllOf(HasSubstr("warning[export.fold_inexact]"),
-                                  HasSubstr("1 of its values are so small")));
+                                  HasSubstr("1 of its values lose bits")));
 }
 
-TEST(WeightValues, WhatNoPowerOfTwoHelpsStillEndsTheExport) {
+TEST(WeightValues, RejectsUnfoldableOverflows) {
   const auto exported = [](const std::vector<const char*>& names) {
     const CheckpointCopy copy;
     for (const char* name : names) copy.overwrite(projection(name), kLarge);
@@ -160,8 +160,8 @@ TEST(WeightValues, WhatNoPowerOfTwoHelpsStillEndsTheExport) {
   EXPECT_EQ(exported({"w2", "w3"}).exit_code, kExitBadInput);
 }
 
-// The parts that an interrupted export wrote with the flag are judged again.
-TEST(WeightValues, AResumedExportAllowsNoMoreThanItsOwnFlags) {
+// Parts that an interrupted export wrote with the flag are checked again when it resumes without.
+TEST(WeightValues, ChecksResumedPartsAgainstNewFlags) {
   const CheckpointCopy copy;
   copy.overwrite(kEmbedding, kLarge);
   const std::string out = fresh_folder("out");
@@ -177,7 +177,7 @@ TEST(WeightValues, AResumedExportAllowsNoMoreThanItsOwnFlags) {
   EXPECT_THAT(render(resumed.error()), HasSubstr("export.cast_overflow"));
 }
 
-TEST(WeightValues, ThoseOfTheCheckpointMustBeFinite) {
+TEST(WeightValues, RequiresFiniteCheckpointValues) {
   for (const char* tensor : {kUp, kEmbedding})
     for (const char* dtype : {"f16", "f32"}) {
       const CheckpointCopy copy;
@@ -190,8 +190,8 @@ TEST(WeightValues, ThoseOfTheCheckpointMustBeFinite) {
     }
 }
 
-// The digests are right, so that only a look at the values finds them.
-TEST(WeightValues, CheckCountsThoseThatAreNotFinite) {
+// The digests are valid, so only reading the values reveals them.
+TEST(WeightValues, CountsNonfiniteValuesInTheCheck) {
   for (const char* target : {"onnx", "ane"}) {
     const CheckpointCopy copy;
     copy.overwrite(kUp, kInfinity);
@@ -210,12 +210,13 @@ TEST(WeightValues, CheckCountsThoseThatAreNotFinite) {
   }
 }
 
-// Values are those of the blocks, not the bytes of the parts that are joined before.
-TEST(WeightValues, BlocksAreJudgedWhereTheirBytesAreJoined) {
+// The check must decode whole blocks instead of inspecting the bytes of their parts.
+TEST(WeightValues, CountsNonfiniteValuesOfBlocks) {
   const std::string path = fresh_folder("blocks") + "/w";
   fs::create_directories(fs::path(path).parent_path());
   write_file(path,
-             std::string(18, '\0') + std::string(18, '\xff'));  // a scale of 0, and one that is NaN
+             // one block with a scale of 0, one with a NaN scale
+             std::string(18, '\0') + std::string(18, '\xff'));
   WeightTable table;
   table.files = {{path, 36}};
   table.tensors = {{"a", {0, 0, {DType::u8, {1, 18}}}}, {"b", {0, 18, {DType::u8, {1, 18}}}}};
@@ -229,7 +230,7 @@ TEST(WeightValues, BlocksAreJudgedWhereTheirBytesAreJoined) {
   EXPECT_THAT(findings->front().cause, StartsWith("32 of its values"));
 }
 
-TEST(WeightValues, AnInfinityOfTheCheckpointIsNoOverflow) {
+TEST(WeightValues, DistinguishesInfinityFromOverflow) {
   const CheckpointCopy copy;
   copy.overwrite(kUp, kInfinity + kLarge);
   const std::string out = fresh_folder("out");

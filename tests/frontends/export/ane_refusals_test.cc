@@ -1,5 +1,5 @@
-// Models that break a rule of the Neural Engine: `moec check --target ane` refuses their ONNX
-// exports and names the rule; exports for the Neural Engine are cut to fit, or refused.
+// Models that break a rule of the Neural Engine: `moec check --target ane` reports the rule for
+// their ONNX exports. Exports for the Neural Engine are split to fit or rejected.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 struct Breaking {
   const char* rule;
-  const char* golden_case;  // its config.json is changed
+  const char* golden_case;  // its config.json is edited before the export
   json changes;
   Words flags;
   const char* chip = "m1";
@@ -42,7 +42,7 @@ Outcome export_seeded(const Breaking& breaking, const std::string& out, Words mo
 
 class RefusedByRule : public testing::TestWithParam<Breaking> {};
 
-TEST_P(RefusedByRule, IsNamedByTheCheck) {
+TEST_P(RefusedByRule, IsReportedByTheCheck) {
   const std::string out = fresh_folder("out");
   expect_fine(export_seeded(GetParam(), out));
   const std::string code = std::string("error[target.") + GetParam().rule + "]";
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST(AneFit, CutsLongContextsAndLargeVocabularies) {
+TEST(AneFit, SplitsLongContextsAndLargeVocabularies) {
   const std::string out = fresh_folder("out");
   const Breaking context{"S2.h13", "mixtral_a", kLong, {"--context", "20000", "--target", "ane"}};
   expect_fine(export_seeded(context, out));
@@ -81,7 +81,7 @@ TEST(AneFit, CutsLongContextsAndLargeVocabularies) {
   expect_fine(run_command({"check", out, "--chip", "m1"}));
 }
 
-TEST(AneFit, RefusesModelsThatNoCutFits) {
+TEST(AneFit, RejectsUnsplittableModels) {
   const std::string out = fresh_folder("out");
   const Breaking clip{"S12", "olmoe_a", {{"clip_qkv", 1e5}}, {"--target", "ane"}};
   const Outcome clipped = export_seeded(clip, out, {"--dump-dir", fresh_folder("dump")});

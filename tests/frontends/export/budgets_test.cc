@@ -1,5 +1,5 @@
-// Shards above their budgets: what `plan` reports, `export` refuses, and `check` finds in a folder
-// that was exported all the same.
+// Shards above their budgets: `plan` reports them, `export` rejects them unless overridden, and
+// `check` finds them in the exported folder.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// The target onnx with a limit for the weights of attention shards, which nothing cuts.
+// Target onnx with a limit on attention weights that no split can satisfy.
 std::string narrow_target() {
   json target = read_json(source_path("backends/targets/onnx.json"));
   target["name"] = "narrow";
@@ -40,7 +40,7 @@ std::string narrow_target() {
 struct OverBudget {
   const char* name;
   Words flags;
-  Words said;  // by the refusal
+  Words said;  // required substrings of the error
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -56,7 +56,7 @@ Words flags_of(const OverBudget& over, Words more = {}) {
   return flags;
 }
 
-TEST_P(OverBudgetExport, IsRefusedBeforeAnythingIsWritten) {
+TEST_P(OverBudgetExport, IsRejectedBeforeWriting) {
   const std::string out = fresh_folder("out") + "/out";
   const Outcome refused = export_case("mixtral_a", out, flags_of(GetParam()));
   EXPECT_EQ(refused.exit_code, kExitBadInput) << refused.out;
@@ -66,7 +66,7 @@ TEST_P(OverBudgetExport, IsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(out));
 }
 
-TEST_P(OverBudgetExport, IsWrittenWhereItIsAllowedAndTheCheckFails) {
+TEST_P(OverBudgetExport, FailsTheCheckIfExportedAnyway) {
   const std::string out = fresh_folder("out");
   const Outcome allowed =
       export_case("mixtral_a", out, flags_of(GetParam(), {"--allow-over-budget"}));
@@ -92,19 +92,19 @@ INSTANTIATE_TEST_SUITE_P(
                    {"shard L00.layers", "exceed the budget of 20.0 kB", "--layers-per-shard fit"}},
         OverBudget{"attention",
                    {"--max-shard-mb", "attn=0.02"},
-                   {"shard L00.attn", "--dtype f16 halves the bytes",
-                    "--max-shard-mb attn=0.025 allows this size"}},
+                   {"shard L00.attn", "--dtype f16 to halve the bytes",
+                    "pass --max-shard-mb attn=0.025 to allow this size"}},
         OverBudget{"slices_of_the_head",
                    {"--head-slices", "1", "--max-shard-mb", "lm_head=0.01"},
-                   {"shard lm_head.0", "Give more --head-slices"}},
+                   {"shard lm_head.0", "pass a larger --head-slices"}},
         OverBudget{"ane_book",
                    {"--target", "ane", "--compat", "ane-book", "--max-shard-mb", "moe=0.02"},
-                   {"shard L00.moe", "Leave --compat out"}},
+                   {"shard L00.moe", "omit --compat"}},
         OverBudget{"of_the_target", {}, {"exceed the budget of 1.0 kB"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A shard that grew after the export is found, although the export itself was within its budget.
-TEST(Budgets, TheManifestRecordsThoseOfItsShards) {
+// The check then finds a shard that grew after an export within its budget.
+TEST(Budgets, AreRecordedInTheManifest) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, {"--max-shard-mb", "attn=1,lm_head=1,layers=1"}));
   Manifest manifest = read_manifest(out).value();
@@ -121,8 +121,9 @@ TEST(Budgets, TheManifestRecordsThoseOfItsShards) {
                     Not(HasSubstr("shard L00.attn"))));
 }
 
-// The manifest names the budgets, so a run with other budgets does not resume an interrupted one.
-TEST(Budgets, AreInputsOfAnExport) {
+// The manifest lists the budgets, so an export with other budgets must not resume an interrupted
+// one.
+TEST(Budgets, RejectResumingWithOtherBudgets) {
   ExportOptions options =
       export_options_of(checkpoint_of("mixtral_a"), "onnx", fresh_folder("whole"));
   at(options.compile.cuts.budgets, ShardKind::attention).bytes = 1'000'000;

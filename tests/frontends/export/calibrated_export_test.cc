@@ -1,5 +1,5 @@
-// Exports whose codes are chosen with a calibration: slices, memory, experts that few tokens chose,
-// and bits by sensitivity.
+// Exports with calibrated codes: slices, memory, experts with few tokens, and bit widths chosen by
+// sensitivity.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -27,7 +27,7 @@ std::string text_of_digits(size_t bytes) {
   return text.substr(0, bytes);
 }
 
-// Statistics of tinymoe, made once for a text.
+// Statistics of tinymoe, cached per text.
 std::string stats_of(const std::string& content, bool sensitivity = false) {
   static std::map<std::pair<std::string, bool>, std::string> made;
   std::string& folder = made[{content, sensitivity}];
@@ -46,7 +46,7 @@ std::string stats_of(const std::string& content, bool sensitivity = false) {
   return folder;
 }
 
-// Of a text that tinymoe knows, whose moments are believed as far as its length allows.
+// Statistics of a text from tinymoe's training data, so only the text's length limits their weight.
 std::string known_stats() {
   return stats_of(read_file(source_path("tests/data/tinymoe_calibration.bin")).substr(0, 600));
 }
@@ -57,7 +57,7 @@ Outcome export_tinymoe(const std::string& out, const Words& more) {
   return run_command(words);
 }
 
-TEST(CalibratedExport, ASliceOfDownHasTheMomentsOfItsOwnInputs) {
+TEST(CalibratedExport, ReadsTheMomentsOfASlice) {
   const auto stats = CalibrationStats::open(known_stats());
   ASSERT_TRUE(stats);
   const auto whole = stats->find(1, "expert_down", 3),
@@ -72,7 +72,7 @@ TEST(CalibratedExport, ASliceOfDownHasTheMomentsOfItsOwnInputs) {
             "calibrate.hessian_size");
 }
 
-TEST(CalibratedExport, TakesExpertsThatAreCutIntoSlices) {
+TEST(CalibratedExport, AcceptsSlicedExperts) {
   const std::string out = fresh_folder("out");
   const Words flags = {"--weights", "experts=int4", "--max-shard-mb", "moe=0.012"};
   Words calibrated = flags;
@@ -91,9 +91,9 @@ TEST(CalibratedExport, TakesExpertsThatAreCutIntoSlices) {
   EXPECT_GT(slices, 16);
 }
 
-// How much an export needs without calibration depends on the build. The encoders of 32 jobs take
-// some 20 MiB more.
-TEST(CalibratedExport, CountsTheEncoderAgainstTheMemory) {
+// The memory of an export without calibration depends on the build. The encoders of 32 jobs need
+// about 20 MiB more.
+TEST(CalibratedExport, CountsEncoderMemoryPerJob) {
   const std::string out = fresh_folder("out") + "/out";
   const auto with_memory = [](int mebibytes) {
     return Words{
@@ -108,12 +108,13 @@ TEST(CalibratedExport, CountsTheEncoderAgainstTheMemory) {
   const Outcome refused = export_tinymoe(out, calibrated);
   EXPECT_EQ(refused.exit_code, kExitBadInput);
   EXPECT_THAT(refused.err, HasSubstr("encode.over_budget"));
-  EXPECT_THAT(refused.err, HasSubstr("model.layers.0.mlp.experts.0.")) << "names a weight";
-  EXPECT_THAT(refused.err, HasSubstr("takes 1 MiB"));
+  EXPECT_THAT(refused.err, HasSubstr("model.layers.0.mlp.experts.0."))
+      << "expected the name of a weight";
+  EXPECT_THAT(refused.err, HasSubstr("needs 1 MiB"));
   EXPECT_FALSE(fs::exists(out)) << "nothing is written";
 }
 
-TEST(CalibratedExport, TakesWideMatricesInBlocksAndNamesTheirShards) {
+TEST(CalibratedExport, EncodesWideMatricesInBlocks) {
   const std::string out = fresh_folder("out");
   const auto with = [](Words more) {
     const Words all = {"--weights", "experts=int4", "--calibration", known_stats()};
@@ -133,7 +134,7 @@ TEST(CalibratedExport, TakesWideMatricesInBlocksAndNamesTheirShards) {
   expect_fine(run_command({"check", out + "/blocks"}));
 }
 
-TEST(CalibratedExport, BlocksOfInputsHaveTheMomentsOfTheirOwn) {
+TEST(CalibratedExport, ReadsTheMomentsOfInputBlocks) {
   const auto stats = CalibrationStats::open(known_stats());
   ASSERT_TRUE(stats);
   const std::vector<InputRange> ranges = {{0, 27}, {27, 53}};
@@ -148,7 +149,7 @@ TEST(CalibratedExport, BlocksOfInputsHaveTheMomentsOfTheirOwn) {
   }
 }
 
-TEST(CalibratedExport, NamesExpertsThatFewTokensChose) {
+TEST(CalibratedExport, NamesExpertsWithFewTokens) {
   const std::string out = fresh_folder("out");
   const auto stats = CalibrationStats::open(stats_of(text_of_digits(100)));
   ASSERT_TRUE(stats);
@@ -156,7 +157,7 @@ TEST(CalibratedExport, NamesExpertsThatFewTokensChose) {
       out, {"--weights", "experts=int4", "--calibration", stats_of(text_of_digits(100))});
   expect_fine(exported);
   const json few = read_json(out + "/report.json").at("few_tokens");
-  EXPECT_EQ(few.size(), 64u) << "100 tokens are few for 16 experts of 4 layers";
+  EXPECT_EQ(few.size(), 64u) << "100 tokens are too few for 16 experts in 4 layers";
   bool never = false;
   for (const json& one : few) {
     const auto layer = one.at("layer").get<int64_t>(), expert = one.at("expert").get<int64_t>();
@@ -172,7 +173,7 @@ TEST(CalibratedExport, NamesExpertsThatFewTokensChose) {
   EXPECT_THAT(exported.err + exported.out, HasSubstr("no token of the calibration chose"));
 }
 
-TEST(CalibratedExport, SaysHowNarrowTheTextIs) {
+TEST(CalibratedExport, ReportsTheTextsNarrowness) {
   const std::string out = fresh_folder("out");
   const std::string digits = stats_of(text_of_digits(600));
   const auto stats = CalibrationStats::open(digits);
@@ -187,7 +188,7 @@ TEST(CalibratedExport, SaysHowNarrowTheTextIs) {
   double sum = 0;
   for (const json& layer : text.at("loads")) sum += layer.at("variation").get<double>();
   EXPECT_DOUBLE_EQ(sum / 4, stats->narrowness());
-  EXPECT_GT(stats->narrowness(), 1) << "nothing but numbers and one word";
+  EXPECT_GT(stats->narrowness(), 1) << "the text contains only numbers and one word";
   EXPECT_THAT(exported.err + exported.out, HasSubstr("calibrate.narrow_text"));
   EXPECT_THAT(exported.err + exported.out, HasSubstr("count for at most 0 %"));
   const std::string nearest = fresh_folder("nearest");
@@ -196,7 +197,7 @@ TEST(CalibratedExport, SaysHowNarrowTheTextIs) {
     EXPECT_EQ(read_file(out + data), read_file(nearest + data)) << "nothing is believed";
 }
 
-TEST(CalibratedExport, RefusesACalibrationOfAnotherCheckpoint) {
+TEST(CalibratedExport, RejectsACalibrationOfAnotherCheckpoint) {
   const std::string out = fresh_folder("out") + "/out";
   const Outcome refused = run_command({"export", checkpoint_of("mixtral_a"), "-o", out, "--quiet",
                                        "--weights", "int8", "--calibration", known_stats()});
@@ -227,7 +228,7 @@ TEST(AutoBits, AreChosenByErrorAndSensitivity) {
   EXPECT_EQ(to_string(policy), "experts=auto:3");
 }
 
-TEST(AutoBits, StayWithinTheFormsOfTheTarget) {
+TEST(AutoBits, UseOnlyFormsOfTheTarget) {
   LayerSensitivity layer{0, {{"expert_up", 1.0}}, {}};
   for (int64_t e = 0; e < 4; ++e)
     layer.tensors.push_back({"expert_up", e, 10, {16.0 + double(e), 4, 1, 0.1}});
@@ -249,10 +250,10 @@ TEST(AutoBits, StayWithinTheFormsOfTheTarget) {
   const Status none = choose_forms(onnx, sensitivity, policy);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().front().code, "weights.auto");
-  EXPECT_THAT(none.error().front().cause, HasSubstr("none of the forms"));
+  EXPECT_THAT(none.error().front().cause, HasSubstr("none of the candidate"));
 }
 
-TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
+TEST(AutoBits, KeepTheRequestedMeanBits) {
   const std::string out = fresh_folder("out"), stats = stats_of(text_of_digits(100), true);
   const Words flags = {"--target", "ane", "--weights", "experts=auto:3", "--calibration", stats};
   expect_fine(export_tinymoe(out, flags));
@@ -280,7 +281,7 @@ TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
                        planned["memory"]["expert_bytes"].get<int64_t>());
 }
 
-TEST(AutoBits, NeedACalibrationWithSensitivities) {
+TEST(AutoBits, RequireSensitivities) {
   const std::string out = fresh_folder("out") + "/out";
   const Outcome none = export_tinymoe(out, {"--target", "ane", "--weights", "auto:3"});
   EXPECT_EQ(none.exit_code, kExitBadInput);

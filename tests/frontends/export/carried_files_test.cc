@@ -1,5 +1,4 @@
-// A checkpoint's tokenizer and chat template are copied into its export, and `moec check` checks
-// them.
+// An export copies the checkpoint's tokenizer and chat template; `moec check` verifies the copies.
 #include "backends/output/carried_files.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +29,7 @@ class CarriedFiles : public testing::Test {
  protected:
   void SetUp() override {
     copy_.write("tokenizer.json", kTokenizer);
-    copy_.write("merges.txt", std::string(3 << 20, 'm'));  // more than one chunk
+    copy_.write("merges.txt", std::string(3 << 20, 'm'));  // larger than one chunk
     copy_.write("chat_template.jinja", "");
     copy_.write("notes.txt", "not carried");
   }
@@ -44,7 +43,7 @@ class CarriedFiles : public testing::Test {
   const std::string out_ = fresh_folder("out");
 };
 
-TEST_F(CarriedFiles, AreCopiedByteForByteAndChecked) {
+TEST_F(CarriedFiles, AreCopiedExactlyAndVerified) {
   expect_fine(export_copy({"--digest", "sha256"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
   for (const std::string& name : carried_by(out_))
@@ -70,13 +69,13 @@ TEST_F(CarriedFiles, AreReplacedWithTheExport) {
   EXPECT_EQ(read_file(out_ + "/chat_template.jinja"), "{{ messages }}");
 }
 
-TEST_F(CarriedFiles, AreFoundBesideASingleConfigFile) {
+TEST_F(CarriedFiles, AreCopiedFromConfigFolders) {
   expect_fine(run_command(
       {"export", copy_.path("config.json"), "--out", out_, "--quiet", "--seeded-weights", "1"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
 }
 
-TEST_F(CarriedFiles, DanglingLinkIsAnError) {
+TEST_F(CarriedFiles, RejectDanglingLinks) {
   fs::remove(copy_.path("merges.txt"));
   fs::create_symlink("../blobs/none", copy_.path("merges.txt"));
   const Outcome outcome = export_copy();
@@ -85,8 +84,8 @@ TEST_F(CarriedFiles, DanglingLinkIsAnError) {
   EXPECT_FALSE(fs::exists(out_ + "/manifest.json"));
 }
 
-// Where the contents are private, a copy would publish them.
-TEST_F(CarriedFiles, LinksOutOfTheCheckpointAreRefused) {
+// Copying the target of a link out of the checkpoint could publish private content.
+TEST_F(CarriedFiles, RejectLinksOutOfTheCheckpoint) {
   const std::string elsewhere = fresh_folder("elsewhere");
   fs::create_directories(elsewhere + "/blobs");
   for (const char* target : {"/secret", "/blobs/secret"}) {
@@ -101,8 +100,8 @@ TEST_F(CarriedFiles, LinksOutOfTheCheckpointAreRefused) {
   }
 }
 
-// As the hub's client lays out a model: snapshots/REVISION/NAME is a link to blobs/DIGEST.
-TEST_F(CarriedFiles, LinksIntoTheStoreOfTheModelAreFollowed) {
+// The hub client's layout: snapshots/REVISION/NAME links to blobs/DIGEST.
+TEST_F(CarriedFiles, FollowLinksIntoTheModelsStore) {
   const std::string model = fresh_folder("model");
   fs::create_directories(model + "/snapshots");
   fs::create_directories(model + "/blobs");

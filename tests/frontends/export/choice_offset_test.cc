@@ -1,4 +1,4 @@
-// An offset that all correction biases of a layer share changes no choice, in f16 neither.
+// Adding a common offset to a layer's correction biases does not change the selection, even in f16.
 #include <gtest/gtest.h>
 
 #include "ir/graph/scalar.h"
@@ -11,7 +11,7 @@ bool is_choice_bias(const std::string& name) {
   return name.ends_with("e_score_correction_bias") || name.ends_with("balancing_biases");
 }
 
-// The tensor in f32, with `offset` added to each element.
+// Returns the tensor in f32 with `offset` added to each element.
 DiskTensor shifted(const DiskTensor& tensor, float offset) {
   const bool wide = tensor.dtype == "F32";
   std::vector<float> values(tensor.bytes.size() / (wide ? 4 : 2));

@@ -1,4 +1,4 @@
-// Exports for the Neural Engine: they pass their checks and validate in f16.
+// Exports for the Neural Engine pass the check and validate in f16.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -19,8 +19,7 @@ Outcome export_ane(const std::string& golden_case, const std::string& out, Words
   return export_case(golden_case, out, more);
 }
 
-// tests/peers/test_ane_exports.py does this for all goldens and in all forms with the optimised
-// build.
+// tests/peers/test_ane_exports.py covers all golden cases and forms with the optimized build.
 class AneGoldenCase : public testing::TestWithParam<const char*> {};
 
 TEST_P(AneGoldenCase, ExportsChecksAndValidatesInF16) {
@@ -36,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase,
 
 class AneVariant : public testing::TestWithParam<Variant> {};
 
-TEST_P(AneVariant, Validates) {
+TEST_P(AneVariant, PassesCheckAndValidatesInF16) {
   const std::string out = fresh_folder("out");
   Words flags = GetParam().flags;
   flags.insert(flags.end(), {"--tokens", "1,5,32"});
@@ -53,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"range_io", {"--widths", "range", "--kv", "io"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A target file with the Neural Engine's rules and another limit for the extent of an axis.
+// Returns a target file with the Neural Engine's rules and the extent limit `limit`.
 std::string target_with_extents_up_to(int64_t limit) {
   json target = read_json(source_path("backends/targets/ane.json"));
   for (json& rule : target.at("rules"))
@@ -63,7 +62,7 @@ std::string target_with_extents_up_to(int64_t limit) {
   return path;
 }
 
-TEST(CoremlExport, CachesLongerThanAnAxisAreKeptInPages) {
+TEST(CoremlExport, PagesCachesLongerThanAnAxis) {
   const std::string out = fresh_folder("out");
   const std::string target = target_with_extents_up_to(64);
   for (const char* golden_case : {"qwen3_moe_a", "olmoe_b"}) {
@@ -80,7 +79,7 @@ TEST(CoremlExport, CachesLongerThanAnAxisAreKeptInPages) {
   EXPECT_THAT(io.err, testing::AllOf(HasSubstr("limit.unsplittable"), HasSubstr("--kv state")));
 }
 
-TEST(CoremlExport, VocabularyIsSlicedToTheLimitOfTheTarget) {
+TEST(CoremlExport, SlicesVocabulariesAboveTheLimit) {
   const std::string out = fresh_folder("out");
   json target = read_json(source_path("backends/targets/ane.json"));
   for (json& rule : target.at("rules"))
@@ -95,7 +94,7 @@ TEST(CoremlExport, VocabularyIsSlicedToTheLimitOfTheTarget) {
   expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
 }
 
-TEST(CoremlExport, SameBytesForAnyNumberOfJobs) {
+TEST(CoremlExport, WritesEquallyForAnyJobCount) {
   const std::string one = fresh_folder("one"), four = fresh_folder("four");
   expect_fine(export_ane("qwen3_moe_a", one, {"--tokens", "1,8"}));
   expect_fine(export_ane("qwen3_moe_a", four, {"--tokens", "1,8", "--jobs", "4"}));
@@ -104,14 +103,14 @@ TEST(CoremlExport, SameBytesForAnyNumberOfJobs) {
   EXPECT_EQ(first, all_bytes(four));
 }
 
-TEST(CoremlExport, RangeOfWidthsWarnsOfCompileTime) {
+TEST(CoremlExport, WarnsAboutCompileTimesOfRanges) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_ane("mixtral_a", out, {"--tokens", "1,8", "--widths", "range"});
   expect_fine(exported);
   EXPECT_THAT(exported.err, HasSubstr("export.range_widths"));
 }
 
-TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
+TEST(CoremlExport, WritesAneBookNamesAndMetadata) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_ane("mixtral_a", out, {"--compat", "ane-book"});
   expect_fine(exported);
@@ -143,7 +142,7 @@ TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
   expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--force"}));
 }
 
-TEST(CoremlExport, AneBookNameIsThePrefixAndTheFamily) {
+TEST(CoremlExport, AneBookUsesNameAsPrefix) {
   const std::string out = fresh_folder("out");
   expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--name", "zaya"}));
   const json meta = read_json(out + "/zaya_runtime_meta.json");
@@ -159,7 +158,7 @@ TEST(CoremlExport, AneBookNameIsThePrefixAndTheFamily) {
   EXPECT_EQ(read_json(out + "/zaya_runtime_meta.json").at("lm_head_shards").size(), 3u);
 }
 
-TEST(CoremlExport, AneBookRuntimesUseNoLongerCache) {
+TEST(CoremlExport, AneBookLimitsTheCache) {
   const CheckpointCopy copy("mixtral_a");
   copy.edit_config([](auto& config) { config["max_position_embeddings"] = 16384; });
   const Outcome refused =
@@ -170,7 +169,7 @@ TEST(CoremlExport, AneBookRuntimesUseNoLongerCache) {
   EXPECT_THAT(refused.err, HasSubstr("--context 8192"));
 }
 
-TEST(CoremlExport, AneBookNamesAreFileNames) {
+TEST(CoremlExport, AneBookRejectsInvalidNames) {
   const std::string out = fresh_folder("out");
   for (const char* name : {"../zaya", "", "a b"})
     EXPECT_EQ(export_ane("mixtral_a", out, {"--compat", "ane-book", "--name", name}).exit_code,
@@ -191,11 +190,12 @@ void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; 
 
 class AneRefusal : public testing::TestWithParam<Refusal> {};
 
-TEST_P(AneRefusal, IsNamedAndNothingIsFinished) {
+TEST_P(AneRefusal, FailsWithoutWritingAManifest) {
   const std::string out = fresh_folder("out");
   Words flags = GetParam().flags;
   flags.insert(flags.end(),
-               {"--dump-dir", fresh_folder("dumps")});  // takes the reproducers of failing passes
+               // receives the reproducers of failing passes
+               {"--dump-dir", fresh_folder("dumps")});
   const Outcome outcome = export_case(GetParam().golden_case, out, flags);
   EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().code));
@@ -240,8 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "compat.ane_book"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// With --seeded-weights a config file is enough.
-TEST(CoremlExport, SeededWeightsNeedNoCheckpoint) {
+// --seeded-weights needs only a config file.
+TEST(CoremlExport, ExportsSeededWeightsWithoutACheckpoint) {
   const std::string out = fresh_folder("out"), again = fresh_folder("again");
   const std::string config = checkpoint_of("mixtral_a") + "/config.json";
   for (const std::string& folder : {out, again})

@@ -1,4 +1,4 @@
-// The places of experts in the files of an export: what lies there has the digests of the manifest.
+// Byte ranges of experts in an export: their contents match the digests in the manifest.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ struct RangesCase {
   const char* golden;
   Words flags;
   int64_t alignment;  // of an expert's first byte
-  size_t ranges;      // of an expert in a shard
+  size_t ranges;      // per expert in a shard
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -46,7 +46,7 @@ class ExpertRanges : public testing::TestWithParam<RangesCase> {
 
 using Ranges = std::vector<WeightRange>;
 
-// The ranges of the weights that single experts of a shard have, in the order of the file.
+// Returns the ranges of expert weights in a shard, in file order.
 std::map<std::pair<int64_t, int64_t>, Ranges> experts_of(const manifest::Shard& shard) {
   std::map<std::pair<int64_t, int64_t>, Ranges> experts;
   for (const WeightRecord& weight : shard.weights)
@@ -56,7 +56,7 @@ std::map<std::pair<int64_t, int64_t>, Ranges> experts_of(const manifest::Shard& 
   return experts;
 }
 
-TEST_P(ExpertRanges, HoldTheBytesOfTheirDigests) {
+TEST_P(ExpertRanges, MatchTheirDigests) {
   size_t ranges = 0;
   for (const manifest::Shard& shard : export_them().shards)
     for (const WeightRecord& weight : shard.weights)
@@ -70,10 +70,10 @@ TEST_P(ExpertRanges, HoldTheBytesOfTheirDigests) {
   EXPECT_GT(ranges, 0u);
 }
 
-TEST_P(ExpertRanges, LieTogetherAndAligned) {
+TEST_P(ExpertRanges, AreContiguousAndAligned) {
   size_t experts = 0;
   for (const manifest::Shard& shard : export_them().shards) {
-    int64_t end = 0;  // of the last expert
+    int64_t end = 0;  // end of the previous expert
     for (const auto& [key, ranges] : experts_of(shard)) {
       ++experts;
       EXPECT_EQ(ranges.size(), GetParam().ranges) << shard.name;
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         RangesCase{"layers", "olmoe_a", {"--layers-per-shard", "2"}, 65536, 3}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ExpertAlign, IsAPowerOfTwo) {
+TEST(ExpertAlign, RequiresAPowerOfTwo) {
   for (const char* text : {"48K", "32", "2G", "lots", "0"}) {
     const Outcome refused = run_command(
         {"export", checkpoint_of("olmoe_a"), "-o", fresh_folder("out"), "--expert-align", text});

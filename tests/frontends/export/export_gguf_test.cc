@@ -1,4 +1,4 @@
-// Exports of GGUF files: resumed, replaced, cut into parts, copied; and what is refused of them.
+// GGUF exports: resumed, replaced, split into several files and copied; and errors of GGUF exports.
 #include <gmock/gmock.h>
 
 #include "backends/formats/read_shard.h"
@@ -41,7 +41,7 @@ std::string first_file(const std::string& folder) {
   return {};
 }
 
-TEST(ExportGguf, PartsStayWithinTheirSizeAndReadBack) {
+TEST(ExportGguf, SplitsFilesAtTheLimit) {
   const std::string out = fresh_folder("out");
   const auto summary = export_model(tinymoe_options(out));
   ASSERT_TRUE(summary) << render(summary.error());
@@ -60,7 +60,7 @@ TEST(ExportGguf, PartsStayWithinTheirSizeAndReadBack) {
   EXPECT_EQ(model->config.moe.experts, 16);
 }
 
-TEST(ExportGguf, ResumesAnywhereWithTheSameBytesForAnyNumberOfJobs) {
+TEST(ExportGguf, ResumesAnywhereWithAnyJobCount) {
   const std::string whole = fresh_folder("whole"), out = fresh_folder("out");
   const size_t calls = count_polls(tinymoe_options(whole));
   const auto expected = all_bytes(whole);
@@ -83,7 +83,7 @@ TEST(ExportGguf, ResumesAnywhereWithTheSameBytesForAnyNumberOfJobs) {
   EXPECT_GT(kept, 0u);
 }
 
-TEST(ExportGguf, OtherOptionsAreNotResumed) {
+TEST(ExportGguf, RejectsResumingWithOtherOptions) {
   const size_t calls = count_polls(tinymoe_options(fresh_folder("whole")));
   const std::string out = fresh_folder("out");
   ASSERT_FALSE(export_until(tinymoe_options(out), calls - 1));
@@ -96,7 +96,7 @@ TEST(ExportGguf, OtherOptionsAreNotResumed) {
   expect_error(export_model(tinymoe_options(out)), "export.out_not_empty", "--force");
 }
 
-TEST(ExportGguf, CopiesOfAFileHaveItsBytes) {
+TEST(ExportGguf, CopiesBlocksOfAGgufSource) {
   const std::string first = fresh_folder("first"), second = fresh_folder("second");
   ExportOptions options = tinymoe_options(first);
   options.output.gguf.max_file_bytes = UINT64_MAX;
@@ -121,7 +121,7 @@ TEST(ExportGguf, CopiesOfAFileHaveItsBytes) {
   EXPECT_EQ(a->values.keys().size(), b->values.keys().size());
 }
 
-TEST(ExportGguf, TypesFollowTheGroupsAndFallBackWhereRowsAreNoBlocks) {
+TEST(ExportGguf, FallsBackForRowsWithoutBlocks) {
   const std::string out = fresh_folder("out");
   ExportOptions options = gguf_options(checkpoint_of("qwen3_moe_a"), out);
   set_weights(options, "q8_0");
@@ -144,7 +144,7 @@ TEST(ExportGguf, TypesFollowTheGroupsAndFallBackWhereRowsAreNoBlocks) {
   EXPECT_THAT(all_bytes(out).at("report.json"), HasSubstr("\"wanted\": \"q8_0\""));
 }
 
-TEST(ExportGguf, FlagsThatSayHowGraphsAreMadeHaveNoEffect) {
+TEST(ExportGguf, RejectsGraphFlags) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--expert-mask", "L0:0-3"}, {"--tokens", "4"}, {"--kv", "io"}}) {
     std::vector<std::string> all = {"export", checkpoint_of("tinymoe"), "--target", "gguf",
@@ -156,7 +156,7 @@ TEST(ExportGguf, FlagsThatSayHowGraphsAreMadeHaveNoEffect) {
   }
 }
 
-TEST(ExportGguf, JobsOfGraphsRefuseIt) {
+TEST(ExportGguf, IsRejectedByRunAndValidate) {
   const std::string out = fresh_folder("out");
   ASSERT_TRUE(export_model(tinymoe_options(out)));
   expect_error(Session::open(out, read_shard, {}), "format.weights_only", "llama.cpp");
@@ -179,7 +179,7 @@ std::string refusal(std::vector<std::string> words) {
   return outcome.out + outcome.err;
 }
 
-TEST(ExportGguf, FlagsOfGraphsAndOfOtherTargetsAreRefused) {
+TEST(ExportGguf, RejectsFlagsOfOtherTargets) {
   EXPECT_THAT(refusal({"--target", "gguf", "--tokens", "1,16", "--kv", "io"}),
               AllOf(HasSubstr("export.flags"), HasSubstr("--tokens, --kv")));
   EXPECT_THAT(refusal({"--target", "gguf,onnx"}), HasSubstr("weights-only"));
@@ -195,7 +195,7 @@ TEST(ExportGguf, FlagsOfGraphsAndOfOtherTargetsAreRefused) {
               HasSubstr("gguf.part_size"));
 }
 
-// What llama.cpp computes otherwise, by the code and the word for it.
+// A model that llama.cpp computes differently, and a substring of the error's cause.
 struct Unsayable {
   const char* golden;
   const char* cause;
@@ -206,7 +206,7 @@ void PrintTo(const Unsayable& one, std::ostream* out) { *out << one.golden; }
 
 class GgufCannotSay : public testing::TestWithParam<Unsayable> {};
 
-TEST_P(GgufCannotSay, IsRefusedBeforeAnythingIsWritten) {
+TEST_P(GgufCannotSay, IsRejectedBeforeWriting) {
   const std::string out = fresh_folder("out") + "/x";
   const auto refused = export_model(gguf_options(checkpoint_of(GetParam().golden), out));
   expect_error(refused, "gguf.family", GetParam().cause);

@@ -1,4 +1,4 @@
-// The phases of an export are types: a step in a wrong order, or one taken twice, does not compile.
+// Export phases are types, so a step that is repeated or in the wrong order does not compile.
 #include "frontends/export/export_phases.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ concept CanRemoveJournal = requires(Phase phase) {
   std::move(phase).remove_journal();
 };
 
-TEST(ExportPhases, EachStepBelongsToOnePhase) {
+TEST(ExportPhases, AllowEachStepInOnePhase) {
   static_assert(CanPrepare<OpenExport>);
   static_assert(!CanPrepare<PlannedExport> && !CanPrepare<LockedExport> &&
                 !CanPrepare<PreparedExport> && !CanPrepare<WrittenExport>);
@@ -36,7 +36,7 @@ TEST(ExportPhases, EachStepBelongsToOnePhase) {
   static_assert(!CanRemoveJournal<OpenExport> && !CanRemoveJournal<PreparedExport>);
 }
 
-// An lvalue stands for an export that the caller would still hold after the step.
+// An lvalue models an export that the caller still owns after the step.
 template <class Phase>
 concept PreparesTwice = requires(Phase& phase) {
   phase.prepare();
@@ -50,7 +50,7 @@ concept RemovesJournalTwice = requires(Phase& phase) {
   phase.remove_journal();
 };
 
-TEST(ExportPhases, EachStepConsumesItsPhase) {
+TEST(ExportPhases, ConsumeThePhaseOfEachStep) {
   static_assert(!PreparesTwice<OpenExport>);
   static_assert(!FinishesTwice<PreparedExport>);
   static_assert(!RemovesJournalTwice<WrittenExport>);

@@ -1,4 +1,4 @@
-// Which shards of several targets are exported together.
+// Units of shards that the export of several targets processes together.
 #include "frontends/export/export_units.h"
 
 #include <gmock/gmock.h>
@@ -39,13 +39,13 @@ const Plan kWhole = plan_of({shard(ShardKind::attention, 0), shard(ShardKind::mo
                              shard(ShardKind::attention, 1), shard(ShardKind::mlp, 1),
                              shard(ShardKind::lm_head, -1)});
 
-TEST(ExportUnits, EachShardOfASingleTargetIsAUnit) {
+TEST(ExportUnits, SeparateShardsOfASingleTarget) {
   const Plan groups = plan_of({shard(ShardKind::experts, 0), shard(ShardKind::experts, 0)}, 1);
   const std::vector<const Plan*> plans = {&groups};
   EXPECT_THAT(export_units(plans), ElementsAre(unit(ElementsAre(0)), unit(ElementsAre(1))));
 }
 
-TEST(ExportUnits, MatchPartsOfALayerHoweverTheyAreCut) {
+TEST(ExportUnits, MatchPartsOfALayer) {
   const Plan cut = plan_of({shard(ShardKind::attention, 0), shard(ShardKind::router, 0),
                             shard(ShardKind::experts, 0), shard(ShardKind::experts, 0),
                             shard(ShardKind::attention, 1), shard(ShardKind::mlp, 1),
@@ -57,7 +57,7 @@ TEST(ExportUnits, MatchPartsOfALayerHoweverTheyAreCut) {
                   unit(ElementsAre(4), ElementsAre(6, 7))));
 }
 
-TEST(ExportUnits, WholeLayersIncludeTheirPartsInOtherTargets) {
+TEST(ExportUnits, IncludePartsInWholeLayers) {
   const Plan joined = plan_of({shard(ShardKind::layers, 0, 2), shard(ShardKind::lm_head, -1)});
   EXPECT_THAT(units_of(kWhole, joined), ElementsAre(unit(ElementsAre(0, 1, 2, 3), ElementsAre(0)),
                                                     unit(ElementsAre(4), ElementsAre(1))));
@@ -66,7 +66,7 @@ TEST(ExportUnits, WholeLayersIncludeTheirPartsInOtherTargets) {
   EXPECT_THAT(units_of(pairs, uneven), ElementsAre(unit(ElementsAre(0, 1), ElementsAre(0, 1))));
 }
 
-TEST(ExportUnits, MayLackShardsOfATarget) {
+TEST(ExportUnits, AllowMissingShards) {
   const Plan headless = plan_of({shard(ShardKind::attention, 0)});
   EXPECT_THAT(units_of(headless, kWhole).back(), unit(IsEmpty(), ElementsAre(4)));
 }

@@ -1,4 +1,4 @@
-// Files in an output folder that no export wrote, and links that lead out of it.
+// Files in an output folder that no export wrote, and links out of the folder.
 #include <gmock/gmock.h>
 
 #include "backends/output/journal.h"
@@ -37,7 +37,7 @@ class ForeignFiles : public testing::TestWithParam<const char*> {
   const std::string out_ = fresh_folder("out"), victim_ = fresh_folder("victim");
 };
 
-TEST_P(ForeignFiles, StayWhenAnExportIsReplaced) {
+TEST_P(ForeignFiles, SurviveReplacementOfAnExport) {
   ASSERT_EQ(outcome_of(options(false)), "fine");
   const std::vector<std::string> foreign = {"attn/00_mine.onnx", "attn/0photos.data/pic.jpg",
                                             "layers/3rd.onnx", "notes.txt", "moe/L07.mlpackage/x"};
@@ -55,17 +55,17 @@ TEST_P(ForeignFiles, StayWhenAnExportIsReplaced) {
   EXPECT_EQ(all_bytes(out_), all_bytes(alone));
 }
 
-TEST_P(ForeignFiles, InTheWayAreNamedAndNothingChanges) {
+TEST_P(ForeignFiles, AreNamedIfInTheWay) {
   for (const char* name : {"manifest.json", "report.json", "embed.bin"})
     add_file(out_ + "/" + name);
   const auto before = all_bytes(out_);
-  EXPECT_THAT(outcome_of(options(true)),
-              AllOf(HasSubstr("error[export.foreign_file]"),
-                    HasSubstr("embed.bin, manifest.json, report.json"), HasSubstr("move it away")));
+  EXPECT_THAT(outcome_of(options(true)), AllOf(HasSubstr("error[export.foreign_file]"),
+                                               HasSubstr("embed.bin, manifest.json, report.json"),
+                                               HasSubstr("move them away")));
   EXPECT_EQ(all_bytes(out_), before);
 }
 
-TEST_P(ForeignFiles, PlantedLinksAreNotFollowed) {
+TEST_P(ForeignFiles, AreNotFollowedIfLinks) {
   fs::create_directory_symlink(victim_, out_ + "/attn");
   EXPECT_THAT(outcome_of(options(false)), HasSubstr("error[export.out_not_empty]"));
   EXPECT_THAT(outcome_of(options(true)),
@@ -73,7 +73,7 @@ TEST_P(ForeignFiles, PlantedLinksAreNotFollowed) {
   EXPECT_TRUE(fs::is_empty(victim_));
 }
 
-TEST_P(ForeignFiles, LinksPlantedDuringTheExportAreNotFollowed) {
+TEST_P(ForeignFiles, AreNotFollowedIfPlantedLater) {
   ExportOptions planted = options(false);
   auto calls = std::make_shared<std::atomic<int>>(0);
   planted.callbacks.stop = [=, this] {
@@ -84,15 +84,16 @@ TEST_P(ForeignFiles, LinksPlantedDuringTheExportAreNotFollowed) {
   EXPECT_TRUE(fs::is_empty(victim_));
 }
 
-TEST_P(ForeignFiles, OtherNamesOfTheJournalKeepTheirBytes) {
+TEST_P(ForeignFiles, KeepHardLinksOfTheJournal) {
   add_file(victim_ + "/file");
   fs::create_hard_link(victim_ + "/file", out_ + "/export.journal.part");
   EXPECT_EQ(outcome_of(options(false)), "fine");
   EXPECT_EQ(read_file(victim_ + "/file"), "mine");
 }
 
-// A forced export that ends before it has removed the files of an earlier one still knows them.
-TEST_P(ForeignFiles, JournalNamesTheFilesThatAreReplaced) {
+// A forced export that stops before removing the earlier files must still have recorded their
+// names.
+TEST_P(ForeignFiles, JournalListsReplacedFiles) {
   ASSERT_EQ(outcome_of(options(false)), "fine");
   const auto wide = all_bytes(out_);
   ExportOptions narrower = options(true);
@@ -105,7 +106,7 @@ TEST_P(ForeignFiles, JournalNamesTheFilesThatAreReplaced) {
 INSTANTIATE_TEST_SUITE_P(Targets, ForeignFiles, testing::Values("onnx", "ane"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(ForeignLinks, FinishedPartThatBecameALinkIsMadeAgain) {
+TEST(ForeignLinks, AreReplacedWhenPartsAreRewritten) {
   const std::string out = fresh_folder("out"), away = fresh_folder("away");
   const size_t calls = count_polls(foreign_options(out));
   const auto whole = all_bytes(out);
@@ -121,7 +122,7 @@ TEST(ForeignLinks, FinishedPartThatBecameALinkIsMadeAgain) {
   EXPECT_EQ(all_bytes(out), whole);
 }
 
-TEST(ForeignLinks, FoldersOfTargetsAreNoLinks) {
+TEST(ForeignLinks, AreRejectedAsTargetFolders) {
   const std::string out = fresh_folder("out"), victim = fresh_folder("victim");
   fs::create_directory_symlink(victim, out + "/onnx");
   std::vector<ExportOptions> targets = {foreign_options(out + "/onnx"),
@@ -129,7 +130,7 @@ TEST(ForeignLinks, FoldersOfTargetsAreNoLinks) {
   const auto result = export_targets(targets);
   ASSERT_FALSE(result);
   EXPECT_THAT(render(result.error()),
-              AllOf(HasSubstr("error[export.out_not_folder]"), HasSubstr("is a link")));
+              AllOf(HasSubstr("error[export.out_not_folder]"), HasSubstr("is a symbolic link")));
   EXPECT_TRUE(fs::is_empty(victim));
 }
 

@@ -1,5 +1,4 @@
-// Checkpoints that store matrices as FP8 with a factor for each block: exports hold the decoded
-// values.
+// Checkpoints with FP8 matrices and one factor per block: exports contain the decoded values.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -12,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-constexpr int64_t kFp8Block[] = {16, 24};  // the last blocks of most matrices are partial
+constexpr int64_t kFp8Block[] = {16, 24};  // most matrices have partial last blocks
 
 uint8_t nearest_code(float value) {
   uint8_t best = 0;
@@ -28,7 +27,7 @@ bool is_matrix_of_a_projection(const std::string& name, const DiskTensor& tensor
          (name.ends_with("_proj.weight") || name.ends_with("_with_mqa.weight"));
 }
 
-// Encodes a matrix with factors that are not powers of two, so that products are rounded.
+// Encodes a matrix with factors that are not powers of two, so that the products are rounded.
 CodedTensor fp8_code(const DiskTensor& tensor) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   const int64_t down = (rows - 1) / kFp8Block[0] + 1, across = (columns - 1) / kFp8Block[1] + 1;
@@ -57,8 +56,7 @@ void declare_blocks(const CheckpointCopy& copy) {
   });
 }
 
-// Writes two versions of a golden checkpoint: one with encoded matrices, one with the decoded
-// values.
+// Writes a golden checkpoint twice: with encoded matrices and with their decoded values.
 void write_fp8_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   write_coded_and_decoded(
       coded, decoded, read_tensors(coded), [](const std::string& name, const DiskTensor& tensor) {
@@ -70,7 +68,7 @@ void write_fp8_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) 
 
 class Fp8Checkpoint : public testing::TestWithParam<Variant> {};
 
-TEST_P(Fp8Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
+TEST_P(Fp8Checkpoint, EqualsTheExportOfDecodedValues) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   expect_equal_exports(coded, decoded, GetParam().flags);
@@ -79,17 +77,17 @@ TEST_P(Fp8Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
 INSTANTIATE_TEST_SUITE_P(Forms, Fp8Checkpoint, testing::ValuesIn(forms_of_exports()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Fp8Checkpoints, CodesHaveNoFormToBeCopiedTo) {
+TEST(Fp8Checkpoints, RejectCopyingCodes) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   const Outcome outcome = run_command(
       {"export", coded.folder(), "--out", fresh_folder("out"), "--quiet", "--weights", "copy"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("weights.copy"));
-  EXPECT_THAT(outcome.err, HasSubstr("floats of 8 bits with a factor for each block"));
+  EXPECT_THAT(outcome.err, HasSubstr("8-bit floats with one factor per block"));
 }
 
-TEST(Fp8Checkpoints, MissingOrMisshapenFactorsAreErrors) {
+TEST(Fp8Checkpoints, RejectMissingOrMisshapenFactors) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   DiskTensors tensors = read_tensors(coded);
@@ -104,16 +102,16 @@ TEST(Fp8Checkpoints, MissingOrMisshapenFactorsAreErrors) {
   write_tensors(coded.folder(), tensors);
   outcome = run_command({"inspect", coded.folder()});
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
-  EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is not in the checkpoint"));
+  EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is missing"));
 }
 
-TEST(Fp8Checkpoints, AreRefusedWithoutAQuantizationConfig) {
+TEST(Fp8Checkpoints, RequireAQuantizationConfig) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   coded.edit_config([](Json& config) { config.erase("quantization_config"); });
   const Outcome outcome = run_command({"inspect", coded.folder()});
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.dtype"));
-  EXPECT_THAT(outcome.err, HasSubstr("it is stored as f8_e4m3"));
+  EXPECT_THAT(outcome.err, HasSubstr("the tensor is stored as f8_e4m3"));
 }
 
 }  // namespace

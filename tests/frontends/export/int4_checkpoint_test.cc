@@ -1,5 +1,5 @@
-// Experts as 4-bit integers with a factor for each group, the format of Kimi-K2-Thinking: exports
-// hold the decoded values.
+// Experts as 4-bit integers with one factor per group, the format of Kimi-K2-Thinking: exports
+// contain the decoded values.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-constexpr int64_t kGroup = 32;  // the last group of a row is partial
+constexpr int64_t kGroup = 32;  // partial last group per row
 
 void widen_to_ragged_groups(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) { config["moe_intermediate_size"] = 40; });
@@ -58,7 +58,7 @@ CodedTensor int4_code(const DiskTensor& tensor, std::mt19937& random) {
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
-// Writes two versions of a checkpoint: one with encoded experts, one with the decoded values.
+// Writes a checkpoint twice: with encoded experts and with their decoded values.
 void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_to_ragged_groups(coded);
   widen_to_ragged_groups(decoded);
@@ -79,14 +79,14 @@ Words with_words(Words words, const Words& more) {
 
 class Int4Checkpoint : public testing::TestWithParam<Variant> {};
 
-TEST_P(Int4Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
+TEST_P(Int4Checkpoint, EqualsTheExportOfDecodedValues) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   expect_equal_exports(coded, decoded, GetParam().flags);
 }
 
-// Unrolled experts in ONNX are left out: each is named after its tensor, and the tensors of the two
-// checkpoints have different names.
+// ONNX names initializers after tensors, whose names differ between the two checkpoints, so
+// unrolled experts in ONNX are excluded.
 INSTANTIATE_TEST_SUITE_P(
     Forms, Int4Checkpoint,
     testing::Values(Variant{"bank", {"--experts", "bank"}},
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"coreml", {"--target", "ane"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Int4Checkpoints, AreExportedUnrolled) {
+TEST(Int4Checkpoints, ExportUnrolledExperts) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   const std::string out = fresh_folder("out");
@@ -103,7 +103,7 @@ TEST(Int4Checkpoints, AreExportedUnrolled) {
   expect_fine(run_command({"check", out}));
 }
 
-// The values of the weights of a shard by their names, as [K, N].
+// Maps the names of a shard's weights to their values, as [K, N].
 std::map<std::string, std::vector<float>> matrices_of(const LoadedShard& loaded) {
   std::map<std::string, std::vector<float>> values;
   const auto reader = WeightReader::open(loaded.weights).value();
@@ -130,7 +130,7 @@ std::string bytes_at(const WeightTable& table, const TensorRange& range) {
   return bytes;
 }
 
-// The rows of a MatMulNBits hold the checkpoint's words, and zeros up to a whole block.
+// A MatMulNBits row stores the checkpoint's words, padded with zeros to a whole block.
 void expect_stored_words(const std::string& bytes, const DiskTensor& words) {
   const auto rows = static_cast<size_t>(words.shape[0]);
   const size_t row = bytes.size() / rows, stored = words.bytes.size() / rows;
@@ -140,7 +140,7 @@ void expect_stored_words(const std::string& bytes, const DiskTensor& words) {
   }
 }
 
-TEST(Int4Checkpoints, CodesAreCopied) {
+TEST(Int4Checkpoints, CopyCodesUnchanged) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   const std::string copied = fresh_folder("copied"), plain = fresh_folder("plain");
@@ -161,8 +161,8 @@ TEST(Int4Checkpoints, CodesAreCopied) {
   }
 }
 
-// Scales of bf16 may be too small for f16.
-TEST(Int4Checkpoints, ScalesThatF16LacksAreRefused) {
+// bf16 scales may underflow in f16.
+TEST(Int4Checkpoints, RejectScalesThatUnderflowInF16) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   const Words flags{"export", coded.folder(), "--quiet", "--weights", "copy", "--dtype", "f16"};
@@ -177,7 +177,7 @@ TEST(Int4Checkpoints, ScalesThatF16LacksAreRefused) {
   EXPECT_THAT(refused.err, AllOf(HasSubstr("encode.copied_scale"), HasSubstr("--dtype f32")));
 }
 
-TEST(Int4Checkpoints, CodesAreCopiedOnlyWhereThereIsAFormForThem) {
+TEST(Int4Checkpoints, CopyCodesOnlyIntoMatchingForms) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   const auto refusal = [](const CheckpointCopy& copy, const Words& more) {
@@ -189,16 +189,16 @@ TEST(Int4Checkpoints, CodesAreCopiedOnlyWhereThereIsAFormForThem) {
   };
   EXPECT_THAT(refusal(coded, {"--target", "ane"}),
               AllOf(HasSubstr("weights.form"), HasSubstr("which are for the GPU")));
-  EXPECT_THAT(refusal(coded, {"--form", "conv"}), HasSubstr("copy it has with --form matmul"));
+  EXPECT_THAT(refusal(coded, {"--form", "conv"}), HasSubstr("copy needs --form matmul"));
   EXPECT_THAT(refusal(decoded, {}),
-              AllOf(HasSubstr("weights.copy"), HasSubstr("not as codes"), HasSubstr("int4:32")));
+              AllOf(HasSubstr("weights.copy"), HasSubstr("not codes"), HasSubstr("int4:32")));
   EXPECT_THAT(run_command({"plan", coded.path("config.json"), "--weights", "copy"}).err,
-              AllOf(HasSubstr("weights.copy"), HasSubstr("give the folder")));
+              AllOf(HasSubstr("weights.copy"), HasSubstr("pass the checkpoint's folder")));
   EXPECT_THAT(refusal(coded, {"--max-shard-mb", "moe=0.004"}),
               AllOf(HasSubstr("weights.copy"), HasSubstr("cannot be copied")));
 }
 
-TEST(Int4Checkpoints, IntegersAndFactorsAreChecked) {
+TEST(Int4Checkpoints, CheckIntegersAndFactors) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   const std::string name = "model.layers.1.mlp.experts.2.down_proj.weight";
@@ -212,16 +212,17 @@ TEST(Int4Checkpoints, IntegersAndFactorsAreChecked) {
   tensors.erase(name + "_scale");
   write_tensors(coded.folder(), tensors);
   outcome = run_command({"inspect", coded.folder()});
-  EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is not in the checkpoint"));
+  EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is missing"));
 }
 
-TEST(Int4Checkpoints, RowsMustFillWholeWords) {
+TEST(Int4Checkpoints, RequireRowsOfWholeWords) {
   const CheckpointCopy copy("deepseek_v3_a");
   declare_int4(copy);
   const Outcome outcome = run_command({"plan", copy.folder()});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err,
-              HasSubstr("rows of 20 elements are not a multiple of 8, the block of int4_groups"));
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("rows have 20 elements, must be a multiple of 8, the block of int4_groups"));
 }
 
 }  // namespace

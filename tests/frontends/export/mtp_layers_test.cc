@@ -1,5 +1,5 @@
-// Multi-token prediction layers, which DeepSeek-V3 and GLM-4.5 store behind the last layer. The
-// config says how many there are, and exports leave them out.
+// DeepSeek-V3 and GLM-4.5 store multi-token prediction layers after the last layer. The config
+// states their number, and exports omit them.
 #include <gmock/gmock.h>
 
 #include "backends/manifest/manifest_file.h"
@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 class MtpLayers : public testing::TestWithParam<const char*> {
  protected:
-  // Exports a checkpoint of three layers whose config declares two, and `mtp` prediction layers.
+  // Exports a checkpoint of three layers whose config declares two layers and `mtp` prediction
+  // layers.
   Outcome export_with(int mtp, std::vector<std::string> flags = {}) const {
     copy_.edit_config([&](CheckpointCopy::Json& config) {
       config["num_hidden_layers"] = 2;
@@ -29,7 +30,7 @@ class MtpLayers : public testing::TestWithParam<const char*> {
   const std::string out_ = fresh_folder("out");
 };
 
-TEST_P(MtpLayers, AreIgnoredAndListed) {
+TEST_P(MtpLayers, AreOmittedAndListed) {
   expect_fine(export_with(1));
   const Manifest manifest = read_manifest(out_).value();
   EXPECT_EQ(manifest.model.layers, 2);
@@ -41,7 +42,7 @@ TEST_P(MtpLayers, AreIgnoredAndListed) {
   expect_fine(export_with(1, {"--layers", "1", "--force"}));
 }
 
-TEST_P(MtpLayers, UndeclaredLayersAreAnError) {
+TEST_P(MtpLayers, RejectUndeclaredLayers) {
   EXPECT_THAT(export_with(0).err,
               AllOf(HasSubstr("error[plan.p4]"), HasSubstr("tensor model.layers.2."),
                     HasSubstr("model.safetensors"), HasSubstr("ignored_tensors")));

@@ -1,4 +1,4 @@
-// Experts as MXFP4, the format of gpt-oss: exports hold the decoded values.
+// Experts as MXFP4, the format of gpt-oss: exports contain the decoded values.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ using Json = CheckpointCopy::Json;
 
 constexpr int64_t kMxfp4Block = 32;
 
-// Changes a golden case's config so that rows are whole blocks.
+// Edits a golden case's config so that each row consists of whole blocks.
 void widen_to_whole_blocks(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) {
     config["hidden_size"] = 2 * kMxfp4Block;
@@ -28,8 +28,8 @@ void declare_mxfp4(const CheckpointCopy& copy) {
   });
 }
 
-// Encodes a tensor of all experts [E, in, out] as random blocks and scales. The decoded values are
-// in the order of the tensor.
+// Encodes a tensor [E, in, out] of all experts as random blocks and scales. The decoded values keep
+// the tensor's element order.
 CodedTensor mxfp4_code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t experts = tensor.shape[0], in = tensor.shape[1], out = tensor.shape[2];
   const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
@@ -55,7 +55,7 @@ CodedTensor mxfp4_code(const DiskTensor& tensor, std::mt19937& random) {
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
-// Writes two versions of a checkpoint: one with encoded experts, one with the decoded values.
+// Writes a checkpoint twice: with encoded experts and with their decoded values.
 void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_to_whole_blocks(coded);
   widen_to_whole_blocks(decoded);
@@ -72,7 +72,7 @@ void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded
 
 class Mxfp4Checkpoint : public testing::TestWithParam<std::tuple<const char*, Variant>> {};
 
-TEST_P(Mxfp4Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
+TEST_P(Mxfp4Checkpoint, EqualsTheExportOfDecodedValues) {
   const auto& [golden_case, form] = GetParam();
   const CheckpointCopy coded(golden_case, "coded"), decoded(golden_case, "decoded");
   write_mxfp4_pair(coded, decoded);
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Mxfp4Checkpoint,
                                   std::get<1>(info.param).name;
                          });
 
-// The outcome of moec inspect for an encoded checkpoint whose tensors `edit` has changed.
+// Runs moec inspect on an encoded checkpoint after `edit` changed its tensors.
 Outcome inspect_edited(const std::function<void(DiskTensors&)>& edit) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
@@ -99,32 +99,31 @@ Outcome inspect_edited(const std::function<void(DiskTensors&)>& edit) {
 
 std::string down(const std::string& part) { return "model.layers.1.mlp.experts.down_proj_" + part; }
 
-TEST(Mxfp4Checkpoints, PassInspect) {
+TEST(Mxfp4Checkpoints, PassInspectUnedited) {
   expect_fine(inspect_edited([](DiskTensors&) {}));
 }
 
-TEST(Mxfp4Checkpoints, CodesHaveNoFormToBeCopiedTo) {
+TEST(Mxfp4Checkpoints, RejectCopyingCodes) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
   const Outcome outcome = run_command(
       {"export", coded.folder(), "--out", fresh_folder("out"), "--quiet", "--weights", "copy"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("weights.copy"));
-  EXPECT_THAT(outcome.err, HasSubstr("a power of two for each 32 of them, for which there is no "
-                                     "form"));
-  EXPECT_THAT(outcome.err, HasSubstr("target onnx has float, int8"));
+  EXPECT_THAT(outcome.err, HasSubstr("a power of two per 32 floats, which no weight form"));
+  EXPECT_THAT(outcome.err, HasSubstr("target onnx: float, int8"));
 }
 
-TEST(Mxfp4Checkpoints, MissingBlocksOrScalesAreErrors) {
+TEST(Mxfp4Checkpoints, RejectMissingBlocksOrScales) {
   Outcome outcome = inspect_edited([](DiskTensors& all) { all.erase(down("scales")); });
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
-  EXPECT_THAT(outcome.err, HasSubstr("(experts_down_in_out scales) is not in the checkpoint"));
+  EXPECT_THAT(outcome.err, HasSubstr("(experts_down_in_out scales) is missing"));
   outcome = inspect_edited([](DiskTensors& all) { all.erase(down("blocks")); });
-  EXPECT_THAT(outcome.err, HasSubstr("(experts_down_in_out blocks) is not in the checkpoint"));
+  EXPECT_THAT(outcome.err, HasSubstr("(experts_down_in_out blocks) is missing"));
 }
 
-TEST(Mxfp4Checkpoints, ShapesAndTypesAreChecked) {
+TEST(Mxfp4Checkpoints, CheckShapesAndTypes) {
   Outcome outcome = inspect_edited([](DiskTensors& all) {
     all.at(down("blocks")).shape = {5, 64, 16};
   });
@@ -134,37 +133,38 @@ TEST(Mxfp4Checkpoints, ShapesAndTypesAreChecked) {
                         "[5,64,16]"));
   outcome = inspect_edited([](DiskTensors& all) { all.at(down("scales")).dtype = "F8_E4M3"; });
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.dtype"));
-  EXPECT_THAT(outcome.err, HasSubstr("it is stored as f8_e4m3; the experts_down_in_out scales must "
-                                     "be u8"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("the tensor is stored as f8_e4m3; the experts_down_in_out scales must "
+                        "be u8"));
   outcome = inspect_edited([](DiskTensors& all) { all.at(down("blocks")).dtype = "I8"; });
   EXPECT_THAT(outcome.err, HasSubstr("the experts_down_in_out blocks must be [5,64,1,16] in u8"));
 }
 
-TEST(Mxfp4Checkpoints, AreRefusedWithoutAQuantizationConfig) {
+TEST(Mxfp4Checkpoints, RequireAQuantizationConfig) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
   coded.edit_config([](Json& config) { config.erase("quantization_config"); });
   const Outcome outcome = run_command({"inspect", coded.folder()});
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
-  EXPECT_THAT(outcome.err, HasSubstr("(experts_gate_up_in_out) is not in the checkpoint"));
+  EXPECT_THAT(outcome.err, HasSubstr("(experts_gate_up_in_out) is missing"));
 }
 
-TEST(Mxfp4Checkpoints, RowsMustBeWholeBlocks) {
+TEST(Mxfp4Checkpoints, RequireRowsOfWholeBlocks) {
   const CheckpointCopy copy("gpt_oss_a");
   declare_mxfp4(copy);
   const Outcome outcome = run_command({"plan", copy.folder()});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("model.storage"));
-  EXPECT_THAT(outcome.err, HasSubstr("rows of 48 elements are not a multiple of 32"));
+  EXPECT_THAT(outcome.err, HasSubstr("rows have 48 elements, must be a multiple of 32"));
 }
 
-TEST(Mxfp4Checkpoints, CanBePlannedWithAndWithoutWeights) {
+TEST(Mxfp4Checkpoints, PlanStatesDequantization) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
   for (const std::string& source : {coded.folder(), std::string("gpt-oss-20b")}) {
     const Outcome planned = run_command({"plan", source});
     expect_fine(planned);
-    EXPECT_THAT(planned.out, HasSubstr("stores its experts as mxfp4; an export decodes them"));
+    EXPECT_THAT(planned.out, HasSubstr("stores its experts as mxfp4; an export dequantizes them"));
   }
 }
 

@@ -1,5 +1,5 @@
-// Tokens that a query must not see change nothing: later ones, whatever the scores, and the padding
-// of a chunk that is shorter than its width.
+// Masked tokens have no effect: neither later tokens, for any attention score, nor the padding of a
+// partial chunk.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ std::string exported(const CheckpointCopy& copy, const Words& flags) {
   return out;
 }
 
-// The logits of chunks that are fed one after the other.
+// Returns the logits after feeding the chunks in sequence.
 std::vector<float> logits_of(const std::string& folder, const std::vector<Tokens>& chunks) {
   auto session = Session::open(folder, read_shard);
   EXPECT_TRUE(session.has_value());
@@ -45,7 +45,7 @@ double greatest_difference(const std::vector<float>& a, const std::vector<float>
   return greatest;
 }
 
-TEST(NeutralTokens, LaterTokensDoNotReachEarlierOnesWhateverTheScores) {
+TEST(NeutralTokens, HideLaterTokensForAnyScore) {
   const CheckpointCopy copy("granitemoe_a");
   copy.edit_config([](auto& config) { config["attention_multiplier"] = 1e5; });
   const std::string out = exported(copy, {});
@@ -59,7 +59,7 @@ TEST(NeutralTokens, LaterTokensDoNotReachEarlierOnesWhateverTheScores) {
 
 class NeutralPadding : public testing::TestWithParam<Variant> {};
 
-TEST_P(NeutralPadding, StaysNeutralWithAnEpsOfZero) {
+TEST_P(NeutralPadding, StaysNeutralWithZeroEps) {
   const CheckpointCopy copy("qwen3_moe_a");
   copy.edit_config([](auto& config) { config["rms_norm_eps"] = 0; });
   const std::string out = exported(copy, GetParam().flags);

@@ -1,4 +1,4 @@
-// Interrupted exports resume, and end with the bytes of an undisturbed export.
+// Interrupted exports resume and write the same bytes as an uninterrupted export.
 #include <gmock/gmock.h>
 
 #include "backends/output/folder_lock.h"
@@ -44,7 +44,7 @@ void PrintTo(const Setup& setup, std::ostream* out) { *out << setup.name; }
 
 class ResumeAnywhere : public testing::TestWithParam<Setup> {};
 
-TEST_P(ResumeAnywhere, GivesTheBytesOfAnUndisturbedExport) {
+TEST_P(ResumeAnywhere, WritesTheUninterruptedBytes) {
   const std::string whole = fresh_folder("whole"), out = fresh_folder("out");
   const size_t calls = count_polls(options_of(whole, GetParam().target));
   const auto expected = all_bytes(whole);
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Resume, ResumeAnywhere,
                                          Setup{"ane_2", "ane", 2}, Setup{"ane_8", "ane", 8}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// An export that was stopped before its last tile, and an undisturbed one to compare it with.
+// An export stopped before its last tile, and an uninterrupted export for comparison.
 class Resume : public testing::Test {
  protected:
   void SetUp() override {
@@ -82,7 +82,7 @@ class Resume : public testing::Test {
     ASSERT_THAT(error_of(stopped), HasSubstr("export.interrupted"));
   }
 
-  // Resumes the export, and returns how many parts it kept.
+  // Resumes the export and returns the number of reused parts.
   size_t resume() {
     const auto resumed = export_model(options_of(out_));
     EXPECT_TRUE(resumed) << error_of(resumed);
@@ -95,7 +95,7 @@ class Resume : public testing::Test {
   std::string whole_, out_;
 };
 
-TEST_F(Resume, SkipsATornLastLineOfTheJournal) {
+TEST_F(Resume, SkipsATornLastJournalLine) {
   const size_t parts = complete_parts();
   ASSERT_GT(parts, 3u);
   fs::resize_file(journal(), fs::file_size(journal()) - 5);
@@ -121,14 +121,14 @@ TEST_F(Resume, RemovesLeftoversOfAKilledRun) {
   EXPECT_EQ(resume(), parts);
 }
 
-TEST_F(Resume, RefusesOtherOptionsAndChangesNothing) {
+TEST_F(Resume, RejectsOtherOptionsAndKeepsFiles) {
   ExportOptions options = options_of(out_);
   options.compile.build.tokens = {1};
   options.compile.passes.routing = RoutingForm::iterate;
   const auto before = all_bytes(out_);
   EXPECT_THAT(error_of(export_model(options)),
-              AllOf(HasSubstr("export.differs"), HasSubstr("--tokens was 1,8, now it is 1"),
-                    HasSubstr("--routing was rank, now it is iterate"), HasSubstr("--force")));
+              AllOf(HasSubstr("export.differs"), HasSubstr("--tokens: it was 1,8, now it is 1"),
+                    HasSubstr("--routing: it was rank, now it is iterate"), HasSubstr("--force")));
   EXPECT_EQ(all_bytes(out_), before);
 }
 
@@ -154,7 +154,7 @@ TEST_F(Resume, ForceStartsOver) {
   EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
 }
 
-TEST_F(Resume, AnUnreadableJournalRequiresForce) {
+TEST_F(Resume, RequiresForceForAnUnreadableJournal) {
   write_file(journal(), "{}\n");
   EXPECT_THAT(error_of(export_model(options_of(out_))),
               AllOf(HasSubstr("export.journal"), HasSubstr("--force")));
@@ -162,12 +162,12 @@ TEST_F(Resume, AnUnreadableJournalRequiresForce) {
   EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.journal"));
 }
 
-TEST_F(Resume, FinishedExportIsNotResumed) {
+TEST_F(Resume, RejectsAFinishedExport) {
   resume();
   EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.out_not_empty"));
 }
 
-TEST(ResumeInputs, ChangedFilesAreNamed) {
+TEST(ResumeInputs, NameChangedFiles) {
   const CheckpointCopy copy(kCase);
   const std::string out = fresh_folder("out");
   const ExportOptions options = export_options_of(copy.folder(), "onnx", out);
@@ -176,12 +176,13 @@ TEST(ResumeInputs, ChangedFilesAreNamed) {
   const fs::path weights = copy.path("model.safetensors");
   fs::last_write_time(weights, fs::last_write_time(weights) + std::chrono::seconds(1));
   EXPECT_THAT(error_of(export_model(options)),
-              AllOf(HasSubstr("export.differs"), HasSubstr("file config.json was"),
-                    HasSubstr("file model.safetensors was"), Not(HasSubstr("option"))));
+              AllOf(HasSubstr("export.differs"), HasSubstr("file config.json: it was"),
+                    HasSubstr("file model.safetensors: it was"), Not(HasSubstr("option"))));
 }
 
-// Programs can restore the time of the last write: bytes in the middle changed under it.
-TEST(ResumeInputs, ChangedPayloadIsNoticedWhateverItsTime) {
+// Programs can restore the modification time: here bytes change, but the modification time does
+// not.
+TEST(ResumeInputs, DetectChangesWithRestoredTimes) {
   const CheckpointCopy copy(kCase);
   const std::string out = fresh_folder("out");
   const ExportOptions options = export_options_of(copy.folder(), "onnx", out);
@@ -193,10 +194,10 @@ TEST(ResumeInputs, ChangedPayloadIsNoticedWhateverItsTime) {
   file.close();
   fs::last_write_time(weights, time);
   EXPECT_THAT(error_of(export_model(options)),
-              AllOf(HasSubstr("export.differs"), HasSubstr("file model.safetensors was")));
+              AllOf(HasSubstr("export.differs"), HasSubstr("file model.safetensors: it was")));
 }
 
-TEST(ResumeInputs, SeededWeightsResumeAsWell) {
+TEST(ResumeInputs, AcceptSeededWeights) {
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
   ExportOptions options = options_of(whole, "ane");
   options.source.weight_seed = 7;
@@ -209,7 +210,7 @@ TEST(ResumeInputs, SeededWeightsResumeAsWell) {
   EXPECT_EQ(all_bytes(out), all_bytes(whole));
 }
 
-TEST(ExportLock, SecondExportIntoAFolderIsRefused) {
+TEST(ExportLock, RejectsASecondExport) {
   const std::string out = fresh_folder("out");
   {
     auto lock = FolderLock::take(out);
@@ -222,7 +223,7 @@ TEST(ExportLock, SecondExportIntoAFolderIsRefused) {
   EXPECT_TRUE(exported) << error_of(exported);
 }
 
-TEST(ExportLock, LockFileOfAKilledExportLocksNothing) {
+TEST(ExportLock, IgnoresLocksOfKilledExports) {
   const std::string out = fresh_folder("out");
   write_file(out + "/" + kLockFile, "");
   const auto exported = export_model(options_of(out));
@@ -230,8 +231,8 @@ TEST(ExportLock, LockFileOfAKilledExportLocksNothing) {
   EXPECT_FALSE(fs::exists(out + "/" + kLockFile));
 }
 
-// The output folder is moved away between two tiles.
-TEST(ExportFaults, VanishedFolderIsNamed) {
+// Moves the output folder away between two tiles.
+TEST(ExportFaults, NamesAVanishedFolder) {
   for (const int jobs : {1, 4}) {
     const std::string out = fresh_folder("out"), away = fresh_folder("away") + "/out";
     ExportOptions options = options_of(out, "onnx", jobs);
@@ -240,15 +241,15 @@ TEST(ExportFaults, VanishedFolderIsNamed) {
       if (++*calls == 20) fs::rename(out, away);
       return false;
     };
-    // Nothing is kept, so there is no note that says so.
+    // No part was reused, so the error must not contain a note about reuse.
     EXPECT_THAT(error_of(export_model(options)),
                 AllOf(HasSubstr("emit.folder_gone"), Not(HasSubstr("export.unfinished"))));
     EXPECT_FALSE(fs::exists(out + "/manifest.json"));
   }
 }
 
-// A shard that is finished already vanishes before the last one is.
-TEST(ExportFaults, VanishedFileIsNamedAndMadeAgain) {
+// A finished shard vanishes before the last one is finished.
+TEST(ExportFaults, NamesAndRewritesAVanishedFile) {
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
   const size_t last = count_polls(options_of(whole));
   ExportOptions options = options_of(out);

@@ -1,5 +1,5 @@
-// Exports for several targets: each has the bytes of an export for it alone, and the checkpoint is
-// read once.
+// Exports for several targets: each target equals a separate export, and the checkpoint is read
+// once.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -21,8 +21,8 @@ using testing::HasSubstr;
 
 constexpr const char* kCheckpoint = "mixtral_a";
 
-// Options for ONNX in OUT/onnx and Core ML in OUT/ane, both in f16. With `groups`, both cut the
-// experts of a layer into groups, ONNX into smaller ones.
+// Options for ONNX in OUT/onnx and Core ML in OUT/ane, both in f16. With `groups`, both targets
+// split the experts of a layer into groups, and the ONNX groups are smaller.
 std::vector<ExportOptions> both_targets(const std::string& out, int jobs, bool groups = false) {
   std::vector<ExportOptions> targets;
   for (const char* target : {"onnx", "ane"}) {
@@ -50,7 +50,7 @@ std::string error_of(const Result<std::vector<ExportSummary>>& result) {
   return result ? "no error" : render(result.error());
 }
 
-// The files and summaries of separate exports for each target.
+// Files and summaries of a separate export per target.
 struct Alone {
   std::map<std::string, std::string> bytes;
   std::vector<ExportSummary> summaries;
@@ -67,20 +67,20 @@ Alone export_alone(bool groups) {
 
 class SeveralTargets : public testing::TestWithParam<bool> {};
 
-TEST_P(SeveralTargets, HaveTheBytesOfSeparateExportsAndReadOnce) {
+TEST_P(SeveralTargets, EqualSeparateExportsAndReadOnce) {
   const Alone alone = export_alone(GetParam());
   for (const int jobs : {1, 2, 8}) {
     const std::string out = fresh_folder("together");
     const auto together = export_targets(both_targets(out, jobs, GetParam()));
     ASSERT_TRUE(together) << error_of(together);
     EXPECT_EQ(all_bytes(out) == alone.bytes, true) << jobs << " jobs";
-    // Each group has its own copy of the norm, so the target with more groups reads more.
+    // Each group has a copy of the norm, so the target with more groups reads more bytes.
     EXPECT_EQ(bytes_read(*together),
               std::max(alone.summaries[0].bytes_read, alone.summaries[1].bytes_read));
   }
 }
 
-TEST_P(SeveralTargets, StoppedExportResumes) {
+TEST_P(SeveralTargets, ResumeAStoppedExport) {
   const Alone alone = export_alone(GetParam());
   const std::string out = fresh_folder("out");
   std::vector<ExportOptions> targets = both_targets(out, 2, GetParam());
@@ -105,7 +105,7 @@ TEST_P(SeveralTargets, StoppedExportResumes) {
 }
 
 // The common folder is locked in the same way as the folder of a single target.
-TEST(SeveralTargetsLock, RefusedWhileAnExportForOneTargetRuns) {
+TEST(SeveralTargetsLock, RejectsWhileASingleExportRuns) {
   const std::string out = fresh_folder("out");
   {
     auto lock = FolderLock::take(out);
@@ -116,7 +116,7 @@ TEST(SeveralTargetsLock, RefusedWhileAnExportForOneTargetRuns) {
   EXPECT_TRUE(fs::is_empty(out));
 }
 
-TEST(SeveralTargetsLock, ExportForOneTargetIsRefusedMeanwhile) {
+TEST(SeveralTargetsLock, RejectsASingleExportWhileLocked) {
   const std::string out = fresh_folder("out");
   std::vector<ExportOptions> targets = both_targets(out, 1);
   ExportOptions second = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
@@ -135,8 +135,8 @@ TEST(SeveralTargetsLock, ExportForOneTargetIsRefusedMeanwhile) {
   EXPECT_FALSE(fs::exists(out + "/" + kLockFile));
 }
 
-// Whether that export is finished or not.
-TEST(SeveralTargetsLock, RefusedWhereAnExportForOneTargetExists) {
+// Both finished and unfinished exports are rejected.
+TEST(SeveralTargetsLock, RejectsFoldersOfASingleExport) {
   const std::string out = fresh_folder("out");
   const ExportOptions first = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
   const auto refused = [&] {
@@ -153,7 +153,7 @@ TEST(SeveralTargetsLock, RefusedWhereAnExportForOneTargetExists) {
   refused();
 }
 
-TEST(SeveralTargetsLock, ExportForOneTargetIsRefusedWhereSeveralExist) {
+TEST(SeveralTargetsLock, RejectsReplacingSeveralTargetsBySingle) {
   const std::string out = fresh_folder("out");
   ExportOptions one = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
   one.output.force = true;
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Cut, SeveralTargets, testing::Values(false, true),
 
 // ---- The command -------------------------------------------------------------------------------
 
-TEST(SeveralTargetsCommand, EachFolderPassesItsChecks) {
+TEST(SeveralTargetsCommand, WritesFoldersThatPassTheCheck) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_case(
       kCheckpoint, out, {"--target", "onnx,ane", "--dtype", "f16", "--tokens", "1,16", "--json"});
@@ -195,7 +195,7 @@ TEST(SeveralTargetsCommand, EachFolderPassesItsChecks) {
   EXPECT_EQ(report["bytes_read"], read);
 }
 
-TEST(SeveralTargetsCommand, CommonFolderIsNotAnExport) {
+TEST(SeveralTargetsCommand, CheckRejectsTheCommonFolder) {
   const std::string out = fresh_folder("out");
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr("give the folder that moec export wrote"));
   expect_fine(export_case(kCheckpoint, out, {"--target", "onnx,ane", "--tokens", "1"}));
@@ -206,10 +206,10 @@ TEST(SeveralTargetsCommand, CommonFolderIsNotAnExport) {
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr(both));
   std::ofstream(out + "/" + kJournalFile).put('x');
   EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1"}).err,
-              HasSubstr("not finished; run the command that began it again"));
+              HasSubstr("run the same export command again to resume the unfinished export"));
 }
 
-TEST(SeveralTargetsCommand, FlagsApplyToTheTargetsThatSupportThem) {
+TEST(SeveralTargetsCommand, AppliesFlagsWhereSupported) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   expect_fine(export_case(kCheckpoint, out,
                           {"--target", "onnx,ane", "--tokens", "1,4", "--onnx-checksum", "--widths",
@@ -221,7 +221,7 @@ TEST(SeveralTargetsCommand, FlagsApplyToTheTargetsThatSupportThem) {
   EXPECT_EQ(all_bytes(out) == all_bytes(alone), true);
 }
 
-// A target file with the content of a built-in one and another name.
+// Writes a target file with the content of the built-in target `like` and the name `name`.
 std::string target_file(const std::string& like, const std::string& name) {
   nlohmann::json target = read_json(source_path("backends/targets/" + like + ".json"));
   target["name"] = name;
@@ -230,7 +230,7 @@ std::string target_file(const std::string& like, const std::string& name) {
   return path;
 }
 
-TEST(SeveralTargetsCommand, FolderOfATargetFileHasTheTargetsName) {
+TEST(SeveralTargetsCommand, NamesFoldersAfterTheTarget) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   const std::string file = target_file("onnx", "mine");
   const Outcome exported = export_case(kCheckpoint, out, {"--target", "onnx," + file, "--json"});
@@ -239,7 +239,7 @@ TEST(SeveralTargetsCommand, FolderOfATargetFileHasTheTargetsName) {
   EXPECT_EQ(all_bytes(out + "/mine") == all_bytes(alone), true);
 }
 
-TEST(SeveralTargetsCommand, InvalidTargetsAreRefusedBeforeAnythingIsWritten) {
+TEST(SeveralTargetsCommand, RejectsInvalidTargetsBeforeWriting) {
   const std::string out = fresh_folder("out");
   const auto refused = [&](Words flags) {
     const Outcome outcome = export_case(kCheckpoint, out, std::move(flags));
@@ -251,12 +251,12 @@ TEST(SeveralTargetsCommand, InvalidTargetsAreRefusedBeforeAnythingIsWritten) {
   EXPECT_THAT(refused({"--target", "onnx,"}), HasSubstr("target.unknown"));
   EXPECT_THAT(refused({"--target", "onnx,tpu"}), HasSubstr("target.unknown"));
   EXPECT_THAT(refused({"--target", "onnx," + target_file("onnx", "../up")}),
-              HasSubstr("cannot be the name of a folder"));
+              HasSubstr("is not a valid folder name"));
   EXPECT_THAT(refused({"--target", "onnx," + target_file("onnx", "mine"), "--spec-version", "9"}),
-              AllOf(HasSubstr("export.flags"), HasSubstr("target onnx, mine has none")));
+              AllOf(HasSubstr("export.flags"), HasSubstr("target onnx, mine writes none")));
 }
 
-TEST(SeveralTargetsCommand, ExportInOneOfTheFoldersIsNotReplaced) {
+TEST(SeveralTargetsCommand, KeepsAnExistingExportWithoutForce) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case(kCheckpoint, out + "/ane", {"--target", "ane"}));
   const auto before = all_bytes(out);
@@ -267,8 +267,9 @@ TEST(SeveralTargetsCommand, ExportInOneOfTheFoldersIsNotReplaced) {
   expect_fine(run_command({"check", out + "/onnx"}));
 }
 
-// Core ML for iOS 15 has no states. The trial of each kind of shard finds that out.
-TEST(SeveralTargetsCommand, ImpossibleTargetEndsAllBeforeAnythingIsWritten) {
+// Core ML for iOS 15 has no states; the export compiles one shard of each kind first to detect
+// this.
+TEST(SeveralTargetsCommand, RejectsAllForAnImpossibleTarget) {
   const std::string out = fresh_folder("parent") + "/out";
   const Outcome failed =
       export_case(kCheckpoint, out, {"--target", "onnx,ane", "--spec-version", "6"});

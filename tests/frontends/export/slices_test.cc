@@ -1,5 +1,5 @@
-// Exports whose budget is smaller than an expert, a shared expert or a dense MLP: slices along the
-// intermediate width, from the plan to the files and back.
+// Exports with budgets below the size of an expert, a shared expert or a dense MLP: slices along
+// the intermediate width, from the plan to the files and back.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using testing::Field;
 using testing::Gt;
 using testing::HasSubstr;
 
-// A budget for feed-forward shards of about two thirds of an expert.
+// Returns flags with a budget of about two thirds of an expert for feed-forward shards.
 Words below_an_expert(const std::string& golden_case, Words more = {}) {
   Words words = {"plan", checkpoint_of(golden_case), "--json"};
   words.insert(words.end(), more.begin(), more.end());
@@ -50,10 +50,11 @@ double largest_difference(const Rows& a, const Rows& b) {
 
 class SlicedCase : public testing::TestWithParam<const char*> {};
 
-// Shared experts with a gate (qwen2_moe_b), dense layers (deepseek_v3_a), biases of experts
-// (gpt_oss_a) and of all MLPs (ernie4_5_moe_a), routing weights on the input (llama4_text_a),
-// affine residuals (zaya_b), no cache (openai_privacy_filter_a).
-TEST_P(SlicedCase, GivesTheResultsOfTheWhole) {
+// Covers shared experts with a gate (qwen2_moe_b) and dense layers (deepseek_v3_a). Covers biases
+// of experts (gpt_oss_a) and of all MLPs (ernie4_5_moe_a). Covers routing weights on the input
+// (llama4_text_a), affine residuals (zaya_b), and a model without a cache
+// (openai_privacy_filter_a).
+TEST_P(SlicedCase, ValidatesLikeTheWhole) {
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
   expect_fine(export_case(GetParam(), out, below_an_expert(GetParam(), {"--tokens", "1,16"})));
   EXPECT_THAT(read_manifest(out)->shards, Contains(Field(&manifest::Shard::slices, Gt(1))));
@@ -63,7 +64,7 @@ TEST_P(SlicedCase, GivesTheResultsOfTheWhole) {
   EXPECT_LT(largest_difference(logits_of(out), logits_of(whole)), 1e-4);
 }
 
-TEST_P(SlicedCase, GivesTheResultsOfTheWholeInPackages) {
+TEST_P(SlicedCase, ValidatesInPackages) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case(GetParam(), out,
                           below_an_expert(GetParam(), {"--target", "ane", "--tokens", "1,16"})));
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Slices, SlicedCase,
                                          "openai_privacy_filter_a"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(Slices, EveryPartHasTheNameOfItsSlice) {
+TEST(Slices, AreListedInTheManifest) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, below_an_expert("mixtral_a")));
   const Manifest manifest = read_manifest(out).value();
@@ -92,8 +93,8 @@ TEST(Slices, EveryPartHasTheNameOfItsSlice) {
   }
 }
 
-// A token chooses two of five experts: all slices of the three others are skipped in each layer.
-TEST(Slices, OfAnExpertThatNobodyChoseAreSkipped) {
+// A token selects two of five experts, so all slices of the other three are skipped in each layer.
+TEST(Slices, AreSkippedForUnselectedExperts) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, below_an_expert("mixtral_a")));
   auto session = Session::open(out, read_shard).value();
@@ -114,7 +115,7 @@ void copy_over(const EditedExport& edited, const std::string& from, const std::s
                              std::filesystem::copy_options::overwrite_existing);
 }
 
-TEST(SlicesChecked, ASliceInPlaceOfAnother) {
+TEST(SlicesChecked, FindsASwappedSlice) {
   const EditedExport edited("mixtral_a", below_an_expert("mixtral_a"));
   copy_over(edited, "moe/L00.g2.s0.data", "moe/L00.g2.s1.data");
   edited.bring_manifest_in_line();
@@ -122,7 +123,7 @@ TEST(SlicesChecked, ASliceInPlaceOfAnother) {
                   {"error[coverage.changed_expert]", "shard L00.moe.g2.s1: ", "expert 2"});
 }
 
-TEST(SlicesChecked, ASliceInPlaceOfAnotherInPackages) {
+TEST(SlicesChecked, FindsASwappedSliceInPackages) {
   const EditedExport edited("mixtral_a", below_an_expert("mixtral_a", {"--target", "ane"}));
   const std::string weights = ".t1.mlpackage/Data/com.apple.CoreML/weights/weight.bin";
   copy_over(edited, "moe/L00.g2.s0" + weights, "moe/L00.g2.s1" + weights);
@@ -130,15 +131,15 @@ TEST(SlicesChecked, ASliceInPlaceOfAnotherInPackages) {
   expect_reported(edited.check(), {"error[coverage.changed_expert]", "expert 2", "L00.g2.s1"});
 }
 
-TEST(SlicesChecked, ASliceOfAnotherExpert) {
+TEST(SlicesChecked, FindsASliceOfAnotherExpert) {
   const EditedExport edited("mixtral_a", below_an_expert("mixtral_a"));
   copy_over(edited, "moe/L00.g1.s1.data", "moe/L00.g2.s1.data");
   edited.bring_manifest_in_line();
   expect_reported(edited.check(),
-                  {"error[coverage.changed_expert]", "shard L00.moe.g2.s1", "is that of expert 1"});
+                  {"error[coverage.changed_expert]", "shard L00.moe.g2.s1", "belongs to expert 1"});
 }
 
-// The shard is taken out of the manifest, and the next one reads what it read.
+// Removes the shard from the manifest and connects the next shard to the removed shard's input.
 void leave_out(const EditedExport& edited, const std::string& name) {
   edited.edit_manifest([&](EditedExport::Json& m) {
     using Json = EditedExport::Json;
@@ -160,15 +161,15 @@ void leave_out(const EditedExport& edited, const std::string& name) {
   });
 }
 
-TEST(SlicesChecked, AMissingSliceOfAnExpert) {
+TEST(SlicesChecked, FindsAMissingExpertSlice) {
   const EditedExport edited("mixtral_a", below_an_expert("mixtral_a"));
   leave_out(edited, "L00.moe.g2.s1");
   expect_reported(edited.check(),
                   {"error[manifest.experts]",
-                   "experts of layer 0: from 2 on: slice 0 of 2, where slice 0 of 1"});
+                   "experts of layer 0: starting at 2: found slice 0 of 2, expected slice 0 of 1"});
 }
 
-TEST(SlicesChecked, MissingSlicesOfDenseAndSharedMlps) {
+TEST(SlicesChecked, FindsMissingMlpSlices) {
   const Words flags = below_an_expert("qwen2_moe_b");
   const EditedExport edited("qwen2_moe_b", flags);
   std::string dense, shared;

@@ -1,4 +1,4 @@
-// Exports through export_model(), for tests that interrupt them.
+// Exports with export_model() for tests that interrupt exports.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 namespace moec {
 
-// Options for a golden case with the token widths 1 and 8. Core ML packages hold both as functions.
+// Options for a golden case with the token widths 1 and 8. Core ML packages contain both widths as
+// functions.
 inline ExportOptions export_options_of(const std::string& source, const std::string& target,
                                        const std::string& out, int jobs = 1) {
   ExportOptions options;
@@ -30,7 +31,7 @@ inline ExportOptions export_options_of(const std::string& source, const std::str
   return options;
 }
 
-// A stop callback that returns true from its n-th call on, and counts its calls.
+// A stop callback that counts its calls and returns true from the n-th call onward.
 struct StopAfter {
   explicit StopAfter(size_t n) : calls(std::make_shared<std::atomic<size_t>>(0)), limit(n) {}
   bool operator()() const { return ++*calls >= limit; }
@@ -44,7 +45,7 @@ inline Result<ExportSummary> export_until(ExportOptions options, size_t n) {
   return export_model(options);
 }
 
-// Runs an undisturbed export and returns how often it polls its stop callback.
+// Runs an uninterrupted export and returns the number of polls of its stop callback.
 inline size_t count_polls(ExportOptions options) {
   const StopAfter never(SIZE_MAX);
   options.callbacks.stop = never;

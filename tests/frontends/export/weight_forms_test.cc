@@ -1,5 +1,5 @@
-// Exports with --weights: they pass `check`, hold as many bytes of weights as `plan` counts, and
-// are not resumed with other forms.
+// Exports with --weights pass `check`, contain as many weight bytes as `plan` states, and do not
+// resume with other forms.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -31,14 +31,14 @@ Words with_flags(Words words, const Words& more) {
   return words;
 }
 
-// All weights of shards, in bytes.
+// Returns the total weight bytes of all shards.
 int64_t exported_bytes(const json& manifest) {
   int64_t bytes = 0;
   for (const json& shard : manifest.at("shards")) bytes += shard.at("weight_bytes").get<int64_t>();
   return bytes;
 }
 
-TEST_P(EncodedExport, HoldsWhatThePlanCounts) {
+TEST_P(EncodedExport, ContainsThePlannedBytes) {
   const std::string out = fresh_folder("out") + "/out", source = checkpoint_of(GetParam().golden);
   const Words& flags = GetParam().flags;
   const Outcome exported =
@@ -67,13 +67,13 @@ void PrintTo(const RolesCase& c, std::ostream* out) { *out << c.name; }
 
 class WeightRoles : public testing::TestWithParam<RolesCase> {};
 
-// By their names, which the passes give them.
+// Classifies a weight by the name that the passes assign.
 std::string role_by_name(const std::string& name) {
   if (name.starts_with("experts.")) return "expert";
   return name.starts_with("router.") ? "routing" : "plain";
 }
 
-TEST_P(WeightRoles, AreThoseOfTheNames) {
+TEST_P(WeightRoles, MatchTheWeightNames) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, with_flags({"--context", "32"}, GetParam().flags)));
   const json manifest = read_json(out + "/manifest.json");
@@ -117,6 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
         FormsCase{
             "layers", "tinymoe", {"--weights", "experts@1-2=int8", "--layers-per-shard", "2"}},
         FormsCase{"fused", "gpt_oss_a", {"--weights", "int8"}},
+        FormsCase{"openvino_blocks", "tinymoe", {"--target", "openvino", "--weights", "4bit"}},
         FormsCase{"ane_int8", "tinymoe", {"--target", "ane", "--weights", "int8"}},
         FormsCase{"ane_tables", "tinymoe", {"--target", "ane", "--weights", "4bit"}},
         FormsCase{"ane_bank",
@@ -124,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                   {"--target", "ane", "--weights", "int3-lut:g8", "--experts", "bank"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(EncodedExports, CountNoiseAsTheCheckpoint) {
+TEST(EncodedExports, CountEqualBytesForSeededWeights) {
   const std::string out = fresh_folder("out");
   for (const char* seed : {"", "1"}) {
     Words words = {
@@ -138,7 +139,7 @@ TEST(EncodedExports, CountNoiseAsTheCheckpoint) {
             exported_bytes(read_json(out + "/of1/manifest.json")));
 }
 
-TEST(EncodedExports, AreNotResumedWithOtherForms) {
+TEST(EncodedExports, RejectResumingWithOtherForms) {
   const std::string out = fresh_folder("out") + "/out";
   ExportOptions options = export_options_of(checkpoint_of("tinymoe"), "onnx", out);
   options.compile.build.weights = parse_weight_policy("int8", FloatForm{}).value();
@@ -148,10 +149,10 @@ TEST(EncodedExports, AreNotResumedWithOtherForms) {
   ASSERT_FALSE(other);
   EXPECT_THAT(render(other.error()), HasSubstr("--weights"));
   options.compile.build.weights = parse_weight_policy("int8:row", FloatForm{}).value();
-  EXPECT_TRUE(export_model(options)) << "another text of the same forms";
+  EXPECT_TRUE(export_model(options)) << "a different spelling of the same forms";
 }
 
-TEST(EncodedExports, AreRefusedBeforeAnythingIsWritten) {
+TEST(EncodedExports, AreRejectedBeforeWriting) {
   const std::string out = fresh_folder("out") + "/out";
   const Outcome refused = run_command({"export", checkpoint_of("tinymoe"), "-o", out, "--target",
                                        "ane", "--weights", "experts@3=int4-lut:g48"});

@@ -1,6 +1,5 @@
-// Several layers in one shard (--layers-per-shard): such exports validate, `moec check` finds
-// experts that were lost or moved between the layers of a shard, and unsupported combinations are
-// refused.
+// Several layers per shard (--layers-per-shard): the exports validate, `moec check` finds experts
+// that are lost or moved between the layers of a shard, and unsupported combinations are rejected.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/jobs/check/edited_export.h"
@@ -14,7 +13,7 @@ using testing::HasSubstr;
 struct Exported {
   const char* golden_case;
   Words flags;
-  size_t shards;  // of whole layers
+  size_t shards;  // that contain whole layers
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -57,13 +56,13 @@ INSTANTIATE_TEST_SUITE_P(All, WholeLayers,
 struct Edit {
   const char* name;
   void (*apply)(Shard&);
-  std::vector<std::string> message;  // empty: accepted
+  std::vector<std::string> message;  // empty if accepted
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const Edit& edit, std::ostream* out) { *out << edit.name; }
 
-// Gives expert `place` of `to` the weights of expert `name` of `from`.
+// Replaces the weights of expert `place` of layer `to` with those of expert `name` of layer `from`.
 void copy_expert(Shard& to, const std::string& place, const Shard& from, const std::string& name) {
   for (const char* part : {"gate", "up", "down"}) {
     const std::string weight = std::string(".") + part + ".weight";
@@ -72,7 +71,7 @@ void copy_expert(Shard& to, const std::string& place, const Shard& from, const s
   }
 }
 
-// Drops the expert from the sum of experts: the sum takes the term before it twice.
+// Removes the expert's term from the sum, which then adds the previous term twice.
 void drop_term(Shard& shard, const std::string& expert) {
   const ValueId down = shard.ops[weight_named(shard, expert + ".down.weight")].results[0];
   for (OpId id : op_ids(shard))
@@ -91,8 +90,8 @@ std::vector<Edit> edits() {
          copy_expert(s, "L01.experts.2", before, "L00.experts.1");
        },
        {"error[coverage.foreign_expert]", "shard L00.layers",
-        "layer 0: the weights of expert 2 of layer 1 are in the place of expert 1",
-        "layer 1: the weights of expert 1 of layer 0 are in the place of expert 2"}},
+        "layer 0: the weights of expert 2 of layer 1 replace those of expert 1",
+        "layer 1: the weights of expert 1 of layer 0 replace those of expert 2"}},
       {"swapped_in_the_second_layer",
        [](Shard& s) {
          const Shard before = s;
@@ -103,7 +102,7 @@ std::vector<Edit> edits() {
       {"doubled",
        [](Shard& s) { copy_expert(s, "L01.experts.3", Shard(s), "L01.experts.1"); },
        {"error[coverage.duplicate_expert]",
-        "layer 1: the weights of expert 1 are in the place of expert 3"}},
+        "layer 1: the weights of expert 1 replace those of expert 3"}},
       {"truncated",
        [](Shard& s) { cut_short(s, "L00.experts.3.down.weight"); },
        {"error[coverage.truncated_expert]",
@@ -126,7 +125,7 @@ std::vector<Edit> edits() {
          WeightView& view = view_named(s, "L01.attn_norm.weight");
          view = then(view, ScaleStep{2});
        },
-       {"error[coverage.changed_weight]", "L01.attn_norm.weight is not what was exported"}},
+       {"error[coverage.changed_weight]", "L01.attn_norm.weight differs from the exported one"}},
       {"experts_permuted_with_router_rows",
        [](Shard& s) {
          reorder(s, order_with(5, {{0, 1}, {1, 0}}), true, true, {2, 1});
@@ -163,8 +162,8 @@ json plan_json(Words words) {
   return json::parse(run_command(words).out);
 }
 
-TEST(PlanOfWholeLayers, FitUsesTheBudgetOfTheTarget) {
-  // Granite 3.0 1B-A400M has 24 layers of about 53 million weights.
+TEST(PlanOfWholeLayers, FitsTheBudgetOfTheTarget) {
+  // Granite 3.0 1B-A400M has 24 layers of about 53 million weights each.
   const Words granite = {"granite-3.0-1b-a400m", "--target", "ane",       "--kv", "io",
                          "--layers-per-shard",   "fit",      "--weights", "int8"};
   const json report = plan_json(granite);
@@ -181,18 +180,19 @@ TEST(PlanOfWholeLayers, FitUsesTheBudgetOfTheTarget) {
   EXPECT_EQ(report["memory"]["kv_cache_bytes"], apart["memory"]["kv_cache_bytes"]);
 }
 
-TEST(PlanOfWholeLayers, LayersAboveTheBudgetAreNotJoined) {
+TEST(PlanOfWholeLayers, SplitsLayersAboveTheBudget) {
   const json report = plan_json({"olmoe-1b-7b", "--target", "ane", "--layers-per-shard", "fit"});
   EXPECT_EQ(report["layers_per_shard"], 0);
   EXPECT_EQ(report["cuts"][0]["kind"], "layers");
   EXPECT_THAT(report["cuts"][0]["reason"].get<std::string>(), HasSubstr("is above the budget"));
 }
 
-TEST(PlanOfWholeLayers, PlanPrintsTheGroupsOfLayers) {
+TEST(PlanOfWholeLayers, PrintsTheGroupsOfLayers) {
   const Outcome outcome = run_command({"plan", "granite-3.0-1b-a400m", "--layers-per-shard", "5"});
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.err;
-  EXPECT_THAT(outcome.out,
-              HasSubstr("whole layers a shard: 4 x 5 + 1 x 4: 5 layers a shard were requested"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("whole layers per shard: 4 x 5 + 1 x 4: 5 layers per shard were requested"));
 }
 
 struct Refused {

@@ -10,14 +10,14 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Logits of these probabilities, moved by a constant, which changes nothing.
+// Logits of these probabilities, shifted by an arbitrary constant.
 std::vector<float> logits_of(const std::vector<double>& probabilities, double offset = 3) {
   std::vector<float> logits;
   for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p) + offset));
   return logits;
 }
 
-TEST(KlDivergence, OfKnownDistributions) {
+TEST(KlDivergence, MatchesHandCalculation) {
   const auto a = logits_of({0.5, 0.25, 0.25}), b = logits_of({0.25, 0.25, 0.5}, -7);
   EXPECT_NEAR(kl_divergence(b, a), 0.25 * std::log(2), 1e-6);
   const auto even = logits_of({0.5, 0.5}), skewed = logits_of({0.9, 0.1});
@@ -27,7 +27,7 @@ TEST(KlDivergence, OfKnownDistributions) {
   EXPECT_TRUE(std::isnan(kl_divergence(std::vector<float>{kNan, 0}, even)));
 }
 
-TEST(WindowMeans, HaveAStandardError) {
+TEST(WindowMeans, ComputeTheStandardError) {
   const WindowMean three = mean_of_windows(std::vector<double>{1, 2, 6});
   EXPECT_NEAR(three.mean, 3, 1e-12);
   ASSERT_TRUE(three.standard_error);
@@ -36,7 +36,7 @@ TEST(WindowMeans, HaveAStandardError) {
   EXPECT_EQ(mean_of_windows({}).mean, 0);
 }
 
-TEST(Quantiles, AreValuesThatOccur) {
+TEST(Quantiles, ReturnValuesThatOccur) {
   std::vector<double> hundred;
   for (int i = 100; i >= 1; --i) hundred.push_back(i);
   EXPECT_EQ(quantile(hundred, 0.99), 99);
@@ -48,14 +48,14 @@ TEST(Quantiles, AreValuesThatOccur) {
   EXPECT_EQ(quantile({}, 0.99), 0);
 }
 
-TEST(PredictionComparer, ByHand) {
+TEST(PredictionComparer, MatchesHandCalculation) {
   PredictionComparer comparer;
   const auto even = logits_of({0.5, 0.5}), skewed = logits_of({0.125, 0.875}),
              other = logits_of({0.75, 0.25});
-  comparer.add(skewed, skewed, 0);  // 3 bits each
-  comparer.add(even, other, 0);     // equal logits: the first is the likeliest; 1 and 0.415 bits
+  comparer.add(skewed, skewed, 0);  // 3 bits in each model
+  comparer.add(even, other, 0);     // equal logits predict the first token; 1 and 0.415 bits
   comparer.end_window();
-  comparer.add(skewed, other, 1);  // other top-1; 0.193 and 2 bits
+  comparer.add(skewed, other, 1);  // different top-1; 0.193 and 2 bits
   comparer.add(even, even, std::nullopt);
   comparer.end_window();
   const PredictionComparison found = comparer.result();
@@ -74,7 +74,7 @@ TEST(PredictionComparer, ByHand) {
               1e-12);
 }
 
-TEST(PredictionComparer, LeavesOutWhatIsNotFinite) {
+TEST(PredictionComparer, OmitsNonfiniteRows) {
   PredictionComparer comparer;
   const std::vector<float> fine = {1, 2}, broken = {kNan, 2};
   comparer.add(fine, broken, 0);
@@ -87,7 +87,7 @@ TEST(PredictionComparer, LeavesOutWhatIsNotFinite) {
   EXPECT_FALSE(found.bits);
 }
 
-TEST(ValueComparer, TakesTheMeanOfTheRowsCosines) {
+TEST(ValueComparer, AveragesRowCosines) {
   ValueComparer comparer;
   comparer.add(std::vector<float>{1, 0, 0, 100}, std::vector<float>{0, 1, 0, 100}, 2);
   const ValueComparison found = comparer.result();
@@ -96,7 +96,7 @@ TEST(ValueComparer, TakesTheMeanOfTheRowsCosines) {
   EXPECT_NEAR(found.all.sqnr_db, 10 * std::log10(10001 / 2.0), 1e-9);
 }
 
-TEST(RoutingComparer, CountsFlipsAndExpertsThatNoTokenChose) {
+TEST(RoutingComparer, CountsFlipsAndSelections) {
   RoutingComparer comparer;
   const std::vector<float> first = {0.7F, 0.3F, 0, 0}, flipped = {0.7F, 0, 0.3F, 0},
                            moved = {0.6F, 0.4F, 0, 0};
@@ -111,7 +111,7 @@ TEST(RoutingComparer, CountsFlipsAndExpertsThatNoTokenChose) {
   EXPECT_THAT(found.never_routed(), testing::ElementsAre(2, 3));
 }
 
-TEST(LogProbability, IsThatOfASoftmax) {
+TEST(LogProbability, MatchesTheSoftmax) {
   const std::vector<float> logits = {1, 3, 2};
   const double sum = std::exp(1.0) + std::exp(2.0) + std::exp(3.0);
   EXPECT_NEAR(log_probability(logits, 2), 2 - std::log(sum), 1e-12);

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 const std::string kTensors = "/tests/golden/mixtral_a/golden.safetensors";
 
-// A golden folder with this golden.json, and the tensors of mixtral_a.
+// Opens a golden folder that contains golden.json with the given text and the tensors of mixtral_a.
 Result<Golden> open(const std::string& text) {
   const std::string folder = testing::TempDir() + "/golden_test." + running_test();
   fs::create_directories(folder);
@@ -40,7 +40,7 @@ TEST(Golden, ReadsItsDescription) {
   EXPECT_GT(golden->steps()[0].tokens.size(), 1u);
 }
 
-TEST(Golden, MalformedDescriptionsAreRefused) {
+TEST(Golden, RejectsMalformedDescriptions) {
   const auto expect_malformed = [](const std::string& text, const std::string& cause) {
     expect_error(open(text), "golden.malformed", cause);
   };
@@ -55,13 +55,13 @@ TEST(Golden, MalformedDescriptionsAreRefused) {
   expect_malformed(text_with("{\"name\": \"prefill\", \"position\": 0}", ""), "no steps");
   for (const char* position : {"1", "9007199254740992"})
     expect_malformed(text_with("\"position\": 0", std::string("\"position\": ") + position),
-                     "0 tokens come before it");
+                     "0 tokens precede it");
   expect_malformed(text_with("\"d\"", "\"d\", \"steps\": []"), "occurs twice");
   expect_malformed(text_with("", "") + " x", "");
   expect_malformed(text_with("", "") + '\0', "NUL");
 }
 
-TEST(Golden, AFolderWithoutOneIsNamed) {
+TEST(Golden, RejectsAFolderWithoutGolden) {
   expect_error(Golden::open(testing::TempDir() + "/nowhere"), "golden.unreadable", "No such file");
 }
 

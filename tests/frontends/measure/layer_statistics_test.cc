@@ -12,12 +12,12 @@ using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Documents of 3, 2 and 2 tokens, in windows of 2.
+// Documents of 3, 2 and 2 tokens in windows of 2 tokens.
 AnalysisText three_documents() {
   return cut_documents({{"a", {1, 2, 3}}, {"b", {4, 5}}, {"a", {6, 7}}}, 2);
 }
 
-TEST(AnalysisText, DocumentsBeginWindowsAndFillTheLast) {
+TEST(AnalysisText, StartsWindowsAtDocuments) {
   const AnalysisText text = three_documents();
   EXPECT_EQ(text.windows.window, 2);
   EXPECT_THAT(text.windows.tokens, ElementsAre(1, 2, 3, 3, 4, 5, 6, 7));
@@ -32,10 +32,10 @@ TEST(AnalysisText, DocumentsBeginWindowsAndFillTheLast) {
     halves.push_back(part.half);
   }
   EXPECT_THAT(first, ElementsAre(0, 2, 3, 5));
-  EXPECT_THAT(halves, ElementsAre(0, 0, 0, 1));  // b is the third document by category
+  EXPECT_THAT(halves, ElementsAre(0, 0, 0, 1));  // b is the third document in category order
 }
 
-TEST(AnalysisText, ASingleDocumentIsHalvedByWindows) {
+TEST(AnalysisText, SplitsASingleDocumentByWindows) {
   const AnalysisText text = cut_documents({{"a", {1, 2, 3}}}, 1);
   EXPECT_EQ(text.parts[0].half, 0);
   EXPECT_EQ(text.parts[1].half, 1);
@@ -43,7 +43,7 @@ TEST(AnalysisText, ASingleDocumentIsHalvedByWindows) {
   EXPECT_EQ(cut_documents({{"a", {1, 2}}}, 256).windows.window, 2);
 }
 
-// Of three experts two a token: 0 and 1 five times, 0 and 2 twice.
+// Each token selects two of three experts: 0 and 1 five times, 0 and 2 twice.
 LayerMeasurement counted(const AnalysisText& text) {
   LayerCounter counter(4, 3, text, {.outputs = true, .activations = false, .pairs = true});
   for (int64_t token = 6; token >= 0; --token) {
@@ -56,7 +56,7 @@ LayerMeasurement counted(const AnalysisText& text) {
   return std::move(counter).finish();
 }
 
-TEST(LayerCounter, CountsInAnyOrder) {
+TEST(LayerCounter, CountsIndependentlyOfOrder) {
   const AnalysisText text = three_documents();
   const LayerMeasurement measured = counted(text);
   const LayerProfile& layer = measured.profile;
@@ -72,11 +72,11 @@ TEST(LayerCounter, CountsInAnyOrder) {
   EXPECT_THAT(measured.by_document,
               ElementsAre(ElementsAre(3, 2, 1), ElementsAre(2, 2, 0), ElementsAre(2, 1, 1)));
   EXPECT_THAT(measured.halves, ElementsAre(ElementsAre(5, 4, 1), ElementsAre(2, 1, 1)));
-  // 0 1 0 1 0 2 0 1 0 1 0 1 0 2, without the first use of each.
+  // The sequence 0 1 0 1 0 2 0 1 0 1 0 1 0 2 without the first use of each expert.
   EXPECT_THAT(measured.reuse, ElementsAre(0, 9, 2));
 }
 
-TEST(LayerStatistics, MeasuresUnevenness) {
+TEST(LayerStatistics, ComputesEntropyAndGini) {
   EXPECT_THAT(entropy_bits(std::vector<int64_t>{5, 5, 5, 5}), DoubleEq(2));
   EXPECT_EQ(entropy_bits(std::vector<int64_t>{0, 7}), 0);
   EXPECT_EQ(entropy_bits(std::vector<int64_t>{0, 0}), 0);
@@ -85,18 +85,18 @@ TEST(LayerStatistics, MeasuresUnevenness) {
   EXPECT_EQ(gini({0, 0}), 0);
 }
 
-TEST(LayerStatistics, CurvesAddTheBestExperts) {
+TEST(LayerStatistics, CurvesAddExpertsByRank) {
   const AnalysisText text = three_documents();
   const LayerStatistics statistics = layer_statistics(counted(text), DocumentResamples(text));
   EXPECT_THAT(statistics.order, ElementsAre(0, 1, 2));
   EXPECT_THAT(statistics.capture, ElementsAre(7 / 14.0, 12 / 14.0, 1));
   EXPECT_THAT(statistics.capture_mass, ElementsAre(5.25 / 7, 6.5 / 7, 1));
-  // The halves agree on 0 and 1; of equal counts the lower number is first.
+  // Both halves rank experts 0 and 1 first; ties prefer the lower number.
   EXPECT_THAT(statistics.held_out, ElementsAre(DoubleEq(7 / 14.0), DoubleEq(12 / 14.0), 1));
   EXPECT_THAT(statistics.latest, ElementsAre(0, 9 / 14.0, 11 / 14.0));
 }
 
-TEST(LayerStatistics, OnlyHalvesThatAreThereAreHeldOut) {
+TEST(LayerStatistics, HoldsOutOnlyExistingHalves) {
   const AnalysisText text = cut_documents({{"a", {1, 2}}}, 256);
   LayerCounter counter(0, 2, text, {});
   counter.choose(0, 1, 1);
@@ -104,13 +104,13 @@ TEST(LayerStatistics, OnlyHalvesThatAreThereAreHeldOut) {
       layer_statistics(std::move(counter).finish(), DocumentResamples(text)).held_out.empty());
 }
 
-TEST(LayerStatistics, IntervalsAreThoseOfDocuments) {
+TEST(LayerStatistics, DerivesIntervalsFromDocuments) {
   const AnalysisText text = three_documents();
   const LayerMeasurement layer = counted(text);
   const LayerStatistics once = layer_statistics(layer, DocumentResamples(text));
   const CategoryShares &a = once.shares[0], &b = once.shares[1];
   EXPECT_THAT(a.share, ElementsAre(0.5, 0.3, 0.2));
-  // Resamples of two documents are either of them alone, or both.
+  // A resample of two documents contains either one of them twice, or both.
   EXPECT_THAT(a.low, ElementsAre(0.5, 0.25, DoubleEq(1 / 6.0)));
   EXPECT_THAT(a.high, ElementsAre(0.5, DoubleEq(2 / 6.0), 0.25));
   EXPECT_THAT(b.share, ElementsAre(0.5, 0.5, 0));
@@ -126,17 +126,17 @@ Analysis small_analysis() {
   return analysis_of(std::move(measured)).value();
 }
 
-TEST(AnalysisCsv, RankingsAreThoseOfTheSeed) {
+TEST(AnalysisCsv, WritesRankings) {
   const Analysis analysis = small_analysis();
   EXPECT_EQ(ranking_csv(analysis.profile.layers[0]),
             "expert_id,total_mass,mass_fraction,selection_count\n"
             "0,5.25,0.75,7\n1,1.25,0.178571429,5\n2,0.5,0.0714285714,2\n");
   const std::string summed = summed_ranking_csv(analysis.profile);
-  EXPECT_TRUE(summed.starts_with("# Summed over the layers"));
+  EXPECT_TRUE(summed.starts_with("# Summed over layers"));
   EXPECT_THAT(summed, HasSubstr("\nexpert_id,total_mass,mass_fraction,selection_count\n0,5.25,"));
 }
 
-TEST(AnalysisCsv, CellsOfWhatIsNotMeasuredAreEmpty) {
+TEST(AnalysisCsv, LeavesUnmeasuredCellsEmpty) {
   Analysis analysis = small_analysis();
   EXPECT_THAT(experts_csv(analysis), HasSubstr("\n4,1,5,0.357142857,1.25,0.178571429,0.25,4,1,\n"));
   analysis.profile.layers[0].mass.clear();
@@ -146,7 +146,7 @@ TEST(AnalysisCsv, CellsOfWhatIsNotMeasuredAreEmpty) {
   EXPECT_THAT(categories_csv(analysis), HasSubstr("\n4,b,2,0,0,,\n"));
 }
 
-TEST(AnalysisPlots, AreSvg) {
+TEST(AnalysisPlots, AreValidSvg) {
   const Analysis analysis = small_analysis();
   for (const std::string& picture : {heat_map_svg(analysis.profile), capture_svg(analysis)}) {
     EXPECT_TRUE(picture.starts_with("<svg xmlns="));
@@ -165,7 +165,7 @@ TEST(PromptSuite, ReadsLinesOfTextOrTokens) {
   EXPECT_THAT((*prompts)[1].tokens, ElementsAre(1, 2));
 }
 
-TEST(PromptSuite, ErrorsNameTheLine) {
+TEST(PromptSuite, ReportsTheLineOfErrors) {
   const auto prompts =
       parse_prompt_suite("{\"category\": \"a\", \"text\": \"x\"}\n{\"category\": \"b\"}\n", "s");
   expect_error(prompts, "analyze.prompts", "a text or tokens");
@@ -178,7 +178,7 @@ TEST(PromptSuite, ErrorsNameTheLine) {
                "empty");
 }
 
-TEST(PromptSuite, BundlesFourCategories) {
+TEST(PromptSuite, DefaultHasFourCategories) {
   const auto prompts = read_prompt_suite(kDefaultSuite);
   ASSERT_TRUE(prompts.has_value()) << render(prompts.error());
   std::map<std::string, int> counts;

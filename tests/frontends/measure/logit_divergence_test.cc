@@ -22,7 +22,7 @@ double kl_of(const std::vector<float>& reference, const std::vector<float>& othe
   return kl;
 }
 
-TEST(LogitDivergence, OfSlicesIsThatOfTheWhole) {
+TEST(LogitDivergence, AccumulatesOverSlices) {
   const std::vector<float> a = {0.5F, -2, 3, 1, 0, 4.5F, -1}, b = {0, -1, 3.5F, 2, -3, 4, 0};
   const std::span<const float> x(a), y(b);
   LogitDivergence whole, sliced;
@@ -35,7 +35,7 @@ TEST(LogitDivergence, OfSlicesIsThatOfTheWhole) {
   EXPECT_NEAR(sliced.kl(), kl_of(a, b), 1e-12);
 }
 
-TEST(LogitDivergence, OfLogitsThatAreNotNumbersIsNone) {
+TEST(LogitDivergence, IsNanForNonfiniteLogits) {
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinite = std::numeric_limits<float>::infinity();
   for (const std::vector<float>& broken :
@@ -46,11 +46,11 @@ TEST(LogitDivergence, OfLogitsThatAreNotNumbersIsNone) {
   }
 }
 
-TEST(LogitDivergence, TakesLargeLogitsAndEqualOnes) {
+TEST(LogitDivergence, AcceptsLargeAndEqualLogits) {
   const std::vector<float> a = {9000, 9001, -9000}, b = {-500, -499, -20000};
   LogitDivergence shifted, same, none;
   shifted.add(a, b);
-  EXPECT_NEAR(shifted.kl(), 0, 1e-9) << "a constant changes no distribution";
+  EXPECT_NEAR(shifted.kl(), 0, 1e-9) << "a constant offset does not change a distribution";
   same.add(a, a);
   EXPECT_NEAR(same.kl(), 0, 1e-9);
   EXPECT_EQ(none.kl(), 0);

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-TEST(Comparer, EqualTensors) {
+TEST(Comparer, FindsNoErrorInEqualTensors) {
   Comparer comparer;
   std::vector<float> x = {1, -2, 3};
   comparer.add(x, x);
@@ -19,7 +19,7 @@ TEST(Comparer, EqualTensors) {
   EXPECT_EQ(c.nonfinite, 0u);
 }
 
-TEST(Comparer, AccumulatesOverRowsAndFindsTheLargestError) {
+TEST(Comparer, AccumulatesErrorsOverRows) {
   Comparer comparer;
   comparer.add(std::vector<float>{3, 4}, std::vector<float>{3, 4});
   comparer.add(std::vector<float>{1, 0}, std::vector<float>{0, 0});
@@ -41,14 +41,14 @@ TEST(Comparer, FindsTheWorstRow) {
   EXPECT_NEAR(comparer.result().worst_row, 2, 1e-15);
 }
 
-TEST(Comparer, ScaleErrorThatCosineHidesShowsInRelativeL2) {
+TEST(Comparer, DetectsScaleErrorsInRelativeL2) {
   Comparer comparer;
   comparer.add(std::vector<float>{2, 4}, std::vector<float>{1, 2});
   EXPECT_NEAR(comparer.result().cosine, 1, 1e-12);
   EXPECT_NEAR(comparer.result().relative_l2, 1, 1e-12);
 }
 
-TEST(Comparer, ZerosDoNotAgreeWithNonzeroValues) {
+TEST(Comparer, ReturnsZeroCosineForZeros) {
   Comparer comparer;
   comparer.add(std::vector<float>{0, 0}, std::vector<float>{1, 2});
   EXPECT_EQ(comparer.result().cosine, 0);
@@ -61,8 +61,8 @@ TEST(Comparer, CountsNonfiniteValues) {
   EXPECT_EQ(comparer.result().nonfinite, 2u);
 }
 
-// A router of two experts and a null slot, which is chosen.
-TEST(RouterComparer, ANullSlotIsAChoiceWithoutAnExpert) {
+// A router of two experts and a null slot, which is selected.
+TEST(RouterComparer, CountsNullSlotsAsSelected) {
   RouterComparer comparer;
   const std::vector<float> none = {0, 0}, choice = {0.3f, 0.2f, 0.5f};
   comparer.add(none, none, std::vector<int32_t>{2}, choice, 0);
@@ -72,7 +72,7 @@ TEST(RouterComparer, ANullSlotIsAChoiceWithoutAnExpert) {
   EXPECT_NEAR(result.min_margin, 0.2, 1e-6);
 }
 
-TEST(RouterComparer, ReportsAFlippedExpertAndItsWeight) {
+TEST(RouterComparer, ReportsFlippedExpertsAndTheirWeights) {
   RouterComparer comparer;
   const std::vector<float> golden_logits = {2, 1, 0.9f};
   comparer.add(std::vector<float>{0.7f, 0.3f, 0}, std::vector<float>{0.7f, 0.3f, 0},
@@ -87,14 +87,14 @@ TEST(RouterComparer, ReportsAFlippedExpertAndItsWeight) {
   EXPECT_EQ(r.close_tokens, 1u);
 }
 
-TEST(RouterComparer, AnExtraExpertIsNotTheSameSet) {
+TEST(RouterComparer, CountsExtraExpertsAsDifferentSets) {
   RouterComparer comparer;
   comparer.add(std::vector<float>{0.5f, 0.3f, 0.2f}, std::vector<float>{0.6f, 0.4f, 0},
                std::vector<int32_t>{0, 1}, std::vector<float>{2, 1, 0}, 0);
   EXPECT_EQ(comparer.result().same_set, 0u);
 }
 
-TEST(LogitComparer, KlAndTop1) {
+TEST(LogitComparer, ComputesKlAndTop1) {
   LogitComparer comparer;
   comparer.add(std::vector<float>{0, 0}, std::vector<float>{0, std::log(3.0f)});
   LogitComparison l = comparer.result();

@@ -1,4 +1,4 @@
-// What flows between the parts of a model while it is calibrated, against the goldens of all
+// Compares the values between the shards of a model during calibration with the goldens of all
 // families.
 #include "frontends/measure/window_run.h"
 
@@ -29,7 +29,7 @@ double relative_l2(const std::vector<float>& found, const std::vector<float>& wa
 
 class CalibratedFamilies : public testing::TestWithParam<const char*> {};
 
-// `group_bytes` 1: each expert in a part of its own.
+// `group_bytes` of 1 puts each expert into a separate group.
 void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   const std::string source = checkpoint_of(name);
   const std::string folder = source_path("tests/golden/" + name);
@@ -62,8 +62,7 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   }
 }
 
-// What the last layer gives for the text of the golden, in a window that `fill` more tokens fill
-// up.
+// Output of the last layer for the golden's text, in a window with `fill` additional tokens.
 Rows last_rows(const std::string& name, int64_t fill) {
   auto checkpoint = open_source(checkpoint_of(name), {}, equal_tensors);
   auto golden = Golden::open(source_path("tests/golden/" + name));
@@ -89,16 +88,16 @@ Rows last_rows(const std::string& name, int64_t fill) {
   return rows;
 }
 
-TEST_P(CalibratedFamilies, ComputeTheSameInWindowsThatAreFilledUp) {
+TEST_P(CalibratedFamilies, IgnoreFillTokensOfWindows) {
   const Rows exact = last_rows(GetParam(), 0), filled = last_rows(GetParam(), 3);
   ASSERT_FALSE(exact.data.empty());
   EXPECT_LT(relative_l2(filled.data, exact.data), 1e-5);
 }
 
-TEST_P(CalibratedFamilies, ComputeWhatTheReferenceComputes) {
+TEST_P(CalibratedFamilies, MatchTheReference) {
   expect_golden_layers(GetParam(), uint64_t{1} << 30);
 }
-TEST_P(CalibratedFamilies, ComputeTheSameInGroupsOfExperts) { expect_golden_layers(GetParam(), 1); }
+TEST_P(CalibratedFamilies, MatchTheReferenceInExpertGroups) { expect_golden_layers(GetParam(), 1); }
 
 INSTANTIATE_TEST_SUITE_P(, CalibratedFamilies, testing::ValuesIn(kGoldenCases),
                          [](const auto& one) { return std::string(one.param); });

@@ -13,7 +13,7 @@ std::string folder_of(const std::vector<std::string>& files) {
   return folder;
 }
 
-TEST(SourceInFolder, IsTheOnlyGgufModel) {
+TEST(SourceInFolder, SelectsTheOnlyGgufModel) {
   for (const std::vector<std::string>& files :
        {std::vector<std::string>{"README.md", "m.gguf"},
         {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"}}) {
@@ -23,7 +23,7 @@ TEST(SourceInFolder, IsTheOnlyGgufModel) {
   }
 }
 
-TEST(SourceInFolder, LeavesOtherSourcesAsTheyAre) {
+TEST(SourceInFolder, ReturnsOtherSourcesUnchanged) {
   for (const std::vector<std::string>& files : {std::vector<std::string>{},
                                                 {"m.gguf", "mmproj.gguf"},
                                                 {"config.json", "m.gguf"},
@@ -37,8 +37,8 @@ TEST(SourceInFolder, LeavesOtherSourcesAsTheyAre) {
   EXPECT_EQ(source_in_folder(source_path("README.md")), source_path("README.md"));
 }
 
-// It has no tensors, so the file is refused by its own error.
-TEST(SourceInFolder, IsWhatCommandsRead) {
+// The file has no tensors, so the GGUF reader rejects it, which shows that it was selected.
+TEST(SourceInFolder, IsUsedByCommands) {
   const std::string folder = folder_of({"m.gguf"});
   for (const char* command : {"plan", "inspect", "tokenize"}) {
     std::vector<std::string> words = {command, folder};

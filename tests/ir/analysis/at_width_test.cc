@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// T tokens of 4 channels as two heads behind a cache of S rows.
+// `tokens` tokens of 4 channels in two heads, appended to a cache of `rows` rows.
 Shard attention_like(int64_t tokens, int64_t rows = 8) {
   Builder b("L00.attn", Form::placed);
   const ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 4, tokens));
@@ -28,7 +28,7 @@ TEST(AtWidth, InterpolatesEverySizeLinearly) {
   }
 }
 
-TEST(AtWidth, RefusesSamplesWithDifferentOps) {
+TEST(AtWidth, RejectsSamplesWithDifferentOps) {
   const Shard three = attention_like(3);
   Builder b("L00.attn", Form::placed);
   b.output("new", b.input("x", token_type(DType::f16, Layout::channels, 4, 5)));
@@ -38,7 +38,7 @@ TEST(AtWidth, RefusesSamplesWithDifferentOps) {
   EXPECT_EQ(refused.error()[0].code, "width.structure");
 }
 
-TEST(AtWidth, AnErrorNamesTheOpWhoseAttributesDiffer) {
+TEST(AtWidth, NamesTheOpWithDifferingAttributes) {
   auto scaled = [](int64_t tokens, double factor) {
     Builder b("s", Form::placed);
     const ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 4, tokens));
@@ -52,7 +52,7 @@ TEST(AtWidth, AnErrorNamesTheOpWhoseAttributesDiffer) {
   EXPECT_THAT(refused.error()[0].cause, testing::HasSubstr("differs in more than sizes"));
 }
 
-TEST(AtWidth, RefusesSizesThatAreNotWhole) {
+TEST(AtWidth, RejectsFractionalSizes) {
   auto halves = [](int64_t tokens, int64_t rows) {
     Builder b("s", Form::placed);
     b.input("mask", {DType::f16, {1, 1, tokens, rows}});

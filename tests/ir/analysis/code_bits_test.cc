@@ -22,7 +22,7 @@ std::optional<int64_t> bits_of(const std::vector<Weight>& weights) {
   return fewest_code_bits(b.finish());
 }
 
-TEST(CodeBits, OfEncodingsAndOfWhatIsReadBack) {
+TEST(CodeBits, ReturnsBitsOfEncodingsAndViews) {
   const Type type{kHalf, {8, 32}};
   const Weight plain{tensor_view("a", type)};
   EXPECT_EQ(bits_of({plain}), std::nullopt);
@@ -39,7 +39,7 @@ TEST(CodeBits, OfEncodingsAndOfWhatIsReadBack) {
               bits);
 }
 
-TEST(CodeBits, OfJoinedParts) {
+TEST(CodeBits, ReturnsBitsOfJoinedParts) {
   const Type type{kHalf, {8, 32}};
   const WeightView four =
       read_back(AffineEncoding{4, {1, 16}, false}, type, CodeForm::signed_codes);

@@ -9,7 +9,7 @@ namespace {
 
 Type tokens(int64_t channels) { return token_type(DType::f32, Layout::rows, channels, 3); }
 
-TEST(Cost, LinearAndElementwise) {
+TEST(Cost, CountsLinearAndElementwiseOps) {
   Builder b("s", Form::model);
   ValueId x = b.input("x", tokens(4));
   ValueId w = b.weight(seeded_view(1, {DType::f32, {5, 4}}));
@@ -18,11 +18,24 @@ TEST(Cost, LinearAndElementwise) {
   EXPECT_EQ(count_cost(shard).macs_dense, 3 * 4 * 5);
   EXPECT_EQ(weight_bytes(shard), 80);
   EXPECT_EQ(op_histogram(shard).at("exp"), 1);
-  EXPECT_EQ(peak_activation_bytes(shard), 4 * (3 * 5 + 3 * 5));  // x is gone when exp runs
+  EXPECT_EQ(peak_activation_bytes(shard), 4 * (3 * 5 + 3 * 5));  // x is dead when exp runs
 }
 
-// What a file holds of a weight that its view decodes: the bytes before.
-TEST(Cost, FiledBytesOfDecodedWeights) {
+// Two outputs of two tokens, each with 3 taps of 4 channels.
+TEST(Cost, CountsTapsOfBothLayouts) {
+  for (const Layout layout : {Layout::channels, Layout::bc1s}) {
+    const bool is_bc1s = layout == Layout::bc1s;
+    Builder b("s", Form::lowered);
+    const ValueId x = b.input("x", token_type(DType::f32, layout, 4, 4));
+    const Dims kernel = is_bc1s ? Dims{2, 4, 1, 3} : Dims{2, 4, 3, 1};
+    const ValueId w = b.weight(seeded_view(1, {DType::f32, kernel}));
+    b.output("y", b.emit(Conv{}, {x, w}));
+    EXPECT_EQ(count_cost(b.finish()).macs_dense, 2 * 2 * 3 * 4);
+  }
+}
+
+// If the view decodes a weight, the file stores the bytes before decoding.
+TEST(Cost, CountsFileBytesBeforeDecoding) {
   Builder b("s", Form::model);
   const ValueId x = b.input("x", tokens(512));
   const WeightView blocks = tensor_view("w", {DType::u8, {5, 288}});
@@ -33,7 +46,7 @@ TEST(Cost, FiledBytesOfDecodedWeights) {
   EXPECT_EQ(filed_weight_bytes(shard), 5 * 288);
 }
 
-TEST(Cost, SoftMoeActiveShareIsTopK) {
+TEST(Cost, ScalesSoftMoeByTopK) {
   Builder b("s", Form::model);
   ValueId x = b.input("x", tokens(4));
   ValueId routing = b.input("routing", tokens(2));
@@ -48,7 +61,7 @@ TEST(Cost, SoftMoeActiveShareIsTopK) {
   EXPECT_EQ(cost.bytes_active, cost.bytes_dense / 2);
 }
 
-TEST(Cost, AttentionCountsScoresAndValues) {
+TEST(Cost, CountsAttentionScoresAndValues) {
   Builder b("s", Form::model);
   ValueId q = b.input("q", tokens(8)), k = b.input("k", tokens(4)), v = b.input("v", tokens(4));
   ValueId mask = b.input("mask", {DType::f32, {1, 1, 3, 3}});

@@ -1,4 +1,5 @@
-// find_experts() assigns each weight to its expert, in every form that the passes give to experts.
+// Tests that find_experts() assigns each weight to its expert, for every form that the passes
+// produce.
 #include "ir/analysis/find_experts.h"
 
 #include <algorithm>
@@ -28,8 +29,8 @@ std::vector<Owned> owned_weights(const Shard& shard, const Roles& roles, WeightR
   return owned;
 }
 
-// Each expert of [first, first + count) has its `parts` weights, alone or as blocks of a bank's,
-// and the names that the passes gave agree.
+// Checks that each expert of [first, first + count) owns `parts` weights, alone or as blocks of a
+// bank, and that their names agree.
 void expect_whole(const Shard& shard, const Roles& roles, int64_t experts, int64_t first,
                   int64_t count, int parts) {
   std::vector<int> weights(static_cast<size_t>(experts), 0);
@@ -39,7 +40,7 @@ void expect_whole(const Shard& shard, const Roles& roles, int64_t experts, int64
     ASSERT_TRUE(owned.name.starts_with("experts.")) << owned.name;
     const std::string rest = owned.name.substr(std::string_view("experts.").size());
     const bool numbered = rest.starts_with(std::to_string(owned.share.first) + ".");
-    const bool of_bank = rest.find_first_of("0123456789") != 0;  // which may be of one expert
+    const bool of_bank = rest.find_first_of("0123456789") != 0;  // a bank may have one expert
     EXPECT_TRUE(of_bank || numbered) << owned.name;
   }
   for (int64_t e = 0; e < experts; ++e)
@@ -79,13 +80,14 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   expect_whole(shard, roles, moe.experts, decl.first_expert, decl.experts,
                (moe.expert_biases ? 2 : 1) * matrices);
   const bool routes = (decl.kind == ShardKind::moe || decl.kind == ShardKind::router) &&
-                      moe.null_slots == 0;  // else the router's rows are not those of the experts
+                      moe.null_slots == 0;  // null slots add router rows that belong to no expert
   const auto routing = owned_weights(shard, roles, WeightRole::routing);
-  // Below f32 the choice bias has two halves; full_softmax chooses no expert, so none is left
-  // there.
+  // In types narrower than f32, the choice bias has two halves. full_softmax does not choose
+  // experts and has no choice bias.
   const bool biased = moe.choice_bias && is_exact(passes.routing);
   const size_t halves = !biased ? 0 : plan.build.dtype == DType::f32 ? 1 : 2;
-  // There another projection gives what the rounding of the logits loses.
+  // Exact routing in types narrower than f32 has a second projection, which computes the rounding
+  // error of the logits.
   const size_t projections = is_exact(passes.routing) && plan.build.dtype != DType::f32 ? 2 : 1;
   const size_t vectors = (moe.router_bias ? 1 : 0) + (moe.router_normed ? 1 : 0);
   ASSERT_EQ(routing.size(), routes ? projections + halves + vectors : 0u);
@@ -95,7 +97,7 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   }
 }
 
-// The number of layers where none has experts.
+// Index of the first MoE layer; the number of layers if all are dense.
 int64_t first_moe_layer(const Plan& plan) {
   const auto& layers = plan.model.layers;
   return std::find_if(layers.begin(), layers.end(), [](const auto& layer) { return layer.moe; }) -
@@ -124,9 +126,9 @@ TEST_P(FindExperts, FindsTheWeightsOfEachExpert) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
 
-// The matrix of a matmul is then the transpose of a weight; in a bank, the experts lie along
-// another axis of that weight.
-TEST_P(FindExperts, FindsTheWeightsOfEachExpertInEncodedShards) {
+// A matmul's weight is the transpose of the stored weight. In a bank, the experts then lie along
+// the other axis.
+TEST_P(FindExperts, FindsExpertWeightsInEncodedShards) {
   for (const ExpertForm experts : {ExpertForm::unrolled, ExpertForm::bank})
     for (const ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
       BuildOptions build{.tokens = {3}, .context = 16};
@@ -140,7 +142,7 @@ TEST_P(FindExperts, FindsTheWeightsOfEachExpertInEncodedShards) {
     }
 }
 
-// The MoE layers of a plan in a row, and behind them a linear map that belongs to no expert.
+// Chains the MoE layers of a plan, followed by a linear map that belongs to no expert.
 Shard moe_layers_of(const Plan& plan, int64_t tokens) {
   Builder b("layers", Form::model);
   const Type type = token_type(plan.build.dtype, plan.build.layout, plan.model.hidden, tokens);
@@ -155,10 +157,11 @@ Shard moe_layers_of(const Plan& plan, int64_t tokens) {
   return b.finish();
 }
 
-// Each weight of an expert or a router is found in the layer that its name says; none is missing.
+// Checks that each expert and router weight is assigned to the layer in its name, and that none is
+// missing.
 void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) {
   const IdMap<OpId, OpRole> roles = find_experts(shard, experts, layers);
-  std::map<std::pair<size_t, int64_t>, int> weights;  // by layer and expert, -1: the router
+  std::map<std::pair<size_t, int64_t>, int> weights;  // by layer and expert; -1 is the router
   for (OpId id : op_ids(shard)) {
     if (!std::holds_alternative<Weight>(shard.ops[id].data)) continue;
     const std::string& name = shard.values[shard.ops[id].results[0]].name;
@@ -197,7 +200,7 @@ TEST(FindExpertsOf, FindsTheExpertsOfSeveralLayers) {
   }
 }
 
-TEST(FindExpertsOf, AssignsAWeightThatTwoLayersUseToNoExpert) {
+TEST(FindExpertsOf, AssignsSharedWeightsToNoExpert) {
   const Plan plan = golden_plan("mixtral_a", {.tokens = {1}, .context = 16});
   Shard shard = run_default(moe_layers_of(plan, 1));
   const auto weight = [&](const std::string& name) {
@@ -216,7 +219,7 @@ TEST(FindExpertsOf, AssignsAWeightThatTwoLayersUseToNoExpert) {
     EXPECT_EQ(roles[shard.values[either].producer].share.role, WeightRole::plain);
 }
 
-TEST(FindExpertsOf, FindsAWideExpertThatIsCutIntoParts) {
+TEST(FindExpertsOf, FindsExpertsCutIntoParts) {
   const MoeSizes sizes{.experts = 4, .width = 8, .inner = 30, .tokens = 2};
   const Router top_two{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
   const PassOptions passes{.target = {.limits = {.channels = 16}}};
@@ -229,8 +232,7 @@ TEST(FindExpertsOf, FindsAWideExpertThatIsCutIntoParts) {
   EXPECT_EQ(weights, (std::vector<int>{6, 6, 6, 6}));
 }
 
-// Sizes with which the matrices of the maps around the latent could be cut into blocks of each
-// expert.
+// Sizes with which the matrices around the latent could be mistaken for per-expert blocks.
 ModelConfig model_with_latent() {
   ModelConfig model = sample_model();
   model.moe.experts = 4;
@@ -241,8 +243,9 @@ ModelConfig model_with_latent() {
   return model;
 }
 
-// The map behind the experts reads routed values alone, in a shard of one expert those of one.
-TEST(FindExpertsOf, TheMapsAroundALatentBelongToNoExpert) {
+// The map after the experts reads only routed values; in a one-expert shard, all of them belong to
+// one expert.
+TEST(FindExpertsOf, AssignsLatentMapsToNoExpert) {
   const ModelConfig model = model_with_latent();
   for (const int64_t experts : {0, 1, 2})
     for (const ExpertsCase& c : all_cases()) {
@@ -268,10 +271,10 @@ TEST(FindExpertsOf, TheMapsAroundALatentBelongToNoExpert) {
     }
 }
 
-TEST(FindExpertsOf, DoesNotFindAnExpertThatIsNotAdded) {
+TEST(FindExpertsOf, SkipsExpertsThatAreNotAdded) {
   const MoeSizes sizes{.experts = 3, .width = 4, .inner = 5, .tokens = 2};
   Shard shard = run_default(group_shard(sizes, Layout::channels, 0, 3));
-  // The last sum of terms takes the first of them twice instead of the third.
+  // Makes the last sum add its first term twice instead of the third.
   for (OpId id : op_ids(shard))
     if (Op& op = shard.ops[id]; mnemonic(op.data) == "add")
       if (shard.producer_as<Conv>(op.operands[1]) && shard.producer_as<Binary>(op.operands[0]))
@@ -280,7 +283,7 @@ TEST(FindExpertsOf, DoesNotFindAnExpertThatIsNotAdded) {
     EXPECT_NE(owned.share.first, 2) << owned.name;
 }
 
-TEST(FindExpertsOf, FindsNoneInADenseShard) {
+TEST(FindExpertsOf, FindsNoExpertsInDenseShards) {
   const Shard shard = run_default(moe_shard({}, Layout::channels, {.top_k = 1}));
   EXPECT_TRUE(owned_weights(shard, find_experts(shard, 0), WeightRole::expert).empty());
   EXPECT_TRUE(owned_weights(shard, find_experts(shard, 0), WeightRole::routing).empty());

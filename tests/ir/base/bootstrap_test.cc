@@ -9,23 +9,23 @@
 namespace moec {
 namespace {
 
-TEST(Bootstrap, TheMeanIsWeightedByTheCounts) {
+TEST(Bootstrap, WeightsTheMeanByCounts) {
   const std::vector<PartialSum> documents = {{6, 3}, {8, 1}};
   EXPECT_EQ(bootstrap_mean(documents).mean, 3.5);
   EXPECT_EQ(bootstrap_mean({}).mean, 0);
 }
 
-TEST(Bootstrap, OneDocumentHasNoBounds) {
+TEST(Bootstrap, ReturnsNoBoundsForOneDocument) {
   const std::vector<PartialSum> one = {{6, 3}};
   EXPECT_EQ(bootstrap_mean(one), (BootstrapMean{2, std::nullopt}));
 }
 
-TEST(Bootstrap, EqualDocumentsLeaveNoDoubt) {
+TEST(Bootstrap, ReturnsEqualBoundsForEqualDocuments) {
   const std::vector<PartialSum> documents(5, {0, 7});
   EXPECT_EQ(bootstrap_mean(documents), (BootstrapMean{0, {{0, 0}}}));
 }
 
-TEST(Bootstrap, BoundsAreThoseOfTheStandardError) {
+TEST(Bootstrap, MatchesTheStandardErrorBounds) {
   std::mt19937 random(3);
   std::normal_distribution<double> normal(10, 2);
   std::vector<PartialSum> documents;

@@ -32,7 +32,7 @@ TEST(Diagnostics, RendersPlaceCauseAndNextStep) {
   EXPECT_EQ(render(Diagnostics{}), "");
 }
 
-TEST(Diagnostics, OnlyErrorsAreErrors) {
+TEST(Diagnostics, CountsOnlyErrorsAsErrors) {
   EXPECT_FALSE(has_error({}));
   EXPECT_FALSE(
       has_error({{Severity::warning, "a", "x", "", {}}, {Severity::note, "", "", "", {}}}));
@@ -50,7 +50,7 @@ Result<int> quarter(int x) {
   return once / 2;
 }
 
-TEST(Result, FailuresPassThroughTheMacros) {
+TEST(Result, PropagatesFailuresThroughTheMacros) {
   EXPECT_EQ(quarter(8).value(), 2);
   for (int x : {3, 6}) {
     auto result = quarter(x);
@@ -59,14 +59,14 @@ TEST(Result, FailuresPassThroughTheMacros) {
   }
 }
 
-TEST(InvariantDeathTest, AFailedInvariantExitsWithCode3) {
+TEST(InvariantDeathTest, ExitsWithCode3) {
   EXPECT_EXIT(MOEC_CHECK(1 == 2, "{} is not {}", 1, 2), testing::ExitedWithCode(3),
               "internal error: 1 is not 2 \\(tests/ir/base/diagnostics_test.cc:");
 }
 
 void lose() { throw std::runtime_error("lost"); }
 
-TEST(InvariantDeathTest, AReportThatCannotBeWrittenEndsTheProcess) {
+TEST(InvariantDeathTest, ExitsIfTheReportFails) {
   const auto stop = [](const auto& end) {
     set_up_internal_errors(
         [](const std::string&, const std::string&) { throw std::runtime_error("no room"); });
@@ -90,8 +90,8 @@ TEST(InvariantDeathTest, WritesTheInnermostReproducer) {
   EXPECT_EXIT(stop(), testing::ExitedWithCode(3), "reproducer: inner.ir");
 }
 
-// A hook that breaks an invariant itself must not be called again.
-TEST(InvariantDeathTest, ADumpHookThatFailsItselfEndsTheProcess) {
+// A failing reproducer hook must not be called again.
+TEST(InvariantDeathTest, ExitsIfTheReproducerHookFails) {
   auto stop = [] {
     ReproducerScope scope([]() -> std::string {
       MOEC_CHECK(false, "in the hook");
@@ -113,7 +113,7 @@ TEST(Nearest, FindsNamesWithFewTypos) {
   EXPECT_EQ(did_you_mean("cov", known), " (did you mean 'conv'?)");
 }
 
-TEST(Nearest, ReturnsNothingWhenNoNameIsNear) {
+TEST(Nearest, ReturnsNothingForDistantNames) {
   const std::string_view known[] = {"softmax", "conv", "exp"};
   EXPECT_EQ(nearest("transpose", known), "");
   EXPECT_EQ(nearest("cat", known), "");
@@ -123,7 +123,7 @@ TEST(Nearest, ReturnsNothingWhenNoNameIsNear) {
   EXPECT_EQ(did_you_mean("cat", known), "");
 }
 
-TEST(Nearest, TheEarliestAmongEqualsWins) {
+TEST(Nearest, PrefersTheEarliestOfEqualMatches) {
   const std::string_view known[] = {"k_cache", "v_cache"};
   EXPECT_EQ(nearest("q_cache", known), "k_cache");
 }

@@ -20,13 +20,13 @@ TEST(EnumTable, CountsEnumerators) {
   EXPECT_EQ(enum_count<Empty>, 0);
 }
 
-TEST(EnumTable, EntriesAreInTheOrderOfTheEnumerators) {
+TEST(EnumTable, OrdersEntriesByEnumerator) {
   constexpr auto kDays = enum_table<Season, int>({92, 94, 90, 89});
   static_assert(kDays.size() == enum_count<Season>);
   EXPECT_EQ(at(kDays, Season::autumn), 90);
 }
 
-TEST(EnumTable, NamesAndEnumeratorsMapToEachOther) {
+TEST(EnumTable, RoundTripsNamesAndEnumerators) {
   for (size_t i = 0; i < enum_count<Season>; ++i)
     EXPECT_EQ(parse_enum<Season>(enum_name(static_cast<Season>(i))), static_cast<Season>(i));
   EXPECT_EQ(enum_name(Season::winter), "winter");

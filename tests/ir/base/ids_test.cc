@@ -28,7 +28,7 @@ TEST(IdVector, AssignsIdsInOrder) {
   EXPECT_FALSE(table.contains(ValueId{}));
 }
 
-TEST(IdMap, ReturnsTheDefaultForAnIdThatWasNotSet) {
+TEST(IdMap, ReturnsTheDefaultForUnsetIds) {
   IdMap<ValueId, int> map(1, 7);
   const IdMap<ValueId, int>& read = map;
   EXPECT_EQ(read[ValueId{0}], 7);

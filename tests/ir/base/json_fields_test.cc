@@ -10,7 +10,7 @@ namespace {
 enum class Fruit : uint8_t { apple, pear };
 constexpr std::array<std::string_view, 2> enum_names(Fruit) { return {"apple", "pear"}; }
 
-// The fields of an object that a test wrote.
+// Returns the fields of the object in a JSON text.
 class Sample {
  public:
   explicit Sample(std::string text)
@@ -66,7 +66,7 @@ TEST(JsonFields, ReadsEachType) {
   EXPECT_EQ(fruit, Fruit::pear);
 }
 
-TEST(JsonFields, ErrorsNameTheFieldAndItsPlace) {
+TEST(JsonFields, NamesFieldAndPlaceInErrors) {
   Sample sample("{\n  \"a\": \"one\"\n}");
   int64_t number = 0;
   const Status wrong = sample.fields.integer("a", number);
@@ -77,7 +77,7 @@ TEST(JsonFields, ErrorsNameTheFieldAndItsPlace) {
   expect_error(sample.fields.integer("b", number), "x.missing_field", "field \"b\" is missing");
 }
 
-TEST(JsonFields, RefusesOtherTypes) {
+TEST(JsonFields, RejectsValuesOfWrongTypes) {
   Sample sample(R"({"half": 0.5, "one": 1, "minus": -1, "big": 256, "none": null, "list": [1],
                     "empty": [], "text_list": ["1"], "fruit": "plum"})");
   JsonFields& fields = sample.fields;
@@ -107,7 +107,7 @@ TEST(JsonFields, RefusesOtherTypes) {
   expect_error(fields.object("list"), "x.bad_value", "list is an array, must be an object");
 }
 
-TEST(JsonFields, ErrorPathsGoThroughObjectsAndLists) {
+TEST(JsonFields, NamesNestedPathsInErrors) {
   Sample sample(R"({"outer": {"items": [{"n": 1}, {"n": "x"}]}})");
   JsonFields outer = sample.fields.object("outer").value();
   int64_t sum = 0;
@@ -121,7 +121,7 @@ TEST(JsonFields, ErrorPathsGoThroughObjectsAndLists) {
   EXPECT_EQ(sum, 1);
 }
 
-TEST(JsonFields, UnknownFieldsAreErrors) {
+TEST(JsonFields, RejectsUnknownFields) {
   Sample sample(R"({"width": 1, "depht": 2})");
   int64_t number = 0;
   ASSERT_TRUE(sample.fields.integer("width", number));
@@ -130,7 +130,7 @@ TEST(JsonFields, UnknownFieldsAreErrors) {
                "field \"depht\" is unknown (did you mean 'depth'?)");
 }
 
-TEST(JsonReport, SyntaxAndDuplicateKeysGetTheCodesOfTheFile) {
+TEST(JsonReport, MapsJsonErrorsToFileCodes) {
   const auto parse = [](std::string_view text) {
     return JsonReport(text, "x.json", JsonCodes::by_prefix("x", "mend it")).parse();
   };
@@ -141,7 +141,7 @@ TEST(JsonReport, SyntaxAndDuplicateKeysGetTheCodesOfTheFile) {
   expect_error(parse(R"({"a": 1, "a": 2})"), "x.duplicate_key", "\"a\"");
 }
 
-TEST(JsonReport, ErrorsOfAVisitorKeepTheirCodes) {
+TEST(JsonReport, KeepsErrorCodesOfVisitors) {
   const JsonReport report(R"({"a": 1})", "x.json", JsonCodes::all_as("x.bad", {}));
   const auto stop = [](const std::string&, const JsonValue&) -> Status {
     return fail("y.stop", "stop");

@@ -21,7 +21,7 @@ TEST(Json, ReadsValuesAndSortsKeys) {
   EXPECT_EQ((*value->find("b")->array())[2].integer(), nullptr);
 }
 
-TEST(Json, IntegersAreExact) {
+TEST(Json, ReadsIntegersExactly) {
   auto value = parse("[9007199254740993, -9223372036854775808, 9223372036854775807]");
   ASSERT_TRUE(value.has_value());
   EXPECT_EQ(*(*value->array())[0].integer(), 9007199254740993);
@@ -29,12 +29,12 @@ TEST(Json, IntegersAreExact) {
   EXPECT_EQ(*(*value->array())[2].integer(), INT64_MAX);
 }
 
-TEST(Json, IntegersThatDoNotFitAreErrors) {
+TEST(Json, RejectsIntegersThatDoNotFit) {
   expect_error(parse("[9223372036854775808]"), "json.number", "9223372036854775808");
   expect_error(parse("[123456789012345678901234567890]"), "json.number", "does not fit");
 }
 
-TEST(Json, DuplicateKeysAreErrorsAtAnyDepth) {
+TEST(Json, RejectsDuplicateKeysAtAnyDepth) {
   auto value = parse("{\"a\": 1,\n \"b\": {\"x\": 1, \"x\": 2}}");
   expect_error(value, "json.duplicate_key", "the key \"x\" occurs twice");
   EXPECT_EQ(value.error()[0].place.file, "x.json");
@@ -42,18 +42,18 @@ TEST(Json, DuplicateKeysAreErrorsAtAnyDepth) {
   expect_error(parse(R"({"a": 1, "a": 1})"), "json.duplicate_key", "\"a\"");
 }
 
-TEST(Json, SyntaxErrorsNameLineAndColumn) {
+TEST(Json, NamesLineAndColumnOfErrors) {
   auto value = parse("{\"a\": 1,\n \"b\" 2}");
   expect_error(value, "json.syntax", "syntax error");
   EXPECT_EQ(value.error()[0].place.line, 2u);
-  EXPECT_EQ(value.error()[0].place.column, 8u);  // behind the last token
+  EXPECT_EQ(value.error()[0].place.column, 8u);  // after the last token
   expect_error(parse(""), "json.syntax", "");
   expect_error(parse("{} x"), "json.syntax", "");
   expect_error(parse("{\"a\": NaN}"), "json.syntax", "");
   expect_error(parse("\"\xff\""), "json.syntax", "UTF-8");
 }
 
-TEST(Json, NulBytesAreErrorsAnywhere) {
+TEST(Json, RejectsNulBytesAnywhere) {
   for (const std::string& text :
        {std::string("{}\0", 3), std::string("{}\0x", 4), std::string("\0{}", 3),
         std::string("[1,\0 2]", 7), std::string("\"a\0\"", 4), std::string(1, '\0')}) {
@@ -63,7 +63,7 @@ TEST(Json, NulBytesAreErrorsAnywhere) {
   }
 }
 
-TEST(Json, ReadsLongIntegersAsFractions) {
+TEST(Json, ReadsLongIntegersAsDoubles) {
   const char* text = "[1000000000000000019884624838656, 18446744073709551615, 7]";
   const auto value = parse_json(text, {}, {.long_integers = true});
   ASSERT_TRUE(value) << render(value.error());
@@ -73,13 +73,13 @@ TEST(Json, ReadsLongIntegersAsFractions) {
   EXPECT_EQ(parse_json(text, {}).error()[0].code, "json.number");
 }
 
-TEST(Json, NumbersOutOfRangeAreErrors) {
+TEST(Json, RejectsNumbersOutOfRange) {
   expect_error(parse("[1e999]"), "json.syntax", "1e999");
   expect_error(parse("[-1e999]"), "json.syntax", "");
   expect_error(parse("[01]"), "json.syntax", "");
 }
 
-TEST(Json, OffsetsAreTheEndsOfValues) {
+TEST(Json, ReportsEndOffsetsOfValues) {
   const std::string text = "{\"a\": 12\n, \"b\": [1.5, 7], \"c\": \"x\"}";
   auto value = parse(text);
   ASSERT_TRUE(value.has_value());
@@ -91,7 +91,7 @@ TEST(Json, OffsetsAreTheEndsOfValues) {
   EXPECT_EQ(parse("12")->offset, 2u);
 }
 
-TEST(Json, DocumentsOverTheLimitsAreErrors) {
+TEST(Json, RejectsDocumentsOverTheLimits) {
   expect_error(parse("[[[[1]]]]", {.depth = 3}), "json.depth", "deeper than 3");
   EXPECT_TRUE(parse("[[[1]]]", {.depth = 3}).has_value());
   expect_error(parse("[1,2,3]", {.values = 3}), "json.values", "more than 3");
@@ -99,7 +99,7 @@ TEST(Json, DocumentsOverTheLimitsAreErrors) {
   expect_error(parse("[1,2]", {.bytes = 4}), "json.too_long", "5 bytes");
 }
 
-TEST(Json, DeepNestingDoesNotOverflowTheStack) {
+TEST(Json, RejectsDeepNestingWithoutStackOverflow) {
   expect_error(parse(std::string(1'000'000, '[')), "json.depth", "");
 }
 
@@ -113,7 +113,7 @@ TEST(JsonMembers, VisitsEachMemberInOrder) {
   EXPECT_EQ(seen, R"(b={"x": [1]};a=2;)");
 }
 
-TEST(JsonMembers, RefusesDuplicatesAndOtherValues) {
+TEST(JsonMembers, RejectsDuplicatesAndNonObjects) {
   auto visit = [](const std::string&, const JsonValue&) -> Status { return {}; };
   expect_error(parse_json_members(R"({"a": 1, "a": 2})", kSource, {}, visit), "json.duplicate_key",
                "\"a\"");
@@ -123,7 +123,7 @@ TEST(JsonMembers, RefusesDuplicatesAndOtherValues) {
   expect_error(parse_json_members("3", kSource, {}, visit), "json.not_object", "");
 }
 
-TEST(JsonMembers, AFailingVisitorStopsTheReading) {
+TEST(JsonMembers, StopsAtAFailingVisitor) {
   int calls = 0;
   auto visit = [&](const std::string&, const JsonValue&) -> Status {
     ++calls;
@@ -133,7 +133,7 @@ TEST(JsonMembers, AFailingVisitorStopsTheReading) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Printable, ReplacesControlsAndCutsBetweenCharacters) {
+TEST(Printable, ReplacesControlsAndCutsAtCharacters) {
   EXPECT_EQ(printable("a\x1b[2J\n"), "a?[2J?");
   EXPECT_EQ(printable("abcdef", 3), "abc…");
   EXPECT_EQ(printable("aé", 2), "a…");  // é has two bytes

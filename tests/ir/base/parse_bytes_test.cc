@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(ParseBytes, TakesDecimalAndBinaryUnits) {
+TEST(ParseBytes, AcceptsDecimalAndBinaryUnits) {
   EXPECT_EQ(parse_bytes("17179869184"), 17179869184);
   EXPECT_EQ(parse_bytes("16GiB"), 17179869184);
   EXPECT_EQ(parse_bytes("25.8 GB"), 25800000000);
@@ -13,7 +13,7 @@ TEST(ParseBytes, TakesDecimalAndBinaryUnits) {
   EXPECT_EQ(parse_bytes("3 B"), 3);
 }
 
-TEST(ParseBytes, RefusesAnythingElse) {
+TEST(ParseBytes, RejectsMalformedSizes) {
   for (const char* text : {"", "GB", "-1GB", "0", "0.5", "1e19", "1 XB", "1GBGB", "inf", "nan"})
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
 }

@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-TEST(Refusals, BecomeErrorsWithANextStep) {
+TEST(Refusals, TurnsExceptionsIntoErrors) {
   const auto memory = catch_refusals([]() -> Result<int> { throw std::bad_alloc(); });
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().front().code, "system.memory");
@@ -20,7 +20,7 @@ TEST(Refusals, BecomeErrorsWithANextStep) {
   EXPECT_THAT(thread.error().front().cause, testing::HasSubstr("temporarily unavailable"));
 }
 
-TEST(Refusals, ResultsPass) {
+TEST(Refusals, ForwardsResults) {
   EXPECT_EQ(catch_refusals([]() -> Result<int> { return 7; }).value(), 7);
   EXPECT_EQ(catch_refusals([]() -> Status { return fail("a.b", "c"); }).error().front().code,
             "a.b");

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// Three tokens, each with two of three experts: 0 and 1 twice, 0 and 2 once. Layer 0 is dense.
+// Three tokens with two of three experts each: 0 and 1 twice, 0 and 2 once. Layer 0 is dense.
 ExpertProfile sample_profile() {
   ExpertProfile profile{
       "qwen3_moe", "ab12", "checkpoint", "cd34", 3, 2, {{"co\"de\n", 1, 2}, {"prose", 1, 1}}, {}};
@@ -37,7 +37,7 @@ void expect_bad_profile(const std::string& from, const std::string& to, const st
                what);
 }
 
-TEST(ExpertProfile, ReadsWhatItWrites) {
+TEST(ExpertProfile, RoundTripsAllFields) {
   const auto read = parse_expert_profile(expert_profile_text(sample_profile()), "p.json");
   ASSERT_TRUE(read.has_value()) << render(read.error());
   EXPECT_EQ(*read, sample_profile());
@@ -59,14 +59,14 @@ TEST(ExpertProfile, FindsLayersPairsAndMeans) {
     }
 }
 
-TEST(ExpertProfile, RefusesCountsThatCannotBe) {
+TEST(ExpertProfile, RejectsImpossibleCounts) {
   expect_bad_profile("[3, 2, 1]", "[3, 2]", "must have 3 numbers");
   expect_bad_profile("[3, 2, 1]", "[4, 1, 1]", "from 0 to 3");
   expect_bad_profile("[3, 2, 1]", "[-1, 2, 1]", "from 0 to 3");
   expect_bad_profile("[2, 2, 2]", "[3, 3, 3]", "are 9 for 3 tokens");
-  expect_bad_profile("[2.5, 3, 0]", "[-2.5, 3, 0]", "not below 0");
+  expect_bad_profile("[2.5, 3, 0]", "[-2.5, 3, 0]", "at least 0");
   expect_bad_profile("[4, 7.25, 0]", "[4, 7.25]", "must have 3 numbers");
-  expect_bad_profile("[2, 1, 0]", "[2, 1]", "must have 3 numbers, one for each pair");
+  expect_bad_profile("[2, 1, 0]", "[2, 1]", "must have 3 numbers, one per pair");
   expect_bad_profile("[2, 1, 0]", "[3, 1, 0]",
                      "is 3 for experts 0 and 1, which 3 and 2 tokens chose");
   expect_bad_profile("[2, 2, 2]", "[3, 2, 2]", "are 7 for 3 tokens");
@@ -75,17 +75,17 @@ TEST(ExpertProfile, RefusesCountsThatCannotBe) {
                    profile_text_with("[1.75, 0.30000000000000004, 1e-30]", "[0, 0, 0]"), "p.json"),
                "profile.bad_value", "is 0 for all experts");
   expect_bad_profile(R"("tokens": 3)", R"("tokens": 9007199254740992)", "too large");
-  expect_bad_profile(R"("tokens": 3)", R"("tokens": 9007199254740993)", "away from 0");
+  expect_bad_profile(R"("tokens": 3)", R"("tokens": 9007199254740993)", "a magnitude of at most");
 }
 
-TEST(ExpertProfile, RefusesOtherFormatsAndOrders) {
+TEST(ExpertProfile, RejectsWrongFormatsAndOrders) {
   expect_bad_profile("moec.expert_profile", "x", "must be \"moec.expert_profile\"");
   expect_bad_profile(R"("version": 1)", R"("version": 2)", "must be 1");
   expect_bad_profile(R"("experts": 3)", R"("experts": 100000)", "at most 4096");
   expect_bad_profile(R"("top_k": 2)", R"("top_k": 4)", "above the number of experts");
-  expect_bad_profile(R"("layer": 3)", R"("layer": 1)", "above that of the layer before");
+  expect_bad_profile(R"("layer": 3)", R"("layer": 1)", "above the previous layer's");
   expect_bad_profile(R"({"name": "prose", "sel)", R"({"name": "math", "sel)",
-                     "category at this place");
+                     "category at this position");
   expect_error(parse_expert_profile(profile_text_with(R"("mass")", R"("mess")"), "p.json"),
                "profile.unknown_field", "mess");
   expect_error(parse_expert_profile("[", "p.json"), "profile.syntax", "");
@@ -104,10 +104,10 @@ TEST(ExpertProfile, ReadsAFileOrItsFolder) {
   expect_error(read_expert_profile(path), "profile.file", "");
 }
 
-TEST(ExpertProfile, IsOfOneModel) {
+TEST(ExpertProfile, RejectsProfilesOfOtherModels) {
   EXPECT_TRUE(check_profile(sample_profile(), {{1, 3}, 3, 2, 1, 1}, "p.json"));
   expect_error(check_profile(sample_profile(), {{1, 2, 3}, 3, 2, 1, 1}, "p.json"), "profile.model",
-               "of 2 layers with 3 experts of which a token chooses 2, the model has 3 with 3");
+               "has 2 layers of 3 experts with top-k 2, the model has 3 layers of 3");
   expect_error(check_profile(sample_profile(), {{1, 3}, 4, 2, 1, 1}, "p.json"), "profile.model",
                "4");
 }

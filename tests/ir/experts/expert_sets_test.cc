@@ -37,19 +37,19 @@ TEST(ExpertSets, ReadsLayersAndRanges) {
   EXPECT_EQ(sets.count(5, kGrid), 8);
 }
 
-TEST(ExpertSets, StarStandsForTheLayersThatNoItemNames) {
+TEST(ExpertSets, AppliesStarToUnnamedLayers) {
   const ExpertSets sets = sets_of("# by category\n*:4-7  # the second half\nL2:0,1\n\n");
   EXPECT_EQ(sets.layers.at(1), (std::vector<int64_t>{4, 5, 6, 7}));
   EXPECT_EQ(sets.layers.at(2), (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(sets.layers.size(), 4u);
 }
 
-TEST(ExpertSets, PrintsWhatItReads) {
+TEST(ExpertSets, PrintsTheCanonicalText) {
   EXPECT_EQ(to_string(sets_of("L3:1,5;L1:7,0,1,2;L2:1,5;L5:5,1")), "L1:0-2,7;L2-3:1,5;L5:1,5");
   EXPECT_EQ(to_string(ExpertSets()), "");
 }
 
-TEST(ExpertSets, RefusesWhatTheModelDoesNotHave) {
+TEST(ExpertSets, RejectsUnknownLayersAndExperts) {
   EXPECT_THAT(set_error("L0:1"), HasSubstr("[experts.layer]"));
   EXPECT_THAT(set_error("L3-5:1"), HasSubstr("the layers with experts are 1-3,5"));
   EXPECT_THAT(set_error("L1:8"), HasSubstr("[experts.expert]"));
@@ -60,43 +60,44 @@ TEST(ExpertSets, RefusesWhatTheModelDoesNotHave) {
     EXPECT_THAT(set_error(text), HasSubstr("[experts.item]")) << text;
 }
 
-TEST(ExpertSets, MustLeaveEnoughToChooseFrom) {
+TEST(ExpertSets, RejectsTooFewExperts) {
   EXPECT_TRUE(check_enough(sets_of("*:3,4"), kGrid, "mask"));
   const auto few = check_enough(sets_of("L2:3"), kGrid, "mask");
   ASSERT_FALSE(few);
-  EXPECT_THAT(render(few.error()), HasSubstr("mask: layer 2 has 1 experts, but a token chooses 2"));
+  EXPECT_THAT(render(few.error()),
+              HasSubstr("mask: layer 2 has 1 experts, fewer than the top-k of 2"));
   const ExpertGrid grouped{{1}, 8, 2, 4, 2};
   const auto sets = parse_expert_sets("L1:4,5", grouped, "mask");
   ASSERT_TRUE(sets);
   const auto one_group = check_enough(*sets, grouped, "mask");
   ASSERT_FALSE(one_group);
-  EXPECT_THAT(render(one_group.error()), HasSubstr("experts of 1 groups"));
+  EXPECT_THAT(render(one_group.error()), HasSubstr("experts in 1 groups"));
 }
 
-TEST(ExpertSets, MustLeaveEnoughInTheGroupsThatATokenMayKeep) {
+TEST(ExpertSets, RejectsSmallKeptGroups) {
   const ExpertGrid grid{{1}, 12, 3, 4, 2};  // a token keeps 2 of 4 groups of 3
   const auto thin = parse_expert_sets("L1:0-2,3,6", grid, "mask");
   ASSERT_TRUE(thin);
   const auto checked = check_enough(*thin, grid, "mask");
   ASSERT_FALSE(checked);
-  EXPECT_THAT(render(checked.error()), HasSubstr("groups of which 2 have 2 experts"));
+  EXPECT_THAT(render(checked.error()), HasSubstr("2 groups with only 2 experts together"));
   const auto wide = parse_expert_sets("L1:0-2,3,6,7", grid, "mask");
   ASSERT_TRUE(wide);
   EXPECT_TRUE(check_enough(*wide, grid, "mask"));
 }
 
-TEST(ExpertSets, LeaveSlotsToChooseFrom) {
+TEST(ExpertSets, CountsKeptSlots) {
   const ExpertSets mask = sets_of("L1:0,2;L2:0-7");
   EXPECT_EQ(kept_slots(mask, {1, 2, 3}, 8, 9),
             (std::vector<std::vector<int64_t>>{{0, 2, 8}, {}, {}}));
   EXPECT_TRUE(kept_slots(mask, {2, 3}, 8, 9).empty());
 }
 
-TEST(ExpertSets, OfTwoMasksThoseOfBothAreLeft) {
+TEST(ExpertSets, IntersectsTwoMasks) {
   EXPECT_EQ(to_string(in_both(sets_of("L1:0-4;L2:1"), sets_of("L1:3-7;L3:2"))), "L1:3-4;L2:1;L3:2");
 }
 
-TEST(ExpertLayers, AreNumbersAndRangesOfLayersWithExperts) {
+TEST(ExpertLayers, ParsesNumbersAndRanges) {
   const auto layers = parse_expert_layers("3,1-2", kGrid, "flag");
   ASSERT_TRUE(layers) << render(layers.error());
   EXPECT_EQ(*layers, (std::vector<int64_t>{1, 2, 3}));
@@ -107,7 +108,7 @@ TEST(ExpertLayers, AreNumbersAndRangesOfLayersWithExperts) {
   }
 }
 
-TEST(ExpertMasks, AreTextOrAFile) {
+TEST(ExpertMasks, ReadsTextOrAFile) {
   const auto mask = read_expert_mask("L1:0-3", kGrid, "flag");
   ASSERT_TRUE(mask);
   EXPECT_EQ(to_string(*mask), "L1:0-3");
@@ -117,7 +118,7 @@ TEST(ExpertMasks, AreTextOrAFile) {
   EXPECT_EQ(read_expert_mask("L1:0", kGrid, "flag").error().front().code, "experts.too_few");
 }
 
-TEST(ExpertGroups, AreReadByName) {
+TEST(ExpertGroups, ReadsGroupsByName) {
   const auto groups = parse_expert_groups(
       R"({"groups": [{"name": "a", "experts": "*:0-3"}, {"name": "b", "experts": "*:4-7"}]})",
       "g.json", kGrid);
@@ -127,7 +128,7 @@ TEST(ExpertGroups, AreReadByName) {
   EXPECT_TRUE(check_covered(*groups, kGrid, "g.json"));
 }
 
-TEST(ExpertGroups, RefuseOddFiles) {
+TEST(ExpertGroups, RejectsInvalidFiles) {
   const auto error = [](std::string_view text) {
     const auto groups = parse_expert_groups(text, "g.json", kGrid);
     EXPECT_FALSE(groups) << text;
@@ -142,12 +143,12 @@ TEST(ExpertGroups, RefuseOddFiles) {
               HasSubstr("[groups.bad_value]"));
   EXPECT_THAT(error(R"({"groups": [{"name": "a", "experts": "*:0"},
                                    {"name": "a", "experts": "*:1"}]})"),
-              HasSubstr("as that of another group"));
+              HasSubstr("the name of another group"));
   EXPECT_THAT(error(R"({"groups": [{"name": "a", "experts": "L0:0"}]})"),
               HasSubstr("g.json: group a"));
 }
 
-TEST(ExpertGroups, ExpertsOfTheSameGroupsBelongTogether) {
+TEST(ExpertGroups, JoinsExpertsOfEqualGroups) {
   const ExpertGrid grid{{1, 2}, 6, 2, 1, 1};
   const auto groups = parse_expert_groups(
       R"({"groups": [{"name": "a", "experts": "L1:0,2,3"}, {"name": "b", "experts": "*:1,3,5"}]})",
@@ -156,12 +157,12 @@ TEST(ExpertGroups, ExpertsOfTheSameGroupsBelongTogether) {
   const ExpertPartition parts = parts_of_groups(*groups, grid);
   using Sets = std::vector<std::vector<int64_t>>;
   EXPECT_EQ(parts.at(1), (Sets{{0, 2}, {1, 5}, {3}, {4}}));
-  // Group a has all experts of layer 2.
+  // Group a contains all experts of layer 2.
   EXPECT_EQ(parts.at(2), (Sets{{0, 2, 4}, {1, 3, 5}}));
   EXPECT_EQ(to_string(parts), "L1: 0 2 | 1 5 | 3 | 4\nL2: 0 2 4 | 1 3 5");
 }
 
-TEST(ExpertGroups, MustHoldEveryExpert) {
+TEST(ExpertGroups, RejectsUngroupedExperts) {
   const auto groups = parse_expert_groups(
       R"({"groups": [{"name": "a", "experts": "*:0-3;L2:0-7"}, {"name": "b", "experts": "*:4-6"}]})",
       "g.json", kGrid);

@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-// Layers 1 and 3 have experts, four each, of which a token chooses two.
+// Layers 1 and 3 have four experts each and route each token to two.
 const ExpertGrid kProbedGrid{{1, 3}, 4, 2};
 
 ProbeTable sample_table() {
@@ -36,13 +36,13 @@ void expect_bad_table(const std::string& from, const std::string& to, const std:
                "probe_table.bad_value", what);
 }
 
-TEST(ProbeTable, ReadsWhatItWrites) {
+TEST(ProbeTable, RoundTripsAllFields) {
   const auto read = parse_probe_table(probe_table_text(sample_table()), "probe.json", kProbedGrid);
   ASSERT_TRUE(read.has_value()) << render(read.error());
   EXPECT_EQ(*read, sample_table());
 }
 
-TEST(ProbeTable, IsAFileOfGroups) {
+TEST(ProbeTable, ReadsAsAGroupsFile) {
   const auto groups =
       parse_expert_groups(probe_table_text(sample_table()), "probe.json", kProbedGrid);
   ASSERT_TRUE(groups.has_value()) << render(groups.error());
@@ -58,24 +58,25 @@ TEST(ProbeTable, FindsTheNearestCategory) {
   EXPECT_EQ(nearest_category(equal, table.categories[1].routing).name, "code") << "the first";
 }
 
-TEST(ProbeTable, RefusesValuesThatCannotBe) {
+TEST(ProbeTable, RejectsImpossibleValues) {
   expect_bad_table("moec.probe_table", "moec.placement", R"(must be "moec.probe_table")");
   expect_bad_table(R"("version": 1)", R"("version": 2)", "must be 1");
-  expect_bad_table(R"("layers": [1, 3])", R"("layers": [1, 2])", "are not those of the model");
-  expect_bad_table(R"("experts": 4)", R"("experts": 5)", "must be 4, as the model has");
-  expect_bad_table(R"("name": "prose")", R"("name": "code")", "is 'code', as that of another");
+  expect_bad_table(R"("layers": [1, 3])", R"("layers": [1, 2])",
+                   "must be the MoE layers of the model");
+  expect_bad_table(R"("experts": 4)", R"("experts": 5)", "must be 4, as in the model");
+  expect_bad_table(R"("name": "prose")", R"("name": "code")", "is 'code', the name of another");
   expect_bad_table(R"("documents": 12)", R"("documents": 0)", "must be");
-  expect_bad_table("[-1.5, -2.25]", "[-1.5]", "must have 2 numbers, one for each group");
+  expect_bad_table("[-1.5, -2.25]", "[-1.5]", "must have 2 numbers, one per group");
   expect_bad_table("[-1.5, -2.25]", "[-1.5, 2.25]", "must be finite and from -1e+06 to 0");
   expect_bad_table("[0.125, 0.5]", "[0.125, -0.5]", "must be finite and from 0");
   expect_bad_table("[0.75, 0.625]", "[0.75, 1.625]", "must be finite and from 0 to 1");
   expect_bad_table("[0, 0, 0.75, 0.25]", "[0, 0, 0.75]", "must have lists of 4 shares");
   expect_bad_table("[0, 0, 0.75, 0.25]", "[0, 0, 0.75, 0.75]", "with a sum of at most 1");
-  expect_bad_table("[0, 0, 0.75, 0.25]", "[0, 0, -0.75, 0.25]", "shares from 0");
-  expect_bad_table("[0, 0, 0.75, 0.25]", "[0, 0, null, 0.25]", "shares from 0");
+  expect_bad_table("[0, 0, 0.75, 0.25]", "[0, 0, -0.75, 0.25]", "shares of at least 0");
+  expect_bad_table("[0, 0, 0.75, 0.25]", "[0, 0, null, 0.25]", "shares of at least 0");
 }
 
-TEST(ProbeTable, RefusesOtherForms) {
+TEST(ProbeTable, RejectsMalformedTables) {
   const auto code_of = [](const std::string& text) {
     const auto read = parse_probe_table(text, "probe.json", kProbedGrid);
     return read ? "" : read.error().front().code;

@@ -12,7 +12,7 @@ Result<TopKPolicy> top_k_policy_of(const std::string& text,
                                    std::string_view forms = "2,1,L0:1;L1:2") {
   const std::string path = testing::TempDir() + "/top_k_policy." + running_test() + ".json";
   write_file(path, text);
-  return read_top_k_policy(path, parse_top_k_forms(forms, kPolicyGrid, "forms").value(),
+  return read_top_k_policy(path, parse_top_k_variants(forms, kPolicyGrid, "forms").value(),
                            kPolicyGrid);
 }
 
@@ -30,10 +30,10 @@ TEST(TopKPolicy, ReadsRules) {
   EXPECT_TRUE(top_k_policy_of("{}")->empty());
 }
 
-TEST(TopKPolicy, RefusesRulesThatCannotBe) {
+TEST(TopKPolicy, RejectsInvalidRules) {
   const auto battery = [](const std::string& rules) { return "{\"battery\": [" + rules + "]}"; };
   expect_error(top_k_policy_of(battery(R"({"below": 0.2, "form": "3"})")), "policy.form",
-               "the forms are 2, 1, L0:1;L1:2");
+               "use one of 2, 1, L0:1;L1:2");
   expect_error(top_k_policy_of(battery(R"({"below": 0.2, "form": "1,2"})")), "policy.form", "1,2");
   expect_error(top_k_policy_of(battery(R"({"below": 0.2, "form": "9"})")), "top_k.count", "");
   for (const char* below : {"0", "-0.1", "1.5"})
@@ -48,7 +48,8 @@ TEST(TopKPolicy, RefusesRulesThatCannotBe) {
   expect_error(top_k_policy_of(R"({"categories": [{"category": "", "form": "1"}]})"),
                "policy.bad_value", "must not be empty");
   expect_error(top_k_policy_of(R"({"confidence": 0})"), "policy.bad_value", "a share above 0");
-  expect_error(top_k_policy_of(R"({"confidence": 0.5})", "1"), "policy.confidence", "one form");
+  expect_error(top_k_policy_of(R"({"confidence": 0.5})", "1"), "policy.confidence",
+               "several top-k variants");
   expect_error(top_k_policy_of(R"({"battery": {}})"), "policy.bad_value", "");
   expect_error(top_k_policy_of("[]"), "policy.bad_value", "");
   expect_error(top_k_policy_of("{"), "policy.syntax", "");

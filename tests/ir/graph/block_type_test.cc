@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-TEST(BlockType, EachNumberIsFoundOnce) {
+TEST(BlockType, FindsEachNumberOnce) {
   std::set<uint32_t> ids;
   for (size_t i = 0; i < kBlockFormats.size(); ++i) {
     const BlockFormat& format = kBlockFormats[i];
@@ -19,14 +19,14 @@ TEST(BlockType, EachNumberIsFoundOnce) {
   EXPECT_EQ(find_block_type(43), std::nullopt);
 }
 
-TEST(BlockType, RemovedNumbersHaveNames) {
+TEST(BlockType, NamesRemovedNumbers) {
   EXPECT_EQ(removed_block_type(4), "q4_2");
   EXPECT_EQ(removed_block_type(38), "iq4_nl_8_8");
   for (uint32_t id : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u})
     EXPECT_TRUE(removed_block_type(id) && !find_block_type(id)) << id;
 }
 
-TEST(BlockType, PlainTypesHaveAnElementTypeOfTheSameSize) {
+TEST(BlockType, MapsPlainTypesToDtypes) {
   EXPECT_EQ(plain_dtype(BlockType::bf16), DType::bf16);
   EXPECT_EQ(plain_dtype(BlockType::i64), DType::i64);
   EXPECT_EQ(plain_dtype(BlockType::i8), std::nullopt);
@@ -37,7 +37,7 @@ TEST(BlockType, PlainTypesHaveAnElementTypeOfTheSameSize) {
   }
 }
 
-TEST(BlockType, BytesOfARow) {
+TEST(BlockType, CountsBytesOfARow) {
   EXPECT_EQ(block_row_bytes(BlockType::f32, 3), 12);
   EXPECT_EQ(block_row_bytes(BlockType::q4_k, 4096), 16 * 144);
   EXPECT_EQ(block_row_bytes(BlockType::mxfp4, 2880), 90 * 17);

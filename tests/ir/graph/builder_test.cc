@@ -10,7 +10,7 @@ namespace {
 
 const Type kVector{DType::f32, {4}};
 
-TEST(Builder, BuildsTheShardThatTheTextDescribes) {
+TEST(Builder, BuildsTheDescribedShard) {
   Builder b("L00.moe", Form::static_ops);
   const ValueId x = b.input("x", {DType::f16, {2, 3}, Layout::rows});
   b.state("s", kVector);
@@ -33,7 +33,7 @@ TEST(Builder, BuildsTheShardThatTheTextDescribes) {
 )");
 }
 
-TEST(Builder, ShortFormsInferTheirTypes) {
+TEST(Builder, InfersTypesInShortForms) {
   Builder b("a", Form::static_ops);
   const ValueId x = b.input("x", {DType::f32, {2, 3}});
   EXPECT_EQ(to_string(b.type(b.transpose(x, {1, 0}, Layout::rows))), "f32[3,2]{rows}");
@@ -59,7 +59,7 @@ TEST(Builder, MakesNamesUnique) {
   EXPECT_EQ(render(verify(b.finish())), "");
 }
 
-TEST(Builder, NamesTakeThePrefixOfOpenScopes) {
+TEST(Builder, PrefixesNamesWithOpenScopes) {
   Builder b("a", Form::static_ops);
   const ValueId x = b.input("x", kVector);
   std::vector<std::string> names;
@@ -92,7 +92,7 @@ TEST(Builder, NamesUnnamedValues) {
   EXPECT_EQ(b.shard().label(named), "x_2");
 }
 
-TEST(BuilderDeathTest, AnIllTypedOpFailsAnInvariant) {
+TEST(BuilderDeathTest, RejectsIllTypedOps) {
   Builder b("a", Form::static_ops);
   const ValueId x = b.input("x", {DType::i64, {4}});
   EXPECT_EXIT(b.unary(UnaryFn::exp, x), testing::ExitedWithCode(3), "unary.c2: operands must be");

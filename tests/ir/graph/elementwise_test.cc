@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(Apply, Unary) {
+TEST(Apply, ComputesUnaryFunctions) {
   EXPECT_EQ(apply(UnaryFn::neg, 2), -2);
   EXPECT_EQ(apply(UnaryFn::abs, -2), 2);
   EXPECT_FLOAT_EQ(apply(UnaryFn::exp, 1), 2.7182818f);
@@ -19,7 +19,7 @@ TEST(Apply, Unary) {
   EXPECT_FLOAT_EQ(apply(UnaryFn::erf, 0.5f), 0.52049988f);
 }
 
-TEST(Apply, BinaryAndCompare) {
+TEST(Apply, ComputesBinaryAndCompareFunctions) {
   EXPECT_EQ(apply(BinaryFn::add, 2, 3), 5);
   EXPECT_EQ(apply(BinaryFn::sub, 2, 3), -1);
   EXPECT_EQ(apply(BinaryFn::mul, 2, 3), 6);

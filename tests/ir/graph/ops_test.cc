@@ -19,7 +19,7 @@ void expect_functions_are_mnemonics() {
   }
 }
 
-TEST(Ops, EachMnemonicNamesItsOp) {
+TEST(Ops, MapsEachMnemonicToItsOp) {
   expect_functions_are_mnemonics<UnaryFn, Unary>();
   expect_functions_are_mnemonics<BinaryFn, Binary>();
   expect_functions_are_mnemonics<CompareFn, Compare>();
@@ -36,12 +36,12 @@ TEST(Ops, EachMnemonicNamesItsOp) {
   EXPECT_EQ(plain, kOpKinds - 4);
 }
 
-TEST(Ops, KindsWithFunctionsAreNoMnemonics) {
+TEST(Ops, RejectsKindsAsMnemonics) {
   for (const char* name : {"unary", "binary", "compare", "reduce", "", "Conv", "conv "})
     EXPECT_FALSE(parse_mnemonic(name)) << name;
 }
 
-TEST(Ops, CompositesAreInvalidInFormsBehindTheirOwn) {
+TEST(Ops, LimitsCompositesToTheirForms) {
   for (OpKind kind :
        {OpKind::Attention, OpKind::GatedMlp, OpKind::RmsNorm, OpKind::Router, OpKind::SoftMoe})
     EXPECT_EQ(last_legal_form(kind), Form::model);
@@ -49,15 +49,14 @@ TEST(Ops, CompositesAreInvalidInFormsBehindTheirOwn) {
   EXPECT_EQ(last_legal_form(OpKind::Conv), Form::placed);
 }
 
-TEST(Ops, EnumNamesRoundTrip) {
+TEST(Ops, RoundTripsEnumNames) {
   EXPECT_EQ(parse_enum<Score>("softmax_selected"), Score::softmax_selected);
   EXPECT_EQ(enum_name(Renorm::max_eps), "max_eps");
   EXPECT_EQ(parse_enum<Score>("Softmax"), std::nullopt);
 }
 
-// Ops have equal hashes exactly when their mnemonics and attributes, which their text shows, are
-// equal.
-TEST(Ops, HashesTellAttributesApart) {
+// Ops have equal hashes if and only if their printed mnemonics and attributes are equal.
+TEST(Ops, HashesDifferingAttributesDifferently) {
   std::map<uint64_t, std::string> seen;
   std::set<std::string> texts;
   for (uint64_t seed = 0; seed < 500; ++seed) {
@@ -75,9 +74,9 @@ TEST(Ops, HashesTellAttributesApart) {
   EXPECT_GT(texts.size(), 1000u);
 }
 
-// No file contains the hash, but dumps and caches of different runs and machines are compared by
-// it.
-TEST(Ops, HashesAreStable) {
+// Files do not contain the hash, but dumps and caches are compared by hash across runs and
+// machines.
+TEST(Ops, KeepsHashesStable) {
   EXPECT_EQ(hash_attributes(Conv{1}), hash_attributes(Conv{1}));
   EXPECT_NE(hash_attributes(Conv{1}), hash_attributes(Conv{2}));
   EXPECT_NE(hash_attributes(Unary{UnaryFn::exp}), hash_attributes(Unary{UnaryFn::log}));

@@ -20,7 +20,7 @@ const char* const kSample = R"(shard a static {
 }
 )";
 
-TEST(Rewriter, CopyingAllOpsGivesTheSameShard) {
+TEST(Rewriter, CopiesAllOpsUnchanged) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Shard shard = RandomShard(seed).make();
     Rewriter rewriter(shard);
@@ -29,7 +29,7 @@ TEST(Rewriter, CopyingAllOpsGivesTheSameShard) {
   }
 }
 
-TEST(Rewriter, UnnamedReplacementsTakeTheReplacedName) {
+TEST(Rewriter, NamesReplacementsAfterTheReplacedValue) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   for (OpId op : op_ids(shard)) {
@@ -54,7 +54,7 @@ TEST(Rewriter, UnnamedReplacementsTakeTheReplacedName) {
 )");
 }
 
-TEST(Rewriter, AReplacementMayBeAnExistingValue) {
+TEST(Rewriter, AcceptsExistingValuesAsReplacements) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   rewriter.copy(OpId{0});
@@ -66,7 +66,7 @@ TEST(Rewriter, AReplacementMayBeAnExistingValue) {
   EXPECT_EQ(result.outputs[0].value, result.outputs[1].value);
 }
 
-TEST(Rewriter, CopyAsChangesAttributesOperandsAndTypes) {
+TEST(Rewriter, CopiesWithNewAttributesAndOperands) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   rewriter.copy_as(OpId{0}, Unary{UnaryFn::tanh}, {rewriter(ValueId{0})});
@@ -78,7 +78,7 @@ TEST(Rewriter, CopyAsChangesAttributesOperandsAndTypes) {
   EXPECT_EQ(to_string(result.type(result.outputs[1].value)), "f32[1]");
 }
 
-TEST(Rewriter, ScopesPrefixNames) {
+TEST(Rewriter, PrefixesNamesWithScopes) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   EXPECT_EQ(rewriter.scope_name(OpId{0}), "e");
@@ -86,7 +86,7 @@ TEST(Rewriter, ScopesPrefixNames) {
   EXPECT_EQ(rewriter.scope_name(OpId{2}), "op2");
 }
 
-TEST(RewriterDeathTest, AUseOfADroppedValueFailsAnInvariant) {
+TEST(RewriterDeathTest, RejectsUsesOfDroppedValues) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   EXPECT_EXIT(rewriter.copy(OpId{1}), testing::ExitedWithCode(3),

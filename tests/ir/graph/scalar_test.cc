@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(F16, AllValuesRoundTrip) {
+TEST(F16, RoundTripsAllValues) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = f32_from_f16(static_cast<uint16_t>(bits));
     if (std::isnan(value)) {
@@ -24,7 +24,7 @@ TEST(F16, AllValuesRoundTrip) {
 }
 
 // The definition: sign, 5 bits of exponent with bias 15, 10 bits of fraction.
-TEST(F16, ValuesAreThoseOfTheFormat) {
+TEST(F16, MatchesTheFormatDefinition) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const int exponent = static_cast<int>(bits >> 10 & 31),
               fraction = static_cast<int>(bits & 1023);
@@ -59,8 +59,8 @@ TEST(F16, RoundsToNearestEven) {
 }
 
 #ifdef __FLT16_MAX__
-// Against the compiler's own conversion: all 2^16 upper halves of an f32 with lower halves that
-// make ties and near-ties, and random bits.
+// Compares with the compiler's conversion: all 2^16 upper halves of an f32, combined with lower
+// halves that produce ties and near-ties, and random bits.
 TEST(F16, AgreesWithTheCompiler) {
   auto expect_same = [](uint32_t bits) {
     const float value = std::bit_cast<float>(bits);
@@ -79,7 +79,7 @@ TEST(F16, AgreesWithTheCompiler) {
 }
 #endif
 
-TEST(Bf16, AllValuesRoundTrip) {
+TEST(Bf16, RoundTripsAllValues) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = f32_from_bf16(static_cast<uint16_t>(bits));
     if (std::isnan(value))
@@ -96,12 +96,12 @@ TEST(Bf16, RoundsToNearestEven) {
   EXPECT_EQ(round_to(DType::bf16, 257.01f), 258.0f);
   EXPECT_EQ(round_to(DType::bf16, std::numeric_limits<float>::max()), kInfinity);
   EXPECT_EQ(round_to(DType::bf16, -kInfinity), -kInfinity);
-  // A NaN whose upper half alone would read as infinity.
+  // A NaN whose upper half alone would be read as infinity.
   EXPECT_TRUE(std::isnan(round_to(DType::bf16, std::bit_cast<float>(0x7f800001u))));
 }
 
-// Each f32 goes to the nearer of its two neighbours; the even one where both are as near.
-TEST(Bf16, RoundsToTheNearerNeighbour) {
+// Each f32 rounds to the nearer neighbour; ties round to even.
+TEST(Bf16, RoundsToTheNearestNeighbour) {
   std::mt19937 random(3);
   for (int i = 0; i < 200000; ++i) {
     const uint32_t bits = static_cast<uint32_t>(random()) & 0x7fffffffu;
@@ -115,8 +115,8 @@ TEST(Bf16, RoundsToTheNearerNeighbour) {
   }
 }
 
-// Values of the OCP 8-bit floating point specification, table of E4M3.
-TEST(F8E4M3, KnownValues) {
+// Values from the E4M3 table of the OCP 8-bit floating point specification.
+TEST(F8E4M3, DecodesKnownValues) {
   EXPECT_EQ(f32_from_f8_e4m3(0x00), 0.0f);
   EXPECT_EQ(f32_from_f8_e4m3(0x01), 0x1p-9f);
   EXPECT_EQ(f32_from_f8_e4m3(0x07), 0x1.cp-7f);
@@ -129,8 +129,8 @@ TEST(F8E4M3, KnownValues) {
   EXPECT_TRUE(std::signbit(f32_from_f8_e4m3(0x80)));
 }
 
-// The values of the OCP Microscaling specification, version 1.0, of E2M1 and E8M0.
-TEST(F4E2M1, AllValues) {
+// E2M1 and E8M0 values of the OCP Microscaling specification, version 1.0.
+TEST(F4E2M1, DecodesAllValues) {
   const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   for (int bits = 0; bits < 16; ++bits) {
     const float value = f32_from_f4_e2m1(static_cast<uint8_t>(bits));
@@ -139,7 +139,7 @@ TEST(F4E2M1, AllValues) {
   }
 }
 
-TEST(F8E8M0, PowersOfTwoAndOneNan) {
+TEST(F8E8M0, DecodesPowersOfTwoAndNan) {
   EXPECT_EQ(f32_from_f8_e8m0(0), 0x1p-127f);  // below the normal range of f32
   EXPECT_EQ(f32_from_f8_e8m0(1), 0x1p-126f);
   EXPECT_EQ(f32_from_f8_e8m0(127), 1.0f);
@@ -156,7 +156,7 @@ TEST(F8E4M3, FitsF16AndBf16Exactly) {
   }
 }
 
-TEST(RoundTo, DoesNotChangeOtherTypes) {
+TEST(RoundTo, KeepsValuesOfOtherTypes) {
   EXPECT_EQ(round_to(DType::f32, 0.1f), 0.1f);
   EXPECT_EQ(round_to(DType::i64, 3.0f), 3.0f);
 }

@@ -17,7 +17,7 @@ const char* const kPart = R"(shard part static {
 }
 )";
 
-TEST(Splice, PartsShareInputsAndPrefixTheirNames) {
+TEST(Splice, SharesInputsAndPrefixesNames) {
   const Shard part = parsed(kPart);
   Builder b("whole", Form::static_ops);
   const ValueId x = b.input("x", {DType::f32, {4}}), y = b.input("y", {DType::f32, {4}});
@@ -40,7 +40,7 @@ TEST(Splice, PartsShareInputsAndPrefixTheirNames) {
 )");
 }
 
-TEST(Splice, EachResultOfAnOpKeepsItsName) {
+TEST(Splice, KeepsTheNameOfEachResult) {
   Builder inner("part", Form::model);
   const Dims dims{1, 4, 2, 1};
   const ValueId x = inner.input("x", {DType::f32, dims, Layout::channels});
@@ -69,12 +69,12 @@ TEST(Splice, EachResultOfAnOpKeepsItsName) {
   EXPECT_EQ(whole.values[outputs[2]].name, "");
 }
 
-TEST(SpliceDeathTest, InputsOfAnotherTypeFailAnInvariant) {
+TEST(SpliceDeathTest, RejectsInputsOfAnotherType) {
   const Shard part = parsed(kPart);
   Builder b("whole", Form::static_ops);
   const ValueId x = b.input("x", {DType::f32, {4}}), y = b.input("y", {DType::f32, {1}});
   EXPECT_EXIT(splice(b, part, {x, y}, "L00"), testing::ExitedWithCode(3),
-              "input y of shard part is given another type");
+              "input y of shard part got another type");
   EXPECT_EXIT(splice(b, part, {x}, "L00"), testing::ExitedWithCode(3),
               "shard part has 2 inputs, 1 were given");
 }

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-TEST(Type, TextRoundTrips) {
+TEST(Type, RoundTripsText) {
   for (const Type& type :
        {Type{DType::f32, {}}, Type{DType::f16, {1, 64, 8, 1}, Layout::channels},
         Type{DType::f32, {1, 64, 1, 8}, Layout::bc1s}, Type{DType::boolean, {3, 4}, Layout::rows},
@@ -20,7 +20,7 @@ TEST(Type, TextRoundTrips) {
   EXPECT_EQ(to_string(Type{DType::i64, {}}), "i64[]");
 }
 
-TEST(Type, NamesOfElementTypesAndLayouts) {
+TEST(Type, NamesElementTypesAndLayouts) {
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(parse_dtype(dtype_name(static_cast<DType>(i))), static_cast<DType>(i));
   for (int i = 0; i < 4; ++i)
@@ -44,7 +44,7 @@ TEST(Type, CountsElementsWithoutOverflow) {
   EXPECT_EQ((Type{DType::f8_e4m3, {3, 4}}.bytes()), 12);
 }
 
-TEST(Type, TokenTensors) {
+TEST(Type, BuildsTokenTensors) {
   const Type rows = token_type(DType::f32, Layout::rows, 64, 8);
   const Type channels = token_type(DType::f32, Layout::channels, 64, 8);
   const Type bc1s = token_type(DType::f32, Layout::bc1s, 64, 8);
@@ -64,7 +64,7 @@ TEST(Type, TokenTensors) {
   EXPECT_EQ(channel_vector_dims(Layout::bc1s, 64), (Dims{1, 64, 1, 1}));
 }
 
-TEST(Type, OnlyThreeElementTypesAreArithmetic) {
+TEST(Type, TreatsThreeTypesAsFloat) {
   int floats = 0;
   for (int i = 0; i < 8; ++i) floats += is_float(static_cast<DType>(i)) ? 1 : 0;
   EXPECT_EQ(floats, 3);

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(WeightOwners, TextRoundTrips) {
+TEST(WeightOwners, RoundTripsText) {
   const WeightOwners owners = {
       {"model.norm.weight", {}},
       {"a name with spaces", {WeightRole::routing, 3, 0, 8, 0}},
@@ -21,7 +21,7 @@ TEST(WeightOwners, TextRoundTrips) {
   EXPECT_EQ(parse_weight_owners(""), WeightOwners());
 }
 
-TEST(WeightOwners, OtherTextIsRefused) {
+TEST(WeightOwners, RejectsMalformedTexts) {
   for (const char* text :
        {"plain", "plain \n", "plain a", "plain a\nplain a\n", "shared a\n", "expert 0 1 a\n",
         "expert 0 1 1 0 \n", "expert -1 1 1 0 a\n", "expert 0 1 0 0 a\n", "expert 0 1x 1 0 a\n",
@@ -29,7 +29,7 @@ TEST(WeightOwners, OtherTextIsRefused) {
     EXPECT_FALSE(parse_weight_owners(text)) << text;
 }
 
-TEST(WeightOwners, DescriptionsNameLayerAndExperts) {
+TEST(WeightOwners, DescribesLayerAndExperts) {
   EXPECT_EQ(describe({}), "no expert");
   EXPECT_EQ(describe({WeightRole::routing, 2, 0, 8, 0}), "the router of layer 2");
   EXPECT_EQ(describe({WeightRole::expert, 2, 7, 1, 0}), "expert 7 of layer 2");

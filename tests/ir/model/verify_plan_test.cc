@@ -52,7 +52,7 @@ struct Sample {
     interfaces.push_back(std::move(interface));
   }
 
-  // "code shard port: cause" of each finding.
+  // Formats each finding as "code shard port: cause".
   std::vector<std::string> found() const {
     std::vector<std::string> all;
     for (const Diagnostic& finding : verify_plan(plan, interfaces))
@@ -62,27 +62,28 @@ struct Sample {
   }
 };
 
-TEST(VerifyPlan, ASoundPlanHasNoFindings) { EXPECT_THAT(Sample().found(), IsEmpty()); }
+TEST(VerifyPlan, AcceptsAValidPlan) { EXPECT_THAT(Sample().found(), IsEmpty()); }
 
-TEST(VerifyPlan, P1EachStepNamesADeclaredShardAndEachShardIsRun) {
+TEST(VerifyPlan, P1RejectsUnmatchedStepsAndShards) {
   Sample sample;
   sample.plan.schedule.back().shard = 9;
-  EXPECT_THAT(sample.found(), ElementsAre("plan.p1  : step 3 names shard 9, 4 are declared",
-                                          "plan.p1 head : no step runs this shard"));
+  EXPECT_THAT(sample.found(),
+              ElementsAre("plan.p1  : step 3 names shard 9, but only 4 are declared",
+                          "plan.p1 head : no step runs this shard"));
 }
 
-TEST(VerifyPlan, P1EachPortIsConnectedOnce) {
+TEST(VerifyPlan, P1RejectsPortsNotConnectedOnce) {
   Sample sample;
   Step& head = sample.plan.schedule.back();
   head.inputs.push_back(head.inputs[0]);
   head.outputs[0].port = "logit";
   EXPECT_THAT(sample.found(),
-              ElementsAre("plan.p1 head x: the input is connected 2 times, not once",
-                          "plan.p1 head logit: the shard has no output of this name",
-                          "plan.p1 head logits: the output is connected 0 times, not once"));
+              ElementsAre("plan.p1 head x: the input is connected 2 times, expected once",
+                          "plan.p1 head logit: the shard has no output with this name",
+                          "plan.p1 head logits: the output is connected 0 times, expected once"));
 }
 
-TEST(VerifyPlan, P1ASkippedStepForwardsAnInputOfTheSameType) {
+TEST(VerifyPlan, P1RejectsSkipsWithUnequalTypes) {
   Sample sample;
   Step& group = sample.plan.schedule[1];
   group.skip_from = "x";
@@ -93,82 +94,88 @@ TEST(VerifyPlan, P1ASkippedStepForwardsAnInputOfTheSameType) {
                                           "one type, got 'r' and 'y'"));
 }
 
-TEST(VerifyPlan, P2AnEdgeIsProducedBeforeItIsConsumed) {
+TEST(VerifyPlan, P2RejectsConsumersBeforeProducers) {
   Sample sample;
   std::swap(sample.plan.schedule[0], sample.plan.schedule[1]);
   EXPECT_THAT(sample.found(), ElementsAre("plan.p2 g0 r: no earlier step produces edge 'r0'"));
 }
 
-TEST(VerifyPlan, P2AnEdgeIsProducedOnce) {
+TEST(VerifyPlan, P2RejectsEdgesWithTwoProducers) {
   Sample sample;
   sample.plan.schedule[2].outputs[0].edge = "h1";
-  EXPECT_THAT(sample.found(), ElementsAre("plan.p2 g1 y: edge 'h1' is produced a second time",
+  EXPECT_THAT(sample.found(), ElementsAre("plan.p2 g1 y: edge 'h1' is produced twice",
                                           "plan.p2 head x: no earlier step produces edge 'h2'"));
 }
 
-TEST(VerifyPlan, P2BothEndsHaveOneType) {
+TEST(VerifyPlan, P2RejectsEdgesWithUnequalTypes) {
   Sample sample;
   sample.interfaces[1].inputs[1].type.dims = {1, 3};
   EXPECT_THAT(sample.found(),
-              ElementsAre("plan.p2 g0 r: edge 'r0' is f32[1,4]{rows} where it is produced and "
+              ElementsAre("plan.p2 g0 r: edge 'r0' has type f32[1,4]{rows} at its producer and "
                           "f32[1,3]{rows} here"));
 }
 
-TEST(VerifyPlan, P2TheEmbeddingGivesRowsOfThePlan) {
+TEST(VerifyPlan, P2RejectsWrongEmbeddingRows) {
   Sample sample;
   sample.plan.embedding = tensor_view("embed", {DType::f32, {16, 9}});
-  EXPECT_THAT(sample.found(), ElementsAre("plan.p2 router x: the embedding table does not give "
-                                          "rows of type f32[1,8]{rows}"));
+  EXPECT_THAT(
+      sample.found(),
+      ElementsAre(
+          "plan.p2 router x: the rows of the embedding table are not of type f32[1,8]{rows}"));
 }
 
-TEST(VerifyPlan, P3ExpertRangesTileTheLayer) {
+TEST(VerifyPlan, P3RejectsGapsAndOverlaps) {
   Sample gap, overlap, missing, dense;
   gap.plan.shards[1].experts = 1;
-  EXPECT_THAT(gap.found(),
-              ElementsAre("plan.p3 g1 : layer 0: 2 experts from 2 on, where expert 1 is due"));
+  EXPECT_THAT(
+      gap.found(),
+      ElementsAre("plan.p3 g1 : layer 0: got 2 experts starting at 2, expected expert 1 next"));
   overlap.plan.shards[2].first_expert = 1;
-  EXPECT_THAT(overlap.found(),
-              ElementsAre("plan.p3 g1 : layer 0: 2 experts from 1 on, where expert 2 is due",
-                          "plan.p3  : layer 0: the shards hold experts up to 3, the model has 4"));
+  EXPECT_THAT(
+      overlap.found(),
+      ElementsAre("plan.p3 g1 : layer 0: got 2 experts starting at 1, expected expert 2 next",
+                  "plan.p3  : layer 0: the shards contain experts up to 3, the model has 4"));
   Sample sets, twice;
   set_experts(sets.plan.shards[1], {0, 3});
   set_experts(sets.plan.shards[2], {1, 2});
   EXPECT_THAT(sets.found(), IsEmpty());
   set_experts(twice.plan.shards[1], {0, 3});
-  EXPECT_THAT(twice.found(),
-              ElementsAre("plan.p3 g1 : layer 0: 2 experts from 2 on, where expert 1 is due",
-                          "plan.p3 g0 : layer 0: 1 experts from 3 on, where expert 4 is due"));
+  EXPECT_THAT(
+      twice.found(),
+      ElementsAre("plan.p3 g1 : layer 0: got 2 experts starting at 2, expected expert 1 next",
+                  "plan.p3 g0 : layer 0: got 1 experts starting at 3, expected expert 4 next"));
   missing.plan.model.moe.experts = 6;
-  EXPECT_THAT(missing.found(),
-              ElementsAre("plan.p3  : layer 0: the shards hold experts up to 4, the model has 6"));
+  EXPECT_THAT(
+      missing.found(),
+      ElementsAre("plan.p3  : layer 0: the shards contain experts up to 4, the model has 6"));
   dense.plan.model.layers[0].moe = false;
-  EXPECT_THAT(dense.found(), ElementsAre("plan.p3 g0 : layer 0 has no experts to hold",
-                                         "plan.p3 g1 : layer 0 has no experts to hold"));
+  EXPECT_THAT(dense.found(), ElementsAre("plan.p3 g0 : layer 0 has no experts",
+                                         "plan.p3 g1 : layer 0 has no experts"));
 }
 
-TEST(VerifyPlan, P3SlicesAreThereOnce) {
+TEST(VerifyPlan, P3RejectsSlicesNotUsedOnce) {
   Sample missing, twice;
   missing.plan.shards[2].slices = 2;
-  EXPECT_THAT(missing.found(), ElementsAre("plan.p3 g1 : slice 0 of 2, where slice 0 of 1 is due"));
+  EXPECT_THAT(missing.found(), ElementsAre("plan.p3 g1 : got slice 0 of 2, expected slice 0 of 1"));
   twice.plan.shards[1].slices = 2;
   twice.plan.shards[2] = twice.plan.shards[1];
   twice.plan.shards[2].name = "g1";
   EXPECT_THAT(twice.found(),
-              testing::Contains("plan.p3 g1 : slice 0 of 2, where slice 1 of 2 is due"));
+              testing::Contains("plan.p3 g1 : got slice 0 of 2, expected slice 1 of 2"));
 }
 
-TEST(VerifyPlan, P4EachWeightIsEitherUsedOrIgnored) {
+TEST(VerifyPlan, P4RejectsUnaccountedWeights) {
   Sample sample;
   sample.plan.ignored = {{"embed", "odd"}};
   sample.interfaces[0].tensors = {"gone"};
   EXPECT_THAT(sample.found(),
               ElementsAre("plan.p4 router gone: the checkpoint has no such tensor",
-                          "plan.p4 embed embed: the tensor is used, and listed as ignored",
+                          "plan.p4 embed embed: the tensor is used but listed as ignored",
                           "plan.p4  rotary.inv_freq: the tensor is neither used nor listed as "
                           "ignored"));
 }
 
-TEST(VerifyPlan, P4NeedsNoWeightsForAPlanFromTheConfigurationAlone) {
+TEST(VerifyPlan, P4SkipsPlansWithoutWeights) {
   Sample sample;
   sample.plan.weights = {};
   sample.plan.ignored.clear();

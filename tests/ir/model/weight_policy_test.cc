@@ -23,7 +23,7 @@ std::string form_in(const WeightPolicy& policy, WeightGroup group, int64_t layer
   return to_string(policy.form_of(group, layer));
 }
 
-TEST(WeightPolicy, AppliesABareFormToTheMatricesOnly) {
+TEST(WeightPolicy, AppliesABareFormToMatrices) {
   const WeightPolicy policy = policy_of("int8");
   for (const WeightGroup group : {WeightGroup::experts, WeightGroup::attn, WeightGroup::mlp,
                                   WeightGroup::shared, WeightGroup::head})
@@ -53,7 +53,7 @@ TEST(WeightPolicy, ReadsItemsByGroupAndLayers) {
   EXPECT_EQ(form_in(policy, WeightGroup::head, -1), "int4-lut:g16");
 }
 
-TEST(WeightPolicy, PrefersTheMoreSpecificItemThenTheLater) {
+TEST(WeightPolicy, PrefersSpecificThenLaterItems) {
   EXPECT_EQ(form_in(policy_of("experts=int4,int8"), WeightGroup::experts), "int4:32");
   EXPECT_EQ(form_in(policy_of("int4,int8"), WeightGroup::experts), "int8");
   EXPECT_EQ(form_in(policy_of("all@2=int8,experts=int4"), WeightGroup::experts), "int8");
@@ -61,7 +61,7 @@ TEST(WeightPolicy, PrefersTheMoreSpecificItemThenTheLater) {
   EXPECT_EQ(form_in(policy_of("experts@2=int4,experts@0-9=int8"), WeightGroup::experts), "int8");
 }
 
-TEST(WeightPolicy, KnowsThePresetOfFourBits) {
+TEST(WeightPolicy, ExpandsThe4bitPreset) {
   const WeightPolicy policy = policy_of("4bit,attn=float");
   EXPECT_EQ(form_in(policy, WeightGroup::experts), "int4:32");
   EXPECT_EQ(form_in(policy, WeightGroup::shared), "int8");
@@ -70,7 +70,7 @@ TEST(WeightPolicy, KnowsThePresetOfFourBits) {
   EXPECT_EQ(to_string(policy), "4bit,attn=float");
 }
 
-TEST(WeightPolicy, KnowsBitsThatACalibrationChooses) {
+TEST(WeightPolicy, ParsesAutoBits) {
   WeightPolicy policy = policy_of("auto:3.50,attn=float");
   EXPECT_TRUE(policy.chooses_bits());
   EXPECT_FALSE(policy_of("4bit").chooses_bits());
@@ -90,10 +90,10 @@ TEST(WeightPolicy, KnowsBitsThatACalibrationChooses) {
     EXPECT_THAT(policy_error(text), HasSubstr("weights.auto")) << text;
   const auto none = parse_weight_policy("auto:4", FloatForm{});
   ASSERT_FALSE(none);
-  EXPECT_THAT(render(none.error()), HasSubstr("names no form of 4 bits"));
+  EXPECT_THAT(render(none.error()), HasSubstr("has no preferred 4-bit form"));
 }
 
-TEST(WeightPolicy, RefusesUnknownWords) {
+TEST(WeightPolicy, RejectsUnknownWords) {
   EXPECT_THAT(policy_error("expert=int8"), HasSubstr("weights.role"));
   EXPECT_THAT(policy_error("expert=int8"), HasSubstr("did you mean 'experts'?"));
   EXPECT_THAT(policy_error("vectors=int8"), HasSubstr("norms, biases and sinks stay float"));
@@ -104,7 +104,7 @@ TEST(WeightPolicy, RefusesUnknownWords) {
     EXPECT_THAT(policy_error(text), HasSubstr("weights.layers")) << text;
 }
 
-TEST(WeightPolicy, KeepsTheEmbeddingInFloats) {
+TEST(WeightPolicy, RejectsQuantizedEmbeddings) {
   EXPECT_THAT(policy_error("embed=int8"), HasSubstr("weights.embed"));
   EXPECT_EQ(form_in(policy_of("embed=float"), WeightGroup::embed), "float");
 }
@@ -117,7 +117,7 @@ TEST(WeightPolicy, CopiesCodesOfGroups) {
   EXPECT_EQ(to_string(policy_of("experts=copy")), "experts=copy");
 }
 
-TEST(WeightPolicy, IsCheckedAgainstTheModel) {
+TEST(WeightPolicy, ChecksLayersAndDtype) {
   EXPECT_TRUE(check_weight_policy(policy_of("experts@0-3=int8"), 4, DType::f32));
   const auto beyond = check_weight_policy(policy_of("experts@0-4=int8"), 4, DType::f32);
   ASSERT_FALSE(beyond);

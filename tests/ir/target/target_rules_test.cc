@@ -22,7 +22,7 @@ Target with_rules(std::vector<TargetRule> rules) {
   return target;
 }
 
-// The ids of the rules that each op breaks, "-" for none.
+// Lists the ids of the rules that each op breaks; "-" for an op that breaks none.
 std::string broken(const Shard& shard, std::vector<TargetRule> rules) {
   const Target target = with_rules(std::move(rules));
   std::vector<std::string> ids(shard.ops.size());
@@ -52,15 +52,15 @@ class Breaches : public testing::Test {
   Shard shard_;
 };
 
-TEST_F(Breaches, WithoutRulesNoneIsBroken) { EXPECT_EQ(broken({}), "- - - - "); }
+TEST_F(Breaches, ReturnsNoneWithoutRules) { EXPECT_EQ(broken({}), "- - - - "); }
 
-TEST_F(Breaches, RulesMatchOpsByMnemonicOrKind) {
+TEST_F(Breaches, MatchesOpsByMnemonicOrKind) {
   EXPECT_EQ(broken({{"A", RuleCondition::op_is, ops({"exp", "topk"})}}), "A A - - ");
   EXPECT_EQ(broken({{"A", RuleCondition::op_is, ops({"unary", "state_write"})}}), "A - - A ");
   EXPECT_EQ(broken({{"A", RuleCondition::op_is, ops({"log"})}}), "- - - - ");
 }
 
-TEST_F(Breaches, RulesMatchTypesOfOperandsAndResults) {
+TEST_F(Breaches, MatchesTypesOfOperandsAndResults) {
   EXPECT_EQ(
       broken(
           {{.id = "A", .condition = RuleCondition::dtype_is, .dtypes = {DType::i64, DType::f32}}}),
@@ -73,7 +73,7 @@ TEST_F(Breaches, RulesMatchTypesOfOperandsAndResults) {
             "- - - - ");
 }
 
-TEST_F(Breaches, ARuleAppliesOnlyToItsOps) {
+TEST_F(Breaches, AppliesRulesToTheirOpsOnly) {
   EXPECT_EQ(broken({{.id = "A",
                      .condition = RuleCondition::extent_above,
                      .ops = ops({"unary"}),
@@ -81,13 +81,13 @@ TEST_F(Breaches, ARuleAppliesOnlyToItsOps) {
             "A - - - ");
 }
 
-TEST_F(Breaches, ListsEachBrokenRuleInTheOrderOfTheRules) {
+TEST_F(Breaches, ListsBreachesInRuleOrder) {
   EXPECT_EQ(broken({{.id = "A", .condition = RuleCondition::dtype_is, .dtypes = {DType::i64}},
                     {"B", RuleCondition::op_is, ops({"topk", "exp"})}}),
             "B AB - - ");
 }
 
-TEST(Axes, AreNamedFromTheRight) {
+TEST(Axes, CountsFromTheRight) {
   EXPECT_EQ(axis_at(4, 0), Axis::batch);
   EXPECT_EQ(axis_at(4, 3), Axis::width);
   EXPECT_EQ(axis_at(2, 0), Axis::height);
@@ -96,7 +96,7 @@ TEST(Axes, AreNamedFromTheRight) {
   EXPECT_EQ(axis_at(1, 0), Axis::channels);
 }
 
-TEST(OpRules, AnExtentRuleMayNameItsAxes) {
+TEST(OpRules, LimitsExtentsOfNamedAxes) {
   Builder b("a", Form::static_ops);
   b.output("y", b.unary(UnaryFn::exp, b.input("x", {DType::f16, {1, 70, 5, 60}})));
   const Shard shard = b.finish();
@@ -112,7 +112,7 @@ TEST(OpRules, AnExtentRuleMayNameItsAxes) {
   EXPECT_EQ(limit({Axis::height, Axis::width}, 59), "A ");
 }
 
-TEST(OpRules, OperandsConstantsAndAxes) {
+TEST(OpRules, FlagsOperandsConstantsAndAxes) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {1, 4, 1, 8}});
   ValueId wide = b.concat({x, x, x}, 3);                             // op 0
@@ -141,7 +141,7 @@ TEST(OpRules, OperandsConstantsAndAxes) {
       "- - - - - A A - - ");
 }
 
-TEST(OpRules, SmallMatmulsAndConvolutionsWithNearlyAMebibytePerCore) {
+TEST(OpRules, FlagsSmallMatmulsAndMebibyteConvs) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {4, 4}});
   ValueId y = b.input("y", {DType::f16, {4, 5}});
@@ -160,8 +160,9 @@ TEST(OpRules, SmallMatmulsAndConvolutionsWithNearlyAMebibytePerCore) {
       "- - - A - - ");
 }
 
-// A file that was read back has a view that decodes: its bytes are those of codes and scales.
-TEST(FindBreaches, PayloadsAreThoseOfTheFile) {
+// The views of a shard that was read back decode codes; the payload is the bytes of codes and
+// scales.
+TEST(FindBreaches, CountsPayloadsOfTheFile) {
   const Type type{DType::f16, {8192, 1024, 1, 1}};
   const auto shard_with = [&](const Encoding& encoding, bool read_back) {
     Builder b("a", Form::static_ops);
@@ -183,7 +184,7 @@ TEST(FindBreaches, PayloadsAreThoseOfTheFile) {
     EXPECT_EQ(broken(shard_with(AffineEncoding{8, {1, 1024, 1, 1}}, read_back), rules), "- - ");
 }
 
-TEST(PredictUnits, AnErrorOverridesAWarningAndAWarningWithoutUnitChangesNothing) {
+TEST(PredictUnits, OverridesWarningsByErrors) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {4}});
   ValueId y = b.unary(UnaryFn::exp, x);
@@ -222,7 +223,7 @@ class ShardRules : public testing::Test {
   Shard shard_;
 };
 
-TEST_F(ShardRules, WeightBytesOfSomeKinds) {
+TEST_F(ShardRules, LimitsWeightBytesOfGivenKinds) {
   TargetRule rule{.id = "W", .condition = RuleCondition::weight_bytes_above, .limit = 8191};
   EXPECT_TRUE(breaks(rule));
   rule.kinds = {ShardKind::moe};
@@ -236,7 +237,7 @@ TEST_F(ShardRules, WeightBytesOfSomeKinds) {
   EXPECT_TRUE(breaks(rule, {.kind = ShardKind::moe}));
 }
 
-TEST_F(ShardRules, StatesPortsAndWidths) {
+TEST_F(ShardRules, LimitsStatesPortsAndWidths) {
   EXPECT_TRUE(breaks({.id = "S", .condition = RuleCondition::states_above, .limit = 1}));
   EXPECT_FALSE(breaks({.id = "S", .condition = RuleCondition::states_above, .limit = 2}));
   EXPECT_FALSE(breaks({.id = "S", .condition = RuleCondition::ports_unaligned, .limit = 64}));

@@ -32,12 +32,12 @@ Target sample() {
   return target;
 }
 
-TEST(Limits, AreTheSmallestOfTheErrorRulesForAllOps) {
+TEST(Limits, UsesTheSmallestErrorRules) {
   EXPECT_EQ(sample().limits, (TargetLimits{.channels = 100, .extent = 100, .fan_in = 11}));
   EXPECT_EQ(derive_limits({}), TargetLimits{});
 }
 
-TEST(ForChip, KeepsTheRulesOfItsFamilyAndTheirLimits) {
+TEST(ForChip, KeepsTheRulesOfItsFamily) {
   const Target target = for_chip(sample(), "m5").value();
   ASSERT_EQ(target.rules.size(), 5u);
   EXPECT_EQ(target.rules[0].id, "new");
@@ -45,11 +45,11 @@ TEST(ForChip, KeepsTheRulesOfItsFamilyAndTheirLimits) {
   EXPECT_EQ(for_chip(sample(), "old").value().limits.extent, 100);
 }
 
-TEST(ForChip, AnErrorForAnUnknownChipListsTheKnownOnes) {
+TEST(ForChip, ListsKnownChipsForUnknownOnes) {
   const auto target = for_chip(sample(), "m9");
   ASSERT_FALSE(target);
   EXPECT_EQ(target.error()[0].code, "target.unknown_chip");
-  EXPECT_EQ(target.error()[0].next_step, "known chips: old (m1), new (m4, m5)");
+  EXPECT_EQ(target.error()[0].next_step, "use one of old (m1), new (m4, m5)");
   EXPECT_FALSE(for_chip(Target{}, "m1"));
 }
 

@@ -22,7 +22,7 @@ WeightPolicy policy_with(std::string_view text) {
   return parse_weight_policy(text, FloatForm{}).value();
 }
 
-TEST(WeightSupport, TakesTheFirstEntryThatNamesAForm) {
+TEST(WeightSupport, UsesTheFirstMatchingEntry) {
   const Target target = target_with_forms();
   const WeightForm blocks = AffineForm{4, ScaleScope::block, 32};
   EXPECT_TRUE(takes_weight_form(target, AffineForm{}, ProjectionForm::conv));
@@ -32,7 +32,7 @@ TEST(WeightSupport, TakesTheFirstEntryThatNamesAForm) {
   EXPECT_FALSE(takes_weight_form(target, AffineForm{4, ScaleScope::row}, ProjectionForm::conv));
 }
 
-TEST(WeightSupport, TakesGroupsOfAnySize) {
+TEST(WeightSupport, AcceptsGroupsOfAnySize) {
   const Target target = target_with_forms();
   for (const int64_t rows : {1, 8, 24})
     EXPECT_TRUE(takes_weight_form(target, PaletteForm{4, rows}, ProjectionForm::conv));
@@ -40,7 +40,7 @@ TEST(WeightSupport, TakesGroupsOfAnySize) {
   EXPECT_FALSE(takes_weight_form(target, PaletteForm{2, 8}, ProjectionForm::conv));
 }
 
-TEST(WeightSupport, ChoosesTheProjectionsThatAFormNeeds) {
+TEST(WeightSupport, ChoosesProjectionForWeightForms) {
   Target target = target_with_forms();
   EXPECT_EQ(projection_for(target, policy_with("int8")), ProjectionForm::conv);
   EXPECT_EQ(projection_for(target, policy_with("int8,experts=int4")), ProjectionForm::matmul);
@@ -53,10 +53,10 @@ TEST(WeightSupport, ExplainsARefusal) {
   const Status slow = check_weight_forms(target, policy_with("int8,experts=int4"));
   ASSERT_FALSE(slow);
   EXPECT_THAT(render(slow.error()), HasSubstr("slow (folklore: y)"));
-  EXPECT_THAT(render(slow.error()), HasSubstr("int4:32 it has with --form matmul"));
+  EXPECT_THAT(render(slow.error()), HasSubstr("int4:32 needs --form matmul"));
   const Status unknown = check_weight_forms(target, policy_with("int2-lut:tensor"));
   ASSERT_FALSE(unknown);
-  EXPECT_THAT(render(unknown.error()), HasSubstr("it has float, int8, int4-lut:g*"));
+  EXPECT_THAT(render(unknown.error()), HasSubstr("choose one of float, int8, int4-lut:g*"));
 }
 
 }  // namespace

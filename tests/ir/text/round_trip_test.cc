@@ -1,4 +1,4 @@
-// print and parse are exact inverses, for random shards and for damaged texts.
+// Tests that print() and parse() are exact inverses, for random shards and for damaged texts.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -7,7 +7,7 @@
 #include "ir/verify/verify.h"
 #include "tests/ir/random_shard.h"
 
-// The property that the fuzz target checks; the loops below check it as well.
+// The fuzz target checks the same property.
 #include "tests/fuzz/ir_text_property.h"
 
 namespace moec {
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kShards = 4000;
 
-TEST(RoundTrip, RandomShardsAreReadBackAsWritten) {
+TEST(RoundTrip, ReadsBackRandomShards) {
   std::set<std::string_view> ops;
   for (uint64_t seed = 0; seed < kShards; ++seed) {
     const Shard shard = RandomShard(seed).make();
@@ -27,7 +27,7 @@ TEST(RoundTrip, RandomShardsAreReadBackAsWritten) {
     ASSERT_EQ(print(*parsed), text);
     for (const Op& op : shard.ops) ops.insert(mnemonic(op.data));
   }
-  // Every op of ops.def, and every function of those that have functions.
+  // The number of ops in ops.def, where an op with functions counts once per function.
   size_t expected = enum_names(UnaryFn{}).size() + enum_names(BinaryFn{}).size() +
                     enum_names(CompareFn{}).size() + enum_names(ReduceFn{}).size();
   for (size_t i = 0; i < kOpKinds; ++i)
@@ -35,7 +35,7 @@ TEST(RoundTrip, RandomShardsAreReadBackAsWritten) {
   EXPECT_EQ(ops.size(), expected);
 }
 
-TEST(RoundTrip, RandomViewsAreReadBackAsWritten) {
+TEST(RoundTrip, ReadsBackRandomViews) {
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     RandomShard random(seed);
     const WeightView view = random.view({DType::f32, {4, 3, 5}}, 5);
@@ -46,7 +46,7 @@ TEST(RoundTrip, RandomViewsAreReadBackAsWritten) {
   }
 }
 
-// A text with some of its bytes changed, removed, doubled, or swapped with another text's.
+// Changes, removes, duplicates or inserts bytes of a text, or truncates it.
 std::string damaged(std::string text, std::mt19937_64& random) {
   constexpr std::string_view kBytes = "{}[](),;:=|%@\"\\/- \n0189aezAZ_.\x01\xff";
   for (uint64_t i = 1 + random() % 4; i > 0 && !text.empty(); --i) {
@@ -71,7 +71,7 @@ std::string damaged(std::string text, std::mt19937_64& random) {
   return text;
 }
 
-TEST(RoundTrip, ADamagedTextIsRefusedOrRoundTrips) {
+TEST(RoundTrip, RejectsOrRoundTripsDamagedTexts) {
   std::mt19937_64 random(11);
   std::vector<std::string> texts;
   for (uint64_t seed = 0; seed < 500; ++seed) texts.push_back(print(RandomShard(seed).make()));
@@ -90,7 +90,7 @@ TEST(RoundTrip, ADamagedTextIsRefusedOrRoundTrips) {
   EXPECT_GT(read, 500u);
 }
 
-TEST(RoundTrip, RandomBytesAreRefused) {
+TEST(RoundTrip, RejectsRandomBytes) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 5000; ++i) {
     std::string bytes(random() % 64, '\0');

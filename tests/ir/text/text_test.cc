@@ -27,7 +27,7 @@ std::string view_round_trip(std::string_view text) {
   return view ? to_string(*view) : render(view.error());
 }
 
-TEST(Text, RoundTripsAShardWithEverySection) {
+TEST(Text, RoundTripsAllSections) {
   expect_round_trip(R"(shard L00.moe static {
   input %hidden : f32[1,64,8,1]{channels}
   input %x : f16[]
@@ -48,7 +48,7 @@ TEST(Text, RoundTripsAShardWithEverySection) {
 
 TEST(Text, RoundTripsAnEmptyShard) { expect_round_trip("shard a model {\n}\n"); }
 
-TEST(Text, AcceptsAnySpacingCommentsAndUnusedValueNumbers) {
+TEST(Text, AcceptsAnySpacingAndValueNumbers) {
   auto shard = parse_shard(
       "// head\nshard a static{input %x:f32[2] // an input\n%77=exp %x{}:f32[2]"
       "%007 = add %77, %x : f32[2]\noutput y=%007}");
@@ -58,7 +58,7 @@ TEST(Text, AcceptsAnySpacingCommentsAndUnusedValueNumbers) {
             "  %2 = add %1, %x : f32[2]\n  output y = %2\n}\n");
 }
 
-TEST(Text, AttributesMayBeOmittedAndInAnyOrder) {
+TEST(Text, AcceptsAttributesInAnyOrder) {
   auto shard = parse_shard(
       "shard a static {\ninput %x : f32[1,4,2,1]{channels}\n"
       "%v, %i = topk %x {axis = 1, k = 2} : f32[1,2,2,1], i64[1,2,2,1]\n"
@@ -100,7 +100,7 @@ TEST(Text, PrintsFindingsUnderTheirLines) {
   EXPECT_EQ(*parse_shard(text), *shard);
 }
 
-TEST(Text, ALineBreakInAFindingStaysInItsComment) {
+TEST(Text, ReplacesLineBreaksInFindings) {
   auto shard = parse_shard("shard a static {\n%1 = state_read {state = \"s\\x0a}\"} : f32[2]\n}");
   ASSERT_TRUE(shard) << render(shard.error());
   const Diagnostics findings = verify(*shard);
@@ -109,7 +109,7 @@ TEST(Text, ALineBreakInAFindingStaysInItsComment) {
   EXPECT_EQ(*parse_shard(print_with_findings(*shard, findings)), *shard);
 }
 
-TEST(Text, PrintsAShardWithIdsOutOfRange) {
+TEST(Text, PrintsIdsOutOfRange) {
   Shard shard;
   shard.name = "a";
   shard.inputs.push_back(ValueId{3});
@@ -132,7 +132,7 @@ TEST(Text, RoundTripsViews) {
     EXPECT_EQ(view_round_trip(text), text);
 }
 
-TEST(Text, TheViewParserDoesNotMergeSteps) {
+TEST(Text, KeepsParsedStepsSeparate) {
   auto view = parse_view("@a:f32[4] | slice(0, 0, 4) | reshape(2, 2) | reshape(4)");
   ASSERT_TRUE(view);
   EXPECT_EQ(view->steps.size(), 3u);
@@ -148,51 +148,51 @@ TEST(Text, ParsesTypes) {
 
 // ---- Malformed text: message, line and column --------------------------------------------------
 
-TEST(TextErrors, Syntax) {
+TEST(TextErrors, RejectsInvalidSyntax) {
   EXPECT_EQ(rendered_error(""),
             "error[text.syntax] f.ir:1:1: expected 'shard', found the end of the text");
   EXPECT_EQ(rendered_error("shard a static {\n  output y %x\n}"),
             "error[text.syntax] f.ir:2:12: expected '=', found '%x'");
   EXPECT_EQ(rendered_error("shard a static {\n  $\n}"),
-            "error[text.syntax] f.ir:2:3: expected a statement or '}', found '$': a character that "
-            "has no meaning here");
+            "error[text.syntax] f.ir:2:3: expected a statement or '}', found '$': an unexpected "
+            "character");
   EXPECT_EQ(rendered_error("shard a static {\n} }"),
             "error[text.syntax] f.ir:2:3: expected the end of the text, found '}'");
   EXPECT_EQ(rendered_error("shard a static {\n %w = weight @\"abc\n : f32[1] }"),
             "error[text.syntax] f.ir:2:14: expected a @tensor or a source, found '@\\\"abc': a "
             "string without its closing quote");
   EXPECT_EQ(rendered_error("shard a static { %r = state_read {state = \"\\q\"} : f32[1] }"),
-            "error[text.syntax] f.ir:1:43: expected a string in quotes, found '\\\"\\\\': a wrong "
-            "escape; \\\", \\\\ and \\xhh are known");
-  EXPECT_EQ(rendered_error("shard a static {\n input %x : f32[2] {rows}\n % }"),
-            "error[text.syntax] f.ir:3:2: expected a statement or '}', found '%': a sign without a "
-            "name after it");
+            "error[text.syntax] f.ir:1:43: expected a string in quotes, found '\\\"\\\\': an "
+            "unknown escape; \\\", \\\\ and \\xhh are known");
+  EXPECT_EQ(
+      rendered_error("shard a static {\n input %x : f32[2] {rows}\n % }"),
+      "error[text.syntax] f.ir:3:2: expected a statement or '}', found '%': a sign without a name");
 }
 
-TEST(TextErrors, UnknownNames) {
+TEST(TextErrors, RejectsUnknownNames) {
   EXPECT_EQ(rendered_error("shard a statik {}"),
             "error[text.unknown_word] f.ir:1:9: expected a form, found 'statik' (did you mean "
-            "'static'?)\n  next: known: model, lowered, static, placed");
+            "'static'?)\n  next: write one of model, lowered, static, placed");
   EXPECT_EQ(
       rendered_error("shard a static {\n  input %x : f32[2]\n  %y = redcue_sum %x : f32[1]\n}"),
-      "error[text.unknown_op] f.ir:3:8: there is no op \"redcue_sum\" (did you mean "
-      "'reduce_sum'?)\n  next: ir/OPS.md lists the ops");
+      "error[text.unknown_op] f.ir:3:8: unknown op \"redcue_sum\" (did you mean "
+      "'reduce_sum'?)\n  next: use an op of ir/OPS.md");
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[2]\n"
                            "  %y = softmax %x {axes = 1} : f32[2]\n}"),
             "error[text.unknown_attribute] f.ir:3:20: the op has no attribute \"axes\" (did you "
-            "mean 'axis'?)\n  next: it takes axis");
+            "mean 'axis'?)\n  next: write one of axis");
   EXPECT_EQ(rendered_error("shard a static {\n  output y = %x\n}"),
             "error[text.unknown_value] f.ir:2:14: value %x is not defined above");
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : fp32[2]\n}"),
             "error[text.unknown_word] f.ir:2:14: expected an element type, found 'fp32' (did you "
-            "mean 'f32'?)\n  next: known: f32, f16, bf16, i64, i32, u8, bool, f8_e4m3");
+            "mean 'f32'?)\n  next: write one of f32, f16, bf16, i64, i32, u8, bool, f8_e4m3");
   EXPECT_EQ(
       rendered_error("shard a static {\n  %w = weight splut(1):f32[1] : f32[1]\n}"),
       "error[text.unknown_word] f.ir:2:15: expected a @tensor or a source, found 'splut' (did "
-      "you mean 'splat'?)\n  next: known: splat, seeded, concat");
+      "you mean 'splat'?)\n  next: write one of splat, seeded, concat");
 }
 
-TEST(TextErrors, RedefinitionsAndUsesBeforeDefinition) {
+TEST(TextErrors, RejectsRedefinitionsAndEarlyUses) {
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[2]\n  input %x : f32[2]\n}"),
             "error[text.redefined] f.ir:3:9: value %x is defined twice");
   EXPECT_EQ(rendered_error("shard a static {\n input %x : f32[2]\n"
@@ -204,24 +204,24 @@ TEST(TextErrors, RedefinitionsAndUsesBeforeDefinition) {
             "  next: write inputs, then states, then ops, then outputs");
 }
 
-TEST(TextErrors, NumbersOutOfRangeOrMalformed) {
+TEST(TextErrors, RejectsInvalidNumbers) {
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[9223372036854775808]\n}"),
             "error[text.number] f.ir:2:18: '9223372036854775808' is not an integer\n"
-            "  next: the number must be whole and fit 64 bits");
+            "  next: write an integer that fits into 64 bits");
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[1.5]\n}"),
             "error[text.number] f.ir:2:18: '1.5' is not an integer\n"
-            "  next: the number must be whole and fit 64 bits");
+            "  next: write an integer that fits into 64 bits");
   EXPECT_EQ(render(parse_view("splat(1e999):f32[1]").error()),
             "error[text.number] <text>:1:7: '1e999' is not a number\n"
-            "  next: the number must fit a double");
+            "  next: write a number that fits into a double");
   EXPECT_EQ(render(parse_view("splat(nan):f32[1]").error()),
             "error[text.syntax] <text>:1:7: expected a number, found 'nan'");
   EXPECT_EQ(render(parse_view("seeded(-1):f32[1]").error()),
-            "error[text.number] <text>:1:8: '-1' is not an integer that is not negative\n"
-            "  next: the number must be whole and fit 64 bits");
+            "error[text.number] <text>:1:8: '-1' is not a non-negative integer\n"
+            "  next: write an integer that fits into 64 bits");
 }
 
-TEST(TextErrors, ViewsNestAtMost64Deep) {
+TEST(TextErrors, LimitsViewNestingTo64) {
   auto nested = [](int depth) {
     std::string text = "@a:f32[1]";
     for (int i = 1; i < depth; ++i) text = "concat(0; " + text + ")";
@@ -232,14 +232,14 @@ TEST(TextErrors, ViewsNestAtMost64Deep) {
             "error[text.too_deep] <text>:1:641: views nest deeper than 64");
 }
 
-TEST(TextErrors, LongTokensAreShortened) {
+TEST(TextErrors, ShortensLongTokens) {
   const std::string message =
       rendered_error("shard a static {\n" + std::string(100000, 'q') + "\n}");
   EXPECT_LT(message.size(), 200u);
   EXPECT_NE(message.find("text.unknown_op"), std::string::npos);
 }
 
-TEST(TextErrors, AValueListHasAtMost2To20Elements) {
+TEST(TextErrors, LimitsValuesTo2To20) {
   std::string text = "shard a static {\n";
   for (size_t i = 0; i <= kMaxTextValues; ++i) text += "input %" + std::to_string(i) + ":f32[]\n";
   EXPECT_EQ(

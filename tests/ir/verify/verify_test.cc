@@ -1,4 +1,4 @@
-// Errors in shards that the text form cannot express; the others are tested in tests/ir/*.ir.
+// Errors that the text form cannot express; tests/ir/verify/*.ir cover all other errors.
 #include "ir/verify/verify.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// x -> exp -> y, sound.
+// A valid shard: x -> exp -> y.
 Shard small_shard() {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f32, {2}});
@@ -21,7 +21,7 @@ Shard small_shard() {
   return b.finish();
 }
 
-// "code label" of each finding.
+// Formats each finding as "code label".
 std::vector<std::string> found(const Shard& shard) {
   std::vector<std::string> all;
   for (const Diagnostic& finding : verify(shard)) {
@@ -32,35 +32,35 @@ std::vector<std::string> found(const Shard& shard) {
   return all;
 }
 
-TEST(Verify, ASoundShardHasNoFindings) { EXPECT_THAT(found(small_shard()), IsEmpty()); }
+TEST(Verify, AcceptsAValidShard) { EXPECT_THAT(found(small_shard()), IsEmpty()); }
 
-TEST(Verify, AnOperandOutOfRangeIsFound) {
+TEST(Verify, FindsOperandsOutOfRange) {
   Shard shard = small_shard();
   shard.ops[OpId{0}].operands = {ValueId{9}};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 e"));
   EXPECT_EQ(verify(shard)[0].cause, "value id 9 is out of range");
 }
 
-TEST(Verify, AUseBeforeTheDefinitionIsFound) {
+TEST(Verify, FindsUsesBeforeTheDefinition) {
   Shard shard = small_shard();
   shard.ops[OpId{0}].operands = {ValueId{1}};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 e"));
   EXPECT_EQ(verify(shard)[0].cause, "value %e is used before it is defined");
 }
 
-TEST(Verify, AnOutputOutOfRangeIsFound) {
+TEST(Verify, FindsOutputsOutOfRange) {
   Shard shard = small_shard();
   shard.outputs[0].value = ValueId{};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 output y"));
 }
 
-TEST(Verify, AResultOutOfRangeIsFound) {
+TEST(Verify, FindsResultsOutOfRange) {
   Shard shard = small_shard();
   shard.ops[OpId{0}].results = {ValueId{5}};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 ?5", "shard.s1 output y", "shard.s2 ?5"));
 }
 
-TEST(Verify, AWrongProducerIsFound) {
+TEST(Verify, FindsWrongProducers) {
   Shard shard = small_shard();
   shard.values[ValueId{1}].producer = OpId{};
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 e"));
@@ -69,14 +69,14 @@ TEST(Verify, AWrongProducerIsFound) {
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 "));
 }
 
-TEST(Verify, AValueThatNoOpDefinesIsFound) {
+TEST(Verify, FindsValuesWithoutADefinition) {
   Shard shard = small_shard();
   shard.values.push({{DType::f32, {2}}, "stray", OpId{}});
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 "));
-  EXPECT_EQ(verify(shard)[0].cause, "3 values are stored, 2 are defined");
+  EXPECT_EQ(verify(shard)[0].cause, "the shard stores 3 values but defines 2");
 }
 
-TEST(Verify, ValueIdsOutOfOrderAreFound) {
+TEST(Verify, FindsUnorderedValueIds) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f32, {2}});
   ValueId e = b.unary(UnaryFn::exp, x);
@@ -88,7 +88,7 @@ TEST(Verify, ValueIdsOutOfOrderAreFound) {
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 2", "shard.s2 1"));
 }
 
-TEST(Verify, NamesThatTextCannotExpressAreFound) {
+TEST(Verify, RejectsNamesThatTextCannotExpress) {
   Shard shard = small_shard();
   shard.name = "a b";
   shard.values[ValueId{1}].name = "12";
@@ -100,7 +100,7 @@ TEST(Verify, NamesThatTextCannotExpressAreFound) {
   EXPECT_EQ(verify(shard)[0].cause, "two values are named e");
 }
 
-TEST(Verify, AllFindingsAreCollected) {
+TEST(Verify, CollectsAllFindings) {
   Shard shard = small_shard();
   shard.form = Form::placed;
   shard.values[ValueId{1}].type.dims = {3};
@@ -110,7 +110,7 @@ TEST(Verify, AllFindingsAreCollected) {
   EXPECT_EQ(print_with_findings(shard, verify(shard)), R"(shard a placed {
   input %x : f32[2]
   %e = exp %x : f32[3]
-  // ^ error[shard.s5]: exp gives f32[2], f32[3] is stored
+  // ^ error[shard.s5]: exp has type f32[2], the shard stores f32[3]
   state_write %x {state = "nowhere"}
   // ^ error[state_write.c2]: state_write: no state named "nowhere" is declared
   output y = %e
@@ -120,15 +120,15 @@ TEST(Verify, AllFindingsAreCollected) {
 )");
 }
 
-TEST(Verify, AnExtraResultIsFound) {
+TEST(Verify, FindsExtraResults) {
   Shard shard = small_shard();
   ValueId extra = shard.values.push({{DType::f32, {2}}, "", OpId{0}});
   shard.ops[OpId{0}].results.push_back(extra);
   EXPECT_THAT(found(shard), ElementsAre("shard.s5 e"));
 }
 
-// NaN cannot be written in text, and would make two equal shards differ.
-TEST(Verify, NaNIsRefusedInConstantsAndSplats) {
+// Text cannot express NaN, and a shard with a NaN would not equal itself.
+TEST(Verify, RejectsNanInConstantsAndSplats) {
   Builder b("a", Form::static_ops);
   b.output("y", b.constant({DType::f32, {1}}, {0}, "c"));
   b.output("z", b.weight(splat_view(0, {DType::f32, {1}}), "w"));

@@ -26,15 +26,15 @@ double max_over_mean(const std::vector<double>& loads) {
          std::accumulate(loads.begin(), loads.end(), 0.0);
 }
 
-TEST(BalanceExperts, PublishedExampleIsReproduced) {
+TEST(BalanceExperts, ReproducesThePublishedExample) {
   EXPECT_EQ(balance(kLayer0, kPublished).expert_of,
             (std::vector<int64_t>{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1}));
   EXPECT_EQ(balance(kLayer1, kPublished).expert_of,
             (std::vector<int64_t>{7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1}));
 }
 
-// The largest load of a device divided by the mean, from an independent implementation.
-TEST(BalanceExperts, LoadsOfThePublishedExample) {
+// The largest device load divided by the mean load, computed by an independent implementation.
+TEST(BalanceExperts, ReproducesLoadsOfThePublishedExample) {
   const BalanceOptions global{.replicas = 16, .groups = 1, .nodes = 2, .devices = 8};
   auto ratio = [](const std::vector<double>& loads, const BalanceOptions& options) {
     return max_over_mean(device_loads(loads, balance(loads, options), options.devices));
@@ -45,12 +45,12 @@ TEST(BalanceExperts, LoadsOfThePublishedExample) {
   EXPECT_NEAR(ratio(kLayer1, global), 1.190, 5e-4);
 }
 
-TEST(BalanceExperts, WithOneExpertPerDeviceNothingMoves) {
+TEST(BalanceExperts, KeepsOrderWithoutReplicas) {
   const BalanceOptions options{.replicas = 4, .devices = 4};
   EXPECT_EQ(balance({1, 5, 2, 9}, options).expert_of, (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
-// Random options that are valid.
+// Returns random valid options.
 BalanceOptions random_options(std::mt19937& random, int64_t experts) {
   auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
   BalanceOptions options;
@@ -63,7 +63,7 @@ BalanceOptions random_options(std::mt19937& random, int64_t experts) {
   return options;
 }
 
-// expert_of and slots_of must be inverse to each other.
+// Checks that expert_of and slots_of are inverse to each other.
 void expect_inverse(const ExpertBalance& balance) {
   size_t listed = 0;
   for (size_t expert = 0; expert < balance.slots_of.size(); ++expert) {
@@ -75,7 +75,7 @@ void expect_inverse(const ExpertBalance& balance) {
   EXPECT_EQ(listed, balance.expert_of.size());
 }
 
-// With the hierarchical policy all copies of a group's experts are on one node.
+// Checks that the hierarchical policy keeps all copies of a group's experts on one node.
 void expect_groups_together(const ExpertBalance& balance, const BalanceOptions& options) {
   const auto experts = static_cast<int64_t>(balance.slots_of.size());
   std::vector<int64_t> node_of(static_cast<size_t>(options.groups), -1);
@@ -88,7 +88,7 @@ void expect_groups_together(const ExpertBalance& balance, const BalanceOptions& 
   }
 }
 
-TEST(BalanceExperts, InvariantsHoldForRandomLoads) {
+TEST(BalanceExperts, KeepsInvariantsForRandomLoads) {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
     SCOPED_TRACE(i);
@@ -113,7 +113,7 @@ double largest_load_of_a_copy(const std::vector<double>& loads, const ExpertBala
   return largest;
 }
 
-// The smallest largest load of any distribution of the copies, found by trying all.
+// Smallest possible maximum load per copy, found by exhaustive search.
 double least_possible(const std::vector<double>& loads, size_t expert, int64_t copies) {
   const auto behind = static_cast<int64_t>(loads.size() - expert) - 1;
   if (behind == 0) return loads[expert] / static_cast<double>(copies);
@@ -124,7 +124,7 @@ double least_possible(const std::vector<double>& loads, size_t expert, int64_t c
   return least;
 }
 
-TEST(BalanceExperts, ChoiceOfCopiesHasTheSmallestLargestLoad) {
+TEST(BalanceExperts, MinimizesTheLargestCopyLoad) {
   std::mt19937 random(11);
   for (int i = 0; i < 50; ++i) {
     std::vector<double> loads(2 + random() % 4);
@@ -144,8 +144,8 @@ TEST(BalanceExperts, RejectsImpossibleCounts) {
   auto refuse = [](const BalanceOptions& options, const std::string& part) {
     expect_error(balance_experts(kLayer0, options), "balance.counts", part);
   };
-  refuse({.replicas = 16, .groups = 5, .nodes = 1, .devices = 8}, "12 experts do not divide");
-  refuse({.replicas = 16, .groups = 4, .nodes = 3, .devices = 8}, "8 devices do not divide");
+  refuse({.replicas = 16, .groups = 5, .nodes = 1, .devices = 8}, "12 experts are not divisible");
+  refuse({.replicas = 16, .groups = 4, .nodes = 3, .devices = 8}, "8 devices are not divisible");
   refuse({.replicas = 15, .groups = 4, .nodes = 2, .devices = 8}, "multiple of 8 from 16 to 96");
   refuse({.replicas = 8, .groups = 4, .nodes = 2, .devices = 8}, "8 replicas of 12 experts");
   refuse({.replicas = 104, .groups = 4, .nodes = 2, .devices = 8}, "104 replicas of 12 experts");

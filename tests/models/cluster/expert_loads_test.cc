@@ -7,7 +7,7 @@ namespace {
 
 const std::string kComplete = "layer,expert,load\n1,0,3\n1,4,0.5\n1,2,0\n1,1,1e3\n1,3,7\n";
 
-TEST(ExpertLoads, AreSortedByExpert) {
+TEST(ExpertLoads, ReadsLoadsInAnyExpertOrder) {
   const ExpertLoads wanted = {{1, {3, 1000, 0, 7, 0.5}}};
   std::string windows;
   for (char c : kComplete) windows += c == '\n' ? "\r\n" : std::string(1, c);
@@ -29,7 +29,7 @@ void refuse(const std::string& text, const std::string& code, const std::string&
   EXPECT_EQ(loads.error()[0].place.line, line);
 }
 
-TEST(ExpertLoads, RejectsBadLines) {
+TEST(ExpertLoads, RejectsMalformedLines) {
   refuse(kComplete + "2,0,1\n", "loads.layer", "no MoE layer 2", 7);
   refuse(kComplete + "0,0,1\n", "loads.layer", "no MoE layer 0", 7);
   refuse(kComplete + "-1,0,1\n", "loads.layer", "no MoE layer -1", 7);
@@ -43,7 +43,7 @@ TEST(ExpertLoads, RejectsBadLines) {
     refuse(std::string("layer,expert,load\n") + line + "\n", "loads.line", "0,17,132.5", 2);
 }
 
-TEST(ExpertLoads, TheHeaderAndEveryExpertAreRequired) {
+TEST(ExpertLoads, RequiresTheHeaderAndEveryExpert) {
   for (const char* text : {"", "\n", "1,0,3\n", "expert,layer,load\n"})
     refuse(text, "loads.header", "layer,expert,load", 1);
   refuse("layer,expert,load\n1,0,1\n1,1,1\n1,2,1\n1,4,1\n", "loads.missing", "expert 3 of layer 1",

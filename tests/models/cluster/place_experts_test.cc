@@ -9,7 +9,8 @@ namespace {
 
 using testing::ElementsAre;
 
-// Experts whose numbers have the same remainder are chosen together; `hot` more often than others.
+// Experts with equal remainders are chosen together; `hot` is chosen more often than the other
+// experts.
 LayerProfile layer_of(int64_t layer, int64_t experts, int64_t kinds, int64_t hot = -1) {
   LayerProfile profile{.layer = layer, .tokens = 1000};
   profile.together.assign(static_cast<size_t>(count_pairs(experts)), 1);
@@ -41,7 +42,7 @@ std::string placing_of(const Result<std::vector<ExpertGroup>>& groups) {
   return groups ? "fine" : groups.error().front().code;
 }
 
-TEST(PlaceExperts, PutsTogetherWhatIsChosenTogether) {
+TEST(PlaceExperts, GroupsExpertsThatAreChosenTogether) {
   const ExpertProfile profile = profile_of(kPlacedGrid, 3);
   const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {4, 4, 4});
   ASSERT_TRUE(groups) << render(groups.error());
@@ -53,18 +54,18 @@ TEST(PlaceExperts, PutsTogetherWhatIsChosenTogether) {
     }
 }
 
-TEST(PlaceExperts, MatchesLayersByWhatKindsOfTextChoose) {
+TEST(PlaceExperts, MatchesLayersByCategory) {
   const ExpertProfile profile = profile_of(kPlacedGrid, 3);
   const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {4, 4, 4});
   ASSERT_TRUE(groups);
-  // Category c is that of experts with (expert + layer) % 3 = c.
+  // Category c chooses experts with (expert + layer) % 3 == c.
   for (const ExpertGroup& group : *groups)
     for (const auto& [layer, experts] : group.experts.layers)
       EXPECT_EQ((experts.front() + layer) % 3, group.experts.layers.at(0).front() % 3)
           << group.name << " layer " << layer;
 }
 
-TEST(PlaceExperts, SpareSlotsTakeTheHottestExpertsOnAllNodes) {
+TEST(PlaceExperts, GivesSpareSlotsToHotExperts) {
   const ExpertProfile profile = profile_of(kPlacedGrid, 3, 7);
   const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {5, 5, 5});
   ASSERT_TRUE(groups);
@@ -86,7 +87,7 @@ TEST(PlaceExperts, FillsNodesOfAnySize) {
                 (std::vector<int64_t>{9, 2, 4})[node]);
 }
 
-TEST(PlaceExperts, TakesAsManyOfEveryGroupOfTheRouter) {
+TEST(PlaceExperts, BalancesRouterGroupsPerNode) {
   const ExpertGrid grid{{2}, 12, 2, 3, 2};
   const ExpertProfile profile = profile_of(grid, 2, 5);
   for (const PlacePolicy policy : {PlacePolicy::packed, PlacePolicy::contiguous}) {
@@ -103,7 +104,7 @@ TEST(PlaceExperts, TakesAsManyOfEveryGroupOfTheRouter) {
   EXPECT_EQ(placing_of(place_experts(&profile, grid, PlacePolicy::packed, {7, 9})), "place.slots");
 }
 
-TEST(PlaceExperts, ContiguousRangesNeedNoProfile) {
+TEST(PlaceExperts, PlacesContiguousRangesWithoutAProfile) {
   const auto groups = place_experts(nullptr, kPlacedGrid, PlacePolicy::contiguous, {5, 5, 5});
   ASSERT_TRUE(groups);
   EXPECT_THAT((*groups)[1].experts.layers.at(0), ElementsAre(5, 6, 7, 8, 9));
@@ -112,7 +113,7 @@ TEST(PlaceExperts, ContiguousRangesNeedNoProfile) {
             "place.profile");
 }
 
-TEST(PlaceExperts, BalancedNodesHaveEqualCountsWithoutCopiesOnOneNode) {
+TEST(PlaceExperts, BalancesEqualCountsPerNode) {
   const ExpertProfile profile = profile_of(kPlacedGrid, 3, 2);
   const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::balanced, {6, 6, 6});
   ASSERT_TRUE(groups) << render(groups.error());
@@ -122,7 +123,7 @@ TEST(PlaceExperts, BalancedNodesHaveEqualCountsWithoutCopiesOnOneNode) {
             "place.balanced");
 }
 
-TEST(PlaceExperts, RefusesRoomThatDoesNotDo) {
+TEST(PlaceExperts, RejectsUnusableSlots) {
   const ExpertProfile profile = profile_of(kPlacedGrid, 3);
   const auto code = [&](const std::vector<int64_t>& slots) {
     return placing_of(place_experts(&profile, kPlacedGrid, PlacePolicy::packed, slots));
@@ -133,7 +134,7 @@ TEST(PlaceExperts, RefusesRoomThatDoesNotDo) {
   EXPECT_EQ(code({12}), "fine");
 }
 
-TEST(PlaceExperts, SharesAreOfTheRoutingMass) {
+TEST(PlaceExperts, ComputesSharesOfTheRoutingMass) {
   const LayerProfile layer{.layer = 4, .selections = {1, 1, 2}, .mass = {0.5, 0.5, 3}};
   EXPECT_DOUBLE_EQ(kept_share(layer, {{{4, {0, 2}}}}), 3.5 / 4);
   EXPECT_DOUBLE_EQ(kept_share(layer, {}), 1);
@@ -141,7 +142,7 @@ TEST(PlaceExperts, SharesAreOfTheRoutingMass) {
   EXPECT_DOUBLE_EQ(kept_share({.layer = 4, .selections = {0, 0}}, {{{4, {1}}}}), 1);
 }
 
-TEST(PlaceExperts, ImportanceIsWhatAnExpertAddsInAll) {
+TEST(PlaceExperts, PrefersSaliencyOverMassOverCounts) {
   LayerProfile layer{.selections = {10, 5}};
   EXPECT_THAT(expert_importance(layer), ElementsAre(10, 5));
   layer.mass = {3, 4};

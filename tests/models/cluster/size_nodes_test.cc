@@ -30,7 +30,7 @@ std::string sizing_of(const NodeRequest& request) {
   return plan ? "fine" : plan.error().front().code;
 }
 
-TEST(SizeNodes, BytesAreThoseOfTheUnits) {
+TEST(SizeNodes, SumsTheBytesOfUnits) {
   const ModelBytes model = sized_model();
   EXPECT_EQ(model.tables.trunk, 50);
   EXPECT_EQ(model.head.trunk, 40);
@@ -42,7 +42,7 @@ TEST(SizeNodes, BytesAreThoseOfTheUnits) {
 }
 
 TEST(SizeNodes, FillsTheMemoryOfEachNode) {
-  // The trunk is 133 bytes and 7 of activations; one expert of each layer is 30.
+  // The trunk needs 133 bytes and 7 of activations; one expert per layer needs 30.
   const auto plan =
       size_nodes(sized_model(), kSizedGrid, {.nodes = 2, .memory = {140 + 5 * 30 + 29, 400}});
   ASSERT_TRUE(plan) << render(plan.error());
@@ -51,7 +51,7 @@ TEST(SizeNodes, FillsTheMemoryOfEachNode) {
   EXPECT_EQ(plan->bytes(1), 133 + 240);
 }
 
-TEST(SizeNodes, SaysHowManyNodesAreNeeded) {
+TEST(SizeNodes, ReturnsTheNeededNodes) {
   const auto plan = size_nodes(sized_model(), kSizedGrid, {.memory = {140 + 3 * 30}});
   ASSERT_TRUE(plan) << render(plan.error());
   EXPECT_THAT(plan->slots, ElementsAre(3, 3, 3));
@@ -59,7 +59,7 @@ TEST(SizeNodes, SaysHowManyNodesAreNeeded) {
   EXPECT_EQ(sizing_of({.memory = {140 + 59}}), "place.memory") << "a token chooses two";
 }
 
-TEST(SizeNodes, StagesShareTheLayers) {
+TEST(SizeNodes, SharesLayersBetweenStages) {
   const auto plan = size_nodes(sized_model(), kSizedGrid, {.nodes = 4, .stages = 2});
   ASSERT_TRUE(plan) << render(plan.error());
   ASSERT_EQ(plan->stages.size(), 2u);
@@ -79,7 +79,7 @@ TEST(SizeNodes, StagesShareTheLayers) {
               3);
 }
 
-TEST(SizeNodes, CopiesAreAsManyAsAskedFor) {
+TEST(SizeNodes, UsesTheRequestedReplicas) {
   EXPECT_THAT(size_nodes(sized_model(), kSizedGrid, {.nodes = 3})->slots, ElementsAre(3, 3, 3));
   EXPECT_THAT(size_nodes(sized_model(), kSizedGrid, {.nodes = 3, .replicas = 16})->slots,
               ElementsAre(6, 6, 6));
@@ -91,7 +91,7 @@ TEST(SizeNodes, CopiesAreAsManyAsAskedFor) {
   EXPECT_THAT(size_nodes(sized_model(), grouped, {.nodes = 3})->slots, ElementsAre(4, 4, 4));
 }
 
-TEST(SizeNodes, RefusesWhatCannotBe) {
+TEST(SizeNodes, RejectsInvalidCounts) {
   EXPECT_EQ(sizing_of({}), "place.nodes");
   EXPECT_EQ(sizing_of({.nodes = 3, .stages = 2}), "place.nodes");
   EXPECT_EQ(sizing_of({.nodes = 5, .stages = 5}), "place.nodes");

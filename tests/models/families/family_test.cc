@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// A valid descriptor. Each test breaks one part of it.
+// A valid descriptor; each test breaks one part of it.
 const char* const kMinimal = R"({
   "format": "moec-family/1",
   "model_type": "small",
@@ -57,14 +57,14 @@ TEST(Family, LoadsADescriptor) {
   EXPECT_EQ(family->ignored_tensors.count("*.rotary_emb.inv_freq"), 1u) << "from common.json";
 }
 
-TEST(Family, BuiltInFamiliesAreSorted) {
+TEST(Family, SortsBuiltInFamilies) {
   std::vector<std::string> names;
   for (const Family& family : known_families()) names.push_back(family.model_type);
   EXPECT_THAT(names, testing::IsSupersetOf({"mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}));
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
-TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
+TEST(Family, SuggestsKnownModelTypes) {
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
   expect_error(
@@ -75,7 +75,7 @@ TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 
-TEST(Family, UnsupportedModelTypesGiveTheReason) {
+TEST(Family, ExplainsUnsupportedModelTypes) {
   expect_error(find_family("jamba"), "hf.family.unsupported",
                "\"jamba\" is not supported: most of its layers are mamba");
   expect_error(find_family("minimax_m1"), "hf.family.unsupported", "linear attention");
@@ -94,7 +94,7 @@ const char* const kInside = R"("inside": [{
     "ignored_tensors": {"l.{mtp}.*": "guesses"},
     "tensors")";
 
-TEST(Family, IsFoundInsideOfLargerModels) {
+TEST(Family, FindsFamiliesInsideLargerModels) {
   Result<Family> family = load_family(with("\"tensors\"", kInside));
   ASSERT_TRUE(family.has_value()) << render(family.error());
   EXPECT_EQ(family_for(*family, "small"), &*family);
@@ -108,7 +108,7 @@ TEST(Family, IsFoundInsideOfLargerModels) {
   EXPECT_EQ(nested->outer->rules.must.count("is_encoder_decoder"), 1u) << "from common.json";
 }
 
-TEST(Family, HasOtherNamesInsideOfLargerModels) {
+TEST(Family, UsesOtherNamesInsideLargerModels) {
   using Names = std::vector<std::string>;
   const Result<Family> family = load_family(with("\"tensors\"", kInside));
   ASSERT_TRUE(family.has_value()) << render(family.error());
@@ -124,7 +124,7 @@ TEST(Family, HasOtherNamesInsideOfLargerModels) {
       EXPECT_EQ(one->ignored_tensors.count(pattern), 1u) << pattern;
 }
 
-TEST(Family, FieldsOfLargerModelsAreChecked) {
+TEST(Family, ChecksFieldsOfLargerModels) {
   expect_refused("\"tensors\"", "\"inside\": {}, \"tensors\"", "family.type",
                  "\"inside\" must be a list");
   expect_refused("\"tensors\"", "\"inside\": [{\"model_type\": \"large\"}], \"tensors\"",
@@ -135,7 +135,7 @@ TEST(Family, FieldsOfLargerModelsAreChecked) {
       "family.unknown_field", "unknown field \"eyes\" in inside");
 }
 
-TEST(Family, UnknownFieldsAreRefused) {
+TEST(Family, RejectsUnknownFields) {
   expect_refused("\"summary\"", "\"sumary\"", "family.unknown_field",
                  "unknown field \"sumary\" in the file (did you mean 'summary'?)");
   expect_refused("{\"qk_norm\"", "{\"qknorm\": \"full\", \"qk_norm\"", "family.unknown_field",
@@ -148,14 +148,14 @@ TEST(Family, UnknownFieldsAreRefused) {
                  "unknown field \"embd\" in tensors (did you mean 'embed'?)");
 }
 
-TEST(Family, FindingsHaveTheLine) {
+TEST(Family, ReportsTheLineOfFindings) {
   auto family = load_family(with("\"summary\"", "\"sumary\""), "f.json");
   ASSERT_FALSE(family.has_value());
   EXPECT_EQ(family.error()[0].place.file, "f.json");
   EXPECT_EQ(family.error()[0].place.line, 4u);
 }
 
-TEST(Family, MissingPartsAreNamed) {
+TEST(Family, NamesMissingParts) {
   expect_refused("\"summary\": \"for tests\",", "", "family.missing_field", "\"summary\"");
   expect_refused("\"heads\": {\"keys\": [\"h\"]},", "", "family.missing_concept", "\"heads\"");
   expect_refused("{\"keys\": [\"d\"]}", "{}", "family.missing_field",
@@ -171,7 +171,8 @@ constexpr std::string_view kExpertConcepts = R"("head_dim": {"default": "= hidde
     "score": {"default": "softmax"})";
 constexpr std::string_view kExpertRole = R"(, "expert_up": ["l.{i}.{e}.up", "m.{i}.{e}.up"])";
 
-// kMinimal with these concepts in place of those about experts, and this role of theirs.
+// Replaces the expert concepts of kMinimal by `concepts`, and the expert roles of kMinimal by
+// `role`.
 std::string dense_family(const std::string& concepts, std::string_view role = "") {
   std::string text = kMinimal;
   text.replace(text.find(kExpertConcepts), kExpertConcepts.size(),
@@ -179,7 +180,7 @@ std::string dense_family(const std::string& concepts, std::string_view role = ""
   return text.replace(text.find(kExpertRole), kExpertRole.size(), role);
 }
 
-TEST(Family, WithoutExpertsAllLayersAreDense) {
+TEST(Family, MakesLayersDenseWithoutExperts) {
   const Result<Family> dense = load_family(dense_family(R"(, "dense_ff": {"keys": ["f"]})"));
   ASSERT_TRUE(dense) << render(dense.error());
   EXPECT_FALSE(dense->has_experts());
@@ -188,31 +189,31 @@ TEST(Family, WithoutExpertsAllLayersAreDense) {
                "neither the concept \"experts\" nor \"dense_ff\"");
 }
 
-TEST(Family, WithoutExpertsNothingIsSaidAboutThem) {
+TEST(Family, RejectsExpertConceptsWithoutExperts) {
   for (const std::string about : {"top_k", "moe_step", "renorm_eps", "shared_ff"})
     expect_error(load_family(dense_family(R"(, "dense_ff": {"keys": ["f"]}, ")" + about +
                                           R"(": {"default": 1})")),
-                 "family.no_experts", "the concept \"" + about + "\" is about experts");
+                 "family.no_experts", "the concept \"" + about + "\" concerns experts");
   for (const std::string role : {"expert_up\": \"l.{i}.{e}", "router\": \"l.{i}.r",
                                  "experts_down\": \"l.{i}.d", "shared_up\": \"l.{i}.s"})
     expect_error(
         load_family(dense_family(R"(, "dense_ff": {"keys": ["f"]})", ", \"" + role + "\"")),
-        "family.no_experts", "is of experts or their router");
+        "family.no_experts", "concerns experts or their router");
 }
 
-TEST(Family, WithExpertsAllOfTheirConceptsAreNeeded) {
+TEST(Family, RequiresAllConceptsOfExperts) {
   for (const std::string missing :
        {"\"top_k\": {\"keys\": [\"k\"]},", "\"expert_ff\": {\"keys\": [\"f\"]},"})
     expect_refused(missing, "", "family.missing_concept", missing.substr(0, missing.find(':')));
 }
 
-TEST(Family, UnknownAxisValuesListTheKnownOnes) {
+TEST(Family, ListsKnownAxisValues) {
   expect_refused(
       "\"full\"", "\"wide\"", "family.unknown_value",
       "the axis \"qk_norm\" has no value \"wide\"; known: none, per_head, per_head_rotated, full");
 }
 
-TEST(Family, TypesAreChecked) {
+TEST(Family, RejectsValuesOfWrongTypes) {
   expect_refused("\"axes\": {\"qk_norm\": \"full\"}", "\"axes\": []", "family.type",
                  "\"axes\" must be an object, found an array");
   expect_refused("\"keys\": [\"d\"]", "\"keys\": [3]", "family.type",
@@ -225,12 +226,12 @@ TEST(Family, TypesAreChecked) {
   expect_error(load_family("{\"a\": 1, \"a\": 2}"), "json.duplicate_key", "\"a\"");
 }
 
-TEST(Family, OtherFormatsAreRefused) {
+TEST(Family, RejectsUnknownFormats) {
   expect_refused("moec-family/1", "moec-family/9", "family.format",
-                 "the format is \"moec-family/9\", this version reads \"moec-family/1\"");
+                 "the format is \"moec-family/9\", expected \"moec-family/1\"");
 }
 
-TEST(Family, ExpressionsAreChecked) {
+TEST(Family, RejectsInvalidExpressions) {
   expect_refused("= hidden / heads", "hidden / heads", "family.expression", "is not an expression");
   expect_refused("= hidden / heads", "= hidden - heads", "family.expression",
                  "is not an expression");
@@ -240,13 +241,13 @@ TEST(Family, ExpressionsAreChecked) {
   expect_refused("= hidden / heads", "= head_dim", "family.expression", "\"head_dim\"");
 }
 
-TEST(Family, TemplatesMustNameLayerAndExpert) {
-  expect_refused("embed.weight", "embed.{i}", "family.template", "no {i} and no {e}");
+TEST(Family, RequiresLayerAndExpertInTemplates) {
+  expect_refused("embed.weight", "embed.{i}", "family.template", "neither {i} nor {e}");
   expect_refused("m.{i}.{e}.up", "m.{i}.up", "family.template", "{i} and {e}");
   for (const std::string pattern : {"m.{i}.mask", "m.{mtp}.{mtp}.mask"})
     expect_refused("\"tensors\"",
                    "\"ignored_tensors\": {\"" + pattern + "\": \"why\"}, \"tensors\"",
-                   "family.template", "can have {mtp} and {further} once");
+                   "family.template", "may contain {mtp} and {further} once each");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// A model whose experts have 3·d·f elements each.
+// A model with 3·d·f elements per expert.
 ModelConfig model_of(int64_t d, int64_t f, int64_t experts, int64_t shared_ff = 0) {
   ModelConfig model = sample_model();
   model.hidden = d;
@@ -30,7 +30,7 @@ CutOptions budget(int64_t bytes) {
   return options;
 }
 
-// All weights of experts in one form.
+// Stores all expert weights in one form.
 BuildOptions with_experts_as(const WeightForm& form) {
   BuildOptions build;
   build.weights = {{{WeightGroup::experts, std::nullopt, form}}};
@@ -46,9 +46,9 @@ Sizes groups(const ModelConfig& model, const CutOptions& options, BuildOptions b
   return sizes;
 }
 
-// 200 MB at one byte a weight and four a row. The numbers of groups are those that other exporters
-// were measured with.
-TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
+// A budget of 200 MB, with one byte per weight and four bytes per row. The group counts equal those
+// of measured exports by other tools.
+TEST(CutShards, MatchesPublishedGroupsAt200Megabytes) {
   struct Case {
     const char* model;
     int64_t d, f, experts;
@@ -67,8 +67,8 @@ TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
         << c.model;
 }
 
-// An expert of 4,718,592 weights takes 1,024 bytes for each group of 16 of its 3,584 rows' tables
-// and half a byte for each weight.
+// An expert has 4,718,592 weights of half a byte each, and 3,584 rows with a table of 32 bytes per
+// 16 rows.
 TEST(CutShards, CountsCodesAndTables) {
   BuildOptions build = with_experts_as(PaletteForm{4, 16});
   build.dtype = DType::f16;
@@ -78,8 +78,8 @@ TEST(CutShards, CountsCodesAndTables) {
             (Sizes{26, 26, 26, 25, 25}));
 }
 
-// Groups of one size serve all layers, so the layer with the largest experts decides.
-TEST(CutShards, CutsForTheLargestFormOfALayer) {
+// All layers use the same group size, so the layer with the largest experts determines it.
+TEST(CutShards, CutsForTheLargestLayer) {
   ModelConfig model = model_of(2048, 768, 128);
   BuildOptions build = with_experts_as(AffineForm{});
   EXPECT_EQ(groups(model, budget(200'000'000), build), Sizes(4, 32));
@@ -87,15 +87,15 @@ TEST(CutShards, CutsForTheLargestFormOfALayer) {
   EXPECT_GT(groups(model, budget(200'000'000), build).size(), 8u) << "other layers are float";
 }
 
-TEST(CutShards, F16HasTwiceTheBytes) {
+TEST(CutShards, CountsTwoBytesPerF16Weight) {
   BuildOptions build;
   build.dtype = DType::f16;
-  // An expert has 9,437,184 bytes and the norm 4096: 21 fit, so 7 groups and none above 19.
+  // An expert has 9,437,184 bytes and the norm 4096: 21 experts fit, so 7 balanced groups.
   EXPECT_EQ(groups(model_of(2048, 768, 128), budget(200'000'000), build),
             (Sizes{19, 19, 18, 18, 18, 18, 18}));
 }
 
-TEST(CutShards, ALayerWithinTheBudgetIsNotCut) {
+TEST(CutShards, KeepsLayersWithinTheBudget) {
   const ModelConfig model = model_of(8, 3, 5);
   const int64_t whole = 4 * (5 * 72 + 8 + 5 * 8);  // experts, norm, router
   EXPECT_EQ(groups(model, budget(whole)), (Sizes{5}));
@@ -104,15 +104,15 @@ TEST(CutShards, ALayerWithinTheBudgetIsNotCut) {
   EXPECT_EQ(groups(model, {}), (Sizes{5}));
 }
 
-TEST(CutShards, TheSharedExpertTakesRoomInTheFirstGroup) {
-  // 10 experts of 72 elements and a shared one of 144: the budget holds five experts, or three and
-  // the shared one.
+TEST(CutShards, CountsTheSharedExpertInGroups) {
+  // 10 experts of 72 elements and a shared expert of 144: five experts fit into the budget, or
+  // three experts and the shared one.
   const ModelConfig model = model_of(8, 3, 10, 6);
   EXPECT_EQ(groups(model, budget(4 * (8 + 5 * 72))), (Sizes{3, 3, 2, 2}));
   EXPECT_EQ(groups(model_of(8, 3, 10), budget(4 * (8 + 5 * 72))), (Sizes{5, 5}));
 }
 
-TEST(CutShards, ASharedExpertThatFitsBesideNoneHasShardsOfItsOwn) {
+TEST(CutShards, SplitsOffALargeSharedExpert) {
   BuildOptions build;
   const ModelConfig model = model_of(8, 3, 10, 60);
   const auto cuts = cut_shards(model, budget(4 * (8 + 5 * 72)), build);
@@ -124,7 +124,7 @@ TEST(CutShards, ASharedExpertThatFitsBesideNoneHasShardsOfItsOwn) {
   EXPECT_EQ((*cuts)[1].parts, 4);
 }
 
-TEST(CutShards, ExpertsAboveTheBudgetAreCutIntoSlices) {
+TEST(CutShards, SlicesExpertsAboveTheBudget) {
   const ModelConfig model = model_of(4096, 14336, 8);
   BuildOptions build;
   build.dtype = DType::f16;
@@ -136,8 +136,8 @@ TEST(CutShards, ExpertsAboveTheBudgetAreCutIntoSlices) {
   EXPECT_EQ(build.slices.shared, 0);
 }
 
-TEST(CutShards, DenseMlpsAreCutIntoTheFewestSlices) {
-  ModelConfig model = sample_model();  // hidden 8, ff 12: 24 elements a column, a norm of 8
+TEST(CutShards, SlicesDenseMlpsMinimally) {
+  ModelConfig model = sample_model();  // hidden 8, ff 12: 24 elements per column, a norm of 8
   BuildOptions build;
   CutOptions options;
   int64_t& bytes = options.budgets[static_cast<size_t>(ShardKind::mlp)].bytes;
@@ -149,13 +149,13 @@ TEST(CutShards, DenseMlpsAreCutIntoTheFewestSlices) {
   }
 }
 
-TEST(CutShards, BudgetsThatNoCutMeetsNameTheLeastThatWorks) {
+TEST(CutShards, NamesTheSmallestWorkingBudget) {
   BuildOptions build;
   const ModelConfig model = model_of(4096, 14336, 8);
   const auto failed = cut_shards(model, budget(10'000'000), build);
   expect_error(failed, "plan.budget",
-               "a budget of 10.0 MB is smaller than the smallest slice of an expert of 11.0 MB");
-  EXPECT_EQ(failed.error()[0].next_step, "The smallest budget that works is 12 MB.");
+               "the budget of 10.0 MB is below the smallest slice of an expert of 11.0 MB");
+  EXPECT_EQ(failed.error()[0].next_step, "raise the budget to at least 12 MB");
   EXPECT_TRUE(cut_shards(model, budget(12'000'000), build).has_value());
   CutOptions allowed = budget(10'000'000);
   allowed.allow_over_budget = true;
@@ -164,38 +164,38 @@ TEST(CutShards, BudgetsThatNoCutMeetsNameTheLeastThatWorks) {
   expect_error(cut_shards(model_of(8, 1, 2), budget(40), build), "plan.budget", "expert");
 }
 
-TEST(CutShards, MoreExpertsAGroupThanThereAreAreAnError) {
+TEST(CutShards, RejectsGroupsLargerThanTheModel) {
   CutOptions options;
   options.experts_per_shard = 11;
   BuildOptions build;
   const auto failed = cut_shards(model_of(8, 3, 10), options, build);
   expect_error(failed, "plan.experts_per_shard", "groups of 11 experts were requested");
-  EXPECT_EQ(failed.error()[0].next_step, "Choose 1 to 10.");
+  EXPECT_EQ(failed.error()[0].next_step, "choose 1 to 10");
   options.experts_per_shard = 10;
   EXPECT_EQ(groups(model_of(8, 3, 10), options), Sizes{10});
 }
 
-TEST(CutShards, RequestedGroupsAboveTheBudgetAreCutFurther) {
+TEST(CutShards, CutsRequestedGroupsAboveTheBudget) {
   CutOptions options = budget(4 * (8 + 3 * 72));
   options.experts_per_shard = 5;
   EXPECT_EQ(groups(model_of(8, 3, 10), options), (Sizes{3, 3, 2, 2}));
 }
 
-TEST(CutShards, AnMoeLayerMayBeKeptInOneShard) {
+TEST(CutShards, KeepsRequestedLayersWhole) {
   CutOptions options = budget(4 * 100);
   options.keep_moe_layers = true;
   options.allow_over_budget = true;
   EXPECT_EQ(groups(model_of(8, 3, 10), options), Sizes{10});
 }
 
-TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
+TEST(CutShards, SlicesTheHeadMinimally) {
   ModelConfig model = sample_model();  // 11 tokens of 8 elements, a norm of 8
   BuildOptions build;
   CutOptions options;
   options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8 * (1 + 4)};
   EXPECT_EQ(cut_shards(model, options, build)->back().parts, 3);
   EXPECT_EQ(build.head_slices, 3);
-  build.head_slices = 5;  // the target's channels ask for more
+  build.head_slices = 5;  // the target's channel limit requires more
   EXPECT_EQ(cut_shards(model, options, build)->back().parts, 5);
   options.head_slices = 2;
   EXPECT_EQ(cut_shards(model, options, build)->back().parts, 2);
@@ -204,9 +204,9 @@ TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
   expect_error(cut_shards(model, options, build), "plan.budget", "row of the head");
 }
 
-TEST(CutShards, LayersInSharedShardsAreNotCut) {
+TEST(CutShards, KeepsLayersInSharedShardsWhole) {
   BuildOptions build;
-  CutOptions options = budget(4 * (8 + 4 * 72));  // holds half of the experts
+  CutOptions options = budget(4 * (8 + 4 * 72));  // fits half of the experts
   options.layers_per_shard = 2;
   const auto cuts = cut_shards(model_of(8, 3, 10), options, build);
   ASSERT_TRUE(cuts.has_value());
@@ -221,13 +221,14 @@ TEST(CutShards, LayersInSharedShardsAreNotCut) {
   EXPECT_TRUE(build.host_routing) << "a layer that no shard holds is cut";
 }
 
-TEST(CutShards, RequestedGroupsAreBalanced) {
+TEST(CutShards, BalancesRequestedGroups) {
   CutOptions options;
   options.experts_per_shard = 3;
   EXPECT_EQ(groups(model_of(8, 3, 7), options), (Sizes{3, 2, 2}));
 }
 
-// The sizes that the cut assumes are those of the shards that the builders make.
+// The number of elements that cut_shards() predicts for a shard; the built shard must have exactly
+// this number.
 int64_t assumed_elements(const ModelConfig& model, const ShardDecl& decl) {
   const MoeElements sizes = moe_elements(model, {});
   const auto of = [&](const MlpElements& mlp) {
@@ -245,7 +246,7 @@ int64_t assumed_elements(const ModelConfig& model, const ShardDecl& decl) {
   }
 }
 
-// With biases, so that each slice repeats some of the weights.
+// A model with biases, some of which are repeated in each slice.
 ModelConfig model_with_biases() {
   ModelConfig model = model_of(8, 3, 10, 6);
   model.moe.shared_gated = true;
@@ -258,7 +259,7 @@ ModelConfig model_with_biases() {
   return model;
 }
 
-// Its maps are in each shard of experts.
+// A model with a latent, whose maps are in each shard of experts.
 ModelConfig model_with_latent_and_shared() {
   ModelConfig model = model_of(8, 7, 10, 6);
   model.moe.latent = 5;
@@ -288,13 +289,13 @@ void expect_assumed_bytes(const ModelConfig& model, const Sizes& budgets) {
   }
 }
 
-// Groups beside the shared expert; groups without it; slices.
-TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
+// Covers groups next to the shared expert, groups without it, and slices.
+TEST(CutShards, PredictsTheBytesOfBuiltShards) {
   expect_assumed_bytes(model_with_biases(), {500, 200, 70});
   expect_assumed_bytes(model_with_latent_and_shared(), {500, 200, 180});
 }
 
-TEST(CutShards, TheBiasBehindALatentIsWithinTheBytesOfEachShard) {
+TEST(CutShards, CountsTheLatentBiasPerShard) {
   ModelConfig model = model_with_latent_and_shared();
   model.mlp.bias = true;
   const MoeElements plain = moe_elements(model_with_latent_and_shared(), {}),

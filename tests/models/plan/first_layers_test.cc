@@ -25,7 +25,7 @@ ModelConfig three_layers() {
   return model;
 }
 
-TEST(FirstLayers, RemovesTensorsOfTheOtherLayers) {
+TEST(FirstLayers, RemovesTensorsOfOtherLayers) {
   ModelConfig model = three_layers();
   WeightTable weights = declared_weights(model, DType::bf16);
   weights.tensors["something.else"] = weights.tensors.at("lm_head");
@@ -35,10 +35,10 @@ TEST(FirstLayers, RemovesTensorsOfTheOtherLayers) {
   const WeightTable wanted = declared_weights(model, DType::bf16);
   EXPECT_EQ(weights.tensors.size(), wanted.tensors.size() + 1);
   for (const auto& [name, tensor] : wanted.tensors) EXPECT_TRUE(weights.find(name)) << name;
-  EXPECT_TRUE(weights.find("something.else"));  // not ours to drop: it is reported as unused
+  EXPECT_TRUE(weights.find("something.else"));  // unknown tensors stay and are reported as unused
 }
 
-TEST(FirstLayers, KeepingAllLayersChangesNothing) {
+TEST(FirstLayers, KeepsAllLayersUnchanged) {
   ModelConfig model = three_layers();
   WeightTable weights = declared_weights(model, DType::bf16);
   const size_t tensors = weights.tensors.size();

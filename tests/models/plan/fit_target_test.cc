@@ -14,9 +14,9 @@ Target target_of(int64_t channels, int64_t extent) {
   return target;
 }
 
-TEST(FitTarget, CutsTheVocabularyToTheTargetsChannels) {
+TEST(FitTarget, CutsTheVocabularyToTargetChannels) {
   ModelConfig model;
-  model.vocab = 151936;  // that of Qwen3
+  model.vocab = 151936;  // vocabulary of Qwen3
   for (const auto& [limit, slices] :
        std::map<int64_t, int64_t>{{0, 1}, {65536, 3}, {75968, 2}, {151935, 2}, {151936, 1}}) {
     BuildOptions build{.context = 8, .head_slices = 0};
@@ -28,7 +28,7 @@ TEST(FitTarget, CutsTheVocabularyToTheTargetsChannels) {
   EXPECT_EQ(asked.head_slices, 7);
 }
 
-TEST(FitTarget, UsesTheFewestEqualPagesThatTheTargetTakes) {
+TEST(FitTarget, UsesTheFewestEqualPages) {
   struct Case {
     int64_t context, limit, pages;
   };
@@ -44,7 +44,7 @@ TEST(FitTarget, UsesTheFewestEqualPagesThatTheTargetTakes) {
   }
 }
 
-TEST(FitTarget, ErrorNamesAContextThatPagesDivide) {
+TEST(FitTarget, SuggestsADivisibleContext) {
   BuildOptions build{.context = 16411, .cache = CacheForm::blend};  // a prime
   const Status status = fit_to_target({}, target_of(0, 16384), build);
   ASSERT_FALSE(status.has_value());

@@ -1,4 +1,4 @@
-// Opens, plans and builds every golden checkpoint in each form of shard, and verifies the results.
+// Opens, plans, builds and verifies every golden checkpoint, for each form of shards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ std::string folder_of(const std::string& name) {
   return source_dir() + (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
 }
 
-// Goldens of other forms and of upcycled checkpoints lie in folders of their own.
-TEST(GoldenCases, EachFolderIsACase) {
+// The folders in `others` contain goldens of variants and of upcycled checkpoints.
+TEST(GoldenCases, CoverEachFolder) {
   const std::set<std::string> others = {"top_k", "upcycled"};
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/tests/golden"))
     if (const std::string name = entry.path().filename();

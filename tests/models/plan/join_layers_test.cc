@@ -35,25 +35,25 @@ Joined fitted(int64_t budget, const BuildOptions& options_of_build = {}) {
   return {layer_groups(7, build), cut};
 }
 
-TEST(JoinLayers, GroupsAreBalanced) {
+TEST(JoinLayers, BalancesGroups) {
   CutOptions options;
   options.layers_per_shard = 3;
   BuildOptions build;
   const ShardCut cut = join_layers(seven_layers(), options, build);
   EXPECT_EQ(layer_groups(7, build), (Sizes{3, 2, 2}));
-  EXPECT_EQ(cut, (ShardCut{ShardKind::layers, 3, "3 layers a shard were requested"}));
+  EXPECT_EQ(cut, (ShardCut{ShardKind::layers, 3, "3 layers per shard were requested"}));
   options.layers_per_shard = 100;
   join_layers(seven_layers(), options, build);
   EXPECT_EQ(layer_groups(7, build), Sizes{7});
 }
 
-TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
+TEST(JoinLayers, FillsTheBudgetWithLayers) {
   const int64_t layer = 4 * layer_elements(seven_layers(), {})[1];
   EXPECT_EQ(fitted(0).groups, Sizes{7});
   EXPECT_EQ(fitted(7 * layer).groups, Sizes{7});
   EXPECT_EQ(fitted(4 * layer).groups, (Sizes{4, 3}));
   EXPECT_EQ(fitted(2 * layer).groups, (Sizes{2, 2, 2, 1}));
-  // Routers have more elements in f16.
+  // Routers store more elements in f16.
   const BuildOptions f16{.dtype = DType::f16};
   const int64_t half = 2 * layer_elements(seven_layers(), f16)[1];
   EXPECT_GT(half, layer / 2);
@@ -63,22 +63,22 @@ TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
   EXPECT_EQ(fitted(layer).cut.parts, 7);
 }
 
-TEST(JoinLayers, FitCountsEncodedWeights) {
+TEST(JoinLayers, CountsEncodedWeightsWhenFitting) {
   const int64_t layer = 4 * layer_elements(seven_layers(), {})[1];
   BuildOptions build;
   build.weights = {{{std::nullopt, std::nullopt, AffineForm{8, ScaleScope::tensor}}}};
   EXPECT_LT(fitted(2 * layer, build).groups.size(), fitted(2 * layer).groups.size());
 }
 
-TEST(JoinLayers, ALayerAboveTheBudgetKeepsShardsOfItsParts) {
+TEST(JoinLayers, CutsLayersAboveTheBudget) {
   const Joined none = fitted(4 * layer_elements(seven_layers(), {})[1] - 1);
   EXPECT_TRUE(none.groups.empty());
   EXPECT_EQ(none.cut.parts, 0);
   EXPECT_THAT(none.cut.reason, testing::HasSubstr("is above the budget"));
 }
 
-// The sizes that fitting assumes are those of the shards that the builders make.
-TEST(JoinLayers, BuiltShardsHaveTheBytesThatFittingAssumes) {
+// Fitting must predict the sizes of the shards that the builders produce.
+TEST(JoinLayers, PredictsTheBytesOfBuiltShards) {
   const ModelConfig model = seven_layers();
   BuildOptions build = sample_options();
   build.layers_per_shard = 3;

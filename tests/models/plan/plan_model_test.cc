@@ -23,7 +23,7 @@ std::vector<std::string> names(const Plan& plan) {
   return all;
 }
 
-// "x=edge:embed attn_mask=attn_mask:7 → hidden=edge:L00.hidden"
+// Formats a step as "x=edge:embed attn_mask=attn_mask:7 → hidden=edge:L00.hidden".
 std::string wiring(const Step& step) {
   std::string text;
   for (const InputBinding& in : step.inputs) {
@@ -43,13 +43,13 @@ std::string wiring(const Step& step) {
   return text;
 }
 
-TEST(PlanModel, NamesAndStems) {
+TEST(PlanModel, ListsNamesAndStems) {
   EXPECT_THAT(names(good_plan(sample_options())),
               testing::ElementsAre("L00.attn attn/L00", "L00.mlp mlp/L00", "L01.attn attn/L01",
                                    "L01.moe moe/L01", "lm_head.0 lm_head/00"));
 }
 
-TEST(PlanModel, TheEmbeddingIsScaledInF32) {
+TEST(PlanModel, ScalesTheEmbeddingInF32) {
   ModelConfig model = sample_model();
   EXPECT_EQ(to_string(good_plan(sample_options(), model).embedding),
             "@embed:bf16[11,8] | cast(f32)");
@@ -60,7 +60,7 @@ TEST(PlanModel, TheEmbeddingIsScaledInF32) {
             "@embed:bf16[11,8] | cast(f32) | scale(12) | cast(f16)");
 }
 
-TEST(PlanModel, ScheduleBindsEveryPort) {
+TEST(PlanModel, BindsEveryPortInTheSchedule) {
   Plan plan = good_plan(sample_options());
   ASSERT_EQ(plan.schedule.size(), 5u);
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(plan.schedule[i].shard, i);
@@ -76,7 +76,7 @@ TEST(PlanModel, ScheduleBindsEveryPort) {
   EXPECT_EQ(wiring(plan.schedule[4]), "hidden=edge:L01.moe_out → logits=logits");
 }
 
-TEST(PlanModel, BlendedCachesAreDeviceState) {
+TEST(PlanModel, MakesBlendedCachesDeviceState) {
   BuildOptions options = sample_options();
   options.cache = CacheForm::blend;
   EXPECT_EQ(wiring(good_plan(options).schedule[0]),
@@ -84,7 +84,7 @@ TEST(PlanModel, BlendedCachesAreDeviceState) {
             "kv_write_mask=kv_write_mask → hidden=edge:L00.hidden");
 }
 
-TEST(PlanModel, WithoutRotationThereAreNoRopePorts) {
+TEST(PlanModel, OmitsRopePortsWithoutRotation) {
   ModelConfig model = sample_model();
   model.attention.rope = {};
   model.attention.rope.style = RopeStyle::none;
@@ -93,7 +93,7 @@ TEST(PlanModel, WithoutRotationThereAreNoRopePorts) {
             "hidden=edge:L00.hidden k_new=k_rows@0 v_new=v_rows@0");
 }
 
-TEST(PlanModel, LayersThatDoNotRotateReadTheQueriesScale) {
+TEST(PlanModel, ScalesQueriesOfUnrotatedLayers) {
   ModelConfig model = sample_model();
   model.attention.temperature = QueryTemperature{0.1, 8};
   model.layers[0].rotated = false;
@@ -109,7 +109,7 @@ TEST(PlanModel, LayersThatDoNotRotateReadTheQueriesScale) {
             "v_new=v_rows@1");
 }
 
-TEST(PlanModel, HostRoutingChainsGroups) {
+TEST(PlanModel, ChainsGroupsWithHostRouting) {
   BuildOptions options = sample_options();
   options.host_routing = true;
   options.experts_per_shard = 2;
@@ -135,7 +135,7 @@ TEST(PlanModel, HostRoutingChainsGroups) {
   EXPECT_EQ(plan.schedule[3].skip_from, "");
 }
 
-TEST(PlanModel, SlicesAndGroupsFormOneChain) {
+TEST(PlanModel, ChainsSlicesAndGroups) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   BuildOptions options = sample_options();
@@ -168,8 +168,8 @@ TEST(PlanModel, SlicesAndGroupsFormOneChain) {
   EXPECT_EQ(plan.shards[8].slices, 2);
 }
 
-// The sums begin with their first parts, and the shared expert ends the layer.
-TEST(PlanModel, NormsBehindTheExpertsNeedTheirWholeSum) {
+// Each sum starts with its first part, and the shared expert completes the layer.
+TEST(PlanModel, CompletesSumsBeforeTheirNorms) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   model.stream.post_norms = model.moe.parts_normed = true;
@@ -196,8 +196,8 @@ TEST(PlanModel, NormsBehindTheExpertsNeedTheirWholeSum) {
                "needs a shared expert");
 }
 
-// Each rotation has its columns of the table, and its ports where layers share a shard.
-TEST(PlanModel, LayersMayRotateApart) {
+// Each rotation has separate columns in the table, and separate ports if layers share a shard.
+TEST(PlanModel, AllowsDifferentRotationsPerLayer) {
   ModelConfig model = sample_model();
   model.more_attention = {model.attention};
   model.more_attention[0].rope.theta = 500;
@@ -218,7 +218,7 @@ TEST(PlanModel, LayersMayRotateApart) {
   EXPECT_THAT(tables, testing::ElementsAre("rope_cos 0", "rope_cos_r1 1"));
 }
 
-TEST(PlanModel, AGroupWithTheSharedExpertIsNeverSkipped) {
+TEST(PlanModel, NeverSkipsTheSharedExpertsGroup) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   BuildOptions options = sample_options();
@@ -230,7 +230,7 @@ TEST(PlanModel, AGroupWithTheSharedExpertIsNeverSkipped) {
   EXPECT_EQ(plan.schedule[5].skip_from, "acc");
 }
 
-TEST(PlanModel, WholeLayersShareAShard) {
+TEST(PlanModel, SharesShardsBetweenWholeLayers) {
   BuildOptions options = sample_options();
   options.layers_per_shard = 2;
   const Plan plan = good_plan(options);
@@ -250,7 +250,7 @@ TEST(PlanModel, WholeLayersShareAShard) {
               testing::Not(testing::HasSubstr("attn_mask=")));
 }
 
-TEST(PlanModel, GroupsOfLayersAreBalanced) {
+TEST(PlanModel, BalancesGroupsOfLayers) {
   ModelConfig model = sample_model();
   model.layers.resize(5, model.layers[1]);
   BuildOptions options = sample_options();
@@ -262,7 +262,7 @@ TEST(PlanModel, GroupsOfLayersAreBalanced) {
   EXPECT_EQ(good_plan(options, model).shards.size(), 6u);
 }
 
-TEST(PlanModel, HeadSlicesTileTheVocabulary) {
+TEST(PlanModel, TilesTheVocabularyWithHeadSlices) {
   BuildOptions options = sample_options();
   options.head_slices = 3;
   Plan plan = good_plan(options);
@@ -272,13 +272,13 @@ TEST(PlanModel, HeadSlicesTileTheVocabulary) {
   EXPECT_THAT(slices, testing::ElementsAre(std::pair(0, 4), std::pair(4, 4), std::pair(8, 3)));
 }
 
-TEST(PlanModel, TheEmbeddingIsCast) {
+TEST(PlanModel, CastsTheEmbedding) {
   BuildOptions options = sample_options();
   options.dtype = DType::f16;
   EXPECT_EQ(to_string(good_plan(options).embedding), "@embed:bf16[11,8] | cast(f16)");
 }
 
-TEST(PlanModel, IgnoredTensorsAreListedWithAReason) {
+TEST(PlanModel, ListsIgnoredTensorsWithAReason) {
   ModelConfig model = sample_model();
   model.names.ignored = {"*.inv_freq"};
   WeightTable weights = declared_weights(model, DType::f32);
@@ -291,7 +291,7 @@ TEST(PlanModel, IgnoredTensorsAreListedWithAReason) {
   EXPECT_THAT(plan->ignored[0].reason, testing::HasSubstr("*.inv_freq"));
 }
 
-TEST(PlanModel, BadOptionsAreErrors) {
+TEST(PlanModel, RejectsInvalidOptions) {
   auto with = [](auto change) {
     BuildOptions options = sample_options();
     change(options);
@@ -312,21 +312,21 @@ TEST(PlanModel, BadOptionsAreErrors) {
                  o.layers_per_shard = 2;
                  o.host_routing = true;
                }),
-               "plan.options", "cannot share a shard");
+               "plan.options", "cannot be in a shard of whole layers");
   expect_error(with([](auto& o) {
                  o.layers_per_shard = 2;
                  o.cache = CacheForm::blend;
                }),
-               "plan.options", "take their caches as inputs");
+               "plan.options", "need caches as inputs");
   expect_error(with([](auto& o) { o.head_slices = 12; }), "plan.options",
-               "12 slices of a head of 11 rows");
+               "12 slices of a head with 11 rows");
   expect_error(with([](auto& o) { o.context = 65; }), "plan.context",
-               "a context of 65 tokens; the model takes 1 to 64");
+               "the context is 65 tokens, the model supports 1 to 64");
   expect_error(with([](auto& o) { o.tokens = {17}; }), "plan.context",
                "a step of 17 tokens does not fit into a context of 16");
 }
 
-TEST(PlanModel, MissingAndMisshapenTensorsAreErrors) {
+TEST(PlanModel, RejectsMissingAndMisshapenTensors) {
   ModelConfig model = sample_model();
   WeightTable weights = declared_weights(model, DType::f32);
   weights.tensors.at("1.router").type.dims = {5, 9};
@@ -337,7 +337,7 @@ TEST(PlanModel, MissingAndMisshapenTensorsAreErrors) {
                "\"1.router\" (router)");
 }
 
-TEST(PlanModel, ABadModelIsAnError) {
+TEST(PlanModel, RejectsInvalidModels) {
   ModelConfig model = sample_model();
   model.moe.routing.top_k = 9;
   expect_error(plan_model(model, declared_weights(sample_model(), DType::bf16), sample_options()),

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// mlx-moe ships 208 slots for Qwen3-Coder-Next in 4 bits (46 GB) on a machine of 32 GiB.
+// mlx-moe ships 208 slots for Qwen3-Coder-Next in 4 bits (46 GB) on a 32 GiB machine.
 TEST(Residency, ReproducesThePublishedCase) {
   const double working_set = 0.75 * 32 * 1024 * 1024 * 1024;
   const ResidentSet set{.budget_bytes = static_cast<int64_t>(kResidentShare * working_set),
@@ -16,7 +16,7 @@ TEST(Residency, ReproducesThePublishedCase) {
   EXPECT_EQ(resident_capacity(set), 207);
 }
 
-TEST(Residency, IsBetweenZeroAndAllExperts) {
+TEST(Residency, StaysBetweenZeroAndAllExperts) {
   ResidentSet set{
       .budget_bytes = 100, .base_bytes = 100, .slot_bytes = 5, .layers = 2, .experts = 4};
   EXPECT_EQ(resident_capacity(set), 0);

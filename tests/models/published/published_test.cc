@@ -27,7 +27,7 @@ Plan plan_of(const PublishedModel& published) {
   return std::move(*plan);
 }
 
-// The number of elements of all tensors that the shards and the embedding read, each counted once.
+// Counts the elements of all tensors that shards and embedding read, counting each tensor once.
 int64_t count_parameters(const Plan& plan) {
   std::set<std::string> tensors;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -42,7 +42,7 @@ int64_t count_parameters(const Plan& plan) {
   return count;
 }
 
-TEST(Published, PlansHaveThePublishedNumberOfParameters) {
+TEST(Published, MatchesThePublishedParameterCounts) {
   for (const PublishedModel& model : published_models()) {
     SCOPED_TRACE(model.name);
     const int64_t count = count_parameters(plan_of(model));
@@ -50,20 +50,20 @@ TEST(Published, PlansHaveThePublishedNumberOfParameters) {
   }
 }
 
-TEST(Published, IsFoundByRepositoryAndPrefix) {
+TEST(Published, FindsModelsByRepositoryAndPrefix) {
   for (const char* name : {"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", "Qwen3-30B-A3B", "QWEN3-30b"}) {
     const auto model = find_published(name);
     ASSERT_TRUE(model) << render(model.error());
     EXPECT_EQ((*model)->checkpoint, "Qwen/Qwen3-30B-A3B") << name;
   }
-  // A whole name comes before longer ones that begin with it.
+  // A full name takes precedence over longer names that start with it.
   EXPECT_EQ((*find_published("GLM-4.5"))->name, "glm-4.5");
   expect_error(find_published("gpt-oss"), "published.several", "\"gpt-oss\"");
   for (const char* name : {"", "ol", "qwen3-31b", "zai-org/", "30b"})
     expect_error(find_published(name), "published.unknown", "no file, folder or published model");
 }
 
-TEST(Published, EachFileIsInTheIndex) {
+TEST(Published, IndexesEachFile) {
   std::set<std::string> files = {"index.json"}, found;
   for (const PublishedModel& model : published_models()) files.insert(model.name + ".json");
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/models/published"))
@@ -71,7 +71,7 @@ TEST(Published, EachFileIsInTheIndex) {
   EXPECT_EQ(files, found);
 }
 
-TEST(Published, RoundedTotalsAgreeToTheirLastDigit) {
+TEST(Published, ComparesTotalsToTheirLastDigit) {
   const PublishedModel rounded{"", "", "80.4B", ""}, whole{"", "", "80B", ""},
       exact{"", "", "12", ""};
   EXPECT_TRUE(rounded.agrees_with(80'350'000'001));
@@ -83,7 +83,7 @@ TEST(Published, RoundedTotalsAgreeToTheirLastDigit) {
   EXPECT_FALSE(exact.agrees_with(13));
 }
 
-TEST(Published, UnknownNameErrorSuggestsTheNearest) {
+TEST(Published, SuggestsTheNearestName) {
   const auto found = find_published("qwen3-30b-a3c");
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error()[0].code, "published.unknown");

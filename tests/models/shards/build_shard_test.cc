@@ -37,7 +37,7 @@ std::vector<const Op*> ops_of(const Shard& shard) {
   return found;
 }
 
-TEST(BuildAttention, AppendPorts) {
+TEST(BuildAttention, HasPortsForAppendedCaches) {
   Shard shard = build(sample_model(), sample_options(), "L00.attn");
   EXPECT_THAT(input_texts(shard),
               testing::ElementsAre("x f32[1,8,4,1]{channels}", "rope_cos f32[4,3]",
@@ -48,7 +48,7 @@ TEST(BuildAttention, AppendPorts) {
   EXPECT_TRUE(shard.states.empty());
 }
 
-TEST(BuildAttention, BlendPorts) {
+TEST(BuildAttention, HasPortsForBlendedCaches) {
   BuildOptions options = sample_options();
   options.cache = CacheForm::blend;
   options.layout = Layout::rows;
@@ -63,7 +63,7 @@ TEST(BuildAttention, BlendPorts) {
   EXPECT_EQ(ops_of<StateWrite>(shard).size(), 2u);
 }
 
-TEST(BuildAttention, AttributesComeFromTheModel) {
+TEST(BuildAttention, CopiesAttributesFromTheModel) {
   Shard shard = build(sample_model(), sample_options(), "L01.attn");
   auto attention = ops_of<Attention>(shard);
   ASSERT_EQ(attention.size(), 1u);
@@ -77,8 +77,9 @@ TEST(BuildAttention, AttributesComeFromTheModel) {
   EXPECT_EQ(op.cache, CacheForm::append);
 }
 
-// The norm over all heads is a separate op before the clamp; the other order gives other results.
-TEST(BuildAttention, FullNormThenClamp) {
+// The norm over all heads is a separate op before the clamp; the reverse order would change
+// results.
+TEST(BuildAttention, NormalizesFullWidthBeforeClamping) {
   ModelConfig model = sample_model();
   model.attention.qk_norm = QkNormWidth::full;
   model.attention.clip_qkv = 2;
@@ -98,7 +99,7 @@ TEST(BuildAttention, FullNormThenClamp) {
       << "v is clamped without a norm";
 }
 
-TEST(BuildAttention, Biases) {
+TEST(BuildAttention, AddsBiases) {
   ModelConfig model = sample_model();
   auto biases = [&] {
     size_t count = 0;
@@ -113,7 +114,7 @@ TEST(BuildAttention, Biases) {
   EXPECT_EQ(biases(), 4u);
 }
 
-TEST(BuildAttention, LayerNormSubtractsTheMean) {
+TEST(BuildAttention, SubtractsTheMeanInLayerNorms) {
   ModelConfig model = sample_model();
   model.norm.kind = NormKind::layer;
   model.names.by_role["final_norm_bias"] = "final_norm.b";
@@ -145,7 +146,7 @@ ModelConfig tempered_model() {
   return model;
 }
 
-TEST(BuildAttention, LayersWithoutRotationScaleTheirQueries) {
+TEST(BuildAttention, ScalesQueriesWithoutRotation) {
   const Shard shard = build(tempered_model(), sample_options(), "L00.attn");
   EXPECT_THAT(input_texts(shard),
               testing::ElementsAre("x f32[1,8,4,1]{channels}", "query_scale f32[1,1,4,1]{channels}",
@@ -160,7 +161,7 @@ TEST(BuildAttention, LayersWithoutRotationScaleTheirQueries) {
   EXPECT_EQ(shard.label(scaled.operands[1]), "query_scale");
 }
 
-TEST(BuildAttention, L2NormsHaveNoWeights) {
+TEST(BuildAttention, OmitsWeightsOfL2Norms) {
   const Shard shard = build(tempered_model(), sample_options(), "L01.attn");
   const Op* attention = ops_of<Attention>(shard)[0];
   EXPECT_EQ(std::get<Attention>(attention->data).qk_norm, QkNorm::per_head_rotated);
@@ -169,7 +170,7 @@ TEST(BuildAttention, L2NormsHaveNoWeights) {
   EXPECT_EQ(ones->values, std::vector<double>{1});
 }
 
-TEST(BuildLayers, LayersWithDifferentWindowsHaveSeparateMasks) {
+TEST(BuildLayers, SeparatesMasksPerWindow) {
   BuildOptions options = sample_options();
   options.layers_per_shard = 2;
   EXPECT_THAT(input_texts(build(tempered_model(), options, "L00.layers")),
@@ -177,7 +178,7 @@ TEST(BuildLayers, LayersWithDifferentWindowsHaveSeparateMasks) {
                                      "attn_mask f32[1,1,4,20]", "attn_mask_c5 f32[1,1,4,20]"}));
 }
 
-TEST(BuildHead, BiasIsSlicedLikeTheRows) {
+TEST(BuildHead, SlicesTheBiasLikeTheRows) {
   ModelConfig model = sample_model();
   model.head.bias = true;
   model.head.tied = true;
@@ -212,7 +213,7 @@ TEST(BuildMoe, ReadsFusedExpertsAsSlices) {
             "@1.down_all:bf16[5,8,3] | slice(0, 3, 1) | reshape(8, 3) | cast(f32)");
 }
 
-TEST(BuildMoe, SharedExpertAndChoiceBias) {
+TEST(BuildMoe, BuildsSharedExpertAndChoiceBias) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   model.moe.choice_bias = true;
@@ -238,7 +239,7 @@ ModelConfig latent_model() {
   return model;
 }
 
-TEST(BuildLatentAttention, CachesOneKeyHeadInLatentForm) {
+TEST(BuildLatentAttention, CachesOneLatentKeyHead) {
   for (Layout layout : {Layout::channels, Layout::rows}) {
     BuildOptions options = sample_options();
     options.layout = layout;
@@ -253,7 +254,7 @@ TEST(BuildLatentAttention, CachesOneKeyHeadInLatentForm) {
   }
 }
 
-TEST(BuildLatentAttention, CachesEveryHeadInExpandedForm) {
+TEST(BuildLatentAttention, CachesEveryExpandedHead) {
   for (Layout layout : {Layout::channels, Layout::rows}) {
     BuildOptions options = sample_options();
     options.layout = layout;
@@ -274,7 +275,7 @@ TEST(BuildLatentAttention, CachesEveryHeadInExpandedForm) {
   }
 }
 
-TEST(BuildLatentAttention, CutsEachHeadsRowsFromTheStoredMatrices) {
+TEST(BuildLatentAttention, SlicesHeadsFromStoredMatrices) {
   auto all = views(build(latent_model(), sample_options(), "L00.attn"));
   EXPECT_EQ(all.at("q_position.weight"),
             "@0.q_b:bf16[36,3] | reshape(4, 9, 3) | slice(1, 5, 4) | reshape(16, 3) | cast(f32)");
@@ -290,7 +291,7 @@ TEST(BuildLatentAttention, CutsEachHeadsRowsFromTheStoredMatrices) {
             "cast(f32)");
 }
 
-TEST(BuildMoe, ReadsExpertsStoredTransposedAndInterleaved) {
+TEST(BuildMoe, ReadsTransposedInterleavedExperts) {
   ModelConfig model = sample_model();
   model.moe.expert_biases = true;
   model.moe.gate_up_order = GateUpOrder::interleaved;
@@ -315,7 +316,7 @@ TEST(BuildMoe, ReadsExpertsStoredTransposedAndInterleaved) {
             "@1.experts_down_bias:bf16[5,8] | slice(0, 2, 1) | reshape(8) | cast(f32)");
 }
 
-TEST(BuildMoe, ReadsAChoiceBiasStoredAsARow) {
+TEST(BuildMoe, ReadsAChoiceBiasRow) {
   ModelConfig model = sample_model();
   model.moe.choice_bias = true;
   model.names.by_role["router_choice_bias_row"] = "{i}.bias_row";
@@ -323,9 +324,9 @@ TEST(BuildMoe, ReadsAChoiceBiasStoredAsARow) {
             "@1.bias_row:bf16[1,5] | reshape(5) | cast(f32)");
 }
 
-// In f16 a wide router works in f32 from the hidden states to the routing weights, and the bias
-// needs no halves. Experts and ports stay f16.
-TEST(BuildMoe, AWideRouterComputesInF32) {
+// Even in an f16 shard, a wide router computes in f32, from hidden states to routing weights, so
+// its bias is not split into halves. Experts and ports remain f16.
+TEST(BuildMoe, ComputesAWideRouterInF32) {
   ModelConfig model = sample_model();
   model.moe.choice_bias = true;
   model.names.by_role["router_choice_bias"] = "{i}.bias";
@@ -348,7 +349,7 @@ TEST(BuildMoe, AWideRouterComputesInF32) {
   EXPECT_EQ(shard.type(shard.outputs[0].value).dtype, DType::f16);
 }
 
-TEST(BuildMoe, ReadsASharedExpertWithGateAndUpInOneTensor) {
+TEST(BuildMoe, ReadsAFusedSharedGateUp) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   model.names.by_role["shared_gate_up"] = "{i}.shared_gate_up";
@@ -360,7 +361,7 @@ TEST(BuildMoe, ReadsASharedExpertWithGateAndUpInOneTensor) {
   EXPECT_EQ(all.at("shared_expert.down.weight"), "@1.shared_down:bf16[8,4] | cast(f32)");
 }
 
-TEST(BuildMoe, ReadsATransposedRouterAndTheFirstOfTwoRowsOfBiases) {
+TEST(BuildMoe, ReadsTransposedRoutersAndFirstBiases) {
   ModelConfig model = sample_model();
   model.moe.choice_bias = true;
   model.names.by_role["router_in_out"] = "{i}.router_in_out";
@@ -371,7 +372,7 @@ TEST(BuildMoe, ReadsATransposedRouterAndTheFirstOfTwoRowsOfBiases) {
             "@1.biases:bf16[2,5] | slice(0, 0, 1) | reshape(5) | cast(f32)");
 }
 
-TEST(BuildMlp, ReadsGateAndUpInOneTensor) {
+TEST(BuildMlp, ReadsFusedGateAndUp) {
   ModelConfig model = sample_model();
   model.layers.at(1).moe = false;
   model.mlp.ff = 6;
@@ -382,7 +383,7 @@ TEST(BuildMlp, ReadsGateAndUpInOneTensor) {
   EXPECT_EQ(all.at("mlp.down.weight"), "@1.down:bf16[8,6] | cast(f32)");
 }
 
-TEST(BuildMoe, GroupsHoldTheirExpertsAndOnlyTheFirstTheSharedOne) {
+TEST(BuildMoe, AddsTheSharedExpertOnce) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   BuildOptions options = sample_options();
@@ -403,14 +404,14 @@ TEST(BuildMoe, GroupsHoldTheirExpertsAndOnlyTheFirstTheSharedOne) {
   EXPECT_EQ(ops_of<Router>(build(model, options, "L01.router")).size(), 1u);
 }
 
-TEST(BuildMlp, DenseLayer) {
+TEST(BuildMlp, BuildsADenseLayer) {
   Shard shard = build(sample_model(), sample_options(), "L00.mlp", 1);
   EXPECT_EQ(views(shard).at("mlp.up.weight"), "@0.up:bf16[12,8] | cast(f32)");
   EXPECT_THAT(input_texts(shard), testing::ElementsAre("hidden f32[1,8,1,1]{channels}"));
   EXPECT_EQ(shard.outputs[0].name, "moe_out");
 }
 
-TEST(BuildHead, SlicesTheVocabularyAndTiesTheEmbedding) {
+TEST(BuildHead, SlicesTheVocabularyAndTiesEmbeddings) {
   ModelConfig model = sample_model();
   BuildOptions options = sample_options();
   options.head_slices = 2;
@@ -423,7 +424,7 @@ TEST(BuildHead, SlicesTheVocabularyAndTiesTheEmbedding) {
             "@embed:bf16[11,8] | cast(f32)");
 }
 
-// The constant factor of the multiplication that produces `product`.
+// Returns the constant factor of the multiplication that produces `product`.
 double factor_of(const Shard& shard, const std::string& product) {
   for (const Op* op : ops_of<Binary>(shard)) {
     if (shard.label(op->results[0]) != product) continue;
@@ -435,7 +436,7 @@ double factor_of(const Shard& shard, const std::string& product) {
   return 0;
 }
 
-TEST(BuildShard, MultipliersOfResidualAndLogits) {
+TEST(BuildShard, MultipliesResidualAndLogits) {
   ModelConfig model = sample_model();
   model.stream.residual_scale = 0.25;
   model.head.divisor = 8;
@@ -446,12 +447,12 @@ TEST(BuildShard, MultipliersOfResidualAndLogits) {
   EXPECT_EQ(factor_of(build(model, options, "lm_head.0"), "logits"), 0.125);
 }
 
-TEST(BuildShard, RefusesWidthsThatAreNotPlanned) {
+TEST(BuildShard, RejectsUnplannedWidths) {
   auto plan =
       plan_model(sample_model(), declared_weights(sample_model(), DType::f32), sample_options());
   ASSERT_TRUE(plan.has_value());
   expect_error(build_shard(*plan, 0, 3), "plan.options",
-               "the plan has no shards for 3 tokens; it has them for 1, 4");
+               "the plan has no shards for 3 tokens, only for 1, 4");
 }
 
 }  // namespace

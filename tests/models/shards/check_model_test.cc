@@ -22,28 +22,28 @@ void expect_finding(const Change& change, const std::string& code, const std::st
 
 TEST(CheckModel, AcceptsTheSample) { EXPECT_EQ(render(check_model(sample_model())), ""); }
 
-TEST(CheckModel, Sizes) {
+TEST(CheckModel, RejectsInvalidSizes) {
   expect_finding([](ModelConfig& m) { m.hidden = 0; }, "model.size", "hidden is 0");
   expect_finding([](ModelConfig& m) { m.vocab = -1; }, "model.size", "vocab is -1");
   expect_finding([](ModelConfig& m) { m.layers.clear(); }, "model.size", "layers is 0");
   expect_finding([](ModelConfig& m) { m.moe.expert_ff = 0; }, "model.size", "expert_ff is 0");
 }
 
-TEST(CheckModel, RejectsSizesThatTheOpsDoNotTake) {
+TEST(CheckModel, RejectsSizesAboveTheOpLimits) {
   expect_finding([](ModelConfig& m) { m.attention.heads = m.attention.kv_heads = 1 << 21; },
                  "model.size", "heads is 2097152");
   expect_finding([](ModelConfig& m) { m.moe.experts = 1 << 21; }, "model.size",
                  "experts is 2097152");
 }
 
-TEST(CheckModel, RejectsMatricesOfTooManyElements) {
+TEST(CheckModel, RejectsMatricesWithTooManyElements) {
   expect_finding([](ModelConfig& m) { m.hidden = m.vocab = 1 << 25; }, "model.size",
                  "the embedding has the shape [33554432,33554432]");
   expect_finding([](ModelConfig& m) { m.moe.expert_ff = 1 << 30, m.hidden = 1 << 20; },
                  "model.size", "the experts' matrix has the shape [5,2,1073741824,1048576]");
 }
 
-TEST(CheckModel, Multipliers) {
+TEST(CheckModel, RejectsInvalidMultipliers) {
   expect_finding([](ModelConfig& m) { m.stream.embedding_scale = 0; }, "model.number",
                  "the embedding scale is 0");
   expect_finding([](ModelConfig& m) { m.stream.residual_scale = -1; }, "model.number",
@@ -52,12 +52,12 @@ TEST(CheckModel, Multipliers) {
                  "the divisor of the logits is inf");
 }
 
-TEST(CheckModel, KeyValueHeadsMustDivideHeads) {
+TEST(CheckModel, RequiresDivisibleKeyValueHeads) {
   expect_finding([](ModelConfig& m) { m.attention.kv_heads = 3; }, "model.heads",
-                 "4 query heads cannot share 3 key/value heads");
+                 "4 query heads are not divisible by 3 key/value heads");
 }
 
-TEST(CheckModel, KindsOfAttention) {
+TEST(CheckModel, RejectsInvalidAttention) {
   auto with = [](const std::function<void(AttentionConfig&)>& change) {
     return [change](ModelConfig& m) {
       m.more_attention = {m.attention};
@@ -72,24 +72,24 @@ TEST(CheckModel, KindsOfAttention) {
   expect_finding(with([](AttentionConfig& a) { a.rope.style = RopeStyle::interleaved; }),
                  "model.attention", "another style of rotation");
   expect_finding([](ModelConfig& m) { m.layers[1].attention = 1; }, "model.attention",
-                 "layer 1 has attention 1 of 1");
+                 "layer 1 has attention kind 1");
 }
 
-TEST(CheckModel, NormsBehindTheParts) {
+TEST(CheckModel, RejectsInvalidPostNorms) {
   expect_finding([](ModelConfig& m) { m.stream.layer_scale = true; }, "model.residual",
-                 "needs norms behind its parts");
+                 "needs norms after the parts");
   expect_finding(
       [](ModelConfig& m) { m.stream.post_norms = true, m.stream.residual = ResidualKind::affine; },
       "model.residual", "need plain residuals");
   expect_finding([](ModelConfig& m) { m.moe.parts_normed = true; }, "model.experts",
                  "need a shared expert");
   expect_finding([](ModelConfig& m) { m.moe.router_normed = m.moe.router_bias = true; },
-                 "model.router", "a router with a norm of its own");
+                 "model.router", "a router with a separate norm");
   expect_finding([](ModelConfig& m) { m.head.softcap = -1; }, "model.number",
                  "the cap of the logits is -1");
 }
 
-TEST(CheckModel, KimiDelta) {
+TEST(CheckModel, RejectsInvalidKimiDelta) {
   const auto with = [](int64_t key_heads, std::optional<double> least) {
     return [=](ModelConfig& m) {
       m.recurrent = RecurrentConfig{.taps = 4,
@@ -103,10 +103,10 @@ TEST(CheckModel, KimiDelta) {
     };
   };
   expect_finding(with(1, std::nullopt), "model.mixer", "2 value heads and 1 key heads");
-  expect_finding(with(2, 0.0), "model.mixer", "lie above 0");
+  expect_finding(with(2, 0.0), "model.mixer", "log decays is 0");
 }
 
-TEST(CheckModel, LatentAttention) {
+TEST(CheckModel, RejectsInvalidLatentAttention) {
   auto with = [](LatentConfig latent) {
     return [latent](ModelConfig& m) { m.attention.latent = latent; };
   };
@@ -117,10 +117,10 @@ TEST(CheckModel, LatentAttention) {
   expect_finding(with({-1, 7, 6, 5, 2, 1e-6}), "model.size", "q_rank is -1");
   expect_finding(with({4, 7, 6, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
   expect_finding(with({4, 7, 99, 5, 2, 1e-6}), "model.rope",
-                 "6 rotated dims of a latent attention with 99 dims that all keys share");
+                 "6 rotated dims in latent attention, expected 99 as shared by the keys");
 }
 
-TEST(CheckModel, LaterKeysMustBeSeenByAllLayersOrNone) {
+TEST(CheckModel, RequiresUniformLookahead) {
   expect_finding([](ModelConfig& m) { m.layers[1].ahead = -1; }, "model.number",
                  "sees -1 later keys");
   expect_finding([](ModelConfig& m) { m.layers[1].ahead = 3; }, "model.attention",
@@ -130,10 +130,10 @@ TEST(CheckModel, LaterKeysMustBeSeenByAllLayersOrNone) {
         for (LayerConfig& layer : m.layers) layer.ahead = 3;
         m.layers[0].chunk = 4;
       },
-      "model.attention", "cannot attend in chunks");
+      "model.attention", "chunked attention cannot see");
 }
 
-TEST(CheckModel, Labels) {
+TEST(CheckModel, RejectsInvalidLabels) {
   expect_finding([](ModelConfig& m) { m.head.labels = {"O"}; }, "model.labels", "has 1 labels");
   expect_finding([](ModelConfig& m) { m.head.task = Task::token_classification; }, "model.size",
                  "labels is 0");
@@ -146,9 +146,9 @@ TEST(CheckModel, Labels) {
       "model.labels", "cannot be tied to the embedding");
 }
 
-TEST(CheckModel, TopK) {
+TEST(CheckModel, RejectsInvalidTopK) {
   expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 6; }, "model.top_k",
-                 "each token chooses 6 of 5 experts");
+                 "top-k is 6 of 5 experts");
   expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 0; }, "model.top_k", "0 of 5");
   auto grouped = [](ModelConfig& m) {
     m.moe.experts = 8;
@@ -159,7 +159,7 @@ TEST(CheckModel, TopK) {
   expect_finding(grouped, "model.top_k", "1 kept groups of 2 have only 2");
 }
 
-TEST(CheckModel, Groups) {
+TEST(CheckModel, RejectsInvalidGroups) {
   expect_finding([](ModelConfig& m) { m.moe.routing.groups = 2; }, "model.groups",
                  "5 experts cannot be chosen from 1 of 2 groups");
   auto singles = [](ModelConfig& m) {
@@ -167,12 +167,12 @@ TEST(CheckModel, Groups) {
     m.moe.routing.groups_kept = 5;
     m.moe.routing.group_score = GroupScore::top2_sum;
   };
-  expect_finding(singles, "model.groups", "two best scores");
+  expect_finding(singles, "model.groups", "top2_sum needs groups");
 }
 
-TEST(CheckModel, Rope) {
+TEST(CheckModel, RejectsInvalidRope) {
   expect_finding([](ModelConfig& m) { m.attention.rope.dims = 5; }, "model.rope",
-                 "5 rotated dims of a head of 6");
+                 "5 rotated dims in heads of 6");
   expect_finding([](ModelConfig& m) { m.attention.rope.dims = 8; }, "model.rope", "8 rotated dims");
   expect_finding([](ModelConfig& m) { m.attention.rope.theta = 0; }, "model.rope", "rope_theta");
   auto scaled = [](RopeScaling scaling, auto change) {
@@ -192,7 +192,7 @@ TEST(CheckModel, Rope) {
                  "model.rope", "original_max_position_embeddings");
 }
 
-TEST(CheckModel, LongropeFactors) {
+TEST(CheckModel, RejectsInvalidLongropeFactors) {
   auto factors = [](const RopeFactors& long_factors) {
     return [=](ModelConfig& m) {
       m.attention.rope.scaling = RopeScaling::longrope;
@@ -202,44 +202,44 @@ TEST(CheckModel, LongropeFactors) {
     };
   };
   expect_finding(factors({{1, 2}, 1}), "model.rope",
-                 "needs 3 factors above 0 in each list; one list has 2");
+                 "needs 3 factors above 0 per list, one list has 2");
   expect_finding(factors({{1, 2, 0}, 1}), "model.rope", "factors above 0");
   expect_finding(factors({{1, 2, 3}, -1}), "model.rope", "longrope's amplitude is -1");
 }
 
-TEST(CheckModel, Temperature) {
+TEST(CheckModel, RejectsInvalidTemperature) {
   expect_finding(
       [](ModelConfig& m) {
         m.attention.temperature = QueryTemperature{-0.1, 8};
       },
-      "model.number", "the scale of the queries' temperature is -0.1");
+      "model.number", "the scale of the query temperature is -0.1");
   expect_finding(
       [](ModelConfig& m) {
         m.attention.temperature = QueryTemperature{0.1, 0};
       },
-      "model.number", "the step of the queries' temperature is 0");
+      "model.number", "the step of the query temperature is 0");
   auto without_rotation = [](ModelConfig& m) {
     m.attention.temperature = QueryTemperature{0.1, 8};
     m.attention.rope.style = RopeStyle::none;
   };
-  expect_finding(without_rotation, "model.attention", "only in a model with rotation");
+  expect_finding(without_rotation, "model.attention", "requires a model with rotation");
 }
 
-TEST(CheckModel, RejectsRoutersThatDoNotFitTheExperts) {
+TEST(CheckModel, RejectsRoutersThatMismatchTheExperts) {
   auto three_picks = [](ModelConfig& m) {
     m.moe.routing.score = Score::sparsemixer;
     m.moe.routing.renorm = Renorm::none;
     m.moe.routing.top_k = 3;
   };
-  expect_finding(three_picks, "model.top_k", "sparsemixer chooses 2 experts, not 3");
+  expect_finding(three_picks, "model.top_k", "sparsemixer requires a top-k of 2, got 3");
   auto biased = [](ModelConfig& m) {
     m.moe.weight_on = RoutedWeight::input;
     m.moe.expert_biases = true;
   };
-  expect_finding(biased, "model.experts", "cannot have biases");
+  expect_finding(biased, "model.experts", "require experts without biases");
 }
 
-TEST(CheckModel, LatentsOfExperts) {
+TEST(CheckModel, RejectsInvalidExpertLatents) {
   const auto with = [](const Change& change) {
     return [=](ModelConfig& m) {
       m.moe.latent = 6;
@@ -247,33 +247,32 @@ TEST(CheckModel, LatentsOfExperts) {
     };
   };
   const auto biased = [](ModelConfig& m) { m.mlp.bias = true; };
-  expect_finding(with(biased), "model.experts",
-                 "is added with the shared expert, which this model");
+  expect_finding(with(biased), "model.experts", "needs a shared expert, with which");
   const auto inputs = [](ModelConfig& m) { m.moe.weight_on = RoutedWeight::input; };
-  expect_finding(with(inputs), "model.experts", "or routing weights on what they read");
+  expect_finding(with(inputs), "model.experts", "routing weights on their inputs");
   const auto normed = [](ModelConfig& m) {
     m.moe.parts_normed = true;
     m.moe.shared_ff = 4;
   };
-  expect_finding(with(normed), "model.experts", "cannot have norms of their own");
+  expect_finding(with(normed), "model.experts", "cannot have separate norms");
   expect_finding([](ModelConfig& m) { m.moe.latent = -1; }, "model.size", "latent of the experts");
   expect_finding([](ModelConfig& m) { m.moe.latent = 6; }, "model.roles", "\"latent_in\"");
 }
 
-TEST(CheckModel, Numbers) {
+TEST(CheckModel, RejectsInvalidNumbers) {
   expect_finding([](ModelConfig& m) { m.norm.eps = -1; }, "model.number", "norm eps is -1");
   expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");
   expect_finding([](ModelConfig& m) { m.attention.clip_qkv = -2; }, "model.number", "clip_qkv");
   expect_finding([](ModelConfig& m) { m.moe.routing.eps = -1; }, "model.number", "eps is -1");
 }
 
-TEST(CheckModel, DenseLayersNeedAWidth) {
+TEST(CheckModel, RequiresAWidthForDenseLayers) {
   expect_finding([](ModelConfig& m) { m.mlp.ff = 0; }, "model.dense", "no width");
 }
 
-TEST(CheckModel, EachNeededRoleMustBeNamed) {
+TEST(CheckModel, RequiresANameForEachRole) {
   expect_finding([](ModelConfig& m) { m.names.by_role.erase("k_norm"); }, "model.roles",
-                 "the family sample names no tensor for the role \"k_norm\"");
+                 "the family sample has no tensor name for the role \"k_norm\"");
 }
 
 }  // namespace

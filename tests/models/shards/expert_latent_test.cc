@@ -1,5 +1,5 @@
-// Experts that read and write a latent: which values the maps around it take, and that its bias is
-// added once a layer. tests/models/shards/golden_values_test.cc compares the values.
+// Experts in a latent space: tests the inputs of the maps around the experts, and that the bias of
+// the output map is added once per layer. golden_values_test.cc compares the values.
 #include <gmock/gmock.h>
 
 #include "ir/verify/verify.h"
@@ -13,7 +13,7 @@
 namespace moec {
 namespace {
 
-// Experts of width 3 in a latent of 6, in a stream of 8.
+// Experts of width 3, in a latent of width 6 and a residual stream of width 8.
 ModelConfig model_with_latent(bool biased) {
   ModelConfig model = sample_model();
   model.moe.latent = 6;
@@ -66,7 +66,7 @@ std::string operand(const Shard& shard, const Op& op, size_t i) {
   return shard.label(op.operands[i]);
 }
 
-// The op that makes a value of this name.
+// Returns the op that produces the value with this name.
 const Op& maker_of(const Shard& shard, const std::string& name) {
   for (const Op& op : shard.ops)
     if (!op.results.empty() && shard.label(op.results[0]) == name) return op;
@@ -74,7 +74,7 @@ const Op& maker_of(const Shard& shard, const std::string& name) {
   return shard.ops[OpId{0}];
 }
 
-TEST(ExpertLatent, LiesAroundTheRoutedExpertsAlone) {
+TEST(ExpertLatent, WrapsOnlyTheRoutedExperts) {
   const Shard shard = built(planned(model_with_latent(false), sample_options()), "L01.moe");
   EXPECT_EQ(operand(shard, only<SoftMoe>(shard), 0), "latent_in");
   EXPECT_EQ(operand(shard, maker_of(shard, "latent_in"), 0), "ffn_norm");
@@ -92,7 +92,7 @@ TEST(ExpertLatent, LiesAroundTheRoutedExpertsAlone) {
   EXPECT_EQ(all.at("shared_expert.up.weight"), "@1.shared_up:bf16[4,8] | cast(f32)");
 }
 
-TEST(ExpertLatent, ExpertsInOneTensorHaveItsWidth) {
+TEST(ExpertLatent, AppliesToFusedExperts) {
   ModelConfig model = model_with_latent(false);
   model.names.by_role["experts_gate_up"] = "{i}.gate_up";
   model.names.by_role["experts_down"] = "{i}.down_all";
@@ -103,7 +103,7 @@ TEST(ExpertLatent, ExpertsInOneTensorHaveItsWidth) {
             "@1.down_all:bf16[5,6,3] | slice(0, 3, 1) | reshape(6, 3) | cast(f32)");
 }
 
-// The shards of a plan that read a tensor, by name.
+// Returns the names of the shards of a plan that read a tensor.
 std::vector<std::string> readers_of(const Plan& plan, const std::string& tensor) {
   std::vector<std::string> readers;
   for (const ShardDecl& decl : plan.shards)
@@ -112,7 +112,7 @@ std::vector<std::string> readers_of(const Plan& plan, const std::string& tensor)
   return readers;
 }
 
-TEST(ExpertLatent, EachGroupHasTheMapsAndOneShardTheBiasBehindThem) {
+TEST(ExpertLatent, AddsTheBiasInOneShard) {
   using testing::ElementsAre;
   const ModelConfig model = model_with_latent(true);
   const Plan whole = planned(model, sample_options());
@@ -133,8 +133,8 @@ TEST(ExpertLatent, EachGroupHasTheMapsAndOneShardTheBiasBehindThem) {
   EXPECT_TRUE(readers_of(planned(model_with_latent(false), options), "1.latent_out_bias").empty());
 }
 
-// Only shards that add nothing but experts may be skipped, and none of these has the bias.
-TEST(ExpertLatent, ASkippedGroupHasNoBias) {
+// Only shards that add nothing but experts may be skipped; none of these shards has the bias.
+TEST(ExpertLatent, OmitsTheBiasFromSkippableGroups) {
   BuildOptions apart = in_groups(2);
   apart.slices.shared = 1;
   for (const BuildOptions& options : {in_groups(2), apart}) {

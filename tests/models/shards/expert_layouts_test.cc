@@ -1,4 +1,4 @@
-// Experts stored fused and stored one by one give exactly the same weights.
+// Tests that fused and separately stored experts yield exactly equal weights.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ std::string write_one_by_one() {
   return folder;
 }
 
-// "L00.moe/experts.3.gate.weight" → values.
+// Maps names like "L00.moe/experts.3.gate.weight" to values.
 std::map<std::string, std::vector<float>> all_weights(const std::string& folder, bool fused) {
   std::map<std::string, std::vector<float>> all;
   auto checkpoint = open_checkpoint(folder, equal_tensors);
@@ -93,7 +93,7 @@ std::map<std::string, std::vector<float>> all_weights(const std::string& folder,
   return all;
 }
 
-TEST(ExpertLayouts, FusedAndSeparateExpertsHaveTheSameValues) {
+TEST(ExpertLayouts, MatchBetweenFusedAndSeparateExperts) {
   auto fused = all_weights(golden_folder("mixtral_b"), true);
   auto one_by_one = all_weights(write_one_by_one(), false);
   EXPECT_EQ(fused.size(), one_by_one.size());

@@ -1,7 +1,6 @@
-// Runs model-form shards in schedule order on the reference executor and compares them with the
-// results of transformers for the same checkpoint: the attention and feed-forward output of each
-// layer and the logits, for prefill and for decode steps on the cache. A model without a cache has
-// a single step.
+// Runs model-form shards in schedule order on the reference executor and compares them with
+// transformers on the same checkpoint: the attention and feed-forward output of each layer and the
+// logits, for prefill and cached decode steps. Models without a cache have one step.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +20,8 @@ namespace {
 
 constexpr int64_t kDecodeSteps = 4;
 
-// Relative L2; the most seen is 2.4e-6. The reference sums the tokens of a recurrence in another
-// order, whose differences a state carries on: there it is 1.3e-5.
+// Bound of the relative L2 error; the largest observed error is 2.4e-6. For recurrences, the
+// reference sums tokens in another order and the state accumulates the difference, up to 1.3e-5.
 double tolerance_of(const ModelConfig& model) { return model.recurrent ? 3e-5 : 1e-5; }
 
 // Reads golden.safetensors.
@@ -75,7 +74,7 @@ bool is_last_of_its_shard(const Plan& plan, size_t layer) {
   });
 }
 
-// The edge that holds a layer's output: the first output of its last shard.
+// Returns the edge with a layer's output: the first output of the layer's last shard.
 std::string layer_output(const Plan& plan, size_t layer) {
   std::string edge;
   for (const Step& step : plan.schedule)
@@ -91,7 +90,7 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
   const double tolerance = tolerance_of(plan.model);
   for (size_t i = 0; i < plan.model.layers.size(); ++i) {
     std::string layer = fmt::format("L{:02}", i);
-    // Layers inside a shard of several layers have no edge.
+    // Layers that are not the last of their shard have no edge.
     if (!is_last_of_its_shard(plan, i)) continue;
     if (plan.build.layers_per_shard == 0 && plan.model.layers[i].mixes()) {
       EXPECT_LE(
@@ -128,9 +127,9 @@ void expect_golden(const std::string& name, BuildOptions options) {
 
 class GoldenValues : public testing::TestWithParam<const char*> {};
 
-TEST_P(GoldenValues, Append) { expect_golden(GetParam(), {}); }
+TEST_P(GoldenValues, MatchesWithAppendedCaches) { expect_golden(GetParam(), {}); }
 
-TEST_P(GoldenValues, BlendInRowsWithSlicedHead) {
+TEST_P(GoldenValues, MatchesWithBlendedCachesInRows) {
   BuildOptions options;
   options.cache = CacheForm::blend;
   options.layout = Layout::rows;
@@ -138,16 +137,16 @@ TEST_P(GoldenValues, BlendInRowsWithSlicedHead) {
   expect_golden(GetParam(), options);
 }
 
-TEST_P(GoldenValues, HostRoutingInGroups) {
+TEST_P(GoldenValues, MatchesWithHostRoutingInGroups) {
   BuildOptions options;
   options.host_routing = true;
   options.experts_per_shard = 2;
   expect_golden(GetParam(), options);
 }
 
-// Every expert, shared expert and dense MLP in three slices of its intermediate width: biases of
-// down are added once, gates of shared experts multiply each slice.
-TEST_P(GoldenValues, SlicesOfExpertsAndMlps) {
+// Cuts every expert, shared expert and dense MLP into three slices of its intermediate width.
+// Biases of down are added once; gates of shared experts multiply each slice.
+TEST_P(GoldenValues, MatchesWithSlicedExpertsAndMlps) {
   const std::string name = GetParam();
   const std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
   const auto checkpoint = open_checkpoint(source_dir() + folder, equal_tensors);
@@ -162,8 +161,8 @@ TEST_P(GoldenValues, SlicesOfExpertsAndMlps) {
   expect_golden(name, options);
 }
 
-// A shared expert beside the first group is cut with it.
-TEST_P(GoldenValues, SlicesOfExpertsWithTheSharedOne) {
+// A shared expert next to the first group is sliced with it.
+TEST_P(GoldenValues, MatchesWithSlicedSharedExperts) {
   BuildOptions options;
   options.host_routing = true;
   options.experts_per_shard = 2;
@@ -171,7 +170,7 @@ TEST_P(GoldenValues, SlicesOfExpertsWithTheSharedOne) {
   expect_golden(GetParam(), options);
 }
 
-TEST_P(GoldenValues, TwoLayersAShard) {
+TEST_P(GoldenValues, MatchesWithTwoLayersPerShard) {
   BuildOptions options;
   options.layers_per_shard = 2;
   expect_golden(GetParam(), options);
@@ -179,9 +178,11 @@ TEST_P(GoldenValues, TwoLayersAShard) {
 
 class LatentGolden : public testing::TestWithParam<const char*> {};
 
-TEST_P(LatentGolden, ExpandedAppend) { expect_golden(GetParam(), {.mla = MlaForm::expanded}); }
+TEST_P(LatentGolden, MatchesWithExpandedAppendedCaches) {
+  expect_golden(GetParam(), {.mla = MlaForm::expanded});
+}
 
-TEST_P(LatentGolden, ExpandedBlendInRows) {
+TEST_P(LatentGolden, MatchesWithExpandedBlendedCaches) {
   BuildOptions options;
   options.mla = MlaForm::expanded;
   options.cache = CacheForm::blend;

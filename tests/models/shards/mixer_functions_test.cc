@@ -1,5 +1,5 @@
-// The functions that mixers compose of ops, against float64 over the whole range of their input.
-// Decays multiply from token to token, so relative errors count, small results included.
+// Compares functions that mixers compose from ops with float64, over their whole input range.
+// Decays multiply from token to token, so relative errors matter even for small results.
 #include <cmath>
 
 #include "ir/graph/scalar.h"
@@ -16,7 +16,7 @@ double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 ValueId sigmoid(Builder& b, ValueId x) { return b.unary(UnaryFn::sigmoid, x); }
 
-// The factor that a state is multiplied by, at the speeds exp(A) = 1 and 16 of Mamba-2's range.
+// Decay factor of a state, for exp(A) = 1 and 16, the bounds of Mamba-2's range.
 template <int speed>
 ValueId decay(Builder& b, ValueId x) {
   return b.unary(UnaryFn::exp, b.mul(softplus(b, x), b.scalar_like(x, -speed)));
@@ -26,7 +26,7 @@ double exact_decay(double x) {
   return std::exp(-speed * exact_softplus(x));
 }
 
-// least · sigmoid(x), as Kimi Delta Attention bounds its log decays; least is −5.
+// exp(−5 · sigmoid(x)): the lower bound of Kimi Delta Attention's log decay is −5.
 ValueId bounded_decay(Builder& b, ValueId x) {
   return b.unary(UnaryFn::exp, b.mul(sigmoid(b, x), b.scalar_like(x, -5)));
 }
@@ -35,8 +35,8 @@ struct Swept {
   const char* name;
   ValueId (*build)(Builder& b, ValueId x);
   double (*exact)(double x);
-  double least, most;  // of x
-  double f16, f32;     // bounds of relative errors; 0: not tested
+  double least, most;  // range of x
+  double f16, f32;     // bounds of the relative error; 0: not tested
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name

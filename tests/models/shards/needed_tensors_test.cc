@@ -22,8 +22,7 @@ ModelConfig published(const char* name) {
   return read_config((*model)->config, name)->model;
 }
 
-// "role [sizes]" of what a layer needs, with " x E" where each of E experts has a tensor of its
-// own.
+// Lists what a layer needs as "role [sizes]", with " x E" if each of E experts has its own tensor.
 std::vector<std::string> roles_of(const ModelConfig& model, int64_t layer) {
   std::vector<std::string> roles;
   for (const NeededRole& needed : needed_roles(model))
@@ -45,7 +44,7 @@ TEST(NeededTensors, ListsQwen3Moe) {
   EXPECT_THAT(roles_of(model, 47), layer);
 }
 
-TEST(NeededTensors, ListsDeepseekV3WithADenseLayer) {
+TEST(NeededTensors, ListsDeepseekV3) {
   const ModelConfig model = published("deepseek-v3");
   EXPECT_THAT(roles_of(model, 0),
               UnorderedElementsAre("attn_norm [7168]", "q_a [1536,7168]", "q_a_norm [1536]",
@@ -58,7 +57,7 @@ TEST(NeededTensors, ListsDeepseekV3WithADenseLayer) {
                             "shared_up [2048,7168]", "shared_down [7168,2048]"}));
 }
 
-TEST(NeededTensors, ListsGptOssWithFusedExpertsAndBiases) {
+TEST(NeededTensors, ListsGptOss) {
   const ModelConfig model = published("gpt-oss-20b");
   EXPECT_THAT(roles_of(model, 1),
               UnorderedElementsAre(
@@ -69,7 +68,7 @@ TEST(NeededTensors, ListsGptOssWithFusedExpertsAndBiases) {
                   "experts_gate_up_bias [32,5760]", "experts_down_bias [32,2880]"));
 }
 
-// The layers differ: only the first scales the embedding, and it takes no router's state.
+// Only the first layer scales the embedding, and only that layer does not read a router state.
 TEST(NeededTensors, ListsZayaLayerByLayer) {
   const ModelConfig model = published("zaya1-8b");
   EXPECT_THAT(roles_of(model, 0),
@@ -80,13 +79,13 @@ TEST(NeededTensors, ListsZayaLayerByLayer) {
   EXPECT_THAT(roles_of(model, 1), Not(Contains("embed_scale [2048]")));
 }
 
-TEST(NeededTensors, SharesTheEmbeddingWithATiedHead) {
+TEST(NeededTensors, SharesTheEmbeddingWithTheHead) {
   ModelConfig model = sample_model();
   model.head.tied = true;
   EXPECT_THAT(roles_of(model, -1), ElementsAre("embed [11,8]", "final_norm [8]"));
 }
 
-TEST(NeededTensors, NamesExpertAfterExpert) {
+TEST(NeededTensors, ListsTensorsExpertByExpert) {
   std::vector<std::string> names;
   for (const NeededTensor& tensor : needed_tensors(sample_model()))
     if (tensor.role.starts_with("expert_")) names.push_back(tensor.name);
@@ -104,7 +103,7 @@ TEST(NeededTensors, CountsParametersOfEveryExpert) {
   EXPECT_EQ(parameter_count(sample_model()), elements);
 }
 
-TEST(NeededTensors, NamesTheRolesThatAreMissing) {
+TEST(NeededTensors, NamesMissingRoles) {
   ModelConfig model = sample_model();
   EXPECT_THAT(missing_roles(model), IsEmpty());
   model.names.by_role.erase("k_norm");

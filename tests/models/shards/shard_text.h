@@ -1,4 +1,4 @@
-// A built shard's inputs and weights as text, for comparison.
+// Text of a built shard's inputs and weights, for comparisons.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace moec {
 
-// "x f32[1,8,4,1]{channels}" of each input, in order.
+// Formats each input as "x f32[1,8,4,1]{channels}", in order.
 inline std::vector<std::string> input_texts(const Shard& shard) {
   std::vector<std::string> all;
   for (ValueId id : shard.inputs) all.push_back(shard.label(id) + " " + to_string(shard.type(id)));
   return all;
 }
 
-// The view of each weight, by the label of its value.
+// Maps the label of each weight to its view.
 inline std::map<std::string, std::string> views(const Shard& shard) {
   std::map<std::string, std::string> all;
   for (const Op& op : shard.ops)

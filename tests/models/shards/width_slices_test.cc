@@ -18,14 +18,14 @@ TEST(SliceWidths, AreWholeBlocksOfChannels) {
   EXPECT_THAT(slice_widths(20480, 3), ElementsAre(6848, 6848, 6784));
 }
 
-TEST(SliceWidths, TakeSmallerBlocksWhereASliceWouldHaveFew) {
+TEST(SliceWidths, UseSmallerBlocksForThinSlices) {
   EXPECT_THAT(slice_widths(128, 3), ElementsAre(44, 44, 40));
   EXPECT_THAT(slice_widths(96, 2), ElementsAre(48, 48));
   EXPECT_THAT(slice_widths(7, 3), ElementsAre(3, 2, 2));
   EXPECT_THAT(slice_widths(4, 4), ElementsAre(1, 1, 1, 1));
 }
 
-TEST(SliceOf, NumbersTileTheWidth) {
+TEST(SliceOf, TilesTheWidth) {
   ShardDecl shard;
   EXPECT_EQ(slice_of(shard, 7), (WidthSlice{0, 7}));
   shard.slices = 3;

@@ -1,6 +1,5 @@
-// The ports and weights of shards with convolved attention, a router that takes the state of the
-// layer before, a null slot, and affine residuals. golden_values_test shows that they compute the
-// right values.
+// Ports and weights of shards with convolved attention, a router that reads the previous router's
+// state, a null slot, and affine residuals. golden_values_test.cc compares their values.
 #include "ir/graph/port_names.h"
 #include "ir/verify/verify.h"
 #include "models/plan/plan_model.h"
@@ -17,7 +16,7 @@
 namespace moec {
 namespace {
 
-// Three layers of 4 query heads and 2 key heads of 6 dims, 5 experts and one null slot.
+// Three layers of 4 query heads and 2 key heads of dimension 6, 5 experts and one null slot.
 ModelConfig zaya_like() {
   ModelConfig model = sample_model();
   model.stream.residual = ResidualKind::affine;
@@ -78,7 +77,7 @@ const Step& step_of(const Plan& plan, const std::string& shard) {
 }
 
 // 36 channels of queries and keys, 6 of delayed values; three earlier tokens.
-TEST(ConvolvedAttention, HistoryIsAnInputWithEveryCacheForm) {
+TEST(ConvolvedAttention, ReadsHistoryWithEveryCacheForm) {
   for (CacheForm cache : {CacheForm::append, CacheForm::blend}) {
     BuildOptions options = sample_options();
     options.cache = cache;
@@ -95,7 +94,7 @@ TEST(ConvolvedAttention, HistoryIsAnInputWithEveryCacheForm) {
   }
 }
 
-TEST(ConvolvedAttention, ConvolutionsRunOverTokensInEveryLayout) {
+TEST(ConvolvedAttention, ConvolvesOverTokensInEveryLayout) {
   for (Layout layout : {Layout::channels, Layout::rows, Layout::bc1s}) {
     BuildOptions options = sample_options();
     options.layout = layout;
@@ -112,7 +111,7 @@ TEST(ConvolvedAttention, ConvolutionsRunOverTokensInEveryLayout) {
   EXPECT_EQ(weights.at("k_temperature"), "@0.k_temperature:bf16[2] | reshape(2, 1) | cast(f32)");
 }
 
-TEST(ConvolvedAttention, BiasesOfTheProjections) {
+TEST(ConvolvedAttention, AddsBiasesOfTheProjections) {
   ModelConfig model = zaya_like();
   EXPECT_FALSE(views(build("L00.attn")).contains("v_delayed.bias"));
   model.attention.qkv_bias = true;
@@ -121,7 +120,7 @@ TEST(ConvolvedAttention, BiasesOfTheProjections) {
   EXPECT_TRUE(weights.contains("v_current.bias"));
 }
 
-TEST(CarriedRouter, StateIsPassedFromLayerToLayer) {
+TEST(CarriedRouter, ForwardsItsStateToLaterLayers) {
   EXPECT_THAT(input_texts(build("L00.moe")), testing::ElementsAre("hidden f32[1,8,4,1]{channels}"));
   EXPECT_THAT(outputs(build("L00.moe")),
               testing::UnorderedElementsAre("moe_out f32[1,8,4,1]{channels}",
@@ -139,7 +138,7 @@ TEST(CarriedRouter, StateIsPassedFromLayerToLayer) {
               testing::Contains(OutputBinding{kRouterState, SinkKind::edge, "L01.router_state"}));
 }
 
-TEST(CarriedRouter, WorksInShardsOfWholeLayersAndOfGroups) {
+TEST(CarriedRouter, HasStatePortsInEveryCut) {
   BuildOptions options = sample_options();
   options.layers_per_shard = 2;
   EXPECT_THAT(outputs(build("L00.layers", options)),
@@ -158,7 +157,7 @@ TEST(CarriedRouter, WorksInShardsOfWholeLayersAndOfGroups) {
       << "without the null slot";
 }
 
-TEST(CarriedRouter, RouterHasARowForTheNullSlot) {
+TEST(CarriedRouter, StoresARowPerNullSlot) {
   const auto weights = views(build("L01.moe"));
   EXPECT_EQ(weights.at("router.weight"), "@1.router:bf16[6,7] | cast(f32)");
   EXPECT_EQ(weights.at("router.choice_bias"), "@1.router_choice_bias:bf16[6] | cast(f32)");
@@ -166,8 +165,8 @@ TEST(CarriedRouter, RouterHasARowForTheNullSlot) {
   EXPECT_FALSE(views(build("L00.moe")).contains("router_state.scale"));
 }
 
-// The residual and the bias of the part are added once, for any number of groups of experts.
-TEST(AffineResidual, FirstGroupAddsTheResidualAndIsNeverSkipped) {
+// The residual and the part's bias are added once, for any number of expert groups.
+TEST(AffineResidual, IsAddedByTheFirstGroup) {
   BuildOptions options = sample_options();
   options.host_routing = true;
   options.experts_per_shard = 3;
@@ -185,7 +184,7 @@ TEST(AffineResidual, FirstGroupAddsTheResidualAndIsNeverSkipped) {
   EXPECT_LT(chance_to_run(plan, step_of(plan, "L01.moe.g1").shard), 1);
 }
 
-TEST(AffineResidual, FirstLayerScalesTheEmbedding) {
+TEST(AffineResidual, ScalesTheEmbeddingInLayer0) {
   EXPECT_EQ(views(build("L00.attn")).at("embed.scale"), "@embed_scale:bf16[8] | cast(f32)");
   EXPECT_FALSE(views(build("L01.attn")).contains("embed.scale"));
 }
@@ -200,32 +199,32 @@ void expect_zaya_finding(const std::function<void(ModelConfig&)>& change, const 
   EXPECT_THAT(findings[0].cause, testing::HasSubstr(part));
 }
 
-TEST(CheckModel, ConvolutionsAndCarriedStates) {
+TEST(CheckModel, RejectsInvalidConvolutionsAndRouterStates) {
   EXPECT_EQ(render(check_model(zaya_like())), "");
   expect_zaya_finding(
       [](ModelConfig& m) {
         m.attention.convolved = ConvolvedConfig{1, 1};
       },
-      "model.attention", "do not see any earlier token");
+      "model.attention", "read no earlier token");
   expect_zaya_finding(
       [](ModelConfig& m) {
         m.attention.convolved = ConvolvedConfig{0, 2};
       },
-      "model.size", "the taps over a channel is 0");
+      "model.size", "the taps per channel is 0");
   expect_zaya_finding([](ModelConfig& m) { m.attention.kv_heads = 1, m.attention.head_dim = 7; },
-                      "model.attention", "7 channels of values cannot be halved");
+                      "model.attention", "the number of value channels is 7");
   expect_zaya_finding([](ModelConfig& m) { m.attention.clip_qkv = 2; }, "model.attention",
                       "a clamp");
   expect_zaya_finding([](ModelConfig& m) { m.layers[0].takes_router_state = true; }, "model.router",
-                      "layer 0 takes a router state that layer -1 does not have");
+                      "layer 0 reads a router state that layer -1 does not have");
   expect_zaya_finding([](ModelConfig& m) { m.moe.router_hidden = 0; }, "model.router",
-                      "layer 1 takes");
+                      "layer 1 reads");
   expect_zaya_finding([](ModelConfig& m) { m.moe.null_slots = -1; }, "model.size", "-1 null slots");
   expect_zaya_finding([](ModelConfig& m) { m.moe.experts = 6, m.moe.routing.groups = 2; },
                       "model.groups", "null slots cannot be combined with 2 groups");
 }
 
-// The peak given to each shard is its index, so that equal peaks show which shards share a
+// Sets each shard's peak to the shard's index, so equal peaks reveal shards that share a
 // measurement.
 std::vector<int64_t> measured_indices(const Plan& plan) {
   auto sizes = measure_shards(plan, [](size_t index) {
@@ -237,8 +236,8 @@ std::vector<int64_t> measured_indices(const Plan& plan) {
   return indices;
 }
 
-// Layer 0 holds embed_scale and embed_bias; the last layer's router hands no state on.
-TEST(MeasureShards, FirstAndLastLayersThatAreBuiltOtherwiseAreMeasuredThemselves) {
+// Layer 0 has embed_scale and embed_bias; the last layer's router has no state output.
+TEST(MeasureShards, MeasuresUnusualFirstAndLastLayers) {
   ModelConfig model = zaya_like();
   model.layers.insert(model.layers.begin() + 1, model.layers[1]);
   const Plan plan = plan_of(sample_options(), model);

@@ -1,4 +1,4 @@
-// Powers of two that move between up and down projections.
+// Tests that powers of two move between up and down projections.
 #include "models/tensors/fold_scales.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ std::vector<std::string> views_of(const Shard& shard) {
   return views;
 }
 
-TEST(FoldScales, UpIsDividedAndDownMultiplied) {
+TEST(FoldScales, DividesUpAndMultipliesDown) {
   const Shard shard = with_folded_scales(two_mlps(Activation::silu),
                                          {{"seeded(6):f32[6,4]", 3}, {"seeded(21):f32[6,4]", -2}});
   EXPECT_EQ(views_of(shard),
@@ -53,7 +53,7 @@ TEST(FoldScales, UpIsDividedAndDownMultiplied) {
                 "seeded(23):f32[6]", "seeded(24):f32[6] | scale(4)", "seeded(25):f32[4]"}));
 }
 
-// Experts and an MLP of an up and a down projection.
+// Experts and an MLP with only an up and a down projection.
 Shard mlps_without_gates() {
   Builder b("mlps", Form::model);
   const Gating gating{.activation = Activation::relu2};
@@ -70,16 +70,14 @@ Shard mlps_without_gates() {
   return b.finish();
 }
 
-TEST(FoldScales, AnActivationOfUpItselfIsNotLinearInIt) {
-  EXPECT_TRUE(up_and_down(mlps_without_gates()).empty());
-}
+TEST(FoldScales, SkipsMlpsWithoutAGate) { EXPECT_TRUE(up_and_down(mlps_without_gates()).empty()); }
 
-TEST(FoldScales, AClampedActivationIsNotLinearInUp) {
+TEST(FoldScales, SkipsClampedActivations) {
   EXPECT_EQ(up_and_down(two_mlps(Activation::silu)).size(), 3u);
   EXPECT_TRUE(up_and_down(two_mlps(Activation::clamped_swiglu)).empty());
 }
 
-TEST(FoldScales, TheScaleComesBeforeTheCast) {
+TEST(FoldScales, ScalesBeforeTheCast) {
   const Type type{DType::bf16, {2, 2}};
   EXPECT_EQ(to_string(scaled(then(tensor_view("w", type), CastStep{DType::f16}), -1)),
             "@w:bf16[2,2] | cast(f32) | scale(0.5) | cast(f16)");

@@ -1,4 +1,4 @@
-// Compares each formula with a direct calculation that is written differently from the code.
+// Compares each formula with an independent direct calculation.
 #include "models/tensors/rope.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ double frequency(const RopeConfig& rope, size_t i) {
                   static_cast<double>(rope.dims));
 }
 
-TEST(Rope, Default) {
+TEST(Rope, MatchesTheDefault) {
   RopeConfig rope = plain(8, 10000);
   std::vector<double> f = inverse_frequencies(rope);
   ASSERT_EQ(f.size(), 4u);
@@ -28,7 +28,7 @@ TEST(Rope, Default) {
   EXPECT_EQ(rope_amplitude(rope), 1);
 }
 
-TEST(Rope, Linear) {
+TEST(Rope, MatchesLinearScaling) {
   RopeConfig rope = plain(12, 500000);
   rope.scaling = RopeScaling::linear;
   rope.factor = 8;
@@ -36,8 +36,8 @@ TEST(Rope, Linear) {
   for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(f[i], frequency(rope, i) / 8, 1e-15);
 }
 
-// With these numbers there are dims in all three bands.
-TEST(Rope, Llama3) {
+// With these numbers, all three bands contain dims.
+TEST(Rope, MatchesLlama3Scaling) {
   RopeConfig rope = plain(128, 500000);
   rope.scaling = RopeScaling::llama3;
   rope.factor = 8;
@@ -67,8 +67,8 @@ TEST(Rope, Llama3) {
   EXPECT_GT(blended, 0);
 }
 
-// The frequency of dim i as in the YaRN paper: the share of interpolation is a ramp between the
-// dims whose wavelengths fit beta_fast and beta_slow times into the original positions.
+// Frequency of dim i as in the YaRN paper: interpolation ramps up between the dims whose
+// wavelengths fit beta_fast and beta_slow times into the original positions.
 double yarn_frequency(const RopeConfig& rope, size_t i, double low, double high) {
   double ramp = (static_cast<double>(i) - low) / (high - low);
   ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -82,7 +82,7 @@ double yarn_bound(const RopeConfig& rope, double beta) {
   return r / 2 * std::log(rope.original_max_positions / (2 * M_PI * beta)) / std::log(rope.theta);
 }
 
-TEST(Rope, YarnTruncated) {
+TEST(Rope, MatchesTruncatedYarn) {
   RopeConfig rope = plain(64, 10000);
   rope.scaling = RopeScaling::yarn;
   rope.factor = 40;
@@ -95,7 +95,7 @@ TEST(Rope, YarnTruncated) {
   EXPECT_NEAR(f[31], frequency(rope, 31) / 40, 1e-15);
 }
 
-TEST(Rope, YarnWithoutTruncation) {
+TEST(Rope, MatchesUntruncatedYarn) {
   RopeConfig rope = plain(64, 150000);
   rope.scaling = RopeScaling::yarn;
   rope.factor = 32;
@@ -107,7 +107,7 @@ TEST(Rope, YarnWithoutTruncation) {
     EXPECT_NEAR(f[i] / yarn_frequency(rope, i, low, high), 1, 1e-12) << i;
 }
 
-TEST(Rope, YarnBoundsStayInsideTheDims) {
+TEST(Rope, KeepsYarnBoundsInsideTheDims) {
   RopeConfig rope = plain(8, 10000);
   rope.scaling = RopeScaling::yarn;
   rope.factor = 4;
@@ -120,7 +120,7 @@ TEST(Rope, YarnBoundsStayInsideTheDims) {
   }
 }
 
-TEST(Rope, YarnAmplitude) {
+TEST(Rope, MatchesThePublishedYarnAmplitude) {
   RopeConfig rope = plain(64, 10000);
   rope.scaling = RopeScaling::yarn;
   rope.factor = 32;
@@ -139,7 +139,7 @@ TEST(Rope, YarnAmplitude) {
   EXPECT_EQ(rope_amplitude(rope), 1);
 }
 
-TEST(Rope, TableHoldsCosAndSinTimesAmplitude) {
+TEST(Rope, ScalesTheTableByTheAmplitude) {
   RopeConfig rope = plain(4, 100);
   rope.scaling = RopeScaling::yarn;
   rope.attention_factor = 2;
@@ -156,7 +156,7 @@ TEST(Rope, TableHoldsCosAndSinTimesAmplitude) {
     }
 }
 
-TEST(Rope, LongropeDependsOnTheContext) {
+TEST(Rope, SelectsLongropeFactorsByContext) {
   RopeConfig rope = plain(6, 1000);
   rope.scaling = RopeScaling::longrope;
   rope.original_max_positions = 16;
@@ -178,8 +178,9 @@ TEST(Rope, LongropeDependsOnTheContext) {
   EXPECT_EQ(describe_factors(plain(6, 1000), 64), "");
 }
 
-// The first pairs turn by the frequencies of the whole head; the others keep their place.
-TEST(Rope, Proportional) {
+// The first pairs rotate with the frequencies of a fully rotated head; the other pairs do not
+// rotate.
+TEST(Rope, MatchesProportionalScaling) {
   RopeConfig rope = plain(20, 500000);
   rope.scaling = RopeScaling::proportional;
   rope.share = 0.35;
@@ -191,7 +192,7 @@ TEST(Rope, Proportional) {
   EXPECT_EQ(rope_amplitude(rope), 1);
 }
 
-TEST(Rope, QueryScaleGrowsInSteps) {
+TEST(Rope, GrowsTheQueryScaleInSteps) {
   const QueryTemperature temperature{0.1, 8192};
   EXPECT_EQ(query_scale(temperature, 0), 1);
   EXPECT_EQ(query_scale(temperature, 8190), 1);
@@ -199,8 +200,8 @@ TEST(Rope, QueryScaleGrowsInSteps) {
   EXPECT_NEAR(query_scale(temperature, 3 * 8192), 1 + 0.1 * std::log(4), 1e-15);
 }
 
-// 1.5896 of DeepSeek-V2-Lite, 1.8739 of DeepSeek-V3.
-TEST(Rope, ScoreScaleOfYarn) {
+// Published values: 1.5896 of DeepSeek-V2-Lite, 1.8739 of DeepSeek-V3.
+TEST(Rope, MatchesPublishedYarnScoreScales) {
   RopeConfig rope;
   rope.mscale_all_dim = 0.707;
   rope.factor = 40;

@@ -23,7 +23,7 @@ TEST(Wildcard, RejectsNonMatches) {
   EXPECT_FALSE(matches_wildcard("", "a"));
 }
 
-TEST(Wildcard, ManyStarsDoNotTakeExponentialTime) {
+TEST(Wildcard, AvoidsExponentialTime) {
   EXPECT_FALSE(matches_wildcard(std::string(2000, 'a'), "*a*a*a*a*a*a*a*a*a*b"));
 }
 

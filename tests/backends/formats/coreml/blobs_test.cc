@@ -20,8 +20,8 @@ void write_blob(BlobWriter& file, BlobDType dtype, uint64_t elements,
   ASSERT_TRUE(file.write(bytes));
 }
 
-// weight_v2.bin was written by coremltools' own blob writer: f16, i8, u4 and f32 blobs.
-TEST(CoremlBlobLayout, EqualTheReferenceByteForByte) {
+// Written by coremltools' blob writer: f16, i8, u4 and f32 blobs.
+TEST(CoremlBlobLayout, MatchesBytesOfCoremltools) {
   TestFolder folder;
   const std::string golden =
       read_file(source_dir() + "/tests/backends/formats/coreml/weight_v2.bin");
@@ -36,7 +36,7 @@ TEST(CoremlBlobLayout, EqualTheReferenceByteForByte) {
   EXPECT_EQ(read_file(folder / "weight.bin"), golden);
 }
 
-TEST(CoremlBlobLayout, ALayoutPlacesEntriesWhereTheFileHasThem) {
+TEST(CoremlBlobLayout, PlacesEntriesAfterTheirHeaders) {
   DataLayout layout(kBlobFormat);
   layout.add(Weight{splat_view(1, {DType::f16, {10}})}, {DType::f16, {10}}, "a");
   layout.add(Weight{splat_view(1, {DType::f16, {33}})}, {DType::f16, {33}}, "b");
@@ -60,7 +60,7 @@ TEST(CoremlBlobLayout, ALayoutPlacesEntriesWhereTheFileHasThem) {
   EXPECT_EQ(report.weight_bytes, 86u);
 }
 
-TEST(CoremlBlobLayout, OneLiteralIsStoredOnceForEachElementType) {
+TEST(CoremlBlobLayout, DeduplicatesLiteralsPerElementType) {
   DataLayout layout(kBlobFormat);
   layout.add_literal("12345678", DType::f32, "a");
   layout.add_literal("12345678", DType::f32, "b");
@@ -70,8 +70,8 @@ TEST(CoremlBlobLayout, OneLiteralIsStoredOnceForEachElementType) {
   EXPECT_EQ(layout.find_literal("12345678", DType::f16).name, "c");
 }
 
-// No file of 5 GB is written: the layout alone determines the offsets of the blobs.
-TEST(CoremlBlobLayout, OffsetsBeyond4GiBAreExact) {
+// The layout determines the offsets, so the test does not write a 5 GB file.
+TEST(CoremlBlobLayout, ComputesOffsetsBeyond4GiBExactly) {
   DataLayout layout(kBlobFormat);
   const Type large{DType::f16, {int64_t{1} << 31}};
   layout.add(Weight{splat_view(1, large)}, large, "large");

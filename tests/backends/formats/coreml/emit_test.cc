@@ -28,7 +28,7 @@ const mlmodel::Operation& op_named(const mlmodel::Block& block, const std::strin
   return op ? *op : mlmodel::Operation::default_instance();
 }
 
-// The const that an argument is bound to.
+// Returns the const operation's value that the argument refers to.
 const mlmodel::Value& argument(const mlmodel::Block& block, const std::string& output,
                                const std::string& parameter) {
   const auto& inputs = op_named(block, output).inputs();
@@ -65,7 +65,7 @@ std::string entry(const mlmodel::Model& model, const std::string& key) {
 
 // ---- The package -------------------------------------------------------------------------------
 
-TEST(EmitCoreml, APackageHasModelWeightsAndManifest) {
+TEST(EmitCoreml, WritesModelWeightsAndManifest) {
   TestFolder folder;
   auto report = emit_package(gate_shard(2), folder);
   ASSERT_TRUE(report) << render(report.error());
@@ -88,7 +88,7 @@ TEST(EmitCoreml, APackageHasModelWeightsAndManifest) {
   EXPECT_EQ(report->weight_bytes, 36u);
 }
 
-TEST(EmitCoreml, TheManifestNamesBothItemsByStableIdentifiers) {
+TEST(EmitCoreml, NamesItemsByStableIdentifiers) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(2), folder));
   const std::string manifest = read_file(folder / "shard.t1.mlpackage/Manifest.json");
@@ -100,7 +100,7 @@ TEST(EmitCoreml, TheManifestNamesBothItemsByStableIdentifiers) {
                                                      "[0-9a-f]{12}\"")));
 }
 
-TEST(EmitCoreml, WithoutWeightsThereIsNoWeightItem) {
+TEST(EmitCoreml, OmitsTheWeightItemWithoutWeights) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {2}});
   b.output("y", b.add(x, b.constant({DType::f16, {2}}, {1, 2})));
@@ -113,7 +113,7 @@ TEST(EmitCoreml, WithoutWeightsThereIsNoWeightItem) {
               testing::Not(HasSubstr("weights")));
 }
 
-TEST(EmitCoreml, AnOlderPackageIsReplacedAsAWhole) {
+TEST(EmitCoreml, ReplacesAnOldPackageEntirely) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(2), folder));
   std::ofstream(folder / "shard.t1.mlpackage/Data/stray") << "x";
@@ -125,7 +125,7 @@ TEST(EmitCoreml, AnOlderPackageIsReplacedAsAWhole) {
   EXPECT_EQ(entry(load_mlmodel(folder / "shard.t1.mlpackage"), "moec.shard"), "L00.attn");
 }
 
-TEST(EmitCoreml, SameShardSameBytes) {
+TEST(EmitCoreml, WritesEqualBytesForEqualShards) {
   TestFolder folder;
   const Shard shard = every_op_shard(DType::f16, Layout::channels, 3, false);
   ASSERT_TRUE(emit_package({{3, &shard}}, folder, {}, "a/s"));
@@ -152,7 +152,7 @@ TEST(EmitCoreml, ReportsProgress) {
 
 // ---- The program -------------------------------------------------------------------------------
 
-TEST(EmitCoreml, EveryOpIsOneOpOfTheProgram) {
+TEST(EmitCoreml, MapsOpsOneToOne) {
   for (Layout layout : {Layout::channels, Layout::bc1s, Layout::rows}) {
     TestFolder folder;
     const Shard shard = every_op_shard(DType::f16, layout, 3, false);
@@ -169,8 +169,8 @@ TEST(EmitCoreml, EveryOpIsOneOpOfTheProgram) {
   }
 }
 
-// Each name is defined once, before its first use, in the spelling that MIL requires.
-TEST(EmitCoreml, NamesAreUniqueAndDefinedBeforeUse) {
+// Each name is defined once, before its first use, and spelled as MIL requires.
+TEST(EmitCoreml, DefinesUniqueNamesBeforeUse) {
   TestFolder folder;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     auto report = emit_package(random_shard(seed), folder);
@@ -191,7 +191,7 @@ TEST(EmitCoreml, NamesAreUniqueAndDefinedBeforeUse) {
   }
 }
 
-TEST(EmitCoreml, ArgumentsAreStatedInFull) {
+TEST(EmitCoreml, SpellsOutDefaultArguments) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(every_op_shard(DType::f16, Layout::channels, 3, false), folder));
   const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
@@ -219,7 +219,7 @@ TEST(EmitCoreml, ArgumentsAreStatedInFull) {
       argument(block, "rows_out", "transpose_x").immediatevalue().tensor().bools().values(0));
 }
 
-TEST(EmitCoreml, F16ShardsContainNoOtherFloatType) {
+TEST(EmitCoreml, AvoidsF32InF16Shards) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(every_op_shard(DType::f16, Layout::channels, 3, false), folder));
   const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
@@ -228,7 +228,7 @@ TEST(EmitCoreml, F16ShardsContainNoOtherFloatType) {
       EXPECT_NE(output.type().tensortype().datatype(), mlmodel::FLOAT32) << output.name();
 }
 
-TEST(EmitCoreml, LargeConstantsAreInTheWeightFileAndSmallOnesInTheProgram) {
+TEST(EmitCoreml, InlinesOnlySmallConstants) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {10}});
   std::vector<double> ramp(10);
@@ -254,7 +254,7 @@ TEST(EmitCoreml, LargeConstantsAreInTheWeightFileAndSmallOnesInTheProgram) {
   EXPECT_EQ(data.substr(128 + 2, 2), std::string("\x00\x3c", 2));  // 1 in f16
 }
 
-TEST(EmitCoreml, OutputsThatAliasAnotherValueAreIdentities) {
+TEST(EmitCoreml, EmitsAliasedOutputsAsIdentities) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {2}});
   const ValueId y = b.unary(UnaryFn::exp, x, "exp");
@@ -271,7 +271,7 @@ TEST(EmitCoreml, OutputsThatAliasAnotherValueAreIdentities) {
   EXPECT_EQ(entry(model, "moec.names"), "exp first\n");
 }
 
-TEST(EmitCoreml, ValueNamesThatMilReservesAreChanged) {
+TEST(EmitCoreml, RenamesReservedValueNames) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {2}});
   const ValueId a = b.unary(UnaryFn::exp, x, "tensor");
@@ -286,7 +286,7 @@ TEST(EmitCoreml, ValueNamesThatMilReservesAreChanged) {
 
 // ---- States, functions, ranges -----------------------------------------------------------------
 
-TEST(EmitCoreml, StatesAreInputsOfTheFunctionAndDescribedApart) {
+TEST(EmitCoreml, EmitsStatesAsFunctionInputs) {
   TestFolder folder;
   auto report = emit_package(stateful_shard(1), folder);
   ASSERT_TRUE(report) << render(report.error());
@@ -310,7 +310,7 @@ TEST(EmitCoreml, StatesAreInputsOfTheFunctionAndDescribedApart) {
   EXPECT_EQ(reads, 2u);
 }
 
-TEST(EmitCoreml, SeparatePackagesHoldTheirOwnWeights) {
+TEST(EmitCoreml, CopiesWeightsIntoSeparatePackages) {
   TestFolder folder;
   const Shard one = gate_shard(1), many = gate_shard(16);
   auto report = emit_package({{1, &one}, {16, &many}}, folder, {}, "moe/L02");
@@ -318,14 +318,14 @@ TEST(EmitCoreml, SeparatePackagesHoldTheirOwnWeights) {
   EXPECT_EQ(files_under(folder).size(), 6u);
   EXPECT_EQ(report->graphs[1].file.path,
             "moe/L02.t16.mlpackage/Data/com.apple.CoreML/model.mlmodel");
-  EXPECT_EQ(report->tensors.size(), 2u);  // told once
+  EXPECT_EQ(report->tensors.size(), 2u);  // reported once
   EXPECT_EQ(report->weight_bytes, 36u);
   const std::string weights = "/Data/com.apple.CoreML/weights/weight.bin";
   EXPECT_EQ(read_file(folder / ("moe/L02.t1.mlpackage" + weights)),
             read_file(folder / ("moe/L02.t16.mlpackage" + weights)));
 }
 
-TEST(EmitCoreml, FunctionsShareTheirBlobs) {
+TEST(EmitCoreml, SharesBlobsBetweenFunctions) {
   TestFolder folder;
   const Shard one = gate_shard(1), many = gate_shard(16);
   auto report =
@@ -364,7 +364,7 @@ Shard range_shard(int64_t tokens) {
   return b.finish();
 }
 
-TEST(EmitCoreml, ARangeHasUnknownSizesAndBounds) {
+TEST(EmitCoreml, BoundsDynamicSizesByTheRange) {
   TestFolder folder;
   const Shard one = range_shard(2), some = range_shard(5), many = range_shard(9);
   auto report = emit_package({{2, &one}, {9, &many}, {5, &some}}, folder,
@@ -388,7 +388,7 @@ TEST(EmitCoreml, ARangeHasUnknownSizesAndBounds) {
   EXPECT_THAT(ints(argument(block_of(model), "part", "size")), ElementsAre(-1, 4));
 }
 
-TEST(EmitCoreml, TheLowestSufficientVersionIsChosen) {
+TEST(EmitCoreml, ChoosesTheLowestSufficientVersion) {
   TestFolder folder;
   auto version = [&](const Shard& shard, int wanted) {
     EXPECT_TRUE(emit_package(shard, folder, {.spec_version = wanted}));
@@ -403,7 +403,7 @@ TEST(EmitCoreml, TheLowestSufficientVersionIsChosen) {
   EXPECT_EQ(version(gate_shard(1, DType::f32), 8), 8);
 }
 
-TEST(EmitCoreml, TheModelRecordsItsOrigin) {
+TEST(EmitCoreml, RecordsProvenanceInMetadata) {
   TestFolder folder;
   const Shard shard = gate_shard(1);
   const ShardWidth width{1, &shard};
@@ -433,13 +433,13 @@ Diagnostic refusal(const Shard& shard, const CoremlOptions& coreml = {}) {
   return refusal(std::vector<ShardWidth>{{1, &shard}}, coreml);
 }
 
-TEST(EmitCoremlRefuses, OtherForms) {
+TEST(EmitCoremlRefuses, ShardsOfOtherForms) {
   Builder b("L00.moe", Form::static_ops);
   b.output("y", b.input("x", {DType::f16, {2}}));
   EXPECT_EQ(refusal(b.finish()).code, "emit.form");
 }
 
-TEST(EmitCoremlRefuses, ShardsThatDoNotVerify) {
+TEST(EmitCoremlRefuses, InvalidShards) {
   Builder b("s", Form::placed);
   b.output("y", b.input("x", {DType::f16, {2}}));
   Shard shard = b.finish();
@@ -447,7 +447,7 @@ TEST(EmitCoremlRefuses, ShardsThatDoNotVerify) {
   EXPECT_EQ(refusal(shard).code, "shard.s1");
 }
 
-TEST(EmitCoremlRefuses, OpsWithoutAMilForm) {
+TEST(EmitCoremlRefuses, OpsWithoutMilEquivalent) {
   const Diagnostic error = refusal(every_op_shard(DType::f16, Layout::channels, 1));
   EXPECT_EQ(error.code, "emit.op");
   EXPECT_THAT(error.cause, HasSubstr("topk"));
@@ -457,7 +457,7 @@ TEST(EmitCoremlRefuses, OpsWithoutAMilForm) {
   EXPECT_EQ(refusal(b.finish()).code, "emit.op");
 }
 
-TEST(EmitCoremlRefuses, ElementTypesWithoutAMilForm) {
+TEST(EmitCoremlRefuses, ElementTypesWithoutMilEquivalent) {
   for (DType dtype : {DType::i64, DType::u8, DType::bf16}) {
     Builder b("s", Form::placed);
     b.output("y", b.cast(b.constant({dtype, {2}}, {1}), DType::f16));
@@ -468,7 +468,7 @@ TEST(EmitCoremlRefuses, ElementTypesWithoutAMilForm) {
   EXPECT_EQ(refusal(input.finish()).code, "emit.dtype");
 }
 
-TEST(EmitCoremlRefuses, PortsOfBoolAndScalars) {
+TEST(EmitCoremlRefuses, BoolAndScalarPorts) {
   Builder truth("s", Form::placed);
   const ValueId x = truth.input("x", {DType::f16, {2}});
   truth.output("y", truth.compare(CompareFn::less, x, x));
@@ -480,7 +480,7 @@ TEST(EmitCoremlRefuses, PortsOfBoolAndScalars) {
   EXPECT_THAT(error.cause, HasSubstr("input \"x\" is a scalar"));
 }
 
-TEST(EmitCoremlRefuses, ConstantsThatTheirTypeCannotHold) {
+TEST(EmitCoremlRefuses, ConstantsOutOfTheirTypesRange) {
   for (const auto& [dtype, value] :
        {std::pair{DType::i32, 0x1p31}, std::pair{DType::boolean, 2.0}}) {
     Builder b("s", Form::placed);
@@ -489,7 +489,7 @@ TEST(EmitCoremlRefuses, ConstantsThatTheirTypeCannotHold) {
   }
 }
 
-TEST(EmitCoremlRefuses, PortNamesThatMilCannotSpell) {
+TEST(EmitCoremlRefuses, PortNamesInvalidInMil) {
   for (const char* name : {"tensor", "int8", "a.b", "3x"}) {
     Builder b("s", Form::placed);
     b.output("y", b.unary(UnaryFn::exp, b.input(name, {DType::f16, {2}})));
@@ -507,18 +507,18 @@ TEST(EmitCoremlRefuses, AnOutputNamedLikeAnInput) {
   EXPECT_EQ(refusal(b.finish()).code, "emit.port_name");
 }
 
-TEST(EmitCoremlRefuses, MoreThanTwoStatesAndStatesOfOtherTypes) {
+TEST(EmitCoremlRefuses, TooManyStatesAndF32States) {
   const Diagnostic many = refusal(stateful_shard(1, 3));
   EXPECT_EQ(many.code, "coreml.states");
   EXPECT_THAT(many.cause, HasSubstr("3 states"));
   EXPECT_EQ(refusal(stateful_shard(1, 2, DType::f32)).code, "coreml.states");
 }
 
-TEST(EmitCoremlRefuses, AVersionTooLowForAFeature) {
+TEST(EmitCoremlRefuses, VersionsTooLowForFeatures) {
   const Shard one = gate_shard(1), four = gate_shard(4);
   const Diagnostic f16 = refusal(one, {.spec_version = 6});
   EXPECT_EQ(f16.code, "coreml.spec_too_low");
-  EXPECT_THAT(f16.cause, HasSubstr("input \"x\" of f16 needs specification version 7"));
+  EXPECT_THAT(f16.cause, HasSubstr("f16 input \"x\" needs specification version 7"));
   EXPECT_THAT(refusal(stateful_shard(1), {.spec_version = 8}).cause,
               HasSubstr("state \"k_state\""));
   EXPECT_THAT(
@@ -529,7 +529,7 @@ TEST(EmitCoremlRefuses, AVersionTooLowForAFeature) {
   EXPECT_EQ(refusal(one, {.spec_version = 10}).code, "coreml.spec_unknown");
 }
 
-// The file would have 3 heads of 64 bytes, weights of 18 bytes each and a gap of 46 between them.
+// The file would have three 64-byte headers, 18 bytes per weight and gaps of 46 bytes.
 TEST(EmitCoremlRefuses, WeightFilesThatReachTheLimit) {
   const Shard shard = gate_shard(1);
   const ShardWidth width{1, &shard};
@@ -542,18 +542,18 @@ TEST(EmitCoremlRefuses, WeightFilesThatReachTheLimit) {
                   {.folder = folder.string(), .stem = "s", .limits = {.weight_file_bytes = 275}}));
 }
 
-TEST(EmitCoremlRefuses, GraphsBeyondTheLimit) {
+TEST(EmitCoremlRefuses, GraphsAboveTheSizeLimit) {
   const Shard shard = gate_shard(1);
   EXPECT_EQ(refusal({{1, &shard}}, {}, {.graph_bytes = 100}).code, "emit.graph_too_large");
 }
 
-TEST(EmitCoremlRefuses, WeightsThatTheTableLacks) {
+TEST(EmitCoremlRefuses, WeightsMissingFromTheTable) {
   Builder b("s", Form::placed);
   b.output("y", b.unary(UnaryFn::exp, b.weight(tensor_view("absent", {DType::f16, {2}}))));
   EXPECT_EQ(refusal(b.finish()).code, "weights.unknown_tensor");
 }
 
-TEST(EmitCoremlRefuses, AFolderThatIsAFile) {
+TEST(EmitCoremlRefuses, AFileAsOutputFolder) {
   TestFolder folder;
   std::ofstream(folder / "plain") << "x";
   const Shard shard = gate_shard(1);
@@ -563,8 +563,8 @@ TEST(EmitCoremlRefuses, AFolderThatIsAFile) {
   EXPECT_EQ(report.error().front().code, "emit.bad_folder");
 }
 
-// Limits files to 1 KiB, as a disk that fills up does: the weights need more.
-TEST(EmitCoremlRefuses, ADiskThatIsFullAndKeepsTheEarlierPackage) {
+// Limits files to 1 KiB to simulate a full disk; the weights need more.
+TEST(EmitCoremlRefuses, FullDisksKeepingTheOldPackage) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(1), folder));
   const auto files = files_under(folder);
@@ -605,11 +605,11 @@ Diagnostic range_refusal(Body body) {
   return range_refusal(least, largest);
 }
 
-TEST(EmitCoremlRefuses, ARangeOfOneWidth) {
+TEST(EmitCoremlRefuses, RangesOfASingleWidth) {
   EXPECT_EQ(refusal(gate_shard(1), {.packaging = WidthPackaging::range}).code, "coreml.range");
 }
 
-TEST(EmitCoremlRefuses, RangesWhoseWidthsDifferInMoreThanSizes) {
+TEST(EmitCoremlRefuses, RangesDifferingInMoreThanSizes) {
   const Diagnostic other_ops = range_refusal([](Builder& b, ValueId x, int64_t tokens) {
     return b.unary(tokens == 2 ? UnaryFn::exp : UnaryFn::tanh, x, "act");
   });
@@ -617,11 +617,11 @@ TEST(EmitCoremlRefuses, RangesWhoseWidthsDifferInMoreThanSizes) {
   EXPECT_EQ(other_ops.place.op, "act");
   const Diagnostic begins = range_refusal(
       [](Builder& b, ValueId x, int64_t tokens) { return b.slice(x, 0, tokens - 1, 1, "last"); });
-  EXPECT_THAT(begins.cause, HasSubstr("begins elsewhere"));
+  EXPECT_THAT(begins.cause, HasSubstr("begins at different indices"));
   EXPECT_EQ(begins.place.op, "last");
   const Diagnostic half = range_refusal(
       [](Builder& b, ValueId x, int64_t tokens) { return b.slice(x, 0, 0, tokens / 2, "half"); });
-  EXPECT_THAT(half.cause, HasSubstr("size depends on the width"));
+  EXPECT_THAT(half.cause, HasSubstr("the size of the slice depends on the width"));
   const Diagnostic squares = range_refusal([](Builder& b, ValueId x, int64_t tokens) {
     const ValueId turned = b.transpose(x, {1, 0});
     return b.reshape(b.matmul(x, turned), {1, tokens, tokens}, Layout::plain, "square");

@@ -1,4 +1,4 @@
-// An ML Program built by hand, as other tools write them: what the reader's tests change and break.
+// Builds ML Programs by hand, as other tools write them. The reader's tests edit and damage them.
 #pragma once
 
 #include <mlmodel.pb.h>
@@ -63,7 +63,7 @@ class MilProgram {
     describe(name, dims, *description().add_output());
   }
 
-  // An operation with one f16 output of its name.
+  // Adds an operation with one f16 output of the same name.
   mlmodel::Operation& op(const std::string& type, const std::string& name,
                          const Arguments& arguments, const Dims& dims) {
     mlmodel::Operation& added = *block().add_operations();
@@ -80,7 +80,7 @@ class MilProgram {
         .clear_outputs();
   }
 
-  // Consts.
+  // Consts with immediate values.
   void ints(const std::string& name, const std::vector<int32_t>& values) {
     mlmodel::Value& value = constant(name, mlmodel::INT32, {static_cast<int64_t>(values.size())});
     for (int32_t each : values) tensor(value).mutable_ints()->add_values(each);
@@ -98,7 +98,7 @@ class MilProgram {
     *tensor(constant(name, mlmodel::FLOAT16, dims)).mutable_bytes()->mutable_values() =
         half_bytes(values);
   }
-  // In weight.bin.
+  // Adds a const stored in weight.bin.
   void weight(const std::string& name, const Dims& dims, const std::vector<float>& values) {
     constexpr size_t kAlignment = 64;
     blobs_.resize((blobs_.size() + kAlignment - 1) / kAlignment * kAlignment);
@@ -118,7 +118,7 @@ class MilProgram {
     return *block().add_operations();
   }
 
-  // Writes FOLDER/NAME.mlpackage and tells its path.
+  // Writes FOLDER/NAME.mlpackage and returns its path.
   std::string write(const std::string& folder, const std::string& name = "shard") const {
     namespace fs = std::filesystem;
     const fs::path package = fs::path(folder) / (name + ".mlpackage");
@@ -183,7 +183,7 @@ class MilProgram {
   std::string blobs_;
 };
 
-// out = the sum over channels of channels 1 to 3 of (x + w) · c.
+// out = sum over channels of channels 1 to 3 of (x + w) · c.
 inline MilProgram sample_program() {
   MilProgram program;
   program.input("x", {2, 4});

@@ -30,7 +30,7 @@ std::vector<Tensor> run(const LoadedShard& loaded, const std::vector<Tensor>& in
   return executor->run(inputs).value();
 }
 
-// A program that tests change. Each finding names the model's file.
+// Fixture with a valid program for tests to edit. Checks that each finding names the model's file.
 class CoremlProgram : public testing::Test {
  protected:
   mlmodel::Operation& operation(std::string_view name) { return program_.operation(name); }
@@ -71,7 +71,7 @@ class CoremlProgram : public testing::Test {
 
 // ---- Foreign programs --------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, WithoutMetadataEverythingIsPlain) {
+TEST_F(CoremlProgram, ReadsPlainTypesWithoutMetadata) {
   const LoadedShard loaded = good();
   EXPECT_EQ(loaded.shard.name, "main");
   EXPECT_EQ(loaded.shard.form, Form::placed);
@@ -82,7 +82,7 @@ TEST_F(CoremlProgram, WithoutMetadataEverythingIsPlain) {
   EXPECT_EQ(loaded.shard.values[loaded.shard.outputs[0].value].name, "out");
 }
 
-TEST_F(CoremlProgram, IsEvaluatedWithTheWeightsOfItsFile) {
+TEST_F(CoremlProgram, EvaluatesWithWeightsFromItsFile) {
   const LoadedShard loaded = good();
   ASSERT_EQ(loaded.weights.files.size(), 1u);
   EXPECT_EQ(loaded.weights.files[0].path, blobs_);
@@ -92,7 +92,7 @@ TEST_F(CoremlProgram, IsEvaluatedWithTheWeightsOfItsFile) {
   EXPECT_THAT(run(loaded, {x})[0].data, ElementsAre(2 * 3 + 3 * 3 + 4 * 4, 2 * 6 + 3 * 7 + 4 * 7));
 }
 
-TEST_F(CoremlProgram, TheModelInThePackageAndTheModelAlone) {
+TEST_F(CoremlProgram, ReadsPackagesAndStandaloneModels) {
   program_.write(folder_.string());
   EXPECT_TRUE(read_coreml(model_));
   fs::create_directory(folder_ / "alone");
@@ -105,7 +105,7 @@ TEST_F(CoremlProgram, TheModelInThePackageAndTheModelAlone) {
   EXPECT_TRUE(read_coreml(folder_ / "alone/other.mlmodel"));
 }
 
-TEST_F(CoremlProgram, ConvolutionsAreBetweenReshapesWithoutMetadata) {
+TEST_F(CoremlProgram, ReadsConvolutionsWithoutMetadata) {
   for (const Dims& dims : {Dims{1, 4, 3, 1}, Dims{1, 4, 1, 3}}) {
     const Dims result = {1, 2, dims[2], dims[3]};
     program_ = MilProgram();
@@ -132,7 +132,7 @@ TEST_F(CoremlProgram, ConvolutionsAreBetweenReshapesWithoutMetadata) {
   }
 }
 
-TEST_F(CoremlProgram, NegativeAxesAndOpenSizesCountFromTheBack) {
+TEST_F(CoremlProgram, CountsNegativeAxesFromTheEnd) {
   value("axes").mutable_immediatevalue()->mutable_tensor()->mutable_ints()->set_values(0, -1);
   value("size").mutable_immediatevalue()->mutable_tensor()->mutable_ints()->set_values(1, -1);
   const LoadedShard loaded = good();
@@ -140,15 +140,15 @@ TEST_F(CoremlProgram, NegativeAxesAndOpenSizesCountFromTheBack) {
   EXPECT_EQ(std::get<Reduce>(loaded.shard.ops[OpId{5}].data), (Reduce{ReduceFn::sum, 1}));
 }
 
-TEST_F(CoremlProgram, ArgumentsMayBeStatedInPlace) {
+TEST_F(CoremlProgram, AcceptsInlineArguments) {
   auto& keep = *operation("out").mutable_inputs()->at("keep_dims").mutable_arguments(0);
   *keep.mutable_value() = value("keep");
-  // The const that nothing asks for any more is a value that nothing uses.
+  // An unreferenced const becomes an unused value.
   EXPECT_EQ(mnemonics(good().shard).at(5), "constant");
   EXPECT_EQ(mnemonics(good().shard).at(6), "reduce_sum");
 }
 
-TEST_F(CoremlProgram, IdentityOnlyRenames) {
+TEST_F(CoremlProgram, ReadsIdentityAsAnAlias) {
   program_.op("identity", "x_again", {{"x", {"x"}}}, {2, 4});
   program_.output("x_again", {2, 4});
   const LoadedShard loaded = good();
@@ -157,7 +157,7 @@ TEST_F(CoremlProgram, IdentityOnlyRenames) {
   EXPECT_EQ(loaded.shard.outputs[1].value, loaded.shard.inputs[0]);
 }
 
-TEST_F(CoremlProgram, OpenReshapes) {
+TEST_F(CoremlProgram, InfersOneReshapeSize) {
   program_.ints("shape", {-1, 4});
   program_.op("reshape", "flat", {{"x", {"x"}}, {"shape", {"shape"}}}, {2, 4});
   program_.output("flat", {2, 4});
@@ -171,7 +171,7 @@ TEST_F(CoremlProgram, OpenReshapes) {
   EXPECT_EQ(code(), "coreml.argument");
 }
 
-TEST_F(CoremlProgram, StatesAreReadAtTheStartAndWrittenOnce) {
+TEST_F(CoremlProgram, AllowsOneWritePerState) {
   program_.state("k_state", {2, 4});
   program_.op("read_state", "before", {{"input", {"k_state"}}}, {2, 4});
   program_.op("add", "after", {{"x", {"before"}}, {"y", {"x"}}}, {2, 4});
@@ -188,7 +188,7 @@ TEST_F(CoremlProgram, StatesAreReadAtTheStartAndWrittenOnce) {
   EXPECT_EQ(code(), "shard.s7");
 }
 
-TEST_F(CoremlProgram, ConstantsInTheFileWhereTheMetadataNamesThem) {
+TEST_F(CoremlProgram, ReadsConstantsListedInMetadata) {
   metadata("moec.constants") = "w\n";
   LoadedShard loaded = good();
   EXPECT_THAT(std::get<Constant>(loaded.shard.ops[OpId{0}].data).values,
@@ -200,12 +200,12 @@ TEST_F(CoremlProgram, ConstantsInTheFileWhereTheMetadataNamesThem) {
 
 // ---- The model ---------------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, OtherVersions) {
+TEST_F(CoremlProgram, RejectsUnsupportedVersions) {
   for (int version : {0, 5, 10}) {
     program_.model().set_specificationversion(version);
     EXPECT_EQ(code(), "coreml.spec_version") << version;
   }
-  program_.model().set_specificationversion(8);  // the program is of CoreML8
+  program_.model().set_specificationversion(8);  // the program's opset is CoreML8
   EXPECT_EQ(code(), "coreml.opset");
   program_.model().set_specificationversion(9);
   auto& bodies = *program_.function().mutable_block_specializations();
@@ -219,7 +219,7 @@ TEST_F(CoremlProgram, OtherVersions) {
   EXPECT_EQ(code(), "coreml.opset");
 }
 
-TEST_F(CoremlProgram, VersionsThatAreTooLowForWhatIsUsed) {
+TEST_F(CoremlProgram, RejectsVersionsTooLowForFeatures) {
   auto lowered = [&](int version) {
     const std::string opset = "CoreML" + std::to_string(version - 1);
     const mlmodel::Block block = program_.function().block_specializations().begin()->second;
@@ -230,20 +230,20 @@ TEST_F(CoremlProgram, VersionsThatAreTooLowForWhatIsUsed) {
   };
   program_.state("k_state", {2, 4});
   lowered(8);
-  EXPECT_EQ(error().cause, "spec 8 has no states and no functions");
+  EXPECT_EQ(error().cause, "specification version 8 does not support states or several functions");
   program_ = sample_program();
   lowered(6);
-  EXPECT_EQ(error().cause, "spec 6 has no f16 ports");
+  EXPECT_EQ(error().cause, "specification version 6 does not support f16 ports");
   lowered(7);
   EXPECT_TRUE(read());
 }
 
-TEST_F(CoremlProgram, Functions) {
+TEST_F(CoremlProgram, SelectsAFunction) {
   EXPECT_TRUE(read({.function = "main"}));
   EXPECT_EQ(code({.function = "t16"}), "coreml.function");
   auto& functions = *program_.model().mutable_mlprogram()->mutable_functions();
   functions["t16"] = program_.function();
-  EXPECT_EQ(code(), "coreml.function");  // none is described
+  EXPECT_EQ(code(), "coreml.function");  // no function is described
   mlmodel::ModelDescription& description = program_.description();
   for (const char* name : {"main", "t16"}) {
     mlmodel::FunctionDescription& described = *description.add_functions();
@@ -251,9 +251,9 @@ TEST_F(CoremlProgram, Functions) {
     *described.mutable_input() = description.input();
     *described.mutable_output() = description.output();
   }
-  EXPECT_EQ(code(), "coreml.function");  // none is the default one
+  EXPECT_EQ(code(), "coreml.function");  // no function is the default
   description.set_defaultfunctionname("main");
-  EXPECT_EQ(code(), "coreml.function");  // the model has ports besides
+  EXPECT_EQ(code(), "coreml.function");  // the model itself declares ports
   description.clear_input();
   description.clear_output();
   EXPECT_EQ(good().shard.name, "main");
@@ -263,7 +263,7 @@ TEST_F(CoremlProgram, Functions) {
   EXPECT_EQ(code(), "coreml.function");
 }
 
-TEST_F(CoremlProgram, AttributesOfFunctionsAndPrograms) {
+TEST_F(CoremlProgram, RejectsFunctionAndProgramAttributes) {
   auto& attributes = *program_.model().mutable_mlprogram()->mutable_attributes();
   attributes["buildInfo"];
   EXPECT_TRUE(read());
@@ -274,22 +274,22 @@ TEST_F(CoremlProgram, AttributesOfFunctionsAndPrograms) {
   EXPECT_EQ(code(), "coreml.function");
 }
 
-TEST_F(CoremlProgram, FieldsThatAreNotRead) {
+TEST_F(CoremlProgram, RejectsUnsupportedFields) {
   program_.write(folder_.string());
   std::ofstream(model_, std::ios::binary | std::ios::app) << "\x50\x01";  // isUpdatable = 10
   auto result = read_coreml(model_);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().front().code, "coreml.parse");
-  EXPECT_EQ(result.error().front().cause, "field 10 of Model is not read");
+  EXPECT_EQ(result.error().front().cause, "field 10 of Model is unsupported");
 }
 
 // ---- Types and ports ---------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, TypesThatContradictTheOperations) {
+TEST_F(CoremlProgram, RejectsTypesThatContradictTheOperations) {
   auto& type = *operation("sum").mutable_outputs(0)->mutable_type()->mutable_tensortype();
   type.mutable_dimensions(1)->mutable_constant()->set_size(5);
   EXPECT_EQ(code(), "coreml.type_mismatch");
-  EXPECT_EQ(error().cause, "the program states f16[2,5], its operations give f16[2,4]");
+  EXPECT_EQ(error().cause, "the program states type f16[2,5], but its operations produce f16[2,4]");
   EXPECT_EQ(error().place.op, "sum");
   type.mutable_dimensions(1)->mutable_constant()->set_size(4);
   type.set_datatype(mlmodel::FLOAT32);
@@ -298,7 +298,7 @@ TEST_F(CoremlProgram, TypesThatContradictTheOperations) {
   EXPECT_EQ(code(), "coreml.dtype");
 }
 
-TEST_F(CoremlProgram, InvalidSizes) {
+TEST_F(CoremlProgram, RejectsInvalidSizes) {
   auto& type = *operation("sum").mutable_outputs(0)->mutable_type()->mutable_tensortype();
   type.mutable_dimensions(0)->mutable_unknown();
   EXPECT_EQ(code(), "coreml.dynamic_shape");
@@ -316,40 +316,41 @@ TEST_F(CoremlProgram, InvalidSizes) {
   EXPECT_EQ(code(), "coreml.shape");
 }
 
-TEST_F(CoremlProgram, DescriptionsThatContradictTheProgram) {
+TEST_F(CoremlProgram, RejectsDescriptionsThatContradictTheProgram) {
   mlmodel::ModelDescription& description = program_.description();
   auto& input = *description.mutable_input(0);
   input.set_name("y");
   EXPECT_EQ(code(), "coreml.description");
   input.set_name("x");
   port(input).set_shape(1, 5);
-  EXPECT_EQ(error().cause, "the description states f16[2,5], the program f16[2,4]");
+  EXPECT_EQ(error().cause, "the description states type f16[2,5], but the program states f16[2,4]");
   port(input).set_shape(1, 4);
   port(input).set_datatype(mlmodel::ArrayFeatureType::FLOAT32);
   EXPECT_EQ(code(), "coreml.description");
   port(input).set_datatype(mlmodel::ArrayFeatureType::DOUBLE);
-  EXPECT_EQ(error().cause, "element type 65600 of a port is not read");
+  EXPECT_EQ(error().cause, "a port has the unsupported element type 65600");
   port(input).set_datatype(mlmodel::ArrayFeatureType::FLOAT16);
   port(*description.mutable_output(0)).set_shape(0, 3);
-  EXPECT_EQ(error().cause, "the description does not have this output as f16[2,1]");
+  EXPECT_EQ(error().cause, "the description has no such output of type f16[2,1]");
   port(*description.mutable_output(0)).set_shape(0, 2);
   *description.add_output() = description.output(0);
-  EXPECT_EQ(error().cause, "two ports have one name");
+  EXPECT_EQ(error().cause, "two ports have this name");
   description.mutable_output(1)->set_name("other");
-  EXPECT_EQ(error().cause, "2 outputs are described, the program has 1");
+  EXPECT_EQ(error().cause, "the description has 2 outputs, but the program has 1");
   description.mutable_output()->RemoveLast();
   *description.add_state() = description.input(0);
-  EXPECT_EQ(error().cause, "a state must hold an array");
+  EXPECT_EQ(error().cause, "a state must be an array");
   description.clear_state();
   input.mutable_type()->clear_Type();
   EXPECT_EQ(error().cause, "a port must be an array");
 }
 
-TEST_F(CoremlProgram, MoreInputsAndStatesThanTheProgramHas) {
+TEST_F(CoremlProgram, RejectsUnknownInputsAndStates) {
   mlmodel::ModelDescription& description = program_.description();
   *description.add_input() = description.input(0);
   description.mutable_input(1)->set_name("y");
-  EXPECT_EQ(error().cause, "2 inputs and 0 states are described, the program has 1 and 0");
+  EXPECT_EQ(error().cause,
+            "the description has 2 inputs and 0 states, but the program has 1 and 0");
   program_ = sample_program();
   program_.state("k_state", {2, 4});
   program_.description().mutable_state(0)->set_name("v_state");
@@ -389,7 +390,7 @@ class CoremlRange : public CoremlProgram {
   }
 };
 
-TEST_F(CoremlRange, IsReadAtOneWidth) {
+TEST_F(CoremlRange, ReadsASelectedWidth) {
   EXPECT_EQ(dims(0), (Dims{1, 4}));
   EXPECT_EQ(dims(1), (Dims{1, 4}));
   EXPECT_EQ(dims(7), (Dims{7, 4}));
@@ -398,7 +399,7 @@ TEST_F(CoremlRange, IsReadAtOneWidth) {
   EXPECT_EQ(code({.tokens = -1}), "coreml.dynamic_shape");
 }
 
-TEST_F(CoremlRange, SizesGrowEvenlyWithTheWidth) {
+TEST_F(CoremlRange, RequiresSizesLinearInTheWidth) {
   auto& shape = *port(*program_.description().mutable_input(0)).mutable_shape();
   set_range(101, 116);
   shape.Set(0, 101);
@@ -415,12 +416,12 @@ TEST_F(CoremlRange, SizesGrowEvenlyWithTheWidth) {
   set_range(~uint64_t{0}, std::numeric_limits<int64_t>::max());
   EXPECT_EQ(code(), "coreml.dynamic_shape");
   set_range(3, 33);
-  EXPECT_EQ(error().cause, "size 2 is not in its range");
+  EXPECT_EQ(error().cause, "size 2 is outside its range");
   port(*program_.description().mutable_input(0)).mutable_shaperange()->clear_sizeranges();
   EXPECT_EQ(code(), "coreml.description");
 }
 
-TEST_F(CoremlRange, NeedsTheWidthsInTheMetadata) {
+TEST_F(CoremlRange, RequiresWidthsInTheMetadata) {
   for (const char* range : {"1", "16 1", "1 1", "0 4", "a b", "1 2 3", "1 99999999999999999999"}) {
     metadata("moec.range") = range;
     EXPECT_EQ(code(), "coreml.metadata") << range;
@@ -431,9 +432,9 @@ TEST_F(CoremlRange, NeedsTheWidthsInTheMetadata) {
 
 // ---- Operations --------------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, UnknownOperations) {
+TEST_F(CoremlProgram, RejectsUnknownOperations) {
   operation("scaled").set_type("lstm");
-  EXPECT_EQ(error().cause, "operation lstm is not read");
+  EXPECT_EQ(error().cause, "operation lstm is unsupported");
   EXPECT_EQ(error().place.op, "scaled");
   operation("scaled").set_type("mul");
   operation("scaled").add_blocks();
@@ -441,14 +442,14 @@ TEST_F(CoremlProgram, UnknownOperations) {
   operation("scaled").clear_blocks();
   *operation("scaled").add_outputs() = operation("sum").outputs(0);
   operation("scaled").mutable_outputs(1)->set_name("second");
-  EXPECT_EQ(error().cause, "mul with 2 outputs");
+  EXPECT_EQ(error().cause, "mul has 2 outputs, expected 1");
 }
 
-TEST_F(CoremlProgram, ArgumentsThatAreMissingOrNotRead) {
+TEST_F(CoremlProgram, RejectsMissingAndUnsupportedArguments) {
   auto& arguments = *operation("out").mutable_inputs();
   const mlmodel::Argument keep = arguments.at("keep_dims");
   arguments["other"] = keep;
-  EXPECT_EQ(error().cause, "argument \"other\" of reduce_sum is not read");
+  EXPECT_EQ(error().cause, "argument \"other\" of reduce_sum is unsupported");
   EXPECT_EQ(error().place.op, "out");
   arguments.erase("other");
   arguments.erase("keep_dims");
@@ -456,30 +457,30 @@ TEST_F(CoremlProgram, ArgumentsThatAreMissingOrNotRead) {
   arguments["keep_dims"].add_arguments()->set_name("axes");
   EXPECT_EQ(error().cause, "expected a bool as an immediate value");
   arguments["keep_dims"].mutable_arguments(0)->set_name("x");
-  EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum is not constant");
+  EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum must be a constant");
   arguments["keep_dims"] = keep;
   value("keep").mutable_immediatevalue()->mutable_tensor()->mutable_bools()->set_values(0, false);
-  EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum has a value that is not read");
+  EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum has an unsupported value");
 }
 
-TEST_F(CoremlProgram, OperandsThatAreMissingOrNotTensors) {
+TEST_F(CoremlProgram, RejectsMissingAndInvalidOperands) {
   auto& arguments = *operation("scaled").mutable_inputs();
   arguments.erase("y");
   EXPECT_EQ(error().cause, "argument \"y\" of mul is missing");
   *arguments["y"].add_arguments()->mutable_value() = value("c");
-  EXPECT_EQ(error().cause, "argument \"y\" of mul must be the name of a value");
+  EXPECT_EQ(error().cause, "argument \"y\" of mul must name a value");
   arguments["y"].mutable_arguments(0)->set_name("c");
   arguments["y"].add_arguments()->set_name("c");
-  EXPECT_EQ(error().cause, "argument \"y\" of mul must be one value");
+  EXPECT_EQ(error().cause, "argument \"y\" of mul must be a single value");
   program_ = sample_program();
   program_.state("k_state", {1, 4});
   operation("scaled").mutable_inputs()->at("y").mutable_arguments(0)->set_name("k_state");
   EXPECT_EQ(error().cause, "\"k_state\" is not a tensor");
 }
 
-TEST_F(CoremlProgram, OperandsThatBreakAConstraint) {
+TEST_F(CoremlProgram, RejectsOperandsThatViolateConstraints) {
   operation("scaled").mutable_inputs()->at("y").mutable_arguments(0)->set_name("axes");
-  EXPECT_EQ(code(), "coreml.undefined");  // it comes later
+  EXPECT_EQ(code(), "coreml.undefined");  // defined later
   program_.ints("early", {1});
   auto& operations = *program_.block().mutable_operations();
   for (int i = operations.size() - 1; i > 0; --i) operations.SwapElements(i, i - 1);
@@ -487,11 +488,11 @@ TEST_F(CoremlProgram, OperandsThatBreakAConstraint) {
   EXPECT_EQ(code(), "binary.c2");
 }
 
-TEST_F(CoremlProgram, AttributesOfOperations) {
+TEST_F(CoremlProgram, RejectsUnsupportedOperationAttributes) {
   auto& attributes = *operation("scaled").mutable_attributes();
   const mlmodel::Value name = attributes.at("name");
   attributes["scale"] = name;
-  EXPECT_EQ(error().cause, "attribute \"scale\" of mul is not read");
+  EXPECT_EQ(error().cause, "attribute \"scale\" of mul is unsupported");
   attributes.erase("scale");
   attributes["name"] = value("axes");
   EXPECT_EQ(error().cause, "expected a string as an immediate value");
@@ -501,10 +502,10 @@ TEST_F(CoremlProgram, AttributesOfOperations) {
   EXPECT_EQ(code(), "coreml.value");
 }
 
-TEST_F(CoremlProgram, SlicesThatTheIrCannotExpress) {
+TEST_F(CoremlProgram, RejectsUnsupportedSlices) {
   auto& begin = *value("begin").mutable_immediatevalue()->mutable_tensor()->mutable_ints();
   begin.set_values(0, 1);
-  EXPECT_EQ(error().cause, "a slice along several axes is not read");
+  EXPECT_EQ(error().cause, "a slice along several axes is unsupported");
   begin.set_values(0, 0);
   begin.add_values(0);
   EXPECT_EQ(error().cause, "expected a vector of i32 as an immediate value");
@@ -514,10 +515,10 @@ TEST_F(CoremlProgram, SlicesThatTheIrCannotExpress) {
       ->mutable_dimensions(0)
       ->mutable_constant()
       ->set_size(3);
-  EXPECT_THAT(error().cause, HasSubstr("begin and size do not hold one number for each axis"));
+  EXPECT_THAT(error().cause, HasSubstr("begin and size must have one number per axis"));
 }
 
-TEST_F(CoremlProgram, NegationsAreProductsThatTheMetadataNames) {
+TEST_F(CoremlProgram, ReadsNegationsListedInMetadata) {
   program_.halves("minus_one", {}, {-1});
   program_.op("mul", "minus_x", {{"x", {"x"}}, {"y", {"minus_one"}}}, {2, 4});
   program_.output("minus_x", {2, 4});
@@ -526,15 +527,15 @@ TEST_F(CoremlProgram, NegationsAreProductsThatTheMetadataNames) {
   EXPECT_EQ(mnemonics(good().shard).back(), "neg");
   EXPECT_EQ(good().shard.ops.size(), 7u);
   metadata("moec.negations") = "scaled\n";
-  EXPECT_EQ(code(), "coreml.argument");  // it multiplies with another number
+  EXPECT_EQ(code(), "coreml.argument");  // multiplies by another number
   metadata("moec.negations") = "nothing\n";
   EXPECT_EQ(code(), "coreml.metadata");
 }
 
-TEST_F(CoremlProgram, MissingAndDuplicateNames) {
+TEST_F(CoremlProgram, RejectsMissingAndDuplicateNames) {
   operation("scaled").mutable_inputs()->at("x").mutable_arguments(0)->set_name("nowhere");
   EXPECT_EQ(code(), "coreml.undefined");
-  EXPECT_EQ(error().cause, "\"nowhere\" is used before anything defines it");
+  EXPECT_EQ(error().cause, "\"nowhere\" is used before its definition");
   EXPECT_EQ(error().place.op, "scaled");
   operation("scaled").mutable_inputs()->at("x").mutable_arguments(0)->set_name("out");
   EXPECT_EQ(code(), "coreml.undefined");
@@ -551,12 +552,12 @@ TEST_F(CoremlProgram, MissingAndDuplicateNames) {
 
 // ---- Values and weight.bin ---------------------------------------------------------------------
 
-TEST_F(CoremlProgram, ValuesThatDoNotFillTheirType) {
+TEST_F(CoremlProgram, RejectsValuesThatContradictTheirType) {
   auto& bytes = *value("c").mutable_immediatevalue()->mutable_tensor()->mutable_bytes();
   bytes.mutable_values()->pop_back();
   EXPECT_EQ(code(), "coreml.value");
   bytes.mutable_values()->pop_back();
-  EXPECT_EQ(error().cause, "a value of 3 elements does not fill f16[1,4]");
+  EXPECT_EQ(error().cause, "a value has 3 elements, but its type is f16[1,4]");
   value("c").clear_value();
   EXPECT_EQ(code(), "coreml.value");
   operation("c").mutable_attributes()->erase("val");
@@ -570,10 +571,10 @@ class CoremlBlobs : public CoremlProgram {
     std::memcpy(program_.blobs().data() + at, &number, sizeof number);
   }
   auto& stored() { return *value("w").mutable_blobfilevalue(); }
-  static constexpr size_t kLead = 64;  // of the only blob
+  static constexpr size_t kLead = 64;  // header of the only blob
 };
 
-TEST_F(CoremlBlobs, BlobHeadersThatContradictTheirData) {
+TEST_F(CoremlBlobs, RejectsInconsistentHeaders) {
   struct Case {
     size_t at;
     uint64_t number;
@@ -593,7 +594,7 @@ TEST_F(CoremlBlobs, BlobHeadersThatContradictTheirData) {
   }
 }
 
-TEST_F(CoremlBlobs, InvalidBlobOffsets) {
+TEST_F(CoremlBlobs, RejectsInvalidOffsets) {
   for (uint64_t place : {uint64_t{0}, uint64_t{65}, uint64_t{128}, uint64_t{192}, ~uint64_t{63}}) {
     stored().set_offset(place);
     EXPECT_EQ(code(), "coreml.blob") << place;
@@ -601,16 +602,16 @@ TEST_F(CoremlBlobs, InvalidBlobOffsets) {
   stored().set_offset(kLead);
   for (const char* name : {"", "weight.bin", "@model_path/../weight.bin", "/etc/passwd"}) {
     stored().set_filename(name);
-    EXPECT_EQ(error().cause, "only @model_path/weights/weight.bin is read as a file of weights");
+    EXPECT_EQ(error().cause, "the weights must be in @model_path/weights/weight.bin");
   }
 }
 
-TEST_F(CoremlBlobs, FilesThatAreShortOrMissing) {
+TEST_F(CoremlBlobs, RejectsShortAndMissingFiles) {
   const std::string whole = program_.blobs();
   program_.blobs().pop_back();
-  EXPECT_THAT(error().cause, HasSubstr("bytes [128, 128 + 16) pass the end"));
+  EXPECT_THAT(error().cause, HasSubstr("bytes [128, 128 + 16) exceed"));
   program_.blobs().resize(63);
-  EXPECT_THAT(error().cause, HasSubstr("holds no header"));
+  EXPECT_THAT(error().cause, HasSubstr("is shorter than its 64-byte header"));
   program_.blobs() = whole;
   put(4, uint32_t{1});
   EXPECT_THAT(error().cause, HasSubstr("has version 1"));
@@ -623,13 +624,13 @@ TEST_F(CoremlBlobs, FilesThatAreShortOrMissing) {
   EXPECT_THAT(result.error().front().cause, HasSubstr("is missing or is not a regular file"));
 }
 
-TEST_F(CoremlBlobs, ConstantsThatAreTooLarge) {
+TEST_F(CoremlBlobs, RejectsLargeConstants) {
   program_ = MilProgram();
   program_.weight("large", {1 << 13, (1 << 11) + 1}, {});
   put(kLead + 8, uint64_t{2} * ((1 << 13) * ((1 << 11) + 1)));
   program_.op("identity", "out", {{"x", {"large"}}}, {1 << 13, (1 << 11) + 1});
   program_.output("out", {1 << 13, (1 << 11) + 1});
-  EXPECT_THAT(error().cause, HasSubstr("pass the end"));
+  EXPECT_THAT(error().cause, HasSubstr("exceed"));
   program_.write(folder_.string());
   fs::resize_file(blobs_, uint64_t{1} << 26);
   EXPECT_TRUE(read_coreml(model_));
@@ -640,14 +641,14 @@ TEST_F(CoremlBlobs, ConstantsThatAreTooLarge) {
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, MetadataThatContradictsTheGraph) {
+TEST_F(CoremlProgram, RejectsMetadataThatContradictsTheGraph) {
   metadata("moec.shard") = "L01.mlp";
   metadata("moec.names") = "experts.3.h scaled\n12 part\n";
   LoadedShard loaded = good();
   EXPECT_EQ(loaded.shard.name, "L01.mlp");
   EXPECT_EQ(loaded.shard.values[ValueId{4}].name, "experts.3.h");
   EXPECT_EQ(loaded.shard.values[ValueId{5}].name, "");
-  metadata("moec.names") = "x w\nx c\nx sum\n";  // every label is made unique
+  metadata("moec.names") = "x w\nx c\nx sum\n";  // labels are made unique
   EXPECT_TRUE(read());
   metadata("moec.names") = "x nothing\n";
   EXPECT_EQ(code(), "coreml.metadata");
@@ -660,7 +661,7 @@ TEST_F(CoremlProgram, MetadataThatContradictsTheGraph) {
     metadata("moec.layouts") = layouts;
     EXPECT_EQ(code(), "coreml.metadata") << layouts;
   }
-  metadata("moec.layouts") = "channels x\n";  // its sizes do not fit
+  metadata("moec.layouts") = "channels x\n";  // the sizes do not fit the layout
   EXPECT_FALSE(read());
   metadata("moec.layouts") = "";
   metadata("moec.constants") = "nothing\n";
@@ -675,7 +676,7 @@ class CoremlPackage : public CoremlProgram {
       : package_(program_.write(folder_.string())), manifest_(package_ + "/Manifest.json") {
     text_ = read_file(manifest_);
   }
-  // The finding when the manifest has one text in place of another.
+  // Returns the finding after replacing `from` with `to` in the manifest.
   Diagnostic with(const std::string& from, const std::string& to) {
     std::string changed = text_;
     changed.replace(changed.find(from), from.size(), to);
@@ -689,29 +690,30 @@ class CoremlPackage : public CoremlProgram {
   std::string package_, manifest_, text_;
 };
 
-TEST_F(CoremlPackage, ManifestsThatContradictThePackage) {
+TEST_F(CoremlPackage, RejectsManifestsThatContradictThePackage) {
   EXPECT_EQ(with("1.0.0", "1.0.0").code, "");
   EXPECT_EQ(with("1.0.0", "2.0.0").cause, "fileFormatVersion must be \"1.0.0\"");
   EXPECT_EQ(with("\"itemInfoEntries\"", "\"items\"").cause, "itemInfoEntries must be an object");
   EXPECT_EQ(with("\"rootModelIdentifier\": \"b\"", "\"rootModelIdentifier\": \"a\"").cause,
-            "rootModelIdentifier does not name the item of the model");
+            "rootModelIdentifier does not name the model's item");
   EXPECT_EQ(with("\"rootModelIdentifier\": \"b\"", "\"rootModelIdentifier\": 3").code,
             "coreml.package");
-  EXPECT_EQ(with("\"author\"", "\"auther\"").cause, "an item has no text \"author\"");
+  EXPECT_EQ(with("\"author\"", "\"auther\"").cause,
+            "an item of Manifest.json has no string \"author\"");
   EXPECT_THAT(with("com.apple.CoreML/weights", "../../other").cause,
-              HasSubstr("an item that is neither the model nor its weights"));
+              HasSubstr("an item is neither the model nor its weights"));
   EXPECT_THAT(with("{", "[").cause, HasSubstr("Manifest.json is not JSON"));
   fs::remove_all(fs::path(blobs_).parent_path());
   EXPECT_EQ(with("1.0.0", "1.0.0").cause, "com.apple.CoreML/weights is not in the package");
 }
 
-TEST_F(CoremlPackage, WeightFilesThatNoManifestItemNames) {
+TEST_F(CoremlPackage, RejectsWeightFilesWithoutAnItem) {
   const size_t begin = text_.find("\"a\""), end = text_.find("\"b\"");
   EXPECT_EQ(with(text_.substr(begin, end - begin), "").cause,
-            "the weights are in the package, but no item names them");
+            "no item of Manifest.json names the weights in the package");
 }
 
-TEST_F(CoremlPackage, FoldersThatAreNotPackages) {
+TEST_F(CoremlPackage, RejectsPathsWithoutAModel) {
   auto code = [](const std::string& path) {
     auto read = read_coreml(path);
     return read ? std::string() : read.error().front().code;

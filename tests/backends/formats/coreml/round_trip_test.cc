@@ -1,4 +1,4 @@
-// Shards that were emitted as packages and read back: the same shard, with the same results.
+// Emits shards as packages, reads them back, and compares the shards and their results.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,8 @@
 namespace moec {
 namespace {
 
-// Packages store every element of a constant, and omit a slice that keeps everything.
+// Returns the shard as a package stores it: with every element of each constant, and without slices
+// that keep everything.
 Shard as_packaged(const Shard& shard) {
   Shard packaged = as_filed(shard);
   for (OpId id : op_ids(packaged)) {
@@ -43,8 +44,7 @@ void expect_equal(const Shard& emitted, const Shard& read) {
   ASSERT_TRUE(expected == got) << print(expected) << print(got);
 }
 
-// Results in f16, to the bit: of the shard with the weights that it was made of, and of the
-// package.
+// Compares the f16 results of the original shard and of the package bit for bit.
 void expect_same_results(const Shard& shard, const WeightTable& weights, const LoadedShard& read) {
   const std::vector<Tensor> inputs = seeded_inputs(shard, 7);
   auto run = [&](const Shard& each, const WeightTable& table) {
@@ -61,7 +61,7 @@ struct RoundTrip {
   CoremlOptions options;
 };
 
-// Emits all widths together, reads each back.
+// Emits all widths together, then reads each one back.
 void expect_round_trip(const RoundTrip& given, const TestFolder& folder) {
   auto reader = WeightReader::open(given.weights);
   ASSERT_TRUE(reader) << render(reader.error());
@@ -111,7 +111,7 @@ TEST(CoremlRoundTrip, ReadsBackConstantsOfEachType) {
   expect_round_trip(b.finish());
 }
 
-TEST(CoremlRoundTrip, ReadsBackNegationsAndProductsApart) {
+TEST(CoremlRoundTrip, DistinguishesNegationsFromProducts) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {3}});
   b.output("negated", b.unary(UnaryFn::neg, x));
@@ -123,7 +123,7 @@ TEST(CoremlRoundTrip, ReadsBackNegationsAndProductsApart) {
 
 class CoremlFamilies : public testing::TestWithParam<const char*> {
  protected:
-  // Each shard of the family's plan, at each width, packaged in one way.
+  // Emits every shard of the family's plan at every width with the given options and reads it back.
   void expect_shards(BuildOptions build, PassOptions passes, const CoremlOptions& coreml) {
     const std::string name = GetParam();
     auto checkpoint = open_checkpoint(source_dir() + "/tests/golden/" + name, equal_tensors);
@@ -158,9 +158,9 @@ class CoremlFamilies : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(CoremlFamilies, CachesAsInputs) { expect_shards({}, {}, {}); }
+TEST_P(CoremlFamilies, ReadsBackCachesAsInputs) { expect_shards({}, {}, {}); }
 
-TEST_P(CoremlFamilies, HostRoutingAndBanks) {
+TEST_P(CoremlFamilies, ReadsBackHostRoutingAndBanks) {
   BuildOptions build;
   build.host_routing = true;
   build.experts_per_shard = 2;

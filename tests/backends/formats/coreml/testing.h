@@ -1,4 +1,4 @@
-// What the tests of the Core ML backend and of its reader share.
+// Helpers for tests of the Core ML backend and its reader.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace moec {
 
-// All files under the folder, by relative path, sorted.
+// Lists all files under the folder as sorted relative paths.
 inline std::vector<std::string> files_under(const TestFolder& folder) {
   namespace fs = std::filesystem;
   std::vector<std::string> names;
@@ -53,7 +53,7 @@ inline const mlmodel::Block& block_of(const mlmodel::Model& model,
   return function.block_specializations().at(function.opset());
 }
 
-// A decode or prefill step with both caches as states, written by a mask.
+// A decode or prefill step with both caches as states, updated through a write mask.
 inline Shard stateful_shard(int64_t tokens, int states = 2, DType dtype = DType::f16) {
   Builder b("L00.attn", Form::placed);
   const Type cache{dtype, {1, 2, 8, 4}};
@@ -74,7 +74,7 @@ inline Shard stateful_shard(int64_t tokens, int states = 2, DType dtype = DType:
   return b.finish();
 }
 
-// Two weights, the first one used by two ops.
+// Two weights; two ops use the first one.
 inline Shard gate_shard(int64_t tokens, DType dtype = DType::f16) {
   Builder b("L02.mlp", Form::placed);
   ValueId y = b.input("x", token_type(dtype, Layout::channels, 3, tokens));

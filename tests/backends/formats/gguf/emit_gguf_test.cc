@@ -25,7 +25,7 @@ class EmitGguf : public testing::Test {
     part_ = {"m.gguf", *plan_gguf({}, infos)};
     EmitOptions options;
     options.folder = folder_.string();
-    options.tile_bytes = 96;  // so that blocks cross tiles
+    options.tile_bytes = 96;  // blocks cross tile boundaries
     options.on_progress = [this](uint64_t bytes) {
       progress_ += bytes;
       return Status();
@@ -43,7 +43,7 @@ class EmitGguf : public testing::Test {
   uint64_t progress_ = 0;
 };
 
-TEST_F(EmitGguf, TensorsHaveTheBytesOfTheirViews) {
+TEST_F(EmitGguf, WritesStoredAndEncodedTensors) {
   const Dims dims = {4, 64};
   const WeightView values = seeded_view(3, {DType::f32, dims});
   const auto emitted = emit({{"a", BlockType::bf16, dims},
@@ -70,14 +70,14 @@ TEST_F(EmitGguf, TensorsHaveTheBytesOfTheirViews) {
   EXPECT_EQ(emitted->tensors[1].name, "b");
 }
 
-TEST_F(EmitGguf, ValuesThatAreNotFiniteHaveNoCode) {
+TEST_F(EmitGguf, RejectsNonfiniteValues) {
   const WeightView infinite = splat_view(INFINITY, {DType::f32, {32}});
   expect_error(emit({{"a", BlockType::q4_0, {32}}}, {{GgufCoding::encoded, infinite, {}}}),
                "encode.nonfinite", "infinite");
   EXPECT_FALSE(fs::exists(folder_ / "m.gguf"));
 }
 
-TEST_F(EmitGguf, ValuesThatNoBlockHasAreCounted) {
+TEST_F(EmitGguf, CountsOverflowingValues) {
   const auto overflows = [&](BlockType type, float value) {
     const auto emitted = emit({{"a", type, {32}}},
                               {{GgufCoding::encoded, splat_view(value, {DType::f32, {32}}), {}}});
@@ -91,8 +91,8 @@ TEST_F(EmitGguf, ValuesThatNoBlockHasAreCounted) {
   EXPECT_EQ(overflows(BlockType::mxfp4, 3e38F), 0u);
 }
 
-// A GGUF file would have huge numbers in their place.
-TEST(PairedMxfp4, BlocksOfNanAreCounted) {
+// GGUF readers decode NaN blocks as huge numbers.
+TEST(PairedMxfp4, CountsNanBlocks) {
   std::vector<std::byte> blocks(3 * 17);
   blocks[17] = std::byte{255};
   blocks[2 * 17] = std::byte{254};

@@ -35,7 +35,7 @@ std::string payload() {
   return bytes;
 }
 
-TEST_F(GgufFileTest, PiecesOfAnySizeGiveTheSameFile) {
+TEST_F(GgufFileTest, WritesEquallyForAnyPieceSize) {
   const GgufLayout layout = some_layout();
   std::string expected = layout.header;
   expected += payload().substr(0, 1) + std::string(31, '\0');
@@ -58,7 +58,7 @@ TEST_F(GgufFileTest, PiecesOfAnySizeGiveTheSameFile) {
   }
 }
 
-TEST_F(GgufFileTest, ReaderTakesTheParts) {
+TEST_F(GgufFileTest, ReadsBackSplitFiles) {
   const auto parts = plan_gguf_parts(
       "m", {{"k", true}}, {{"a", BlockType::i8, {256}}, {"b", BlockType::i8, {256}}}, 512);
   ASSERT_TRUE(parts) << render(parts.error());

@@ -40,7 +40,7 @@ Result<GgufHeader> read_back(const GgufLayout& layout) {
   return parse_gguf(layout.header, layout.file_bytes, "made.gguf");
 }
 
-TEST(GgufLayout, ReaderFindsEveryTypeOfValue) {
+TEST(GgufLayout, ReadsBackEveryValueType) {
   const auto layout = plan_gguf(all_types(), {kNorm});
   ASSERT_TRUE(layout) << render(layout.error());
   const auto header = read_back(*layout);
@@ -66,7 +66,7 @@ TEST(GgufLayout, ReaderFindsEveryTypeOfValue) {
   EXPECT_THAT(*values.get_array<int16_t>("q"), ElementsAre(1, 2));
 }
 
-TEST(GgufLayout, ReaderFindsTheTensorsWhereTheyArePlanned) {
+TEST(GgufLayout, ReadsBackTensorsAtPlannedOffsets) {
   for (const uint32_t alignment : {32u, 256u}) {
     const auto layout =
         plan_gguf({{"general.alignment", alignment}}, {kMatrix, kNorm, {"empty", {}, {0, 4}}});
@@ -88,7 +88,7 @@ TEST(GgufLayout, ReaderFindsTheTensorsWhereTheyArePlanned) {
   }
 }
 
-TEST(GgufLayout, HeaderHasTheFormatsBytes) {
+TEST(GgufLayout, WritesTheExactHeaderBytes) {
   const auto layout = plan_gguf({{"k", uint32_t{7}}}, {{"t", BlockType::bf16, {2, 3}}});
   ASSERT_TRUE(layout);
   const std::string expected =
@@ -100,7 +100,7 @@ TEST(GgufLayout, HeaderHasTheFormatsBytes) {
   EXPECT_EQ(layout->header, expected + std::string(96 - expected.size(), '\0'));
 }
 
-TEST(GgufLayout, WhatAReaderWouldRefuseIsAnError) {
+TEST(GgufLayout, RejectsWhatTheReaderRejects) {
   expect_error(plan_gguf({{"", uint32_t{1}}}, {}), "gguf.key", "0 bytes");
   expect_error(plan_gguf({{"k", uint32_t{1}}, {"k", true}}, {}), "gguf.duplicate_key", "\"k\"");
   expect_error(plan_gguf({{"k", GgufBytesValue{GgufType::u8, true, uint64_t{1} << 30, ""}}}, {}),
@@ -131,7 +131,7 @@ std::vector<GgufTensorInfo> four_tensors() {
   return tensors;
 }
 
-TEST(GgufParts, OneFileHasNoKeysOfASplit) {
+TEST(GgufParts, OmitSplitKeysFromOneFile) {
   const auto parts = plan_gguf_parts("model", {{"k", true}}, four_tensors());
   ASSERT_TRUE(parts) << render(parts.error());
   ASSERT_EQ(parts->size(), 1u);
@@ -140,7 +140,7 @@ TEST(GgufParts, OneFileHasNoKeysOfASplit) {
   EXPECT_EQ(parts->front().layout.header, plain->header);
 }
 
-TEST(GgufParts, FilesStayWithinTheLimitAndNumberThemselves) {
+TEST(GgufParts, SplitAndNumberFilesByLimit) {
   const std::vector<GgufEntry> entries = {{"k", std::string(300, 'x')}};
   const auto parts = plan_gguf_parts("model", entries, four_tensors(), 1100);
   ASSERT_TRUE(parts) << render(parts.error());
@@ -162,16 +162,21 @@ TEST(GgufParts, FilesStayWithinTheLimitAndNumberThemselves) {
   EXPECT_THAT(tensors, ElementsAre("a", "b", "c", "d"));
 }
 
-TEST(GgufParts, TensorLargerThanTheLimitIsNamed) {
+TEST(GgufParts, RejectATensorAboveTheLimit) {
   std::vector<GgufTensorInfo> tensors = four_tensors();
   tensors[2].dims = {1000};
   expect_error(plan_gguf_parts("model", {}, tensors, 1100), "gguf.part_size", "1100");
 }
 
-TEST(GgufLayout, AModelsNameIsThatOfItsFileWithoutItsNumber) {
+TEST(GgufLayout, StripsPartAndTypeFromNames) {
   EXPECT_EQ(gguf_model_name("m.gguf"), "m");
   EXPECT_EQ(gguf_model_name(gguf_part_name("m", 0, 3)), "m");
   EXPECT_EQ(gguf_model_name("m-00001-of-y.gguf"), "m-00001-of-y");
+  for (const char* name :
+       {"Foo-7B.Q4_K_M", "Foo-7B-f16", "Foo-7B.IQ4_XS", "Foo-7B-BF16", "Foo-7B.q8_0"})
+    EXPECT_EQ(without_gguf_type(name), "Foo-7B") << name;
+  for (const char* name : {"Foo-7B", "Q4_0", "Foo.Q4", "Foo-Q", "Foo-IQ-test", ".Q4_0"})
+    EXPECT_EQ(without_gguf_type(name), name);
   EXPECT_EQ(gguf_model_name("m-00001-of-my-tests.gguf"), "m-00001-of-my-tests");
   EXPECT_EQ(gguf_model_name("-00001-of-00003.gguf"), "-00001-of-00003");
 }

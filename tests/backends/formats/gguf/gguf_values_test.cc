@@ -14,7 +14,7 @@ GgufValues values_of(const GgufBytes& bytes) {
   return header ? header->values : GgufValues();
 }
 
-TEST(GgufValues, EachTypeIsReadBack) {
+TEST(GgufValues, ReadsEachType) {
   GgufBytes bytes;
   bytes.raw_key("u8", GgufType::u8, number_bytes<uint8_t>(200));
   bytes.raw_key("i8", GgufType::i8, number_bytes<int8_t>(-100));
@@ -59,7 +59,7 @@ TEST(GgufValues, EachTypeIsReadBack) {
   EXPECT_EQ(number("string"), std::nullopt);
 }
 
-TEST(GgufValues, Arrays) {
+TEST(GgufValues, ReadsArrays) {
   GgufBytes bytes;
   bytes.array("tokens", GgufType::string, 3,
               gguf_string("a") + gguf_string("") + gguf_string("bc"));
@@ -76,31 +76,31 @@ TEST(GgufValues, Arrays) {
   EXPECT_EQ(values.get<uint32_t>("after"), 7u);
 }
 
-TEST(GgufValues, TheTypeMustBeExact) {
+TEST(GgufValues, RequiresTheExactType) {
   GgufBytes bytes;
   bytes.u16("count", 8).array("counts", GgufType::u32, 1, number_bytes(8));
   const GgufValues values = values_of(bytes);
   expect_error(values.get<uint32_t>("count"), "gguf.key_type",
-               "the value of \"count\" is of type u16, it must be u32");
-  expect_error(values.find<int32_t>("count"), "gguf.key_type", "it must be i32");
+               "the value of \"count\" has type u16, expected u32");
+  expect_error(values.find<int32_t>("count"), "gguf.key_type", "expected i32");
   expect_error(values.get<uint32_t>("counts"), "gguf.key_type",
-               "is of type array of u32, it must be u32");
-  expect_error(values.get_array<uint16_t>("count"), "gguf.key_type", "it must be array of u16");
+               "has type array of u32, expected u32");
+  expect_error(values.get_array<uint16_t>("count"), "gguf.key_type", "expected array of u16");
   expect_error(values.find_array<int32_t>("counts"), "gguf.key_type", "array of i32");
 }
 
-TEST(GgufValues, AbsentKeys) {
+TEST(GgufValues, ReportsAbsentKeys) {
   const GgufValues values = values_of(GgufBytes().u32("a", 1));
   EXPECT_TRUE(values.has("a"));
   EXPECT_FALSE(values.has("b"));
   EXPECT_EQ(values.find<uint32_t>("b"), std::nullopt);
   expect_error(values.get<uint32_t>("b"), "gguf.missing_key",
-               "the file has no key \"b\", of type u32");
+               "the file has no key \"b\" of type u32");
   expect_error(values.get_array<float>("b"), "gguf.missing_key", "array of f32");
   EXPECT_EQ(values.get<uint32_t>("b").error()[0].place.file, "x.gguf");
 }
 
-TEST(GgufValues, StringsOutliveAMove) {
+TEST(GgufValues, KeepsStringsAcrossMoves) {
   GgufValues first = values_of(GgufBytes().text("a", "b"));
   const std::string_view text = *first.get<std::string_view>("a");
   const GgufValues second = std::move(first);

@@ -41,7 +41,7 @@ std::vector<std::string> files_in(const TestFolder& folder) {
   return names;
 }
 
-// Two weights, the first one shared by two ops.
+// Two weights, the first of them used by two ops.
 Shard two_weights(int64_t tokens, DType dtype = DType::f32) {
   Builder b("L02.mlp", Form::placed);
   ValueId x = b.input("hidden", token_type(dtype, Layout::channels, 3, tokens));
@@ -57,7 +57,7 @@ Shard two_weights(int64_t tokens, DType dtype = DType::f32) {
 
 // ---- Accepted by the checker of onnx ------------------------------------------------------------
 
-TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptEveryOp) {
+TEST(EmitOnnx, PassesTheCheckerWithEveryOp) {
   TestFolder folder;
   for (DType dtype : {DType::f32, DType::f16})
     for (Layout layout : {Layout::rows, Layout::channels})
@@ -69,8 +69,8 @@ TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptEveryOp) {
       }
 }
 
-// In rows and without top-k: opset 17 has neither Conv nor TopK of this type.
-TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptBf16) {
+// Uses rows and no top-k: opset 17 has no Conv and no TopK for bf16.
+TEST(EmitOnnx, PassesTheCheckerWithBf16) {
   TestFolder folder;
   auto report = emit_one(every_op_shard(DType::bf16, Layout::rows, 5, false), folder);
   ASSERT_TRUE(report) << render(report.error());
@@ -78,7 +78,7 @@ TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptBf16) {
   EXPECT_TRUE(status) << render(status.error());
 }
 
-TEST(EmitOnnx, CheckerAcceptsRandomShards) {
+TEST(EmitOnnx, PassesTheCheckerWithRandomShards) {
   TestFolder folder;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     auto report = emit_one(random_shard(seed), folder);
@@ -88,7 +88,7 @@ TEST(EmitOnnx, CheckerAcceptsRandomShards) {
   }
 }
 
-TEST(EmitOnnx, ScalarsAndOtherTypesPass) {
+TEST(EmitOnnx, AcceptsScalarsAndOtherTypes) {
   Builder b("s", Form::placed);
   ValueId x = b.input("x", {DType::f32, {1}});
   ValueId scalar = b.reshape(x, {}, Layout::plain, "scalar");
@@ -106,7 +106,7 @@ TEST(EmitOnnx, ScalarsAndOtherTypesPass) {
   EXPECT_THAT(files_in(folder), ElementsAre("shard.t1.onnx"));
 }
 
-TEST(CheckOnnxFile, FindsChangesMadeAfterEmission) {
+TEST(CheckOnnxFile, DetectsEditsAfterEmission) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(two_weights(2), folder));
   const std::string path = folder / "shard.t1.onnx";
@@ -140,7 +140,7 @@ TEST(CheckOnnxFile, FindsChangesMadeAfterEmission) {
 
 // ---- Data file ---------------------------------------------------------------------------------
 
-TEST(EmitOnnx, WeightsAreAlignedAndShared) {
+TEST(EmitOnnx, AlignsAndSharesWeights) {
   TestFolder folder;
   auto report = emit_one(two_weights(2), folder);
   ASSERT_TRUE(report) << render(report.error());
@@ -164,7 +164,7 @@ TEST(EmitOnnx, WeightsAreAlignedAndShared) {
   EXPECT_NE(graph.initializer(0).name(), graph.initializer(2).name());
 }
 
-TEST(EmitOnnx, GraphsRecordTheSha1OfTheDataFileOnRequest) {
+TEST(EmitOnnx, RecordsSha1OnRequest) {
   TestFolder folder;
   const Shard shard = two_weights(2);
   const ShardWidth width{1, &shard};
@@ -179,7 +179,7 @@ TEST(EmitOnnx, GraphsRecordTheSha1OfTheDataFileOnRequest) {
     EXPECT_EQ(external_of(tensor)["checksum"], checksum);
 }
 
-TEST(EmitOnnx, DataFileHoldsTheBytesOfTheWeights) {
+TEST(EmitOnnx, WritesTheBytesOfTheWeights) {
   TestFolder folder;
   auto report = emit_one(two_weights(2), folder).value();
   const std::string data = read_file(folder / "shard.data");
@@ -192,7 +192,7 @@ TEST(EmitOnnx, DataFileHoldsTheBytesOfTheWeights) {
   }
 }
 
-TEST(EmitOnnx, WidthsShareOneDataFile) {
+TEST(EmitOnnx, SharesOneDataFileBetweenWidths) {
   TestFolder folder;
   const Shard one = two_weights(1), many = two_weights(16);
   const ShardWidth widths[] = {{1, &one}, {16, &many}};
@@ -213,7 +213,7 @@ TEST(EmitOnnx, WidthsShareOneDataFile) {
     EXPECT_TRUE(check_onnx_file(folder / file));
 }
 
-TEST(EmitOnnx, AWeightOfASingleWidthIsAddedToTheSharedFile) {
+TEST(EmitOnnx, StoresWeightsUsedByOneWidth) {
   TestFolder folder;
   Builder b("L02.mlp", Form::placed);
   ValueId x = b.input("hidden", {DType::f32, {3}});
@@ -226,7 +226,7 @@ TEST(EmitOnnx, AWeightOfASingleWidthIsAddedToTheSharedFile) {
   EXPECT_EQ(report->data[0].bytes, 2 * 65536u + 12);
 }
 
-TEST(EmitOnnx, CountsValuesThatOverflowInACast) {
+TEST(EmitOnnx, CountsOverflowsInCasts) {
   TestFolder folder;
   Builder b("s", Form::placed);
   const WeightView big = then(splat_view(1e5, {DType::f32, {4}}), CastStep{DType::f16});
@@ -257,7 +257,7 @@ TEST(EmitOnnx, ReportsProgress) {
   EXPECT_GE(calls, 9u);
 }
 
-TEST(EmitOnnx, SameShardSameBytes) {
+TEST(EmitOnnx, WritesEqualBytesForEqualShards) {
   TestFolder folder;
   const Shard shard = every_op_shard(DType::f16, Layout::channels, 3);
   auto first = emit_one(shard, folder, "a/s").value();
@@ -270,7 +270,7 @@ TEST(EmitOnnx, SameShardSameBytes) {
 
 // ---- Names and texts ---------------------------------------------------------------------------
 
-TEST(EmitOnnx, NodesFormAHierarchy) {
+TEST(EmitOnnx, NamesNodesHierarchically) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(two_weights(1), folder));
   const auto graph = load_model(folder / "shard.t1.onnx").graph();
@@ -287,7 +287,7 @@ TEST(EmitOnnx, NodesFormAHierarchy) {
   EXPECT_EQ(graph.output(0).name(), "moe_out");
 }
 
-TEST(EmitOnnx, NamesAreUniqueForAnyNamesOfValues) {
+TEST(EmitOnnx, KeepsNamesUnique) {
   TestFolder folder;
   for (uint64_t seed = 100; seed < 140; ++seed) {
     ASSERT_TRUE(emit_one(random_shard(seed), folder));
@@ -303,7 +303,7 @@ TEST(EmitOnnx, NamesAreUniqueForAnyNamesOfValues) {
   }
 }
 
-TEST(EmitOnnx, InitializersAreNamedAfterWholeCheckpointTensors) {
+TEST(EmitOnnx, NamesInitializersAfterCheckpointTensors) {
   TestFolder folder;
   const Type type{DType::f32, {2, 2}};
   std::ofstream(folder / "checkpoint", std::ios::binary) << std::string(16, 'x');
@@ -325,7 +325,7 @@ TEST(EmitOnnx, InitializersAreNamedAfterWholeCheckpointTensors) {
   EXPECT_EQ(report->bytes_read, 24u);
 }
 
-TEST(EmitOnnx, TheModelRecordsItsOrigin) {
+TEST(EmitOnnx, RecordsProvenanceInMetadata) {
   TestFolder folder;
   const Shard shard = two_weights(1);
   const ShardWidth width{1, &shard};
@@ -345,7 +345,7 @@ TEST(EmitOnnx, TheModelRecordsItsOrigin) {
   EXPECT_EQ(metadata["moec.layouts"], "channels hidden\n");
 }
 
-TEST(EmitOnnx, EveryOpIsOneNode) {
+TEST(EmitOnnx, MapsOpsOneToOne) {
   TestFolder folder;
   const Shard shard = every_op_shard(DType::f32, Layout::channels, 3);
   ASSERT_TRUE(emit_one(shard, folder));
@@ -373,7 +373,7 @@ Diagnostic onnx_refusal(const Shard& shard, uint64_t graph_byte_limit = 1 << 30)
   return report ? Diagnostic{} : report.error().front();
 }
 
-TEST(EmitOnnxRefuses, OtherForms) {
+TEST(EmitOnnxRefuses, ShardsOfOtherForms) {
   Builder b("L00.moe", Form::static_ops);
   b.output("y", b.input("x", {DType::f32, {2}}));
   const Diagnostic error = onnx_refusal(b.finish());
@@ -382,7 +382,7 @@ TEST(EmitOnnxRefuses, OtherForms) {
   EXPECT_EQ(error.place.shard, "L00.moe");
 }
 
-TEST(EmitOnnxRefuses, ShardsThatDoNotVerify) {
+TEST(EmitOnnxRefuses, InvalidShards) {
   Builder b("s", Form::placed);
   b.output("y", b.input("x", {DType::f32, {2}}));
   Shard shard = b.finish();
@@ -390,7 +390,7 @@ TEST(EmitOnnxRefuses, ShardsThatDoNotVerify) {
   EXPECT_EQ(onnx_refusal(shard).code, "shard.s1");
 }
 
-TEST(EmitOnnxRefuses, State) {
+TEST(EmitOnnxRefuses, ShardsWithState) {
   Builder b("s", Form::placed);
   b.state("k_state", {DType::f32, {2}});
   b.output("y", b.emit(StateRead{"k_state"}, {}));
@@ -399,18 +399,18 @@ TEST(EmitOnnxRefuses, State) {
   EXPECT_THAT(error.cause, HasSubstr("k_state"));
 }
 
-TEST(EmitOnnxRefuses, ElementTypesThatOpset17Lacks) {
+TEST(EmitOnnxRefuses, ElementTypesMissingFromOpset17) {
   Builder eight("s", Form::placed);
   eight.output("y", eight.weight(tensor_view("eight", {DType::f8_e4m3, {2}}), "w"));
   const Diagnostic error = onnx_refusal(eight.finish());
   EXPECT_EQ(error.code, "emit.dtype");
-  EXPECT_EQ(error.cause, "weight of f8_e4m3 does not exist in ONNX opset 17");
+  EXPECT_EQ(error.cause, "ONNX opset 17 does not define weight for f8_e4m3");
   EXPECT_EQ(error.place.op, "w");
   EXPECT_EQ(onnx_refusal(two_weights(1, DType::bf16)).cause,
-            "conv of bf16 does not exist in ONNX opset 17");
+            "ONNX opset 17 does not define conv for bf16");
 }
 
-TEST(EmitOnnxRefuses, ConstantsThatTheirTypeCannotHold) {
+TEST(EmitOnnxRefuses, ConstantsOutOfTheirTypesRange) {
   for (const auto& [dtype, value] :
        {std::pair{DType::u8, 256.0}, std::pair{DType::u8, -1.0}, std::pair{DType::i32, 0x1p31},
         std::pair{DType::i64, 0x1p63}, std::pair{DType::boolean, 2.0}}) {
@@ -427,20 +427,20 @@ TEST(EmitOnnxRefuses, AnOutputNamedLikeAnotherInput) {
   EXPECT_EQ(onnx_refusal(b.finish()).code, "emit.port_name");
 }
 
-TEST(EmitOnnxRefuses, GraphsBeyondTheLimit) {
+TEST(EmitOnnxRefuses, GraphsAboveTheSizeLimit) {
   const Diagnostic error = onnx_refusal(two_weights(1), 500);
   EXPECT_EQ(error.code, "emit.graph_too_large");
   EXPECT_THAT(error.cause, HasSubstr("the limit is 500"));
   EXPECT_EQ(error.place.file, "s.t1.onnx");
 }
 
-TEST(EmitOnnxRefuses, WeightsThatTheTableLacks) {
+TEST(EmitOnnxRefuses, WeightsMissingFromTheTable) {
   Builder b("s", Form::placed);
   b.output("y", b.unary(UnaryFn::neg, b.weight(tensor_view("absent", {DType::f32, {2}}))));
   EXPECT_EQ(onnx_refusal(b.finish()).code, "weights.unknown_tensor");
 }
 
-TEST(EmitOnnxRefuses, AFolderThatIsAFile) {
+TEST(EmitOnnxRefuses, AFileAsOutputFolder) {
   TestFolder folder;
   std::ofstream(folder / "plain") << "x";
   const Shard shard = two_weights(1);
@@ -450,8 +450,8 @@ TEST(EmitOnnxRefuses, AFolderThatIsAFile) {
   EXPECT_EQ(report.error().front().code, "emit.bad_folder");
 }
 
-// Limits files to 64 KiB, as a disk that fills up does: the data file needs more.
-TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
+// Limits files to 64 KiB to simulate a full disk; the data file needs more.
+TEST(EmitOnnxRefuses, FullDisksKeepingTheOldExport) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::rows, 1), folder));
   const std::string graph = read_file(folder / "shard.t1.onnx");
@@ -472,8 +472,8 @@ TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   EXPECT_THAT(files_in(folder), ElementsAre("shard.data", "shard.t1.onnx"));
 }
 
-// A checkpoint that shrinks while it is read ends the export, and leaves no partial file.
-TEST(EmitOnnxRefuses, ACheckpointThatChangesDuringTheExport) {
+// If a checkpoint shrinks during reading, the export stops without leaving a partial file.
+TEST(EmitOnnxRefuses, CheckpointsThatShrinkDuringExport) {
   TestFolder folder;
   std::ofstream(folder / "checkpoint", std::ios::binary) << std::string(64, 'x');
   WeightTable table;

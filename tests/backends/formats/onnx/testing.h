@@ -1,5 +1,5 @@
-// What the tests of the ONNX and Core ML backends and of their readers share: folders, emitting,
-// and shards that hold every op which has a form there.
+// Helpers for tests of the ONNX and Core ML backends and readers: folders, emission, and shards
+// with every op that the format supports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace moec {
 
-// Creates an empty folder for the running test and removes it at the end.
+// Creates an empty folder for the running test; the destructor removes it.
 class TestFolder {
  public:
   TestFolder() {
@@ -43,8 +43,8 @@ inline Result<EmitReport> emit_one(const Shard& shard, const TestFolder& folder,
   return emit_onnx({&width, 1}, no_files(), {.folder = folder.string(), .stem = stem});
 }
 
-// A placed shard in the given layout that uses each op with an ONNX form at least once; without
-// top-k each one with a Core ML form, but for state.
+// A placed shard in the given layout that uses each op with an ONNX form at least once. Without
+// top-k, it uses each op with a Core ML form except states.
 inline Shard every_op_shard(DType dtype, Layout layout, int64_t tokens, bool with_topk = true) {
   Builder b("L00.moe", Form::placed);
   const ValueId x = b.input("x", token_type(dtype, layout, 6, tokens));
@@ -93,7 +93,7 @@ inline Shard every_op_shard(DType dtype, Layout layout, int64_t tokens, bool wit
   return b.finish();
 }
 
-// Random chains of ops over one input: names or none, sources in odd places, several outputs.
+// Random op chains on one input, with missing names, sources in odd positions and several outputs.
 inline Shard random_shard(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto below = [&](uint64_t n) { return random() % n; };

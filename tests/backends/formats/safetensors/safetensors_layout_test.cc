@@ -1,4 +1,4 @@
-// Safetensors files as they are planned and written, read back by the reader of checkpoints.
+// Plans and writes safetensors files, then reads them back with the checkpoint reader.
 #include <gtest/gtest.h>
 
 #include "backends/formats/safetensors/safetensors.h"
@@ -19,7 +19,7 @@ std::vector<SafetensorsPart> planned(uint64_t max_bytes) {
   return std::move(*parts);
 }
 
-TEST(SafetensorsLayout, TheReaderFindsEveryTensorWhereItWasPlanned) {
+TEST(SafetensorsLayout, ReadsBackTensorsAtPlannedOffsets) {
   for (const SafetensorsPart& part : planned(1000)) {
     EXPECT_EQ(part.header.size() % 8, 0u);
     const auto header = parse_safetensors(part.header, part.file_bytes(), part.name);
@@ -36,15 +36,15 @@ TEST(SafetensorsLayout, TheReaderFindsEveryTensorWhereItWasPlanned) {
   }
 }
 
-// 30 bytes of bf16 would leave an f32 behind them unaligned.
-TEST(SafetensorsLayout, WiderElementsComeFirst) {
+// 30 bytes of bf16 would misalign a following f32.
+TEST(SafetensorsLayout, PutsWiderElementsFirst) {
   const auto parts = planned(1000);
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_EQ(parts[0].tensors.front().name, "a\"quoted");
   EXPECT_EQ(parts[0].payload_bytes, 74u);
 }
 
-TEST(SafetensorsLayout, FilesStayBelowTheLimitUnlessATensorAloneIsLarger) {
+TEST(SafetensorsLayout, SplitsFilesAtTheLimit) {
   const auto parts = planned(29);
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(parts[0].name, "model-00001-of-00003.safetensors");
@@ -54,27 +54,27 @@ TEST(SafetensorsLayout, FilesStayBelowTheLimitUnlessATensorAloneIsLarger) {
   EXPECT_EQ(planned(58).size(), 2u);
 }
 
-TEST(SafetensorsLayout, OneFileNeedsNoIndex) {
+TEST(SafetensorsLayout, OmitsTheIndexOfOneFile) {
   auto parts = plan_safetensors({{"only", {DType::f32, {4}}}}, 1);
   ASSERT_TRUE(parts);
   ASSERT_EQ(parts->size(), 1u);
   EXPECT_EQ(parts->front().name, "model.safetensors");
 }
 
-TEST(SafetensorsLayout, TheReaderTakesTheIndex) {
+TEST(SafetensorsLayout, ReadsBackTheIndex) {
   const auto index = parse_index(safetensors_index_text(planned(29)), "index.json");
   ASSERT_TRUE(index) << render(index.error());
   ASSERT_EQ(index->file_of.size(), 3u);
   EXPECT_EQ(index->file_of.at("a\"quoted"), "model-00002-of-00003.safetensors");
 }
 
-TEST(SafetensorsLayout, TwoTensorsOfOneNameAreRefused) {
+TEST(SafetensorsLayout, RejectsDuplicateTensorNames) {
   const auto parts = plan_safetensors({{"x", {DType::f32, {1}}}, {"x", {DType::f32, {1}}}}, 8);
   ASSERT_FALSE(parts);
   EXPECT_EQ(parts.error().front().code, "safetensors.duplicate_tensor");
 }
 
-TEST(SafetensorsFile, WritesWhatWasPlanned) {
+TEST(SafetensorsFile, WritesThePlannedBytes) {
   const std::string folder = testing::TempDir() + "/moec_safetensors_file";
   const auto parts = planned(29);
   auto file = SafetensorsFile::create(folder, parts[1]);

@@ -12,7 +12,7 @@ Result<SafetensorsHeader> parse(const std::string& header, size_t payload) {
   return parse_safetensors(bytes, bytes.size(), "x.safetensors");
 }
 
-// One tensor "t" with these parts.
+// Parses a file whose only tensor "t" has the given fields.
 Result<SafetensorsHeader> one(const std::string& dtype, const std::string& shape, uint64_t end,
                               size_t payload) {
   return parse(R"({"t":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[0,)" +
@@ -25,7 +25,7 @@ std::string entry(const std::string& name, uint64_t begin, uint64_t end) {
          R"(],"data_offsets":[)" + std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
 
-TEST(Safetensors, ReadsTensorsInTheOrderOfTheirBytes) {
+TEST(Safetensors, ReadsTensorsInOffsetOrder) {
   auto header = parse(
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},)"
       R"("a":{"dtype":"BF16","shape":[],"data_offsets":[12,14]},)"
@@ -43,14 +43,14 @@ TEST(Safetensors, ReadsTensorsInTheOrderOfTheirBytes) {
   EXPECT_EQ(ir_type(header->tensors[2]), (Type{DType::bf16, {}}));
 }
 
-TEST(Safetensors, EmptyTensorsAreLegalButHaveNoIrType) {
+TEST(Safetensors, AcceptsEmptyTensorsWithoutIrType) {
   auto header = one("F32", "[0,3]", 0, 0);
   ASSERT_TRUE(header.has_value()) << render(header.error());
   EXPECT_EQ(ir_type(header->tensors[0]), std::nullopt);
   EXPECT_TRUE(parse("{}", 0).has_value());
 }
 
-TEST(Safetensors, TypesWithoutCounterpartAreRead) {
+TEST(Safetensors, ReadsTypesWithoutAnIrType) {
   for (const char* dtype : {"F64", "I64", "U64", "C64"})
     EXPECT_TRUE(one(dtype, "[2]", 16, 16).has_value()) << dtype;
   for (const char* dtype :
@@ -67,15 +67,15 @@ TEST(Safetensors, TypesWithoutCounterpartAreRead) {
   EXPECT_EQ(ir_type(one("F32", "[1,1,1,1,1,1]", 4, 4)->tensors[0]), std::nullopt);
 }
 
-// ---- the rules of the format -------------------------------------------------------------------
+// ---- rules of the format -----------------------------------------------------------------------
 
-TEST(Safetensors, TooShort) {
+TEST(Safetensors, RejectsShortFiles) {
   for (size_t size : {0u, 7u})
     expect_error(parse_safetensors(std::string(size, '\0'), size, "x"), "safetensors.too_short",
-                 "a safetensors file at least 8");
+                 "expected at least 8");
 }
 
-TEST(Safetensors, HeaderTooLong) {
+TEST(Safetensors, RejectsHeadersAboveTheLimit) {
   std::string bytes = safetensors_bytes("{}", 0);
   bytes[0] = static_cast<char>(0x01);
   bytes[3] = static_cast<char>(0x06);  // 0x06000001 = 100,663,297
@@ -85,91 +85,92 @@ TEST(Safetensors, HeaderTooLong) {
   expect_error(parse_safetensors(bytes, UINT64_MAX, "x"), "safetensors.header_too_long", "");
 }
 
-TEST(Safetensors, FileEndsInsideTheHeader) {
+TEST(Safetensors, RejectsFilesTruncatedInTheHeader) {
   std::string bytes = safetensors_bytes("{}      ", 0);
   auto header = parse_safetensors(bytes.substr(0, 12), 12, "x.safetensors");
-  expect_error(header, "safetensors.truncated", "the header has 8 bytes, the file only 4");
+  expect_error(header, "safetensors.truncated", "the header has 8 bytes, but only 4");
   EXPECT_EQ(header.error()[0].place.offset, 12u);
 }
 
-TEST(Safetensors, FileEndsInsideATensor) {
+TEST(Safetensors, RejectsFilesTruncatedInATensor) {
   auto header = one("F32", "[4]", 16, 15);
-  expect_error(header, "safetensors.truncated", "the file has 15 bytes behind its header");
+  expect_error(header, "safetensors.truncated",
+               "exceed the file, which has 15 bytes after its header");
   EXPECT_EQ(header.error()[0].place.tensor, "t");
   EXPECT_EQ(header.error()[0].place.file, "x.safetensors");
 }
 
-TEST(Safetensors, HeaderMustStartWithABrace) {
+TEST(Safetensors, RequiresALeadingBrace) {
   expect_error(parse(" {}", 0), "safetensors.header_start", "does not start with {");
   expect_error(parse("", 0), "safetensors.header_start", "");
   expect_error(parse("[]", 0), "safetensors.header_start", "");
 }
 
-TEST(Safetensors, HeaderMustBeJson) {
+TEST(Safetensors, RequiresJson) {
   expect_error(parse("{\"a\":", 0), "json.syntax", "");
   expect_error(parse(std::string("{}\0 x", 5), 0), "json.syntax", "NUL");
   expect_error(parse("{} x", 0), "json.syntax", "");
   expect_error(parse("{\"\xff\":1}", 0), "json.syntax", "UTF-8");
 }
 
-TEST(Safetensors, Holes) {
+TEST(Safetensors, RejectsGapsBetweenTensors) {
   expect_error(parse("{" + entry("a", 1, 3) + "}", 3), "safetensors.hole",
-               "1 bytes before it belong to no tensor");
+               "1 bytes before the tensor belong to no tensor");
   expect_error(parse("{" + entry("a", 0, 3) + "," + entry("b", 5, 6) + "}", 6), "safetensors.hole",
-               "2 bytes before it");
+               "2 bytes before the tensor");
 }
 
-TEST(Safetensors, Overlaps) {
+TEST(Safetensors, RejectsOverlaps) {
   auto header = parse("{" + entry("a", 0, 3) + "," + entry("b", 2, 6) + "}", 6);
-  expect_error(header, "safetensors.overlap", "its bytes overlap those of \"a\"");
+  expect_error(header, "safetensors.overlap", "the tensor's bytes overlap those of \"a\"");
   EXPECT_EQ(header.error()[0].place.tensor, "b");
   expect_error(parse("{" + entry("a", 0, 3) + "," + entry("b", 0, 3) + "}", 3),
                "safetensors.overlap", "");
 }
 
-TEST(Safetensors, BytesBehindTheLastTensor) {
+TEST(Safetensors, RejectsTrailingBytes) {
   expect_error(parse("{" + entry("a", 0, 3) + "}", 5), "safetensors.trailing",
-               "2 bytes behind the last tensor");
+               "2 bytes after the last tensor");
   expect_error(parse("{}", 1), "safetensors.trailing", "1 bytes");
 }
 
-TEST(Safetensors, EndBeforeBegin) {
+TEST(Safetensors, RejectsOffsetsEndingBeforeTheyBegin) {
   expect_error(parse(R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[2,1]}})", 2),
                "safetensors.offsets", "[2, 1] end before they begin");
 }
 
-TEST(Safetensors, SizeMustFitTheRange) {
+TEST(Safetensors, RequiresShapesMatchingTheByteRange) {
   expect_error(one("F32", "[3]", 8, 8), "safetensors.size",
-               "F32[3] has 12 bytes, its data_offsets hold 8");
+               "F32[3] has 12 bytes, its data_offsets span 8");
   expect_error(one("F32", "[]", 8, 8), "safetensors.size", "F32[] has 4 bytes");
 }
 
-TEST(Safetensors, ProductsDoNotOverflow) {
+TEST(Safetensors, RejectsOverflowingProducts) {
   expect_error(one("F32", "[281474976710656,281474976710656]", 0, 0), "safetensors.shape",
-               "product is too big");
+               "the product of the sizes is too large");
   // 2^48 · 2^16 · 1 byte would be 0 modulo 2^64.
-  expect_error(one("U8", "[281474976710656,65536]", 0, 0), "safetensors.shape", "too big");
+  expect_error(one("U8", "[281474976710656,65536]", 0, 0), "safetensors.shape", "too large");
 }
 
-TEST(Safetensors, WholeBytes) {
+TEST(Safetensors, RequiresWholeBytes) {
   expect_error(one("F6_E2M3", "[3]", 2, 2), "safetensors.shape", "not a whole number of bytes");
   expect_error(one("F4", "[2,3]", 3, 3), "safetensors.shape", "not a whole number of bytes");
 }
 
-TEST(Safetensors, UnknownElementType) {
+TEST(Safetensors, RejectsUnknownElementTypes) {
   expect_error(one("F128", "[1]", 16, 16), "safetensors.dtype", "unknown element type \"F128\"");
 }
 
-// ---- what a hostile file may try beside that ---------------------------------------------------
+// ---- hostile files -----------------------------------------------------------------------------
 
-TEST(Safetensors, DuplicateNames) {
+TEST(Safetensors, RejectsDuplicateNames) {
   expect_error(parse("{" + entry("a", 0, 1) + "," + entry("a", 1, 2) + "}", 2),
                "json.duplicate_key", "the key \"a\" occurs twice");
   expect_error(parse(R"({"t":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
                "json.duplicate_key", "\"dtype\"");
 }
 
-TEST(Safetensors, OddNumbers) {
+TEST(Safetensors, RejectsInvalidNumbers) {
   for (const char* shape : {"[-1]", "[1.0]", "[1e0]", "[\"1\"]", "[null]", "[281474976710657]"})
     expect_error(one("U8", shape, 1, 1), "safetensors.number", "not an integer from 0 to 2^48");
   expect_error(one("U8", "[99999999999999999999]", 1, 1), "json.number", "");
@@ -177,7 +178,7 @@ TEST(Safetensors, OddNumbers) {
                "safetensors.number", "-1");
 }
 
-TEST(Safetensors, UnknownMissingAndWrongFields) {
+TEST(Safetensors, RejectsUnknownMissingAndInvalidFields) {
   expect_error(parse(R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1),
                "safetensors.field", "unknown field \"x\"");
   expect_error(parse(R"({"t":{"shape":[1],"data_offsets":[0,1]}})", 1), "safetensors.field",
@@ -186,25 +187,25 @@ TEST(Safetensors, UnknownMissingAndWrongFields) {
                "\"shape\" must be a list");
   expect_error(parse(R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1,2]}})", 1),
                "safetensors.field", "two numbers");
-  expect_error(parse(R"({"t":[1]})", 1), "safetensors.field", "an array, not an object");
+  expect_error(parse(R"({"t":[1]})", 1), "safetensors.field", "an array, expected an object");
 }
 
-TEST(Safetensors, Rank) {
+TEST(Safetensors, LimitsTheRank) {
   expect_error(one("U8", "[1,1,1,1,1,1,1,1,1]", 1, 1), "safetensors.rank", "9 sizes");
 }
 
-TEST(Safetensors, Metadata) {
+TEST(Safetensors, RejectsInvalidMetadata) {
   expect_error(parse(R"({"__metadata__":{"a":1}})", 0), "safetensors.metadata",
                "\"a\" in __metadata__ is an integer");
   expect_error(parse(R"({"__metadata__":[]})", 0), "safetensors.metadata", "not an object");
 }
 
-TEST(Safetensors, Nesting) {
+TEST(Safetensors, RejectsDeepNesting) {
   expect_error(parse(R"({"t":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1), "json.depth",
                "deeper than 3");
 }
 
-TEST(Safetensors, Names) {
+TEST(Safetensors, RejectsInvalidNames) {
   expect_error(parse("{" + entry("", 0, 1) + "}", 1), "safetensors.name", "empty");
   expect_error(parse("{" + entry("a\\u0000b", 0, 1) + "}", 1), "safetensors.name",
                "not printable: \"a?b\"");
@@ -214,12 +215,12 @@ TEST(Safetensors, Names) {
   EXPECT_TRUE(parse("{" + entry(std::string(1024, 'a'), 0, 1) + "}", 1).has_value());
 }
 
-TEST(Safetensors, HeadersMuchLongerThanTheirTensors) {
+TEST(Safetensors, RejectsHeadersFarLargerThanTensors) {
   std::string header = "{" + entry("a", 0, 3) + "}" + std::string(2 << 20, ' ');
-  expect_error(parse(header, 3), "safetensors.header_ratio", "for 3 bytes of tensors");
+  expect_error(parse(header, 3), "safetensors.header_ratio", "the tensors only 3");
 }
 
-TEST(Safetensors, ManyTensorsAreRead) {
+TEST(Safetensors, ReadsManyTensors) {
   std::string header = "{";
   for (uint64_t i = 0; i < 20'000; ++i)
     header += (i ? "," : "") + entry("t" + std::to_string(i), i * 200, (i + 1) * 200);
@@ -239,7 +240,7 @@ TEST(SafetensorsFile, ReadsThroughALink) {
   EXPECT_EQ(header->tensors.size(), 1u);
 }
 
-TEST(SafetensorsFile, HugeLengthsAreNotAllocated) {
+TEST(SafetensorsFile, AvoidsAllocatingHugeLengths) {
   std::string folder = empty_folder("st_huge");
   std::string bytes = safetensors_bytes("{}", 0);
   bytes.replace(0, 8, std::string(8, '\x7f'));
@@ -250,7 +251,7 @@ TEST(SafetensorsFile, HugeLengthsAreNotAllocated) {
   expect_error(read_safetensors(folder + "/x"), "safetensors.truncated", "99999744 bytes");
 }
 
-TEST(SafetensorsFile, EmptyFilesAndFoldersAreRefused) {
+TEST(SafetensorsFile, RejectsEmptyFilesAndFolders) {
   std::string folder = empty_folder("st_empty");
   write_file(folder + "/x", "");
   expect_error(read_safetensors(folder + "/x"), "safetensors.too_short", "0 bytes");

@@ -15,7 +15,7 @@ manifest::Port port_of_four(const std::string& name) {
   return port;
 }
 
-TEST(BorrowedCaches, ComeBackWithoutACopy) {
+TEST(BorrowedCaches, ReturnWithoutCopying) {
   std::vector<float> cache = kFour;
   const float* const at = cache.data();
   NamedTensors tensors;
@@ -30,7 +30,7 @@ TEST(BorrowedCaches, ComeBackWithoutACopy) {
   EXPECT_EQ(cache.data(), at);
 }
 
-TEST(BorrowedCaches, OneCacheMayGoToTwoPorts) {
+TEST(BorrowedCaches, ShareOneCacheBetweenTwoPorts) {
   std::vector<float> cache = kFour;
   NamedTensors tensors;
   {

@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-// Shards of one matrix of 256 KiB in a file, and a count of how often each was loaded.
+// Shards of one 256-KiB matrix each, stored in a file; counts how often each shard is loaded.
 class LoadedShardsTest : public testing::Test {
  protected:
   static constexpr uint64_t kMatrix = uint64_t{256} << 10;
@@ -40,7 +40,7 @@ class LoadedShardsTest : public testing::Test {
   std::map<std::string, int> loads_;
 };
 
-TEST_F(LoadedShardsTest, StayLoadedWhileTheyFit) {
+TEST_F(LoadedShardsTest, KeepsShardsWithinTheBudget) {
   LoadedShards shards(4 * kMatrix);
   for (int round = 0; round < 3; ++round)
     for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(get(shards, name));
@@ -50,7 +50,7 @@ TEST_F(LoadedShardsTest, StayLoadedWhileTheyFit) {
   EXPECT_LE(shards.kept_bytes(), 4 * kMatrix);
 }
 
-TEST_F(LoadedShardsTest, ThoseThatDoNotFitAreLoadedForTheirStep) {
+TEST_F(LoadedShardsTest, EvictsShardsBeyondTheBudget) {
   LoadedShards shards(4 * kMatrix);
   for (int round = 0; round < 3; ++round)
     for (const char* name : {"a", "b", "c", "d", "e"}) {
@@ -62,21 +62,21 @@ TEST_F(LoadedShardsTest, ThoseThatDoNotFitAreLoadedForTheirStep) {
   EXPECT_EQ(loads_["e"], 3);
 }
 
-TEST_F(LoadedShardsTest, AShardIsLoadedInOneWidthAtATime) {
+TEST_F(LoadedShardsTest, KeepsOneWidthPerShard) {
   LoadedShards shards(4 * kMatrix);
   for (const size_t width : {0, 0, 1, 1, 0}) ASSERT_TRUE(get(shards, "a", width));
   EXPECT_EQ(loads_["a"], 3);
   EXPECT_EQ(shards.kept(), 1u);
 }
 
-TEST_F(LoadedShardsTest, OrInEachOfItsWidthsWhereThatIsWanted) {
+TEST_F(LoadedShardsTest, KeepsAllWidthsOnRequest) {
   LoadedShards shards(4 * kMatrix, true);
   for (const size_t width : {0, 0, 1, 1, 0}) ASSERT_TRUE(get(shards, "a", width));
   EXPECT_EQ(loads_["a"], 2);
   EXPECT_EQ(shards.kept(), 2u);
 }
 
-TEST_F(LoadedShardsTest, AShardThatExceedsTheBudgetAloneIsAnError) {
+TEST_F(LoadedShardsTest, RejectsAShardAboveTheBudget) {
   LoadedShards shards(kMatrix);
   const auto refused = get(shards, "a");
   ASSERT_FALSE(refused);

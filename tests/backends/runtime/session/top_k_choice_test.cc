@@ -1,4 +1,4 @@
-// Which form of top-k a session runs: by name, by rule, and token by token.
+// Selects a session's top-k variant: by name, by rule, and per token.
 #include "backends/runtime/session/top_k_choice.h"
 
 #include "tests/backends/manifest/sample.h"
@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Not a valid manifest: only what the choice reads.
+// An incomplete manifest with only the fields that the selection reads.
 Manifest choosing_manifest() {
   Manifest manifest = SampleManifest::make();
   manifest.top_k = manifest::TopK{2, {}, {{0.2, "1"}, {0.5, "3"}}, {{"chat", "1"}}, {}};
@@ -24,14 +24,14 @@ TopKChoice choice_of(const TopKRequest& request, const Manifest& manifest = choo
   return choice.value_or(TopKChoice());
 }
 
-TEST(TopKChoice, ByName) {
+TEST(TopKChoice, SelectsByName) {
   EXPECT_EQ(choice_of({}).chosen()->name, "2");
   EXPECT_EQ(choice_of({"3", {}, {}, {}}).chosen()->name, "3");
   EXPECT_EQ(choice_of({"*:1", {}, {}, {}}).chosen()->name, "1");
   EXPECT_EQ(choice_of({}, SampleManifest::make()).chosen(), nullptr);
 }
 
-TEST(TopKChoice, ByRule) {
+TEST(TopKChoice, SelectsByRule) {
   EXPECT_EQ(choice_of({"policy", 0.1, {}, {}}).chosen()->name, "1");
   EXPECT_EQ(choice_of({"policy", 0.2, {}, {}}).chosen()->name, "3");
   EXPECT_EQ(choice_of({"", 1.0, {}, {}}).chosen()->name, "2");
@@ -39,7 +39,7 @@ TEST(TopKChoice, ByRule) {
   EXPECT_EQ(choice_of({"policy", 0.1, {}, {}}).reason, "battery 0.1");
 }
 
-TEST(TopKChoice, ByConfidence) {
+TEST(TopKChoice, SelectsByConfidence) {
   const TopKChoice choice = choice_of({"policy", {}, {}, 0.9});
   EXPECT_EQ(choice.threshold, 0.9);
   EXPECT_THAT(choice.forms_of(1), ElementsAre(1, 0, 2));
@@ -52,13 +52,13 @@ TEST(TopKChoice, ByConfidence) {
             "layers");
 }
 
-TEST(TopKChoice, RefusesWhatTheExportDoesNotHave) {
+TEST(TopKChoice, RejectsVariantsMissingFromTheExport) {
   const Manifest manifest = choosing_manifest();
   const auto refuse = [&](const TopKRequest& request, const std::string& code,
                           const std::string& part) {
     expect_error(choose_top_k(manifest, request), code, part);
   };
-  refuse({"4", {}, {}, {}}, "policy.form", "the forms are 2, 1, 3");
+  refuse({"4", {}, {}, {}}, "policy.form", "use one of 2, 1, 3");
   refuse({"0", {}, {}, {}}, "top_k.count", "");
   refuse({"policy", {}, {}, {}}, "policy.nothing", "");
   refuse({"policy", 0.1, "chat", {}}, "policy.several", "");
@@ -77,7 +77,8 @@ TEST(TopKChoice, RefusesWhatTheExportDoesNotHave) {
   expect_error(choose_top_k(fused, {"policy", {}, {}, 0.9}), "policy.confidence", "--routing host");
   Manifest single = choosing_manifest();
   single.top_k->forms.resize(1);
-  expect_error(choose_top_k(single, {"policy", {}, {}, 0.9}), "policy.confidence", "one form");
+  expect_error(choose_top_k(single, {"policy", {}, {}, 0.9}), "policy.confidence",
+               "single top-k variant");
 }
 
 // Two tokens of four experts, with k = 1, 2 and 3. The weights of each k sum to 1.
@@ -85,7 +86,7 @@ const std::vector<Rows> kByK = {{4, {0, 1, 0, 0, 0, 0, 1, 0}},
                                 {4, {0.25F, 0.75F, 0, 0, 0.45F, 0, 0.55F, 0}},
                                 {4, {0.2F, 0.6F, 0, 0.2F, 0.3F, 0, 0.4F, 0.3F}}};
 
-TEST(ConfidentChoice, TakesTheSmallestThatIsSureEnough) {
+TEST(ConfidentChoice, SelectsTheSmallestConfidentK) {
   EXPECT_THAT(confident_choice(kByK, 0.5), ElementsAre(0, 1));
   EXPECT_THAT(confident_choice(kByK, 0.69), ElementsAre(1, 1));
   EXPECT_THAT(confident_choice(kByK, 0.75), ElementsAre(1, 2));
@@ -93,8 +94,8 @@ TEST(ConfidentChoice, TakesTheSmallestThatIsSureEnough) {
   EXPECT_THAT(confident_choice(kByK, 1e-9), ElementsAre(0, 0));
 }
 
-// A token that chooses null slots alone has no weights to share.
-TEST(ConfidentChoice, WithoutWeightsTakesTheLargest) {
+// A token that selects only null slots has no routing weights.
+TEST(ConfidentChoice, SelectsTheLargestKWithoutWeights) {
   const std::vector<Rows> none = {{2, {0, 0}}, {2, {0, 0}}};
   EXPECT_THAT(confident_choice(none, 0.5), ElementsAre(1));
 }

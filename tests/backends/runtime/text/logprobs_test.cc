@@ -9,7 +9,7 @@
 namespace moec {
 namespace {
 
-TEST(Logprobs, AreThoseOfTheSoftmax) {
+TEST(Logprobs, MatchTheSoftmax) {
   const std::array logits = {std::log(1.0f), std::log(5.0f), std::log(2.0f), std::log(2.0f)};
   const TokenLogprobs found = logprobs_of(logits, 0, 3);
   EXPECT_EQ(found.chosen.token, 0);
@@ -22,7 +22,7 @@ TEST(Logprobs, AreThoseOfTheSoftmax) {
   }
 }
 
-TEST(Logprobs, HoldForExtremeLogits) {
+TEST(Logprobs, HandleExtremeLogits) {
   const float most = std::numeric_limits<float>::max();
   const TokenLogprobs found = logprobs_of(std::array{most, most, -most}, 0, 5);
   EXPECT_NEAR(found.chosen.logprob, -std::log(2.0), 1e-6);

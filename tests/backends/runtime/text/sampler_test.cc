@@ -9,18 +9,18 @@
 namespace moec {
 namespace {
 
-TEST(Sampler, GreedyTakesTheLowestIdOfEqualLogits) {
+TEST(Sampler, BreaksTiesByLowestId) {
   Sampler sampler({});
   EXPECT_EQ(sampler.next(std::array{1.0f, 5.0f, 5.0f}), 1);
 }
 
-TEST(Sampler, TheSameSeedGivesTheSameTokens) {
+TEST(Sampler, RepeatsTokensForEqualSeeds) {
   const std::array logits = {0.0f, 0.5f, 1.0f, 1.5f};
   Sampler a({.temperature = 1, .seed = 7}), b({.temperature = 1, .seed = 7});
   for (int i = 0; i < 50; ++i) EXPECT_EQ(a.next(logits), b.next(logits));
 }
 
-TEST(Sampler, DrawsFollowTheSoftmax) {
+TEST(Sampler, DrawsFromTheSoftmax) {
   const std::array logits = {0.0f, std::log(3.0f)};
   Sampler sampler({.temperature = 1, .seed = 1});
   int ones = 0;
@@ -28,14 +28,14 @@ TEST(Sampler, DrawsFollowTheSoftmax) {
   EXPECT_NEAR(ones / 4000.0, 0.75, 0.03);
 }
 
-TEST(Sampler, TopKNeverSamplesOtherTokens) {
+TEST(Sampler, SamplesOnlyTheTopK) {
   const std::array logits = {1.0f, 1.0f, 0.9f, 0.0f};
   Sampler sampler({.temperature = 5, .top_k = 2, .seed = 3});
   for (int i = 0; i < 200; ++i) EXPECT_LT(sampler.next(logits), 2);
 }
 
-// Probabilities 0.5, 0.25, 0.125, 0.125: the first two make up 0.75.
-TEST(Sampler, TopPKeepsTheNucleus) {
+// Probabilities 0.5, 0.25, 0.125, 0.125: the first two sum to 0.75.
+TEST(Sampler, KeepsTheTopPNucleus) {
   const std::array logits = {std::log(4.0f), std::log(2.0f), 0.0f, 0.0f};
   const auto most = [&](double top_p) {
     Sampler sampler({.temperature = 1, .top_p = top_p, .seed = 3});
@@ -43,7 +43,7 @@ TEST(Sampler, TopPKeepsTheNucleus) {
     for (int i = 0; i < 300; ++i) greatest = std::max(greatest, sampler.next(logits));
     return greatest;
   };
-  EXPECT_EQ(most(0), 0) << "the likeliest is always there";
+  EXPECT_EQ(most(0), 0) << "the most likely token is always kept";
   EXPECT_EQ(most(0.4), 0);
   EXPECT_EQ(most(0.74), 1);
   EXPECT_EQ(most(0.8), 2);

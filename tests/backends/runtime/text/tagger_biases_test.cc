@@ -44,14 +44,14 @@ TEST(Calibration, ReadsEachBias) {
   EXPECT_EQ(tagging->end_to_start, 3);
 }
 
-TEST(Calibration, WithoutAFileNothingChanges) {
+TEST(Calibration, KeepsDefaultsWithoutAFile) {
   manifest::Tagging tagging;
   tagging.stay_outside = 7;
   ASSERT_TRUE(read_calibration(testing::TempDir() + "/nowhere", tagging));
   EXPECT_EQ(tagging.stay_outside, 7);
 }
 
-TEST(Calibration, MalformedFilesAreRefused) {
+TEST(Calibration, RejectsMalformedFiles) {
   const std::string path = "operating_points.default.biases";
   expect_malformed("[]", "must be an object");
   expect_malformed("{}", "field \"operating_points\" is missing");

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(TextWindows, EachTokenIsKeptOnceTogetherWithItsDependencies) {
+TEST(TextWindows, KeepsEachTokenOnceWithContext) {
   for (const Reach reach : {Reach{0, 0}, Reach{2, 3}, Reach{4, 1}})
     for (int64_t width = reach.back + reach.ahead + 1; width < 14; ++width)
       for (int64_t tokens = 1; tokens < 40; ++tokens) {
@@ -24,7 +24,7 @@ TEST(TextWindows, EachTokenIsKeptOnceTogetherWithItsDependencies) {
       }
 }
 
-TEST(TextWindows, ATooSmallWidthIsAnErrorThatSuggestsALargerOne) {
+TEST(TextWindows, SuggestsALargerWidth) {
   const auto refused = cut_windows(50, 16, {8, 8});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error()[0].code, "run.width");
@@ -34,7 +34,7 @@ TEST(TextWindows, ATooSmallWidthIsAnErrorThatSuggestsALargerOne) {
   EXPECT_TRUE(cut_windows(50, 17, {8, 8}).has_value());
 }
 
-TEST(TextWindows, TheReachIsTheSumOverAllLayers) {
+TEST(TextWindows, SumsTheReachOverAllLayers) {
   Manifest manifest;
   manifest.build.context = 100;
   auto add = [&](const std::string& name, int64_t layers, int64_t window, int64_t ahead) {
@@ -51,7 +51,7 @@ TEST(TextWindows, TheReachIsTheSumOverAllLayers) {
   EXPECT_EQ(reach_of(manifest), (Reach{112, 112}));
 }
 
-TEST(TextWindows, AnExportThatTakesOnlyShortTextsGetsAWarning) {
+TEST(TextWindows, WarnsIfWidthLimitsTextLength) {
   Manifest manifest;
   manifest.shards.push_back({.name = "L00.attn", .layers = 1});
   InputBinding mask{"attn_mask", SourceKind::attn_mask};
@@ -64,10 +64,10 @@ TEST(TextWindows, AnExportThatTakesOnlyShortTextsGetsAWarning) {
     const auto found = warn_of_width(manifest);
     return found ? found->code + ": " + found->next_step : "";
   };
-  EXPECT_EQ(warning(16, 100), "");  // a model that does not label
+  EXPECT_EQ(warning(16, 100), "");  // a model without labels
   manifest.tagging.emplace();
-  EXPECT_EQ(warning(16, 100), "export.short_texts: export with --tokens 32 for longer ones");
-  EXPECT_EQ(warning(16, 20), "export.short_texts: export with --tokens 20 for longer ones");
+  EXPECT_EQ(warning(16, 100), "export.short_texts: export with --tokens 32 for longer texts");
+  EXPECT_EQ(warning(16, 20), "export.short_texts: export with --tokens 20 for longer texts");
   EXPECT_EQ(warning(17, 100), "");
   EXPECT_EQ(warning(16, 16), "");  // the whole context
 }

@@ -31,7 +31,7 @@ Rows random_rows(int64_t rows, int64_t columns, std::mt19937& random) {
   return log_softmax(logits);
 }
 
-// The sum of log probabilities and biases of a sequence; nothing if it is not legal.
+// Sums the log probabilities and biases of a sequence; empty if the sequence is illegal.
 std::optional<double> sum_of(const std::vector<size_t>& labels, const Rows& rows,
                              const std::vector<Tag>& tags, const manifest::Tagging& tagging) {
   if (!may_begin(tags[labels.front()]) || !may_end(tags[labels.back()])) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<double> sum_of(const std::vector<size_t>& labels, const Rows& rows
   return sum;
 }
 
-// The largest sum over every sequence of labels.
+// Largest sum over all legal label sequences.
 double best_of_all(const Rows& rows, const std::vector<Tag>& tags,
                    const manifest::Tagging& tagging) {
   const size_t count = rows.data.size() / tags.size();
@@ -60,7 +60,7 @@ double best_of_all(const Rows& rows, const std::vector<Tag>& tags,
   }
 }
 
-TEST(Viterbi, FindsTheBestOfAllLegalSequences) {
+TEST(Viterbi, FindsTheBestLegalSequence) {
   std::mt19937 random(7);
   manifest::Tagging tagging = two_classes();
   const std::vector<Tag> tags = tags_of(tagging);
@@ -81,7 +81,7 @@ TEST(Viterbi, FindsTheBestOfAllLegalSequences) {
   }
 }
 
-TEST(Viterbi, LongRandomTextsGetLegalTags) {
+TEST(Viterbi, LabelsLongRandomTextsLegally) {
   std::mt19937 random(8);
   const manifest::Tagging tagging = two_classes();
   const std::vector<Tag> tags = tags_of(tagging);
@@ -91,10 +91,10 @@ TEST(Viterbi, LongRandomTextsGetLegalTags) {
   }
 }
 
-TEST(Viterbi, BiasesMoveTheChoice) {
+TEST(Viterbi, AppliesBiases) {
   manifest::Tagging tagging = tagging_of({"O", "B-a", "I-a", "E-a", "S-a"});
   const std::vector<Tag> tags = tags_of(tagging);
-  // In every row O and S-a are about equally likely.
+  // O and S-a are about equally likely in every row.
   Rows rows{5, {}};
   for (int t = 0; t < 3; ++t) rows.data.insert(rows.data.end(), {-0.5F, -9, -9, -9, -0.6F});
   EXPECT_EQ(best_labels(rows, tags, tagging), (std::vector<size_t>{0, 0, 0}));
@@ -103,7 +103,7 @@ TEST(Viterbi, BiasesMoveTheChoice) {
   EXPECT_EQ(best_labels({5, {}}, tags, tagging), std::vector<size_t>{});
 }
 
-TEST(Viterbi, LogSoftmaxOfLargeLogits) {
+TEST(Viterbi, AvoidsOverflowInLogSoftmax) {
   const Rows rows = log_softmax({2, {1000, 1000, -1000, 1000}});
   EXPECT_FLOAT_EQ(rows.data[0], -std::log(2.0F));
   EXPECT_FLOAT_EQ(rows.data[1], -std::log(2.0F));
@@ -112,12 +112,12 @@ TEST(Viterbi, LogSoftmaxOfLargeLogits) {
   EXPECT_TRUE(std::isfinite(log_softmax({2, {3e38F, -3e38F}}).data[1]));
 }
 
-// Rows: the label before; columns: the label behind it.
+// Rows: previous label; columns: next label.
 struct SchemeCase {
   const char* name;
   std::vector<std::string> labels;
   std::vector<std::string> legal;
-  std::string first, last;  // whether a sequence may begin, and end, with the label
+  std::string first, last;  // '1' per label that may begin or end a sequence
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -125,7 +125,7 @@ void PrintTo(const SchemeCase& scheme, std::ostream* out) { *out << scheme.name;
 
 class SpanTags : public testing::TestWithParam<SchemeCase> {};
 
-TEST_P(SpanTags, TransitionsAreThoseOfTheScheme) {
+TEST_P(SpanTags, AllowOnlyTransitionsOfTheScheme) {
   const SchemeCase& scheme = GetParam();
   const manifest::Tagging tagging = tagging_of(scheme.labels);
   const std::vector<Tag> tags = tags_of(tagging);
@@ -139,7 +139,7 @@ TEST_P(SpanTags, TransitionsAreThoseOfTheScheme) {
   }
 }
 
-TEST_P(SpanTags, TheBestOfAllLegalSequencesIsFound) {
+TEST_P(SpanTags, FindTheBestLegalSequence) {
   std::mt19937 random(9);
   manifest::Tagging tagging = tagging_of(GetParam().labels);
   const std::vector<Tag> tags = tags_of(tagging);
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "100110011"}),
     [](const auto& each) { return each.param.name; });
 
-TEST(SpanTagBiases, EachTransitionHasItsBias) {
+TEST(SpanTagBiases, ApplyToEachTransition) {
   manifest::Tagging tagging = tagging_of({"O", "B-a", "I-a", "B-b", "I-b"});
   const std::vector<Tag> tags = tags_of(tagging);
   tagging = {tagging.labels, 1, 2, 3, 4, 5, 6};
@@ -199,7 +199,7 @@ TEST(SpanTagBiases, EachTransitionHasItsBias) {
   EXPECT_EQ(step_bias(tags_of(endings)[1], tags_of(endings)[2], tagging), tagging.inside_to_end);
 }
 
-TEST(SpanTagErrors, LabelsOfNoSchemeAreRefused) {
+TEST(SpanTagErrors, RejectsUnknownLabels) {
   for (const char* label : {"LABEL_1", "B-", "X-a", "B_a", "", "o", "NAME"}) {
     const auto refused = parse_tags(tagging_of({"O", label}));
     ASSERT_FALSE(refused.has_value()) << label;
@@ -208,8 +208,8 @@ TEST(SpanTagErrors, LabelsOfNoSchemeAreRefused) {
   EXPECT_FALSE(parse_tags(tagging_of({"S-a"})).has_value()) << "no O";
 }
 
-// Tokens with labels that no legal sequence contains would pass as if they were outside.
-TEST(SpanTagErrors, MixedSchemesAndClassesWithoutALegalSpanAreRefused) {
+// Labels that no legal sequence contains would always be reported as outside.
+TEST(SpanTagErrors, RejectsMixedSchemesAndIncompleteClasses) {
   const std::vector<std::vector<std::string>> refused = {
       {"O", "B-a", "E-a", "U-a"}, {"O", "S-a", "B-b", "L-b"}, {"O", "S-a", "B-b", "I-b"},
       {"O", "S-a", "I-b"},        {"O", "S-a", "E-a"},        {"O", "U-a", "B-a", "I-a"}};

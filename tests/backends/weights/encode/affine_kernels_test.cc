@@ -1,4 +1,4 @@
-// Compares the kernels of this CPU with the portable ones, bit by bit.
+// Compares this CPU's kernels with the portable kernels bit for bit.
 #include "backends/weights/encode/affine_kernels.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct KernelCase {
   AffineCodes codes;
 };
 
-// Of every count below 70, a row, both signs of zero, ties, and values beyond the range.
+// Covers every count below 72, a long row, both zeros, ties, and values out of range.
 std::vector<KernelCase> kernel_cases() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);
@@ -44,7 +44,7 @@ class AffineKernelsTest : public testing::Test {
   const AffineKernels& portable = portable_affine();
 };
 
-TEST_F(AffineKernelsTest, FindTheSameExtentAndFit) {
+TEST_F(AffineKernelsTest, FindEqualExtentsAndFits) {
   for (const auto& [values, rule, codes] : kernel_cases()) {
     const AffineExtent extent = avx2_affine()->extent(values.data(), values.size()),
                        expected = portable.extent(values.data(), values.size());
@@ -57,7 +57,7 @@ TEST_F(AffineKernelsTest, FindTheSameExtentAndFit) {
   }
 }
 
-TEST_F(AffineKernelsTest, WriteTheSameCodesAndValues) {
+TEST_F(AffineKernelsTest, WriteEqualCodesAndValues) {
   for (const auto& [values, rule, codes] : kernel_cases()) {
     std::vector<uint8_t> found(values.size()), expected(values.size());
     avx2_affine()->encode(values.data(), values.size(), rule, codes, found.data());
@@ -70,9 +70,9 @@ TEST_F(AffineKernelsTest, WriteTheSameCodesAndValues) {
   }
 }
 
-TEST(AffineKernels, AddsElementsOfEachLaneInTheirOrder) {
+TEST(AffineKernels, SumsElementsPerLaneInOrder) {
   std::vector<float> values(33, 1.0f);
-  values[0] = 16777216.0f;  // 2^24, to which 1 can be added no more
+  values[0] = 16777216.0f;  // 2^24: adding 1 does not change it in f32
   const AffineFit fit = portable_affine().fit(values.data(), values.size(), {1, 0, 1, 0});
   EXPECT_EQ(fit.products, 16777216.0 + 30);
   EXPECT_EQ(fit.squares, 33.0);

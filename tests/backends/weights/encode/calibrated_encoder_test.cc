@@ -56,13 +56,13 @@ std::vector<CodedCase> coded_cases() {
       {AffineEncoding{8, {12, 96}}, {DType::f16, {12, 96}}},  // one scale for all
       {AffineEncoding{4, {1, 32, 1, 1}}, {DType::f16, {8, 96, 1, 1}}},
       {AffineEncoding{4, {1, 32}, true}, {DType::f32, {7, 64}}},
-      {AffineEncoding{4, {1, 32}}, {DType::f32, {8, 80}}},  // the last block of a row is partial
+      {AffineEncoding{4, {1, 32}}, {DType::f32, {8, 80}}},  // partial last block per row
       {AffineEncoding{4, {1, 32}, true}, {DType::f16, {8, 72}}},
       {AffineEncoding{4, {32, 1}}, {DType::f16, {96, 6}}, 0},  // inputs before outputs
       {AffineEncoding{4, {1, 32, 5}}, {DType::f16, {1, 64, 10}}, 1},
       {PaletteEncoding{4, {16, 40, 1, 1}}, {DType::f16, {32, 40, 1, 1}}},
       {PaletteEncoding{3, {3, 31}}, {DType::f32, {9, 31}}},
-      {PaletteEncoding{2, {8, 20}}, {DType::bf16, {16, 40}}},  // two tables a row
+      {PaletteEncoding{2, {8, 20}}, {DType::bf16, {16, 40}}},  // two tables per row
       {PaletteEncoding{2, {40, 8}}, {DType::f16, {40, 16}}, 0},
       {PaletteEncoding{6, {15, 77}}, {DType::bf16, {30, 77}}},
       {PaletteEncoding{1, {5, 7}}, {DType::f16, {5, 7}}},
@@ -75,7 +75,7 @@ Result<CalibratedWeight> coded(const CodedCase& one, const Bytes& values, const 
   return encode_calibrated(one.encoding, one.type, values, {metrics, one.axis});
 }
 
-TEST(CalibratedEncoder, CostsLessThanTheNearestCodesInPartsOfTheSameSizes) {
+TEST(CalibratedEncoder, CostsLessThanNearestCodes) {
   for (const CodedCase& one : coded_cases()) {
     ASSERT_TRUE(check_encoding(one.encoding, one.type)) << named(one);
     const Bytes values = seeded_values(one.type);
@@ -92,7 +92,7 @@ TEST(CalibratedEncoder, CostsLessThanTheNearestCodesInPartsOfTheSameSizes) {
   }
 }
 
-TEST(CalibratedEncoder, WithoutTokensGivesTheNearestCodes) {
+TEST(CalibratedEncoder, UsesNearestCodesWithoutTokens) {
   for (const CodedCase& one : coded_cases()) {
     const Bytes values = seeded_values(one.type);
     const auto weight = coded(one, values, empty_hessian(one.type.dims.at(one.axis)));
@@ -102,8 +102,8 @@ TEST(CalibratedEncoder, WithoutTokensGivesTheNearestCodes) {
   }
 }
 
-// Inputs with nothing in common: the nearest codes are the best ones of a grid.
-TEST(CalibratedEncoder, WritesCodesInBothForms) {
+// With uncorrelated inputs, the nearest codes of a grid are optimal.
+TEST(CalibratedEncoder, WritesBothCodeForms) {
   for (const bool zero : {false, true})
     for (const int64_t inputs : {64, 80, 96}) {
       const CodedCase one{AffineEncoding{4, {1, 32}, zero}, {DType::f32, {6, inputs}}};
@@ -118,7 +118,7 @@ TEST(CalibratedEncoder, WritesCodesInBothForms) {
     }
 }
 
-TEST(CalibratedEncoder, WithoutCorrelationsGivesTheNearestCodes) {
+TEST(CalibratedEncoder, UsesNearestCodesWithoutCorrelations) {
   const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
   Hessian hessian = empty_hessian(64);
   hessian.tokens = 100;
@@ -130,8 +130,8 @@ TEST(CalibratedEncoder, WithoutCorrelationsGivesTheNearestCodes) {
   EXPECT_EQ(weight->error, weight->nearest_error);
 }
 
-// Weights and inputs that are zero, or the same in all rows.
-TEST(CalibratedEncoder, TakesZeros) {
+// Covers zero weights, zero inputs, and weights that are equal in all rows.
+TEST(CalibratedEncoder, AcceptsZeroWeightsAndInputs) {
   for (const CodedCase& one : coded_cases()) {
     Bytes values = seeded_values(one.type);
     std::fill_n(values.begin(), values.size() / 2, std::byte{0});
@@ -147,8 +147,8 @@ TEST(CalibratedEncoder, TakesZeros) {
   }
 }
 
-// Two inputs and a table of two entries: every table and every choice of codes is tried.
-TEST(CalibratedEncoder, FindsAGoodTableOfATinyWeight) {
+// Two inputs and two table entries. Tries every table and every assignment of codes.
+TEST(CalibratedEncoder, FindsANearOptimalTable) {
   const CodedCase one{PaletteEncoding{1, {1, 4}}, {DType::f32, {1, 4}}};
   const std::vector<float> w = {0.9F, -0.4F, 0.3F, -1.1F};
   const Hessian hessian = seeded_hessian(14, 4, 40);
@@ -166,12 +166,12 @@ TEST(CalibratedEncoder, FindsAGoodTableOfATinyWeight) {
                            (w[j] - (codes >> j & 1 ? high : low)));
         best = std::min(best, cost);
       }
-  EXPECT_GE(weight->error, best * 0.98);  // tables in steps of 0.01 are not the best ones
+  EXPECT_GE(weight->error, best * 0.98);  // tables in steps of 0.01 are not optimal
   EXPECT_LE(weight->error, weight->nearest_error);
   EXPECT_LE(weight->error, best * 2);
 }
 
-TEST(CalibratedEncoder, RefittedTablesAreTheBestOfTheirCodes) {
+TEST(CalibratedEncoder, RefitsTablesOptimally) {
   const Weights weights = seeded_weights_of(15, 8, 30);
   const std::vector<ErrorMetric> metrics = {make_metric(seeded_hessian(16, 30, 90), 0)};
   const CodeBlocks blocks{8, 30, 4, 30, false};
@@ -197,7 +197,7 @@ TEST(CalibratedEncoder, RefittedTablesAreTheBestOfTheirCodes) {
   EXPECT_LT(cost(palette), after);
 }
 
-TEST(CalibratedEncoder, TakesTheHessiansOfExpertsBesideOneAnother) {
+TEST(CalibratedEncoder, AcceptsSeveralHessians) {
   const Type type{DType::f16, {16, 50}};
   const Bytes values = seeded_values(type);
   const std::vector<Hessian> hessians = {seeded_hessian(17, 30, 90), empty_hessian(20)};
@@ -207,7 +207,7 @@ TEST(CalibratedEncoder, TakesTheHessiansOfExpertsBesideOneAnother) {
   EXPECT_LT(weight->error, weight->nearest_error);
 }
 
-// 600 rows are three bands, or two of them where 16 and 300 rows share a table.
+// 600 rows form three bands, or two if 16 or 300 rows share a table.
 std::vector<CodedCase> banded_cases() {
   return {
       {AffineEncoding{8, {1, 24}}, {DType::bf16, {600, 24}}},
@@ -217,11 +217,11 @@ std::vector<CodedCase> banded_cases() {
       {PaletteEncoding{2, {12, 30}}, {DType::f16, {600, 30}}},  // bands of 252 rows
       {PaletteEncoding{4, {300, 20, 1, 1}}, {DType::f16, {600, 20, 1, 1}}},
       {PaletteEncoding{2, {4, 2, 30}}, {DType::f16, {300, 2, 30}}, 2},
-      {PaletteEncoding{1, {600, 7}}, {DType::f16, {600, 7}}},  // one table for all
+      {PaletteEncoding{1, {600, 7}}, {DType::f16, {600, 7}}},  // one table for all rows
   };
 }
 
-TEST(CalibratedEncoder, GivesTheSameBytesForAnyTiles) {
+TEST(CalibratedEncoder, EncodesEquallyForAnyTileSize) {
   for (const CodedCase& one : banded_cases())
     for (const CodeForm form : {CodeForm::signed_codes, CodeForm::excess}) {
       if (form == CodeForm::excess && !std::holds_alternative<AffineEncoding>(one.encoding))
@@ -243,8 +243,8 @@ TEST(CalibratedEncoder, GivesTheSameBytesForAnyTiles) {
     }
 }
 
-// Rows of one band are those of a weight of their own.
-TEST(CalibratedEncoder, CodesOfABandDependOnNoOtherBand) {
+// The codes of a band equal those of a separate weight with only the band's rows.
+TEST(CalibratedEncoder, EncodesBandsIndependently) {
   const Type type{DType::f16, {600, 40}}, first{DType::f16, {256, 40}}, last{DType::f16, {88, 40}};
   const Encoding encoding = PaletteEncoding{3, {8, 40}};
   const Bytes values = seeded_values(type);
@@ -262,7 +262,7 @@ TEST(CalibratedEncoder, CodesOfABandDependOnNoOtherBand) {
   }
 }
 
-TEST(CalibratedEncoder, TakesMemoryForAFactorAndABand) {
+TEST(CalibratedEncoder, LimitsMemoryToFactorAndBand) {
   const int64_t square = int64_t{4} * 2048 * 2048, band = int64_t{32} * 256 * 2048;
   const Type head{DType::f16, {151936, 2048}};
   const int64_t scales = 151936 * 2;
@@ -273,8 +273,8 @@ TEST(CalibratedEncoder, TakesMemoryForAFactorAndABand) {
   EXPECT_LT(calibrated_bytes(AffineEncoding{8, {1, 2048}}, head), int64_t{48} << 20);
 }
 
-// Of Mixtral's down in 4 bits, in what is left of 256 MiB.
-TEST(CalibratedEncoder, TakesInputsInBlocksWhereTheirMomentsDoNotFit) {
+// Mixtral's down matrix in 4 bits, within the memory that remains of 256 MiB.
+TEST(CalibratedEncoder, SplitsInputsAboveTheMemoryLimit) {
   const AffineEncoding encoding{4, {1, 32}};
   const EncoderLimit limit{uint64_t{192} << 20};
   for (int64_t inputs : {6000, 7168, 14336, 16384, 28672}) {
@@ -292,8 +292,9 @@ TEST(CalibratedEncoder, TakesInputsInBlocksWhereTheirMomentsDoNotFit) {
   EXPECT_EQ(input_blocks(encoding, wide, {.bytes = 1}), 15) << "no block below 64 inputs";
 }
 
-// The codes of a block are those of its columns alone, in rows where feedback gains in all blocks.
-TEST(CalibratedEncoder, BlocksOfInputsAreEncodedAsWeightsOfTheirOwn) {
+// The codes of a block equal those of its columns alone, for rows where feedback helps in all
+// blocks.
+TEST(CalibratedEncoder, EncodesInputBlocksIndependently) {
   const Type whole{DType::f32, {70, 64}}, half{DType::f32, {70, 32}};
   const std::vector<float> values = seeded_normals(30, 70 * 64);
   std::vector<float> left;
@@ -316,7 +317,7 @@ TEST(CalibratedEncoder, BlocksOfInputsAreEncodedAsWeightsOfTheirOwn) {
   EXPECT_GT(same, 60);
 }
 
-TEST(CalibratedEncoder, RefusesWhatItCannotEncode) {
+TEST(CalibratedEncoder, RejectsInvalidHessiansAndValues) {
   const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
   const Bytes values = seeded_values(one.type);
   EXPECT_EQ(coded(one, values, empty_hessian(32)).error().front().code, "calibrate.hessian_size");

@@ -1,4 +1,4 @@
-// Random weights and inputs for the tests of calibrated codes.
+// Random weights and inputs for tests of calibrated codes.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline Weights seeded_weights_of(uint32_t seed, int64_t rows, int64_t columns) {
   return weights;
 }
 
-// Of inputs that have much in common: each is near the one before it.
+// Moments of correlated inputs: each input is close to the previous one.
 inline Hessian seeded_hessian(uint32_t seed, int64_t inputs, int64_t tokens) {
   const auto size = static_cast<size_t>(inputs), count = static_cast<size_t>(tokens);
   const std::vector<float> noise = seeded_normals(seed, size * count);
@@ -40,14 +40,14 @@ inline Hessian seeded_hessian(uint32_t seed, int64_t inputs, int64_t tokens) {
   return hessian;
 }
 
-// What a calibrated encoder gives for a whole weight.
+// A whole weight as a calibrated encoder stores it.
 struct CalibratedWeight {
   std::vector<std::vector<std::byte>> parts;  // in the order of stored_parts()
-  std::vector<std::byte> values;              // what a reader gets
+  std::vector<std::byte> values;              // as decoded by a reader
   double nearest_error = 0, error = 0;
 };
 
-// Encodes values that arrive in tiles of so many bytes.
+// Encodes values that arrive in tiles of `tile_bytes`.
 inline Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, const Type& type,
                                                   std::span<const std::byte> values,
                                                   const CalibratedInputs& inputs,
@@ -75,7 +75,7 @@ inline Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, cons
   return weight;
 }
 
-// The metrics of consecutive ranges of inputs.
+// Metrics of consecutive input ranges.
 inline std::vector<ErrorMetric> metrics_of(std::span<const Hessian> hessians) {
   std::vector<ErrorMetric> metrics;
   int64_t first = 0;

@@ -33,7 +33,7 @@ std::vector<std::byte> encoded(BlockType type, const std::vector<float>& values)
 std::vector<float> through(BlockType type, const std::vector<float>& values) {
   const std::vector<std::byte> bytes = encoded(type, values);
   std::vector<float> decoded(values.size());
-  unblock(type, bytes.data(), values.size() / kEncodedBlock, decoded.data());
+  unblock({type}, bytes.data(), values.size() / kEncodedBlock, decoded.data());
   return decoded;
 }
 
@@ -46,14 +46,14 @@ double decibels(const std::vector<float>& values, const std::vector<float>& foun
   return 10 * std::log10(signal / noise);
 }
 
-TEST(EncodeBlocks, ValuesComeBackWithLittleNoise) {
+TEST(EncodeBlocks, RoundTripsWithLittleNoise) {
   const std::vector<float> values = bell_of_blocks(3);
   EXPECT_GT(decibels(values, through(BlockType::q8_0, values)), 44);
   EXPECT_GT(decibels(values, through(BlockType::q4_0, values)), 20);
   EXPECT_GT(decibels(values, through(BlockType::mxfp4, values)), 17.5);
 }
 
-TEST(EncodeBlocks, FourBitsDecodeToTheValuesOfInt4InBlocks) {
+TEST(EncodeBlocks, DecodesQ4LikeInt4) {
   const std::vector<float> values = bell_of_blocks(4);
   const std::vector<float> found = through(BlockType::q4_0, values);
   for (size_t at = 0; at < values.size(); at += kEncodedBlock) {
@@ -67,13 +67,13 @@ TEST(EncodeBlocks, FourBitsDecodeToTheValuesOfInt4InBlocks) {
   }
 }
 
-TEST(EncodeBlocks, ZerosStayZero) {
+TEST(EncodeBlocks, RoundTripsZerosExactly) {
   const std::vector<float> zeros(kEncodedBlock);
   for (const BlockType type : {BlockType::q8_0, BlockType::q4_0, BlockType::mxfp4})
     EXPECT_EQ(through(type, zeros), zeros) << enum_name(type);
 }
 
-TEST(EncodeBlocks, NumbersOfMxfp4ComeBackExactly) {
+TEST(EncodeBlocks, RoundTripsMxfp4NumbersExactly) {
   const float numbers[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   std::mt19937 random(5);
   std::vector<float> values;
@@ -87,7 +87,7 @@ TEST(EncodeBlocks, NumbersOfMxfp4ComeBackExactly) {
   EXPECT_EQ(through(BlockType::mxfp4, values), values);
 }
 
-TEST(EncodeBlocks, TiesOfMxfp4GoToTheEvenNumber) {
+TEST(EncodeBlocks, RoundsMxfp4TiesToEven) {
   std::vector<float> values(kEncodedBlock);
   const float ties[] = {6, 0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5, -0.25F, -5};
   std::copy(std::begin(ties), std::end(ties), values.begin());
@@ -96,7 +96,7 @@ TEST(EncodeBlocks, TiesOfMxfp4GoToTheEvenNumber) {
             (std::vector<float>{6, 0, 1, 1, 2, 2, 4, 4, 0, -4}));
 }
 
-TEST(EncodeBlocks, PairsOfCheckpointsBecomePairsOfFiles) {
+TEST(EncodeBlocks, ReordersCheckpointPairsForFiles) {
   std::vector<std::byte> from(17), to(17);
   from[0] = std::byte{120};
   for (size_t j = 0; j < 16; ++j)

@@ -21,7 +21,7 @@ Square square_of(const ErrorMetric& metric) {
   return square;
 }
 
-// By Gauss and Jordan.
+// Inverts `a` by Gauss-Jordan elimination.
 Square inverse_of(Square a) {
   const size_t size = a.size();
   Square inverse(size, std::vector<double>(size, 0));
@@ -38,7 +38,7 @@ Square inverse_of(Square a) {
   return inverse;
 }
 
-// The codes of a row by the rule of Optimal Brain Quantization, with the inverse of H.
+// Codes of a row according to Optimal Brain Quantization, with the explicit inverse of H.
 std::vector<uint8_t> naive_codes(const Weights& weights, int64_t row, const ErrorMetric& metric,
                                  const Rounder& rounder) {
   Square inverse = inverse_of(square_of(metric));
@@ -65,7 +65,7 @@ std::vector<uint8_t> naive_codes(const Weights& weights, int64_t row, const Erro
   return codes;
 }
 
-// unit × e·H·eᵀ of a row.
+// Cost of a row: unit × e·H·eᵀ.
 double naive_cost(const Weights& weights, int64_t row, const ErrorMetric& metric,
                   const Rounder& rounder, const Codes& codes) {
   const Square square = square_of(metric);
@@ -87,7 +87,7 @@ AffineRounder grid(int64_t rows, int64_t columns) {
   return {row_blocks(rows, columns), 4, std::vector<float>(static_cast<size_t>(rows), 0.4F), {}};
 }
 
-TEST(ErrorFeedback, FactorsTheShrunkHessianInTheOrderOfItsDiagonal) {
+TEST(ErrorFeedback, FactorsTheOrderedShrunkHessian) {
   const ErrorMetric metric = make_metric(seeded_hessian(1, 30, 90), 5);
   const Square square = square_of(metric);
   auto factor = [&](size_t i, size_t j) { return double(metric.factor[j * 30 + i]); };
@@ -106,7 +106,7 @@ TEST(ErrorFeedback, FactorsTheShrunkHessianInTheOrderOfItsDiagonal) {
   EXPECT_EQ(*std::min_element(metric.order.begin(), metric.order.end()), 5);
 }
 
-TEST(ErrorFeedback, GivesTheCodesOfTheRuleWithTheInverse) {
+TEST(ErrorFeedback, MatchesOptimalBrainQuantization) {
   const Weights weights = seeded_weights_of(2, 7, 24);
   const ErrorMetric metric = make_metric(seeded_hessian(3, 24, 200), 0);
   const AffineRounder rounder = grid(7, 24);
@@ -117,8 +117,8 @@ TEST(ErrorFeedback, GivesTheCodesOfTheRuleWithTheInverse) {
   }
 }
 
-// More rows than a tile and more columns than a panel.
-TEST(ErrorFeedback, KnowsWhatCodesCost) {
+// Has more rows than a tile and more columns than a panel.
+TEST(ErrorFeedback, ComputesTheCostOfCodes) {
   const Weights weights = seeded_weights_of(4, 300, 150);
   const ErrorMetric metric = make_metric(seeded_hessian(5, 150, 400), 0);
   const AffineRounder rounder = grid(300, 150);
@@ -131,7 +131,7 @@ TEST(ErrorFeedback, KnowsWhatCodesCost) {
   }
 }
 
-TEST(ErrorFeedback, MetricsOfSeveralRangesOfColumnsDoNotInteract) {
+TEST(ErrorFeedback, EncodesColumnRangesIndependently) {
   const Weights weights = seeded_weights_of(6, 9, 40);
   const Hessian first = seeded_hessian(7, 25, 60), second = seeded_hessian(8, 15, 60);
   const std::vector<ErrorMetric> both = {make_metric(first, 0), make_metric(second, 25)};
@@ -145,15 +145,15 @@ TEST(ErrorFeedback, MetricsOfSeveralRangesOfColumnsDoNotInteract) {
                          whole.codes.data.begin() + 25 * 9));
 }
 
-TEST(ErrorFeedback, InputsWithoutTokensCostNothing) {
+TEST(ErrorFeedback, IgnoresInputsWithoutTokens) {
   const Weights weights = seeded_weights_of(9, 3, 12);
   const ErrorMetric metric = make_metric(empty_hessian(12), 0);
   const RoundedRows fed = feed_errors(weights, std::span(&metric, 1), grid(3, 12));
   EXPECT_EQ(fed.errors, std::vector<double>(3, 0));
 }
 
-// Sums that lie at the ends of what floats can hold.
-TEST(ErrorFeedback, TakesHessiansOfAnyScale) {
+// Sums close to the limits of f32.
+TEST(ErrorFeedback, AcceptsHessiansOfAnyScale) {
   for (const float scale : {1e-38F, 1e-30F, 1e30F}) {
     Hessian hessian = seeded_hessian(10, 12, 50);
     for (float& value : hessian.sums) value *= scale / 1000;

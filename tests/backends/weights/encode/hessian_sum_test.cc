@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-TEST(HessianSum, IsTheSumOfTheProductsOfInputs) {
+TEST(HessianSum, SumsProductsOfInputs) {
   constexpr int64_t kInputs = 5, kTokens = 600;
   const std::vector<float> rows = seeded_normals(21, kInputs * kTokens);
   HessianSum sum(kInputs);
@@ -25,7 +25,7 @@ TEST(HessianSum, IsTheSumOfTheProductsOfInputs) {
     }
 }
 
-TEST(HessianSum, DoesNotDependOnHowTheRowsAreDivided) {
+TEST(HessianSum, IsIndependentOfRowBatches) {
   const std::vector<float> rows = seeded_normals(22, 7 * 700);
   HessianSum whole(7), parts(7);
   whole.add(rows);
@@ -34,13 +34,13 @@ TEST(HessianSum, DoesNotDependOnHowTheRowsAreDivided) {
   EXPECT_EQ(whole.finish().front().sums, parts.finish().front().sums);
 }
 
-TEST(HessianSum, OfNoRowsIsZero) {
+TEST(HessianSum, IsZeroWithoutRows) {
   HessianSum sum(3);
   sum.add({});
   EXPECT_EQ(sum.finish().front().sums, empty_hessian(3).sums);
 }
 
-TEST(HessianSum, BlocksAreThoseOfTheWholeOnItsDiagonal) {
+TEST(HessianSum, EqualsDiagonalBlocksOfTheWhole) {
   const std::vector<float> rows = seeded_normals(23, 7 * 300);
   HessianSum whole(7), blocks(7, 3);
   whole.add(rows);
@@ -58,7 +58,7 @@ TEST(HessianSum, BlocksAreThoseOfTheWholeOnItsDiagonal) {
   }
 }
 
-TEST(HessianSum, TakesAsManyInputsTogetherAsFit) {
+TEST(HessianSum, GroupsInputsWithinTheLimit) {
   EXPECT_EQ(summed_together(128, 128 * 128 * 4), 128);
   EXPECT_EQ(summed_together(128, 128 * 128 * 4 - 1), 64);
   EXPECT_EQ(summed_together(1000, 0), 67) << "at least 64";

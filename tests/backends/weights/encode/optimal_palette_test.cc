@@ -22,7 +22,7 @@ Histogram histogram_of(const std::vector<double>& samples) {
   return histogram;
 }
 
-// Samples of several shapes: a bell, long tails, a lattice of values that occur often, far
+// Samples of several shapes: normal, long-tailed, a lattice of repeated values, and distant
 // clusters.
 std::vector<double> samples(std::mt19937& random, size_t count, int shape) {
   std::normal_distribution<double> normal;
@@ -37,7 +37,7 @@ std::vector<double> samples(std::mt19937& random, size_t count, int shape) {
   return drawn;
 }
 
-// The least error over all divisions, by a table of all last cuts.
+// Minimum error over all divisions, by dynamic programming over the last cut.
 double least_error(const Histogram& histogram, size_t clusters) {
   const size_t size = histogram.values.size();
   std::vector<double> mass{0}, moment{0}, square{0};
@@ -62,7 +62,7 @@ double least_error(const Histogram& histogram, size_t clusters) {
   return least[size];
 }
 
-// Lloyd's iteration from random values until nothing moves.
+// Lloyd's iteration from random values until convergence.
 std::vector<double> k_means(const Histogram& histogram, size_t clusters, std::mt19937& random) {
   std::vector<double> entries;
   std::sample(histogram.values.begin(), histogram.values.end(), std::back_inserter(entries),
@@ -86,7 +86,7 @@ std::vector<double> k_means(const Histogram& histogram, size_t clusters, std::mt
   return entries;
 }
 
-TEST(OptimalPalette, HasTheLeastErrorOfAllDivisions) {
+TEST(OptimalPalette, MinimizesTheErrorOverAllDivisions) {
   std::mt19937 random(1);
   for (int round = 0; round < 40; ++round) {
     const size_t count = round % 2 == 0 ? 1 + random() % 60 : 520 + random() % 40;
@@ -100,7 +100,7 @@ TEST(OptimalPalette, HasTheLeastErrorOfAllDivisions) {
   }
 }
 
-TEST(OptimalPalette, IsNeverWorseThanKMeansOfAnyStart) {
+TEST(OptimalPalette, BeatsKMeansFromAnyStart) {
   std::mt19937 random(2);
   for (int round = 0; round < 10000; ++round) {
     const Histogram histogram = histogram_of(samples(random, 1 + random() % 40, round % 4));
@@ -111,7 +111,7 @@ TEST(OptimalPalette, IsNeverWorseThanKMeansOfAnyStart) {
   }
 }
 
-TEST(OptimalPalette, ManyValuesNarrowTheSearchWithoutLosingTheOptimum) {
+TEST(OptimalPalette, StaysOptimalForManyValues) {
   std::mt19937 random(3);
   for (int shape = 0; shape < 4; ++shape) {
     const Histogram histogram = histogram_of(samples(random, 1500, shape));
@@ -121,17 +121,17 @@ TEST(OptimalPalette, ManyValuesNarrowTheSearchWithoutLosingTheOptimum) {
   }
 }
 
-TEST(OptimalPalette, FewerValuesThanEntriesAreKeptAsTheyAre) {
+TEST(OptimalPalette, RepresentsFewValuesExactly) {
   EXPECT_EQ(optimal_palette({{-1, 2}, {3, 4}}, 4), (std::vector<double>{-1, 2, 2, 2}));
   EXPECT_EQ(optimal_palette({{5}, {1}}, 2), (std::vector<double>{5, 5}));
 }
 
-TEST(OptimalPalette, WeightsPullEntriesToTheirValues) {
+TEST(OptimalPalette, PullsEntriesTowardHeavyValues) {
   const Histogram histogram{{0, 1, 10}, {1, 3, 1}};
   EXPECT_EQ(optimal_palette(histogram, 2), (std::vector<double>{0.75, 10}));
 }
 
-TEST(OptimalPalette, AFarOffsetDoesNotCostPrecision) {
+TEST(OptimalPalette, KeepsPrecisionAtAFarOffset) {
   Histogram near = histogram_of([] {
     std::mt19937 random(4);
     return samples(random, 700, 0);

@@ -29,7 +29,7 @@ class Palettes : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Each, Palettes, testing::Values(DType::f16, DType::bf16),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
-TEST_P(Palettes, EachValueHasItsNearestEntry) {
+TEST_P(Palettes, UseTheNearestEntry) {
   const auto patterns = patterns_of(bell(5000), GetParam());
   std::vector<uint8_t> codes(patterns.size());
   const auto entries =
@@ -44,7 +44,7 @@ TEST_P(Palettes, EachValueHasItsNearestEntry) {
   }
 }
 
-TEST_P(Palettes, EntriesAreNumbersOfTheElementType) {
+TEST_P(Palettes, UseEntriesOfTheElementType) {
   const auto patterns = patterns_of(bell(300), GetParam());
   std::vector<uint8_t> codes(patterns.size());
   const auto entries =
@@ -55,7 +55,7 @@ TEST_P(Palettes, EntriesAreNumbersOfTheElementType) {
               entries.end());
 }
 
-TEST(Palette, GroupsOfOneEncoderDoNotInfluenceEachOther) {
+TEST(Palette, EncodesGroupsIndependently) {
   PaletteEncoder encoder(DType::f16, 2);
   const auto first = patterns_of({1, 2, 3, 4, 5}, DType::f16);
   const auto second = patterns_of({-7, -7, 0, 8, 9}, DType::f16);
@@ -67,7 +67,7 @@ TEST(Palette, GroupsOfOneEncoderDoNotInfluenceEachOther) {
   EXPECT_EQ(entries, (std::vector<float>{-7, 0, 8, 9}));
 }
 
-TEST(Palette, TheTwoZerosAreOneValue) {
+TEST(Palette, TreatsBothZerosAsOneValue) {
   const auto patterns = patterns_of({-0.0f, 0.0f, 1.0f}, DType::f16);
   std::vector<uint8_t> codes(3);
   const auto entries =
@@ -76,8 +76,8 @@ TEST(Palette, TheTwoZerosAreOneValue) {
   EXPECT_EQ(codes, (std::vector<uint8_t>{0, 0, 1}));
 }
 
-TEST(Palette, ValuesOfF32AreMergedOnlyForTheSearch) {
-  // The first two agree in 16 bits, but their nearest entries are found from their own values.
+TEST(Palette, MergesF32ValuesOnlyForSearch) {
+  // The first two values agree in 16 bits, but each is assigned by its exact value.
   const std::vector<float> values{1.0f, 1.001f, 2.0f, 3.0f};
   std::vector<uint8_t> codes(values.size());
   const auto entries =
@@ -86,7 +86,7 @@ TEST(Palette, ValuesOfF32AreMergedOnlyForTheSearch) {
   EXPECT_EQ(codes, (std::vector<uint8_t>{0, 0, 1, 2}));
 }
 
-TEST(Palette, TiesGoToTheLowerEntryAndRepetitionsToTheFirst) {
+TEST(Palette, BreaksTiesTowardLowerEntries) {
   const std::vector<float> entries{-1, 1, 3, 3};
   EXPECT_EQ(nearest_entry(0, entries), 0);
   EXPECT_EQ(nearest_entry(-5, entries), 0);

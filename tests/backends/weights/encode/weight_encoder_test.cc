@@ -29,7 +29,7 @@ std::vector<float> floats_of(const Type& type, const Bytes& bytes) {
   return values;
 }
 
-// The stored parts, in their order.
+// Returns the stored parts in order.
 std::vector<Bytes> encode_in_tiles(const Encoding& encoding, const Type& type, const Bytes& values,
                                    size_t tile_elements, CodeForm form = CodeForm::signed_codes) {
   WeightEncoder encoder(encoding, type, form);
@@ -53,7 +53,7 @@ std::vector<Bytes> encode_in_tiles(const Encoding& encoding, const Type& type, c
   return parts;
 }
 
-// The values that a reader of the stored parts gets.
+// Returns the values that a reader decodes from the stored parts.
 std::vector<float> decoded(const Encoding& encoding, const Type& type,
                            const std::vector<Bytes>& parts,
                            CodeForm form = CodeForm::signed_codes) {
@@ -101,9 +101,7 @@ std::vector<Case> cases() {
       {AffineEncoding{4, {1, 32}}, {DType::f16, {8, 96}}, 20},
       {AffineEncoding{4, {1, 32}, true}, {DType::f32, {7, 32}}, 20},
       {AffineEncoding{4, {32, 1}}, {DType::f16, {96, 6}}, 20},  // blocks are columns
-      {AffineEncoding{4, {1, 32}},
-       {DType::f32, {9, 80}},
-       19},  // the last block of a row is partial
+      {AffineEncoding{4, {1, 32}}, {DType::f32, {9, 80}}, 19},  // partial last block per row
       {AffineEncoding{4, {1, 32}, true}, {DType::f16, {5, 77}}, 19},
       {AffineEncoding{4, {2, 64}}, {DType::f16, {6, 33}}, 17},  // a block is longer than a row
       {AffineEncoding{8, {1, 5, 3}}, {DType::f32, {2, 10, 9}}, 38},
@@ -118,7 +116,7 @@ std::vector<Case> cases() {
 
 std::string named(const Case& one) { return to_string(one.encoding) + " " + to_string(one.type); }
 
-TEST(WeightEncoder, ReadersOfTheStoredPartsGetTheValuesBack) {
+TEST(WeightEncoder, RoundTripsThroughStoredParts) {
   for (const Case& one : cases()) {
     ASSERT_TRUE(check_encoding(one.encoding, one.type)) << named(one);
     const Bytes values = bell_of(one.type);
@@ -129,7 +127,7 @@ TEST(WeightEncoder, ReadersOfTheStoredPartsGetTheValuesBack) {
   }
 }
 
-TEST(WeightEncoder, RoundedValuesAreThoseOfReaders) {
+TEST(WeightEncoder, RoundsToTheValuesReadersDecode) {
   for (const Case& one : cases()) {
     const Bytes values = bell_of(one.type);
     const auto parts = encode_in_tiles(one.encoding, one.type, values, 1 << 20);
@@ -139,7 +137,7 @@ TEST(WeightEncoder, RoundedValuesAreThoseOfReaders) {
   }
 }
 
-TEST(WeightEncoder, TilesOfAnyLengthGiveTheSameBytes) {
+TEST(WeightEncoder, EncodesEquallyForAnyTileSize) {
   for (const Case& one : cases()) {
     const Bytes values = bell_of(one.type);
     const auto parts = encode_in_tiles(one.encoding, one.type, values, 1 << 20);
@@ -149,7 +147,7 @@ TEST(WeightEncoder, TilesOfAnyLengthGiveTheSameBytes) {
   }
 }
 
-TEST(WeightEncoder, BandsAreTheShortestRunsOfWholeBlocks) {
+TEST(WeightEncoder, UsesShortestBandsOfWholeBlocks) {
   const Type rows{DType::f16, {64, 96}};
   EXPECT_EQ(band_elements(AffineEncoding{8, {1, 96}}, rows), 96);
   EXPECT_EQ(band_elements(AffineEncoding{4, {1, 32}}, rows), 32);
@@ -157,8 +155,8 @@ TEST(WeightEncoder, BandsAreTheShortestRunsOfWholeBlocks) {
   EXPECT_EQ(band_elements(AffineEncoding{8, {64, 1}}, rows), 64 * 96);
 }
 
-// What engines that decode in f16 and in f32 get from codes of 4 bits.
-TEST(WeightEncoder, FourBitsDecodeToTheSameValuesInF16AndF32) {
+// Engines that decode in f16 and engines that decode in f32 compute equal values from 4-bit codes.
+TEST(WeightEncoder, DecodesInt4EquallyInF16) {
   const Encoding encoding = AffineEncoding{4, {1, 32}};
   const Type half{DType::f16, {16, 64}};
   const Bytes values = bell_of(half);
@@ -172,7 +170,7 @@ TEST(WeightEncoder, FourBitsDecodeToTheSameValuesInF16AndF32) {
   EXPECT_EQ(rounded, exact);
 }
 
-TEST(WeightEncoder, ValuesWithoutACodeAreAnError) {
+TEST(WeightEncoder, RejectsNonfiniteValues) {
   for (float value :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     WeightEncoder encoder(AffineEncoding{8, {1, 4}}, {DType::f32, {1, 4}});
@@ -184,7 +182,7 @@ TEST(WeightEncoder, ValuesWithoutACodeAreAnError) {
   }
 }
 
-TEST(WeightEncoder, TheFormOfCodesChangesNoValue) {
+TEST(WeightEncoder, DecodesBothCodeFormsEqually) {
   for (const Encoding& encoding :
        {Encoding(AffineEncoding{4, {1, 32}}), Encoding(AffineEncoding{4, {1, 32}, true})})
     for (const int64_t columns : {64, 96, 80}) {
@@ -198,7 +196,7 @@ TEST(WeightEncoder, TheFormOfCodesChangesNoValue) {
     }
 }
 
-TEST(DecodeParts, GivesTheValuesThatAReaderGets) {
+TEST(DecodeParts, MatchesReaders) {
   for (const Case& one : cases())
     for (const CodeForm form : {CodeForm::signed_codes, CodeForm::excess}) {
       const auto parts = encode_in_tiles(one.encoding, one.type, bell_of(one.type), 33, form);
@@ -208,7 +206,7 @@ TEST(DecodeParts, GivesTheValuesThatAReaderGets) {
     }
 }
 
-TEST(WeightEncoder, GivesTheValuesThatAReaderGets) {
+TEST(WeightEncoder, ReturnsTheValuesReadersDecode) {
   for (const Case& one : cases()) {
     const Bytes values = bell_of(one.type);
     WeightEncoder encoder(one.encoding, one.type);
@@ -225,7 +223,7 @@ TEST(WeightEncoder, GivesTheValuesThatAReaderGets) {
   }
 }
 
-TEST(WeightEncoder, AFailureOfTheSinkEndsTheEncoding) {
+TEST(WeightEncoder, StopsAtAFailingSink) {
   WeightEncoder encoder(AffineEncoding{8, {1, 2}}, {DType::f32, {4, 2}});
   const std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8};
   const auto status =

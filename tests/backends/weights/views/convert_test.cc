@@ -1,4 +1,4 @@
-// Compares the array conversions with the definitions in ir/graph/scalar.h.
+// Compares array conversions with the definitions in ir/graph/scalar.h.
 #include "backends/weights/views/convert.h"
 
 #include "backends/weights/views/convert_kernels.h"
@@ -17,7 +17,7 @@ std::vector<T> all_values() {
 template <class T>
 void expect_decodes(ConvertKernels::Decode kernel, float (*definition)(T)) {
   std::vector<T> values = all_values<T>();
-  values.push_back(1);  // a count that no vector divides
+  values.push_back(1);  // a count that no vector width divides
   std::vector<float> found(values.size());
   kernel(bytes_of(values).data(), values.size(), found.data());
   for (size_t i = 0; i < values.size(); ++i)
@@ -25,7 +25,7 @@ void expect_decodes(ConvertKernels::Decode kernel, float (*definition)(T)) {
         << "of " << i;
 }
 
-// Each of these tests runs with every version of the kernels that this CPU can run.
+// Runs each test with every kernel version that this CPU supports.
 class WeightsKernels : public testing::TestWithParam<const ConvertKernels*> {};
 
 std::vector<const ConvertKernels*> all_kernels() {
@@ -37,7 +37,7 @@ std::vector<const ConvertKernels*> all_kernels() {
 INSTANTIATE_TEST_SUITE_P(Each, WeightsKernels, testing::ValuesIn(all_kernels()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-TEST_P(WeightsKernels, DecodeEachBitPatternOfTheSmallTypes) {
+TEST_P(WeightsKernels, DecodeAllPatternsOfSmallTypes) {
   expect_decodes<uint16_t>(GetParam()->decode_f16, f32_from_f16);
   expect_decodes<uint16_t>(GetParam()->decode_bf16, f32_from_bf16);
   expect_decodes<uint8_t>(GetParam()->decode_f8_e4m3, f32_from_f8_e4m3);
@@ -57,7 +57,7 @@ TEST_P(WeightsKernels, DecodeEachPairOfNibbles) {
   }
 }
 
-TEST(WeightsConvert, UnpacksInTheOrderOfTheBits) {
+TEST(WeightsConvert, UnpacksInBitOrder) {
   std::vector<float> found(8);
   unpack(Packing::i4_excess8, bytes_of<uint32_t>({0xFEDC8710}).data(), 1, found.data());
   EXPECT_EQ(found, (std::vector<float>{-8, -7, -1, 0, 4, 5, 6, 7}));
@@ -81,8 +81,8 @@ TEST(WeightsConvert, DecodesIntegersAndBools) {
   EXPECT_EQ(found, (std::vector<float>{0, 1, 1}));
 }
 
-// Every f16 value, the points halfway between neighbours and the f32 values next to these, and
-// values spread over all of f32.
+// Every f16 value, the midpoints between neighbours together with the adjacent f32 values, and
+// values spread over the range of f32.
 std::vector<float> hard_to_round() {
   std::vector<float> values;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -92,7 +92,7 @@ std::vector<float> hard_to_round() {
   }
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4093)
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  for (int exponent = -26; exponent < -13; ++exponent)  // the subnormals of f16, and halves of them
+  for (int exponent = -26; exponent < -13; ++exponent)  // f16 subnormals and their halves
     for (uint32_t near : {0u, 1u, 0x3fffffu, 0x400000u, 0x400001u})
       values.push_back(
           std::bit_cast<float>(std::bit_cast<uint32_t>(std::ldexp(1.0f, exponent)) + near));
@@ -115,12 +115,12 @@ void expect_encodes(ConvertKernels::Encode kernel, uint16_t (*definition)(float)
   EXPECT_GT(overflows, 0u);
 }
 
-TEST_P(WeightsKernels, EncodeEqualsTheDefinitions) {
+TEST_P(WeightsKernels, EncodeAsDefined) {
   expect_encodes(GetParam()->encode_f16, f16_from_f32, 0x7c00);
   expect_encodes(GetParam()->encode_bf16, bf16_from_f32, 0x7f80);
 }
 
-TEST_P(WeightsKernels, ScaleCountsOverflows) {
+TEST_P(WeightsKernels, CountOverflowsOfScale) {
   const std::vector<float> few = {1e30f, -1e30f, 1.0f, INFINITY, NAN};
   std::vector<float> values;
   for (int i = 0; i < 4; ++i) values.insert(values.end(), few.begin(), few.end());
@@ -132,7 +132,7 @@ TEST_P(WeightsKernels, ScaleCountsOverflows) {
   }
 }
 
-TEST_P(WeightsKernels, MultiplyTakesAFactorForEach) {
+TEST_P(WeightsKernels, MultiplyElementwiseAndCountOverflows) {
   std::vector<float> values, factors, products;
   for (int i = 0; i < 21; ++i) {
     values.push_back(i % 5 == 0 ? 1e30f : 0.1f * static_cast<float>(i));
@@ -143,7 +143,7 @@ TEST_P(WeightsKernels, MultiplyTakesAFactorForEach) {
   EXPECT_EQ(values, products);
 }
 
-TEST_P(WeightsKernels, AllVersionsCountTheSame) {
+TEST_P(WeightsKernels, CountEquallyInEveryKernel) {
   const auto halves = bytes_of(all_values<uint16_t>());
   for (uint16_t least : {uint16_t{1}, uint16_t{0x7c00}, uint16_t{0x7c01}, uint16_t{0x7f81}})
     EXPECT_EQ(GetParam()->count_from_16(halves.data(), 0xffff, least),

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// One file with two tensors of the same bytes, of which the second begins at an odd offset.
+// One file with two equal tensors; the second begins at an odd offset.
 struct TwoTensors {
   static constexpr int64_t kElements = (int64_t{1} << 20) + 3;  // more than one block
 
@@ -36,7 +36,7 @@ TEST(EqualTensors, ComparesAllBlocks) {
   EXPECT_EQ(tensors.compare(), false);
 }
 
-TEST(EqualTensors, AFileThatHasChangedIsAnError) {
+TEST(EqualTensors, ReportsAChangedFile) {
   const TwoTensors tensors("equal_tensors_changed");
   WeightTable table;
   table.files = {{write_file(tensors.name, tensors.bytes), tensors.bytes.size() + 1}};

@@ -1,4 +1,4 @@
-// Weights that stay in their mapped files.
+// Weights that stay in memory-mapped files.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -28,7 +28,7 @@ std::optional<MappedValues> mapped(const WeightReader& reader, const WeightView&
   return values ? *values : std::nullopt;
 }
 
-TEST(MappedValues, HoldWhatTheReaderReads) {
+TEST(MappedValues, MatchTheReader) {
   const Type type{DType::f16, {64, 100}};
   const std::string path = write_file("halves.bin", bytes_of(halves(6400)));
   auto reader = WeightReader::open(table_of(path, 12800, type));
@@ -47,7 +47,7 @@ TEST(MappedValues, HoldWhatTheReaderReads) {
   EXPECT_TRUE(reader->check_unchanged());
 }
 
-TEST(MappedValues, AreNotMadeOfWhatMustBeRearrangedOrComputed) {
+TEST(MappedValues, RejectRearrangedAndComputedViews) {
   const Type type{DType::f16, {64, 100}};
   const std::string path = write_file("halves.bin", bytes_of(halves(6400)));
   auto reader = WeightReader::open(table_of(path, 12800, type));
@@ -62,7 +62,7 @@ TEST(MappedValues, AreNotMadeOfWhatMustBeRearrangedOrComputed) {
   EXPECT_EQ(code_of(unknown.error()), "weights.unknown_tensor");
 }
 
-TEST(MappedValues, OfF32AreReadWhereTheyLie) {
+TEST(MappedValues, ReadF32InPlace) {
   std::vector<float> numbers(5000);
   std::iota(numbers.begin(), numbers.end(), 0.5F);
   const Type type{DType::f32, {5000}};
@@ -75,8 +75,8 @@ TEST(MappedValues, OfF32AreReadWhereTheyLie) {
   EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), values->as_f32()->begin()));
 }
 
-// Without a handler the system would end the process: the pages behind the cut are gone.
-TEST(MappedValues, AFileThatWasCutReadsAsZerosAndIsReported) {
+// Truncation removes the pages; without a SIGBUS handler, reading them would kill the process.
+TEST(MappedValues, ReportTruncatedFiles) {
   const Type type{DType::f16, {1 << 16}};
   const std::string path = write_file("cut.bin", bytes_of(halves(1 << 16)));
   auto reader = WeightReader::open(table_of(path, 1 << 17, type));

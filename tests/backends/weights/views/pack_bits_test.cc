@@ -16,18 +16,18 @@ std::vector<int> packed(const std::vector<uint8_t>& codes, int bits) {
   return numbers;
 }
 
-// The bytes that coremltools 9 writes for these codes.
-TEST(PackBits, TheLowestBitsComeFirst) {
+// coremltools 9 writes the expected bytes for these codes.
+TEST(PackBits, PutsTheLowestBitsFirst) {
   EXPECT_EQ(packed({1, 2, 3, 4}, 4), (std::vector<int>{0x21, 0x43}));
   EXPECT_EQ(packed({1, 7, 7, 1, 1, 2, 0, 5}, 3), (std::vector<int>{0xf9, 0x13, 0xa1}));
 }
 
-TEST(PackBits, UnusedBitsOfTheLastByteAreZero) {
+TEST(PackBits, ClearsUnusedBits) {
   EXPECT_EQ(packed({1, 1, 1}, 1), (std::vector<int>{0x07}));
   EXPECT_EQ(packed({15}, 4), (std::vector<int>{0x0f}));
 }
 
-TEST(PackBits, UnpackingIsTheInverse) {
+TEST(PackBits, IsInvertedByUnpacking) {
   std::mt19937 random(1);
   for (int bits = 1; bits <= 8; ++bits)
     for (size_t count = 1; count <= 33; ++count) {

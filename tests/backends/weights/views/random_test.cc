@@ -1,4 +1,4 @@
-// Random chains of view steps, compared with the element-by-element oracle.
+// Compares random chains of view steps with the element-by-element oracle.
 #include <algorithm>
 #include <numeric>
 
@@ -21,8 +21,8 @@ T pick(Random& random, std::initializer_list<T> from) {
 constexpr size_t kFileBytes = 1 << 16;
 constexpr int64_t kMaxTestElements = 1500;
 
-// Builds views backwards: to get a view of some type, it builds a view of another type and adds a
-// step that turns that into the wanted one.
+// Builds views backward: first a view of another type, then a step that converts it to the
+// requested type.
 class ViewMaker {
  public:
   ViewMaker(Random& random, WeightTable& table) : random_(random), table_(table) {}
@@ -100,7 +100,7 @@ class ViewMaker {
     return dims;
   }
 
-  // The same axes with axes of size 1 added or dropped.
+  // Returns the same axes with unit axes added or removed.
   Dims with_other_units(const Dims& dims) {
     Dims other;
     for (int64_t size : dims) {
@@ -150,8 +150,8 @@ class ViewMaker {
     return with(make(other, depth - 1), CastStep{type.dtype});
   }
 
-  // Scales may be read more than once, so they must not overflow: the number of overflows would
-  // depend on how the view is cut.
+  // Scales may be read more than once. They must not overflow, because the overflow count would
+  // then depend on how the view is divided into tiles.
   WeightView dequantised(const Type& type, int depth) {
     if (type.dtype != DType::f32) return leaf(type);
     Type child = type;
@@ -167,7 +167,7 @@ class ViewMaker {
     return with(make(child, depth - 1), step);
   }
 
-  // Tables are read more than once, as scales are.
+  // Like scales, tables are read more than once.
   WeightView looked_up(const Type& type, int depth) {
     if (type.dtype != DType::f32 || type.rank() == 0 || type.rank() == kMaxRank) return leaf(type);
     LutStep step;
@@ -192,18 +192,22 @@ class ViewMaker {
     if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
     const auto block = static_cast<BlockType>(pick(random_, 8, 20));
     const BlockFormat& format = block_format(block);
-    const int64_t size = type.dims.back(), blocks = (size - 1) / format.elements + 1;
+    UnblockStep step{block};
+    if (const auto codes = integer_codes(block))
+      step.part = static_cast<UnblockPart>(pick(random_, 0, codes->zeros ? 3 : 2));
+    const int64_t size = type.dims.back(), numbers = unblocked_count(step);
+    const int64_t blocks = (size - 1) / numbers + 1;
     Type held{DType::u8, type.dims};
     held.dims.back() = blocks * format.bytes;
     if (format.values != BlockValues::decoded || held.elements() > kMaxTestElements)
       return leaf(type);
-    const int64_t spare = blocks * format.elements - size;
-    WeightView view = with(make(held, depth - 1), UnblockStep{block});
+    const int64_t spare = blocks * numbers - size;
+    WeightView view = with(make(held, depth - 1), step);
     return with(std::move(view), SliceStep{type.rank() - 1, pick(random_, 0, spare), size});
   }
 
-  // Numbers of this packing. The bytes hold more of them than the type where its size is no
-  // multiple of a run's numbers.
+  // Numbers of the given packing. The bytes contain more numbers than the type if its size is not a
+  // multiple of a run.
   WeightView numbers(Packing packing, const Type& type, int depth) {
     const PackedRun run = packed_run(packing);
     const int64_t size = type.dims.back();
@@ -229,7 +233,7 @@ class ViewMaker {
     return pick(random_, 0, 1) ? tensor_view(name, type) : seeded_view(random_(), type);
   }
 
-  // Steps may be appended as written, or by then(), which passes use and which folds them.
+  // Appends the step either unfolded or with then(), which folds steps and which passes use.
   WeightView with(WeightView view, ViewStep step) {
     if (pick(random_, 0, 1)) return then(std::move(view), std::move(step));
     view.steps.push_back(std::move(step));
@@ -312,7 +316,7 @@ void check_chain(const Chain& chain, const Bytes& file) {
             std::accumulate(expected.overflows.begin(), expected.overflows.end(), uint64_t{0}));
 }
 
-TEST(WeightsRandom, ChainsAgreeWithTheOracle) {
+TEST(WeightsRandom, MatchesTheOracleForRandomChains) {
   Random random(20240817);
   Bytes file(kFileBytes);
   for (std::byte& byte : file) byte = static_cast<std::byte>(random());

@@ -1,4 +1,4 @@
-// Errors of the reader, its memory use, and its helpers.
+// The reader's errors, memory use and helpers.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::string stream_error(const WeightReader& reader, const WeightView& view,
   return status ? "" : code_of(status.error());
 }
 
-TEST(WeightsReader, RefusesAnythingButARegularFile) {
+TEST(WeightsReader, RejectsNonregularFiles) {
   EXPECT_EQ(open_error(table_of(temp_path("absent.bin"), 16, kFour)), "weights.open");
   const std::string folder = temp_path("folder");
   fs::create_directories(folder);
@@ -44,23 +44,23 @@ TEST(WeightsReader, RefusesAnythingButARegularFile) {
   EXPECT_EQ(open_error(table_of(pipe, 16, kFour)), "weights.not_a_file");
 }
 
-TEST(WeightsReader, RefusesAFileOfAnotherSize) {
+TEST(WeightsReader, RejectsFilesOfChangedSize) {
   const std::string path = four_floats("other_size.bin");
   EXPECT_EQ(open_error(table_of(path, 16, kFour)), "");
   EXPECT_EQ(open_error(table_of(path, 20, kFour)), "weights.file_changed");
   EXPECT_EQ(open_error(table_of(path, 12, kFour)), "weights.file_changed");
 }
 
-TEST(WeightsReader, ErrorsNameTheFileAndTheNextStep) {
+TEST(WeightsReader, NamesTheFileInErrors) {
   auto reader = WeightReader::open(table_of(four_floats("named.bin"), 20, kFour));
   ASSERT_FALSE(reader);
   EXPECT_NE(reader.error()[0].place.file.find("named.bin"), std::string::npos);
-  EXPECT_EQ(reader.error()[0].cause, "the file has 16 bytes, its headers were read when it had 20");
+  EXPECT_EQ(reader.error()[0].cause, "the file has 16 bytes, but had 20 when its header was read");
   EXPECT_FALSE(reader.error()[0].next_step.empty());
 }
 
-// The table was made of the file before; its size is the same.
-TEST(WeightsReader, RefusesAFileWrittenSinceItsHeader) {
+// The table records the identity of the earlier file; the size is unchanged.
+TEST(WeightsReader, RejectsFilesNewerThanTheirHeader) {
   const std::string path = four_floats("written_since.bin");
   WeightTable table = table_of(path, 16, kFour);
   table.files[0].identity = RegularFile::open(path)->identity();
@@ -74,7 +74,7 @@ TEST(WeightsReader, RefusesAFileWrittenSinceItsHeader) {
   EXPECT_EQ(open_error(table), "weights.file_changed");
 }
 
-TEST(WeightsReader, TakesLinksAndModesForNoChange) {
+TEST(WeightsReader, IgnoresLinkAndModeChanges) {
   const std::string path = four_floats("linked.bin"), link = temp_path("link.bin");
   auto reader = WeightReader::open(table_of(path, 16, kFour));
   ASSERT_TRUE(reader);
@@ -84,25 +84,25 @@ TEST(WeightsReader, TakesLinksAndModesForNoChange) {
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "");
 }
 
-TEST(WeightsReader, DetectsAFileThatChangesAfterOpening) {
+TEST(WeightsReader, DetectsAFileChangedAfterOpening) {
   const std::string path = four_floats("changes.bin");
   auto reader = WeightReader::open(table_of(path, 16, kFour));
   ASSERT_TRUE(reader);
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "");
   fs::resize_file(path, 8);
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
-  fs::resize_file(path, 16);  // the size is back, the content is not
+  fs::resize_file(path, 16);  // restores the size but not the content
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(5));
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
 }
 
-TEST(WeightsReader, DetectsAFileThatIsReplacedOrRemoved) {
+TEST(WeightsReader, DetectsAReplacedOrRemovedFile) {
   const std::string path = four_floats("replaced.bin"), aside = four_floats("aside.bin");
   fs::last_write_time(aside, fs::last_write_time(path));
   auto reader = WeightReader::open(table_of(path, 16, kFour));
   ASSERT_TRUE(reader);
   EXPECT_TRUE(reader->check_unchanged());
-  fs::rename(aside, path);  // same size, same time, another file
+  fs::rename(aside, path);  // same size and time, but another file
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
   EXPECT_FALSE(reader->check_unchanged());
   fs::remove(path);
@@ -115,7 +115,7 @@ TEST(WeightsReader, DetectsAFileThatIsReplacedOrRemoved) {
   EXPECT_EQ(status.error()[0].place.file, path);
 }
 
-TEST(WeightsReader, DetectsAFileThatShrinksWhileItIsRead) {
+TEST(WeightsReader, DetectsAShrinkingFile) {
   const std::string path = write_file("shrinks.bin", Bytes(1 << 16));
   const Type type{DType::u8, {1 << 16}};
   auto reader = WeightReader::open(table_of(path, 1 << 16, type));
@@ -127,7 +127,7 @@ TEST(WeightsReader, DetectsAFileThatShrinksWhileItIsRead) {
   EXPECT_EQ(stream_error(*reader, tensor_view("w", type), shrink), "weights.file_changed");
 }
 
-TEST(WeightsReader, RefusesTensorsThatTheTableDoesNotHold) {
+TEST(WeightsReader, RejectsTensorsOutsideTheTable) {
   WeightTable table = table_of(four_floats("refuses.bin"), 16, kFour);
   table.tensors["past_end"] = {0, 4, kFour};
   table.tensors["far"] = {0, ~uint64_t{0} - 3, kFour};
@@ -147,7 +147,7 @@ TEST(WeightsReader, RefusesTensorsThatTheTableDoesNotHold) {
   EXPECT_EQ(code_of(cost.error()), "weights.unknown_tensor");
 }
 
-TEST(WeightsReader, AFailingSinkEndsTheStream) {
+TEST(WeightsReader, StopsAtAFailingSink) {
   auto reader = WeightReader::open({});
   ASSERT_TRUE(reader);
   int calls = 0;
@@ -158,7 +158,7 @@ TEST(WeightsReader, AFailingSinkEndsTheStream) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(WeightsReader, ReadF32RespectsTheLimit) {
+TEST(WeightsReader, LimitsReadF32) {
   auto reader = WeightReader::open({});
   ASSERT_TRUE(reader);
   auto values = reader->read_f32(splat_view(0.5, {DType::bf16, {2, 3}}), 24);
@@ -204,7 +204,7 @@ TEST(WeightsReader, StreamsFromSeveralThreads) {
 
 // ---- Size --------------------------------------------------------------------------------------
 
-// A sparse file of 5 GiB: zeros, except for `marks` at given offsets.
+// A sparse file of 5 GiB: zeros, except `marks` at given offsets.
 std::string sparse_file(const std::string& name,
                         const std::vector<std::pair<uint64_t, uint16_t>>& marks) {
   std::string path = write_file(name, {});
@@ -247,7 +247,7 @@ class SparseFile : public testing::Test {
   const WeightView whole_ = tensor_view("w", {DType::bf16, {kRows, kColumns}});
 };
 
-TEST_F(SparseFile, OffsetsBeyondFourGiB) {
+TEST_F(SparseFile, ReadsOffsetsBeyond4GiB) {
   const WeightView corner =
       then(then(whole_, SliceStep{0, kRows - 2, 2}), SliceStep{1, kColumns - 1, 1});
   EXPECT_EQ(reader_->read_f32(corner, 1 << 20).value_or(std::vector<float>()),
@@ -258,8 +258,8 @@ TEST_F(SparseFile, OffsetsBeyondFourGiB) {
       (std::vector<float>{0, 2, 0, 0, 0, 0}));
 }
 
-// The cost is known before reading and does not grow with the tensor.
-TEST_F(SparseFile, CostOfTheWholeIsBounded) {
+// The cost is known before reading and does not grow with the size of the tensor.
+TEST_F(SparseFile, BoundsTheCostOfLargeViews) {
   auto in_order = reader_->cost(then(whole_, CastStep{DType::f16}));
   auto transposed = reader_->cost(then(then(whole_, PermuteStep{{1, 0}}), CastStep{DType::f32}));
   ASSERT_TRUE(in_order && transposed);
@@ -269,7 +269,7 @@ TEST_F(SparseFile, CostOfTheWholeIsBounded) {
   EXPECT_LE(transposed->scratch_bytes, uint64_t{128} << 20);
 }
 
-TEST_F(SparseFile, ThreeGigabytesThroughOneTile) {
+TEST_F(SparseFile, StreamsThreeGigabytesThroughOneTile) {
   StreamReport report;
   std::byte last{};
   const auto sink = [&](std::span<const std::byte> tile) -> Status {
@@ -285,7 +285,7 @@ TEST_F(SparseFile, ThreeGigabytesThroughOneTile) {
   EXPECT_EQ(report.peak_scratch, kDefaultTileBytes);
 }
 
-TEST_F(SparseFile, ATransposedBandStaysInItsBounds) {
+TEST_F(SparseFile, BoundsTheScratchOfTransposedBands) {
   const WeightView band =
       then(then(then(whole_, SliceStep{0, kRows - 8192, 8192}), PermuteStep{{1, 0}}),
            CastStep{DType::f16});

@@ -21,11 +21,11 @@ std::vector<float> values_of(BlockType type, const std::vector<std::byte>& bytes
   if (const auto plain = plain_dtype(type))
     decode(*plain, bytes.data(), values.size(), values.data());
   else
-    unblock(type, bytes.data(), kScaledBlocks, values.data());
+    unblock({type}, bytes.data(), kScaledBlocks, values.data());
   return values;
 }
 
-// Every two bytes are an f16 between 1 and 4, whatever they mean in the block.
+// Random blocks in which every two bytes, in any field, are an f16 between 1 and 4.
 std::vector<std::byte> some_blocks(BlockType type) {
   std::mt19937 random(7);
   std::vector<std::byte> bytes(kScaledBlocks * static_cast<size_t>(block_format(type).bytes));
@@ -34,7 +34,7 @@ std::vector<std::byte> some_blocks(BlockType type) {
   return bytes;
 }
 
-TEST(ScaleBlocks, EveryValueIsMultiplied) {
+TEST(ScaleBlocks, MultipliesEveryValue) {
   int scaled = 0;
   for (size_t i = 0; i < enum_count<BlockType>; ++i) {
     const auto type = static_cast<BlockType>(i);
@@ -52,7 +52,7 @@ TEST(ScaleBlocks, EveryValueIsMultiplied) {
   EXPECT_EQ(scaled, 15);
 }
 
-TEST(ScaleBlocks, PowersOfTwoAreExactAndOneChangesNothing) {
+TEST(ScaleBlocks, ScalesExactlyByPowersOfTwo) {
   for (const BlockType type :
        {BlockType::q8_0, BlockType::q4_k, BlockType::q6_k, BlockType::q5_1}) {
     std::vector<std::byte> bytes = some_blocks(type);
@@ -66,7 +66,7 @@ TEST(ScaleBlocks, PowersOfTwoAreExactAndOneChangesNothing) {
   }
 }
 
-TEST(ScaleBlocks, TypesWhoseScalesAreNotF16AreNotTaken) {
+TEST(ScaleBlocks, RejectsTypesWithoutF16Scales) {
   for (const BlockType type :
        {BlockType::mxfp4, BlockType::nvfp4, BlockType::iq1_m, BlockType::i32})
     EXPECT_FALSE(can_scale(type)) << enum_name(type);

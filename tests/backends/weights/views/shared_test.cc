@@ -1,4 +1,4 @@
-// Reading views once for several sides.
+// Reads views once for several consumers ("sides").
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ size_t common_length(const List& a, const List& b) {
   return best[a.size()][b.size()];
 }
 
-// The views of one side, in the order of the steps.
+// Returns the views of one side, in step order.
 List list_of(const std::vector<SharedStep>& steps, size_t side) {
   List list;
   for (const SharedStep& step : steps)
@@ -33,7 +33,7 @@ List list_of(const std::vector<SharedStep>& steps, size_t side) {
   return list;
 }
 
-TEST(MatchViews, EveryListKeepsItsOrderAndAsManyAsPossibleAreShared) {
+TEST(MatchViews, KeepsOrderAndSharesMaximally) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     std::vector<List> lists(1 + random() % 3);
@@ -57,18 +57,18 @@ constexpr uint64_t kTensorBytes = 2 * kElements;
 constexpr size_t kTile = 4096;
 const std::string kNames = "abcdefgh";
 
-// The views that a side asks for, one letter for each tensor, and how its sink takes them. Views
-// are cast to f16.
+// The views that a side requests, cast to f16 (one letter per tensor), and the behaviour of its
+// sink.
 struct Ask {
   std::string announced;
-  std::vector<std::string> series;  // empty: all that it announced, in one
-  int fails_at = 0;                 // at this tile its sink fails
+  std::vector<std::string> series;  // if empty, one series of all announced views
+  int fails_at = 0;                 // tile at which the sink fails, or 0 for never
 };
 
 struct Got {
   std::vector<Bytes> views;
   StreamReport report;
-  std::string error;  // code
+  std::string error;  // diagnostic code
   bool operator==(const Got& other) const { return views == other.views && error == other.error; }
 };
 
@@ -135,8 +135,8 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
     return got;
   }
 
-  // Returns the tensors that each side read, and checks that each got the same bytes as it gets
-  // alone.
+  // Returns the number of tensors that each side read. Checks that each side received the same
+  // bytes as it does alone.
   std::vector<uint64_t> tensors_read(const std::vector<Ask>& asks) const {
     std::vector<uint64_t> read;
     const std::vector<Got> got = take_together(asks);
@@ -156,33 +156,33 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
   WeightTable table_;
 };
 
-TEST_P(SharedDelivery, TheSameViewsAreReadOnce) {
+TEST_P(SharedDelivery, ReadsEqualViewsOnce) {
   EXPECT_THAT(tensors_read({{"abcdefgh"}, {"abcdefgh"}}), ElementsAre(8, 0));
 }
 
-TEST_P(SharedDelivery, ViewsInAnotherOrderAreReadAlone) {
+TEST_P(SharedDelivery, ReadsReorderedViewsSeparately) {
   EXPECT_THAT(tensors_read({{"abcd"}, {"dabc"}}), ElementsAre(4, 1));
   EXPECT_THAT(tensors_read({{"abc"}, {"defgh"}}), ElementsAre(3, 5));
   EXPECT_THAT(tensors_read({{"cdefgh"}, {"ahbcf"}}), ElementsAre(6, 3));
   EXPECT_THAT(tensors_read({{""}, {"ab"}}), ElementsAre(0, 2));
 }
 
-TEST_P(SharedDelivery, SeveralSeriesOfOneSide) {
+TEST_P(SharedDelivery, AcceptsSeveralSeriesPerSide) {
   EXPECT_THAT(tensors_read({{"abcdef"}, {"abacadef", {"ab", "ac", "adef"}}}), ElementsAre(6, 2));
   EXPECT_THAT(tensors_read({{"abacadef", {"ab", "ac", "adef"}}, {"abcdef", {"abc", "def"}}}),
               ElementsAre(8, 0));
 }
 
-TEST_P(SharedDelivery, ThreeSides) {
+TEST_P(SharedDelivery, SharesBetweenThreeSides) {
   EXPECT_THAT(tensors_read({{"abcdef"}, {"bcdefg"}, {"acegh"}}), ElementsAre(6, 1, 1));
   EXPECT_THAT(tensors_read({{"ab"}, {"cdef"}, {"cdef"}}), ElementsAre(2, 4, 0));
 }
 
-TEST_P(SharedDelivery, ViewsMissingFromTheListAreReadAlone) {
+TEST_P(SharedDelivery, ReadsUnannouncedViewsSeparately) {
   EXPECT_THAT(tensors_read({{"abc"}, {"abc", {"gh", "abc"}}}), ElementsAre(3, 2));
 }
 
-TEST_P(SharedDelivery, ASideThatEndedIsNotWaitedFor) {
+TEST_P(SharedDelivery, SkipsFinishedSides) {
   const Ask all{"abcdef"}, some{"abcdef", {"ab"}}, none{"abcdef", {""}};
   EXPECT_THAT(tensors_read({all, some}), ElementsAre(6, 0));
   EXPECT_THAT(tensors_read({some, all}), ElementsAre(2, 4));
@@ -191,7 +191,7 @@ TEST_P(SharedDelivery, ASideThatEndedIsNotWaitedFor) {
   EXPECT_THAT(tensors_read({some, all, all}), ElementsAre(2, 4, 4));
 }
 
-TEST_P(SharedDelivery, AFailingSinkEndsItsOwnSideOnly) {
+TEST_P(SharedDelivery, StopsOnlyTheFailingSide) {
   const Ask all{"abcdef"}, full{"abcdef", {}, 5};
   for (const std::vector<Ask>& asks :
        {std::vector{all, full}, std::vector{full, all}, std::vector{full, all, all},
@@ -202,7 +202,7 @@ TEST_P(SharedDelivery, AFailingSinkEndsItsOwnSideOnly) {
   }
 }
 
-TEST_P(SharedDelivery, AFailedReadEndsAllSides) {
+TEST_P(SharedDelivery, StopsAllSidesIfReadingFails) {
   const WeightReader one = open(), two = open();
   SharedViews shared({{&one, views_of("ab")}, {&two, views_of("ab")}});
   std::filesystem::resize_file(path_, 1000);

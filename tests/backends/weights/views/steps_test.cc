@@ -1,5 +1,4 @@
-// Views of the kinds that the compiler makes, compared with the oracle, and what is counted for
-// them.
+// Compares the kinds of views that the compiler builds with the oracle, and checks their counters.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -50,23 +49,23 @@ class WeightsSteps : public testing::Test {
   Bytes file_;
 };
 
-TEST_F(WeightsSteps, ConvWeightFromProjection) {
+TEST_F(WeightsSteps, ReadsConvWeightsFromProjections) {
   expect_as_oracle(then(then(tensor("w", 6, {DType::bf16, {24, 40}}), CastStep{DType::f16}),
                         ReshapeStep{{24, 40, 1, 1}}));
 }
 
-TEST_F(WeightsSteps, TransposeReadsEachByteOnce) {
+TEST_F(WeightsSteps, ReadsTransposedBytesOnce) {
   const auto report =
       expect_as_oracle(then(tensor("w", 3, {DType::bf16, {100, 90}}), PermuteStep{{1, 0}}));
   EXPECT_EQ(report.bytes_read, 100u * 90 * 2);
 }
 
-TEST_F(WeightsSteps, TransposeInSmallBlocks) {
+TEST_F(WeightsSteps, TransposesInSmallBlocks) {
   expect_as_oracle(then(tensor("w", 3, {DType::bf16, {100, 90}}), PermuteStep{{1, 0}}),
                    {.gather_bytes = 1500, .band_bytes = 64});
 }
 
-TEST_F(WeightsSteps, BankOfExpertsForMatmul) {
+TEST_F(WeightsSteps, ReadsAMatmulBankOfExperts) {
   std::vector<WeightView> experts;
   for (int e = 0; e < 5; ++e)
     experts.push_back(then(
@@ -76,16 +75,16 @@ TEST_F(WeightsSteps, BankOfExpertsForMatmul) {
   expect_as_oracle(then(concat_view(1, experts), ReshapeStep{{7, 200, 1, 1}}));
 }
 
-TEST_F(WeightsSteps, OneExpertOfAFusedTensor) {
+TEST_F(WeightsSteps, ReadsOneExpertOfFusedTensors) {
   const WeightView fused = tensor("w", 0, {DType::bf16, {4, 24, 32}});
   const WeightView gate_up = then(then(fused, SliceStep{0, 2, 1}), ReshapeStep{{24, 32}});
   expect_as_oracle(then(gate_up, SliceStep{0, 12, 12}));
   expect_as_oracle(then(then(gate_up, PermuteStep{{1, 0}}), SliceStep{1, 0, 12}));
 }
 
-// For rotary embeddings, rows in pairs are reordered into halves; then the weight gets its matmul
-// form. The reshape joins axes whose elements do not lie at equal distances.
-TEST_F(WeightsSteps, ReshapeAfterPermute) {
+// Rotary embeddings reorder pairs of rows into halves; then the weight is transposed for matmul.
+// The reshape joins axes without a common stride.
+TEST_F(WeightsSteps, ReshapesAfterPermuting) {
   const WeightView pairs =
       then(tensor("w", 2, {DType::bf16, {32, 24}}), ReshapeStep{{2, 8, 2, 24}});
   const WeightView halves = then(then(pairs, PermuteStep{{0, 2, 1, 3}}), ReshapeStep{{32, 24}});
@@ -99,8 +98,8 @@ WeightView dequantised(WeightView view, Dims block, WeightView scale) {
   return then(std::move(view), DequantStep{std::move(block), {std::move(scale)}});
 }
 
-// The last blocks are partial, and the slice begins in the middle of a block.
-TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
+// The last blocks are partial, and the slice begins inside a block.
+TEST_F(WeightsSteps, DequantizesBlocksAndSlicesThem) {
   const WeightView view = dequantised(tensor("w", 1, {DType::f8_e4m3, {20, 30}}), {8, 7},
                                       tensor("s", 4000, {DType::bf16, {3, 5}}));
   expect_as_oracle(view);
@@ -111,8 +110,8 @@ TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
   expect_as_oracle(then(then(part, ReshapeStep{{240}}), SliceStep{0, 7, 100}));
 }
 
-// One expert of a bank in blocks, and parts of its rows that begin and end inside blocks.
-TEST_F(WeightsSteps, BlocksOfExperts) {
+// One expert of a bank stored in blocks, and row slices that begin and end inside blocks.
+TEST_F(WeightsSteps, ReadsBlockedExperts) {
   for (const BlockType type : {BlockType::q4_k, BlockType::q5_0, BlockType::mxfp4}) {
     const int64_t row = 512, bytes = block_row_bytes(type, row);
     const WeightView bank = then(
@@ -133,8 +132,8 @@ TEST_F(WeightsSteps, BlocksOfExperts) {
   }
 }
 
-// A part of a row reads the blocks that it touches, and no others.
-TEST_F(WeightsSteps, OnlyTouchedBlocksAreRead) {
+// A slice of a row reads only the blocks that it touches.
+TEST_F(WeightsSteps, ReadsOnlyTouchedBlocks) {
   const WeightView rows =
       then(tensor("w", 0, {DType::u8, {4, 64 * 144}}), UnblockStep{BlockType::q4_k});
   const auto bytes_read = [&](const WeightView& view) {
@@ -144,8 +143,8 @@ TEST_F(WeightsSteps, OnlyTouchedBlocksAreRead) {
   EXPECT_EQ(bytes_read(then(then(rows, SliceStep{0, 3, 1}), SliceStep{1, 511, 2})), 2u * 144);
 }
 
-// The scratch memory for blocks of a view in its order is a few times that of the block.
-TEST_F(WeightsSteps, BlocksNeedLittleScratch) {
+// Reading a view in order requires scratch memory of at most two f32 blocks.
+TEST_F(WeightsSteps, UsesLittleScratchForBlocks) {
   table_.tensors["big"] = {0, 0, {DType::u8, {4096, 16 * 144}}};
   table_.files.front().bytes = uint64_t{4096} * 16 * 144;
   const WeightView rows =
@@ -157,9 +156,9 @@ TEST_F(WeightsSteps, BlocksNeedLittleScratch) {
   }
 }
 
-// The MXFP4 tensors of gpt-oss: in each expert, rows of gate and up alternate; each row has blocks
+// gpt-oss MXFP4 tensors: gate and up rows alternate in each expert, and each row consists of blocks
 // of 32.
-TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
+TEST_F(WeightsSteps, ReadsOneMicroscaledExpert) {
   const int64_t experts = 3, width = 6, hidden = 96;
   const WeightView codes = then(tensor("b", 1, {DType::u8, {experts, 2 * width, 3, 16}}),
                                 ReshapeStep{{experts, 2 * width, hidden / 2}});
@@ -168,7 +167,7 @@ TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
   const WeightView rows =
       dequantised(then(codes, UnpackStep{Packing::f4_e2m1}), {1, 1, 32}, powers);
   expect_as_oracle(rows);
-  const WeightView stored = then(rows, PermuteStep{{0, 2, 1}});  // as the bf16 files have it
+  const WeightView stored = then(rows, PermuteStep{{0, 2, 1}});  // as in the bf16 files
   const WeightView pairs = then(then(stored, SliceStep{0, 1, 1}), ReshapeStep{{hidden, width, 2}});
   const WeightView up = then(then(pairs, SliceStep{2, 1, 1}), ReshapeStep{{hidden, width}});
   expect_as_oracle(up);
@@ -177,8 +176,8 @@ TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
   expect_as_oracle(concat_view(1, {up, up}), {.gather_bytes = 500, .band_bytes = 64});
 }
 
-// A tile of a bank of experts reads only its own rows of blocks and of scales.
-TEST_F(WeightsSteps, MicroscaledBlocksReadEachByteOnce) {
+// A tile of an expert bank reads only the blocks and scales of the tile's rows.
+TEST_F(WeightsSteps, ReadsMicroscaledBytesOnce) {
   const WeightView rows = dequantised(
       then(tensor("b", 3, {DType::u8, {24, 48}}), UnpackStep{Packing::f4_e2m1}), {1, 32},
       then(tensor("s", 5000, {DType::u8, {24, 3}}), UnpackStep{Packing::f8_e8m0}));
@@ -187,8 +186,8 @@ TEST_F(WeightsSteps, MicroscaledBlocksReadEachByteOnce) {
   EXPECT_EQ(expect_as_oracle(then(rows, PermuteStep{{1, 0}})).bytes_read, 24u * (48 + 3));
 }
 
-// Each byte with each scale: what a block can hold, and what it cannot exactly.
-TEST_F(WeightsSteps, EachMicroscaledValue) {
+// Combines each byte with each scale, including values that overflow.
+TEST_F(WeightsSteps, DecodesEachMicroscaledValue) {
   file_.clear();
   for (int scale = 0; scale < 256; ++scale)
     for (int pair = 0; pair < 256; ++pair) file_.push_back(static_cast<std::byte>(pair));
@@ -208,12 +207,12 @@ TEST_F(WeightsSteps, EachMicroscaledValue) {
     if (scale == 255) {
       ASSERT_TRUE(std::isnan((*values)[i])) << i;
     } else {
-      ASSERT_EQ((*values)[i], static_cast<float>(exact)) << i;  // infinite from 2^128 on
+      ASSERT_EQ((*values)[i], static_cast<float>(exact)) << i;  // infinite from 2^128 upward
     }
   }
 }
 
-TEST_F(WeightsSteps, IntegersOfFourBitsInGroups) {
+TEST_F(WeightsSteps, DecodesFourBitIntegersInGroups) {
   const WeightView rows =
       dequantised(then(tensor("p", 4, {DType::i32, {10, 9}}), UnpackStep{Packing::i4_excess8}),
                   {1, 32}, tensor("s", 4000, {DType::bf16, {10, 3}}));
@@ -222,7 +221,7 @@ TEST_F(WeightsSteps, IntegersOfFourBitsInGroups) {
   expect_as_oracle(then(then(rows, SliceStep{1, 5, 41}), ReshapeStep{{10, 1, 41}}));
 }
 
-TEST_F(WeightsSteps, CodesOfAnyWidthInTheLowestBitsFirst) {
+TEST_F(WeightsSteps, UnpacksCodesOfAnyWidth) {
   for (const Packing packing : {Packing::u1, Packing::u2, Packing::u3, Packing::u4, Packing::u6,
                                 Packing::u8, Packing::i4, Packing::i8}) {
     const WeightView rows = then(tensor("c", 5, {DType::u8, {7, 23}}), UnpackStep{packing});
@@ -231,7 +230,7 @@ TEST_F(WeightsSteps, CodesOfAnyWidthInTheLowestBitsFirst) {
     const WeightView part = then(then(rows, SliceStep{1, 5, 17}), SliceStep{1, 2, 11});
     expect_as_oracle(part);
     expect_as_oracle(then(part, ReshapeStep{{7, 1, 11}}));
-    // As the blobs of Core ML hold a weight: rows are not aligned, the last byte has unused bits.
+    // Stored like Core ML blobs: with unaligned rows and unused bits in the last byte.
     const WeightView blob =
         then(then(tensor("d", 5, {DType::u8, {59}}), UnpackStep{packing}), SliceStep{0, 0, 45});
     expect_as_oracle(then(blob, ReshapeStep{{5, 9}}));
@@ -239,7 +238,7 @@ TEST_F(WeightsSteps, CodesOfAnyWidthInTheLowestBitsFirst) {
   }
 }
 
-TEST_F(WeightsSteps, AnOffsetIsSubtractedBeforeTheScale) {
+TEST_F(WeightsSteps, SubtractsOffsetsBeforeScaling) {
   const WeightView codes = then(tensor("c", 5, {DType::u8, {12, 32}}), UnpackStep{Packing::u4});
   const WeightView zeros = then(tensor("z", 900, {DType::u8, {12, 1}}), UnpackStep{Packing::u4});
   const WeightView rows =
@@ -248,7 +247,7 @@ TEST_F(WeightsSteps, AnOffsetIsSubtractedBeforeTheScale) {
   expect_as_oracle(then(then(rows, SliceStep{1, 30, 9}), PermuteStep{{1, 0}}));
 }
 
-TEST_F(WeightsSteps, TablesByGroupsOfRows) {
+TEST_F(WeightsSteps, LooksUpTablesByRowGroup) {
   const WeightView codes = then(tensor("c", 5, {DType::u8, {8, 15}}), UnpackStep{Packing::u3});
   const WeightView view =
       then(codes, LutStep{{3, 40}, {tensor("t", 4000, {DType::f16, {3, 1, 8}})}});
@@ -259,7 +258,7 @@ TEST_F(WeightsSteps, TablesByGroupsOfRows) {
   expect_as_oracle(then(then(view, SliceStep{1, 3, 1}), ReshapeStep{{8}}));
 }
 
-TEST_F(WeightsSteps, AnIndexBehindItsTableIsAnError) {
+TEST_F(WeightsSteps, RejectsIndicesOutsideTheTable) {
   file_.assign(64, std::byte{7});
   table_.files = {{write_file("steps_lut.bin", file_), file_.size()}};
   const WeightView codes = then(tensor("c", 0, {DType::u8, {2, 4}}), UnpackStep{Packing::u8});
@@ -269,14 +268,14 @@ TEST_F(WeightsSteps, AnIndexBehindItsTableIsAnError) {
   EXPECT_EQ(values.error().front().code, "weights.bad_index");
 }
 
-TEST_F(WeightsSteps, ScaleRoundsToTheElementType) {
+TEST_F(WeightsSteps, RoundsScaledValuesToTheType) {
   expect_as_oracle(then(tensor("w", 0, {DType::bf16, {64}}), ScaleStep{1.0 / 3}));
   expect_as_oracle(then(then(tensor("w", 0, {DType::bf16, {64}}), CastStep{DType::f16}),
                         ScaleStep{std::sqrt(2.0)}));
 }
 
-// Slices and reshapes of the centred view keep the median of the whole.
-TEST_F(WeightsSteps, CenterSubtractsTheMedianOfTheFiniteElements) {
+// Slices and reshapes of a centred view preserve the median of the whole view.
+TEST_F(WeightsSteps, SubtractsTheMedianOfFiniteElements) {
   const float inf = std::numeric_limits<float>::infinity();
   file_ = bytes_of(std::vector<float>{35.5f, 34.25f, -inf, 34.5f, 36, 34, inf, NAN});
   table_.files = {{write_file("steps_center.bin", file_), file_.size()}};
@@ -288,7 +287,7 @@ TEST_F(WeightsSteps, CenterSubtractsTheMedianOfTheFiniteElements) {
   EXPECT_THAT(*values, testing::ElementsAre(1, -0.25f, -inf, 0));
 }
 
-TEST_F(WeightsSteps, RemainderIsWhatACastLoses) {
+TEST_F(WeightsSteps, ReturnsRoundingErrorsOfACast) {
   const WeightView view = then(tensor("w", 0, {DType::f32, {5, 7}}), ScaleStep{1.0 / 3});
   for (DType dtype : {DType::f16, DType::bf16}) {
     const WeightView low = then(view, RemainderStep{dtype});
@@ -303,7 +302,7 @@ TEST_F(WeightsSteps, RemainderIsWhatACastLoses) {
   EXPECT_THAT(*values, testing::ElementsAre(0x1p-12f, 0, 0, 0.1f - round_to(DType::f16, 0.1f)));
 }
 
-TEST_F(WeightsSteps, SeededAndSplatNeedNoFile) {
+TEST_F(WeightsSteps, ReadsSeededAndSplatWithoutFiles) {
   table_ = {};
   auto report = expect_as_oracle(
       then(then(seeded_view(3, {DType::f32, {6, 9}}), ScaleStep{0.05}), PermuteStep{{1, 0}}));
@@ -311,7 +310,7 @@ TEST_F(WeightsSteps, SeededAndSplatNeedNoFile) {
   expect_as_oracle(then(splat_view(1.5, {DType::f16, {3, 4}}), SliceStep{0, 1, 2}));
 }
 
-TEST_F(WeightsSteps, OverflowsAndNonfiniteValuesAreCounted) {
+TEST_F(WeightsSteps, CountsOverflowsAndNonfiniteValues) {
   const std::vector<float> values = {1, 65519.9f, 65520, -70000, INFINITY, NAN, 1e-9f, 3e38f};
   file_ = bytes_of(values);
   table_.files = {{write_file("steps_overflow.bin", file_), file_.size()}};
@@ -326,8 +325,8 @@ TEST_F(WeightsSteps, OverflowsAndNonfiniteValuesAreCounted) {
   EXPECT_EQ(row.nonfinite, 2u);
 }
 
-// All 65,536 bit patterns of a 16-bit type, through the whole reader.
-TEST_F(WeightsSteps, EachBf16ToF16AndEachF16ToF32) {
+// Reads all 65,536 bit patterns of a 16-bit type through the whole reader.
+TEST_F(WeightsSteps, ConvertsEach16BitPattern) {
   std::vector<uint16_t> values(1 << 16);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint16_t>(i);
   const std::string path = write_file("steps_all16.bin", bytes_of(values));

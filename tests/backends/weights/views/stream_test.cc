@@ -1,4 +1,4 @@
-// Streams with several readers, with reads that bypass the page cache, and within a budget.
+// Streams with several readers, with reads that bypass the page cache, and within a memory budget.
 #include <fcntl.h>
 
 #include <filesystem>
@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kStreamRows = 1500, kStreamColumns = 1001;
 const Type kMatrix{DType::bf16, {kStreamRows, kStreamColumns}};
-constexpr uint64_t kHead = 1234;  // a tensor does not begin where a block of the disk does
+constexpr uint64_t kHead = 1234;  // places the tensor off disk block boundaries
 
-// Payload with values that overflow in f16, and with NaNs.
+// A payload with NaNs and with values that overflow f16.
 Bytes payload() {
   std::vector<uint16_t> values(static_cast<size_t>(kStreamRows * kStreamColumns) + kHead / 2);
   std::mt19937 random(7);
@@ -49,7 +49,7 @@ class WeightsStream : public testing::Test {
   const WeightView as_f16_ = then(tensor_view("w", kMatrix), CastStep{DType::f16});
 };
 
-// Drops `bytes` bytes of the file from the page cache, so that they are read from the disk again.
+// Evicts `bytes` bytes of the file from the page cache, so they are read from disk again.
 void forget(const std::string& path, off_t bytes) {
   const int file = ::open(path.c_str(), O_RDWR);
   ASSERT_GE(file, 0);
@@ -67,7 +67,7 @@ void expect_same(const Streamed& one, const Streamed& other) {
   EXPECT_EQ(one.report.bytes_read, other.report.bytes_read);
 }
 
-TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSameBytes) {
+TEST_F(WeightsStream, StreamsEquallyForAnyReaderCount) {
   const Streamed one = stream(as_f16_, {}, 64 << 10);
   EXPECT_GT(one.report.overflows, 0u);
   EXPECT_GT(one.report.nonfinite, 0u);
@@ -78,17 +78,18 @@ TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSameBytes) {
               stream(turned, {.gather_bytes = 200000}, 1000));
 }
 
-TEST_F(WeightsStream, ReadsThatBypassThePageCacheGiveTheSameBytes) {
+TEST_F(WeightsStream, StreamsEqualBytesWithoutPageCache) {
   const Streamed through = stream(as_f16_, {}, 300 << 10);
   for (size_t tile : {size_t{300} << 10, size_t{1} << 20, size_t{64} << 20})
     for (uint64_t readers : {1, 4})
-      for (off_t forgotten : {0, 1 << 20, 16 << 20}) {  // none, a part and all of the file
+      for (off_t forgotten :
+           {0, 1 << 20, 16 << 20}) {  // evicts nothing, a part, or all of the file
         forget(table_.files[0].path, forgotten == 0 ? 1 : forgotten);
         expect_same(stream(as_f16_, {.readers = readers, .past_cache = true}, tile), through);
       }
 }
 
-TEST_F(WeightsStream, AFileSystemInMemory) {
+TEST_F(WeightsStream, ReadsFromTmpfs) {
   if (!fs::is_directory("/dev/shm")) GTEST_SKIP() << "this machine has no /dev/shm";
   const Streamed on_disk = stream(as_f16_, {}, 300 << 10);
   const std::string copy = "/dev/shm/moec_stream_" + std::to_string(::getpid());
@@ -100,7 +101,7 @@ TEST_F(WeightsStream, AFileSystemInMemory) {
 
 // ---- Series ------------------------------------------------------------------------------------
 
-TEST_F(WeightsStream, ASeriesGivesTheSameBytesAsItsViewsAlone) {
+TEST_F(WeightsStream, StreamsASeriesLikeItsViews) {
   std::vector<WeightView> views = {
       as_f16_, then(as_f16_, PermuteStep{{1, 0}}), then(as_f16_, SliceStep{0, 700, 1}),
       splat_view(0.5, {DType::f32, {3}}), then(tensor_view("w", kMatrix), SliceStep{1, 3, 900})};
@@ -119,7 +120,7 @@ TEST_F(WeightsStream, ASeriesGivesTheSameBytesAsItsViewsAlone) {
   }
 }
 
-TEST_F(WeightsStream, AFailureNamesItsTensor) {
+TEST_F(WeightsStream, NamesTheFailingTensor) {
   table_.tensors["cut"] = {0, table_.files[0].bytes - 4, kMatrix};
   for (uint64_t number_of_readers : {1, 4}) {
     const WeightReader weights = reader({.readers = number_of_readers});
@@ -131,7 +132,7 @@ TEST_F(WeightsStream, AFailureNamesItsTensor) {
   }
 }
 
-TEST_F(WeightsStream, AFailingSinkEndsAllReaders) {
+TEST_F(WeightsStream, StopsReadersIfASinkFails) {
   StreamReport report;
   int calls = 0;
   const auto full = [&](std::span<const std::byte>) -> Status {
@@ -140,11 +141,11 @@ TEST_F(WeightsStream, AFailingSinkEndsAllReaders) {
   const Status status = reader({.readers = 4}).stream(as_f16_, 4096, full, report);
   ASSERT_FALSE(status);
   EXPECT_EQ(code_of(status.error()), "test.no_space");
-  EXPECT_EQ(status.error()[0].place.tensor, "");  // not the tensor's fault
+  EXPECT_EQ(status.error()[0].place.tensor, "");  // the sink's failure names no tensor
   EXPECT_EQ(calls, 3);
 }
 
-TEST_F(WeightsStream, AFileThatShrinksUnderSeveralReaders) {
+TEST_F(WeightsStream, DetectsShrinkingFilesInAllReaders) {
   for (bool past_cache : {false, true}) {
     const std::string path = write_file("shrinks_wide.bin", Bytes(16 << 20));
     const Type type{DType::u8, {16 << 20}};
@@ -165,7 +166,7 @@ TEST_F(WeightsStream, AFileThatShrinksUnderSeveralReaders) {
 
 // ---- The budget --------------------------------------------------------------------------------
 
-TEST_F(WeightsStream, ASmallBudgetMakesSmallerBlocksAndTheSameBytes) {
+TEST_F(WeightsStream, UsesSmallerBlocksForSmallBudgets) {
   const WeightView turned = then(as_f16_, PermuteStep{{1, 0}});
   const Streamed roomy = stream(turned, {}, 1 << 20);
   EXPECT_GT(roomy.report.peak_scratch, uint64_t{3} << 20);
@@ -176,7 +177,7 @@ TEST_F(WeightsStream, ASmallBudgetMakesSmallerBlocksAndTheSameBytes) {
   EXPECT_LE(reader(tight).cost(turned, 1 << 20)->scratch_bytes, uint64_t{1} << 20);
 }
 
-TEST_F(WeightsStream, AViewThatExceedsTheBudgetIsRefusedBeforeReading) {
+TEST_F(WeightsStream, RejectsAViewAboveTheBudget) {
   const ReaderOptions tiny{.memory_bytes = 100 << 10};
   const auto cost = reader(tiny).cost(as_f16_);
   ASSERT_FALSE(cost);
@@ -187,7 +188,7 @@ TEST_F(WeightsStream, AViewThatExceedsTheBudgetIsRefusedBeforeReading) {
   EXPECT_EQ(report.bytes_read, 0u);
 }
 
-TEST(ExportReader, PlansMayTakeTheWholeBudgetWhenNothingIsRead) {
+TEST(ExportReader, RejectsReadersIfPlanFillsBudget) {
   constexpr uint64_t kBudget = uint64_t{256} << 20, kPlan = uint64_t{200} << 20;
   EXPECT_TRUE(check_plan_bytes(kBudget, kPlan));
   EXPECT_FALSE(export_reader(kBudget, 1, kPlan));
@@ -196,7 +197,7 @@ TEST(ExportReader, PlansMayTakeTheWholeBudgetWhenNothingIsRead) {
   EXPECT_EQ(code_of(refused.error()), "weights.over_budget");
 }
 
-TEST(ExportReader, DividesTheBudgetAmongTheJobs) {
+TEST(ExportReader, DividesTheBudgetAmongJobs) {
   const auto one = export_reader(uint64_t{256} << 20, 1),
              four = export_reader(uint64_t{256} << 20, 4);
   ASSERT_TRUE(one && four);

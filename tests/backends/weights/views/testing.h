@@ -22,8 +22,8 @@ namespace moec {
 
 using Bytes = std::vector<std::byte>;
 
-// A path that only this process uses, since tests run in parallel, each in its own process. What is
-// there when the process ends is removed.
+// Returns a path that is unique to this process, because tests run as parallel processes. The path
+// is removed when the process ends.
 inline std::string temp_path(const std::string& name) {
   struct Paths : std::vector<std::string> {
     ~Paths() {
@@ -50,7 +50,7 @@ Bytes bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-// A table of one file with one tensor, "w", that begins at byte 0.
+// A table of one file with one tensor, "w", at byte 0.
 inline WeightTable table_of(const std::string& path, uint64_t bytes, Type type) {
   WeightTable table;
   table.files = {{path, bytes}};
@@ -77,7 +77,7 @@ inline std::string code_of(const Diagnostics& findings) {
 
 // ---- The oracle --------------------------------------------------------------------------------
 
-// Elements as bits, and how often each of them overflowed in the steps so far.
+// Elements as bit patterns, and the number of overflows of each element so far.
 struct Naive {
   Type type;
   std::vector<uint64_t> bits;
@@ -109,7 +109,7 @@ inline Dims naive_position(const Dims& dims, int64_t index) {
   return at;
 }
 
-// An index step: the new dims, and for each new position the old one.
+// Applies an index step: `old_position` maps each new position to an old one.
 template <class OldPosition>
 void naive_gather(Naive& data, Dims dims, OldPosition old_position) {
   Naive result{{data.type.dtype, std::move(dims)}, {}, {}};
@@ -122,7 +122,7 @@ void naive_gather(Naive& data, Dims dims, OldPosition old_position) {
   data = std::move(result);
 }
 
-// element = fn(element, position), in f32, rounded to `dtype`.
+// Sets each element to fn(element, position), computed in f32 and rounded to `dtype`.
 template <class Fn>
 void naive_map(Naive& data, DType dtype, Fn fn) {
   for (size_t i = 0; i < data.bits.size(); ++i) {
@@ -247,7 +247,7 @@ class Oracle {
       return std::isfinite(rounded) ? value - rounded : 0.0f;
     });
   }
-  // The numbers of each row along the last axis, bit by bit.
+  // Unpacks the numbers of each row along the last axis, bit by bit.
   void apply_step(const UnpackStep& step, Naive& data) const {
     const auto width = 8 * static_cast<size_t>(dtype_bytes(data.type.dtype));
     const auto bits = static_cast<size_t>(naive_bits(step.packing));
@@ -264,22 +264,22 @@ class Oracle {
     result.overflows.resize(result.bits.size());
     data = std::move(result);
   }
-  // All blocks of all rows; the values of a block are tested with GGUF files.
+  // Decodes all blocks of all rows; the GGUF tests check the values of individual blocks.
   void apply_step(const UnblockStep& step, Naive& data) const {
     const BlockFormat& format = block_format(step.type);
     Bytes bytes;
     for (const uint64_t bits : data.bits) bytes.push_back(static_cast<std::byte>(bits));
     data.type.dtype = DType::f32;
-    data.type.dims.back() = data.type.dims.back() / format.bytes * format.elements;
+    const int64_t numbers = unblocked_count(step);
+    data.type.dims.back() = data.type.dims.back() / format.bytes * numbers;
     std::vector<float> values(static_cast<size_t>(data.type.elements()));
-    unblock(step.type, bytes.data(), values.size() / static_cast<size_t>(format.elements),
-            values.data());
+    unblock(step, bytes.data(), values.size() / static_cast<size_t>(numbers), values.data());
     data.bits.clear();
     for (const float value : values) data.bits.push_back(std::bit_cast<uint32_t>(value));
     data.overflows.assign(values.size(), 0);
   }
   static int naive_bits(Packing packing) {
-    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8};  // in the order of the enum
+    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8};  // in enum order
     return bits[static_cast<size_t>(packing)];
   }
   static float naive_number(Packing packing, uint64_t code) {

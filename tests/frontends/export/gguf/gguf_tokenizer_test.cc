@@ -26,7 +26,7 @@ class GgufTokenizer : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void write(const std::string& name, const std::string& text) { write_file(folder_ / name, text); }
-  // Of the tokens a, b, ab and ÿ, besides what `more` says.
+  // Writes a tokenizer with the tokens a, b, ab and ÿ and the additional members `more`.
   void write_tokenizer(const std::string& more = "", const std::string& merges = R"(["a b"])") {
     write("tokenizer.json",
           R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
@@ -50,7 +50,7 @@ class GgufTokenizer : public testing::Test {
 
 using Texts = std::vector<std::string>;
 
-TEST_F(GgufTokenizer, HasTokensOfEveryKind) {
+TEST_F(GgufTokenizer, WritesTokensOfEveryKind) {
   write_tokenizer(R"(, "added_tokens": [{"id": 4, "content": "<s>", "special": true},
                                          {"id": 5, "content": "<tool>", "special": false}])",
                   R"([["a", "b"]])");
@@ -71,7 +71,7 @@ TEST_F(GgufTokenizer, HasTokensOfEveryKind) {
   EXPECT_EQ(value<std::string>(*entries, "chat_template"), "{{x}}");
 }
 
-TEST_F(GgufTokenizer, HasEveryTokenThatEndsAText) {
+TEST_F(GgufTokenizer, WritesEveryEndToken) {
   write_tokenizer(R"(, "added_tokens": [{"id": 4, "content": "<|im_end|>", "special": true}])");
   write("config.json", R"({"eos_token_id": [5, 4, 7, 6]})");
   const auto two = keys();
@@ -84,10 +84,10 @@ TEST_F(GgufTokenizer, HasEveryTokenThatEndsAText) {
   EXPECT_TRUE(keys());
   ASSERT_EQ(notes_.size(), 1u);
   EXPECT_EQ(notes_[0].code, "gguf.ends");
-  EXPECT_THAT(notes_[0].cause, testing::HasSubstr("the tokens 6, 7 of the checkpoint end none"));
+  EXPECT_THAT(notes_[0].cause, testing::HasSubstr("end tokens 6, 7 do not end a text"));
 }
 
-TEST_F(GgufTokenizer, HasEveryChatTemplate) {
+TEST_F(GgufTokenizer, WritesEveryChatTemplate) {
   write_tokenizer();
   write("chat_template.json", R"({"chat_template": "json"})");
   EXPECT_EQ(value<std::string>(*keys(), "chat_template"), "json");
@@ -110,11 +110,11 @@ TEST_F(GgufTokenizer, HasEveryChatTemplate) {
                                                        {"name": "tool_use", "template": "b"}]})");
   expect_error(keys(), "gguf.chat_template", "two templates");
   write("tokenizer_config.json", R"({"chat_template": {"default": "a"}})");
-  expect_error(keys(), "gguf.chat_template", "neither a text nor a list");
+  expect_error(keys(), "gguf.chat_template", "neither a string nor a list");
 }
 
-// Readers would take token 11 for a special token that is not named.
-TEST_F(GgufTokenizer, TokensThatAreNotNamedAreOnesThatNoTextHas) {
+// Without an explicit id, readers would use token 11 as the special token.
+TEST_F(GgufTokenizer, MapsUnsetTokensToUnusedOnes) {
   write("config.json", "{}");
   write_tokenizer();
   const auto entries = keys();
@@ -125,7 +125,7 @@ TEST_F(GgufTokenizer, TokensThatAreNotNamedAreOnesThatNoTextHas) {
   EXPECT_EQ(find_entry(*entries, "tokenizer.ggml.padding_token_id"), nullptr);
 }
 
-TEST_F(GgufTokenizer, TinymoeHasABytesVocabulary) {
+TEST_F(GgufTokenizer, WritesAByteVocabularyForTinymoe) {
   model_.vocab = 256;
   const auto entries = tokenizer_keys(source_dir() + "/models/tinymoe", model_, true, notes_);
   ASSERT_TRUE(entries) << render(entries.error());
@@ -134,7 +134,7 @@ TEST_F(GgufTokenizer, TinymoeHasABytesVocabulary) {
   EXPECT_EQ(value<uint32_t>(*entries, "ggml.eos_token_id"), 255u);
 }
 
-TEST_F(GgufTokenizer, WithoutOneTokensAreNumbers) {
+TEST_F(GgufTokenizer, WritesModelNoneWithoutATokenizer) {
   const auto missing = keys();
   ASSERT_TRUE(missing);
   EXPECT_EQ(value<std::string>(*missing, "ggml.model"), "none");
@@ -147,14 +147,14 @@ TEST_F(GgufTokenizer, WithoutOneTokensAreNumbers) {
   EXPECT_EQ(notes_.size(), 1u);
 }
 
-TEST_F(GgufTokenizer, WhatFilesCannotSayIsRefused) {
+TEST_F(GgufTokenizer, RejectsInexpressibleSettings) {
   write_tokenizer(R"(, "normalizer": {"type": "Lowercase"})");
   expect_error(keys(), "gguf.tokenizer", "normalizer");
   write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0},
                                         "end_of_word_suffix": "</w>"}})");
   expect_error(keys(), "gguf.tokenizer", "end_of_word_suffix");
   write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}}})");
-  expect_error(keys(), "gguf.tokenizer", "have the number 0");
+  expect_error(keys(), "gguf.tokenizer", "have the same id 0");
   for (const char* fine :
        {"null", R"({"type": "NFC"})", R"({"type": "Sequence", "normalizers": []})"}) {
     write_tokenizer(std::string(R"(, "normalizer": )") + fine);
@@ -162,7 +162,7 @@ TEST_F(GgufTokenizer, WhatFilesCannotSayIsRefused) {
   }
 }
 
-TEST_F(GgufTokenizer, TemplatesSayWhichTokensAreAdded) {
+TEST_F(GgufTokenizer, ReadsAddedTokensFromTemplates) {
   write_tokenizer(R"(, "post_processor": {"single": [{"Sequence": {"id": "A"}},
                                                      {"SpecialToken": {"id": "b"}}]})");
   const auto ends = keys();
@@ -173,17 +173,17 @@ TEST_F(GgufTokenizer, TemplatesSayWhichTokensAreAdded) {
   EXPECT_EQ(find_entry(*keys(), "tokenizer.ggml.add_eos_token"), nullptr);
 }
 
-TEST_F(GgufTokenizer, OtherKindsAreRefusedWithTheWayOut) {
+TEST_F(GgufTokenizer, SuggestsNoneForUnsupportedTokenizers) {
   write("tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})");
   expect_error(keys(), "gguf.tokenizer", "--tokenizer none");
   write("tokenizer.json", R"({"model": {"type": "BPE", "byte_fallback": true, "vocab": {}}})");
-  expect_error(keys(), "gguf.tokenizer", "no byte-level BPE");
+  expect_error(keys(), "gguf.tokenizer", "is not byte-level BPE");
   write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 8}}})");
   expect_error(keys(), "gguf.tokenizer", "\"a\"");
   write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [1]}})");
   expect_error(keys(), "gguf.tokenizer", "merge");
   write_tokenizer(R"(, "added_tokens": [{"id": 4, "content": "a", "special": true}])");
-  expect_error(keys(), "gguf.tokenizer", "two numbers");
+  expect_error(keys(), "gguf.tokenizer", "two ids");
   write("tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"},
                               "model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}})");
   expect_error(keys(), "gguf.pre_tokenizer", "--tokenizer none");

@@ -1,4 +1,4 @@
-// Analyses of tinymoe against what transformers measures (scripts/make_analysis_golden.py).
+// Compares analyses of tinymoe with measurements of transformers (scripts/make_analysis_golden.py).
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -86,7 +86,7 @@ std::string exported_tinymoe(const std::vector<std::string>& flags) {
   return words[6];
 }
 
-TEST(Analyze, MeasuresWhatTransformersMeasures) {
+TEST(Analyze, MatchesMeasurementsOfTransformers) {
   AnalyzeOptions options = analysis_of_tinymoe();
   options.text.prompts = "default";
   options.text.window = 256;
@@ -95,13 +95,13 @@ TEST(Analyze, MeasuresWhatTransformersMeasures) {
   expect_same_profile(profile_of(options), *golden);
 }
 
-TEST(Analyze, MeasuresTheSameInGroupsOfExperts) {
+TEST(Analyze, MeasuresEquallyInExpertGroups) {
   AnalyzeOptions options = analysis_of_tinymoe();
   options.group_bytes = 1;
   expect_same_profile(profile_of(options), profile_of(analysis_of_tinymoe("whole")));
 }
 
-TEST(Analyze, CountsFollowTheRouter) {
+TEST(Analyze, SelectionsAndMassSumToTokens) {
   const ExpertProfile profile = profile_of(analysis_of_tinymoe());
   EXPECT_EQ(profile.model, "qwen3_moe");
   EXPECT_EQ(profile.source, "checkpoint");
@@ -124,7 +124,7 @@ TEST(Analyze, CountsFollowTheRouter) {
   }
 }
 
-TEST(Analyze, WritesTheSameFilesAgain) {
+TEST(Analyze, WritesReproducibleFiles) {
   AnalyzeOptions first = analysis_of_tinymoe(), second = first;
   first.pairs_file = second.pairs_file = true;
   second.folder = fresh_folder("again");
@@ -133,7 +133,7 @@ TEST(Analyze, WritesTheSameFilesAgain) {
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(first.folder)) {
     ++files;
-    if (entry.path().filename() == "analysis.json") continue;  // names the folder
+    if (entry.path().filename() == "analysis.json") continue;  // states the name of the folder
     EXPECT_EQ(analysis_output(entry.path()),
               analysis_output(second.folder / entry.path().filename()))
         << entry.path();
@@ -142,7 +142,7 @@ TEST(Analyze, WritesTheSameFilesAgain) {
   EXPECT_EQ(read_expert_profile(first.folder).value(), profile_of(second));
 }
 
-TEST(Analyze, DocumentsDoNotSeeOneAnother) {
+TEST(Analyze, AnalyzesDocumentsIndependently) {
   AnalyzeOptions both = analysis_of_tinymoe(), one = both;
   both.text = {{analysis_input("a", "def f(x):\n    return x\n"),
                 analysis_input("b", "1 + 1 = 2\n2 + 2 = 4")},
@@ -160,27 +160,27 @@ TEST(Analyze, DocumentsDoNotSeeOneAnother) {
                 first.layers[i].selections[e] + second.layers[i].selections[e]);
 }
 
-TEST(Analyze, TokenIdsAreAText) {
+TEST(Analyze, AcceptsTokenIds) {
   AnalyzeOptions text = analysis_of_tinymoe(), ids = text;
   text.text = {{analysis_input("text", "def f")}, {}, "", 256};
   ids.text = {{}, {analysis_input("ids", "100 101 102 32 102")}, "", 256};
   EXPECT_EQ(profile_of(text).layers, profile_of(ids).layers);
 }
 
-TEST(Analyze, AnExportOfSingleExpertsTellsAll) {
+TEST(Analyze, MeasuresExportsWithUnrolledExperts) {
   AnalyzeOptions options = analysis_options(exported_tinymoe({"--experts", "unrolled"}));
   options.exported = true;
   expect_same_profile(profile_of(options), profile_of(analysis_of_tinymoe("checkpoint")));
 }
 
-TEST(Analyze, AnExportWithHostRoutingTellsAll) {
+TEST(Analyze, MeasuresExportsWithHostRouting) {
   AnalyzeOptions options =
       analysis_options(exported_tinymoe({"--routing", "host", "--max-shard-mb", "moe=0.6"}));
   options.exported = true;
   expect_same_profile(profile_of(options), profile_of(analysis_of_tinymoe("checkpoint")));
 }
 
-TEST(Analyze, TheMaskOfAnExportIsNoted) {
+TEST(Analyze, NotesTheMaskOfAnExport) {
   AnalyzeOptions options = analysis_options(exported_tinymoe({"--expert-mask", "*:0-9"}));
   options.exported = true;
   const auto analysis = analyze_model(options);
@@ -190,7 +190,7 @@ TEST(Analyze, TheMaskOfAnExportIsNoted) {
   EXPECT_EQ(analysis->profile.layers[0].selections[12], 0);
 }
 
-TEST(Analyze, AnExportOfBankedExpertsTellsOfRoutingAlone) {
+TEST(Analyze, MeasuresOnlyRoutingOfBankedExperts) {
   AnalyzeOptions options = analysis_options(exported_tinymoe({"--experts", "bank"}));
   options.exported = true;
   const auto analysis = analyze_model(options);
@@ -208,8 +208,8 @@ TEST(Analyze, AnExportOfBankedExpertsTellsOfRoutingAlone) {
   }
 }
 
-// What was written is read back: by this reader here, by llama.cpp's elsewhere.
-TEST(Analyze, AnImatrixHasTheCountsAndSums) {
+// Reads the file back with moec's reader; other tests read it with llama.cpp.
+TEST(Analyze, WritesCountsAndSumsToImatrix) {
   AnalyzeOptions options = analysis_of_tinymoe();
   options.imatrix_file = true;
   const ExpertProfile profile = profile_of(options);
@@ -237,7 +237,7 @@ TEST(Analyze, AnImatrixHasTheCountsAndSums) {
   EXPECT_FALSE(std::filesystem::exists(counts.folder + "/ranking.csv"));
 }
 
-TEST(Analyze, SumsOfAnImatrixAreOfSquares) {
+TEST(Analyze, SumsSquaresForImatrix) {
   AnalyzeOptions options = analysis_of_tinymoe();
   options.text = {{}, {analysis_input("ids", "100")}, "", 256};
   options.imatrix_file = true;
@@ -253,7 +253,7 @@ TEST(Analyze, SumsOfAnImatrixAreOfSquares) {
   }
 }
 
-TEST(Analyze, CommandPrintsATableOrJson) {
+TEST(Analyze, PrintsATableOrJson) {
   const std::string out = fresh_folder("out");
   const std::vector<std::string> words = {
       "analyze", checkpoint_of("tinymoe"), "--prompts", small_suite(), "--out", out, "--quiet"};
@@ -265,7 +265,7 @@ TEST(Analyze, CommandPrintsATableOrJson) {
   const Outcome json = run_command(as_json);
   EXPECT_EQ(json.exit_code, 0) << json.err;
   EXPECT_NE(json.out.find("\"capture_mass\""), std::string::npos);
-  // The file does not name its folder, so that it is the same in each.
+  // The file does not contain the folder's name, so its content is equal in every folder.
   std::string printed = json.out;
   const std::string named = "  \"out\": \"" + out + "\",\n";
   ASSERT_NE(printed.find(named), std::string::npos);
@@ -282,7 +282,7 @@ std::string analysis_error(const std::vector<std::string>& flags,
   return outcome.err;
 }
 
-TEST(Analyze, RefusesBadInput) {
+TEST(Analyze, RejectsBadInput) {
   using testing::HasSubstr;
   EXPECT_THAT(analysis_error({}), HasSubstr("error[analyze.empty]"));
   EXPECT_THAT(analysis_error({"--text", "/missing"}), HasSubstr("error[analyze.text] /missing"));

@@ -1,4 +1,4 @@
-// The table of costs: counts by hand for a small model, and its files.
+// The cost table: compares it with hand counts for a small model, and tests its files.
 #include "frontends/jobs/analyze/model_table.h"
 
 #include <gmock/gmock.h>
@@ -16,8 +16,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// mixtral_b: 2 layers, hidden 60, 6 heads and 2 key heads of 10, 6 experts of width 36 of which 3
-// are chosen, vocabulary 101, a tied head, f16 on disk. Its tables are made with a context of 32.
+// mixtral_b has 2 layers, hidden size 60, 6 query and 2 key heads of size 10, and vocabulary 101
+// with a tied head. Each token selects 3 of 6 experts of width 36. Weights are f16 on disk. The
+// tables use a context of 32.
 constexpr int64_t kEmbedding = 101 * 60;
 constexpr int64_t kAttention = 60 * 60 + 2 * 20 * 60 + 60 * 60;
 constexpr int64_t kNormsOfLayer = 2 * 60;
@@ -26,7 +27,7 @@ constexpr int64_t kOneExpert = 3 * 36 * 60;
 constexpr int64_t kTrunk = kEmbedding + 2 * (kAttention + kNormsOfLayer + kRouter) + 60;
 constexpr int64_t kAllParameters = kTrunk + 2 * 6 * kOneExpert;
 constexpr int64_t kActive = kTrunk + 2 * 3 * kOneExpert;
-// A token's queries meet 32 cached rows and its own, in keys and in values.
+// Each query is multiplied by the keys and values of 32 cached rows and of the new row.
 constexpr int64_t kScores = 2 * 6 * 10 * 33;
 constexpr int64_t kMacsOfTrunk = kEmbedding + 2 * (kAttention + kRouter + kScores);
 
@@ -54,12 +55,12 @@ ModelCosts costs_of(const AnalyzeOptions& options) {
   return costs.value_or(ModelCosts());
 }
 
-TEST(ModelCosts, OfACheckpointAreCountedByHand) {
+TEST(ModelCosts, MatchHandCountsForACheckpoint) {
   const ModelCosts costs = costs_of(table_options(checkpoint_of("mixtral_b"), false));
   EXPECT_EQ(costs.parameters, kAllParameters);
   EXPECT_EQ(costs.active, kActive);
   EXPECT_EQ(costs.weight_bytes, 2 * kAllParameters);
-  EXPECT_EQ(costs.all.bytes, 2 * (kAllParameters + 60)) << "and a row of the embedding";
+  EXPECT_EQ(costs.all.bytes, 2 * (kAllParameters + 60)) << "plus a row of the embedding";
   EXPECT_EQ(costs.chosen.bytes, 2 * (kActive + 60));
   EXPECT_EQ(costs.all.macs, kMacsOfTrunk + 2 * 6 * kOneExpert);
   EXPECT_EQ(costs.chosen.macs, kMacsOfTrunk + 2 * 3 * kOneExpert);
@@ -67,7 +68,8 @@ TEST(ModelCosts, OfACheckpointAreCountedByHand) {
   EXPECT_FALSE(costs.cache_bytes || costs.value_bytes || !costs.steps.empty());
 }
 
-// The bytes of the ranges of an export's weights: those of no expert, and of the first experts.
+// Sums the weight ranges of an export that belong to no expert or to one of the first `experts`
+// experts.
 int64_t bytes_of_ranges(const Manifest& manifest, int64_t experts) {
   int64_t bytes = 0;
   for (const manifest::Shard& shard : manifest.shards)
@@ -77,7 +79,7 @@ int64_t bytes_of_ranges(const Manifest& manifest, int64_t experts) {
   return bytes;
 }
 
-TEST(ModelCosts, OfAnExportAreThoseOfItsFiles) {
+TEST(ModelCosts, MatchTheFilesOfAnExport) {
   for (const Words& flags : {Words{}, Words{"--target", "ane", "--routing", "host"},
                              Words{"--weights", "experts=int4"}}) {
     const std::string out = exported_case("mixtral_b", flags);
@@ -95,7 +97,7 @@ TEST(ModelCosts, OfAnExportAreThoseOfItsFiles) {
   }
 }
 
-TEST(ModelCosts, StepsAreThoseOfTheExportedWidths) {
+TEST(ModelCosts, CoverTheExportedWidths) {
   const ModelCosts costs = costs_of(table_options(exported_case("mixtral_b"), true));
   ASSERT_EQ(costs.steps.size(), 2u);
   EXPECT_EQ(costs.steps[0].tokens, 1);
@@ -103,7 +105,7 @@ TEST(ModelCosts, StepsAreThoseOfTheExportedWidths) {
   for (const StepTime& step : costs.steps) EXPECT_GT(step.seconds, 0);
 }
 
-TEST(ModelCosts, ExportsHaveTheParametersOfTheirCheckpoints) {
+TEST(ModelCosts, CountExportedParametersLikeTheCheckpoint) {
   for (const char* name : {"qwen2_moe_b", "glm4_moe_a", "gpt_oss_a", "llama_a", "qwen3_b",
                            "granitemoehybrid_c", "openai_privacy_filter_a"}) {
     const ModelCosts exported = costs_of(table_options(exported_case(name), true));
@@ -113,46 +115,47 @@ TEST(ModelCosts, ExportsHaveTheParametersOfTheirCheckpoints) {
   }
 }
 
-TEST(ModelCosts, AReportOfAnotherReleaseLeavesTheParametersOut) {
+TEST(ModelCosts, OmitParametersWithoutAValidReport) {
   const std::string out = exported_case("llama_a");
   write_file(out + "/report.json", "{}");
   EXPECT_EQ(costs_of(table_options(out, true)).parameters, std::nullopt);
   write_file(out + "/report.json", R"({"parameters": {"all": -3}})");
-  expect_error(costs_of_model(table_options(out, true)), "analyze.report", "no number \"all\"");
+  expect_error(costs_of_model(table_options(out, true)), "analyze.report",
+               "lacks the number \"all\"");
   write_file(out + "/report.json", "{");
   expect_error(costs_of_model(table_options(out, true)), "analyze.report", "");
 }
 
-TEST(ModelCosts, FoldersWithoutGraphsAreRefused) {
+TEST(ModelCosts, RejectFoldersWithoutGraphs) {
   const std::string out = fresh_folder("as_gguf");
   expect_fine(export_case("mixtral_b", out, {"--target", "gguf", "--tokenizer", "none"}));
   expect_error(costs_of_model(table_options(out, true)), "analyze.no_graphs", "no graphs");
 }
 
-TEST(ModelCosts, AStopEndsTheTiming) {
+TEST(ModelCosts, StopOnRequestDuringTiming) {
   AnalyzeOptions options = table_options(exported_case("llama_a"), true);
   options.stop = [] { return true; };
   expect_error(tabulate_model(options), kAnalyzeInterrupted, "stopped");
 }
 
-TEST(StepTimes, TheMedianIsInTheMiddle) {
+TEST(StepTimes, ReturnTheMedian) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
   EXPECT_EQ(median({}), 0);
 }
 
-TEST(LoadBalance, AnExpertIsUsedAboveAFifthOfAnEvenShare) {
+TEST(LoadBalance, CountsExpertsAboveAFifthShare) {
   const auto used = [](std::vector<int64_t> counts) { return used_part(counts); };
   EXPECT_EQ(used({5, 5, 5, 5}), 1);
   EXPECT_EQ(used({0, 0, 0, 8}), 0.25);
-  EXPECT_EQ(used({1, 9}), 0.5) << "1 is a fifth of an even share, and not above it";
+  EXPECT_EQ(used({1, 9}), 0.5) << "1 equals a fifth of an even share, but does not exceed it";
   EXPECT_EQ(used({2, 8}), 1);
   EXPECT_EQ(used({0, 0}), 0);
   EXPECT_EQ(used({}), 0);
 }
 
-// The analysis of two layers of four experts: an even one, and one whose load one expert takes.
-TEST(LoadBalance, IsTheMeanOfTheLayers) {
+// Analyzes layers of four experts: an even one, one with a single loaded expert, and an empty one.
+TEST(LoadBalance, AveragesTheLayers) {
   ExpertProfile profile{.model = "m", .experts = 4, .top_k = 1};
   profile.layers.push_back({.layer = 0, .tokens = 8, .selections = {2, 2, 2, 2}});
   profile.layers.push_back({.layer = 1, .tokens = 8, .selections = {0, 0, 8, 0}});
@@ -165,7 +168,7 @@ TEST(LoadBalance, IsTheMeanOfTheLayers) {
   EXPECT_NEAR(balance.entropy_share, 0.5, 1e-12);
 }
 
-TEST(Energy, IsTheSumOfBytesAndMultiplies) {
+TEST(Energy, SumsBytesAndMacs) {
   EXPECT_DOUBLE_EQ(energy_of(1000, 10, {2, 3, ""}), 2030e-12);
   EXPECT_DOUBLE_EQ(horowitz_prices(DType::f32).per_byte, 162.5);
   EXPECT_DOUBLE_EQ(horowitz_prices(DType::f32).per_mac, 4.6);
@@ -189,12 +192,12 @@ const TableRow& row_of(const ModelTable& table, std::string_view metric) {
   return table.rows.front();
 }
 
-TEST(ModelTable, RatiosAreOfWhatCanBeCompared) {
+TEST(ModelTable, ComparesOnlyEqualQuantities) {
   const ModelTable table =
       model_table(column_with(30, {{1, 0.5}, {16, 2}}), column_with(20, {{1, 0.25}, {8, 1}}));
   EXPECT_EQ(row_of(table, "parameters").ratio(), 1.5);
   EXPECT_EQ(row_of(table, "step_seconds").ratio(), 2);
-  EXPECT_EQ(row_of(table, "prefill_seconds").ratio(), std::nullopt) << "16 tokens and 8";
+  EXPECT_EQ(row_of(table, "prefill_seconds").ratio(), std::nullopt) << "16 tokens against 8";
   EXPECT_EQ(row_of(table, "tokens_per_second").value, 8);
   EXPECT_EQ(row_of(table, "active_parameters").ratio(), std::nullopt) << "the baseline's is 0";
   EXPECT_EQ(row_of(table, "gini").value, std::nullopt);
@@ -202,13 +205,13 @@ TEST(ModelTable, RatiosAreOfWhatCanBeCompared) {
             std::nullopt);
 }
 
-TEST(ModelTable, IsWrittenInThreeForms) {
+TEST(ModelTable, WritesCsvMarkdownTextAndJson) {
   const ModelTable table = model_table(column_with(30, {}), column_with(20, {}));
   EXPECT_THAT(table_csv(table),
               HasSubstr("metric,unit,model,baseline,ratio\nparameters,count,30,20,1.5\n"));
   EXPECT_THAT(table_csv(table), HasSubstr("\ngini,number,,,\n"));
   EXPECT_THAT(table_markdown(table), HasSubstr("| parameters | 30 | 20 | 1.500 |\n"));
-  EXPECT_THAT(table_text(table), HasSubstr("1 pJ a byte and 1 pJ a MAC (test)"));
+  EXPECT_THAT(table_text(table), HasSubstr("1 pJ per byte and 1 pJ per MAC (test)"));
   const nlohmann::ordered_json json = table_json(table);
   EXPECT_EQ(json["rows"][0]["ratio"], 1.5);
   EXPECT_TRUE(json["rows"].back()["value"].is_number());
@@ -223,7 +226,7 @@ Words table_command(const std::string& source, Words more = {}) {
   return words;
 }
 
-TEST(TableCommand, PutsAModelBesideADenseBaseline) {
+TEST(TableCommand, ComparesWithADenseBaseline) {
   const std::string tokens = fresh_folder("table_tokens") + ".txt";
   write_file(tokens, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
   const Words words =
@@ -239,7 +242,7 @@ TEST(TableCommand, PutsAModelBesideADenseBaseline) {
     EXPECT_TRUE(std::filesystem::exists(words[4] + "/" + file)) << file;
 }
 
-TEST(TableCommand, TakesADenseModelWithoutAText) {
+TEST(TableCommand, AcceptsDenseModelsWithoutText) {
   const Words words = table_command(checkpoint_of("llama_a"));
   const Outcome outcome = run_command(words);
   expect_fine(outcome);
@@ -249,17 +252,17 @@ TEST(TableCommand, TakesADenseModelWithoutAText) {
   EXPECT_TRUE(std::filesystem::exists(words[4] + "/table.csv"));
 }
 
-TEST(TableCommand, PricesOfEnergyMayBeGiven) {
+TEST(TableCommand, AcceptsEnergyPrices) {
   const Outcome outcome = run_command(
       table_command(checkpoint_of("llama_a"), {"--energy-per-byte", "2", "--energy-per-mac", "0"}));
   expect_fine(outcome);
-  EXPECT_THAT(outcome.out, HasSubstr("energy 2 pJ a byte and 0 pJ a MAC (as given)"));
+  EXPECT_THAT(outcome.out, HasSubstr("energy 2 pJ per byte and 0 pJ per MAC (as given)"));
   const Outcome one =
       run_command(table_command(checkpoint_of("llama_a"), {"--energy-per-byte", "2"}));
-  EXPECT_THAT(one.out, HasSubstr("1.5 pJ a MAC (one as given; the other Horowitz"));
+  EXPECT_THAT(one.out, HasSubstr("1.5 pJ per MAC (one as given; the other Horowitz"));
 }
 
-TEST(TableCommand, RefusesWhatMakesNoSense) {
+TEST(TableCommand, RejectsFlagsWithoutEffect) {
   const auto refused = [](const Words& words) {
     const Outcome outcome = run_command(words);
     EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.out;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "backends/weights/calibration/sensitivity.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/jobs/calibrate/calibrate_model.h"
+#include "frontends/jobs/calibrate/calibration_size.h"
 #include "frontends/jobs/calibrate/layer_writer.h"
 #include "frontends/jobs/calibrate/measure_sensitivity.h"
 #include "frontends/sources/open_source.h"
@@ -61,7 +63,7 @@ std::string code_of(const CalibrateOptions& options) {
   return report ? "fine" : report.error().front().code;
 }
 
-TEST(Calibrate, HasTheInputsOfEveryMatrixOfTinymoe) {
+TEST(Calibrate, MeasuresEveryMatrixOfTinymoe) {
   const std::string out = fresh_folder("stats");
   const auto report = calibrate_model(tinymoe_options(out, 1050));
   ASSERT_TRUE(report) << render(report.error());
@@ -93,7 +95,7 @@ TEST(Calibrate, HasTheInputsOfEveryMatrixOfTinymoe) {
   EXPECT_EQ(stats->check_checkpoint("other").error().front().code, "calibrate.other_checkpoint");
 }
 
-// Roles of matrices that take tokens; the others are vectors and convolutions.
+// Returns whether the role is a matrix with token inputs; other roles are vectors and convolutions.
 bool is_matrix(const NeededRole& needed) {
   return needed.dims.rank() >= 2 && needed.role != "embed" && needed.role != "sinks" &&
          needed.role != "mixer_decay_grid" && needed.role.find("conv") == std::string::npos &&
@@ -113,8 +115,14 @@ TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
   options.tokens_file = file_of("ids", ids);
   options.folder = fresh_folder("stats");
   options.window = 8;
+  uint64_t stated = 0, all = 0;
+  options.start = [&](uint64_t bytes) { stated = bytes; };
   const auto report = calibrate_model(options);
   ASSERT_TRUE(report) << render(report.error());
+  for (const CalibratedLayer& layer : report->index.layers)
+    for (const CalibratedInput& input : layer.inputs)
+      all += triangle_bytes(input, TriangleForm::correlations);
+  EXPECT_EQ(stated, all) << "inputs with and without tokens";
   const auto stats = CalibrationStats::open(options.folder);
   ASSERT_TRUE(stats) << render(stats.error());
   for (const NeededRole& needed : needed_roles(checkpoint->config)) {
@@ -133,9 +141,9 @@ TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
 INSTANTIATE_TEST_SUITE_P(, CalibratedCheckpoints, testing::ValuesIn(kGoldenCases),
                          [](const auto& one) { return std::string(one.param); });
 
-// The map behind the latent reads a part of the experts' sum in each group, so it has no inputs
-// then.
-TEST(Calibrate, GroupsOfExpertsWithALatentHaveTheMapInFrontOfItOnce) {
+// With several groups, the projection after the latent reads only partial sums of experts, so its
+// inputs are not measured.
+TEST(Calibrate, MeasuresLatentInputsOnceInGroups) {
   std::string ids;
   for (int64_t i = 0; i < 24; ++i) ids += std::to_string(i * 5 % 93) + (i % 7 == 6 ? "\n" : ",");
   CalibrateOptions options;
@@ -160,7 +168,7 @@ TEST(Calibrate, GroupsOfExpertsWithALatentHaveTheMapInFrontOfItOnce) {
   EXPECT_EQ(named, 2u) << "once in each of two layers";
 }
 
-TEST(Calibrate, GroupsOfExpertsGiveTheSameStatistics) {
+TEST(Calibrate, MeasuresEquallyInExpertGroups) {
   const std::string whole = fresh_folder("whole"), groups = fresh_folder("groups");
   CalibrateOptions options = tinymoe_options(whole, 500);
   ASSERT_TRUE(calibrate_model(options));
@@ -179,8 +187,8 @@ TEST(Calibrate, GroupsOfExpertsGiveTheSameStatistics) {
     }
 }
 
-// 128 inputs take 64 KiB together; a quarter of 128 KiB holds two blocks of 64.
-TEST(Calibrate, WideInputsAreSummedInBlocksWithinTheirBudget) {
+// 128 inputs at once need 64 KiB; a quarter of 128 KiB suffices for two blocks of 64.
+TEST(Calibrate, SumsWideInputsInBlocks) {
   const std::string whole = fresh_folder("whole"), blocks = fresh_folder("blocks");
   CalibrateOptions options = tinymoe_options(whole, 300);
   ASSERT_TRUE(calibrate_model(options));
@@ -201,13 +209,17 @@ TEST(Calibrate, WideInputsAreSummedInBlocksWithinTheirBudget) {
     for (size_t i = 0, size = static_cast<size_t>(one->inputs); i < size * size; ++i) {
       const bool together = !wide || (i / size < 64) == (i % size < 64);
       const float expected = together ? one->sums[i] : 0;
-      ASSERT_NEAR(other->sums[i], expected, 1e-4F * (1 + std::abs(expected))) << role << i;
+      // Each value is stored within half a step, relative to the magnitudes of its two inputs.
+      const float scale =
+          std::sqrt(one->sums[i / size * (size + 1)]) * std::sqrt(one->sums[i % size * (size + 1)]);
+      ASSERT_NEAR(other->sums[i], expected, 1e-4F * (1 + std::abs(expected)) + scale / 32767)
+          << role << i;
     }
   }
   EXPECT_TRUE(read_sensitivity(blocks));
 }
 
-TEST(Calibrate, GoesOnWhereItWasStopped) {
+TEST(Calibrate, ResumesAfterAStop) {
   const std::string whole = fresh_folder("whole"), stopped = fresh_folder("stopped");
   ASSERT_TRUE(calibrate_model(tinymoe_options(whole)));
   CalibrateOptions options = tinymoe_options(stopped);
@@ -224,8 +236,8 @@ TEST(Calibrate, GoesOnWhereItWasStopped) {
   EXPECT_EQ(bytes_in(stopped), bytes_in(whole));
 }
 
-// What is left by runs that were killed: the first write, and states that no index names.
-TEST(Calibrate, GoesOnWhereItWasKilled) {
+// Leftovers of killed runs: an unfinished first write, and states that the index does not name.
+TEST(Calibrate, ResumesAfterAKill) {
   const std::string whole = fresh_folder("whole"), killed = fresh_folder("killed");
   ASSERT_TRUE(calibrate_model(tinymoe_options(whole, 300)));
   std::ofstream(killed + "/calibration.json.part") << "{";
@@ -243,8 +255,8 @@ TEST(Calibrate, GoesOnWhereItWasKilled) {
   EXPECT_EQ(bytes_in(killed), bytes_in(whole));
 }
 
-// Each fourteenth byte: the files have some thousands.
-TEST(Calibrate, EachByteOfItsTextsCounts) {
+// Tests only every fourteenth byte, because the files have thousands of bytes.
+TEST(Calibrate, DetectsAnyChangedByte) {
   const std::string out = fresh_folder("stats");
   CalibrateOptions options = tinymoe_options(out, 300);
   options.sensitivity = true;
@@ -267,18 +279,75 @@ TEST(Calibrate, EachByteOfItsTextsCounts) {
   }
 }
 
-// As earlier versions wrote it.
-TEST(Calibrate, AnIndexWithoutADigestIsRead) {
+// Version 2 has no digest of the text.
+TEST(Calibrate, ReadsOlderVersions) {
   const std::string out = fresh_folder("stats");
-  ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
-  std::string index = bytes_in(out).at("calibration.json");
-  index = index.substr(0, index.rfind(",\n \"digest\"")) + "\n}\n";
-  index.replace(index.find("\"version\": 3"), 12, "\"version\": 2");
-  std::ofstream(out + "/calibration.json") << index;
-  EXPECT_TRUE(CalibrationStats::open(out));
+  const std::vector<float> sums = {4, 2, 9, -1, 0.5F, 1};
+  const auto bytes = std::as_bytes(std::span(sums));
+  std::ofstream(out + "/L00.hessians", std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  Digest digest;
+  digest.update(bytes);
+  CalibrationIndex index{"c", "t", 8, 16, true, TriangleForm::sums, {}, {}};
+  index.layers = {{0, "L00.hessians", {{"x", 3, 16, "", 0, digest.hex(), {{"q"}}}}}};
+  std::string text = index_text(index);
+  for (const int version : {3, 2}) {
+    std::ofstream(out + "/calibration.json") << text;
+    const auto stats = CalibrationStats::open(out);
+    ASSERT_TRUE(stats) << render(stats.error());
+    const auto found = stats->find(0, "q");
+    ASSERT_TRUE(found) << render(found.error());
+    EXPECT_EQ(found->sums, (std::vector<float>{4, 2, -1, 2, 9, 0.5F, -1, 0.5F, 1})) << version;
+    if (version == 2) break;
+    text = text.substr(0, text.rfind(",\n \"digest\"")) + "\n}\n";
+    text.replace(text.find("\"version\": 3"), 12, "\"version\": 2");
+  }
 }
 
-TEST(Calibrate, AnotherTextOrCheckpointDoesNotContinueIt) {
+TEST(Calibrate, RejectsAnotherFormatInTheFolder) {
+  const std::string out = fresh_folder("stats");
+  CalibrateOptions options = tinymoe_options(out, 300);
+  options.stop = [&] { return fs::exists(out + "/L00.hessians"); };
+  ASSERT_EQ(code_of(options), kCalibrateInterrupted);
+  auto index = read_calibration_index(out);
+  ASSERT_TRUE(index);
+  index->triangles = TriangleForm::sums;
+  std::ofstream(out + "/calibration.json") << index_text(*index);
+  options.stop = nullptr;
+  const auto refused = calibrate_model(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "calibrate.differs");
+  EXPECT_NE(refused.error().front().cause.find("another format"), std::string::npos);
+}
+
+TEST(Calibrate, PredictsTheWrittenBytes) {
+  for (const uint64_t group_bytes : {uint64_t{1} << 30, uint64_t{128} << 10}) {
+    const std::string out = fresh_folder("stats");
+    CalibrateOptions options = tinymoe_options(out);
+    options.group_bytes = group_bytes;
+    uint64_t stated = 0, written = 0;
+    options.start = [&](uint64_t bytes) { stated = bytes; };
+    const auto report = calibrate_model(options);
+    ASSERT_TRUE(report) << render(report.error());
+    for (const auto& [name, bytes] : bytes_in(out))
+      if (name.ends_with(".hessians")) written += bytes.size();
+    EXPECT_EQ(stated, written);
+    EXPECT_EQ(report->bytes, written);
+    const auto planned = calibration_bytes(options.source, {});
+    ASSERT_TRUE(planned);
+    EXPECT_GE(*planned, written);
+    EXPECT_EQ(*planned == written, group_bytes == CalibrateOptions().group_bytes);
+  }
+}
+
+TEST(Calibrate, RejectsADiskWithoutRoom) {
+  const Status refused = check_room(fresh_folder("stats"), uint64_t{1} << 62);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().front().code, "calibrate.no_space");
+  EXPECT_TRUE(check_room(fresh_folder("stats"), 1));
+}
+
+TEST(Calibrate, RejectsResumingWithOtherInputs) {
   const std::string out = fresh_folder("stats");
   CalibrateOptions options = tinymoe_options(out);
   options.stop = [] { return true; };
@@ -297,7 +366,7 @@ TEST(Calibrate, AnotherTextOrCheckpointDoesNotContinueIt) {
   EXPECT_EQ(code_of(options), "calibrate.out_not_empty");
 }
 
-TEST(Calibrate, RefusesWhatItCannotRead) {
+TEST(Calibrate, RejectsUnreadableInput) {
   const std::string out = fresh_folder("stats");
   CalibrateOptions options = tinymoe_options(out);
   auto code_with = [&](auto change) {
@@ -324,7 +393,7 @@ TEST(Calibrate, RefusesWhatItCannotRead) {
   EXPECT_TRUE(fs::is_empty(out));
 }
 
-TEST(Calibrate, DamagedStatisticsAreFound) {
+TEST(Calibrate, DetectsDamagedStatistics) {
   const std::string out = fresh_folder("stats");
   ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
   {
@@ -353,8 +422,8 @@ TEST(Calibrate, RejectsDuplicateInputs) {
   EXPECT_EQ(stats.error().front().code, "calibrate.malformed");
 }
 
-// The digest is right, but the numbers are none that inputs give.
-TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
+// The digest is valid, but no inputs could produce these moments.
+TEST(Calibrate, DetectsInvalidMoments) {
   const std::string out = fresh_folder("stats");
   ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
   auto index = read_calibration_index(out);
@@ -365,7 +434,8 @@ TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
   std::memcpy(bytes.data(), &nan, sizeof nan);
   std::ofstream(out + "/L01.hessians", std::ios::binary) << bytes;
   Digest digest;
-  digest.update(std::as_bytes(std::span(bytes)).first(triangle_bytes(input.inputs)));
+  digest.update(
+      std::as_bytes(std::span(bytes)).first(triangle_bytes(input, TriangleForm::correlations)));
   input.digest = digest.hex();
   std::ofstream(out + "/calibration.json") << index_text(*index);
   const auto stats = CalibrationStats::open(out);
@@ -377,7 +447,7 @@ TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.no_input");
 }
 
-TEST(Calibrate, InputsThatAreNotFiniteEndIt) {
+TEST(Calibrate, RejectsNonfiniteInputs) {
   auto writer = LayerWriter::create(fresh_folder("stats"), 3, 1 << 20);
   ASSERT_TRUE(writer);
   writer->begin_part({{{.name = "x", .inputs = 2}, "w"}});
@@ -395,7 +465,7 @@ std::string hundred_tokens() {
   return text;
 }
 
-TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
+TEST(Calibrate, AddsSensitivitiesLater) {
   const std::string out = fresh_folder("stats"), at_once = fresh_folder("at_once");
   CalibrateOptions options = tinymoe_options(out);
   options.source = checkpoint_of("olmoe_a");
@@ -433,7 +503,8 @@ TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
   EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.damaged");
 }
 
-// Calls of `stop` in the last of as many runs as it takes when each is stopped at its n-th call.
+// Repeats runs that stop at their n-th call of `stop` until a run finishes, and returns the number
+// of that run's calls.
 int calls_of_last_run(CalibrateOptions options, int n) {
   for (int runs = 0; runs < 40; ++runs) {
     int calls = 0;
@@ -442,11 +513,11 @@ int calls_of_last_run(CalibrateOptions options, int n) {
     if (code == "fine") return calls;
     EXPECT_EQ(code, kCalibrateInterrupted);
   }
-  ADD_FAILURE() << "the runs did not get on";
+  ADD_FAILURE() << "the runs made no progress";
   return n;
 }
 
-TEST(Calibrate, SensitivitiesGoOnWhereTheyWereStopped) {
+TEST(Calibrate, ResumesSensitivitiesAfterAStop) {
   const std::string whole = fresh_folder("whole"), stopped = fresh_folder("stopped");
   CalibrateOptions options = tinymoe_options(whole, 400);
   options.source = checkpoint_of("olmoe_a");
@@ -469,12 +540,12 @@ TEST(Calibrate, SensitivitiesGoOnWhereTheyWereStopped) {
   options.folder = stopped;
   told = 0;
   EXPECT_LT(calls_of_last_run(options, calls * 3 / 4), calls);
-  EXPECT_GT(told, planned) << "what both runs tell of";
-  EXPECT_LT(told, 2 * planned) << "the first was stopped";
+  EXPECT_GT(told, planned) << "total progress of both runs";
+  EXPECT_LT(told, 2 * planned) << "the first run was stopped";
   EXPECT_EQ(bytes_in(stopped), bytes_in(whole));
 }
 
-TEST(Calibrate, AnUnfinishedMeasurementOfOtherWindowsStartsOver) {
+TEST(Calibrate, RestartsSensitivitiesIfBudgetChanges) {
   const std::string out = fresh_folder("stats"), whole = fresh_folder("whole");
   CalibrateOptions options = tinymoe_options(out, 300);
   options.source = checkpoint_of("olmoe_a");
@@ -490,7 +561,7 @@ TEST(Calibrate, AnUnfinishedMeasurementOfOtherWindowsStartsOver) {
   ASSERT_TRUE(fs::exists(out + "/sensitivity1.bin"));
   EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.no_sensitivity");
   options.stop = nullptr;
-  // Room for the hidden states of fewer windows.
+  // The budget suffices only for the hidden states of fewer windows.
   options.group_bytes = 4 * 25 * 7 * 2 * 96 * 2;
   ASSERT_EQ(code_of(options), "fine");
   options.folder = whole;
@@ -498,7 +569,7 @@ TEST(Calibrate, AnUnfinishedMeasurementOfOtherWindowsStartsOver) {
   EXPECT_EQ(read_sensitivity(out).value(), read_sensitivity(whole).value());
 }
 
-TEST(Calibrate, ADamagedStateOfAMeasurementIsFound) {
+TEST(Calibrate, DetectsADamagedState) {
   CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 300);
   options.source = checkpoint_of("olmoe_a");
   options.texts.clear();
@@ -518,7 +589,7 @@ TEST(Calibrate, ADamagedStateOfAMeasurementIsFound) {
   EXPECT_EQ(code_of(options), "fine");
 }
 
-TEST(Calibrate, SensitivitiesAreOfExperts) {
+TEST(Calibrate, RejectsSensitivitiesWithoutExperts) {
   CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 200);
   options.sensitivity = true;
   auto checkpoint = open_source(options.source, {}, equal_tensors);
@@ -533,7 +604,7 @@ TEST(Calibrate, SensitivitiesAreOfExperts) {
   EXPECT_EQ(measured.error().front().code, "calibrate.no_experts");
 }
 
-TEST(Calibrate, ACheckpointIsKnownByItsBytes) {
+TEST(Calibrate, IdentifiesCheckpointsByContent) {
   auto identity = [](const std::string& folder) {
     auto checkpoint = open_source(folder, {}, equal_tensors);
     EXPECT_TRUE(checkpoint);
@@ -551,7 +622,7 @@ TEST(Calibrate, ACheckpointIsKnownByItsBytes) {
   EXPECT_NE(identity(copy), identity(original));
 }
 
-TEST(Calibrate, TheCommandPrintsAReport) {
+TEST(Calibrate, PrintsAJsonReport) {
   const std::string out = fresh_folder("stats");
   const std::string text = file_of("text", some_text(700)), more = file_of("more", some_text(300));
   const Outcome outcome = run_command({"calibrate", "--text", text, more, checkpoint_of("tinymoe"),

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(CheckTotals, CountFilesAndOpsOfEachBrokenRule) {
+TEST(CheckTotals, CountFilesAndOpsPerRule) {
   CheckReport report;
   report.target.rules.resize(3);
   const TargetRule* rules = report.target.rules.data();
@@ -21,7 +21,7 @@ TEST(CheckTotals, CountFilesAndOpsOfEachBrokenRule) {
   EXPECT_EQ(broken[1].rule, &rules[2]);
 }
 
-TEST(CheckTotals, AddUpTheShards) {
+TEST(CheckTotals, SumTheShards) {
   CheckReport report;
   report.shards.resize(2);
   report.shards[0].weight_bytes = 3;

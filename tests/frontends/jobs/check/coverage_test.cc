@@ -1,6 +1,6 @@
-// Experts that were removed, doubled, swapped, cut or permuted in an exported folder, file digests
-// and all: moec check finds each and says which. A permutation of experts together with their rows
-// of the router computes the same and is accepted.
+// Removes, duplicates, swaps, truncates or permutes experts of an exported folder and updates the
+// file digests: moec check finds and names each edit. Permuting experts together with their router
+// rows is equivalent and accepted.
 #include <gmock/gmock.h>
 
 #include "backends/coverage/check_weights.h"
@@ -34,38 +34,38 @@ class EveryForm : public testing::TestWithParam<Variant> {
   }
 };
 
-TEST_P(EveryForm, FilesThatAreRewrittenUnchangedPass) {
+TEST_P(EveryForm, AcceptsRewrittenFiles) {
   edited_.edit_experts([](Shard&) {});
   expect_fine(edited_.check());
 }
 
-TEST_P(EveryForm, ConsistentPermutationIsAccepted) {
+TEST_P(EveryForm, AcceptsAConsistentPermutation) {
   reorder_all(order({{0, 1}, {1, 0}}), true, true);
   expect_fine(edited_.check());
 }
 
-TEST_P(EveryForm, Swap) {
+TEST_P(EveryForm, FindsSwappedExperts) {
   reorder_all(order({{0, 1}, {1, 0}}), true, false);
   expect_found(edited_.check(), {"error[coverage.swapped_experts]", "shard L00.",
                                  "layer 0: experts 0 and 1 are exchanged"});
 }
 
-TEST_P(EveryForm, RouterAloneSwapped) {
+TEST_P(EveryForm, FindsSwappedRouterRows) {
   reorder_all(order({{0, 1}, {1, 0}}), false, true);
   expect_found(edited_.check(), {"error[coverage.swapped_experts]", "shard L00.",
                                  "layer 0: experts 0 and 1 are exchanged"});
 }
 
-TEST_P(EveryForm, Duplicate) {
+TEST_P(EveryForm, FindsADuplicateExpert) {
   reorder_all(order({{1, 0}}), true, false);
   expect_found(edited_.check(), {"error[coverage.duplicate_expert]", "shard L00.",
-                                 "layer 0: the weights of expert 0 are in the place of expert 1"});
+                                 "layer 0: the weights of expert 0 replace those of expert 1"});
 }
 
-TEST_P(EveryForm, RowOfTheRouterDoubled) {
+TEST_P(EveryForm, FindsADuplicateRouterRow) {
   reorder_all(order({{1, 0}}), false, true);
   expect_found(edited_.check(), {"error[coverage.router_row]", "shard L00.",
-                                 "layer 0: row 1 of the router is that of expert 0 again"});
+                                 "layer 0: router row 1 repeats that of expert 0"});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- Edits of an unrolled graph ----------------------------------------------------------------
 
-// The slices that take the routing weights of each expert.
+// Returns the slices that read each expert's routing weight.
 std::vector<OpId> routing_slices(const Shard& shard, int64_t experts) {
   const auto roles = find_experts(shard, experts);
   std::vector<OpId> slices;
@@ -100,7 +100,7 @@ std::vector<OpId> routing_slices(const Shard& shard, int64_t experts) {
 struct GraphEdit {
   const char* name;
   std::function<void(Shard&, int64_t experts)> apply;
-  std::vector<std::string> message;  // empty: accepted
+  std::vector<std::string> message;  // empty if accepted
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -161,7 +161,7 @@ std::vector<GraphEdit> graph_edits() {
          view_named(s, "experts.2.up.weight") = view_named(s, "experts.1.up.weight");
        },
        {"error[coverage.changed_expert]", "shard L00.moe",
-        "layer 0: expert 2: experts.2.up.weight is that of expert 1"}},
+        "layer 0: expert 2: experts.2.up.weight belongs to expert 1"}},
       {"truncated",
        [](Shard& s, int64_t) { cut_short(s, "experts.3.down.weight"); },
        {"error[coverage.truncated_expert]", "shard L00.moe",
@@ -172,11 +172,11 @@ std::vector<GraphEdit> graph_edits() {
          view = then(view, ScaleStep{2});
        },
        {"error[coverage.changed_expert]", "shard L00.moe",
-        "layer 0: expert 0: experts.0.gate.weight is not what was exported"}},
+        "layer 0: expert 0: experts.0.gate.weight differs from the exported one"}},
       {"gate_and_up_exchanged_in_the_graph",
        exchange_gate_and_up,
        {"error[coverage.changed_expert]", "shard L00.moe",
-        "layer 0: expert 1: experts.1.up.weight is not what was exported"}},
+        "layer 0: expert 1: experts.1.up.weight differs from the exported one"}},
       {"another_op", turn_sigmoid_into_tanh, {"error[coverage.changed_graph]", "shard L00.moe"}},
       {"norm",
        [](Shard& s, int64_t) {
@@ -184,7 +184,7 @@ std::vector<GraphEdit> graph_edits() {
          view = then(view, ScaleStep{2});
        },
        {"error[coverage.changed_weight]", "shard L00.moe",
-        "ffn_norm.weight is not what was exported"}},
+        "ffn_norm.weight differs from the exported one"}},
       {"slices_and_rows_turned_together", turn_slices_and_rows, {}},
   };
 }
@@ -202,8 +202,8 @@ class EditedGraph : public testing::TestWithParam<GraphEdit> {
   }
 };
 
-TEST_P(EditedGraph, OfOnnx) { expect_as_said({}); }
-TEST_P(EditedGraph, OfCoreml) { expect_as_said({"--target", "ane"}); }
+TEST_P(EditedGraph, IsFoundInOnnx) { expect_as_said({}); }
+TEST_P(EditedGraph, IsFoundInCoreml) { expect_as_said({"--target", "ane"}); }
 
 INSTANTIATE_TEST_SUITE_P(All, EditedGraph, testing::ValuesIn(graph_edits()),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -229,7 +229,7 @@ void cut_file(const std::string& path) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 100);
 }
 
-// Where the bytes of a graph's weight lie.
+// Byte range of a graph's weight.
 const TensorRange& range_of(const LoadedShard& file, const std::string& name) {
   for (const Op& op : file.shard.ops)
     if (const auto* weight = std::get_if<Weight>(&op.data);
@@ -238,7 +238,7 @@ const TensorRange& range_of(const LoadedShard& file, const std::string& name) {
   MOEC_CHECK(false, "no weight {}", name);
 }
 
-TEST(EditedFiles, BytesOfTwoExpertsSwapped) {
+TEST(EditedFiles, FindsSwappedExpertBytes) {
   const EditedExport edited("mixtral_a", {});
   const auto& width = edited.manifest().find_shard("L00.moe")->widths[0];
   const LoadedShard file = read_shard(edited.manifest(), edited.folder(), width).value();
@@ -257,11 +257,11 @@ TEST(EditedFiles, BytesOfTwoExpertsSwapped) {
   edited.bring_manifest_in_line();
   expect_found(edited.check(), {"error[coverage.swapped_experts]", "shard L00.moe",
                                 "experts 1 and 3 are exchanged"});
-  // Without reading the bytes there is nothing to be seen.
+  // The edit is only visible in the bytes.
   expect_fine(edited.check({"--no-digests"}));
 }
 
-TEST(EditedFiles, Truncated) {
+TEST(EditedFiles, FindsATruncatedFile) {
   const EditedExport edited("mixtral_a", kGroups);
   cut_file(edited.path("moe/L00.g1.data"));
   edited.bring_manifest_in_line();
@@ -270,7 +270,7 @@ TEST(EditedFiles, Truncated) {
                                 "layer 0: experts 2 to 3 cannot be read"});
 }
 
-TEST(EditedFiles, TruncatedInAPackage) {
+TEST(EditedFiles, FindsATruncatedFileInPackages) {
   Words flags = kGroups;
   flags.insert(flags.end(), {"--target", "ane"});
   const EditedExport edited("mixtral_a", flags);
@@ -280,8 +280,8 @@ TEST(EditedFiles, TruncatedInAPackage) {
                                 "layer 0: experts 2 to 3 cannot be read"});
 }
 
-// Widths share their weights: what could not be read for one is not taken as read for the next.
-TEST(EditedFiles, DataThatIsCutAfterTheGraphsWereRead) {
+// Widths share weights. A failed read for one width must not count as read for the next width.
+TEST(EditedFiles, FindsDataTruncatedAfterReadingGraphs) {
   const EditedExport edited("mixtral_a", {"--tokens", "1,4"});
   const manifest::Shard& shard = *edited.manifest().find_shard("L00.moe");
   std::vector<LoadedShard> files;
@@ -296,22 +296,22 @@ TEST(EditedFiles, DataThatIsCutAfterTheGraphsWereRead) {
             2);
 }
 
-TEST(EditedFiles, GroupsInEachOthersFiles) {
+TEST(EditedFiles, FindsExchangedGroupFiles) {
   const EditedExport edited("mixtral_a", kGroups);
   edited.edit_manifest([](Json& m) { swap_files(m, "L00.moe.g0", "L00.moe.g1"); });
   expect_found(edited.check(), {"error[coverage.misplaced_expert]", "shard L00.moe.g0",
-                                "expert 2 of layer 0", "lies in a shard of experts 0 to 1"});
+                                "expert 2 of layer 0", "is in a shard of experts 0 to 1"});
 }
 
-TEST(EditedFiles, LayersInEachOthersFiles) {
+TEST(EditedFiles, FindsExchangedLayerFiles) {
   const EditedExport edited("mixtral_a", {});
   edited.edit_manifest([](Json& m) { swap_files(m, "L00.moe", "L01.moe"); });
   expect_found(edited.check(),
                {"error[coverage.foreign_expert]", "shard L00.moe",
-                "layer 0: the weights of expert 0 of layer 1 are in the place of expert 0"});
+                "layer 0: the weights of expert 0 of layer 1 replace those of expert 0"});
 }
 
-TEST(EditedFiles, OneFileForTwoGroups) {
+TEST(EditedFiles, FindsOneFileForTwoGroups) {
   const EditedExport edited("mixtral_a", kGroups);
   for (const char* extension : {".t1.onnx", ".data"})
     std::filesystem::copy_file(edited.path(std::string("moe/L00.g0") + extension),
@@ -320,12 +320,12 @@ TEST(EditedFiles, OneFileForTwoGroups) {
   edited.bring_manifest_in_line();
   expect_found(edited.check({"--no-digests"}),
                {"error[coverage.duplicate_expert]", "shard L00.moe.g1",
-                "expert 0 of layer 0 is held by shard L00.moe.g0 as well",
-                "error[coverage.missing_expert]", "layer 0: expert 2 has 0 of its 3 weights"});
+                "expert 0 of layer 0 is also in shard L00.moe.g0", "error[coverage.missing_expert]",
+                "layer 0: expert 2 has 0 of its 3 weights"});
 }
 
-// Expert by expert, the manifest says what the shards hold.
-TEST(EditedManifest, LosesAnExpert) {
+// The manifest lists the contents of shards per expert.
+TEST(EditedManifest, FindsALostExpert) {
   const EditedExport edited("mixtral_a", {});
   edited.edit_manifest([](Json& m) {
     Json& weights = shard_named(m, "L00.moe")["weights"];
@@ -335,11 +335,12 @@ TEST(EditedManifest, LosesAnExpert) {
   });
   const Outcome outcome = edited.check();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[manifest.weights]"),
-                                 HasSubstr("shard L00.moe: weights of 4 experts, not of 5")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("error[manifest.weights]"),
+                    HasSubstr("shard L00.moe: found weights of 4 experts, expected 5")));
 }
 
-TEST(EditedManifest, LosesAGroup) {
+TEST(EditedManifest, FindsALostGroup) {
   const EditedExport edited("mixtral_a", kGroups);
   edited.edit_manifest([](Json& m) {
     auto drop = [](Json& list, const char* key) {

@@ -1,6 +1,5 @@
-// An export of a golden case whose shards a test edits, as somebody may have done: the files are
-// written anew and the manifest's sizes and digests of files are brought in line, so that only what
-// the files mean can be wrong.
+// Edits shards of a golden case's export. Rewrites the files and updates their sizes and digests in
+// the manifest, so that only the content can be wrong.
 #pragma once
 
 #include <fstream>
@@ -38,7 +37,7 @@ class EditedExport {
     return 0;
   }
 
-  // Of a shard that holds the most.
+  // Largest number of MoE layers in a shard.
   size_t most_moe_layers() const {
     size_t most = 0;
     for (const manifest::Shard& shard : manifest_.shards)
@@ -46,7 +45,7 @@ class EditedExport {
     return most;
   }
 
-  // Edits the graph of a shard that was exported for one width, and writes it again.
+  // Edits the graph of a shard with one width and rewrites its files.
   void edit(const manifest::Shard& shard, const Edit& apply) const {
     auto loaded = read_shard(manifest_, folder_, shard.widths.front());
     ASSERT_TRUE(loaded) << render(loaded.error());
@@ -62,7 +61,7 @@ class EditedExport {
     ASSERT_TRUE(emitted) << render(emitted.error());
     bring_manifest_in_line();
   }
-  // All shards of layer 0 that have to do with experts.
+  // Edits all shards of layer 0 that involve experts.
   void edit_experts(const Edit& apply) const {
     for (const manifest::Shard& shard : manifest_.shards)
       if (shard.layer == 0 && shard.kind != ShardKind::attention) edit(shard, apply);
@@ -75,7 +74,7 @@ class EditedExport {
     ASSERT_TRUE(manifest) << render(manifest.error());
     write_both_forms(std::move(*manifest), folder_);
   }
-  // Sizes and digests of all files as they are, and no range of a weight past the end of its file.
+  // Updates the sizes and digests of all files, and clips weight ranges to the end of their file.
   void bring_manifest_in_line() const {
     edit_manifest([&](Json& json) {
       renew_files(json);
@@ -91,7 +90,7 @@ class EditedExport {
 
  private:
   static std::string stem_of(const std::string& file) {
-    return file.substr(0, file.find(".t1."));  // of one width
+    return file.substr(0, file.find(".t1."));  // without width and suffix
   }
 
   static void shorten_ranges(Json& shard) {
@@ -124,7 +123,7 @@ inline WeightView& view_of(Shard& shard, OpId op) {
   return std::get<Weight>(shard.ops[op].data).view;
 }
 
-// The blocks of a weight along an axis in another order: block i is the old order[i].
+// Reorders a weight's blocks along an axis: block i of the result is the old block order[i].
 inline void reorder_blocks(Shard& shard, OpId op, size_t axis, const std::vector<int64_t>& order) {
   WeightView& view = view_of(shard, op);
   const auto along = static_cast<int64_t>(axis);
@@ -148,7 +147,7 @@ inline WeightView& view_named(Shard& shard, const std::string& name) {
   return view_of(shard, weight_named(shard, name));
 }
 
-// The last half of the weight's outputs becomes zero.
+// Zeroes the second half of the weight's outputs.
 inline void cut_short(Shard& shard, const std::string& name) {
   WeightView& view = view_named(shard, name);
   Type half = shard.type(shard.ops[weight_named(shard, name)].results[0]);
@@ -156,15 +155,15 @@ inline void cut_short(Shard& shard, const std::string& name) {
   view = concat_view(0, {then(view, SliceStep{0, 0, half.dims[0]}), splat_view(0, half)});
 }
 
-// Channel e of the routing weights gets the weights of expert order[e] (as far as the shard has
-// both), and the rows of the router; in any form of experts. Of the shard's MoE layers, one.
+// Assigns the weights (if `weights`) and the router rows (if `rows`) of expert order[e] to channel
+// e, where the shard has them. Supports every form of experts, in one MoE layer of the shard.
 struct MoeLayer {
   size_t of = 1, number = 0;
 };
 inline void reorder(Shard& shard, const std::vector<int64_t>& order, bool weights, bool rows,
                     MoeLayer layer = {}) {
   const auto roles = find_experts(shard, static_cast<int64_t>(order.size()), layer.of);
-  std::map<int64_t, std::vector<OpId>> whole;  // the weights of each expert by itself
+  std::map<int64_t, std::vector<OpId>> whole;  // weights of each expert with separate tensors
   for (OpId op : op_ids(shard)) {
     const WeightShare& share = roles[op].share;
     if (share.moe_layer != layer.number) continue;
@@ -186,7 +185,7 @@ inline void reorder(Shard& shard, const std::vector<int64_t>& order, bool weight
         view_of(shard, ops[i]) = std::get<Weight>(before.ops[from->second[i]].data).view;
 }
 
-// The order 0, 1, 2, … with some changed.
+// Returns the order 0, 1, 2, … after applying the changes.
 inline std::vector<int64_t> order_with(int64_t experts, const std::map<int64_t, int64_t>& changes) {
   std::vector<int64_t> order;
   for (int64_t e = 0; e < experts; ++e) order.push_back(changes.contains(e) ? changes.at(e) : e);

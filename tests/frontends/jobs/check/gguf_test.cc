@@ -1,5 +1,5 @@
-// moec check of exports as GGUF and of splits of GGUF models: what was written passes, and each
-// kind of damage is found.
+// moec check of GGUF exports and of split GGUF models: accepts unmodified files and finds each kind
+// of damage.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -58,7 +58,7 @@ std::vector<std::string> findings_of(const std::string& folder) {
   return report ? codes_of((*report)->findings) : std::vector<std::string>{"none"};
 }
 
-TEST(CheckGguf, AnExportPassesWithItsExperts) {
+TEST(CheckGguf, AcceptsAnExport) {
   const std::string out = gguf_export();
   const auto report = check_folder(out, {});
   ASSERT_TRUE(report);
@@ -71,7 +71,7 @@ TEST(CheckGguf, AnExportPassesWithItsExperts) {
   EXPECT_THAT(checked.out, testing::HasSubstr("PASSED"));
 }
 
-TEST(CheckGguf, AChangedByteOfAnExport) {
+TEST(CheckGguf, FindsAChangedByte) {
   const std::string out = gguf_export();
   flip_last_byte(file_in(out, ".gguf"));
   const auto report = check_folder(out, {});
@@ -80,14 +80,14 @@ TEST(CheckGguf, AChangedByteOfAnExport) {
   EXPECT_EQ(run_command({"check", out}).exit_code, kExitFellShort);
 }
 
-TEST(CheckGguf, ATensorThatReportDoesNotList) {
+TEST(CheckGguf, FindsAnUnlistedTensor) {
   const std::string out = gguf_export();
   replace_text(file_in(out, "report.json"), "ffn_gate_exps", "ffn_gate_expt");
   EXPECT_THAT(findings_of(out), testing::Contains("check.gguf_tensors"));
 }
 
-// The key's value is a u32 behind its type.
-TEST(CheckGguf, KeysOfAnotherModel) {
+// The u32 value of the key follows the value's type.
+TEST(CheckGguf, FindsKeysOfAnotherModel) {
   const std::string out = gguf_export(), file = file_in(out, ".gguf");
   const std::string key = "llama.context_length";
   std::string bytes = read_file(file);
@@ -116,7 +116,7 @@ std::vector<std::string> split_findings(const std::string& folder) {
   return codes;
 }
 
-TEST(CheckGguf, ASplitPasses) {
+TEST(CheckGguf, AcceptsASplit) {
   const std::string out = gguf_split();
   EXPECT_THAT(split_findings(out), testing::IsEmpty());
   const Outcome checked = run_command({"check", out});

@@ -1,4 +1,4 @@
-// Uses a measured.json in the form that scripts/confirm_on_mac.py writes, made by hand and not
+// Uses a handwritten measured.json in the format of scripts/confirm_on_mac.py, which was not
 // measured on a Mac.
 #include "frontends/jobs/check/measured.h"
 
@@ -62,7 +62,7 @@ class MeasuredPlacement : public testing::Test {
   CheckReport report_;
 };
 
-TEST_F(MeasuredPlacement, IsComparedOpByOp) {
+TEST_F(MeasuredPlacement, IsComparedPerOp) {
   const auto measured = parse_measured(kMeasured, "measured.json").value();
   EXPECT_EQ(measured.chip, "Apple M1");
   const auto comparison = compare_placement(report_, measured).value();
@@ -83,12 +83,12 @@ TEST_F(MeasuredPlacement, IsComparedOpByOp) {
   EXPECT_TRUE(comparison.is_worse());
 }
 
-TEST_F(MeasuredPlacement, FailsOnlyIfAnOpLeavesTheUnit) {
+TEST_F(MeasuredPlacement, IsWorseOnlyForMovedOps) {
   const auto measured = parse_measured(with("\"gpu\"", "\"neural_engine\""), "m").value();
   EXPECT_FALSE(compare_placement(report_, measured).value().is_worse());
 }
 
-// As scripts/confirm_with_qnn.py writes it.
+// The format of scripts/confirm_with_qnn.py.
 constexpr std::string_view kOfQnn = R"({
  "format": "moec-measured-placement", "version": 1,
  "machine": {"engine": "qnn", "version": "2.51.0", "chip": "v75", "packages": "onnxruntime-qnn 2.7.0"},
@@ -98,7 +98,7 @@ constexpr std::string_view kOfQnn = R"({
   {"name": "up", "op": "Gemm", "preferred": "CPU", "message": "Failed to add node."}]}]
 })";
 
-TEST_F(MeasuredPlacement, OfAnotherEngineSaysWhatItConfirmsAndWhyNot) {
+TEST_F(MeasuredPlacement, ComparesMeasurementsOfOtherEngines) {
   report_.target.unit = "HTP";
   for (PlacedOp& op : report_.shards[0].widths[0].placement.ops)
     if (op.unit == "Neural Engine") op.unit = "HTP";
@@ -116,7 +116,7 @@ TEST_F(MeasuredPlacement, OfAnotherEngineSaysWhatItConfirmsAndWhyNot) {
   EXPECT_TRUE(comparison.is_worse());
 }
 
-TEST_F(MeasuredPlacement, ARefusedFileIsWorse) {
+TEST_F(MeasuredPlacement, IsWorseForARejectedFile) {
   std::string text(kOfQnn);
   const size_t at = text.find("{\"name\"");
   text = text.substr(0, at) + "], \"error\": \"finalize\"}]}";
@@ -129,14 +129,14 @@ TEST_F(MeasuredPlacement, ARefusedFileIsWorse) {
   EXPECT_TRUE(comparison.is_worse());
 }
 
-TEST_F(MeasuredPlacement, OfAnotherExportIsAnError) {
+TEST_F(MeasuredPlacement, RejectsAnotherExport) {
   EXPECT_EQ(error_of(with("\"d1\"", "\"d2\"")), "measured.other_export");
   EXPECT_EQ(error_of(with("\"tokens\": 1", "\"tokens\": 2")), "measured.other_export");
   EXPECT_EQ(error_of(with("L00.moe", "L01.moe")), "measured.unknown_shard");
   EXPECT_EQ(error_of(with("\"gate\"", "\"gait\"")), "measured.unknown_op");
 }
 
-TEST_F(MeasuredPlacement, MalformedFilesAreErrors) {
+TEST_F(MeasuredPlacement, RejectsMalformedFiles) {
   EXPECT_EQ(error_of("{"), "measured.syntax");
   EXPECT_EQ(error_of(std::string(kMeasured) + '\0'), "measured.syntax");
   EXPECT_EQ(error_of(std::string(kMeasured) + "{}"), "measured.syntax");

@@ -1,5 +1,5 @@
-// The map of weights to experts in the metadata of emitted files: `moec check` confirms it by what
-// the graphs compute, and finds each way in which somebody may have edited it.
+// The metadata of emitted files maps weights to experts. `moec check` verifies the map against the
+// graphs and finds each kind of edit.
 #include <gmock/gmock.h>
 #include <mlmodel.pb.h>
 #include <onnx/onnx_pb.h>
@@ -28,7 +28,7 @@ void save_message(const Message& message, const std::string& path) {
   EXPECT_TRUE(message.SerializeToOstream(&file)) << path;
 }
 
-using EditText = std::function<std::string(std::string)>;  // an empty text removes the entry
+using EditText = std::function<std::string(std::string)>;  // an empty result removes the entry
 
 void edit_onnx(const std::string& path, const EditText& edit) {
   auto model = load_message<onnx::ModelProto>(path);
@@ -51,7 +51,7 @@ void edit_coreml(const std::string& path, const EditText& edit) {
   save_message(model, path);
 }
 
-// Replaces the first occurrence; a text that does not stand there is a fault of the test.
+// Returns an edit that replaces the first occurrence of `from`, which must exist.
 EditText replace(const std::string& from, const std::string& to) {
   return [=](std::string text) {
     const size_t at = text.find(from);
@@ -60,7 +60,7 @@ EditText replace(const std::string& from, const std::string& to) {
   };
 }
 
-// The map of shard L00.moe under an edit, in each format.
+// Edits the ownership map of shard L00.moe in an export of the given format, then runs moec check.
 Outcome check_edited(bool coreml, const EditText& edit) {
   const EditedExport edited("mixtral_a", coreml ? Words{"--target", "ane"} : Words{});
   if (coreml)
@@ -73,7 +73,7 @@ Outcome check_edited(bool coreml, const EditText& edit) {
 
 class Ownership : public testing::TestWithParam<bool> {
  protected:
-  // The name of a weight as the format spells it.
+  // Returns the spelling of a weight's name in the tested format.
   static std::string spelled(const std::string& onnx, const std::string& coreml) {
     return GetParam() ? coreml : onnx;
   }
@@ -87,7 +87,7 @@ class Ownership : public testing::TestWithParam<bool> {
   }
 };
 
-TEST_P(Ownership, AnUnchangedMapPasses) {
+TEST_P(Ownership, AcceptsAnUnchangedMap) {
   const Outcome outcome = check_edited(GetParam(), [](std::string text) {
     EXPECT_THAT(text, HasSubstr("expert 0 3 1 0 "));
     EXPECT_THAT(text, HasSubstr("routing 0 0 5 "));
@@ -97,43 +97,43 @@ TEST_P(Ownership, AnUnchangedMapPasses) {
   expect_fine(outcome);
 }
 
-TEST_P(Ownership, AnotherExpert) {
+TEST_P(Ownership, FindsAWrongExpert) {
   expect_found(replace("expert 0 2 1 0 ", "expert 0 3 1 0 "),
                "belongs to expert 3 of layer 0, but its graph uses it for expert 2 of layer 0");
 }
 
-TEST_P(Ownership, AnotherLayer) {
+TEST_P(Ownership, FindsAWrongLayer) {
   expect_found(replace("expert 0 1 1 0 ", "expert 1 1 1 0 "),
                "belongs to expert 1 of layer 1, but its graph uses it for expert 1 of layer 0");
 }
 
-TEST_P(Ownership, ExpertThatIsCalledPlain) {
+TEST_P(Ownership, FindsAnExpertMarkedPlain) {
   expect_found(replace("expert 0 1 1 0 ", "plain "),
                "belongs to no expert, but its graph uses it for expert 1 of layer 0");
 }
 
-TEST_P(Ownership, RowsOfTheRouterAlongAnotherAxis) {
+TEST_P(Ownership, FindsAWrongRouterRowAxis) {
   expect_found(replace("routing 0 0 5 0 ", "routing 0 0 5 1 "), "the router of layer 0");
 }
 
-TEST_P(Ownership, WeightThatDoesNotExist) {
+TEST_P(Ownership, FindsAnUnknownWeight) {
   expect_found(
       [](const std::string& text) { return text + "expert 0 3 1 0 nothing.weight\n"; },
       "the file states that nothing.weight belongs to expert 3 of layer 0, but has no such "
       "weight");
 }
 
-TEST_P(Ownership, WeightThatIsLeftOut) {
+TEST_P(Ownership, FindsAnOmittedWeight) {
   expect_found([](const std::string& text) { return text.substr(text.find('\n') + 1); },
                "the file does not state the owner of");
 }
 
-TEST_P(Ownership, WholeMapIsMissing) {
+TEST_P(Ownership, FindsAMissingMap) {
   expect_found([](const std::string&) { return std::string(); },
                "the file does not state which weights belong to which expert");
 }
 
-TEST_P(Ownership, TextThatIsNotAMap) {
+TEST_P(Ownership, RejectsMalformedMaps) {
   const Outcome outcome =
       check_edited(GetParam(), [](const std::string&) { return std::string("expert 0 2\n"); });
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
@@ -143,8 +143,8 @@ TEST_P(Ownership, TextThatIsNotAMap) {
 INSTANTIATE_TEST_SUITE_P(Formats, Ownership, testing::Bool(),
                          [](const auto& info) { return info.param ? "coreml" : "onnx"; });
 
-// A bank states blocks, and groups and whole layers the numbers of the model.
-TEST(OwnershipForms, AreConfirmed) {
+// A bank states blocks; groups and whole layers state the model's expert numbers.
+TEST(OwnershipForms, AcceptsBanksGroupsAndWholeLayers) {
   const std::vector<Words> forms = {
       {"--experts", "bank"},
       {"--routing", "host", "--experts-per-shard", "2"},
@@ -155,7 +155,7 @@ TEST(OwnershipForms, AreConfirmed) {
   for (const Words& flags : forms) expect_fine(EditedExport("mixtral_a", flags).check());
 }
 
-TEST(OwnershipForms, BlocksOfABank) {
+TEST(OwnershipForms, FindsWrongBankBlocks) {
   const EditedExport edited("mixtral_a", {"--experts", "bank"});
   edit_onnx(edited.path(kOnnxFile), replace("expert 0 0 5 0 ", "expert 0 0 5 1 "));
   edited.bring_manifest_in_line();

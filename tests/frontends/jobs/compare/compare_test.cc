@@ -18,7 +18,7 @@ std::string compared_export(const std::string& golden_case, const std::string& n
   return out;
 }
 
-// The first bytes of the text that exports of tinymoe are measured on.
+// The first bytes of tinymoe's held-out text.
 std::string heldout(size_t bytes) {
   const std::string path = fresh_folder("text") + "/heldout";
   write_file(path, read_file(source_path("tests/data/tinymoe_heldout.bin")).substr(0, bytes));
@@ -45,7 +45,7 @@ std::string code_of(const Words& words) {
   return comparison(words, kExitBadInput)["diagnostics"][0]["code"];
 }
 
-TEST(Compare, AnExportWithItselfHasNoDifference) {
+TEST(Compare, FindsNoDifferenceFromItself) {
   const std::string out = compared_export("tinymoe", "out");
   const json report = comparison({out, out, "--text", heldout(210), "--window", "100"});
   EXPECT_EQ(report["windows"], 2);
@@ -68,7 +68,7 @@ TEST(Compare, AnExportWithItselfHasNoDifference) {
   }
 }
 
-TEST(Compare, EightBitsCostLittleAndFourBitsMore) {
+TEST(Compare, ScoresFewerBitsWorse) {
   const std::string text = heldout(192);
   const auto made = [](const std::string& name, Words flags) {
     flags.insert(flags.end(), {"--tokens", "32", "--context", "96"});
@@ -110,7 +110,7 @@ TEST(Compare, EightBitsCostLittleAndFourBitsMore) {
   EXPECT_GT(fewer["routers"][3]["weight_moved"], eight["routers"][3]["weight_moved"]);
 }
 
-TEST(Compare, ThresholdsThatAreMissed) {
+TEST(Compare, ReportsMissedThresholds) {
   const std::string plain = compared_export("tinymoe", "plain"), text = heldout(64);
   const std::string int8 = compared_export("tinymoe", "int8", {"--weights", "int8"});
   const Words words = {plain, int8, "--text", text};
@@ -132,7 +132,7 @@ TEST(Compare, ThresholdsThatAreMissed) {
   EXPECT_THAT(printed.out, HasSubstr("FELL SHORT"));
 }
 
-TEST(Compare, WithAGolden) {
+TEST(Compare, ComparesWithAGolden) {
   const std::string golden = source_path("tests/golden/qwen3_moe_a");
   const std::string plain = compared_export("qwen3_moe_a", "plain");
   const json equal = comparison({golden, plain});
@@ -166,8 +166,8 @@ TEST(Compare, WithAGolden) {
   EXPECT_EQ(code_of({golden, other}), "golden.other_model");
 }
 
-// Exports of another target, width, cut and routing form: predictions are compared all the same.
-TEST(Compare, ExportsThatAreCutDifferently) {
+// Predictions are comparable across targets, widths, splits and routing forms.
+TEST(Compare, ComparesDifferentlySplitExports) {
   const std::string plain = compared_export("mixtral_a", "plain");
   const std::string ids = ids_file("1,2,3,4,5,6,7 8\n9 1 2 3");
   const std::string wide = compared_export("mixtral_a", "wide", {"--tokens", "1,4"});
@@ -187,7 +187,7 @@ TEST(Compare, ExportsThatAreCutDifferently) {
   EXPECT_LT(comparison({plain, ane, "--tokens", ids})["kl"]["mean"], 1e-3);
 }
 
-TEST(Compare, BadInput) {
+TEST(Compare, RejectsBadInput) {
   const std::string out = compared_export("mixtral_a", "out");
   const std::string other = compared_export("mixtral_b", "other");
   const std::string ids = ids_file("1 2 3");

@@ -1,4 +1,4 @@
-// moec probe: the group of experts that is to serve a text.
+// moec probe: selects the expert group for a text.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -36,7 +36,7 @@ json probe(Words words) {
   return json::parse(outcome.out, nullptr, false);
 }
 
-TEST(ProbeGroups, ChoosesByTheRoutingOfTheFirstTokens) {
+TEST(ProbeGroups, SelectsByRoutingOfFirstTokens) {
   const json report = probe(
       {probed_export(), "--groups", three_groups(), "--prompt", "def run(self):\n    return 1\n"});
   EXPECT_EQ(report["groups"], json({"few", "all", "half"}));
@@ -47,7 +47,7 @@ TEST(ProbeGroups, ChoosesByTheRoutingOfTheFirstTokens) {
   EXPECT_EQ(document["chosen"], "all");
   EXPECT_EQ(document["scores"], document["kept"]);
   EXPECT_NEAR(document["scores"][1], 1, 1e-6);
-  ASSERT_EQ(document["routing"].size(), 4u) << "one list a layer";
+  ASSERT_EQ(document["routing"].size(), 4u) << "one list per layer";
   for (const json& layer : document["routing"]) {
     double sum = 0;
     for (const double share : layer) sum += share;
@@ -60,7 +60,7 @@ TEST(ProbeGroups, ChoosesByTheRoutingOfTheFirstTokens) {
   EXPECT_FALSE(report.contains("figures"));
 }
 
-TEST(ProbeGroups, MeasuresTheRegretOnTheRestOfTheDocuments) {
+TEST(ProbeGroups, MeasuresRegretOnRemainingTokens) {
   const std::string all = read_file(source_path("tests/data/tinymoe_heldout.bin"));
   std::string files;
   for (size_t i = 0; i < 3; ++i) {
@@ -78,7 +78,8 @@ TEST(ProbeGroups, MeasuresTheRegretOnTheRestOfTheDocuments) {
     const json& values = document["log_probability"];
     double best = values[0];
     for (const double value : values) best = std::max(best, value);
-    EXPECT_DOUBLE_EQ(document["regret"], best - values[1].get<double>()) << "all was chosen";
+    EXPECT_DOUBLE_EQ(document["regret"], best - values[1].get<double>())
+        << "the group all was selected";
     regrets += document["regret"].get<double>() / 3;
     hits += document["best"] == "all" ? 1.0 / 3 : 0;
     for (const double value : values) others += (best - value) / 9;
@@ -95,7 +96,7 @@ TEST(ProbeGroups, MeasuresTheRegretOnTheRestOfTheDocuments) {
   EXPECT_EQ(figures["load"][1]["mean"], 1);
 }
 
-// Two prompts of each of two categories, long enough for 20 tokens and a rest.
+// Two prompts in each of two categories, long enough for a prefill of 20 tokens.
 std::string two_categories() {
   const std::string path = fresh_folder("suite") + "/suite.jsonl";
   std::string lines;
@@ -109,7 +110,7 @@ std::string two_categories() {
   return path;
 }
 
-// An export with the table of its two halves, measured on two_categories().
+// An export with a probe table for two halves of its experts, measured on two_categories().
 std::string export_with_table() {
   const std::string out = probed_export(), groups = fresh_folder("groups") + "/groups.json";
   write_file(groups, R"({"groups": [{"name": "low", "experts": "*:0-7"},
@@ -124,7 +125,7 @@ double mean_of(const json& documents, size_t first, const char* field, size_t gr
          2;
 }
 
-TEST(ProbeGroups, WritesATableThatTheManifestNames) {
+TEST(ProbeGroups, ListsItsTableInTheManifest) {
   const std::string out = export_with_table();
   const json measured =
       probe({out, "--prompts", two_categories(), "--score", "mass", "--prefill", "20"});
@@ -148,23 +149,24 @@ TEST(ProbeGroups, WritesATableThatTheManifestNames) {
   expect_fine(run_command({"check", out}));
 }
 
-TEST(ProbeGroups, ChoosesByTheTable) {
+TEST(ProbeGroups, SelectsByTheTable) {
   const std::string out = export_with_table();
   const json table = json::parse(read_file(out + "/probe.json"));
   const json report = probe({out, "--prompts", two_categories()});
   EXPECT_EQ(report["score"], "table");
-  EXPECT_EQ(report["prefill"], 20) << "as the table has it";
+  EXPECT_EQ(report["prefill"], 20) << "from the table";
   EXPECT_EQ(report["groups"], json({"low", "high"}));
   for (size_t d = 0; d < 4; ++d) {
     const json& document = report["documents"][d];
-    EXPECT_EQ(document["nearest"], document["category"]) << "the table is of these prompts";
+    EXPECT_EQ(document["nearest"], document["category"])
+        << "the table was measured on these prompts";
     EXPECT_EQ(document["scores"], table["categories"][d / 2]["log_probability"]);
     const bool low = document["scores"][0] >= document["scores"][1];
     EXPECT_EQ(document["chosen"], low ? "low" : "high");
   }
 }
 
-TEST(ProbeGroups, ATableOfAnotherModelIsRefused) {
+TEST(ProbeGroups, RejectsATableOfAnotherModel) {
   const std::string out = export_with_table();
   std::string table = read_file(out + "/probe.json");
   ASSERT_NE(table.find("L0-3:0-7"), std::string::npos);
@@ -178,7 +180,7 @@ TEST(ProbeGroups, ATableOfAnotherModelIsRefused) {
   EXPECT_THAT(run_command({"probe", out, "--prompt", "a"}).err, HasSubstr("[experts.expert]"));
 }
 
-TEST(ProbeGroups, LogitsThatAreNotNumbersAreNoRegret) {
+TEST(ProbeGroups, RejectsNonfiniteLogits) {
   const CheckpointCopy copy("tinymoe");
   copy.overwrite("lm_head.weight", std::string("\x80\x7f", 2));  // infinity in bf16
   const std::string out = fresh_folder("out"), text = fresh_folder("text") + "/text";
@@ -190,7 +192,7 @@ TEST(ProbeGroups, LogitsThatAreNotNumbersAreNoRegret) {
   EXPECT_THAT(probed.err, HasSubstr("[probe.nonfinite]"));
 }
 
-TEST(ProbeGroups, LabelsOfTokensAreNoPredictions) {
+TEST(ProbeGroups, OmitsFiguresForTaggingModels) {
   const std::string out = fresh_folder("out"), ids = fresh_folder("ids") + "/ids";
   expect_fine(export_case("openai_privacy_filter_a", out, {"--tokens", "8", "--context", "8"}));
   write_file(ids, "40 41 42 43 44 45 46");
@@ -201,7 +203,7 @@ TEST(ProbeGroups, LabelsOfTokensAreNoPredictions) {
   EXPECT_FALSE(report.contains("figures"));
 }
 
-TEST(ProbeGroups, RefusesWhatItCannotProbe) {
+TEST(ProbeGroups, RejectsUnusableInput) {
   const std::string out = probed_export();
   EXPECT_THAT(run_command({"probe", out, "--groups", out + "/none.json", "--prompt", "a"}).err,
               HasSubstr("[groups.file]"));

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-// The fenced block behind the given words of the page.
+// Returns the fenced block that follows the given words on the page.
 std::string block_after(const std::string& words) {
   const std::string page = read_file(source_path("models/families/README.md"));
   const size_t at = page.find(words);
@@ -27,9 +27,9 @@ class WorkedExample : public testing::Test {
   void SetUp() override {
     folder_ = fresh_folder("petal");
     descriptor_ = fresh_folder("family") + "/petal_moe.json";
-    config_ = block_after("comes with this `config.json`");
+    config_ = block_after("a checkpoint has this `config.json`");
     write(folder_ + "/config.json", config_);
-    write(descriptor_, block_after("is its descriptor, `petal_moe.json`"));
+    write(descriptor_, block_after("`petal_moe.json`:"));
     const auto family = read_family();
     ASSERT_TRUE(family.has_value()) << render(family.error());
     tensors_ = random_tensors(config_, &*family);
@@ -58,7 +58,7 @@ class WorkedExample : public testing::Test {
   DiskTensors tensors_;
 };
 
-TEST_F(WorkedExample, PrintsWhatThePageShows) {
+TEST_F(WorkedExample, PrintsTheDocumentedOutput) {
   tensors_["h.1.attn.bias_mask"] = {"U8", {2, 2}, std::string(4, '\1')};
   const Outcome outcome = check();
   EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.err;
@@ -70,7 +70,7 @@ TEST_F(WorkedExample, PrintsWhatThePageShows) {
   EXPECT_THAT(mended.out, HasSubstr("every tensor of the checkpoint is accounted for"));
 }
 
-TEST_F(WorkedExample, IsExported) {
+TEST_F(WorkedExample, ExportsAndPassesTheCheck) {
   expect_fine(check());
   const std::string out = fresh_folder("out");
   expect_fine(run_command(
@@ -88,7 +88,7 @@ TEST_F(WorkedExample, NamesMissingTensors) {
   EXPECT_THAT(outcome.out, HasSubstr("hf.tensor.missing"));
   EXPECT_THAT(outcome.out, HasSubstr("the nearest name is \"h.1.moe.3.gating.weight\""));
   EXPECT_THAT(outcome.out, HasSubstr("the k of this model must be [8,16], found [16,8]"));
-  EXPECT_THAT(outcome.out, HasSubstr("tensor h.1.moe.3.gating.weight: it has no role"));
+  EXPECT_THAT(outcome.out, HasSubstr("tensor h.1.moe.3.gating.weight: the tensor has no role"));
   const Json json = Json::parse(check({"--json"}).out);
   EXPECT_EQ(json["ok"], false);
   EXPECT_EQ(json["diagnostics"].size(), 3u);
@@ -96,7 +96,7 @@ TEST_F(WorkedExample, NamesMissingTensors) {
   EXPECT_EQ(json["roles"][3]["found"], 1);
 }
 
-TEST_F(WorkedExample, ShowsWhereEachValueComesFrom) {
+TEST_F(WorkedExample, ShowsTheSourceOfEachValue) {
   const Outcome outcome =
       run_command({"family", "check", descriptor_, "--config", folder_ + "/config.json", "--json"});
   expect_fine(outcome);
@@ -112,8 +112,8 @@ TEST_F(WorkedExample, ShowsWhereEachValueComesFrom) {
   EXPECT_EQ(json["diagnostics"], Json::array());
 }
 
-// Whoever writes a descriptor meets keys that it does not handle yet.
-TEST_F(WorkedExample, AConfigWithErrorsIsStillExplained) {
+// Authors of a new descriptor use this to find keys that the descriptor does not handle yet.
+TEST_F(WorkedExample, ExplainsAConfigWithErrors) {
   edit(folder_ + "/config.json", "{", R"({"rotate_twice": true, "n_lair": 2,)");
   const Outcome outcome = check();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
@@ -128,7 +128,7 @@ TEST_F(WorkedExample, AConfigWithErrorsIsStillExplained) {
   EXPECT_EQ(json["concepts"]["layers"]["value"], "2");
 }
 
-TEST_F(WorkedExample, ErrorsNameTheLine) {
+TEST_F(WorkedExample, ReportsTheLineOfErrors) {
   edit(folder_ + "/config.json", "\"n_expert_used\"", "\"n_experts_used\"");
   Outcome outcome = check();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
@@ -143,10 +143,25 @@ TEST_F(WorkedExample, ErrorsNameTheLine) {
   EXPECT_EQ(json["diagnostics"][0]["place"]["line"], 16);
 }
 
-TEST(FamilyCheck, NeedsAConfig) {
+TEST(FamilyCheck, RequiresAConfig) {
   const Words words = {"family", "check", source_path("models/families/mixtral.json")};
   EXPECT_EQ(run_command(words).exit_code, kExitBadInput);
   EXPECT_EQ(run_command({"family"}).exit_code, kExitBadInput);
+}
+
+// The rule of a key that is null differs from that of an absent key.
+TEST(FamilyCheck, ShowsTheExpressionForNull) {
+  const std::string folder = fresh_folder("null");
+  std::ofstream(folder + "/qwen2.json") << run_command({"family", "show", "qwen2"}).out;
+  std::string config = read_file(source_path("tests/golden/qwen2_a/config.json"));
+  const std::string key = "\"num_key_value_heads\": ";
+  config.replace(config.find(key) + key.size(), 1, "null");
+  std::ofstream(folder + "/config.json") << config;
+  const Outcome outcome = run_command(
+      {"family", "check", folder + "/qwen2.json", "--config", folder + "/config.json", "--json"});
+  expect_fine(outcome);
+  EXPECT_EQ(Json::parse(outcome.out)["concepts"]["kv_heads"],
+            (Json{{"value", "6"}, {"from", "default"}, {"expression", "= heads"}}));
 }
 
 TEST(FamilyShow, PrintsTheBuiltInDescriptor) {
@@ -158,9 +173,9 @@ TEST(FamilyShow, PrintsTheBuiltInDescriptor) {
   EXPECT_THAT(run_command({"family", "show", "mixtrel"}).err, HasSubstr("did you mean 'mixtral'?"));
 }
 
-// Of each kind: an own key, one of an object in the config, one with a dot in its name, and one of
-// the larger model around it.
-TEST(IgnoreKey, PassesOverUnknownKeys) {
+// Covers one key of each kind: top level, inside an object, with a dot in its name, and of the
+// outer model.
+TEST(IgnoreKey, IgnoresUnknownKeys) {
   const CheckpointCopy copy("qwen3_vl_moe_a", "nested");
   copy.edit_config([](CheckpointCopy::Json& config) {
     config["text_config"]["swizzle"] = 3;
@@ -168,16 +183,16 @@ TEST(IgnoreKey, PassesOverUnknownKeys) {
     config["tower"] = "x";
   });
   Words words = {"plan", copy.folder()};
-  EXPECT_THAT(run_command(words).err, HasSubstr("give --ignore-key swizzle"));
+  EXPECT_THAT(run_command(words).err, HasSubstr("pass --ignore-key swizzle"));
   words.insert(words.end(), {"--ignore-key", "swizzle", "--ignore-key", "a..b"});
-  EXPECT_THAT(run_command(words).err, HasSubstr("give --ignore-key tower"));
+  EXPECT_THAT(run_command(words).err, HasSubstr("pass --ignore-key tower"));
   words.insert(words.end(), {"--ignore-key", "tower"});
   expect_fine(run_command(words));
   words[0] = "inspect";
   expect_fine(run_command(words));
 }
 
-TEST(IgnoreKey, RefusesKeysThatAreReadOrAbsent) {
+TEST(IgnoreKey, RejectsReadAndAbsentKeys) {
   for (const auto& [key, cause] : {std::pair("hidden_size", "reads the key \"hidden_size\""),
                                    {"rope_parameters", "reads the key \"rope_parameters\""},
                                    {"rope_parameters.rope_theta", "has no key"},
@@ -190,7 +205,7 @@ TEST(IgnoreKey, RefusesKeysThatAreReadOrAbsent) {
   }
 }
 
-TEST(FamilyCheck, GoldenCheckpointsAreAccountedFor) {
+TEST(FamilyCheck, AccountsForGoldenCheckpoints) {
   for (const auto& [family, golden] : {std::pair<std::string, std::string>{"qwen3_moe", "tinymoe"},
                                        {"gpt_oss", "gpt_oss_b"},
                                        {"deepseek_v2", "deepseek_v2_a"}}) {

@@ -1,4 +1,4 @@
-// What lies at a path, asked without a command line.
+// Inspects paths without using the command line.
 #include "frontends/jobs/inspect/inspect_source.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(PathKind, NamesAndFirstBytesTellIt) {
+TEST(PathKind, DependsOnNamesAndFirstBytes) {
   const std::string tinymoe = checkpoint_of("tinymoe");
   EXPECT_EQ(kind_of_path(tinymoe), PathKind::checkpoint);
   EXPECT_EQ(kind_of_path(tinymoe + "/config.json"), PathKind::config);
@@ -28,7 +28,7 @@ TEST(PathKind, NamesAndFirstBytesTellIt) {
   EXPECT_FALSE(holds_golden(tinymoe));
 }
 
-TEST(PathKind, AFolderOfSeveralExports) {
+TEST(PathKind, RecognizesAFolderOfExports) {
   const std::string folder = fresh_folder("out");
   for (const char* name : {"/onnx", "/ane", "/other"})
     std::filesystem::create_directories(folder + name);
@@ -52,7 +52,7 @@ TEST(InspectSource, ReadsACheckpoint) {
   EXPECT_EQ(checkpoint_json(checkpoint, true)["tensors"].size(), checkpoint.weights.tensors.size());
 }
 
-TEST(InspectSource, RefusesAFileOfNoFormat) {
+TEST(InspectSource, RejectsUnknownFormats) {
   const auto found = inspect_source({.source = source_path("README.md")});
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error()[0].code, "inspect.kind");

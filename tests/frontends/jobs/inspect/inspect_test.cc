@@ -1,4 +1,4 @@
-// moec inspect: shard files as text and as JSON, and files that are not shards.
+// moec inspect: shard files as text and as JSON, and other files.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// The ports and the IR of a shard file, for each target.
+// Checks the ports and the IR of a shard file, for each target.
 void expect_shard_json(const Words& flags, const std::string& file) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, flags));
@@ -28,12 +28,12 @@ void expect_shard_json(const Words& flags, const std::string& file) {
   EXPECT_EQ(shard["ir"], text.out);
 }
 
-TEST(Inspect, AShardAsJson) {
+TEST(Inspect, PrintsAShardAsJson) {
   expect_shard_json({}, "moe/L00.t1.onnx");
   expect_shard_json({"--target", "ane"}, "moe/L00.t1.mlpackage");
 }
 
-TEST(Inspect, FilesThatAreNotShardsAreErrors) {
+TEST(Inspect, RejectsUnknownAndMissingFiles) {
   const Outcome script = run_command({"inspect", source_path("CMakeLists.txt"), "--json"});
   EXPECT_EQ(script.exit_code, kExitBadInput);
   EXPECT_EQ(json::parse(script.out)["diagnostics"][0]["code"], "inspect.kind");

@@ -1,4 +1,4 @@
-// Passes over a file without a command line.
+// Runs passes on a file without using the command line.
 #include "frontends/jobs/opt/optimise.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::string file_of(const std::string& text) {
   return path;
 }
 
-TEST(Optimise, RunsThePassesOfTheFileOrThoseThatAreNamed) {
+TEST(Optimise, RunsPassesFromFileOrFlag) {
   const auto input = read_opt_input(source_path("tests/passes/lower_router.ir"), onnx_options());
   ASSERT_TRUE(input.has_value()) << render(input.error());
   EXPECT_EQ(input->file.passes, "lower_router");
@@ -40,7 +40,7 @@ TEST(Optimise, RunsThePassesOfTheFileOrThoseThatAreNamed) {
   EXPECT_FALSE(other->result.passes.at(0).changed);
 }
 
-TEST(Optimise, UnknownPassesOfTheFileNameIt) {
+TEST(Optimise, NamesTheFileWithUnknownPasses) {
   const std::string path = file_of(
       "// run: nope\nshard a model {\n  input %x : f32[1,4,1,1]\n"
       "  output y = %x\n}\n");

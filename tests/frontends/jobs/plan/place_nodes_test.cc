@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 const ExpertGrid kTinymoe{{0, 1, 2, 3}, 16, 2, 1, 1};
 
-// Experts e and e + 8 are chosen together, and nothing else is.
+// Only experts e and e + 8 are selected together.
 std::string write_pairs(const std::string& folder) {
   ExpertProfile profile{.model = "qwen3_moe", .source = "checkpoint", .experts = 16, .top_k = 2};
   for (const int64_t number : kTinymoe.layers) {
@@ -37,7 +37,7 @@ Outcome place_tinymoe(std::vector<std::string> words) {
   return run_command(words);
 }
 
-TEST(PlaceNodes, WritesGroupsThatOtherCommandsRead) {
+TEST(PlaceNodes, WritesGroupsForOtherCommands) {
   const std::string folder = fresh_folder("place"), out = folder + "/placement.json";
   const Outcome placed =
       place_tinymoe({"--profile", write_pairs(folder), "--nodes", "4", "--out", out});
@@ -57,7 +57,7 @@ TEST(PlaceNodes, WritesGroupsThatOtherCommandsRead) {
     }
 }
 
-TEST(PlaceNodes, TheFileIsKeptUnlessForced) {
+TEST(PlaceNodes, KeepsTheFileUnlessForced) {
   const std::string out = fresh_folder("place") + "/placement.json";
   const std::vector<std::string> words = {"--nodes", "2", "--policy", "contiguous", "--out", out};
   ASSERT_EQ(place_tinymoe(words).exit_code, kExitFine);
@@ -69,7 +69,7 @@ TEST(PlaceNodes, TheFileIsKeptUnlessForced) {
   EXPECT_EQ(place_tinymoe(forced).exit_code, kExitFine);
 }
 
-TEST(PlaceNodes, SaysHowManyNodesAModelNeeds) {
+TEST(PlaceNodes, ReportsTheRequiredNodes) {
   const Outcome placed = run_command({"place", "qwen3-30b-a3b", "--node-memory", "16GB", "--policy",
                                       "contiguous", "--weights", "4bit", "--json"});
   ASSERT_EQ(placed.exit_code, kExitFine) << placed.err;
@@ -86,10 +86,10 @@ TEST(PlaceNodes, SaysHowManyNodesAModelNeeds) {
   EXPECT_EQ(nlohmann::json::parse(stages.out)["nodes"][3]["name"], "stage1.node1");
 }
 
-TEST(PlaceNodes, BytesDoNotDependOnHowTheModelIsCut) {
+TEST(PlaceNodes, CountsBytesIndependentlyOfSplits) {
   const std::vector<std::string> nodes = {"--nodes", "4", "--policy", "contiguous"};
   const std::string whole = place_tinymoe(nodes).out;
-  EXPECT_THAT(whole, HasSubstr("4.2 MB"));
+  EXPECT_THAT(whole, HasSubstr("2.1 MB"));
   for (const std::vector<std::string>& cut : {std::vector<std::string>{"--routing", "host"},
                                               {"--experts-per-shard", "2"},
                                               {"--layers-per-shard", "2"},
@@ -100,9 +100,31 @@ TEST(PlaceNodes, BytesDoNotDependOnHowTheModelIsCut) {
   }
 }
 
-TEST(PlaceNodes, RefusesWhatDoesNotFit) {
+TEST(PlaceNodes, CountsBytesInCheckpointTypes) {
+  const std::string own = place_tinymoe({"--nodes", "2"}).out;
+  EXPECT_THAT(own, testing::AllOf(HasSubstr("3.1 MB"), HasSubstr("placed by memory alone")));
+  EXPECT_THAT(place_tinymoe({"--nodes", "2", "--dtype", "f32"}).out, HasSubstr("6.1 MB"));
+  EXPECT_THAT(place_tinymoe({"--nodes", "2", "--target", "onnx"}).out, HasSubstr("6.1 MB"));
+}
+
+TEST(PlaceNodes, CountsCodesOnlyForExperts) {
+  const auto bytes_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"place", "kimi-k2.5", "--nodes", "8", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome placed = run_command(words);
+    EXPECT_EQ(placed.exit_code, kExitFine) << placed.err;
+    return nlohmann::json::parse(placed.out)["nodes"][0]["bytes"].get<double>();
+  };
+  const double own = bytes_of({}),
+               coded =
+                   bytes_of({"--weights", "experts=int4:32", "--dtype", "f16", "--form", "matmul"});
+  EXPECT_NEAR(own / coded, 1, 0.01);
+}
+
+TEST(PlaceNodes, RejectsModelsThatDoNotFit) {
   const std::string folder = fresh_folder("place");
-  EXPECT_THAT(place_tinymoe({"--nodes", "2"}).err, HasSubstr("[place.profile]"));
+  EXPECT_THAT(place_tinymoe({"--nodes", "2", "--policy", "packed"}).err,
+              HasSubstr("[place.profile]"));
   EXPECT_THAT(place_tinymoe({"--node-memory", "1MB", "--policy", "contiguous"}).err,
               HasSubstr("[place.memory]"));
   EXPECT_THAT(place_tinymoe({"--policy", "contiguous"}).err, HasSubstr("[place.nodes]"));

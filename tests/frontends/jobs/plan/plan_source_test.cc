@@ -1,4 +1,4 @@
-// Plans without a command line.
+// Plans without using the command line.
 #include "frontends/jobs/plan/plan_source.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ PlanSourceOptions options_for(const std::string& source) {
   return options;
 }
 
-TEST(PlanSource, APublishedModel) {
+TEST(PlanSource, PlansAPublishedModel) {
   PlanSourceOptions options = options_for("qwen3-30b-a3b");
   options.resident_bytes = int64_t{1} << 34;
   options.devices.devices = {{.name = "a", .bytes = int64_t{1} << 38}};
@@ -37,7 +37,7 @@ TEST(PlanSource, APublishedModel) {
   EXPECT_FALSE(json.contains("replicas"));
 }
 
-TEST(PlanSource, AShardAboveItsBudgetIsAFinding) {
+TEST(PlanSource, ReportsAShardAboveItsBudget) {
   PlanSourceOptions options = options_for("qwen3-30b-a3b");
   at(options.request.cuts.budgets, ShardKind::attention) = {1000};
   const auto planned = plan_source(options);
@@ -46,7 +46,7 @@ TEST(PlanSource, AShardAboveItsBudgetIsAFinding) {
   EXPECT_EQ(plan_json(*planned)["ok"], false);
 }
 
-TEST(PlanSource, CountsThePublishedModels) {
+TEST(PlanSource, CountsParametersOfPublishedModels) {
   const auto sizes = published_sizes();
   ASSERT_TRUE(sizes.has_value());
   const auto found = std::find_if(sizes->begin(), sizes->end(), [](const PublishedSize& size) {

@@ -1,4 +1,4 @@
-// moec plan: published models, budgets, what is printed, and how bad input ends.
+// moec plan: published models, budgets, printed output, and errors for bad input.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -42,7 +42,7 @@ TEST(Plan, ListsThePublishedModels) {
   EXPECT_THAT(outcome.out, HasSubstr("30532122624"));
 }
 
-TEST(Plan, ListsTheParametersThatThePlanCounts) {
+TEST(Plan, ListsTheParameterCountsOfPlans) {
   const json list = json::parse(run_command({"plan", "--list", "--json"}).out);
   ASSERT_FALSE(list.at("models").empty());
   for (const json& model : list.at("models")) {
@@ -53,15 +53,26 @@ TEST(Plan, ListsTheParametersThatThePlanCounts) {
   }
 }
 
-TEST(Plan, PrintsSmallBudgetsInSmallUnits) {
+TEST(Plan, PrintsTheSizeOfACalibration) {
+  const std::string source = checkpoint_of("tinymoe");
+  const json planned = plan_json(source, {"--calibration"});
+  EXPECT_EQ(planned["calibration_bytes"], 1783168);
+  EXPECT_EQ(plan_json(source, {})["calibration_bytes"], nullptr);
+  EXPECT_THAT(plan(source, {"--calibration", "--tokens", "1"}).out,
+              HasSubstr("calibration: moec calibrate writes up to 1.8 MB\n"));
+  EXPECT_THAT(run_command({"plan", "--calibration", source}).err, HasSubstr("SOURCE before"));
+  EXPECT_THAT(plan("qwen3-30b-a3b", {"--calibration"}).out, HasSubstr("writes up to 30.9 GB\n"));
+}
+
+TEST(Plan, PrintsSmallSizesInBytes) {
   const std::string out =
       plan(checkpoint_of("mixtral_a"), {"--max-shard-mb", "attn=0.00002,lm_head=0.05"}).out;
   EXPECT_THAT(out, AllOf(HasSubstr(" 20 B "), HasSubstr(" 50.0 kB ")));
   EXPECT_THAT(out, testing::Not(HasSubstr(" 0.0 ")));
 }
 
-// The group counts of Qwen3-30B-A3B with shards of 200 MB: 4 of 32 experts as int8.
-TEST(Plan, Qwen3InGroupsOf200Megabytes) {
+// Qwen3-30B-A3B in shards of 200 MB: 4 groups of 32 experts as int8.
+TEST(Plan, GroupsQwen3Into200Megabytes) {
   const json int8 = plan_json("qwen3-30b-a3b", {"--max-shard-mb", "moe=200", "--weights", "int8"});
   EXPECT_EQ(int8["parameters"], 30532122624);
   EXPECT_EQ(int8["expert_groups"], json({32, 32, 32, 32}));
@@ -69,13 +80,13 @@ TEST(Plan, Qwen3InGroupsOf200Megabytes) {
   EXPECT_EQ(int8["expert_bytes"], expert);
   EXPECT_EQ(int8["shards"][2]["kind"], "experts");
   EXPECT_EQ(int8["shards"][2]["shards"], 4 * 48);
-  EXPECT_EQ(int8["shards"][2]["largest_bytes"], 32 * expert + 4 * 2048) << "and a norm";
+  EXPECT_EQ(int8["shards"][2]["largest_bytes"], 32 * expert + 4 * 2048) << "plus a norm";
   const json f16 = plan_json("qwen3-30b-a3b", {"--target", "ane"});
   EXPECT_EQ(f16["expert_groups"], json({19, 19, 18, 18, 18, 18, 18}));
   EXPECT_THAT(f16["cuts"][0]["reason"].get<std::string>(), HasSubstr("a budget of 200.0 MB"));
 }
 
-TEST(Plan, CountsWhatAGroupOfWeightsIsStoredAs) {
+TEST(Plan, CountsStoredBytesPerGroup) {
   const json plain = plan_json("qwen3-30b-a3b", {"--target", "ane", "--max-shard-mb", "none"});
   const json lut = plan_json("qwen3-30b-a3b",
                              {"--target", "ane", "--max-shard-mb", "none", "--weights", "4bit"});
@@ -83,7 +94,7 @@ TEST(Plan, CountsWhatAGroupOfWeightsIsStoredAs) {
   EXPECT_EQ(plain["weights"], "float");
   const int64_t weights = 3 * 2048 * 768, rows = 768 + 768 + 2048;
   EXPECT_EQ(lut["expert_bytes"], weights / 2 + rows / 16 * 16 * 2);
-  // The head is int8 with a scale of two bytes a row; the norm of each of its slices is float.
+  // The head is int8 with a two-byte scale per row; the norm of each slice is float.
   EXPECT_EQ(lut["memory"]["head_bytes"], 151936 * (2048 + 2) + 3 * 2 * 2048);
   EXPECT_LT(
       lut["memory"]["total_bytes"].get<int64_t>() - lut["memory"]["kv_cache_bytes"].get<int64_t>(),
@@ -91,37 +102,38 @@ TEST(Plan, CountsWhatAGroupOfWeightsIsStoredAs) {
   EXPECT_EQ(lut["memory"]["kv_cache_bytes"], plain["memory"]["kv_cache_bytes"]);
 }
 
-// Where layers differ, the largest expert is that of a slot.
-TEST(Plan, CountsLayersByTheirOwnForms) {
+// If layers differ, the slot size is the size of the largest expert.
+TEST(Plan, CountsBytesOfMixedForms) {
   const json mixed = plan_json("olmoe-1b-7b", {"--weights", "int8,experts@0-3=float"});
   EXPECT_EQ(mixed["expert_bytes"], 4 * 3 * 2048 * 1024);
   const int64_t coded = 3 * 2048 * 1024 + 4 * (1024 + 1024 + 2048);
   EXPECT_EQ(mixed["memory"]["expert_bytes"], 64 * (4 * int64_t{4} * 3 * 2048 * 1024 + 12 * coded));
 }
 
-TEST(Plan, RefusesFormsThatTheTargetLacks) {
+TEST(Plan, RejectsFormsUnsupportedByTheTarget) {
   const auto refusal = [](Words more) { return plan("olmoe-1b-7b", std::move(more)).err; };
   EXPECT_THAT(refusal({"--weights", "int4", "--form", "conv"}),
-              AllOf(HasSubstr("weights.form"), HasSubstr("no kernel for blocks of convolutions"),
-                    HasSubstr("int4:32 it has with --form matmul")));
+              AllOf(HasSubstr("weights.form"),
+                    HasSubstr("convolutions have no kernel for blockwise weights"),
+                    HasSubstr("int4:32 needs --form matmul")));
   EXPECT_THAT(refusal({"--weights", "int8:64", "--form", "conv"}),
-              AllOf(HasSubstr("weights.form"), HasSubstr("int8:64 it has with --form matmul")));
+              AllOf(HasSubstr("weights.form"), HasSubstr("int8:64 needs --form matmul")));
   EXPECT_THAT(refusal({"--weights", "int4", "--target", "ane"}),
               AllOf(HasSubstr("weights.form"), HasSubstr("int4-lut:g*"), HasSubstr("0.367")));
-  EXPECT_THAT(refusal({"--weights", "int4-lut"}), HasSubstr("folded to f32"));
+  EXPECT_THAT(refusal({"--weights", "int4-lut"}), HasSubstr("folds a Gather from a table to f32"));
   EXPECT_THAT(refusal({"--weights", "int8:expert"}), HasSubstr("float, int8, int8:tensor"));
   EXPECT_THAT(refusal({"--weights", "int4", "--layout", "bc1s"}), HasSubstr("--form matmul"));
   EXPECT_THAT(refusal({"--weights", "experts@3-16=int8"}), HasSubstr("layers 0 to 15"));
   EXPECT_THAT(refusal({"--weights", "router=f16"}), HasSubstr("--dtype f16"));
   EXPECT_THAT(refusal({"--weights", "embed=int8"}), HasSubstr("weights.embed"));
   EXPECT_THAT(refusal({"--weights", "copy"}),
-              AllOf(HasSubstr("weights.copy"), HasSubstr("not as codes")));
+              AllOf(HasSubstr("weights.copy"), HasSubstr("not codes")));
   EXPECT_THAT(refusal({"--weights", "experts=int4-lut:g24", "--target", "ane"}),
               AllOf(HasSubstr("weights.group"), HasSubstr("1, 2, 4, 8, 16, 32, 64")));
 }
 
-// A plan with --compat is refused as the export is, and cut as it is.
-TEST(Plan, RefusesWhatTheAneBookLacks) {
+// plan --compat rejects and splits in the same way as export.
+TEST(Plan, RejectsFeaturesUnsupportedByAneBook) {
   const auto refusal = [](const std::string& model, Words more) {
     more.insert(more.end(), {"--compat", "ane-book"});
     return plan(checkpoint_of(model), std::move(more)).err;
@@ -137,7 +149,7 @@ TEST(Plan, RefusesWhatTheAneBookLacks) {
   EXPECT_THAT(plan("mixtral-8x7b", {"--widths", "range"}).err, HasSubstr("--compat"));
 }
 
-TEST(Plan, CutsTheHeadForTheAneBook) {
+TEST(Plan, SlicesTheHeadForAneBook) {
   const std::string source = checkpoint_of("mixtral_a");
   const auto heads = [&](const Words& words) {
     const json planned = plan_json(source, words);
@@ -149,7 +161,7 @@ TEST(Plan, CutsTheHeadForTheAneBook) {
   EXPECT_EQ(heads({"--target", "ane", "--compat", "ane-book"}), 2);
 }
 
-TEST(Plan, ReportsWhichRotaryFactorsAreUsed) {
+TEST(Plan, ReportsTheApplicableRotaryFactors) {
   EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4096"})["rope_factors"], "short");
   EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4097"})["rope_factors"], "long");
   EXPECT_THAT(plan("phi-3.5-moe", {"--context", "8192"}).out,
@@ -157,10 +169,10 @@ TEST(Plan, ReportsWhichRotaryFactorsAreUsed) {
   EXPECT_FALSE(plan_json("olmoe-1b-7b", {}).contains("rope_factors"));
 }
 
-TEST(Plan, MemoryAndCostAddUp) {
+TEST(Plan, SumsMemoryAndCost) {
   const json report = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--context", "1024"});
   const json& memory = report["memory"];
-  // Two bytes a weight, four in the routers and their norms; the final norm is in the head.
+  // Two bytes per weight and four in routers and their norms; the final norm belongs to the head.
   const int64_t routers = int64_t{16} * (64 + 1) * 2048;
   EXPECT_EQ(memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>() +
                 memory["embedding_bytes"].get<int64_t>(),
@@ -171,15 +183,15 @@ TEST(Plan, MemoryAndCostAddUp) {
   const json& token = report["token"];
   EXPECT_EQ(token["dense_static"]["bytes"],
             memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>());
-  // One shard a layer: nothing can be skipped. A sparse runtime reads 8 of 64 experts.
+  // A single shard per layer cannot be skipped. A sparse runtime reads 8 of 64 experts.
   EXPECT_EQ(token["host_routed"], token["dense_static"]);
   EXPECT_EQ(token["ideal_sparse"]["bytes"],
             memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>() / 8);
 }
 
-// Routers included, which are stored in f32 for onnx, and once more in halves for ane. Their inputs
-// are an RMS norm, a layer norm, and a layer of the router's own.
-TEST(Plan, CountsTheBytesThatAnExportWrites) {
+// Includes routers, which are stored in f32 for onnx and additionally in f16 for ane. The routers'
+// inputs are an RMS norm, a layer norm, and a router layer.
+TEST(Plan, CountsTheBytesOfAnExport) {
   for (const char* name : {"glm4_moe_a", "phimoe_a", "zaya_a"})
     for (const char* target : {"onnx", "ane"}) {
       const std::string folder = checkpoint_of(name), out = fresh_folder("out");
@@ -197,7 +209,7 @@ TEST(Plan, CountsTheBytesThatAnExportWrites) {
     }
 }
 
-TEST(Plan, SkippedGroupsLieBetweenDenseAndSparse) {
+TEST(Plan, OrdersCostsByRouting) {
   const json token = plan_json("olmoe-1b-7b", {"--experts-per-shard", "4"})["token"];
   const auto bytes = [&](const char* form) { return token[form]["bytes"].get<double>(); };
   EXPECT_LT(bytes("ideal_sparse"), bytes("host_routed"));
@@ -207,18 +219,18 @@ TEST(Plan, SkippedGroupsLieBetweenDenseAndSparse) {
               single["ideal_sparse"]["macs"].get<double>(), 16);
 }
 
-TEST(Plan, OfACheckpointFolderAndOfItsConfigAreTheSame) {
+TEST(Plan, PlansFolderAndConfigEqually) {
   const json folder = plan_json(checkpoint_of("tinymoe"), {});
   json config = plan_json(checkpoint_of("tinymoe") + "/config.json", {});
   config["source"] = folder["source"];
   EXPECT_EQ(folder, config);
 }
 
-TEST(Plan, ReportsHowTheCheckpointStoresItsMatrices) {
+TEST(Plan, ReportsTheStorageOfMatrices) {
   EXPECT_EQ(plan_json("olmoe-1b-7b", {})["stored_as"], "plain");
   EXPECT_EQ(plan_json("deepseek-v3", {})["stored_as"], "fp8_blocks");
   EXPECT_THAT(plan("deepseek-v3").out, HasSubstr("stores matrices as fp8_blocks of 128 x 128"));
-  EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4; an export decodes them"));
+  EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4; an export dequantizes them"));
 }
 
 class PublishedPlan : public testing::TestWithParam<std::string> {};
@@ -243,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(All, PublishedPlan, testing::ValuesIn(published_names()
                            return name;
                          });
 
-TEST(Plan, LatentAttentionThatDoesNotFitIsExpanded) {
+TEST(Plan, ExpandsLatentAttentionToFit) {
   const Outcome chosen = plan("deepseek-v3", {"--target", "ane"});
   EXPECT_EQ(chosen.exit_code, kExitFine);
   EXPECT_THAT(chosen.err, AllOf(HasSubstr("note[plan.mla_form]"), HasSubstr("--mla expanded")));
@@ -251,7 +263,7 @@ TEST(Plan, LatentAttentionThatDoesNotFitIsExpanded) {
   EXPECT_EQ(plan("deepseek-v3", {"--target", "ane", "--mla", "latent"}).exit_code, kExitBadInput);
 }
 
-TEST(Plan, ExpertsAboveTheBudgetAreCutIntoSlices) {
+TEST(Plan, SlicesExpertsAboveTheBudget) {
   const json report = plan_json("mixtral-8x7b", {"--target", "ane"});
   EXPECT_EQ(report["expert_groups"], json(std::vector<int>(8, 1)));
   EXPECT_EQ(report["expert_slices"], 2);
@@ -265,7 +277,7 @@ TEST(Plan, ExpertsAboveTheBudgetAreCutIntoSlices) {
               HasSubstr("shared expert of a layer: 3 slices"));
 }
 
-TEST(Plan, AShardAboveItsBudgetExitsWithOneAndSaysWhatToDo) {
+TEST(Plan, ExplainsAShardAboveItsBudget) {
   const Words over = {"--max-shard-mb", "attn=0.02,lm_head=0.01", "--head-slices", "1"};
   const std::string model = checkpoint_of("mixtral_a");
   const Outcome outcome = plan(model, over);
@@ -283,7 +295,7 @@ TEST(Plan, AShardAboveItsBudgetExitsWithOneAndSaysWhatToDo) {
   EXPECT_THAT(report["diagnostics"][0]["next_step"].get<std::string>(), HasSubstr("attn=0.025"));
 }
 
-TEST(Plan, AShardAboveItsBudgetMayBeAllowed) {
+TEST(Plan, AllowsOverBudgetShardsOnRequest) {
   const Words over = {"--max-shard-mb", "attn=0.02", "--allow-over-budget"};
   const Outcome outcome = plan(checkpoint_of("mixtral_a"), over);
   EXPECT_EQ(outcome.exit_code, kExitFine);
@@ -293,7 +305,7 @@ TEST(Plan, AShardAboveItsBudgetMayBeAllowed) {
             kExitFine);
 }
 
-TEST(Plan, DevicesHoldEachShardOnce) {
+TEST(Plan, AssignsEachShardToOneDevice) {
   const json devices = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--device", "a=10GB", "--device",
                                                  "b=10GB,100GB"})["devices"];
   ASSERT_EQ(devices.size(), 2u);
@@ -309,10 +321,10 @@ TEST(Plan, DevicesHoldEachShardOnce) {
   EXPECT_EQ(shards.size(), held);
 }
 
-TEST(Plan, ResidentExpertsFitTheBudget) {
+TEST(Plan, FitsResidentExpertsIntoTheBudget) {
   const json set = plan_json("olmoe-1b-7b", {"--weights", "experts=int4:64:zero", "--dtype", "f16",
                                              "--resident-budget", "3GB"})["resident"];
-  // Half a byte a weight, and for each 64 a scale of two bytes and a zero of half a byte.
+  // Half a byte per weight; per 64 weights a two-byte scale and a half-byte zero point.
   EXPECT_EQ(set["slot_bytes"], 3 * 2048 * 1024 * 69 / 128);
   const int64_t capacity = set["capacity"], each = 16 * set["slot_bytes"].get<int64_t>();
   EXPECT_LE(set["base_bytes"].get<int64_t>() + capacity * each, 3'000'000'000);
@@ -321,7 +333,8 @@ TEST(Plan, ResidentExpertsFitTheBudget) {
             7'100'000'000);
 }
 
-// Each expert has load 1, except expert 0 of each layer, which has as much as all others of OLMoE.
+// Each expert has load 1, except expert 0 of each layer, whose load equals that of OLMoE's other
+// experts combined.
 std::string loads_of(int layers, int experts) {
   std::string file = fresh_folder("loads") + "/loads.csv";
   std::ofstream loads(file);
@@ -332,7 +345,7 @@ std::string loads_of(int layers, int experts) {
   return file;
 }
 
-TEST(Plan, CopiesOfBusyExpertsBalanceTheDevices) {
+TEST(Plan, BalancesDevicesByCopies) {
   const Words devices = {"--dtype",  "f16",   "--device", "a=9GB",
                          "--device", "b=9GB", "--loads",  loads_of(16, 64)};
   const json plain = plan_json("olmoe-1b-7b", devices)["replicas"];
@@ -348,7 +361,7 @@ TEST(Plan, CopiesOfBusyExpertsBalanceTheDevices) {
     EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.expert0\""));
 }
 
-TEST(Plan, WhereLayersAreCutTheGroupsHaveCopies) {
+TEST(Plan, CopiesGroupsOfCutLayers) {
   const json report = plan_json(
       "olmoe-1b-7b", {"--dtype", "f16", "--experts-per-shard", "16", "--device", "a=12GB",
                       "--device", "b=12GB", "--loads", loads_of(16, 64), "--replicas", "6"});
@@ -365,7 +378,7 @@ class ExportToDevices : public testing::Test {
     more.insert(more.begin(), {"--device", "a=1GB", "--device", "b=1GB"});
     return export_case("tinymoe", out_, more);
   }
-  // How many devices hold each shard, by its name.
+  // Counts how many devices hold each shard.
   std::map<std::string, int> holders() const {
     std::map<std::string, int> held;
     const json manifest = read_json(out_ + "/manifest.json");
@@ -376,13 +389,13 @@ class ExportToDevices : public testing::Test {
   std::string out_ = fresh_folder("out") + "/out";
 };
 
-TEST_F(ExportToDevices, EachShardIsOnOne) {
+TEST_F(ExportToDevices, PlacesEachShardOnOneDevice) {
   expect_fine(run({}));
   EXPECT_THAT(holders(), AllOf(SizeIs(4 * 2 + 1), Each(Pair(_, 1))));
   expect_fine(run_command({"check", out_}));
 }
 
-TEST_F(ExportToDevices, BusyGroupsHaveDeclaredReplicas) {
+TEST_F(ExportToDevices, DeclaresReplicasOfBusyGroups) {
   expect_fine(run({"--experts-per-shard", "4", "--loads", loads_of(4, 16), "--replicas", "6"}));
   const std::map<std::string, int> held = holders();
   EXPECT_EQ(held.at("L02.attn"), 2);
@@ -392,7 +405,7 @@ TEST_F(ExportToDevices, BusyGroupsHaveDeclaredReplicas) {
   expect_fine(validate_case("tinymoe", out_));
 }
 
-TEST_F(ExportToDevices, AShardOnNoDeviceIsAFinding) {
+TEST_F(ExportToDevices, CheckFindsAnUnassignedShard) {
   expect_fine(run({}));
   Manifest manifest = read_manifest(out_).value();
   manifest.devices[1].shards.pop_back();
@@ -402,21 +415,21 @@ TEST_F(ExportToDevices, AShardOnNoDeviceIsAFinding) {
   EXPECT_THAT(outcome.out + outcome.err, HasSubstr("no device holds the shard"));
 }
 
-TEST_F(ExportToDevices, WholeLayersHaveNoCopies) {
+TEST_F(ExportToDevices, RejectsCopiesOfWholeLayers) {
   const Outcome outcome = run({"--loads", loads_of(4, 16)});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("error[plan.replicas]"), HasSubstr("--experts-per-shard")));
 }
 
-TEST_F(ExportToDevices, CountsThatDoNotFitTheLoadsNameTheirFile) {
+TEST_F(ExportToDevices, NamesTheFileOfInvalidCounts) {
   const std::string loads = loads_of(4, 16);
   const Outcome outcome = run({"--experts-per-shard", "4", "--loads", loads, "--replicas", "7"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("error[balance.counts] " + loads + ": 7 replicas"));
 }
 
-TEST_F(ExportToDevices, DevicesThatAreTooSmallAreRefusedBeforeAnythingIsWritten) {
+TEST_F(ExportToDevices, RejectsSmallDevicesBeforeWriting) {
   const Outcome outcome = export_case("tinymoe", out_, {"--device", "a=1MB"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("error[plan.devices]"));
@@ -426,7 +439,7 @@ TEST_F(ExportToDevices, DevicesThatAreTooSmallAreRefusedBeforeAnythingIsWritten)
 struct Refused {
   const char* name;
   Words words;
-  Words message;  // the code, then what else must be said
+  Words message;  // the code, then other required substrings
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -434,7 +447,7 @@ void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; 
 
 class BadPlan : public testing::TestWithParam<Refused> {};
 
-TEST_P(BadPlan, IsRefusedWithItsOwnCode) {
+TEST_P(BadPlan, IsRejectedWithItsCode) {
   Words words = GetParam().words;
   words.insert(words.begin(), "plan");
   const Outcome outcome = run_command(words);
@@ -469,16 +482,16 @@ std::vector<Refused> refusals() {
       {"bandwidth_negative", {model, "--device", "a=1GB,-2"}, {"error[plan.device_value]"}},
       {"devices_too_small",
        {model, "--device", "a=1GB", "--device", "b=2GB"},
-       {"error[plan.devices]", "device b lacks", "would be enough"}},
+       {"error[plan.devices]", "device b lacks", "add a device of"}},
       {"trunk_too_large",
        {model, "--trunk", "replicated", "--device", "a=100MB"},
        {"error[plan.devices]", "device a lacks", "the trunk needs", "--experts-per-shard"}},
       {"trunk_without_experts_too_large",
        {model, "--trunk", "replicated", "--device", "a=100MB", "--experts-per-shard", "8"},
-       {"error[plan.devices]", "next: 2.5 GB would be enough, or use --trunk layers"}},
+       {"error[plan.devices]", "next: give the device 2.5 GB, or pass --trunk layers"}},
       {"more_experts_a_group_than_there_are",
        {model, "--experts-per-shard", "99"},
-       {"error[plan.experts_per_shard]", "99", "Choose 1 to 64"}},
+       {"error[plan.experts_per_shard]", "99", "choose 1 to 64"}},
       {"resident_budget_negative",
        {model, "--resident-budget=-1GB"},
        {"error[cli.bytes]", "--resident-budget"}},

@@ -1,4 +1,4 @@
-// Routing that knows what is resident.
+// Routing that prefers resident experts.
 #include "frontends/jobs/residency/cache_routing.h"
 
 #include <nlohmann/json.hpp>
@@ -13,17 +13,17 @@ namespace {
 
 using Chosen = std::vector<int64_t>;
 
-TEST(CacheRouting, RaisesResidentExperts) {
+TEST(CacheRouting, RaisesLogitsOfResidentExperts) {
   const std::vector<float> logits = {4, 3, 2, 0};  // the range is 4
   const std::vector<bool> last = {false, false, false, true};
   EXPECT_EQ(cache_aware_choice(logits, last, 2, {0, 0}), (Chosen{0, 1}));
   EXPECT_EQ(cache_aware_choice(logits, last, 2, {0.7, 0}), (Chosen{0, 1}));  // 2.8 is below 3
-  EXPECT_EQ(cache_aware_choice(logits, last, 2, {0.8, 0}), (Chosen{0, 3}));  // 3.2 is above
+  EXPECT_EQ(cache_aware_choice(logits, last, 2, {0.8, 0}), (Chosen{0, 3}));  // 3.2 is above 3
   EXPECT_EQ(cache_aware_choice(logits, last, 1, {1.1, 0}), (Chosen{3}));
   EXPECT_EQ(cache_aware_choice(logits, last, 1, {1.1, 1}), (Chosen{0}));
   EXPECT_EQ(cache_aware_choice(logits, {false, false, true, true}, 2, {9, 1}), (Chosen{0, 2}));
   EXPECT_EQ(cache_aware_choice(logits, {true, true, true, true}, 2, {9, 0}), (Chosen{0, 1}));
-  // Of equals the lower one, as routers have it.
+  // As in routers, ties prefer the lower expert.
   EXPECT_EQ(cache_aware_choice(std::vector<float>{1, 1, 1}, {false, false, false}, 2, {1, 0}),
             (Chosen{0, 1}));
 }
@@ -36,7 +36,7 @@ nlohmann::json routing_of(const std::string& out, Words more) {
   return nlohmann::json::parse(told.out)["points"];
 }
 
-TEST(CacheRouting, ABiasOfZeroIsTheModelAndItsTrace) {
+TEST(CacheRouting, MatchesTheTraceWithoutBias) {
   for (const Words& flags :
        {Words{"--tokens", "1"}, Words{"--tokens", "1,4", "--routing", "host"}}) {
     const std::string out = fresh_folder("out"), trace = fresh_folder("t") + "/t.csv";
@@ -57,7 +57,7 @@ TEST(CacheRouting, ABiasOfZeroIsTheModelAndItsTrace) {
   }
 }
 
-TEST(CacheRouting, ABiasHasMoreHitsAndIsInexact) {
+TEST(CacheRouting, GainsHitsInexactlyWithBias) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,4"}));
   const auto points =
@@ -68,15 +68,15 @@ TEST(CacheRouting, ABiasHasMoreHitsAndIsInexact) {
   EXPECT_EQ(points[1]["exact"], false);
   EXPECT_GT(points[1]["kl"], 0);
   EXPECT_LT(points[1]["kl"], points[2]["kl"]);
-  // Whatever the bias, the best expert of each token and layer has to be there.
+  // The best expert of each token and layer is required for any bias.
   const auto free = routing_of(out, {"--capacity", "4", "--cache-bias", "9", "--keep-top", "0"});
   EXPECT_LE(free[0]["loads"], points[2]["loads"]);
   const auto all = routing_of(out, {"--capacity", "4", "--cache-bias", "9", "--keep-top", "2"});
   EXPECT_EQ(all[0]["changed"], 0);
 }
 
-// The same choices as those that are simulated, one token after the other.
-TEST(CacheRouting, RunsWhatItSimulates) {
+// Runs that process tokens one by one select the same experts as the simulation.
+TEST(CacheRouting, RunsSelectTheSimulatedExperts) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,4", "--experts-per-shard", "4"}));
   const auto run = [&](Words more) {
@@ -99,7 +99,8 @@ TEST(CacheRouting, RunsWhatItSimulates) {
     EXPECT_EQ(experts["cache_bias"]["changed"], points[i]["changed"]) << biases[i];
     EXPECT_EQ(experts["cache_bias"]["choices"], points[i]["choices"]) << biases[i];
     EXPECT_EQ(experts["cache_bias"]["exact"], i == 0);
-    // A run counts the hits of a token as its first uses, a simulation goes by number.
+    // A run records the hits of a token before its misses; a simulation uses the order of expert
+    // numbers.
     EXPECT_NEAR(experts["misses"].get<double>(), points[i]["loads"].get<double>(), 4) << biases[i];
   }
   EXPECT_EQ(run(slots)["tokens"], run({})["tokens"]);
@@ -114,7 +115,7 @@ TEST(CacheRouting, RunsWhatItSimulates) {
               testing::HasSubstr("session.cache_bias"));
 }
 
-TEST(CacheRouting, RefusesWhatItCannotDo) {
+TEST(CacheRouting, RejectsUnsupportedInput) {
   const std::string out = fresh_folder("out"), other = fresh_folder("other");
   expect_fine(export_case("tinymoe", out));
   const auto error = [](const std::string& folder, Words more) {
@@ -128,14 +129,14 @@ TEST(CacheRouting, RefusesWhatItCannotDo) {
     return error(out, more);
   };
   EXPECT_THAT(with({}), testing::HasSubstr("[simulate.capacity]"));
-  EXPECT_THAT(with({"--capacity", "1"}), testing::HasSubstr("chooses 2 experts"));
+  EXPECT_THAT(with({"--capacity", "1"}), testing::HasSubstr("picks 2 experts"));
   EXPECT_THAT(with({"--capacity", "4", "--policy", "belady"}),
               testing::HasSubstr("[simulate.policy]"));
   EXPECT_THAT(with({"--capacity", "4", "--pool"}), testing::HasSubstr("[simulate.flags]"));
   EXPECT_THAT(error(out, {"--capacity", "4"}), testing::HasSubstr("[analyze.empty]"));
   EXPECT_THAT(error(out + "/manifest.json", {"--cache-bias", "1"}),
               testing::HasSubstr("[simulate.flags]"));
-  // Groups of experts, and scores with a correction.
+  // Rejects expert groups and scores with a correction bias.
   expect_fine(export_case("deepseek_v3_a", other));
   EXPECT_THAT(error(other, {"--capacity", "8", "--cache-bias", "1", "--tokens",
                             source_path("tests/golden/deepseek_v3_a/none")}),

@@ -1,4 +1,4 @@
-// moec discover: experts of a text without running experts.
+// moec discover: predicts the experts of a text without running experts.
 #include "frontends/jobs/residency/discover.h"
 
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ std::string grouped_tinymoe() {
   return out;
 }
 
-TEST(Discover, WritesAProfileAndTellsItsRecall) {
+TEST(Discover, WritesAProfileAndItsRecall) {
   const std::string out = grouped_tinymoe(), folder = fresh_folder("found");
   const std::string file = folder + "/profile.json", trace = folder + "/t.csv";
   const Outcome told =
@@ -36,7 +36,7 @@ TEST(Discover, WritesAProfileAndTellsItsRecall) {
     EXPECT_EQ(sum, 27 * 2);
   }
 
-  // Layer 0 sees what it sees in a full run, as no experts lie before its router.
+  // Layer 0 has the same inputs as in a full run, because no experts precede its router.
   expect_fine(run_command({"trace", out, "--prompt", kPrompt, "--out", trace, "-q"}));
   std::vector<int64_t> first(16, 0);
   const std::vector<TraceRow> rows = read_trace(trace).value();
@@ -50,7 +50,7 @@ TEST(Discover, WritesAProfileAndTellsItsRecall) {
   for (const auto& layer : json["recall"]) EXPECT_LE(layer["top_half"], layer["best_half"]);
 }
 
-// All but the experts and the head, and of those none.
+// Expects that everything except the experts and the head is read.
 TEST(Discover, ReadsNoExperts) {
   const std::string out = grouped_tinymoe(), file = fresh_folder("found") + "/profile.json";
   const Outcome told =
@@ -67,13 +67,13 @@ TEST(Discover, ReadsNoExperts) {
   EXPECT_EQ(json["bytes_read"], trunk);
   EXPECT_EQ(json["bytes_full"], all);
   EXPECT_GT(all, 5 * trunk);
-  // Groups that are missing are not noticed: nothing of them was opened.
+  // Missing expert groups are harmless, because discover does not open their files.
   for (const auto& entry : std::filesystem::directory_iterator(out + "/moe"))
     std::filesystem::remove(entry.path());
   expect_fine(run_command({"discover", out, "--prompt", kPrompt, "--out", file, "-q", "--force"}));
 }
 
-TEST(Discover, RefusesWhatItCannotDo) {
+TEST(Discover, RejectsUnsupportedInput) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
   EXPECT_THAT(

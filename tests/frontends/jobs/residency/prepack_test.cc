@@ -1,4 +1,4 @@
-// moec prepack, and runs that begin with its files.
+// moec prepack, and runs that load its files.
 #include "frontends/jobs/residency/prepack.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of tinymoe's 4 layers of 16 experts: each chose these experts, the first one most often.
+// A profile in which each of tinymoe's 4 layers of 16 experts selected these experts, the first one
+// most often.
 std::string profile_of(const std::vector<int64_t>& experts, int64_t tokens) {
   ExpertProfile profile{"tinymoe", "", "export", "", 16, 2, {}, {}};
   for (int64_t layer = 0; layer < 4; ++layer) {
@@ -59,7 +60,7 @@ std::vector<int64_t> experts_of_layer(const PrepackedTable& table, int64_t layer
   return experts;
 }
 
-TEST(Prepack, TakesTheMostChosenOfAllProfiles) {
+TEST(Prepack, PacksTheMostSelectedExperts) {
   const PackedModel model;
   const Outcome told =
       model.prepack({"--profile", profile_of({3, 9, 1}, 100), "--profile", profile_of({7, 9}, 80),
@@ -86,26 +87,26 @@ TEST(Prepack, TakesTheMostChosenOfAllProfiles) {
               HasSubstr("\"slot_of\": [-1, 2, -1, 1, -1, -1, -1, 3, -1, 0,"));
 }
 
-TEST(Prepack, RunsBeginWithIt) {
+TEST(Prepack, WarmsRunsWithoutChangingResults) {
   const PackedModel model;
   const Outcome plain = model.run({});
   expect_fine(model.prepack(
       {"--profile", profile_of({3, 9, 1, 5}, 100), "--capacity", "4", "--pin-top-k", "2"}));
   const Outcome warm = model.run({"--prepacked", model.file});
   EXPECT_EQ(warm.out, plain.out);
-  EXPECT_THAT(warm.err, HasSubstr("[experts: 4 of each layer"));
-  EXPECT_THAT(warm.err, HasSubstr("[began with 16 experts, "));
+  EXPECT_THAT(warm.err, HasSubstr("[experts: 4 per layer"));
+  EXPECT_THAT(warm.err, HasSubstr("[initial load: 16 experts, "));
   const Outcome fewer = model.run({"--prepacked", model.file, "--capacity", "3"});
   EXPECT_EQ(fewer.out, plain.out);
-  EXPECT_THAT(fewer.err, HasSubstr("[began with 12 experts, "));
+  EXPECT_THAT(fewer.err, HasSubstr("[initial load: 12 experts, "));
   const Outcome more = model.run({"--prepacked", model.file, "--capacity", "9", "--policy", "lcp"});
   EXPECT_EQ(more.out, plain.out);
-  EXPECT_THAT(more.err, HasSubstr("[began with 16 experts, "));
+  EXPECT_THAT(more.err, HasSubstr("[initial load: 16 experts, "));
   EXPECT_THAT(model.run({"--prepacked", model.file, "--state", model.file + ".json"}).err,
               HasSubstr("run.flags"));
 }
 
-TEST(Prepack, DamagedFilesAreRefused) {
+TEST(Prepack, RejectsDamagedFiles) {
   const PackedModel model;
   expect_fine(model.prepack({"--profile", profile_of({3, 9}, 100), "--capacity", "4"}));
   const std::string whole = read_file(model.file);
@@ -129,13 +130,13 @@ TEST(Prepack, DamagedFilesAreRefused) {
   for (const size_t bytes : {whole.size() - 1, whole.size() / 2, size_t{kPrepackedPage}})
     refused(whole.substr(0, bytes), "truncated");
   EXPECT_THAT(model.run({"--prepacked", model.file + "x"}).err, HasSubstr("[prepacked.file"));
-  // That of another export.
+  // Rejects a pack of another export.
   write_file(model.file, whole);
   const PackedModel other("other", "8");
   EXPECT_THAT(other.run({"--prepacked", model.file}).err, HasSubstr("[session.prepacked"));
 }
 
-TEST(Prepack, RefusesWhatItCannotPack) {
+TEST(Prepack, RejectsUnsupportedInput) {
   const PackedModel model;
   const std::string profile = profile_of({3, 9}, 100);
   const auto error = [&](Words more) { return model.prepack(std::move(more)).err; };
@@ -153,7 +154,7 @@ TEST(Prepack, RefusesWhatItCannotPack) {
               HasSubstr("[output.in_source"));
 }
 
-TEST(PinTopK, PinsTheMostChosenOfAProfile) {
+TEST(PinTopK, PinsTheMostSelectedExperts) {
   const PackedModel model;
   const Outcome plain = model.run({});
   const std::string profile = profile_of({3, 9, 1, 5}, 100);

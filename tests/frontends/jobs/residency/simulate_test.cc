@@ -1,4 +1,4 @@
-// moec simulate, of traces.
+// moec simulate on traces.
 #include "frontends/jobs/residency/simulate.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace moec {
 namespace {
 
-// One layer, one expert a token: the textbook's string of pages.
+// One layer and one expert per token: a textbook page reference string.
 std::string textbook_trace() {
   const std::string path = fresh_folder("trace") + "/t.csv";
   std::ofstream file(path);
@@ -37,18 +37,18 @@ TEST(Simulate, PrintsHitsAndBytes) {
                                     "lru,belady", "--expert-bytes", "12MB"});
   expect_fine(told);
   EXPECT_EQ(told.out,
-            "12 tokens, 1 layers, 6 experts; a step of 1 token needs up to 1 of a layer\n"
-            "\nhits, of all uses (slots of each layer)\n"
+            "12 tokens, 1 layers, 6 experts; a step of 1 token needs up to 1 per layer\n"
+            "\nhits as a share of all uses (slots per layer)\n"
             "  slots         lru      belady\n"
             "      3     16.67 %     41.67 %\n"
             "      4     33.33 %     50.00 %\n"
-            "\nread a token, with 12.0 MB an expert\n"
+            "\nread per token, with 12.0 MB per expert\n"
             "  slots         lru      belady\n"
             "      3     10.0 MB      7.0 MB\n"
             "      4      8.0 MB      6.0 MB\n");
 }
 
-TEST(Simulate, TellsAllAsJsonAndDrawsIt) {
+TEST(Simulate, WritesJsonAndAPlot) {
   const std::string plot = fresh_folder("plot") + "/hits.svg";
   const Outcome told = run_command({"simulate", textbook_trace(), "--profile",
                                     profile_that_pins(0, 3), "--plot", plot, "--json"});
@@ -61,7 +61,8 @@ TEST(Simulate, TellsAllAsJsonAndDrawsIt) {
   EXPECT_EQ(last["slots"], 6);
   EXPECT_EQ(last["loads"], 5);
   EXPECT_EQ(last["warm_rate"], 1);
-  // With 4 slots, 3 stays from its first use on: 1 2 3 4 miss, 1 2 hit, and 5 takes the place of 4.
+  // With 4 slots, 3 stays resident after its first use: 1, 2, 3 and 4 miss, 1 and 2 hit, and 5
+  // replaces 4.
   const auto& pinned = json["points"][3 * 5 + 3];
   EXPECT_EQ(pinned["policy"], "pinned");
   EXPECT_EQ(pinned["slots"], 4);
@@ -72,8 +73,8 @@ TEST(Simulate, TellsAllAsJsonAndDrawsIt) {
     EXPECT_NE(svg.find(fmt::format(">{}</text>", name)), std::string::npos) << name;
 }
 
-TEST(Simulate, OnePoolHasTheSlotsOfAllLayers) {
-  std::vector<TraceRow> rows;  // layer 0 changes between two experts, layer 1 stays with one
+TEST(Simulate, PoolsSlotsOfAllLayers) {
+  std::vector<TraceRow> rows;  // layer 0 cycles through three experts, layer 1 uses one
   for (int32_t token = 0; token < 10; ++token) {
     rows.push_back({0, token, token % 3, 1});
     rows.push_back({1, token, 0, 1});
@@ -84,7 +85,7 @@ TEST(Simulate, OnePoolHasTheSlotsOfAllLayers) {
   EXPECT_EQ(simulate_rows(rows, cache, {}).value().points[0].counts.loads, 4);
 }
 
-TEST(Simulate, TakesTheBytesOfAnExpertFromAnExport) {
+TEST(Simulate, ReadsExpertBytesFromAnExport) {
   const std::string out = fresh_folder("out"), trace = fresh_folder("t") + "/t.moetrace";
   expect_fine(export_case("tinymoe", out, {"--routing", "host", "--experts-per-shard", "4"}));
   expect_fine(run_command({"trace", out, "--prompt", "def f(x):", "--out", trace, "-q"}));
@@ -98,9 +99,9 @@ TEST(Simulate, TakesTheBytesOfAnExpertFromAnExport) {
   EXPECT_DOUBLE_EQ(point["bytes_a_token"].get<double>(), bytes * point["loads"].get<double>() / 9);
 }
 
-// Three weights of 960 floats. The norm of the layer and a shared expert lie in the shard of the
-// first expert; with one shard for all, the router as well.
-TEST(Simulate, CountsBytesOfRoutedExpertsAlone) {
+// Three weights of 960 floats. The first expert's shard also contains the layer's norm and a shared
+// expert. If there is only one shard, it contains the router, too.
+TEST(Simulate, CountsOnlyRoutedExpertBytes) {
   for (const Words& flags : {Words{"--routing", "host", "--experts-per-shard", "1"}, Words{}}) {
     const std::string out = fresh_folder("out");
     expect_fine(export_case("qwen2_moe_a", out, flags));
@@ -115,29 +116,29 @@ TEST(Simulate, CountsBytesOfRoutedExpertsAlone) {
               testing::HasSubstr("[simulate.expert_bytes]"));
 }
 
-// Two experts in turn for three windows, then four others.
-TEST(Simulate, TellsOfAnotherDomain) {
+// Alternates between two experts for three windows, then between four others.
+TEST(Simulate, ReportsADomainChange) {
   std::vector<TraceRow> rows;
   for (int32_t token = 0; token < 5 * kWindowTokens; ++token)
     rows.push_back({0, token, token < 3 * kWindowTokens ? token % 2 : 2 + token % 4, 1});
   const SimulatedCache cache{.capacities = {2, 6}, .policies = {SimulatedPolicy::lru}};
   const Simulation simulation = simulate_rows(rows, cache, {}).value();
   EXPECT_EQ(simulation.points[0].changes, (std::vector<DomainChange>{{3 * kWindowTokens, 1, 0}}));
-  EXPECT_TRUE(simulation.points[1].changes.empty());  // four misses of a window
+  EXPECT_TRUE(simulation.points[1].changes.empty());  // four misses per window
   EXPECT_THAT(simulation_table(simulation),
-              testing::HasSubstr("lru with 2 slots: another domain from token 384\n"));
+              testing::HasSubstr("lru with 2 slots: change of domain at token 384\n"));
 }
 
-TEST(Simulate, RefusesWhatItCannotDo) {
+TEST(Simulate, RejectsUnsupportedInput) {
   const std::string trace = textbook_trace();
   const auto error = [&](Words more) {
     more.insert(more.begin(), {"simulate", trace});
     return run_command(more).err;
   };
   EXPECT_THAT(error({"--capacity", "0"}), testing::HasSubstr("[simulate.capacity]"));
-  EXPECT_THAT(error({"--capacity", "x"}), testing::HasSubstr("'x' is no number of slots"));
+  EXPECT_THAT(error({"--capacity", "x"}), testing::HasSubstr("'x' is not a number of slots"));
   EXPECT_THAT(error({"--capacity", "2", "--step-tokens", "12"}),
-              testing::HasSubstr("needs 5 experts of a layer, 2 slots"));
+              testing::HasSubstr("needs 5 experts of a layer, but there are 2 slots"));
   EXPECT_THAT(error({"--policy", "pinned"}), testing::HasSubstr("[simulate.profile]"));
   EXPECT_THAT(error({"--profile", profile_that_pins(1, 3)}),
               testing::HasSubstr("[simulate.profile]"));

@@ -1,4 +1,4 @@
-// moec trace, of exports and of checkpoints.
+// moec trace on exports and on checkpoints.
 #include "backends/residency/expert_trace.h"
 #include "frontends/jobs/residency/trace_model.h"
 #include "tests/frontends/cli/golden_case.h"
@@ -16,7 +16,7 @@ Outcome trace_command(const std::string& source, const std::string& file, Words 
   return run_command(words);
 }
 
-TEST(Trace, FormsAndSourcesHaveTheSameRows) {
+TEST(Trace, WritesEqualRowsForAllSources) {
   const std::string folder = fresh_folder("traces"), out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,4"}));
   const Outcome told = trace_command(out, folder + "/t.csv");
@@ -38,8 +38,8 @@ TEST(Trace, FormsAndSourcesHaveTheSameRows) {
   }
 }
 
-// The first window of a text is what `moec run` sees of it, and what it logs.
-TEST(Trace, IsTheGateLogOfARun) {
+// The first window of a text is what `moec run` processes and logs.
+TEST(Trace, MatchesTheGateLogOfRun) {
   const std::string folder = fresh_folder("traces"), out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
   expect_fine(run_command({"trace", out, "-q", "--out", folder + "/t.csv", "--prompt", "defin"}));
@@ -48,7 +48,16 @@ TEST(Trace, IsTheGateLogOfARun) {
   EXPECT_EQ(read_trace(folder + "/t.csv").value(), read_trace(folder + "/g.csv").value());
 }
 
-TEST(Trace, KeepsTheFilesOfTheUser) {
+// The text has nine bytes, one token each.
+TEST(Trace, ReportsProgressInTokens) {
+  const std::string out = fresh_folder("out"), trace = fresh_folder("t") + "/t.moetrace";
+  expect_fine(export_case("tinymoe", out, {}));
+  const Outcome told = run_command({"trace", out, "--prompt", "def f(x):", "--out", trace});
+  expect_fine(told);
+  EXPECT_THAT(told.err, testing::HasSubstr("trace 100 % of 9 tokens, "));
+}
+
+TEST(Trace, NeverOverwritesFilesInTheSource) {
   const std::string folder = fresh_folder("traces"), out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
   const std::string manifest = read_file(out + "/manifest.json");
@@ -64,14 +73,14 @@ TEST(Trace, KeepsTheFilesOfTheUser) {
   write_file(folder + "/old.csv", "layer,token,expert,weight\n0,0,0,1\n");
   EXPECT_NE(trace_command(folder + "/none", folder + "/old.csv").exit_code, kExitFine);
   EXPECT_EQ(read_file(folder + "/old.csv"), "layer,token,expert,weight\n0,0,0,1\n");
-  EXPECT_EQ(all_bytes(folder).size(), 1u) << "nothing unfinished is left";
+  EXPECT_EQ(all_bytes(folder).size(), 1u) << "no partial file is left";
   EXPECT_THAT(run_command({"simulate", folder + "/old.csv", "--capacity", "2", "--plot",
                            folder + "/old.csv"})
                   .err,
               testing::HasSubstr("[output.in_source]"));
 }
 
-TEST(Trace, RefusesWhatItCannotDo) {
+TEST(Trace, RejectsUnsupportedInput) {
   const std::string out = fresh_folder("out");
   EXPECT_THAT(run_command({"trace", checkpoint_of("tinymoe"), "--out", out + "/t.csv"}).err,
               testing::HasSubstr("[analyze.empty]"));

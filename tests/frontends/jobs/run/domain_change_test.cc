@@ -1,5 +1,5 @@
-// Tokens that begin to choose other experts than before: it is said, and with --policy pinned the
-// experts are pinned that they choose now.
+// Detects when tokens start to select other experts; with --policy pinned, the newly selected
+// experts are pinned.
 #include <gmock/gmock.h>
 
 #include "backends/formats/read_shard.h"
@@ -22,8 +22,8 @@ class SteppedStore {
     store_ = std::move(*opened);
   }
 
-  // A token that chooses these experts of each layer. An expert has one file, so that its unit is
-  // its number.
+  // Processes a token that selects these experts in each layer. Each expert has a separate file, so
+  // its unit equals its number.
   void token(const std::vector<int64_t>& experts) {
     for (int64_t layer = 0; layer < kTinyLayers; ++layer) {
       Rows weights{kTinyExperts, std::vector<float>(kTinyExperts)};
@@ -49,7 +49,8 @@ class SteppedStore {
   std::unique_ptr<ExpertStore> store_;
 };
 
-// In four slots: 0 and 1 for three windows, then 8 with each of the others in turn.
+// With four slots: experts 0 and 1 for three windows, then 8 together with each other expert in
+// turn.
 void change_the_domain(SteppedStore& store) {
   for (int64_t token = 0; token < 3 * kWindowTokens; ++token) store.token({0, 1});
   for (int64_t token = 0; token < kWindowTokens; ++token) store.token({8, 9 + token % 5});
@@ -59,7 +60,7 @@ void change_the_domain(SteppedStore& store) {
 const std::vector<ExpertId> kFirstDomain = {{0, 0}, {0, 1}, {1, 0}, {1, 1},
                                             {2, 0}, {2, 1}, {3, 0}, {3, 1}};
 
-TEST(DomainChange, IsToldOnce) {
+TEST(DomainChange, IsReportedOnce) {
   std::vector<DomainChange> told;
   SteppedStore store({.capacity = 4,
                       .reads = ExpertReads::serial,
@@ -68,11 +69,11 @@ TEST(DomainChange, IsToldOnce) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ((*store).changes(), told);
   EXPECT_EQ(told[0].token, 3 * kWindowTokens);
-  EXPECT_DOUBLE_EQ(told[0].before, 1);  // behind the first window, which fills the slots
+  EXPECT_DOUBLE_EQ(told[0].before, 1);  // after the first window, which fills the slots
   EXPECT_LT(told[0].within, 0.6);
 }
 
-TEST(DomainChange, PinsWhatTokensChooseNow) {
+TEST(DomainChange, PinsNewlySelectedExperts) {
   const auto pinned_hits = [](std::vector<ExpertId> pinned, bool changes) {
     SteppedStore store({.capacity = 4,
                         .policy = PolicyKind::pinned,
@@ -84,13 +85,13 @@ TEST(DomainChange, PinsWhatTokensChooseNow) {
     for (const int64_t other : {2, 4, 6}) store.token({other, other + 1});
     return store.hits_of({8, 15});
   };
-  // 8 stays where it is pinned: from the start, or since the domain changed.
+  // Expert 8 stays resident if it is pinned from the start or since the domain change.
   EXPECT_EQ(pinned_hits(kFirstDomain, false), 0);
   EXPECT_EQ(pinned_hits(kFirstDomain, true), kTinyLayers);
   EXPECT_EQ(pinned_hits({{0, 8}, {1, 8}, {2, 8}, {3, 8}}, false), kTinyLayers);
 }
 
-// One token again and again, then all kinds of them.
+// Repeats one token, then processes many different ones.
 std::vector<float> logits_of_two_domains(Session& session) {
   std::vector<int64_t> tokens(4 * kWindowTokens, 'e');
   for (int64_t i = 0; i < 2 * kWindowTokens; ++i) tokens.push_back(i * 89 % 256);
@@ -106,7 +107,7 @@ std::vector<float> logits_of_two_domains(Session& session) {
   return logits;
 }
 
-TEST(DomainChange, LeavesResultsAsTheyAre) {
+TEST(DomainChange, KeepsResults) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out,
                           {"--experts-per-shard", "4", "--tokens", "1", "--context", "128"}));

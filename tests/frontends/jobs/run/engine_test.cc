@@ -1,6 +1,8 @@
-// What a session asks of its engine, and what it refuses for one that runs graphs as they are.
+// How a session calls its engine, and options that are rejected for engines that cannot change
+// graphs.
 #include <gmock/gmock.h>
 
+#include "backends/cpu/cpu_engine.h"
 #include "backends/formats/read_shard.h"
 #include "backends/runtime/session/session.h"
 #include "ir/graph/port_names.h"
@@ -13,7 +15,7 @@ namespace {
 using testing::Each;
 using testing::IsEmpty;
 
-// The reference executor as an engine that cannot change graphs.
+// Wraps the reference executor as an engine that cannot change graphs.
 class PlainEngine : public Engine {
  public:
   const EngineTraits& traits() const override { return traits_; }
@@ -56,7 +58,7 @@ std::vector<float> logits_by(Session& session) {
   return all;
 }
 
-TEST(Engine, ASessionRunsWhatItCompiles) {
+TEST(Engine, RunsItsCompiledGraphs) {
   const std::string out = small_export();
   auto engine = std::make_shared<PlainEngine>();
   Session with = Session::open(out, read_shard, {.engine = engine}).value();
@@ -67,7 +69,7 @@ TEST(Engine, ASessionRunsWhatItCompiles) {
   EXPECT_EQ(engine->compiled_, 2 * std::ssize(with.manifest().shards)) << "each width once";
 }
 
-TEST(Engine, IsToldWhatIsWatchedInGraphsThatRoute) {
+TEST(Engine, ReceivesWatchedValuesOnlyForRouters) {
   const std::string out = small_export();
   auto engine = std::make_shared<PlainEngine>();
   SessionOptions options{.engine = engine};
@@ -79,7 +81,7 @@ TEST(Engine, IsToldWhatIsWatchedInGraphsThatRoute) {
   EXPECT_FALSE(engine->of_routers_.empty() || engine->of_others_.empty());
 }
 
-TEST(Engine, WhatNeedsOtherGraphsIsRefused) {
+TEST(Engine, RejectsOptionsThatChangeGraphs) {
   const std::string out = small_export({"--routing", "host", "--experts-per-shard", "1"});
   const auto engine = std::make_shared<PlainEngine>();
   const auto refused = [&](const SessionOptions& options, const char* word) {
@@ -91,26 +93,26 @@ TEST(Engine, WhatNeedsOtherGraphsIsRefused) {
   maskable.maskable = true;
   refused(masked, "--expert-mask");
   refused(slots, "--capacity");
-  refused(maskable, "routing by what is in slots");
+  refused(maskable, "cache-aware routing");
   expect_error(Session::open(out, read_shard, {.engine = engine, .precision = Precision::f16}),
                "engine.precision", "");
 }
 
-TEST(Engine, ABuildWithoutOpenVinoSaysSo) {
+TEST(Engine, ReportsAMissingOpenVino) {
   const std::string out = small_export();
   for (const char* command : {"run", "validate", "serve"}) {
     Words words = {command, out, "--engine", "openvino"};
     if (command == std::string_view("run")) words.insert(words.end(), {"--prompt-tokens", "1"});
     if (command == std::string_view("validate"))
       words.insert(words.end(), {"--golden", source_path("tests/golden/qwen3_moe_a")});
-    const Outcome result = run_command(words);  // of the tests, beside which there is no module
+    const Outcome result = run_command(words);  // no module lies next to the test binary
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, testing::HasSubstr("error[engine.not_built]")) << command;
     EXPECT_THAT(result.err, testing::HasSubstr("MOEC_OPENVINO=ON")) << command;
   }
 }
 
-TEST(Engine, FlagsOfOtherEnginesAreRefused) {
+TEST(Engine, RejectsFlagsOfOtherEngines) {
   const std::string out = small_export();
   const auto error_of = [&](Words flags) {
     Words words = {"run", out, "--prompt-tokens", "1"};
@@ -123,6 +125,22 @@ TEST(Engine, FlagsOfOtherEnginesAreRefused) {
   EXPECT_THAT(error_of({"--engine", "reference", "--engine-cache"}),
               testing::HasSubstr("--engine-cache"));
   EXPECT_THAT(error_of({"--engine", "onnxruntime"}), testing::HasSubstr("cli.value"));
+}
+
+TEST(Engine, AcceptsThreadsOnlyForCpu) {
+  const std::string out = small_export();
+  const auto run = [&](Words flags) {
+    Words words = {"run", out, "--prompt-tokens", "1", "-n", "4", "--ignore-eos"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run_command(words);
+  };
+  const Outcome one = run({"--threads", "1"}), all = run({});
+  expect_fine(one);
+  EXPECT_EQ(one.out, all.out);
+  EXPECT_THAT(run({"--threads", "1", "--engine", "reference"}).err,
+              testing::HasSubstr("engine reference has no option --threads"));
+  EXPECT_EQ(run({"--threads", "0"}).exit_code, 2);
+  EXPECT_EQ(run({"--threads", std::to_string(cpu_cores() + 1)}).exit_code, 2);
 }
 
 }  // namespace

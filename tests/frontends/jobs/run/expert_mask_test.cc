@@ -1,5 +1,5 @@
-// A mask of experts equals removing them: in the files of an export, in a session on files without
-// a mask, and in a checkpoint.
+// A mask of experts is equivalent to removing the experts: in exported files, in a session on files
+// without a mask, and in a checkpoint.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ Session masked_session(const std::string& out, const std::string& mask = {}) {
   return std::move(*session);
 }
 
-// Of some tokens, through the wide width and the narrow one.
+// Returns logits computed with both the wide and the narrow width.
 std::vector<float> some_logits(Session& session, const StepProbe& probe = {}) {
   const std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6};
   auto logits = session.feed(tokens, probe);
@@ -45,7 +45,7 @@ std::vector<float> some_logits(Session& session, const StepProbe& probe = {}) {
   return logits->data;
 }
 
-// As many experts as a mask may leave out, another one in each layer.
+// Masks as many experts as allowed, with different experts in each layer.
 ExpertSets mask_for(const ExpertGrid& grid) {
   ExpertSets mask;
   for (const int64_t layer : grid.layers) {
@@ -64,11 +64,12 @@ ExpertSets mask_for(const ExpertGrid& grid) {
 
 class ExpertMask : public testing::TestWithParam<Variant> {};
 
-TEST_P(ExpertMask, InASessionGivesTheBitsOfAMaskInTheFiles) {
+TEST_P(ExpertMask, EqualsAMaskInTheFiles) {
   size_t changed = 0;
   for (const char* golden_case : kFamilyCases) {
     const std::string name = golden_case;
-    if (!name.ends_with("_a") && !GetParam().flags.empty()) continue;  // one of a family is enough
+    // one case per family is enough
+    if (!name.ends_with("_a") && !GetParam().flags.empty()) continue;
     const std::string all = masked_export(checkpoint_of(name), name, GetParam().flags);
     Session plain = masked_session(all);
     const std::string mask = to_string(mask_for(expert_grid(plain.manifest())));
@@ -106,8 +107,8 @@ double relative_error(const std::vector<float>& got, const std::vector<float>& w
   return std::sqrt(difference / norm);
 }
 
-// Experts that the bias of the checkpoint keeps from being chosen.
-TEST(ExpertMaskOfCheckpoint, EqualsABiasFarBelowTheScores) {
+// Excludes the experts with a large negative correction bias in the checkpoint.
+TEST(ExpertMaskOfCheckpoint, EqualsALargeNegativeBias) {
   for (const char* golden_case : {"glm4_moe_a", "minimax_m2_a"}) {
     const CheckpointCopy copy(golden_case, golden_case);
     const std::string all = masked_export(copy.folder(), std::string(golden_case) + ".all", {});
@@ -135,8 +136,8 @@ TEST(ExpertMaskOfCheckpoint, EqualsABiasFarBelowTheScores) {
   }
 }
 
-// The rows of the router and the matrices of the kept experts, in a checkpoint of fewer experts.
-// The router's projection has another size, and its sums another order.
+// Builds a checkpoint of fewer experts from the router rows and matrices of the kept experts. Its
+// router projection is smaller, so the order of its sums may differ.
 TEST(ExpertMaskOfCheckpoint, EqualsACheckpointWithoutTheExperts) {
   const std::vector<int64_t> kept = {0, 2, 3};
   const CheckpointCopy copy("mixtral_a");
@@ -168,8 +169,8 @@ TEST(ExpertMaskOfCheckpoint, EqualsACheckpointWithoutTheExperts) {
   EXPECT_LT(relative_error(some_logits(masked), some_logits(removed)), 1e-6);
 }
 
-// olmoe does not renormalise: the weights are the probabilities among all experts.
-TEST(ExpertMaskOfCheckpoint, KeepsTheProbabilitiesOfAPlainSoftmax) {
+// olmoe does not renormalize: the weights are probabilities over all experts.
+TEST(ExpertMaskOfCheckpoint, KeepsProbabilitiesWithoutRenormalization) {
   const std::string out = masked_export(checkpoint_of("olmoe_a"), "out", {});
   Session session = masked_session(out, "*:1,3,4");
   std::vector<float> logits;
@@ -197,27 +198,28 @@ TEST(ExpertMaskOfCheckpoint, KeepsTheProbabilitiesOfAPlainSoftmax) {
   EXPECT_GT(tokens, 8u);
 }
 
-TEST(ExpertMaskFlag, IsTextOrAFileAndIsCarriedByTheManifest) {
+TEST(ExpertMaskFlag, IsReadFromTextOrFile) {
   const std::string file = fresh_folder("mask") + "/mask.txt";
   write_file(file, "L0:0,1,2  # the first\n*:0-3\n");
   const std::string out =
       masked_export(checkpoint_of("mixtral_a"), "out", {"--expert-mask", "@" + file});
   EXPECT_THAT(run_command({"inspect", out}).out,
-              HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
-  EXPECT_THAT(run_command({"check", out}).out, HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
+              HasSubstr("experts kept by the mask: L0:0-2;L1:0-3"));
+  EXPECT_THAT(run_command({"check", out}).out,
+              HasSubstr("experts kept by the mask: L0:0-2;L1:0-3"));
   const Outcome run =
       run_command({"run", out, "--prompt-tokens", "1 2", "-n", "2", "--expert-mask", "L0:3,4"});
   EXPECT_EQ(run.exit_code, kExitBadInput);
   EXPECT_THAT(run.err, HasSubstr("[experts.too_few]: --expert-mask: layer 0 has 0 experts"));
 }
 
-TEST(ExpertMaskFlag, OfAllExpertsIsNone) {
+TEST(ExpertMaskFlag, DropsAMaskOfAllExperts) {
   const std::string out =
       masked_export(checkpoint_of("mixtral_a"), "out", {"--expert-mask", "*:0-4"});
   EXPECT_EQ(masked_session(out).manifest().build.expert_mask, "");
 }
 
-TEST(ExpertMaskFlag, IsRefusedWhereNothingIsChosen) {
+TEST(ExpertMaskFlag, IsRejectedWithoutSelection) {
   const Words flags = {"--routing", "full_softmax", "--expert-mask", "L0:0-2"};
   const Outcome refused = export_case("mixtral_a", fresh_folder("refused"), flags);
   EXPECT_EQ(refused.exit_code, kExitBadInput);
@@ -228,13 +230,13 @@ TEST(ExpertMaskFlag, IsRefusedWhereNothingIsChosen) {
   EXPECT_THAT(run_command(run).err, HasSubstr("[session.no_choice]"));
 }
 
-TEST(ExpertMaskFlag, AValidationAsksForTheMaskOfAnExport) {
+TEST(ExpertMaskFlag, IsRequiredToValidateMaskedExports) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, {"--expert-mask", "*:0-3"}));
   EXPECT_THAT(validate_case("mixtral_a", out).err, HasSubstr("[validate.masked]"));
   const Outcome asked = validate_case("mixtral_a", out, {"--expert-mask", "*:0-3"});
   EXPECT_EQ(asked.exit_code, kExitFellShort);
-  EXPECT_THAT(asked.err + asked.out, HasSubstr("those of all experts"));
+  EXPECT_THAT(asked.err + asked.out, HasSubstr("the golden uses all experts"));
   const std::string all = fresh_folder("all");
   expect_fine(export_case("mixtral_a", all));
   expect_fine(validate_case("mixtral_a", all, {"--expert-mask", "*:0-4"}));

@@ -1,5 +1,5 @@
-// Sessions that keep some experts in slots: with any number of slots their logits are those of
-// sessions that have all experts, bit for bit, and they read no bytes of other experts.
+// Sessions with expert slots: for any number of slots, the logits equal those of a session with all
+// experts bit for bit, and no bytes of unselected experts are read.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -31,7 +31,7 @@ Session open_session(const std::string& folder, std::optional<ExpertStoreOptions
   return std::move(*session);
 }
 
-// A prompt in chunks, then tokens one by one.
+// Feeds a prompt in chunks, then tokens one by one.
 Result<std::vector<float>> feed_all(Session& session) {
   const std::vector<int64_t> prompt = {3, 1, 4, 1, 5, 9, 2};
   MOEC_ASSIGN(const Rows first, session.feed(prompt));
@@ -61,8 +61,7 @@ struct SlotsCase {
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const SlotsCase& c, std::ostream* out) { *out << c.name; }
 
-// Two shards that do not hold runs of experts: a step asks for them in another order than by
-// number.
+// Two shards of nonconsecutive experts, so steps request experts out of numeric order.
 std::string odd_and_even() {
   const std::string path = fresh_folder("groups") + "/groups.json";
   write_file(path, R"({"groups": [{"name": "even", "experts": "*:0,2,4,6,8,10,12,14"},
@@ -72,7 +71,7 @@ std::string odd_and_even() {
 
 class ExpertSlots : public testing::TestWithParam<SlotsCase> {};
 
-TEST_P(ExpertSlots, GiveTheBitsOfAllExperts) {
+TEST_P(ExpertSlots, MatchAllExpertsBitForBit) {
   const std::string out = export_to(GetParam().golden, GetParam().flags);
   Session all = open_session(out, std::nullopt, GetParam().precision);
   const std::vector<float> wanted = logits_of(all);
@@ -115,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
         SlotsCase{"core_ml_biases", "gpt_oss_b", {"--target", "ane", "--routing", "host"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ExpertStore, ShardsOfAnyExpertsGiveTheSameBits) {
+TEST(ExpertStore, KeepsLogitsForNonconsecutiveExperts) {
   const std::string out = export_to("tinymoe", {"--expert-groups", odd_and_even()});
   Session all = open_session(out, std::nullopt);
   const std::vector<float> wanted = logits_of(all);
@@ -125,25 +124,25 @@ TEST(ExpertStore, ShardsOfAnyExpertsGiveTheSameBits) {
   }
 }
 
-TEST(ExpertStore, EveryPolicyAndOrderOfReadsGivesTheSameBits) {
+TEST(ExpertStore, KeepsLogitsForAllPolicies) {
   const std::string out = export_to("tinymoe", {"--experts-per-shard", "4"});
   Session all = open_session(out, std::nullopt);
   const std::vector<float> wanted = logits_of(all);
   for (const PolicyKind policy :
        {PolicyKind::lru, PolicyKind::lfu, PolicyKind::lcp, PolicyKind::pinned})
     for (const ExpertReads reads :
-         {ExpertReads::serial, ExpertReads::ahead, ExpertReads::foresee}) {
+         {ExpertReads::serial, ExpertReads::ahead, ExpertReads::prefetch}) {
       ExpertStoreOptions options{.capacity = 5, .policy = policy, .reads = reads};
       for (int64_t layer = 0; layer < 4; ++layer)
         for (int64_t expert = 0; expert < 16; ++expert) options.pinned.push_back({layer, expert});
       Session some = open_session(out, options);
       EXPECT_EQ(logits_of(some), wanted) << enum_name(policy) << " " << enum_name(reads);
       const ExpertStoreCounts counts = some.experts()->counts();
-      EXPECT_EQ(counts.foreseen > 0, reads == ExpertReads::foresee);
+      EXPECT_EQ(counts.prefetched > 0, reads == ExpertReads::prefetch);
     }
 }
 
-// Bytes of the weights of one expert of a layer.
+// Returns the weight bytes of one expert of a layer.
 uint64_t expert_bytes(const Manifest& manifest) {
   uint64_t bytes = 0;
   for (const WeightRecord& weight : manifest.find_shard("L00.moe.g0")->weights)
@@ -152,13 +151,13 @@ uint64_t expert_bytes(const Manifest& manifest) {
   return bytes;
 }
 
-TEST(ExpertStore, ReadsChosenExpertsOnlyAndEachOnceWhereAllFit) {
+TEST(ExpertStore, ReadsSelectedExpertsOnce) {
   const std::string out = export_to("tinymoe", {"--target", "ane", "--experts-per-shard", "4"});
   Session session = open_session(out, slots(16));
   logits_of(session);
   const ExpertStoreCounts first = session.experts()->counts();
   const auto bytes = static_cast<double>(expert_bytes(session.manifest()));
-  // Between its weights lie the heads of two blobs.
+  // The headers of two blobs lie between the expert's weights.
   EXPECT_NEAR(static_cast<double>(first.bytes_read) / static_cast<double>(first.misses), bytes,
               256);
   EXPECT_LT(first.misses, 4 * 16);
@@ -182,7 +181,7 @@ std::unique_ptr<ExpertStore> open_store(const std::string& out, const ExpertStor
   return std::move(*store);
 }
 
-// Slots for two experts hold 0 and 1; then a token chooses 0, 2 and 3.
+// Two slots contain experts 0 and 1; then a token selects 0, 2 and 3.
 Rows skipped_weights(const std::string& golden, ExpertStoreCounts& counts) {
   const std::string out = export_to(golden, {"--experts-per-shard", "2"});
   const auto store = open_store(out, {.capacity = 2, .on_miss = OnMiss::skip});
@@ -196,7 +195,7 @@ Rows skipped_weights(const std::string& golden, ExpertStoreCounts& counts) {
   return second;
 }
 
-TEST(ExpertStore, SkippedWeightsGoToTheOthersWhereTheRouterNormalises) {
+TEST(ExpertStore, RedistributesSkippedWeightsIfNormalized) {
   ExpertStoreCounts counts;
   const Rows weights = skipped_weights("mixtral_a", counts);
   EXPECT_EQ(weights.data, chosen(weights.columns, {{0, 0.5F}}).data);
@@ -205,15 +204,15 @@ TEST(ExpertStore, SkippedWeightsGoToTheOthersWhereTheRouterNormalises) {
   EXPECT_DOUBLE_EQ(counts.dropped_share(), 0.2);
 }
 
-TEST(ExpertStore, SkippedWeightsAreLostWhereTheRouterDoesNotNormalise) {
+TEST(ExpertStore, DropsSkippedWeightsWithoutNormalization) {
   ExpertStoreCounts counts;
   const Rows weights = skipped_weights("olmoe_a", counts);
   EXPECT_EQ(weights.data, chosen(weights.columns, {{0, 0.25F}}).data);
   EXPECT_EQ(counts.skipped, 2);
 }
 
-// A skipped expert is there for the next step, in place of one that the step did not need.
-TEST(ExpertStore, SkippedExpertsComeForLaterSteps) {
+// A skipped expert is loaded for later steps and replaces an expert that the step did not need.
+TEST(ExpertStore, LoadsSkippedExpertsLater) {
   const std::string out = export_to("olmoe_a", {"--experts-per-shard", "2"});
   const auto store = open_store(out, {.capacity = 2, .on_miss = OnMiss::skip});
   for (const int64_t missing : {2, 3, 2}) {
@@ -227,7 +226,7 @@ TEST(ExpertStore, SkippedExpertsComeForLaterSteps) {
   }
 }
 
-TEST(ExpertStore, WhatIsSkippedDoesNotDependOnTheSpeedOfReads) {
+TEST(ExpertStore, SkipsIndependentlyOfReadSpeed) {
   const std::string out = export_to("tinymoe", {"--experts-per-shard", "1"});
   const auto skipping = [&](ExpertReads reads) {
     Session session = open_session(
@@ -240,7 +239,7 @@ TEST(ExpertStore, WhatIsSkippedDoesNotDependOnTheSpeedOfReads) {
   for (int run = 0; run < 4; ++run) EXPECT_EQ(skipping(ExpertReads::ahead), serial) << run;
 }
 
-TEST(ExpertStore, PinnedExpertsAreThoseOfTheModel) {
+TEST(ExpertStore, RejectsUnknownPinnedExperts) {
   const std::string out = export_to("olmoe_a", {"--experts-per-shard", "2"});
   const auto session =
       Session::open(out, read_shard,
@@ -250,7 +249,7 @@ TEST(ExpertStore, PinnedExpertsAreThoseOfTheModel) {
   EXPECT_EQ(session.error().front().code, "session.profile");
 }
 
-TEST(ExpertStore, CanStopAtAMissingExpert) {
+TEST(ExpertStore, StopsAtAMissingExpert) {
   const std::string out = export_to("olmoe_a", {"--experts-per-shard", "2"});
   const auto store = open_store(out, {.capacity = 2, .on_miss = OnMiss::stop});
   Rows both = chosen(5, {{0, 0.5F}, {1, 0.25F}}), other = chosen(5, {{3, 0.5F}});
@@ -268,7 +267,7 @@ std::string refusal(const std::string& golden, const Words& flags,
   return store ? "" : store.error().front().code;
 }
 
-TEST(ExpertStore, NeedsExpertsOfTheirOwn) {
+TEST(ExpertStore, RequiresSeparateExperts) {
   EXPECT_EQ(refusal("mixtral_a", {}, slots(1)), "session.routers");
   EXPECT_EQ(refusal("mixtral_a", {"--layers-per-shard", "1"}, slots(1)), "session.routers");
   EXPECT_EQ(refusal("mixtral_a", {"--experts-per-shard", "2", "--experts", "bank"}, slots(1)),
@@ -277,8 +276,8 @@ TEST(ExpertStore, NeedsExpertsOfTheirOwn) {
             "session.capacity");
 }
 
-// An upcycled model begins with equal experts, whose shards are equal files.
-TEST(ExpertSlots, HoldTwinExperts) {
+// An upcycled model starts with equal experts, whose shards are equal files.
+TEST(ExpertSlots, AcceptDuplicateExperts) {
   const std::string folder = fresh_folder("twins"), model = folder + "/model",
                     out = folder + "/out";
   expect_fine(run_command({"upcycle", checkpoint_of("mistral_a"), "--out", model, "--experts", "4",
@@ -289,7 +288,7 @@ TEST(ExpertSlots, HoldTwinExperts) {
   EXPECT_EQ(logits_of(all), logits_of(some));
 }
 
-TEST(ExpertPlaces, HaveNoByteTwice) {
+TEST(ExpertPlaces, RejectOverlappingBytes) {
   const std::string out = export_to("mixtral_a", {"--experts-per-shard", "2"});
   Manifest manifest = read_manifest(out).value();
   EXPECT_TRUE(ExpertPlaces::find(manifest, out));
@@ -301,7 +300,7 @@ TEST(ExpertPlaces, HaveNoByteTwice) {
   EXPECT_EQ(places.error().front().code, "session.bank");
 }
 
-// Calls `change` between two tokens, and returns the code of the error that follows.
+// Feeds tokens, calls `change` after the first one, and returns the code of the resulting error.
 template <class Change>
 std::string code_after(const std::string& out, Change change) {
   Session session = open_session(out, slots(1));
@@ -313,7 +312,7 @@ std::string code_after(const std::string& out, Change change) {
   return "";
 }
 
-TEST(ExpertStore, AFileThatShrinksOrChangesIsAnError) {
+TEST(ExpertStore, DetectsAChangedFile) {
   const std::string out = export_to("tinymoe", {"--experts-per-shard", "4"});
   const std::string file = out + "/" + read_manifest(out)->find_shard("L01.moe.g3")->data[0].path;
   EXPECT_EQ(code_after(out, [] {}), "");
@@ -325,7 +324,7 @@ TEST(ExpertStore, AFileThatShrinksOrChangesIsAnError) {
             "weights.file_changed");
 }
 
-TEST(RunExperts, PrintsWhatTheSlotsDid) {
+TEST(RunExperts, PrintsSlotCounts) {
   const std::string out = fresh_folder("out") + "/out";
   expect_fine(export_case("tinymoe", out, {"--experts-per-shard", "4"}));
   const Words run = {"run", out, "--prompt", "def ", "-n", "8"};
@@ -335,8 +334,8 @@ TEST(RunExperts, PrintsWhatTheSlotsDid) {
   };
   const Outcome all = run_command(run), some = with({"--capacity", "3", "--memory-report"});
   EXPECT_EQ(some.out, all.out);
-  EXPECT_THAT(some.err, HasSubstr("[experts: 3 of each layer in "));
-  EXPECT_THAT(some.err, HasSubstr("slots of experts, 3 of each layer"));
+  EXPECT_THAT(some.err, HasSubstr("[experts: 3 per layer in "));
+  EXPECT_THAT(some.err, HasSubstr("slots of experts, 3 per layer"));
   EXPECT_THAT(with({"--expert-memory", "2MB", "--policy", "lcp", "--json"}).out,
               HasSubstr("\"capacity\": 2"));
   EXPECT_THAT(with({"--capacity", "3", "--on-miss", "stop"}).err,

@@ -1,5 +1,5 @@
-// Sessions of models whose layers keep a state: however a text is cut into steps, the state is that
-// of its tokens, and padding does not enter it.
+// Sessions of models with recurrent states: the state depends only on the tokens, not on the
+// division into steps or on padding.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kTokens = 512;
 
-// Of the golden checkpoint, for texts of 512 tokens.
+// Exports the golden checkpoint for texts of 512 tokens.
 std::string long_export(const std::string& golden_case,
                         const std::function<void(const CheckpointCopy&)>& change = {}) {
   const CheckpointCopy checkpoint(golden_case, golden_case + ".long");
@@ -42,7 +42,7 @@ std::vector<int64_t> some_tokens(int64_t vocab) {
   return tokens;
 }
 
-// Feeds the text in steps of so many tokens. Returns the last row of logits.
+// Feeds the text in steps of `step` tokens and returns the last row of logits.
 std::vector<float> feed_in(Session& session, const std::vector<int64_t>& tokens, int64_t step) {
   std::vector<float> last;
   for (int64_t begin = 0; begin < kTokens; begin += step) {
@@ -69,14 +69,13 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(difference / whole);
 }
 
-// Feeds a text of 512 tokens token by token and in longer steps. Returns how many states were
-// compared.
+// Feeds a text of 512 tokens one by one and in longer steps. Returns the number of compared states.
 int64_t expect_the_same_states(const std::string& out) {
   Session one = opened(out);
   const std::vector<int64_t> tokens = some_tokens(one.manifest().model.vocab);
   const std::vector<float> wanted = feed_in(one, tokens, 1);
   int64_t states = 0;
-  // Steps of 5 and 50 tokens take padding in shards of 7 and 64.
+  // Steps of 5 and 50 tokens are padded to the widths 7 and 64.
   for (const int64_t step : {5, 7, 16, 50, 64}) {
     Session session = opened(out);
     EXPECT_LT(apart(feed_in(session, tokens, step), wanted), 1e-4) << step;
@@ -95,22 +94,22 @@ int64_t expect_the_same_states(const std::string& out) {
 
 class RecurrentSession : public testing::TestWithParam<const char*> {};
 
-TEST_P(RecurrentSession, StatesDoNotDependOnTheSteps) {
+TEST_P(RecurrentSession, KeepsStatesIndependentOfSteps) {
   const int64_t states = expect_the_same_states(long_export(GetParam()));
   EXPECT_EQ(states > 0, !std::string_view(GetParam()).starts_with("lfm2_moe"));
 }
 
-TEST_P(RecurrentSession, GoesBackOnlyToWhereItIs) {
+TEST_P(RecurrentSession, RewindsOnlyToItsPosition) {
   Session session = opened(long_export(GetParam()));
   ASSERT_TRUE(session.feed(std::vector<int64_t>{3, 1, 4}));
   EXPECT_TRUE(session.rewind(3));
-  EXPECT_FALSE(session.rewind(2)) << "a state has no earlier one";
+  EXPECT_FALSE(session.rewind(2)) << "states cannot be rewound";
   EXPECT_EQ(session.position(), 3);
 }
 
-// Three heads that decay by e^-40 and more a token, by some e^-0.002, and as usual: the first ones
-// forget within a step what would be e^2500 in a form with both signs in its exponents.
-TEST(StrongDecays, StatesDoNotDependOnTheSteps) {
+// Three heads whose decays per token are at most e^-40, about e^-0.002, and typical. Within a step,
+// a formulation with exponents of both signs would overflow to e^2500 for the first head.
+TEST(StrongDecays, KeepStatesIndependentOfSteps) {
   const std::string speeds("\x80\x40\xc0\xc0\x00\x00", 6);  // 4, -6, 0 in bf16
   const auto change = [&](const CheckpointCopy& checkpoint) {
     for (const char* layer : {"0", "2"})

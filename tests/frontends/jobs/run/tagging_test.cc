@@ -1,4 +1,4 @@
-// What is special about exports that label tokens.
+// Exports that label tokens.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ using testing::Not;
 
 const char* const kTagger = "openai_privacy_filter_a";
 
-TEST(Tagging, TheManifestHasTaskAndLabelsButNoCache) {
+TEST(Tagging, WritesTaskAndLabelsWithoutCache) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case(kTagger, out, {"--tokens", "5,16"}));
   const json manifest = read_json(out + "/manifest.json");
@@ -32,13 +32,11 @@ TEST(Tagging, TheManifestHasTaskAndLabelsButNoCache) {
   EXPECT_EQ(mask["port"], "attn_mask");
   EXPECT_EQ(mask["window"], 4);
   EXPECT_EQ(mask["ahead"], 3);
-  EXPECT_THAT(run_command({"inspect", out}).out,
-              HasSubstr("labels of tokens: O, B-private_person"));
-  EXPECT_THAT(run_command({"inspect", checkpoint_of(kTagger)}).out,
-              HasSubstr("labels of tokens: O"));
+  EXPECT_THAT(run_command({"inspect", out}).out, HasSubstr("token labels: O, B-private_person"));
+  EXPECT_THAT(run_command({"inspect", checkpoint_of(kTagger)}).out, HasSubstr("token labels: O"));
 }
 
-TEST(Tagging, TheCalibrationFileIsReadIntoTheManifest) {
+TEST(Tagging, RecordsCalibrationInTheManifest) {
   const std::string copy = fresh_folder("copy"), out = fresh_folder("out");
   std::filesystem::copy(checkpoint_of(kTagger), copy);
   json biases = {{"transition_bias_background_stay", 0.5},
@@ -69,7 +67,7 @@ TEST(Tagging, TheCalibrationFileIsReadIntoTheManifest) {
               HasSubstr("transition_bias_end_to_end\" is unknown"));
 }
 
-TEST(Tagging, FlagsThatDoNotApplyAreErrors) {
+TEST(Tagging, RejectsInapplicableFlags) {
   const std::string out = fresh_folder("out");
   for (const char* command : {"export", "plan"}) {
     Words words = {command, checkpoint_of(kTagger), "--kv", "io"};
@@ -92,7 +90,7 @@ TEST(Tagging, FlagsThatDoNotApplyAreErrors) {
   EXPECT_THAT(validate_case(kTagger, out).err, HasSubstr("session.width"));
 }
 
-// tinytagger with some of its labels: the rows of its head for these ids, under new names.
+// tinytagger with a subset of its labels: the head rows of the given ids, with new label names.
 class Relabelled {
  public:
   Relabelled(const std::vector<int>& ids, const std::vector<std::string>& names)
@@ -123,10 +121,10 @@ class Relabelled {
   CheckpointCopy copy_;
 };
 
-// In tinytagger 13 … 16 are B, I, E and S of private_person, 17 … 20 those of private_phone.
+// In tinytagger, 13 to 16 are B, I, E and S of private_person, and 17 to 20 those of private_phone.
 const char* const kLetter = "Call Ms. Nora Lindqvist at +49 171 5550123.";
 
-// Without the rows of E the model is less sure of the ends of spans.
+// Without the rows of E labels, the model is less certain where spans end.
 void expect_redacted(const std::string& out) {
   const Outcome outcome = run_command({"run", out, "--redact", "--prompt", kLetter});
   expect_fine(outcome);
@@ -134,26 +132,26 @@ void expect_redacted(const std::string& out) {
                                  Not(HasSubstr("Nora")), Not(HasSubstr("555"))));
 }
 
-TEST(Tagging, ABioTaggerRedacts) {
+TEST(Tagging, RedactsWithABioTagger) {
   const std::string out = fresh_folder("out");
   const Relabelled tagger({0, 13, 14, 17, 18}, {"O", "B-person", "I-person", "B-phone", "I-phone"});
   expect_fine(tagger.exported(out));
   expect_redacted(out);
 }
 
-TEST(Tagging, AnIoTaggerRedacts) {
+TEST(Tagging, RedactsWithAnIoTagger) {
   const std::string out = fresh_folder("out");
   const Relabelled tagger({0, 14, 18}, {"O", "I-person", "I-phone"});
   expect_fine(tagger.exported(out));
   expect_redacted(out);
 }
 
-TEST(Tagging, LabelsOfNoSchemeAreRefusedByExportAndByRun) {
+TEST(Tagging, RejectsUnknownLabels) {
   const std::string out = fresh_folder("out");
   const Outcome refused = Relabelled({0, 14, 18}, {"O", "PERSON", "PHONE"}).exported(out);
   EXPECT_EQ(refused.exit_code, kExitBadInput) << refused.out;
   EXPECT_THAT(refused.err, HasSubstr("error[tagging.labels]"));
-  EXPECT_THAT(refused.err, HasSubstr("config.json: the label \"PERSON\" marks no spans"));
+  EXPECT_THAT(refused.err, HasSubstr("config.json: the label \"PERSON\" does not mark spans"));
   EXPECT_FALSE(std::filesystem::exists(out + "/manifest.json"));
   expect_fine(Relabelled({0, 14, 18}, {"O", "I-person", "I-phone"}).exported(out));
   auto manifest = read_manifest(out);
@@ -166,7 +164,7 @@ TEST(Tagging, LabelsOfNoSchemeAreRefusedByExportAndByRun) {
   EXPECT_THAT(run.err, HasSubstr("error[tagging.labels]"));
 }
 
-TEST(Tagging, ScoresThatAreNotFiniteJudgeNothing) {
+TEST(Tagging, RejectsNonfiniteScores) {
   const std::string out = fresh_folder("out");
   const CheckpointCopy copy("tinytagger");
   DiskTensors tensors = read_tensors(copy);
@@ -193,15 +191,15 @@ TEST(Tagging, ScoresThatAreNotFiniteJudgeNothing) {
   EXPECT_THAT(refused.err, HasSubstr("run.not_judged"));
 }
 
-TEST(Tagging, ATextThatHasMoreBytesThanLabelsIsNotJudged) {
+TEST(Tagging, RejectsUnlabelledBytes) {
   EXPECT_TRUE(check_judged("abc", {{}, 3, 1}));
   const Status refused = check_judged("abcd", {{}, 3, 1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error()[0].code, "run.not_judged");
 }
 
-// "é" is two bytes, "🙂" four.
-TEST(Tagging, SpansCoverWholeCharacters) {
+// "é" has two bytes, "🙂" four.
+TEST(Tagging, WidensSpansToWholeCharacters) {
   const std::string text = "é🙂a";
   const auto widened = [&](std::vector<TextSpan> spans) {
     widen_to_characters(text, spans);

@@ -1,4 +1,5 @@
-// `moec run` on the trained models/tinytagger: spans of held-out texts, as PyTorch finds them.
+// `moec run` with the trained models/tinytagger must find the same spans as PyTorch in held-out
+// texts.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 class TinyTagger : public testing::Test {
  protected:
-  // A folder for each test: tests may run in parallel, each in its own process.
+  // Each test has its own folder, because tests run as parallel processes.
   void SetUp() override {
     folder_ = fresh_folder("out");
     expect_fine(run_command({"export", source_path("models/tinytagger"), "--out", folder_,
@@ -47,8 +48,8 @@ std::set<Span> spans_of(const json& spans) {
   return all;
 }
 
-// The windows of a text are of no interest to whoever gave the text.
-TEST_F(TinyTagger, ATextBeyondTheContextIsReportedWithItsOwnLength) {
+// Errors state the length of the user's text, not of its windows.
+TEST_F(TinyTagger, ReportsTheLengthOfLongTexts) {
   const Outcome outcome = run_command({"run", folder_, "--prompt", std::string(2201, 'a')});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err,
@@ -56,7 +57,7 @@ TEST_F(TinyTagger, ATextBeyondTheContextIsReportedWithItsOwnLength) {
                                  "exceeds the exported context of 1024"));
 }
 
-TEST_F(TinyTagger, FindsTheSpansOfPyTorchAndOfTheLabels) {
+TEST_F(TinyTagger, MatchesSpansOfPyTorch) {
   size_t right = 0, found = 0, wanted = 0;
   for (const json& each : texts_) {
     const std::string text = each["text"];
@@ -78,7 +79,7 @@ TEST_F(TinyTagger, FindsTheSpansOfPyTorchAndOfTheLabels) {
   EXPECT_GE(2 * static_cast<double>(right), 0.95 * static_cast<double>(found + wanted));
 }
 
-TEST_F(TinyTagger, Redacts) {
+TEST_F(TinyTagger, RedactsAllFoundSpans) {
   const std::string text = texts_[0]["text"];
   const json result = run(text, {"--redact"});
   std::string wanted;
@@ -98,7 +99,7 @@ TEST_F(TinyTagger, Redacts) {
   EXPECT_EQ(plain.out, wanted);
 }
 
-TEST_F(TinyTagger, AnEmptyTextHasNoSpans) {
+TEST_F(TinyTagger, FindsNoSpansInEmptyText) {
   EXPECT_TRUE(run("", {})["spans"].empty());
   const std::string file = fresh_folder("text") + "/text.txt";
   std::ofstream(file).flush();
@@ -108,7 +109,7 @@ TEST_F(TinyTagger, AnEmptyTextHasNoSpans) {
   EXPECT_THAT(run_command({"run", folder_}).err, testing::HasSubstr("run.no_prompt"));
 }
 
-TEST_F(TinyTagger, WindowsGiveTheLogitsOfOnePass) {
+TEST_F(TinyTagger, MatchesOnePassWithWindows) {
   const std::string whole = fresh_folder("whole"), text = texts_[0]["text"];
   const std::string start = text.substr(0, 480);
   expect_fine(run_command({"export", source_path("models/tinytagger"), "--out", whole, "--quiet",

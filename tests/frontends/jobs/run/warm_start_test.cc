@@ -1,5 +1,5 @@
-// Runs that begin with full slots: from the state of an earlier run, or from a file of prepacked
-// experts. Their logits are those of a cold start, bit for bit.
+// Runs that start with full slots, loaded from the state of an earlier run or from a file of
+// prepacked experts. Their logits equal those of a cold start bit for bit.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -42,7 +42,7 @@ std::vector<float> text_logits(Session& session) {
   return logits;
 }
 
-// A pack with the higher experts of each layer, which no order of numbers would take first.
+// A pack of the upper half of the experts, which loading in numeric order would not start with.
 std::string packed(const std::string& out, int64_t capacity, int64_t pin_top_k) {
   const Manifest manifest = read_manifest(out).value();
   const ExpertGrid grid = expert_grid(manifest);
@@ -67,7 +67,7 @@ void PrintTo(const WarmCase& c, std::ostream* out) { *out << c.name; }
 
 class WarmStarts : public testing::TestWithParam<WarmCase> {};
 
-TEST_P(WarmStarts, GiveTheBitsOfAColdStart) {
+TEST_P(WarmStarts, MatchColdStartsBitForBit) {
   const Precision precision = GetParam().precision;
   const std::string out = warm_export(GetParam().golden, GetParam().flags);
   Session all = warm_session(out, std::nullopt, precision);
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         WarmCase{"core_ml_biases", "gpt_oss_b", {"--target", "ane", "--routing", "host"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// What a run prints, with more flags.
+// Runs the export with additional flags.
 struct WarmRun {
   std::string out = fresh_folder("out") + "/out";
   std::string state = fresh_folder("state") + "/state.json";
@@ -126,30 +126,30 @@ struct WarmRun {
   }
 };
 
-TEST(StateFile, IsKeptFromRunToRun) {
+TEST(StateFile, WarmsLaterRuns) {
   const WarmRun run;
   const Outcome plain = run.with({});
   const Outcome cold = run.with({"--capacity", "8", "--state", run.state});
   EXPECT_EQ(cold.out, plain.out);
-  EXPECT_THAT(cold.err, testing::Not(HasSubstr("[began with")));
+  EXPECT_THAT(cold.err, testing::Not(HasSubstr("[initial load:")));
   const Outcome warm = run.with({"--capacity", "8", "--state", run.state});
   EXPECT_EQ(warm.out, plain.out);
-  EXPECT_THAT(warm.err, HasSubstr("[began with 32 experts, "));
+  EXPECT_THAT(warm.err, HasSubstr("[initial load: 32 experts, "));
   const auto json = nlohmann::json::parse(
       run.with({"--capacity", "8", "--state", run.state, "--json"}).out)["experts"]["start"];
   EXPECT_EQ(json["experts"], 32);
   EXPECT_GT(json["hit_rate"], json["cold_hit_rate"]);
   EXPECT_GT(json["cold_hit_rate"], 0);
   EXPECT_EQ(json["first_tokens"], 27);
-  // What experts were used for is the same for all policies.
+  // All policies load the same number of experts.
   const Outcome other = run.with({"--capacity", "4", "--policy", "lcp", "--state", run.state});
   EXPECT_EQ(other.out, plain.out);
   EXPECT_THAT(other.err, HasSubstr("session.state_policy"));
-  EXPECT_THAT(other.err, HasSubstr("[began with 16 experts, "));
+  EXPECT_THAT(other.err, HasSubstr("[initial load: 16 experts, "));
   EXPECT_EQ(read_cache_state(run.state)->policy, PolicyKind::lcp);
 }
 
-TEST(StateFile, OtherFilesAreRefusedAndStay) {
+TEST(StateFile, KeepsAndRejectsForeignFiles) {
   const WarmRun run;
   const auto refused = [&](const std::string& text, const std::string& code) {
     write_file(run.state, text);
@@ -170,8 +170,8 @@ TEST(StateFile, OtherFilesAreRefusedAndStay) {
               HasSubstr("output.in_source"));
 }
 
-// A file that became another one during the run is not written over.
-TEST(StateFile, IsLookedAtAgainBeforeItIsWritten) {
+// A state file that was changed during the run is not overwritten.
+TEST(StateFile, IsRecheckedBeforeWriting) {
   const WarmRun run;
   Session session =
       warm_session(run.out, ExpertStoreOptions{.capacity = 2, .state = run.state}, Precision::f32);

@@ -1,4 +1,4 @@
-// Texts and spans of an export without a command line.
+// Generates texts and labels spans with an export, without using the command line.
 #include "backends/runtime/text/write_text.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ Session session_of(const std::string& golden_case, const Words& flags = {}) {
   return Session::open(out, read_shard, {}).value();
 }
 
-TEST(WriteText, ShowsThePromptAndTheText) {
+TEST(WriteText, PrintsPromptAndText) {
   Session session = session_of("tinymoe");
   const Prompt prompt = prompt_of_text("def ", session.manifest(), byte_tokenizer()).value();
   const Tokenizer bytes = Tokenizer::bytes();
@@ -36,7 +36,7 @@ TEST(WriteText, ShowsThePromptAndTheText) {
   EXPECT_EQ(json["stopped_by"], "max_tokens");
 }
 
-TEST(LabelText, OnlyATextCanBeRedacted) {
+TEST(LabelText, RedactsOnlyTexts) {
   Session session = session_of("tinytagger", {"--tokens", "8"});
   const Prompt tokens =
       prompt_of_tokens("tokens", {67, 97, 108, 108, 32, 65, 110, 110}, session.manifest()).value();
@@ -50,7 +50,7 @@ TEST(LabelText, OnlyATextCanBeRedacted) {
   EXPECT_EQ(json["spans"].size(), tagged->spans.size());
 }
 
-TEST(GateLog, HasARowForEachExpertThatATokenChose) {
+TEST(GateLog, HasOneRowPerSelectedExpert) {
   const std::string out = fresh_folder("out"), log = fresh_folder("log") + "/gates.csv";
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,4"}));
   const Words run = {"run", out,           "--prompt", "defin",        "-n",
@@ -60,7 +60,8 @@ TEST(GateLog, HasARowForEachExpertThatATokenChose) {
   std::string line;
   std::getline(rows, line);
   EXPECT_EQ(line, "layer,token,expert,weight");
-  std::map<std::pair<int, int>, std::pair<int, double>> tokens;  // of a layer: experts, weights
+  // per layer and token: number of experts, sum of weights
+  std::map<std::pair<int, int>, std::pair<int, double>> tokens;
   std::vector<std::pair<int, int>> order;
   int layer = 0, token = 0, expert = 0;
   double weight = 0;
@@ -71,7 +72,7 @@ TEST(GateLog, HasARowForEachExpertThatATokenChose) {
     if (++experts == 1) order.emplace_back(layer, token);
     sum += weight;
   }
-  // The prompt in chunks of 4 and 1, then two tokens of the three that were written.
+  // The prompt in chunks of 4 and 1, followed by two of the three generated tokens.
   EXPECT_EQ(tokens.size(), 3U * 7);
   for (const auto& [of, experts] : tokens) {
     EXPECT_EQ(experts.first, 2);
@@ -82,7 +83,7 @@ TEST(GateLog, HasARowForEachExpertThatATokenChose) {
   EXPECT_EQ(order[12], std::pair(1, 4));
 }
 
-TEST(GateLog, RefusesOddLayersAndFolders) {
+TEST(GateLog, RejectsInvalidLayersAndFolders) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
   const auto error = [&](const std::string& log, const std::string& layers) {

@@ -1,4 +1,4 @@
-// What requests of the OpenAI API are taken for, and which are refused.
+// Accepted and rejected requests to the OpenAI API.
 #include "frontends/jobs/serve/completion_request.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ std::string refusal(const Result<CompletionRequest>& result) {
   return result ? "it was taken" : result.error().front().code + ": " + render(result.error());
 }
 
-TEST(CompletionRequest, TakesTextAndOptions) {
+TEST(CompletionRequest, AcceptsTextAndOptions) {
   const auto request = parse_text(
       R"({"model": "x", "prompt": "ab", "max_tokens": 5, "temperature": 0.5, "seed": 7, "top_k": 4,
           "stop": ["\n"], "stop_token_ids": [9], "stream": true, "n": 1, "top_p": 0.5,
@@ -57,20 +57,20 @@ TEST(CompletionRequest, TakesTextAndOptions) {
   EXPECT_TRUE(request->with_usage);
 }
 
-TEST(CompletionRequest, TakesTokensWhereTokensAreNoBytes) {
+TEST(CompletionRequest, AcceptsTokensWithoutAByteTokenizer) {
   const auto request = parse_text(R"({"prompt": [5, 255]})", TokenizerKind::none);
   ASSERT_TRUE(request) << render(request.error());
   EXPECT_THAT(request->prompts.front(), ElementsAre(5, 255));
-  EXPECT_EQ(request->generate.max_tokens, 16) << "as many as the server writes";
+  EXPECT_EQ(request->generate.max_tokens, 16) << "the server's limit";
   EXPECT_FALSE(request->stream);
 }
 
-TEST(CompletionRequest, ChatsInLines) {
+TEST(CompletionRequest, FormatsChatsAsLines) {
   const auto request = parse(Endpoint::chat,
                              R"({"messages": [{"role": "system", "content": "Hello!"},
                        {"role": "user", "content": [{"type": "text", "text": "a"}]}]})",
                              TokenizerKind::bytes);
-  ASSERT_FALSE(request) << "33 characters, and no room for a token";
+  ASSERT_FALSE(request) << "33 characters leave no room for a token";
   EXPECT_THAT(refusal(request), HasSubstr("session.context_full"));
   const auto fits = parse(Endpoint::chat, R"({"messages": [{"role": "user", "content": "Hi"}]})",
                           TokenizerKind::bytes);
@@ -78,7 +78,7 @@ TEST(CompletionRequest, ChatsInLines) {
   EXPECT_EQ(decode_bytes(fits->prompts.front()), "user: Hi\nassistant:");
 }
 
-TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
+TEST(CompletionRequest, AcceptsAReturnedAnswer) {
   const auto chat = [](const std::string& message) {
     return parse(Endpoint::chat, R"({"messages": [)" + message + "]}", TokenizerKind::bytes);
   };
@@ -97,7 +97,7 @@ TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
               HasSubstr("serve.unknown_field"));
 }
 
-TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
+TEST(CompletionRequest, RejectsUnsupportedFields) {
   for (const char* field :
        {R"("best_of": 2)", R"("presence_penalty": 0.5)", R"("echo": true)",
         R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")", R"("suffix": "none")",
@@ -114,7 +114,7 @@ TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
               HasSubstr("serve.unknown_field"));
 }
 
-TEST(CompletionRequest, TakesListsOfPrompts) {
+TEST(CompletionRequest, AcceptsListsOfPrompts) {
   const auto texts = parse_text(R"({"prompt": ["ab", "c"], "n": 2})");
   ASSERT_TRUE(texts) << refusal(texts);
   EXPECT_THAT(texts->prompts, ElementsAre(ElementsAre('a', 'b'), ElementsAre('c')));
@@ -129,7 +129,7 @@ TEST(CompletionRequest, TakesListsOfPrompts) {
     EXPECT_THAT(refusal(parse_text(body)), HasSubstr("serve.bad_value")) << body;
 }
 
-TEST(CompletionRequest, TakesLogprobs) {
+TEST(CompletionRequest, AcceptsLogprobs) {
   const auto top = [](Endpoint endpoint, const std::string& fields) {
     const char* prompt = endpoint == Endpoint::text
                              ? R"("prompt": "a")"
@@ -152,10 +152,10 @@ TEST(CompletionRequest, TakesLogprobs) {
         << field;
   EXPECT_THAT(refusal(parse(Endpoint::chat, R"({"top_logprobs": 2, "messages":
                                              [{"role": "user", "content": "a"}]})")),
-              HasSubstr("needs logprobs: true"));
+              HasSubstr("requires logprobs: true"));
 }
 
-TEST(CompletionRequest, NamesWhatIsWrong) {
+TEST(CompletionRequest, NamesTheInvalidPart) {
   const struct {
     const char *body, *code;
   } cases[] = {

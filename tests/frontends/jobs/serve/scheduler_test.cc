@@ -1,4 +1,5 @@
-// Texts that share a session: the same as each alone, whatever else runs and whatever was kept.
+// Texts that share a session: each text equals that of a separate run, regardless of other texts
+// and of reused caches.
 #include "frontends/jobs/serve/scheduler.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +43,7 @@ Written write(Scheduler& scheduler, const std::string& prompt, int64_t tokens) {
   return all_of(**ticket);
 }
 
-TEST(Scheduler, TextsInTurnAreThoseOfEachAlone) {
+TEST(Scheduler, MatchesSeparateRuns) {
   const std::string out = served_export();
   const std::vector<std::string> prompts = {"def a", "import ", "class B", "{\"x\": ", "1 + 2 = "};
   Scheduler scheduler(served_session(out), {.sequences = 3});
@@ -53,21 +54,21 @@ TEST(Scheduler, TextsInTurnAreThoseOfEachAlone) {
     EXPECT_EQ(all_of(*tickets[i]).tokens, alone(out, prompts[i], 10)) << prompts[i];
 }
 
-TEST(Scheduler, AKeptBeginningNeedsOnlyTheRest) {
+TEST(Scheduler, ReusesACachedPrefix) {
   const std::string out = served_export();
   Scheduler scheduler(served_session(out), {.sequences = 2});
   const Written first = write(scheduler, "def main(", 8);
   EXPECT_EQ(first.reused, 0);
   const std::string longer = "def main(" + decode_bytes(first.tokens) + "\n    x";
   const Written second = write(scheduler, longer, 8);
-  EXPECT_EQ(second.reused, 9 + 8 - 1) << "the last token that was written is not in a cache";
+  EXPECT_EQ(second.reused, 9 + 8 - 1) << "the last generated token is not cached";
   EXPECT_EQ(second.tokens, alone(out, longer, 8));
   const Written third = write(scheduler, "def maze", 8);
   EXPECT_EQ(third.reused, 6) << "\"def ma\"";
   EXPECT_EQ(third.tokens, alone(out, "def maze", 8));
 }
 
-TEST(Scheduler, TextsThatShareLittleKeepTheirOwnSequences) {
+TEST(Scheduler, SeparatesTextsWithShortCommonPrefix) {
   const std::string out = served_export();
   Scheduler scheduler(served_session(out), {.sequences = 2});
   const std::string a = "user: import os, sys", b = "user: class Beta(Alpha)";
@@ -79,7 +80,7 @@ TEST(Scheduler, TextsThatShareLittleKeepTheirOwnSequences) {
   EXPECT_EQ(write(scheduler, b, 4).reused, std::ssize(b) - 1);
 }
 
-TEST(Scheduler, APromptThatIsKeptRunsItsLastToken) {
+TEST(Scheduler, RecomputesLastTokenOfRepeatedTexts) {
   const std::string out = served_export();
   Scheduler scheduler(served_session(out), {.sequences = 1});
   const Written first = write(scheduler, "import os", 6);
@@ -91,7 +92,7 @@ TEST(Scheduler, APromptThatIsKeptRunsItsLastToken) {
   EXPECT_EQ(shorter.tokens, alone(out, "import", 6));
 }
 
-TEST(Scheduler, RefusesMoreThanMayWait) {
+TEST(Scheduler, RejectsTextsIfQueueIsFull) {
   Scheduler scheduler(served_session(served_export()), {.sequences = 1, .waiting = 1});
   std::vector<std::shared_ptr<Ticket>> tickets;
   std::string refused;
@@ -106,7 +107,7 @@ TEST(Scheduler, RefusesMoreThanMayWait) {
   for (const auto& ticket : tickets) EXPECT_EQ(all_of(*ticket).tokens.size(), 40u);
 }
 
-TEST(Scheduler, ACancelledTextFreesItsSequence) {
+TEST(Scheduler, FreesTheSequenceAfterACancel) {
   Scheduler scheduler(served_session(served_export()), {.sequences = 1});
   const auto endless = *scheduler.submit({1}, {.max_tokens = 63});
   endless->wait(seconds(60));
@@ -115,7 +116,7 @@ TEST(Scheduler, ACancelledTextFreesItsSequence) {
   EXPECT_EQ(write(scheduler, "def ", 3).tokens.size(), 3u);
 }
 
-TEST(Scheduler, ACancelledTextThatWaitsTakesNoPlace) {
+TEST(Scheduler, FreesTheQueueAfterACancel) {
   Scheduler scheduler(served_session(served_export()), {.sequences = 1, .waiting = 1});
   const auto endless = *scheduler.submit({1}, {.max_tokens = 63});
   endless->wait(seconds(60));
@@ -128,7 +129,7 @@ TEST(Scheduler, ACancelledTextThatWaitsTakesNoPlace) {
   EXPECT_EQ(all_of(**next).tokens.size(), 3u);
 }
 
-TEST(Scheduler, TextsEndWithTheScheduler) {
+TEST(Scheduler, FinishesTicketsOnDestruction) {
   std::shared_ptr<Ticket> ticket;
   {
     Scheduler scheduler(served_session(served_export()), {.sequences = 1});
@@ -138,7 +139,7 @@ TEST(Scheduler, TextsEndWithTheScheduler) {
   EXPECT_TRUE(written.error == "serve.stopping" || written.tokens.size() == 63u) << written.error;
 }
 
-TEST(Sequences, RewoundSessionsGiveTheLogitsOfColdOnes) {
+TEST(Sequences, MatchColdSessionsAfterRewinding) {
   const std::string out = served_export();
   Session cold = served_session(out), warm = served_session(out);
   ASSERT_TRUE(warm.feed(encode_bytes("def main(argv):")));
@@ -148,7 +149,7 @@ TEST(Sequences, RewoundSessionsGiveTheLogitsOfColdOnes) {
   EXPECT_EQ(warm.feed(encode_bytes("_loop"))->data, cold.feed(encode_bytes("_loop"))->data);
 }
 
-TEST(Sequences, ASessionGoesOnWithAnotherOne) {
+TEST(Sequences, CanBeSwappedInASession) {
   const std::string out = served_export();
   Session session = served_session(out), one = served_session(out);
   ASSERT_TRUE(session.feed(encode_bytes("import")));

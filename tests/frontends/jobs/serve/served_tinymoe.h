@@ -1,5 +1,5 @@
-// Sessions on an export of tinymoe in one width, so that a token is computed in the same way
-// wherever it stands.
+// Sessions on an export of tinymoe with one width, so the computation of a token does not depend on
+// its position in a chunk.
 #pragma once
 
 #include "backends/formats/read_shard.h"

@@ -1,4 +1,4 @@
-// Pieces of a text: whole characters, and nothing of a stop text.
+// Pieces of a generated text contain whole characters and no part of a stop text.
 #include "frontends/jobs/serve/text_stream.h"
 
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@ const Tokenizer* bytes() {
   return &tokenizer;
 }
 
-// What is said with each byte, "|" behind each, and the rest.
+// Returns the text released after each byte, followed by "|", and then the rest.
 std::string pieces(TextStream& stream, std::string_view text) {
   std::string all;
   for (const char byte : text) all += stream.add(static_cast<unsigned char>(byte)).value() + "|";
   return all + stream.rest().value();
 }
 
-TEST(TextStream, KeepsTheBeginningsOfCharactersBack) {
+TEST(TextStream, HoldsBackUnfinishedCharacters) {
   TextStream stream(bytes(), {});
   EXPECT_EQ(pieces(stream,
                    "a\xE2\x82\xAC"
@@ -36,10 +36,10 @@ TEST(TextStream, EndsBeforeAStopText) {
   EXPECT_EQ(pieces(other, "aENb"), "a|||ENb|");
   EXPECT_FALSE(other.stopped());
   TextStream unfinished(bytes(), {"END"});
-  EXPECT_EQ(pieces(unfinished, "aEN"), "a|||EN") << "the beginning of a stop text is text";
+  EXPECT_EQ(pieces(unfinished, "aEN"), "a|||EN") << "an incomplete stop text is text";
 }
 
-TEST(TextStream, SaysNumbersWithoutATokenizer) {
+TEST(TextStream, ReturnsIdsWithoutATokenizer) {
   TextStream stream(nullptr, {});
   EXPECT_EQ(stream.add(1234).value() + stream.add(7).value(), "1234 7 ");
 }

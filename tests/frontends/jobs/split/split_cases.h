@@ -1,4 +1,4 @@
-// GGUF models of a few kilobytes that can be cut, and what came of a cut.
+// Splittable GGUF models of a few kilobytes, and helpers that read the results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,13 +14,13 @@
 
 namespace moec {
 
-// Two MoE layers of eight experts behind a dense one; every byte tells its tensor and place.
+// Two MoE layers of eight experts after a dense layer; every byte encodes its tensor and position.
 struct CutModel {
   std::string arch = "olmoe";
   uint32_t layers = 3, experts = 8, used = 2;
-  std::vector<GgufEntry> more;  // keys, without "ARCH."
-  std::vector<GgufEntry> keys;  // whole names
-  std::string dropped;          // a key that is left out, without "ARCH."
+  std::vector<GgufEntry> more;  // keys without the prefix "ARCH."
+  std::vector<GgufEntry> keys;  // keys with complete names
+  std::string dropped;          // key to omit, without the prefix "ARCH."
   std::vector<GgufTensorInfo> tensors;
 
   CutModel() {
@@ -34,7 +34,7 @@ struct CutModel {
     tensors.push_back({std::move(name), type, std::move(dims)});
   }
 
-  // Of several types, and with a tensor that only has the size of experts.
+  // Adds tensors of several types, including one that has the size of experts but is not one.
   void add_layer(int64_t layer) {
     const std::string start = "blk." + std::to_string(layer) + ".";
     add(start + "attn_norm.weight", {32});
@@ -90,7 +90,7 @@ struct CutModel {
     return payload;
   }
 
-  // Writes it to the running test's folder and returns its path.
+  // Writes the model to the running test's folder and returns its path.
   std::string write(const std::string& name = "model.gguf") const {
     const std::string folder = testing::TempDir() + "/moec_split/" + running_test();
     std::filesystem::create_directories(folder);
@@ -106,14 +106,14 @@ struct CutModel {
   }
 };
 
-// A folder for the running test's output, which does not exist.
+// Returns the path of an output folder that does not exist yet.
 inline std::string no_folder(const std::string& name) {
   std::string folder = testing::TempDir() + "/moec_split_out/" + running_test() + "." + name;
   std::filesystem::remove_all(folder);
   return folder;
 }
 
-// The code of the first error, or "" where there is none.
+// Returns the code of the first error, or "" if there is none.
 inline std::string code_of(const Result<SplitReport>& report) {
   return report ? "" : report.error().front().code;
 }

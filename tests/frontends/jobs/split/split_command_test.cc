@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-TEST(SplitCommand, DryRunNamesTheBytesThatAreThenWritten) {
+TEST(SplitCommand, PredictsBytesInADryRun) {
   const std::string source = CutModel().write();
   const Outcome dry = run_command({"split", source, "--groups", "2", "--dry-run"});
   EXPECT_EQ(dry.exit_code, 0) << dry.err;
@@ -21,7 +21,7 @@ TEST(SplitCommand, DryRunNamesTheBytesThatAreThenWritten) {
   EXPECT_EQ(done.out.substr(0, done.out.find("trunk")), dry.out.substr(0, dry.out.find("trunk")));
 }
 
-TEST(SplitCommand, UsageErrors) {
+TEST(SplitCommand, RejectsUsageErrors) {
   const std::string source = CutModel().write();
   const std::string out = no_folder("out");
   using Words = std::vector<std::string>;

@@ -1,4 +1,5 @@
-// Exports whose shards hold any sets of experts, and nodes of such exports.
+// Exports whose shards contain arbitrary sets of experts, and nodes that are split from such
+// exports.
 #include "frontends/jobs/split/split_export.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ using testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-// Two nodes; experts 0 and 3 of every four are on both, so that no set is a run.
+// Two nodes, which both have experts 0 and 3 of every four, so no set is consecutive.
 ExpertSets experts_of_node(const ExpertGrid& grid, int64_t node) {
   ExpertSets sets;
   for (const int64_t layer : grid.layers)
@@ -63,16 +64,16 @@ std::vector<float> logits_in(Session session) {
   return logits->data;
 }
 
-// In some families the first experts of a layer begin its sum, so that no node can lack them.
+// In some families, the first expert group of a layer starts the sum, so every node would need it.
 bool takes_groups(const std::string& golden) {
   return !golden.starts_with("zaya") && !golden.starts_with("gemma4");
 }
 
-// An export of the case and of the groups' file, as one that is cut into single experts.
+// Exports the case with the groups file, and with one expert per shard.
 struct GroupedExport {
   std::string name, single, grouped, groups;
   ExpertGrid grid;
-  bool enough = false;  // for a token, in both nodes
+  bool enough = false;  // whether both nodes have enough experts for a token
 
   explicit GroupedExport(const std::string& golden, Words flags = {}) : name(golden) {
     flags.insert(flags.end(), {"--experts-per-shard", "1"});
@@ -102,7 +103,7 @@ ExportSplit split_of(const SplitOptions& options) {
   return std::move(*split);
 }
 
-TEST(SplitExport, ANodeComputesTheBitsOfAMask) {
+TEST(SplitExport, NodesMatchBitsOfMaskedExports) {
   size_t split = 0;
   for (const char* golden : kFamilyCases) {
     const std::string name = golden;
@@ -135,7 +136,7 @@ TEST(SplitExport, ANodeComputesTheBitsOfAMask) {
   EXPECT_GE(split, 8u);
 }
 
-TEST(SplitExport, BanksOfAnySetsGiveTheSame) {
+TEST(SplitExport, BanksMatchForAnyExpertSets) {
   const GroupedExport exports("qwen3_moe_a", {"--experts", "bank"});
   const std::vector<float> wanted = logits_in(session_at(exports.single));
   const std::vector<float> got = logits_in(session_at(exports.grouped));
@@ -143,7 +144,7 @@ TEST(SplitExport, BanksOfAnySetsGiveTheSame) {
   EXPECT_EQ(run_command({"check", exports.grouped}).exit_code, 0);
 }
 
-TEST(SplitExport, ExpertsOfTheSameNodesShareAShard) {
+TEST(SplitExport, GroupsExpertsByTheirNodes) {
   const GroupedExport exports("qwen3_moe_a");
   const Manifest manifest = read_manifest(exports.grouped).value();
   const ExpertPartition parts = read_expert_parts(exports.groups, exports.grid).value();
@@ -160,8 +161,8 @@ TEST(SplitExport, ExpertsOfTheSameNodesShareAShard) {
   }
 }
 
-// Groups that are runs give the files that --experts-per-shard gives.
-TEST(SplitExport, RunsGiveTheSameBytes) {
+// Groups of consecutive experts result in the files of --experts-per-shard.
+TEST(SplitExport, WritesEqualBytesForConsecutiveExperts) {
   const std::string checkpoint = checkpoint_of("qwen3_moe_a");
   const std::string runs = exported_with(checkpoint, "runs", {"--experts-per-shard", "3"});
   const ExpertGrid grid = expert_grid(read_manifest(runs).value());
@@ -182,7 +183,7 @@ uint64_t bytes_below(const std::string& folder) {
   return bytes;
 }
 
-TEST(SplitExport, BytesAreThoseOfTheTrunkTheExpertsOfEachNodeAndTheManifests) {
+TEST(SplitExport, CountsUniqueBytes) {
   const GroupedExport exports("qwen2_moe_a");
   ASSERT_TRUE(exports.enough);
   SplitOptions options = exports.options("nodes");
@@ -206,8 +207,8 @@ TEST(SplitExport, BytesAreThoseOfTheTrunkTheExpertsOfEachNodeAndTheManifests) {
       }
   }
   EXPECT_EQ(split.unique_bytes(), split.trunk_bytes() + of_experts + headers);
-  EXPECT_LT(inodes + headers, split.unique_bytes());  // replicas are links, too
-  // Each expert counts once for each node that has it.
+  EXPECT_LT(inodes + headers, split.unique_bytes());  // replicas are also links
+  // Each expert counts once per node that has it.
   const Manifest whole = read_manifest(exports.grouped).value();
   uint64_t replicated = 0;
   for (const manifest::Shard& shard : whole.shards) {
@@ -223,7 +224,7 @@ TEST(SplitExport, BytesAreThoseOfTheTrunkTheExpertsOfEachNodeAndTheManifests) {
   EXPECT_EQ(of_experts, replicated);
 }
 
-TEST(SplitExport, ShardsThatDoNotFitAreRefusedWithTheCommandThatMakesThemFit) {
+TEST(SplitExport, RejectsShardsThatMixNodes) {
   const GroupedExport exports("qwen3_moe_a");
   SplitOptions options = exports.options("nodes");
   options.source =
@@ -232,13 +233,14 @@ TEST(SplitExport, ShardsThatDoNotFitAreRefusedWithTheCommandThatMakesThemFit) {
   ASSERT_FALSE(split.has_value());
   const Diagnostic& error = split.error().front();
   EXPECT_EQ(error.code, "split.shards");
-  EXPECT_THAT(error.cause, HasSubstr("layer 0: the shard has experts of node a and others"));
+  EXPECT_THAT(error.cause,
+              HasSubstr("layer 0: the shard mixes experts of node a with other experts"));
   EXPECT_EQ(error.place.shard, "L00.moe.g0");
   EXPECT_THAT(error.next_step, HasSubstr("--expert-groups " + exports.groups));
   EXPECT_TRUE(fs::is_empty(options.out));
 }
 
-TEST(SplitExport, AFirstGroupWithTheSharedExpertIsRefused) {
+TEST(SplitExport, RejectsGroupsWithTheSharedExpert) {
   SplitOptions options;
   options.source =
       exported_with(checkpoint_of("qwen2_moe_a"), "runs", {"--experts-per-shard", "1"});
@@ -247,10 +249,10 @@ TEST(SplitExport, AFirstGroupWithTheSharedExpertIsRefused) {
   const auto split = split_export(options);
   ASSERT_FALSE(split.has_value());
   EXPECT_EQ(split.error().front().code, "split.shards");
-  EXPECT_THAT(split.error().front().cause, HasSubstr("the shard adds the shared expert, too"));
+  EXPECT_THAT(split.error().front().cause, HasSubstr("the shard also adds the shared expert"));
 }
 
-TEST(SplitExport, AModelWhoseFirstGroupScalesTheStreamHasNoGroups) {
+TEST(SplitExport, RejectsGroupsThatScaleTheStream) {
   const std::string groups = fresh_folder("groups") + ".json";
   write_file(groups, R"({"groups": [{"name": "a", "experts": "*:0"}]})");
   const Outcome outcome = run_command(
@@ -259,8 +261,8 @@ TEST(SplitExport, AModelWhoseFirstGroupScalesTheStreamHasNoGroups) {
   EXPECT_THAT(outcome.err, HasSubstr("plan.expert_groups"));
 }
 
-// Two stages of one layer each.
-TEST(SplitExport, StagesHandOnTheResidualStream) {
+// Two stages with one layer each.
+TEST(SplitExport, ConnectsStagesWithTheResidualStream) {
   const GroupedExport exports("qwen3_moe_a");
   ASSERT_TRUE(exports.enough);
   const Manifest whole = read_manifest(exports.grouped).value();
@@ -276,7 +278,7 @@ TEST(SplitExport, StagesHandOnTheResidualStream) {
   EXPECT_EQ(split.nodes[3].name, "stage1.b");
   EXPECT_TRUE(split.nodes[0].manifest.logits.slices.empty());
   EXPECT_EQ(split.nodes[2].manifest.embedding.rows, 0);
-  // What the first stage writes last, each of the second stage reads first.
+  // The first input of each second-stage node is the last output of the first stage.
   for (const size_t node : {0, 1}) {
     const std::string& edge = split.nodes[node].manifest.schedule.back().outputs.front().edge;
     EXPECT_EQ(split.nodes[2 + node].manifest.schedule.front().inputs.front().edge, edge);
@@ -298,7 +300,7 @@ TEST(SplitExport, StagesHandOnTheResidualStream) {
   EXPECT_THAT(missing->findings.back().cause, HasSubstr("layer 1 is on no node"));
 }
 
-TEST(SplitExport, AMissingNodeLeavesItsExpertsUncovered) {
+TEST(SplitExport, CheckFindsExpertsOfMissingNodes) {
   const GroupedExport exports("qwen3_moe_a");
   const ExportSplit split = split_of(exports.options("nodes"));
   EXPECT_EQ(run_command({"check", split.out}).exit_code, 0);
@@ -306,10 +308,10 @@ TEST(SplitExport, AMissingNodeLeavesItsExpertsUncovered) {
   const Outcome outcome = run_command({"check", split.out});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("check.uncovered"));
-  EXPECT_THAT(outcome.out, HasSubstr("L0:1,5 on no node"));
+  EXPECT_THAT(outcome.out, HasSubstr("L0:1,5 are on no node"));
 }
 
-TEST(SplitExport, ANodeOfAnotherCheckpointIsFound) {
+TEST(SplitExport, CheckFindsNodesOfOtherCheckpoints) {
   const GroupedExport exports("qwen3_moe_a");
   const ExportSplit split = split_of(exports.options("nodes"));
   const std::string trunk = split.out + "/b/manifest.json";
@@ -322,7 +324,7 @@ TEST(SplitExport, ANodeOfAnotherCheckpointIsFound) {
   EXPECT_THAT(run_command({"check", split.out}).out, HasSubstr("check.other_model"));
 }
 
-TEST(SplitExport, ANodeIsNotSplitAgainNorProbed) {
+TEST(SplitExport, RejectsSplittingAndProbingNodes) {
   const GroupedExport exports("qwen3_moe_a");
   const ExportSplit split = split_of(exports.options("nodes"));
   const std::string node = split.out + "/a";
@@ -334,7 +336,7 @@ TEST(SplitExport, ANodeIsNotSplitAgainNorProbed) {
   EXPECT_THAT(probed.err, HasSubstr("[probe.not_whole]"));
 }
 
-TEST(SplitExport, TheCommandPrintsNodesAndReplacesASplitWithForce) {
+TEST(SplitExport, PrintsNodesAndReplacesWithForce) {
   const GroupedExport exports("qwen3_moe_a");
   const std::string out = fresh_folder("nodes");
   const Words words = {"split", exports.grouped, "--place", exports.groups, "--out", out, "--json"};

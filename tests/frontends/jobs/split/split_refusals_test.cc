@@ -1,4 +1,4 @@
-// What a split refuses, and that it then leaves the folder as it was.
+// A rejected split leaves the folder unchanged.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -38,7 +38,7 @@ std::function<void(CutModel&, SplitOptions&)> placing(const std::string& text) {
 
 class Refusals : public testing::TestWithParam<RefusedCut> {};
 
-TEST_P(Refusals, NothingIsWritten) {
+TEST_P(Refusals, WriteNothing) {
   CutModel model;
   SplitOptions options{.out = no_folder("out")};
   GetParam().break_it(model, options);
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
                    }},
         RefusedCut{"profile.file", [](auto&, auto& o) { o.profile = "/nonexistent"; }}));
 
-TEST(SplitRefusals, Llama4IsKnownByItsNumberOfExperts) {
+TEST(SplitRefusals, RecognizesLlama4ByItsExperts) {
   CutModel model;
   model.arch = "llama4";
   model.experts = 128;
@@ -148,7 +148,7 @@ TEST(SplitRefusals, Llama4IsKnownByItsNumberOfExperts) {
   EXPECT_EQ(code_of(split_model(options)), "");
 }
 
-TEST(SplitRefusals, APlacementOfOneStageIsTaken) {
+TEST(SplitRefusals, AcceptsAPlacementOfOneStage) {
   SplitOptions options{.source = CutModel().write(), .out = no_folder("out")};
   options.place_file = place_file(R"({"format": "moec.placement", "version": 1, "stages": ["0-2"],
       "groups": [{"name": "a", "experts": "*:0-3"}, {"name": "b", "experts": "*:4-7"}],
@@ -158,14 +158,14 @@ TEST(SplitRefusals, APlacementOfOneStageIsTaken) {
   EXPECT_EQ(report->plan.nodes.at(1).node.name, "b");
 }
 
-TEST(SplitRefusals, UncoveredExpertsMayBeAllowed) {
+TEST(SplitRefusals, AllowsUncoveredExperts) {
   SplitOptions options{.source = CutModel().write(), .out = no_folder("out")};
   options.place_file = place_file(R"({"groups": [{"name": "a", "experts": "*:0-3"}]})");
   options.allow_uncovered = true;
   EXPECT_EQ(code_of(split_model(options)), "");
 }
 
-TEST(SplitRefusals, ForceReplacesOnlyWhatASplitWrote) {
+TEST(SplitRefusals, ForceReplacesOnlySplits) {
   SplitOptions options{.source = CutModel().write(), .out = no_folder("out"), .groups = 4};
   ASSERT_EQ(code_of(split_model(options)), "");
   EXPECT_TRUE(read_split_index(options.out)->finished);
@@ -181,7 +181,7 @@ TEST(SplitRefusals, ForceReplacesOnlyWhatASplitWrote) {
   EXPECT_EQ(read_split_index(options.out)->files.size(), 7u);
 }
 
-TEST(SplitRefusals, FoldersOfOthersStayAsTheyAre) {
+TEST(SplitRefusals, NeverReplacesForeignFolders) {
   SplitOptions options{.source = CutModel().write(), .out = no_folder("out"), .groups = 2};
   options.force = true;
   std::filesystem::create_directories(options.out);
@@ -200,7 +200,7 @@ TEST(SplitRefusals, FoldersOfOthersStayAsTheyAre) {
   EXPECT_EQ(code_of(split_model(options)), "");
 }
 
-TEST(SplitRefusals, TheSourceIsNotOverwritten) {
+TEST(SplitRefusals, NeverReplacesTheSource) {
   SplitOptions options{.source = CutModel().write(), .groups = 2};
   options.out = std::filesystem::path(options.source).parent_path();
   EXPECT_EQ(code_of(split_model(options)), "split.out_has_source");
@@ -212,7 +212,7 @@ TEST(SplitRefusals, TheSourceIsNotOverwritten) {
   EXPECT_EQ(code_of(split_model(options)), "split.out_has_source");
 }
 
-TEST(SplitRefusals, AStoppedSplitDoesNotLookFinished) {
+TEST(SplitRefusals, LeavesAStoppedSplitUnfinished) {
   SplitOptions options{.source = CutModel().write(), .out = no_folder("out"), .groups = 2};
   int pieces = 0;
   options.stop = [&] { return ++pieces > 20; };
@@ -224,8 +224,8 @@ TEST(SplitRefusals, AStoppedSplitDoesNotLookFinished) {
   EXPECT_TRUE(read_split_index(options.out)->finished);
 }
 
-// In place, of the same size: only the time tells.
-TEST(SplitRefusals, ASourceThatIsWrittenMeanwhile) {
+// Changes the file in place without changing its size, so only the modification time differs.
+TEST(SplitRefusals, DetectsAChangingSource) {
   const std::string source = CutModel().write();
   size_t pieces = 0;
   SplitOptions options{.source = source, .out = no_folder("counted"), .groups = 2};
@@ -244,7 +244,7 @@ TEST(SplitRefusals, ASourceThatIsWrittenMeanwhile) {
   }
 }
 
-TEST(SplitRefusals, LockedFoldersAndExports) {
+TEST(SplitRefusals, RejectsLockedFoldersAndExports) {
   SplitOptions options{.source = CutModel().write(), .out = no_folder("out"), .groups = 2};
   std::filesystem::create_directories(options.out);
   {

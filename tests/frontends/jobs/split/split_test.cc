@@ -1,4 +1,4 @@
-// What a split writes: bytes of experts, keys, shared trunk.
+// The output of a split: expert bytes, keys, and the shared trunk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ SplitOptions split_options(const std::string& source) {
   return {.source = source, .out = no_folder("out")};
 }
 
-// The first file of a node.
+// Returns the first file of a node.
 std::string first_file(const SplitReport& report, size_t node) {
   const NodePlan& plan = report.plan.nodes.at(node);
   return report.out + "/" + plan.node.name + "/" + plan.header.name;
@@ -36,7 +36,7 @@ std::map<std::string, GgufEntry> keys_of(const Gguf& gguf) {
   return keys;
 }
 
-// The experts' bytes of a tensor, one behind the other.
+// Returns the bytes of the selected experts of a tensor, concatenated.
 std::string gathered(const std::string& bytes, const std::vector<int64_t>& experts) {
   std::string kept;
   const size_t each = bytes.size() / 8;
@@ -45,7 +45,7 @@ std::string gathered(const std::string& bytes, const std::vector<int64_t>& exper
   return kept;
 }
 
-TEST(Split, DryRunAndFilesHaveTheSameBytes) {
+TEST(Split, PredictsTheWrittenBytes) {
   const std::string source = CutModel().write();
   SplitOptions options = split_options(source);
   options.groups = 3;
@@ -79,7 +79,7 @@ TEST(Split, DryRunAndFilesHaveTheSameBytes) {
       ElementsAre(2, 3, 3));
 }
 
-TEST(Split, CutsEachLayerByItsOwnSet) {
+TEST(Split, SplitsEachLayerSeparately) {
   CutModel model;
   model.add("blk.2.ffn_up_exps.scale", {8});
   const std::string source = model.write();
@@ -104,7 +104,7 @@ TEST(Split, CutsEachLayerByItsOwnSet) {
   }
 }
 
-TEST(Split, KeysAreThoseOfTheSourceButForTheExperts) {
+TEST(Split, RewritesOnlyExpertKeys) {
   CutModel model;
   model.keys = {{"split.no", uint16_t{0}},
                 {"split.count", uint16_t{1}},
@@ -135,7 +135,7 @@ TEST(Split, KeysAreThoseOfTheSourceButForTheExperts) {
   for (const GgufTensor& tensor : node.tensors) EXPECT_EQ(tensor.offset % 64, 0u) << tensor.name;
 }
 
-TEST(Split, TwiceGivesTheSameBytes) {
+TEST(Split, WritesReproducibleBytes) {
   const std::string source = CutModel().write();
   std::vector<std::map<std::string, std::string>> digests;
   for (const char* name : {"a", "b"}) {
@@ -150,7 +150,7 @@ TEST(Split, TwiceGivesTheSameBytes) {
   EXPECT_EQ(digests[0], digests[1]);
 }
 
-TEST(Split, LayersBehindTheDecoderKeepTheExpertsOfItsLast) {
+TEST(Split, UsesLastSetForMtpLayers) {
   CutModel model;
   model.layers = 3;
   model.more = {{"nextn_predict_layers", uint32_t{1}}};
@@ -167,7 +167,7 @@ TEST(Split, LayersBehindTheDecoderKeepTheExpertsOfItsLast) {
   EXPECT_EQ(report->notes.back().code, "split.layers_behind");
 }
 
-TEST(Split, SourceInSeveralFilesAndASplitOfASplit) {
+TEST(Split, AcceptsMultipartFilesAndSplits) {
   const std::string source = CutModel().write();
   SplitOptions options = split_options(source);
   options.groups = 2;
@@ -186,12 +186,12 @@ TEST(Split, SourceInSeveralFilesAndASplitOfASplit) {
             gathered(bytes_of(whole, "blk.2.ffn_down_exps.bias"), {4, 7}));
 }
 
-TEST(Split, GroupsOfRoutersStayEqual) {
+TEST(Split, KeepsRouterGroupsEquallySized) {
   struct Case {
     const char* experts;
-    int64_t groups;  // 0: refused
+    int64_t groups;  // 0 if rejected
   };
-  // Four groups of two experts, of which a token keeps two.
+  // Four groups of two experts; a token keeps two groups.
   for (const Case& c : {Case{"*:0-7", 4}, Case{"*:0-5", 3}, Case{"L1:0-5;L2:2-7", 3},
                         Case{"*:0-3", 1}, Case{"*:0,1,6", 1}, Case{"L1:0-3;L2:0,1,6,7", 1},
                         Case{"*:0-4", 0}, Case{"*:0,2,4,6", 0}, Case{"L1:0-3;L2:0,2,4,5", 0}}) {
@@ -210,7 +210,7 @@ TEST(Split, GroupsOfRoutersStayEqual) {
   }
 }
 
-TEST(Split, NodesGetARunOfEachGroupWhereGroupsCanBeDivided) {
+TEST(Split, DividesEachRouterGroupBetweenNodes) {
   struct Case {
     uint32_t groups;
     int64_t nodes;
@@ -248,7 +248,7 @@ std::string write_profile(const std::vector<double>& mass) {
   return path;
 }
 
-TEST(Split, SharesOfAllExpertsAreCorrectedByTheProfile) {
+TEST(Split, CorrectsInflatedSharesWithAProfile) {
   const std::string source = CutModel().write();
   SplitOptions options = split_options(source);
   options.expert_list = "*:0,1,6";
@@ -273,7 +273,7 @@ TEST(Split, SharesOfAllExpertsAreCorrectedByTheProfile) {
   }
 }
 
-TEST(Split, WholeNodesAndNormalisedRoutersAreNotCorrected) {
+TEST(Split, KeepsWholeAndNormalizedNodesUncorrected) {
   SplitOptions options = split_options(CutModel().write());
   options.groups = 1;
   options.profile = write_profile({1, 1, 1, 1, 1, 1, 1, 1});
@@ -293,7 +293,7 @@ TEST(Split, WholeNodesAndNormalisedRoutersAreNotCorrected) {
   EXPECT_EQ(read_gguf(first_file(*masked, 0))->tensors.size(), normalised.tensors.size());
 }
 
-TEST(Split, ArchitecturesThatMoecDoesNotKnowAreCutWithAWarning) {
+TEST(Split, WarnsAboutUnknownArchitectures) {
   CutModel model;
   model.arch = "newmoe";
   SplitOptions options = split_options(model.write());

@@ -1,4 +1,4 @@
-// Random numbers that depend on their position alone.
+// Random numbers that depend only on their index.
 #include "frontends/jobs/upcycle/counted_normal.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-TEST(CountedNormal, HasTheMomentsOfANormalDistribution) {
+TEST(CountedNormal, HasNormalMoments) {
   constexpr int kCount = 200'000;
   double sum = 0, squares = 0, fourth = 0;
   int beyond = 0;
@@ -27,8 +27,8 @@ TEST(CountedNormal, HasTheMomentsOfANormalDistribution) {
   EXPECT_NEAR(static_cast<double>(beyond) / kCount, 0.05, 0.003);
 }
 
-// The two numbers that one draw gives, and those of neighbours, must not depend on one another.
-TEST(CountedNormal, NeighboursAreUncorrelated) {
+// The two numbers of one draw, and the numbers of adjacent draws, must be independent.
+TEST(CountedNormal, IsUncorrelatedBetweenAdjacentDraws) {
   constexpr int kCount = 100'000;
   for (const uint64_t apart : {1u, 2u}) {
     double product = 0;
@@ -38,7 +38,7 @@ TEST(CountedNormal, NeighboursAreUncorrelated) {
   }
 }
 
-TEST(CountedNormal, SeedsAndPurposesHaveSequencesOfTheirOwn) {
+TEST(CountedNormal, SeparatesSeedsAndPurposes) {
   std::set<uint64_t> seeds;
   for (uint64_t seed = 0; seed < 10; ++seed)
     for (const char* purpose : {"noise on a", "noise on b", "a", ""})
@@ -50,12 +50,12 @@ TEST(CountedNormal, SeedsAndPurposesHaveSequencesOfTheirOwn) {
 }
 
 // The bytes of published checkpoints depend on these numbers.
-TEST(CountedNormal, StaysWhatItIs) {
+TEST(CountedNormal, KeepsPublishedValues) {
   EXPECT_NEAR(counted_normal(0, 0), 0.9216670859757585, 1e-12);
   EXPECT_NEAR(counted_normal(1, 12345), 0.0427454912395461, 1e-12);
 }
 
-TEST(CountedChoice, ChoosesExactlySoManyAndAllAlikeOften) {
+TEST(CountedChoice, SelectsUniformly) {
   constexpr int64_t kUnits = 12, kChosen = 5;
   std::vector<int> times(kUnits);
   for (uint64_t seed = 0; seed < 6000; ++seed) {
@@ -66,7 +66,7 @@ TEST(CountedChoice, ChoosesExactlySoManyAndAllAlikeOften) {
   for (const int count : times) EXPECT_NEAR(count, 2500, 160);
 }
 
-TEST(CountedChoice, TakesNoneAndAll) {
+TEST(CountedChoice, SelectsNoneAndAll) {
   const std::vector<bool> none = counted_choice(1, 4, 0), all = counted_choice(1, 4, 4);
   EXPECT_EQ(std::count(none.begin(), none.end(), true), 0);
   EXPECT_EQ(std::count(all.begin(), all.end(), true), 4);

@@ -1,4 +1,4 @@
-// Experts from several dense models, and from low-rank adapters of one.
+// Experts built from several dense models, and from low-rank adapters of one model.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/jobs/upcycle/upcycle_cases.h"
@@ -12,7 +12,7 @@ using Json = CheckpointCopy::Json;
 constexpr int64_t kHidden = 48, kWidth = 40;  // of mistral_a
 const char* const kUp = "model.layers.0.mlp.up_proj";
 
-// The tensors of an upcycled mistral_a.
+// Reads the tensors of an upcycled mistral_a.
 DiskTensors tensors_in(const std::string& folder) {
   const CheckpointCopy copy("mistral_a", "read");
   copy.write("model.safetensors", read_file(folder + "/model.safetensors"));
@@ -36,14 +36,14 @@ std::string expert_name(int layer, int expert, const char* matrix) {
 
 // ---- Several models ----------------------------------------------------------------------------
 
-// A model of the same shape with other weights everywhere.
+// A model with the same shapes and different weights.
 CheckpointCopy another_model(const std::string& name) {
   CheckpointCopy copy("mistral_a", name);
   write_tensors(copy.folder(), random_tensors(copy.read("config.json")));
   return copy;
 }
 
-TEST(SeveralModels, GiveTheirFeedForwardPartsInTurn) {
+TEST(SeveralModels, ContributeFeedForwardPartsInTurn) {
   const CheckpointCopy other = another_model("other");
   const std::string base = checkpoint_of("mistral_a");
   const Upcycled made = upcycle(base, {"--expert", base, "--expert", other.folder(), "--experts",
@@ -60,7 +60,7 @@ TEST(SeveralModels, GiveTheirFeedForwardPartsInTurn) {
   EXPECT_EQ(tensors.at(query).bytes, from_base.at(query).bytes);
 }
 
-TEST(SeveralModels, AWarningSaysThatTheRestDiffers) {
+TEST(SeveralModels, WarnAboutDifferencesOutsideFeedForward) {
   const CheckpointCopy other = another_model("other");
   const std::string base = checkpoint_of("mistral_a");
   const auto warning_of = [&](const std::string& folder) {
@@ -73,7 +73,7 @@ TEST(SeveralModels, AWarningSaysThatTheRestDiffers) {
   EXPECT_EQ(warning_of(base), "");
 }
 
-TEST(SeveralModels, OfAnotherShapeAreRefused) {
+TEST(SeveralModels, RejectOtherShapes) {
   const auto refused = [](const std::string& expert, const Words& more = {}) {
     Words flags = {"--expert", checkpoint_of("mistral_a"), "--expert", expert};
     flags.insert(flags.end(), more.begin(), more.end());
@@ -90,7 +90,7 @@ TEST(SeveralModels, OfAnotherShapeAreRefused) {
 
 // ---- Adapters ----------------------------------------------------------------------------------
 
-// An adapter of rank 2 for gate and up of both layers, as PEFT writes it.
+// An adapter of rank 2 for gate and up of both layers, in PEFT's format.
 class AdapterFolder {
  public:
   explicit AdapterFolder(const std::string& name = "adapter") : folder_(fresh_folder(name)) {
@@ -163,7 +163,7 @@ void expect_near(const std::vector<float>& values, const std::vector<float>& wan
   for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], wanted[i], tolerance) << i;
 }
 
-TEST(Adapters, BecomeExpertsWithTheirSumWithTheBase) {
+TEST(Adapters, AddScaledProductsToTheBase) {
   const AdapterFolder adapter;
   const Upcycled made = upcycle(checkpoint_of("mistral_a"),
                                 {"--adapter", adapter.folder(), "--experts", "2", "--top-k", "1"});
@@ -175,7 +175,7 @@ TEST(Adapters, BecomeExpertsWithTheirSumWithTheBase) {
             base.at("model.layers.0.mlp.down_proj.weight").bytes);
 }
 
-TEST(Adapters, WithRankStabilisedScaleAreDividedByTheRoot) {
+TEST(Adapters, UseTheRankStabilisedScale) {
   AdapterFolder adapter;
   adapter.config()["use_rslora"] = true;
   adapter.write();
@@ -185,8 +185,8 @@ TEST(Adapters, WithRankStabilisedScaleAreDividedByTheRoot) {
               merged_up(adapter, 6 / std::sqrt(2.0)), 0.02);
 }
 
-// Two shards of an expert are the halves of the merged matrix.
-TEST(Adapters, AreCutWithTheMatricesThatTheyChange) {
+// The two shards of an expert are the halves of the merged matrix.
+TEST(Adapters, AreSplitWithTheirMatrices) {
   const AdapterFolder adapter;
   const Upcycled made = upcycle(
       checkpoint_of("mistral_a"),
@@ -201,7 +201,7 @@ TEST(Adapters, AreCutWithTheMatricesThatTheyChange) {
               {wanted.begin() + half, wanted.end()}, 0.01);
 }
 
-TEST(Adapters, ThatAreMoreThanAProductAreRefused) {
+TEST(Adapters, RejectUnsupportedKinds) {
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, Json>>{{"peft_type", "IA3"},
                                                  {"use_dora", true},
@@ -218,7 +218,7 @@ TEST(Adapters, ThatAreMoreThanAProductAreRefused) {
   }
 }
 
-TEST(Adapters, OfAttentionAreRefusedByName) {
+TEST(Adapters, RejectAndNameAttentionMatrices) {
   AdapterFolder adapter;
   adapter.add("model.layers.0.self_attn.q_proj", kHidden, kHidden);
   adapter.write();
@@ -228,14 +228,14 @@ TEST(Adapters, OfAttentionAreRefusedByName) {
             "model.layers.0.self_attn.q_proj.weight");
 }
 
-TEST(Adapters, OfALayerWithoutExpertsAreRefused) {
+TEST(Adapters, RejectLayersWithoutExperts) {
   const CheckpointCopy dense("qwen3_a", "dense");
   AdapterFolder adapter;
   const Upcycled made = upcycle(dense.folder(), {"--adapter", adapter.folder(), "--layers", "1"});
   EXPECT_EQ(made.code(), "upcycle.adapter.target") << made.outcome.out;
 }
 
-TEST(Adapters, InOddFilesAreRefused) {
+TEST(Adapters, RejectInvalidFiles) {
   const auto code_of = [](const std::function<void(AdapterFolder&)>& edit) {
     AdapterFolder adapter;
     edit(adapter);

@@ -1,4 +1,4 @@
-// Copies of the experts of a model that has some.
+// Multiplies the experts of MoE models.
 #include <gtest/gtest.h>
 
 #include "tests/frontends/jobs/upcycle/upcycle_cases.h"
@@ -8,10 +8,10 @@ namespace {
 
 class MultipliedExperts : public testing::TestWithParam<const char*> {};
 
-// Softmax with and without normalised weights, over the chosen ones, with a bias for the choice;
-// sigmoids; experts one by one, fused and transposed; weights on the input; attention of every
-// kind beside them.
-TEST_P(MultipliedExperts, GiveTheSameLogits) {
+// Covers softmax with and without normalized weights, over selected experts, and with a correction
+// bias. Covers sigmoids, weights on the input, every kind of attention, and experts stored
+// separately, fused and transposed.
+TEST_P(MultipliedExperts, MatchTheSourcesLogits) {
   const Upcycled made =
       upcycle(checkpoint_of(GetParam()), {"--from-moe", "--multiply", "2", "--verify"});
   EXPECT_EQ(made.outcome.exit_code, 0) << made.outcome.out;
@@ -28,8 +28,8 @@ INSTANTIATE_TEST_SUITE_P(Families, MultipliedExperts,
                                          "granitemoehybrid_a", "openai_privacy_filter_a"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Without the groups of the case, which copies rank otherwise.
-TEST(MultipliedExperts, TheMapsAroundALatentAreNotCopied) {
+// Removes the router groups of the case, because copies would be ranked differently within groups.
+TEST(MultipliedExperts, KeepOneLatentProjection) {
   const CheckpointCopy copy("nemotron_h_c", "latent");
   copy.edit_config(
       [](CheckpointCopy::Json& config) { config["n_group"] = config["topk_group"] = 1; });
@@ -39,7 +39,7 @@ TEST(MultipliedExperts, TheMapsAroundALatentAreNotCopied) {
   EXPECT_LT(made.error(), 1e-5);
 }
 
-TEST(MultipliedExperts, ThreeCopiesAreThreeTimesAsManyPicks) {
+TEST(MultipliedExperts, MultiplyExpertsAndTopK) {
   const Upcycled made =
       upcycle(checkpoint_of("mixtral_a"), {"--from-moe", "--multiply", "3", "--verify"});
   EXPECT_LT(made.error(), 1e-5);
@@ -48,7 +48,7 @@ TEST(MultipliedExperts, ThreeCopiesAreThreeTimesAsManyPicks) {
   EXPECT_EQ(made.report["top_k"], 3 * before["num_experts_per_tok"].get<int>());
 }
 
-TEST(MultipliedExperts, FewerPicksAndNoiseAreInexact) {
+TEST(MultipliedExperts, AreInexactWithSmallerTopK) {
   const std::string source = checkpoint_of("mixtral_a");
   const Words flags = {"--from-moe", "--multiply", "2", "--verify"};
   for (const Words& more : {Words{"--top-k", "2"}, Words{"--noise", "0.5"}}) {
@@ -60,8 +60,8 @@ TEST(MultipliedExperts, FewerPicksAndNoiseAreInexact) {
   }
 }
 
-// The first copy keeps its row.
-TEST(MultipliedExperts, NoiseIsOnTheRowsOfFurtherCopies) {
+// The first copy of an expert keeps its router row.
+TEST(MultipliedExperts, AddNoiseToFurtherCopies) {
   const Upcycled plain = upcycle(checkpoint_of("mixtral_a"), {"--from-moe", "--multiply", "2"}),
                  noisy = upcycle(checkpoint_of("mixtral_a"),
                                  {"--from-moe", "--multiply", "2", "--noise", "0.5"}, "noisy");
@@ -80,7 +80,7 @@ TEST(MultipliedExperts, NoiseIsOnTheRowsOfFurtherCopies) {
     EXPECT_EQ(a.bytes.substr(e * row, row) == b.bytes.substr(e * row, row), e % 2 == 0) << e;
 }
 
-TEST(MultipliedExperts, RefusesWhatItCannotCopy) {
+TEST(MultipliedExperts, RejectUnsupportedModels) {
   for (const auto& [source, flags, code] : std::vector<std::tuple<std::string, Words, std::string>>{
            {"llama_b", {"--multiply", "2"}, "upcycle.not_moe"},
            {"zaya_a", {"--multiply", "2"}, "upcycle.unsupported_router"},

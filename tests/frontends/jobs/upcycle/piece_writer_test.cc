@@ -1,4 +1,4 @@
-// The values of pieces: what is done to a view, in which order, and that tiles do not matter.
+// The values of pieces: the order of operations, and independence of the division into tiles.
 #include "frontends/jobs/upcycle/piece_writer.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::vector<float> floats(const TensorPiece& piece) {
 TensorPiece plain(WeightView view) { return {std::move(view), {}, {}, 1, {}}; }
 TensorPiece seeded() { return plain(seeded_view(5, kMatrix)); }
 
-TEST(PieceWriter, AFactorIsAppliedBeforeValuesAreRounded) {
+TEST(PieceWriter, ScalesBeforeRounding) {
   TensorPiece piece = seeded();
   piece.factor = 3;
   const std::string bytes = written(piece, DType::bf16);
@@ -54,7 +54,7 @@ TEST(PieceWriter, AFactorIsAppliedBeforeValuesAreRounded) {
   }
 }
 
-TEST(PieceWriter, NoiseIsAddedToTheScaledValue) {
+TEST(PieceWriter, AddsNoiseAfterScaling) {
   TensorPiece piece = seeded();
   piece.factor = 2;
   piece.noise = Noise{0.25, 9};
@@ -64,7 +64,7 @@ TEST(PieceWriter, NoiseIsAddedToTheScaledValue) {
                                                   0.25 * counted_normal(9, i)));
 }
 
-TEST(PieceWriter, LowRankIsTheProductOfItsMatrices) {
+TEST(PieceWriter, AddsLowRankProducts) {
   TensorPiece piece = seeded();
   piece.low_rank =
       LowRank{seeded_view(1, {DType::f32, {6, 2}}), seeded_view(2, {DType::f32, {2, 10}}), 0.5};
@@ -80,8 +80,8 @@ TEST(PieceWriter, LowRankIsTheProductOfItsMatrices) {
     }
 }
 
-// Rows and columns of a sum are those of its parts.
-TEST(PieceWriter, PartsOfAMatrixTakeTheirPartsOfTheLowRank) {
+// The rows and columns of a sum equal the sums of the terms' rows and columns.
+TEST(PieceWriter, SlicesLowRankProducts) {
   const MatrixPart matrix{
       seeded_view(5, kMatrix),
       LowRank{seeded_view(1, {DType::f32, {6, 2}}), seeded_view(2, {DType::f32, {2, 10}}), 1}};
@@ -98,7 +98,7 @@ TEST(PieceWriter, PartsOfAMatrixTakeTheirPartsOfTheLowRank) {
       EXPECT_EQ(columns[row * 5 + column], whole[row * 10 + column + 4]);
 }
 
-TEST(PieceWriter, UnitsAreDrawnAnewWithTheMomentsOfTheWholeMatrix) {
+TEST(PieceWriter, RedrawsUnitsWithMatrixMoments) {
   const WeightView like = seeded_view(3, {DType::f32, {100, 200}});
   for (const size_t axis : {size_t{0}, size_t{1}}) {
     TensorPiece piece = plain(seeded_view(5, {DType::f32, {100, 200}}));
@@ -117,12 +117,12 @@ TEST(PieceWriter, UnitsAreDrawnAnewWithTheMomentsOfTheWholeMatrix) {
       squares += static_cast<double>(values[i] * values[i]);
       ++drawn;
     }
-    // A number uniform in [-1, 1) has the standard deviation 1/√3.
+    // Uniform values in [-1, 1) have a standard deviation of 1/√3.
     EXPECT_NEAR(std::sqrt(squares / drawn), 1 / std::sqrt(3.0), 0.06);
   }
 }
 
-TEST(PieceWriter, AValueThatBecomesInfiniteIsAnError) {
+TEST(PieceWriter, RejectsOverflows) {
   TensorPiece piece = plain(splat_view(60000, {DType::f32, {2}}));
   const WeightReader reader = no_files();
   const auto write = [&] {
@@ -137,7 +137,7 @@ TEST(PieceWriter, AValueThatBecomesInfiniteIsAnError) {
   ASSERT_FALSE(write());
 }
 
-TEST(PieceWriter, NoiseBeyondTheRangeOfF32IsAnError) {
+TEST(PieceWriter, RejectsNoiseOutOfF32Range) {
   TensorPiece piece = plain(splat_view(0, {DType::f32, {64}}));
   piece.noise = Noise{1e300, 1};
   const WeightReader reader = no_files();

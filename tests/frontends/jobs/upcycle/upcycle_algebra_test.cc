@@ -1,4 +1,4 @@
-// The factors of experts and the class of exactness, for each row of the algebra.
+// The factors of experts and the exactness class for each row of the upcycling algebra.
 #include "frontends/jobs/upcycle/upcycle_algebra.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@ UpcycleTerms terms_of(int64_t experts, int64_t top_k, int64_t granularity) {
 
 // ---- Factors -----------------------------------------------------------------------------------
 
-TEST(UpcycleAlgebra, NormalisedWeightsNeedTheSizeOfAGroup) {
+TEST(UpcycleAlgebra, ScalesNormalizedWeightsByGroupSize) {
   for (const int64_t group : {1, 2, 4})
     for (const int64_t picks : {1, 2, 3})
       EXPECT_EQ(group_scale(terms_of(4 * group, picks * group, group)), static_cast<double>(group));
 }
 
-TEST(UpcycleAlgebra, SharesOfASoftmaxNeedTheirPartOfAllExperts) {
+TEST(UpcycleAlgebra, ScalesSoftmaxSharesByTheirFraction) {
   UpcycleTerms terms = terms_of(8, 4, 2);
   terms.normalised = false;
   EXPECT_EQ(group_scale(terms), 8 * 2 / 4.0);  // E_r · G² / T with E_r = 4
@@ -30,7 +30,7 @@ TEST(UpcycleAlgebra, SharesOfASoftmaxNeedTheirPartOfAllExperts) {
   EXPECT_EQ(group_scale(terms), 2);
 }
 
-TEST(UpcycleAlgebra, SigmoidsOfZeroAreHalves) {
+TEST(UpcycleAlgebra, TreatsZeroLogitSigmoidsAsHalf) {
   UpcycleTerms terms = terms_of(8, 4, 2);
   terms.normalised = false;
   terms.score = Score::sigmoid;
@@ -39,7 +39,7 @@ TEST(UpcycleAlgebra, SigmoidsOfZeroAreHalves) {
   EXPECT_EQ(group_scale(terms), 2);
 }
 
-TEST(UpcycleAlgebra, TheFactorStandsWhereItsRuleSays) {
+TEST(UpcycleAlgebra, PlacesFactorsPerScaleRule) {
   UpcycleTerms terms = terms_of(8, 4, 4);
   EXPECT_EQ(part_factors(terms), (PartFactors{1, 1, 4}));
   terms.start.scale = ScaleRule::sqrt_up_down;
@@ -55,7 +55,7 @@ TEST(UpcycleAlgebra, TheFactorStandsWhereItsRuleSays) {
 
 Exactness kind_of(const UpcycleTerms& terms) { return exactness(terms).kind; }
 
-TEST(UpcycleAlgebra, WholeGroupsWithNormalisedWeightsAreExact) {
+TEST(UpcycleAlgebra, IsExactForNormalizedWholeGroups) {
   for (const auto& [experts, picks, group] :
        {std::tuple{8, 1, 1}, {8, 2, 1}, {6, 2, 1}, {8, 2, 2}, {8, 4, 2}, {16, 8, 4}})
     for (const ScaleRule rule : {ScaleRule::down, ScaleRule::sqrt_up_down}) {
@@ -65,7 +65,7 @@ TEST(UpcycleAlgebra, WholeGroupsWithNormalisedWeightsAreExact) {
     }
 }
 
-TEST(UpcycleAlgebra, TheCubeRootIsExactForSquaredReluOnly) {
+TEST(UpcycleAlgebra, LimitsCubeRootsToSquaredRelu) {
   UpcycleTerms terms = terms_of(8, 2, 2);
   terms.start.scale = ScaleRule::megatron;
   EXPECT_EQ(kind_of(terms), Exactness::inexact);
@@ -73,11 +73,11 @@ TEST(UpcycleAlgebra, TheCubeRootIsExactForSquaredReluOnly) {
   EXPECT_EQ(kind_of(terms), Exactness::exact);
   terms.start.scale = ScaleRule::sqrt_up_down;
   EXPECT_EQ(kind_of(terms), Exactness::inexact);
-  terms.granularity = 1;  // every factor is 1
+  terms.granularity = 1;  // all factors are 1
   EXPECT_EQ(kind_of(terms), Exactness::exact);
 }
 
-TEST(UpcycleAlgebra, RowsThatDifferWithinAGroupAreInexact) {
+TEST(UpcycleAlgebra, IsInexactForDifferingRouterRows) {
   UpcycleTerms terms = terms_of(8, 2, 2);
   terms.start.router = RouterInit::independent;
   EXPECT_EQ(kind_of(terms), Exactness::inexact);
@@ -86,7 +86,7 @@ TEST(UpcycleAlgebra, RowsThatDifferWithinAGroupAreInexact) {
   EXPECT_EQ(kind_of(copies), Exactness::exact);
 }
 
-TEST(UpcycleAlgebra, AZeroRouterIsExactWhileItIsUniform) {
+TEST(UpcycleAlgebra, IsExactForUniformZeroRouters) {
   UpcycleTerms terms = terms_of(8, 2, 2);
   terms.start.router = RouterInit::zero;
   EXPECT_EQ(kind_of(terms), Exactness::uniform_router);
@@ -95,19 +95,19 @@ TEST(UpcycleAlgebra, AZeroRouterIsExactWhileItIsUniform) {
   EXPECT_EQ(kind_of(terms_of(8, 2, 1)), Exactness::exact);
 }
 
-TEST(UpcycleAlgebra, WeightsThatAreNotNormalisedAreExactForAUniformRouterOnly) {
+TEST(UpcycleAlgebra, RequiresUniformRoutersWithoutNormalization) {
   UpcycleTerms terms = terms_of(8, 2, 1);
   terms.normalised = false;
   EXPECT_EQ(kind_of(terms), Exactness::inexact);
   terms.start.router = RouterInit::zero;
   EXPECT_EQ(kind_of(terms), Exactness::uniform_router);
-  terms.top_k = 8;  // all shares of a softmax sum to one
+  terms.top_k = 8;  // softmax over all experts sums to one
   EXPECT_EQ(kind_of(terms), Exactness::exact);
   terms.score = Score::sigmoid;
   EXPECT_EQ(kind_of(terms), Exactness::uniform_router);
 }
 
-TEST(UpcycleAlgebra, WhatChangesExpertsIsInexact) {
+TEST(UpcycleAlgebra, IsInexactForChangedExperts) {
   UpcycleTerms noisy = terms_of(8, 2, 1), redrawn = noisy, merged = noisy, gated = noisy;
   noisy.start.noise = 1e-3;
   redrawn.redrawn = 1;
@@ -118,7 +118,7 @@ TEST(UpcycleAlgebra, WhatChangesExpertsIsInexact) {
     EXPECT_EQ(kind_of(terms), Exactness::inexact);
 }
 
-TEST(UpcycleAlgebra, APartitionIsExactWhereAllPartsAreComputed) {
+TEST(UpcycleAlgebra, IsExactWithAllPartsComputed) {
   UpcycleTerms terms{4, 4, 4};
   terms.start.init = ExpertInit::partition;
   EXPECT_EQ(kind_of(terms), Exactness::exact);
@@ -126,7 +126,7 @@ TEST(UpcycleAlgebra, APartitionIsExactWhereAllPartsAreComputed) {
   EXPECT_EQ(kind_of(terms), Exactness::inexact);
 }
 
-TEST(UpcycleAlgebra, FactorsThatAreNoPowersOfTwoRoundNarrowWeights) {
+TEST(UpcycleAlgebra, RoundsNarrowWeightsByOddFactors) {
   UpcycleTerms terms = terms_of(6, 3, 3);
   EXPECT_EQ(kind_of(terms), Exactness::exact);
   terms.narrow = true;
@@ -138,7 +138,7 @@ TEST(UpcycleAlgebra, FactorsThatAreNoPowersOfTwoRoundNarrowWeights) {
   EXPECT_EQ(kind_of(power), Exactness::rounded);
 }
 
-TEST(UpcycleAlgebra, TheWorstReasonDecides) {
+TEST(UpcycleAlgebra, ReportsTheWorstReason) {
   UpcycleTerms terms = terms_of(6, 3, 3);
   terms.narrow = true;
   terms.start.noise = 1;
@@ -158,13 +158,13 @@ DuplicationTerms copies_of(Score score, Renorm renorm) {
   return terms;
 }
 
-TEST(UpcycleAlgebra, AllCopiesOfThePickedExpertsAreExact) {
+TEST(UpcycleAlgebra, IsExactWithAllCopiesSelected) {
   for (const Score score : {Score::softmax, Score::sigmoid, Score::softmax_selected})
     for (const Renorm renorm : {Renorm::none, Renorm::sum})
       EXPECT_EQ(exactness(copies_of(score, renorm)).kind, Exactness::exact);
 }
 
-TEST(UpcycleAlgebra, CopiesOfWeightsThatAreNoSharesAreDivided) {
+TEST(UpcycleAlgebra, DividesCopiesOfUnnormalizedWeights) {
   EXPECT_EQ(copies_of(Score::sigmoid, Renorm::none).down_factor(), 0.5);
   EXPECT_EQ(copies_of(Score::sigmoid, Renorm::sum).down_factor(), 1);
   EXPECT_EQ(copies_of(Score::softmax, Renorm::none).down_factor(), 1);
@@ -172,7 +172,7 @@ TEST(UpcycleAlgebra, CopiesOfWeightsThatAreNoSharesAreDivided) {
   EXPECT_EQ(copies_of(Score::sigmoid, Renorm::none).choice_factor(), 1);
 }
 
-TEST(UpcycleAlgebra, FewerPicksNoiseAndRankedGroupsAreInexact) {
+TEST(UpcycleAlgebra, IsInexactForChangedCopies) {
   DuplicationTerms fewer = copies_of(Score::softmax, Renorm::sum), noisy = fewer, groups = fewer;
   fewer.new_top_k = 2;
   noisy.noise = 0.1;
@@ -181,7 +181,7 @@ TEST(UpcycleAlgebra, FewerPicksNoiseAndRankedGroupsAreInexact) {
   groups.routing.group_score = GroupScore::top2_sum;
   for (const DuplicationTerms& terms : {fewer, noisy, groups})
     EXPECT_EQ(exactness(terms).kind, Exactness::inexact);
-  groups.routing.group_score = GroupScore::max;  // that of copies is that of the expert
+  groups.routing.group_score = GroupScore::max;  // copies have the maximum of their expert's group
   EXPECT_EQ(exactness(groups).kind, Exactness::exact);
 }
 

@@ -1,4 +1,4 @@
-// Runs moec upcycle on the tests' dense checkpoints.
+// Runs moec upcycle on the dense checkpoints of the tests.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// A path below the running test's folder at which there is nothing.
+// Returns a nonexistent path below the running test's folder.
 inline std::string no_upcycled(const std::string& name) {
   const std::string folder = fresh_folder(name);
   std::filesystem::remove(folder);
@@ -24,7 +24,7 @@ struct Upcycled {
 
   std::string kind() const { return report.at("exactness").at("class"); }
   double error() const { return report.at("comparison").at("max_relative_error"); }
-  // The code of the first error; empty where there is none.
+  // Returns the code of the first error, or "" if there is none.
   std::string code() const {
     for (const auto& found : report.at("diagnostics"))
       if (found.at("severity") == "error") return found.at("code");
@@ -32,7 +32,7 @@ struct Upcycled {
   }
 };
 
-// Upcycles the checkpoint in a folder.
+// Upcycles the checkpoint in the folder `source`.
 inline Upcycled upcycle(const std::string& source, const Words& flags,
                         const std::string& name = "out") {
   const std::string folder = no_upcycled(name);
@@ -43,7 +43,7 @@ inline Upcycled upcycle(const std::string& source, const Words& flags,
   return result;
 }
 
-// The dense layers of the golden case of nemotron_h: MLPs of a squared ReLU without a gate.
+// The nemotron_h golden case with dense layers: squared-ReLU MLPs without a gate.
 inline std::string dense_nemotron(const std::string& name = "nemotron") {
   const CheckpointCopy copy("nemotron_h_a", name);
   copy.edit_config([](CheckpointCopy::Json& config) {
@@ -54,7 +54,7 @@ inline std::string dense_nemotron(const std::string& name = "nemotron") {
   return copy.folder();
 }
 
-// The golden case of deepseek_v3 with dense layers alone: latent attention.
+// The deepseek_v3 golden case with only dense layers and latent attention.
 inline std::string dense_deepseek() {
   const CheckpointCopy copy("deepseek_v3_a", "deepseek");
   copy.edit_config([](CheckpointCopy::Json& config) {

@@ -1,4 +1,4 @@
-// The folder of an upcycled model: what is in it, and when it appears.
+// The folder of an upcycled model: its content, and when the folder appears.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -24,7 +24,7 @@ std::string with_tokenizer() {
   return copy.folder();
 }
 
-TEST(UpcycleFolder, HoldsACheckpointWithTheTokenizer) {
+TEST(UpcycleFolder, ContainsCheckpointAndTokenizer) {
   const std::string source = with_tokenizer();
   const Upcycled made = upcycle(source, {"--max-shard-mb", "40KiB"});
   ASSERT_EQ(made.outcome.exit_code, 0) << made.outcome.out;
@@ -39,7 +39,7 @@ TEST(UpcycleFolder, HoldsACheckpointWithTheTokenizer) {
   EXPECT_EQ(read_file(made.folder + "/tokenizer.json"), read_file(source + "/tokenizer.json"));
 }
 
-TEST(UpcycleFolder, ItsConfigSaysWhereItComesFrom) {
+TEST(UpcycleFolder, RecordsItsOriginInTheConfig) {
   const Upcycled made =
       upcycle(checkpoint_of("mistral_a"), {"--granularity", "2", "--noise", "0.5", "--seed", "7"});
   const auto config = nlohmann::json::parse(read_file(made.folder + "/config.json"));
@@ -54,7 +54,7 @@ TEST(UpcycleFolder, ItsConfigSaysWhereItComesFrom) {
   EXPECT_EQ(config["sliding_window"], 7);
 }
 
-TEST(UpcycleFolder, ItsConfigHasTheElementTypeThatWasAskedFor) {
+TEST(UpcycleFolder, RecordsTheRequestedElementType) {
   const auto dtype_of = [](const Words& flags) {
     const Upcycled made = upcycle(checkpoint_of("mistral_a"), flags);
     return nlohmann::json::parse(read_file(made.folder + "/config.json"))["dtype"];
@@ -63,7 +63,7 @@ TEST(UpcycleFolder, ItsConfigHasTheElementTypeThatWasAskedFor) {
   EXPECT_EQ(dtype_of({"--dtype", "f32"}), "float32");
 }
 
-TEST(UpcycleFolder, ALinkToAFolderMeansTheFolder) {
+TEST(UpcycleFolder, FollowsALinkToAFolder) {
   const std::string folder = fresh_folder("meant"), link = no_upcycled("link");
   fs::remove(link);
   fs::create_directory_symlink(folder, link);
@@ -73,7 +73,7 @@ TEST(UpcycleFolder, ALinkToAFolderMeansTheFolder) {
   EXPECT_TRUE(fs::exists(folder + "/config.json"));
 }
 
-TEST(UpcycleFolder, WeightsThatAreNoNumbersAreToldOf) {
+TEST(UpcycleFolder, ReportsNonfiniteWeights) {
   const CheckpointCopy copy("mistral_a");
   copy.overwrite("model.layers.0.mlp.up_proj.weight", std::string("\x80\x7f\xc0\x7f", 4));
   for (const Words& flags : {Words{"--experts", "4"}, Words{"--experts", "4", "--noise", "0.1"}}) {
@@ -86,8 +86,8 @@ TEST(UpcycleFolder, WeightsThatAreNoNumbersAreToldOf) {
   }
 }
 
-// The logits behind token 0 are NaN, those of the windows after it are numbers.
-TEST(UpcycleFolder, LogitsThatAreNoNumbersAreNoComparison) {
+// The logits after token 0 are NaN; the logits of later windows are finite.
+TEST(UpcycleFolder, RejectsVerifyingNonfiniteLogits) {
   const CheckpointCopy copy("llama_b");
   copy.overwrite("model.embed_tokens.weight", std::string("\xc0\x7f", 2));
   const std::string ids = fresh_folder("ids") + "/ids.txt";
@@ -98,7 +98,7 @@ TEST(UpcycleFolder, LogitsThatAreNoNumbersAreNoComparison) {
   EXPECT_THAT(made.outcome.out, testing::HasSubstr("upcycle.nonfinite"));
 }
 
-TEST(UpcycleFolder, ADryRunWritesNothing) {
+TEST(UpcycleFolder, WritesNothingInADryRun) {
   const Upcycled made = upcycle(checkpoint_of("mistral_a"), {"--dry-run"});
   EXPECT_EQ(made.outcome.exit_code, 0);
   EXPECT_FALSE(fs::exists(made.folder));
@@ -115,7 +115,7 @@ Upcycled again(const std::string& folder, const Words& flags) {
   return result;
 }
 
-TEST(UpcycleFolder, AnEarlierResultIsReplacedOnlyWhenAsked) {
+TEST(UpcycleFolder, ReplacesEarlierResultsWithForce) {
   const Upcycled first = upcycle(checkpoint_of("mistral_a"), {});
   EXPECT_EQ(again(first.folder, {"--experts", "4"}).code(), "upcycle.out_exists");
   const Upcycled forced = again(first.folder, {"--experts", "4", "--force"});
@@ -129,7 +129,7 @@ TEST(UpcycleFolder, AnEarlierResultIsReplacedOnlyWhenAsked) {
             0u);
 }
 
-TEST(UpcycleFolder, WhatTheUserAddedOrChangedStays) {
+TEST(UpcycleFolder, KeepsUserChanges) {
   const Upcycled first = upcycle(checkpoint_of("mistral_a"), {});
   const auto expect_kept = [&](const std::string& name, const std::string& text,
                                const char* code = "upcycle.out_foreign") {
@@ -154,7 +154,7 @@ TEST(UpcycleFolder, WhatTheUserAddedOrChangedStays) {
   EXPECT_EQ(again(first.folder, {"--experts", "4", "--force"}).outcome.exit_code, 0);
 }
 
-TEST(UpcycleFolder, WhatAnotherProgramWroteStays) {
+TEST(UpcycleFolder, KeepsForeignFiles) {
   const std::string folder = fresh_folder("foreign");
   write_file(folder + "/config.json", "{\"model_type\": \"mixtral\"}");
   EXPECT_EQ(again(folder, {"--force"}).code(), "upcycle.out_foreign");
@@ -163,14 +163,14 @@ TEST(UpcycleFolder, WhatAnotherProgramWroteStays) {
   EXPECT_EQ(again(file, {"--force"}).code(), "upcycle.out_foreign");
 }
 
-TEST(UpcycleFolder, AnEmptyFolderIsTaken) {
+TEST(UpcycleFolder, AcceptsAnEmptyFolder) {
   const std::string folder = fresh_folder("empty");
   EXPECT_EQ(again(folder + "/", {}).outcome.exit_code, 0);
   EXPECT_TRUE(fs::exists(folder + "/config.json"));
 }
 
-// What a killed run leaves is not the folder, and the next run removes it.
-TEST(UpcycleFolder, TheRestOfAKilledRunIsRemoved) {
+// A killed run leaves a separate folder, which the next run removes.
+TEST(UpcycleFolder, RemovesLeftoversOfAKilledRun) {
   const std::string folder = no_upcycled("out"),
                     rest = fs::path(folder).parent_path().string() + "/." +
                            fs::path(folder).filename().string() + ".upcycling";
@@ -182,7 +182,7 @@ TEST(UpcycleFolder, TheRestOfAKilledRunIsRemoved) {
   EXPECT_FALSE(fs::exists(rest));
 }
 
-TEST(UpcycleFolder, ATensorThatIsTooLargeForItsTypeLeavesNothing) {
+TEST(UpcycleFolder, LeavesNothingAfterAnOverflow) {
   const Upcycled made = upcycle(checkpoint_of("llama_b"), {"--granularity", "2", "--router",
                                                            "virtual:1e6", "--dtype", "f16"});
   EXPECT_EQ(made.outcome.exit_code, 2);
@@ -190,8 +190,8 @@ TEST(UpcycleFolder, ATensorThatIsTooLargeForItsTypeLeavesNothing) {
   EXPECT_FALSE(fs::exists(made.folder));
 }
 
-// Its other commands take the new checkpoint.
-TEST(UpcycleFolder, TheProgramTakesWhatItWrote) {
+// The other commands of moec must be able to read the new checkpoint.
+TEST(UpcycleFolder, WritesCheckpointsThatMoecReads) {
   const Upcycled made = upcycle(checkpoint_of("mistral_a"), {"--granularity", "2"});
   const std::string out = fresh_folder("export");
   expect_fine(run_command({"inspect", made.folder}));

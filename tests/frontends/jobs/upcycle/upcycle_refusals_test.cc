@@ -1,4 +1,4 @@
-// What moec upcycle refuses, each with a code and a next step, before anything is written.
+// moec upcycle rejects each case with a code and a next step before writing anything.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/jobs/upcycle/upcycle_cases.h"
@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The folder and what would be beside it.
+// Expects that neither the folder nor its temporary sibling exists.
 void expect_nothing_written(const std::string& folder) {
   EXPECT_FALSE(std::filesystem::exists(folder));
   const std::filesystem::path path(folder);
@@ -35,11 +35,11 @@ void PrintTo(const RefusedOptions& refused, std::ostream* out) { *out << refused
 
 class UpcycleRefusals : public testing::TestWithParam<RefusedOptions> {};
 
-TEST_P(UpcycleRefusals, HaveACodeAndANextStep) {
+TEST_P(UpcycleRefusals, ReportCodesAndNextSteps) {
   expect_refusal(checkpoint_of("llama_b"), GetParam().flags, GetParam().code);
 }
 
-// 36 hidden units, three layers.
+// llama_b has 36 hidden units and three layers.
 const RefusedOptions kRefusedOptions[] = {
     {"width", {"--granularity", "5", "--experts", "10", "--top-k", "5"}, "upcycle.granularity"},
     {"copies_in_parts", {"--init", "copy", "--granularity", "2"}, "upcycle.granularity"},
@@ -81,20 +81,20 @@ const RefusedOptions kRefusedOptions[] = {
 INSTANTIATE_TEST_SUITE_P(Options, UpcycleRefusals, testing::ValuesIn(kRefusedOptions),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(UpcycleSources, WithExpertsAlready) {
+TEST(UpcycleSources, RejectModelsWithExperts) {
   expect_refusal(checkpoint_of("mixtral_a"), {}, "upcycle.moe_already");
 }
 
-TEST(UpcycleSources, OfFewBits) {
+TEST(UpcycleSources, RejectQuantizedModels) {
   for (const char* source : {"deepseek_v3_c", "deepseek_v3_d", "gpt_oss_c"})
     expect_refusal(checkpoint_of(source), {"--from-moe", "--multiply", "2"}, "upcycle.quantised");
 }
 
-TEST(UpcycleSources, ThatAreNoCheckpoint) {
+TEST(UpcycleSources, RejectWeightFiles) {
   expect_refusal(checkpoint_of("llama_b") + "/model.safetensors", {}, "cli.wrong_source");
 }
 
-TEST(UpcycleSources, TheOutputMayNotLieInOne) {
+TEST(UpcycleSources, RejectOutputInTheSource) {
   const CheckpointCopy copy("llama_b");
   for (const std::string& out : {copy.folder() + "/moe", copy.folder()}) {
     const Outcome outcome = run_command({"upcycle", copy.folder(), "--out", out});
@@ -104,8 +104,8 @@ TEST(UpcycleSources, TheOutputMayNotLieInOne) {
   EXPECT_FALSE(std::filesystem::exists(copy.folder() + "/moe"));
 }
 
-// The message names what does not fit, and the next step what does.
-TEST(UpcycleArchs, AreNamedWhereOneDoesNotFit) {
+// The message names the incompatible features, and the next step lists compatible architectures.
+TEST(UpcycleArchs, NameCompatibleAlternatives) {
   const Upcycled norms = upcycle(checkpoint_of("qwen3_a"), {"--arch", "mixtral"});
   EXPECT_EQ(norms.code(), "upcycle.arch");
   const auto& found = norms.report["diagnostics"][0];
@@ -114,7 +114,7 @@ TEST(UpcycleArchs, AreNamedWhereOneDoesNotFit) {
   EXPECT_THAT(found["next_step"].get<std::string>(), HasSubstr("qwen3_moe"));
 }
 
-TEST(UpcycleArchs, CannotHoldWhatOnlyTheDenseModelHas) {
+TEST(UpcycleArchs, RejectFeaturesOfTheDenseModel) {
   const std::vector<std::tuple<std::string, Words, std::string>> cases = {
       {"llama_a", {}, "biases of the feed-forward parts"},
       {"qwen3_b", {"--layers", "0"}, "the sliding window of layer"},
@@ -128,14 +128,15 @@ TEST(UpcycleArchs, CannotHoldWhatOnlyTheDenseModelHas) {
   }
 }
 
-TEST(UpcycleArchs, DeepseekNeedsAWholeNumberOfSharedExperts) {
+TEST(UpcycleArchs, RequireWholeSharedExpertsInDeepseek) {
   const Upcycled made = upcycle(dense_deepseek(), {"--shared-width", "8", "--granularity", "2"});
   EXPECT_EQ(made.code(), "upcycle.arch") << made.outcome.out;
-  EXPECT_THAT(made.report["diagnostics"][0]["cause"].get<std::string>(),
-              HasSubstr("a shared expert of 8 units beside experts of 20"));
+  EXPECT_THAT(
+      made.report["diagnostics"][0]["cause"].get<std::string>(),
+      HasSubstr("a shared expert of 8 units, which is not a multiple of the expert width 20"));
 }
 
-TEST(UpcycleArchs, DeepseekHasItsDenseLayersFirst) {
+TEST(UpcycleArchs, RequireDenseLayersFirstInDeepseek) {
   const Upcycled made = upcycle(dense_deepseek(), {"--layers", "0"});
   EXPECT_EQ(made.code(), "upcycle.arch") << made.outcome.out;
 }

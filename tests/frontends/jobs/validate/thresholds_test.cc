@@ -29,7 +29,7 @@ json validated(const std::string& golden_case, const std::string& out, Words mor
   return json::parse(outcome.out);
 }
 
-TEST(Thresholds, FewerBitsAllowMore) {
+TEST(Thresholds, AllowLargerErrorsForFewerBits) {
   const ThresholdTable& table = ThresholdTable::builtin();
   EXPECT_EQ(table.of_bits(32), (Thresholds{32, 0.999999, 1e-4, 1e-4, 1, 1, true}));
   EXPECT_EQ(table.of_bits(16), (Thresholds{16, 0.9999, 0.02, 0.01, 0, 0, false}));
@@ -41,7 +41,7 @@ TEST(Thresholds, FewerBitsAllowMore) {
   }
 }
 
-TEST(Thresholds, OfAFileThatIsWrong) {
+TEST(Thresholds, RejectInvalidFiles) {
   EXPECT_EQ(code_of_table(builtin_file()), "");
   json table = builtin_file();
   table["thresholds"].erase(3);
@@ -66,7 +66,7 @@ TEST(Thresholds, OfAFileThatIsWrong) {
   EXPECT_EQ(code_of_table(table), "thresholds.missing_field");
 }
 
-TEST(Thresholds, AreThoseOfTheBitsInTheFiles) {
+TEST(Thresholds, MatchTheBitsOfEachShard) {
   const std::string out = fresh_folder("out"), golden = "olmoe_a";
   expect_fine(
       export_case(golden, out, {"--weights", "experts=int4,attn=int8", "--form", "matmul"}));
@@ -90,8 +90,8 @@ TEST(Thresholds, AreThoseOfTheBitsInTheFiles) {
             "thresholds.missing_field");
 }
 
-// The limits of all rows together allow what one row does not.
-TEST(Thresholds, LimitTheWorstRow) {
+// The limits over all rows would accept an error that exceeds the limit of a single row.
+TEST(Thresholds, RejectABadWorstRow) {
   const std::string out = fresh_folder("out"), file = fresh_folder("mine") + "/mine.json";
   expect_fine(export_case("olmoe_a", out));
   json table = builtin_file();
@@ -103,16 +103,16 @@ TEST(Thresholds, LimitTheWorstRow) {
   EXPECT_THAT(std::string(missed["diagnostics"][0]["cause"]), HasSubstr("worst row"));
 }
 
-// A float export has no codes, whatever else is halved.
-TEST(Thresholds, OfFloats) {
+// A float export has no quantized weights, so only its element type determines the limits.
+TEST(Thresholds, ApplyToFloatExports) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("olmoe_a", out));
   EXPECT_EQ(validated("olmoe_a", out)["thresholds"]["bits"], 32);
   EXPECT_EQ(validated("olmoe_a", out, {"--precision", "f16"})["thresholds"]["bits"], 16);
   const Outcome text = validate_case("olmoe_a", out);
   EXPECT_THAT(text.out,
-              HasSubstr("thresholds of 32 bits: cosine >= 0.999999, relative L2 <= 0.0001, "
-                        "of each row <= 0.0001"));
+              HasSubstr("thresholds for 32 bits: cosine >= 0.999999, relative L2 <= 0.0001, "
+                        "per row <= 0.0001"));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ GgufArchitecture load(std::string_view concepts, std::string_view more = "") {
   return loaded.value_or(GgufArchitecture());
 }
 
-TEST(GgufArchitecture, TakesWhatAllShareAndReplacesIt) {
+TEST(GgufArchitecture, OverridesTheCommonArchitecture) {
   const GgufArchitecture loaded =
       load(R"("layers": "depth")", R"(, "rows": "pairs", "tensors": {"q": "q.{i}"})");
   EXPECT_EQ(loaded.name, "small");
@@ -41,7 +41,7 @@ TEST(GgufArchitecture, TakesWhatAllShareAndReplacesIt) {
   EXPECT_EQ(loaded.tensors.at("k"), "blk.{i}.attn_k.weight");
 }
 
-TEST(GgufArchitecture, ReadsAlternativesAndPairsOfKeys) {
+TEST(GgufArchitecture, ReadsAlternativesAndKeyExpressions) {
   const GgufArchitecture loaded = load(R"("layers": "a.b - c | d / e | f | 2.5 | false")");
   EXPECT_EQ(loaded.concepts.at("layers").from, (std::vector<GgufExpression>{{"a.b", "c", '-', ""},
                                                                             {"d", "e", '/', ""},
@@ -50,7 +50,7 @@ TEST(GgufArchitecture, ReadsAlternativesAndPairsOfKeys) {
                                                                             {"", "", 0, "false"}}));
 }
 
-TEST(GgufArchitecture, SaysWhatFilesHaveBesides) {
+TEST(GgufArchitecture, ReadsAdditionalWrittenKeys) {
   const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "writes": {
       "keys": {"a": "1", "b": "heads + kv_heads"}, "head": true, "scalings": ["none", "llama3"],
       "equal": {"hidden": "heads * head_dim", "o_bias": "0"}, "excludes": {"q_rank": [26, 27]}})");
@@ -65,7 +65,7 @@ TEST(GgufArchitecture, SaysWhatFilesHaveBesides) {
   EXPECT_EQ(writing.exclusions[0].layers, (std::vector<int64_t>{26, 27}));
 }
 
-TEST(GgufArchitecture, SaysWhatOtherKeysMayBe) {
+TEST(GgufArchitecture, ReadsRulesOfOtherKeys) {
   const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "keys": {
       "a": {"only": [true, 2.5]}, "b": {"same_as": "a"}, "c": {"unread": 32},
       "d": {"harmless": "a note"}})");
@@ -75,7 +75,7 @@ TEST(GgufArchitecture, SaysWhatOtherKeysMayBe) {
   EXPECT_EQ(loaded.keys.at("d").harmless, "a note");
 }
 
-TEST(GgufArchitecture, EachFamilyIsWrittenAsOneArchitecture) {
+TEST(GgufArchitecture, MapsEachFamilyToOneArchitecture) {
   for (const char* family : {"mixtral", "llama", "mistral"})
     EXPECT_EQ((*gguf_architecture_of(family))->name, "llama");
   EXPECT_EQ((*gguf_architecture_of("deepseek_v2"))->name, "deepseek2");
@@ -83,7 +83,7 @@ TEST(GgufArchitecture, EachFamilyIsWrittenAsOneArchitecture) {
   expect_error(gguf_architecture_of("zaya"), "gguf.family", "no architecture");
 }
 
-TEST(GgufArchitecture, RefusesWhatItDoesNotKnow) {
+TEST(GgufArchitecture, RejectsUnknownFieldsAndValues) {
   const auto code_of = [](const std::string& text) {
     const auto loaded = load_gguf_architecture(text, kCommon, "small.json");
     return loaded ? "fine" : loaded.error().front().code;
@@ -104,7 +104,7 @@ TEST(GgufArchitecture, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(code_of(R"({"format": "moec-gguf/2"})"), "gguf_architecture.bad_value");
 }
 
-TEST(GgufArchitectures, AreFoundByName) {
+TEST(GgufArchitectures, AreFoundByNameOrSuggested) {
   EXPECT_EQ((*find_gguf_architecture("deepseek2"))->families.size(), 2u);
   const auto unknown = find_gguf_architecture("qwen3mo");
   ASSERT_FALSE(unknown);
@@ -114,8 +114,8 @@ TEST(GgufArchitectures, AreFoundByName) {
   EXPECT_THAT(refused.error().front().cause, HasSubstr("another router"));
 }
 
-// The defaults of a class of transformers say nothing about a GGUF file.
-TEST(GgufArchitectures, SayWhereEachConceptOfAConfigComesFrom) {
+// Defaults of transformers classes do not apply to GGUF files.
+TEST(GgufArchitectures, MapEachConceptOfAConfig) {
   const std::set<std::string> elsewhere = {"vocab", "tied_head", "rope_theta"};
   for (const GgufArchitecture& architecture : gguf_architectures())
     for (const GgufFamily& named : architecture.families) {
@@ -127,7 +127,7 @@ TEST(GgufArchitectures, SayWhereEachConceptOfAConfigComesFrom) {
     }
 }
 
-TEST(GgufArchitectures, NameOnlyConceptsAndFamiliesThatThereAre) {
+TEST(GgufArchitectures, NameOnlyKnownConceptsAndFamilies) {
   std::set<std::string> families;
   for (const GgufArchitecture& architecture : gguf_architectures()) {
     for (const auto& [name, item] : architecture.concepts)

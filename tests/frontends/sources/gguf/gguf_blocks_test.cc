@@ -1,4 +1,4 @@
-// The values of blocks against those that the reference gives, from a file with both.
+// Compares decoded blocks with reference values stored in the same file.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -13,7 +13,8 @@
 namespace moec {
 namespace {
 
-// tests/peers/gguf_blocks.py makes such files; its test names another one here.
+// tests/peers/gguf_blocks.py writes such files, and its test sets another path with
+// MOEC_GGUF_BLOCKS.
 std::string blocks_path() {
   const char* other = std::getenv("MOEC_GGUF_BLOCKS");
   return other != nullptr ? other : source_dir() + "/tests/data/gguf_blocks.gguf";
@@ -30,7 +31,7 @@ bool same_number(float a, float b) {
          (std::isnan(a) && std::isnan(b));
 }
 
-TEST(GgufBlocks, ValuesAreThoseOfTheReference) {
+TEST(GgufBlocks, MatchTheReferenceValues) {
   const auto model = read_gguf(blocks_path());
   ASSERT_TRUE(model) << render(model.error());
   const auto reader = WeightReader::open(gguf_weights(*model));

@@ -1,4 +1,4 @@
-// Makes GGUF files for tests, byte by byte, so that each rule can be broken.
+// Builds GGUF files byte by byte, so that tests can violate each rule of the format.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class GgufBytes {
  public:
   struct Tensor {
     std::string name;
-    std::vector<int64_t> sizes;  // as in the file: the innermost first
+    std::vector<int64_t> sizes;  // as in the file, innermost first
     uint32_t type = 0;
     uint64_t offset = 0;
   };
@@ -62,12 +62,12 @@ class GgufBytes {
     return *this;
   }
 
-  // Without padding and data.
+  // Returns the header without padding and data.
   std::string header() const {
     return "GGUF" + number_bytes(version) + number_bytes(tensor_count) + number_bytes(key_count) +
            keys_ + tensors_;
   }
-  // With the padding and as many zeros.
+  // Returns the header with padding, followed by `data` zero bytes.
   std::string file(size_t data, size_t alignment = 32) const {
     std::string bytes = header();
     bytes.resize((bytes.size() + alignment - 1) / alignment * alignment);

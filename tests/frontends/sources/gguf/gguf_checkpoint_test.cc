@@ -1,4 +1,4 @@
-// The tensors that a model needs, as views of those of a GGUF file.
+// The tensors of a model as views of the tensors in a GGUF file.
 #include <gmock/gmock.h>
 
 #include "frontends/sources/gguf/open_gguf.h"
@@ -9,8 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// A model of one layer: hidden 32, two heads of 16, one head of keys, three experts of width 32.
-// Tensors lie one after the other.
+// A model of one layer: hidden size 32, two query heads of size 16, one key head, three experts of
+// width 32. Tensors are contiguous.
 class SmallGguf {
  public:
   explicit SmallGguf(const std::string& arch = "llama") : arch_(arch) {
@@ -81,7 +81,7 @@ std::string code_of(const Result<Checkpoint>& checkpoint) {
   return checkpoint ? "fine" : checkpoint.error().front().code;
 }
 
-TEST(GgufCheckpoint, RowsOfRotatedPairsArePutApart) {
+TEST(GgufCheckpoint, DeinterleavesRowsOfRotatedPairs) {
   const auto checkpoint = whole().open();
   EXPECT_EQ(derived(checkpoint, "blk.0.attn_q.weight"),
             "@blk.0.attn_q.weight:f32[32,32] | reshape(2, 8, 2, 32) | permute(0, 2, 1, 3) | "
@@ -94,7 +94,7 @@ TEST(GgufCheckpoint, RowsOfRotatedPairsArePutApart) {
   EXPECT_TRUE(checkpoint->config.head.tied);
 }
 
-TEST(GgufCheckpoint, BlocksAreDecoded) {
+TEST(GgufCheckpoint, DecodesQuantizedBlocks) {
   const auto checkpoint = SmallGguf()
                               .layer("ffn_gate_exps", {32, 32, 3}, BlockType::q8_0)
                               .layer("ffn_up_exps", {32, 32, 3})
@@ -103,7 +103,7 @@ TEST(GgufCheckpoint, BlocksAreDecoded) {
             "@blk.0.ffn_gate_exps.weight:u8[3,32,34] | unblock(q8_0)");
 }
 
-TEST(GgufCheckpoint, FactorsBesideATensorAreMultipliedIn) {
+TEST(GgufCheckpoint, MultipliesSeparateFactors) {
   auto checkpoint =
       whole().add("blk.0.ffn_up_exps.scale", {3}).add("blk.0.attn_v.scale", {1}).open();
   EXPECT_EQ(derived(checkpoint, "blk.0.ffn_up_exps.weight"),
@@ -117,7 +117,7 @@ TEST(GgufCheckpoint, FactorsBesideATensorAreMultipliedIn) {
             "gguf.tensor_dims");
 }
 
-TEST(GgufCheckpoint, TensorsWithoutSizesAreNoMatrices) {
+TEST(GgufCheckpoint, RejectsEmptyTensors) {
   EXPECT_EQ(code_of(SmallGguf()
                         .layer("ffn_gate_exps", {32, 32, 3})
                         .layer("ffn_up_exps", {})
@@ -126,8 +126,8 @@ TEST(GgufCheckpoint, TensorsWithoutSizesAreNoMatrices) {
             "gguf.tensor_dims");
 }
 
-// test_gguf_exports.py has such layers in an architecture that knows them.
-TEST(GgufCheckpoint, LayersBehindTheDecoderAreRefused) {
+// test_gguf_exports.py covers such layers in an architecture that supports them.
+TEST(GgufCheckpoint, RejectsLayersAfterTheDecoder) {
   const auto with_layers = [](uint32_t layers) {
     SmallGguf gguf = whole();
     gguf.key("nextn_predict_layers", layers).add("blk.1.attn_norm.weight", {32});
@@ -137,7 +137,7 @@ TEST(GgufCheckpoint, LayersBehindTheDecoderAreRefused) {
   EXPECT_EQ(code_of(with_layers(0)), "gguf.tensor_unused");
 }
 
-TEST(GgufCheckpoint, WrongTensorsAreNamed) {
+TEST(GgufCheckpoint, NamesMissingAndUnusedTensors) {
   const auto missing = SmallGguf().layer("ffn_up_exps", {32, 32, 3}).open();
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().front().code, "gguf.tensor_missing");

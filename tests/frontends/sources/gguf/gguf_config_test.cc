@@ -1,4 +1,4 @@
-// The configs that the keys of GGUF files stand for.
+// Configs derived from the metadata keys of GGUF files.
 #include "frontends/sources/gguf/gguf_config.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ GgufBytes& f32(GgufBytes& bytes, std::string_view key, float value) {
   return bytes.raw_key(key, GgufType::f32, number_bytes(value));
 }
 
-// The keys that all architectures need, and those of qwen3moe.
+// The keys that all architectures require and those of qwen3moe, with the prefix `arch`.
 GgufBytes sample(const std::string& arch = "qwen3moe", float eps = 1e-6F) {
   GgufBytes bytes;
   bytes.text("general.architecture", arch)
@@ -36,7 +36,7 @@ GgufBytes sample(const std::string& arch = "qwen3moe", float eps = 1e-6F) {
   return bytes;
 }
 
-// The config's text, or "CODE: cause".
+// Returns the config's text, or "CODE: cause".
 std::string config_of(const GgufBytes& bytes) {
   auto header = parse_bytes(bytes.file(4096));
   EXPECT_TRUE(header) << render(header.error());
@@ -52,7 +52,7 @@ std::string config_of(const GgufBytes& bytes) {
   return all;
 }
 
-TEST(GgufConfig, IsThatOfTheFamily) {
+TEST(GgufConfig, WritesTheFamilysConfig) {
   EXPECT_THAT(
       config_of(sample().u32("qwen3moe.expert_used_count", 2)),
       AllOf(HasSubstr(R"("model_type": "qwen3_moe")"), HasSubstr(R"("head_dim": 12)"),
@@ -61,7 +61,7 @@ TEST(GgufConfig, IsThatOfTheFamily) {
             HasSubstr(R"("rope_parameters": {"rope_theta": 10000, "rope_type": "default"})")));
 }
 
-TEST(GgufConfig, CountsOfLayersAreRefused) {
+TEST(GgufConfig, RejectsCountsPerLayer) {
   GgufBytes bytes = sample();
   bytes.array("qwen3moe.expert_used_count", GgufType::u32, 2,
               number_bytes<uint32_t>(2) + number_bytes<uint32_t>(1));
@@ -69,7 +69,7 @@ TEST(GgufConfig, CountsOfLayersAreRefused) {
   EXPECT_THAT(config_of(sample()), HasSubstr("gguf.missing_key: "));
 }
 
-TEST(GgufConfig, AFamilyIsChosenByItsKeys) {
+TEST(GgufConfig, SelectsTheFamilyByKeys) {
   const auto deepseek = [](int gating) {
     GgufBytes bytes = sample("deepseek2").u32("deepseek2.expert_used_count", 2);
     bytes.u32("deepseek2.rope.dimension_count", 4)
@@ -85,9 +85,9 @@ TEST(GgufConfig, AFamilyIsChosenByItsKeys) {
             HasSubstr(R"("q_lora_rank": 0)"), HasSubstr(R"("routed_scaling_factor": 1)")));
   EXPECT_THAT(
       config_of(deepseek(2)),
-      HasSubstr("gguf.absent: there is no key \"deepseek2.expert_weights_scale\": "
-                "\"routed_scaling_factor\" is 1, as llama.cpp computes it; in models of the "
-                "family deepseek_v3 it is 2.5 by default"));
+      HasSubstr("gguf.absent: there is no key \"deepseek2.expert_weights_scale\", so "
+                "\"routed_scaling_factor\" is 1, llama.cpp's default; the default of the family "
+                "deepseek_v3 is 2.5"));
   EXPECT_THAT(config_of(deepseek(1)),
               AllOf(HasSubstr(R"("model_type": "deepseek_v2")"), Not(HasSubstr("weights_scale"))));
   EXPECT_THAT(config_of(deepseek(0)),
@@ -99,7 +99,7 @@ TEST(GgufConfig, AFamilyIsChosenByItsKeys) {
   EXPECT_THAT(config_of(zero), HasSubstr(R"("routed_scaling_factor": 1)"));
 }
 
-TEST(GgufConfig, NumbersWithoutANameAreRefused) {
+TEST(GgufConfig, RejectsUnknownGatingNumbers) {
   const auto minimax = [](uint32_t gating) {
     return sample("minimax-m2")
         .u32("minimax-m2.expert_used_count", 2)
@@ -110,14 +110,14 @@ TEST(GgufConfig, NumbersWithoutANameAreRefused) {
   EXPECT_THAT(config_of(minimax(1)), HasSubstr("gguf.value: minimax-m2.expert_gating_func is 1"));
 }
 
-TEST(GgufConfig, OthersHaveTheNameOfAllOthers) {
+TEST(GgufConfig, NamesModelsWithoutFamilyKeys) {
   EXPECT_THAT(config_of(sample("llama4")
                             .u32("llama4.expert_used_count", 1)
                             .u32("llama4.interleave_moe_layer_step", 1)),
               HasSubstr(R"("use_qk_norm": true)"));
 }
 
-TEST(GgufConfig, ATensorMaySayTheValue) {
+TEST(GgufConfig, ReadsValuesFromTensors) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   bytes.tensor({"blk.1.attn_q.bias", {72}, 0, 0});
   EXPECT_THAT(config_of(bytes), HasSubstr("gguf.conflict: \"attention_bias\""));
@@ -125,7 +125,7 @@ TEST(GgufConfig, ATensorMaySayTheValue) {
   EXPECT_THAT(config_of(bytes), HasSubstr(R"("attention_bias": true)"));
 }
 
-TEST(GgufConfig, RotationsAreScaled) {
+TEST(GgufConfig, ReadsRotaryScaling) {
   const auto with = [](const auto& change) {
     GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
     change(bytes);
@@ -144,7 +144,7 @@ TEST(GgufConfig, RotationsAreScaled) {
   EXPECT_THAT(with([](GgufBytes& bytes) { bytes.text("qwen3moe.rope.scaling.type", "spiral"); }),
               HasSubstr("gguf.rope: "));
   EXPECT_THAT(with([](GgufBytes& bytes) { bytes.text("qwen3moe.rope.scaling.type", "longrope"); }),
-              HasSubstr("gguf.rope: the factors of the rotation"));
+              HasSubstr("gguf.rope: the tensors rope_factors_short.weight"));
   EXPECT_THAT(with([](GgufBytes& bytes) { bytes.u32("qwen3moe.rope.dimension_count", 6); }),
               HasSubstr("gguf.rope: qwen3moe.rope.dimension_count is 6"));
   EXPECT_THAT(with([](GgufBytes& bytes) {
@@ -153,8 +153,8 @@ TEST(GgufConfig, RotationsAreScaled) {
               AllOf(HasSubstr(R"("long_factor": [2.5, 2.5])"), HasSubstr(R"("divisors")")));
 }
 
-// The dims of a head are 12, so that 6 frequencies turn.
-TEST(GgufConfig, AnAmplitudeWithoutYarnIsKept) {
+// Heads have 12 dims, so there are 6 frequencies.
+TEST(GgufConfig, KeepsAmplitudesWithoutYarn) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   f32(bytes, "qwen3moe.rope.scaling.attn_factor", 1.5F);
   EXPECT_THAT(config_of(bytes),
@@ -169,7 +169,7 @@ TEST(GgufConfig, AnAmplitudeWithoutYarnIsKept) {
                                       Not(HasSubstr(R"("factor")"))));
 }
 
-TEST(GgufConfig, LatentAttentionIsScaledByYarnAlone) {
+TEST(GgufConfig, ScalesLatentAttentionByYarnOnly) {
   const auto deepseek = [](std::string_view key, float value) {
     GgufBytes bytes = sample("deepseek2").u32("deepseek2.expert_used_count", 2);
     bytes.u32("deepseek2.rope.dimension_count", 4)
@@ -185,14 +185,14 @@ TEST(GgufConfig, LatentAttentionIsScaledByYarnAlone) {
   EXPECT_THAT(deepseek("rope.scaling.attn_factor", 1.5F), HasSubstr("attn_factor is 1.5"));
 }
 
-TEST(GgufConfig, KeysThatTheModelMayDependOnAreRefused) {
+TEST(GgufConfig, RejectsUnknownModelKeys) {
   const auto with = [](std::string_view key, GgufType type, const std::string& value) {
     return config_of(sample().u32("qwen3moe.expert_used_count", 2).raw_key(key, type, value));
   };
   EXPECT_THAT(with("qwen3moe.logit_scale", GgufType::f32, number_bytes(3.0F)),
-              HasSubstr("gguf.unknown_key: the key \"qwen3moe.logit_scale\""));
+              HasSubstr("gguf.unknown_key: unknown key \"qwen3moe.logit_scale\""));
   EXPECT_THAT(with("qwen3moe.attention.causal", GgufType::boolean, std::string(1, '\0')),
-              HasSubstr("gguf.value: qwen3moe.attention.causal is 0; only 1 is computed"));
+              HasSubstr("gguf.value: qwen3moe.attention.causal is 0; only 1 is supported"));
   EXPECT_THAT(with("qwen3moe.attention.causal", GgufType::string, gguf_string("no")),
               HasSubstr("attention.causal is string"));
   EXPECT_THAT(with("qwen3moe.attention.causal", GgufType::boolean, std::string(1, '\1')),
@@ -203,7 +203,7 @@ TEST(GgufConfig, KeysThatTheModelMayDependOnAreRefused) {
               Not(HasSubstr("gguf.")));
 }
 
-TEST(GgufConfig, KeysThatLlamaCppDoesNotReadAreWarnedOf) {
+TEST(GgufConfig, WarnsAboutKeysLlamaCppIgnores) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   bytes.text("qwen3moe.rope.scaling.type", "yarn");
   f32(bytes, "qwen3moe.rope.scaling.yarn_beta_slow", 1);
@@ -214,7 +214,7 @@ TEST(GgufConfig, KeysThatLlamaCppDoesNotReadAreWarnedOf) {
                     HasSubstr(R"("beta_fast": 32)")));
 }
 
-TEST(GgufConfig, KeysOfWindowsMustAgree) {
+TEST(GgufConfig, RequiresConsistentWindowKeys) {
   const auto with = [](float base) {
     GgufBytes bytes = sample("gpt-oss").u32("gpt-oss.expert_used_count", 2);
     bytes.u32("gpt-oss.attention.sliding_window", 8);
@@ -222,11 +222,11 @@ TEST(GgufConfig, KeysOfWindowsMustAgree) {
     return config_of(f32(bytes, "gpt-oss.rope.freq_base_swa", base));
   };
   EXPECT_THAT(with(5000), Not(HasSubstr("gguf.value")));
-  EXPECT_THAT(with(77), HasSubstr("gpt-oss.rope.freq_base_swa is 77, and gpt-oss.rope.freq_base "
+  EXPECT_THAT(with(77), HasSubstr("gpt-oss.rope.freq_base_swa is 77, but gpt-oss.rope.freq_base "
                                   "is 5000"));
 }
 
-TEST(GgufConfig, HasTheTokensThatEndAText) {
+TEST(GgufConfig, ReadsEndTokens) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   EXPECT_THAT(config_of(bytes), Not(HasSubstr("eos")));
   bytes.u32("tokenizer.ggml.eos_token_id", 7);
@@ -237,13 +237,13 @@ TEST(GgufConfig, HasTheTokensThatEndAText) {
   EXPECT_THAT(config_of(bytes), HasSubstr(R"("eos_token_id": [1, 5, 7, 9])"));
 }
 
-TEST(GgufConfig, UnknownArchitecturesAreNamed) {
+TEST(GgufConfig, RejectsUnknownArchitectures) {
   EXPECT_THAT(config_of(GgufBytes().text("general.architecture", "gemma")),
               HasSubstr("gguf.architecture: unknown architecture \"gemma\""));
   EXPECT_THAT(config_of(GgufBytes()), HasSubstr("gguf.missing_key: "));
 }
 
-TEST(GgufConfig, NumbersAreFinite) {
+TEST(GgufConfig, RequiresFiniteNumbers) {
   EXPECT_THAT(config_of(sample("qwen3moe", INFINITY).u32("qwen3moe.expert_used_count", 2)),
               HasSubstr("gguf.value: qwen3moe.attention.layer_norm_rms_epsilon is inf"));
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);

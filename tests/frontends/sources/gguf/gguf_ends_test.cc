@@ -11,19 +11,19 @@ namespace {
 
 using Ids = std::vector<int64_t>;
 
-TEST(GgufEnds, AreKnownByTheirText) {
+TEST(GgufEnds, AreRecognizedByText) {
   EXPECT_EQ(ends_by_text<std::string>({"a", "<|im_end|>", "</s>", "<|EOT|>", "<|file_sep|>"}),
             (Ids{1, 2, 4}));
   EXPECT_EQ(ends_by_text<std::string>({}), Ids());
 }
 
-TEST(GgufEnds, SomeTextsEndNothingBesideOthers) {
+TEST(GgufEnds, IgnoreTextsIfOthersArePresent) {
   EXPECT_EQ(ends_by_text<std::string>({"<|end|>", "<|return|>"}), (Ids{0, 1}));
   EXPECT_EQ(ends_by_text<std::string>({"<|end|>", "<|return|>", "<|call|>"}), (Ids{1, 2}));
   EXPECT_EQ(ends_by_text<std::string>({"</s>", "<|tool_response>"}), (Ids{1}));
 }
 
-TEST(GgufEnds, AKeyTakesThePlaceOfTexts) {
+TEST(GgufEnds, PreferKeysOverTexts) {
   GgufBytes bytes;
   bytes.u32("tokenizer.ggml.fim_pad_token_id", 7).u32("tokenizer.ggml.eos_token_id", 2);
   bytes.array("tokenizer.ggml.tokens", GgufType::string, 3,

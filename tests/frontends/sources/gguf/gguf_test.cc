@@ -16,7 +16,7 @@ std::string folder_of_test() {
   return path;
 }
 
-// A model in several files, with the first one's keys.
+// A model in several files; the first file has the keys.
 class GgufParts : public testing::Test {
  protected:
   std::string path(int part, int count = 3) const {
@@ -41,7 +41,7 @@ class GgufParts : public testing::Test {
   std::string folder_ = folder_of_test();
 };
 
-TEST_F(GgufParts, AreOneModel) {
+TEST_F(GgufParts, FormOneModel) {
   const auto model = read_gguf(path(1));
   ASSERT_TRUE(model) << render(model.error());
   ASSERT_EQ(model->files.size(), 3u);
@@ -56,32 +56,32 @@ TEST_F(GgufParts, AreOneModel) {
   EXPECT_FALSE(model->values.has("ignored"));
 }
 
-TEST_F(GgufParts, FirstNumber) {
+TEST_F(GgufParts, RequireTheFirstPart) {
   write_file(path(1), part(1, "x").u16("split.count", 3).file(32));
-  expect_error(read_gguf(path(1)), "gguf.split_number", "Give the first file");
+  expect_error(read_gguf(path(1)), "gguf.split_number", "pass the first file");
   write_file(path(1), GgufBytes().u16("split.count", 2).file(0));
   expect_error(read_gguf(path(1)), "gguf.missing_key", "\"split.no\"");
 }
 
-TEST_F(GgufParts, OtherNumbers) {
+TEST_F(GgufParts, RejectMisnumberedParts) {
   write_file(path(3), part(1, "b").file(32));
   const auto model = read_gguf(path(1));
-  expect_error(model, "gguf.split_number", "in this place among the files it must be 2");
+  expect_error(model, "gguf.split_number", "must be 2 at this file's position");
   EXPECT_EQ(model.error()[0].place.file, path(3));
   write_file(path(3), GgufBytes().tensor({"b", {8}, 0, 0}).file(32));
   expect_error(read_gguf(path(1)), "gguf.missing_key", "\"split.no\"");
 }
 
-TEST_F(GgufParts, KeysHaveExactTypes) {
+TEST_F(GgufParts, RequireExactKeyTypes) {
   write_file(path(1), GgufBytes().u32("split.count", 3).file(0));
-  expect_error(read_gguf(path(1)), "gguf.key_type", "it must be u16");
+  expect_error(read_gguf(path(1)), "gguf.key_type", "expected u16");
   write_file(
       path(1),
       GgufBytes().u16("split.no", 0).u16("split.count", 3).u32("split.tensors.count", 2).file(0));
-  expect_error(read_gguf(path(1)), "gguf.key_type", "it must be i32");
+  expect_error(read_gguf(path(1)), "gguf.key_type", "expected i32");
 }
 
-TEST_F(GgufParts, NameOfTheFirst) {
+TEST_F(GgufParts, RequireTheFirstPartsName) {
   const std::string other = folder_ + "/model.gguf";
   std::filesystem::rename(path(1), other);
   expect_error(read_gguf(other), "gguf.split_name", "\"-00001-of-00003.gguf\"");
@@ -89,24 +89,25 @@ TEST_F(GgufParts, NameOfTheFirst) {
   expect_error(read_gguf(path(1, 4)), "gguf.split_name", "the first of 3 files");
 }
 
-TEST_F(GgufParts, AbsentPart) {
+TEST_F(GgufParts, RejectAnAbsentPart) {
   std::filesystem::remove(path(2));
   const auto model = read_gguf(path(1));
   expect_error(model, "gguf.split_part", "missing");
   EXPECT_EQ(model.error()[0].place.file, path(2));
 }
 
-TEST_F(GgufParts, NumberOfTensors) {
+TEST_F(GgufParts, RequireTheStatedTensorCount) {
   write_file(path(1), first(3, 3).file(0));
-  expect_error(read_gguf(path(1)), "gguf.split_tensors", "have 2 tensors, \"split.tensors.count\"");
+  expect_error(read_gguf(path(1)), "gguf.split_tensors",
+               "have 2 tensors, but \"split.tensors.count\"");
 }
 
-TEST_F(GgufParts, OneTensorInTwoFiles) {
+TEST_F(GgufParts, RejectATensorInTwoFiles) {
   write_file(path(3), part(2, "a").file(32));
   expect_error(read_gguf(path(1)), "gguf.duplicate_tensor", "another file of the model");
 }
 
-TEST(Gguf, OneFileMayHaveACountOf1) {
+TEST(Gguf, AcceptsASplitCountOfOne) {
   const std::string path = folder_of_test() + "/m.gguf";
   write_file(path, GgufBytes().u16("split.count", 1).tensor({"a", {8}, 0, 0}).file(32));
   const auto model = read_gguf(path);
@@ -116,8 +117,8 @@ TEST(Gguf, OneFileMayHaveACountOf1) {
   EXPECT_EQ(model->files[0].bytes, std::filesystem::file_size(path));
 }
 
-// The header is longer than what the reader fetches at first, and again than what it fetches next.
-TEST(Gguf, LongHeadersAreFetchedInSteps) {
+// The header exceeds the first two reads of the reader.
+TEST(Gguf, ReadsLongHeadersInSteps) {
   GgufBytes bytes;
   std::string tokens;
   for (int i = 0; i < 100'000; ++i) tokens += gguf_string("token" + std::to_string(i));
@@ -134,9 +135,7 @@ TEST(Gguf, LongHeadersAreFetchedInSteps) {
   EXPECT_EQ(read->back(), "token99999");
 }
 
-TEST(Gguf, FolderInPlaceOfAFile) {
-  expect_error(read_gguf(folder_of_test()), "file.not_regular", "");
-}
+TEST(Gguf, RejectsAFolder) { expect_error(read_gguf(folder_of_test()), "file.not_regular", ""); }
 
 }  // namespace
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Tokenizers of the keys of GGUF files. tests/peers/test_tokenizers.py compares them with
+// Tokenizers derived from the keys of GGUF files. tests/peers/test_tokenizers.py compares them with
 // llama.cpp.
 #include "frontends/sources/gguf/gguf_tokenizer_files.h"
 
@@ -47,7 +47,7 @@ std::vector<int64_t> tokens_of(const GgufValues& values, std::string_view text) 
 TEST(GgufTokenizerFiles, AppliesNamedPreTokenizers) {
   EXPECT_THAT(tokens_of(values_of(byte_level("gpt-2")), "aab"), ElementsAre(0, 2));
   EXPECT_THAT(tokens_of(values_of(byte_level("llama-bpe")), "aab"), ElementsAre(3, 0, 2))
-      << "begins with the first token unless the file says otherwise";
+      << "starts with the first token unless the file states otherwise";
   EXPECT_EQ(gguf_tokenizer_json(values_of(byte_level("new"))).error().front().code,
             "gguf.pre_tokenizer");
   EXPECT_EQ(gguf_tokenizer_json(values_of(byte_level(""))).error().front().code,

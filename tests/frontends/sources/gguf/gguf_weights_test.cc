@@ -15,13 +15,13 @@ std::string view_text(const GgufTensor& tensor) {
   return view ? to_string(*view) : render(view.error());
 }
 
-TEST(GgufWeights, PlainTensorsAreThemselves) {
+TEST(GgufWeights, ReadPlainTensorsDirectly) {
   EXPECT_EQ(view_text({"a", BlockType::bf16, {2, 3}, 0, 64, 12}), "@a:bf16[2,3]");
   EXPECT_EQ(view_text({"a", BlockType::f32, {}, 0, 64, 4}), "@a:f32[]");
   EXPECT_EQ(view_text({"a", BlockType::i64, {4}, 0, 64, 32}), "@a:i64[4]");
 }
 
-TEST(GgufWeights, BlocksAreDecodedAlongRows) {
+TEST(GgufWeights, DecodeBlocksAlongRows) {
   const GgufTensor tensor{"e", BlockType::q4_k, {8, 6, 512}, 0, 64, 8 * 6 * 288};
   EXPECT_EQ(view_text(tensor), "@e:u8[8,6,288] | unblock(q4_k)");
   const auto view = gguf_view(model_of({tensor}), tensor);
@@ -29,7 +29,7 @@ TEST(GgufWeights, BlocksAreDecodedAlongRows) {
   EXPECT_EQ(view_type(*view), (Type{DType::f32, {8, 6, 512}}));
 }
 
-TEST(GgufWeights, TableOfAllTensors) {
+TEST(GgufWeights, ListAllTensors) {
   const Gguf model = model_of({{"a", BlockType::bf16, {2, 3}, 0, 64, 12},
                                {"none", BlockType::f32, {0, 3}, 0, 96, 0},
                                {"b", BlockType::iq2_xxs, {4, 256}, 0, 96, 264},
@@ -42,12 +42,12 @@ TEST(GgufWeights, TableOfAllTensors) {
   EXPECT_EQ(*table.find("c"), (TensorRange{0, 384, {DType::u8, {1}}}));
 }
 
-TEST(GgufWeights, TensorsWithoutValues) {
+TEST(GgufWeights, RejectTensorsWithoutValues) {
   const auto view_of = [](const GgufTensor& tensor) {
     return gguf_view(model_of({tensor}), tensor);
   };
   const auto opaque = view_of({"b", BlockType::iq2_xxs, {4, 256}, 0, 96, 264});
-  expect_error(opaque, "gguf.no_values", "values of iq2_xxs[4,256] cannot be read");
+  expect_error(opaque, "gguf.no_values", "cannot decode iq2_xxs[4,256]");
   EXPECT_EQ(opaque.error()[0].place.tensor, "b");
   EXPECT_EQ(opaque.error()[0].place.file, "m.gguf");
   expect_error(view_of({"b", BlockType::f64, {4}, 0, 96, 32}), "gguf.no_values", "f64[4]");

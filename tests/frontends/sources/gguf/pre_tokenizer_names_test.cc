@@ -16,12 +16,12 @@ constexpr std::string_view kPlain =
 constexpr std::string_view kBytesAlone =
     R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})";
 
-TEST(PreTokenizers, FamiliesShareExpressionsUnderOwnNames) {
+TEST(PreTokenizers, AreNamedPerFamily) {
   EXPECT_EQ(name_of(kPlain), "gpt-2");
   EXPECT_EQ(name_of(kPlain, "olmoe"), "olmo");
 }
 
-TEST(PreTokenizers, SequencesAreComparedAsAWhole) {
+TEST(PreTokenizers, CompareWholeSequences) {
   EXPECT_EQ(name_of(R"({"type": "Sequence", "pretokenizers": [
       {"type": "Digits", "individual_digits": true},
       {"type": "ByteLevel", "add_prefix_space": false}]})"),
@@ -37,12 +37,12 @@ TEST(PreTokenizers, SequencesAreComparedAsAWhole) {
   EXPECT_EQ(name_of(other), "none");
 }
 
-TEST(PreTokenizers, WithoutMergesAnyCutGivesTheBytes) {
+TEST(PreTokenizers, AcceptAnySplitWithoutMerges) {
   EXPECT_EQ(name_of(kBytesAlone), "none");
   EXPECT_EQ(name_of(kBytesAlone, "", false), "gpt-2");
 }
 
-TEST(PreTokenizers, OtherStepsHaveNoName) {
+TEST(PreTokenizers, HaveNoNameForUnsupportedSteps) {
   EXPECT_EQ(name_of(R"({"type": "Metaspace", "replacement": "_"})"), "none");
   EXPECT_EQ(name_of(R"({"type": "ByteLevel", "add_prefix_space": true})"), "none");
   EXPECT_EQ(name_of("null"), "none");

@@ -22,7 +22,7 @@ TEST(Checkpoint, ReadsPerExpertAndFusedLayouts) {
   EXPECT_EQ(fused->config.names("router", 1), "model.layers.1.mlp.gate.weight");
 }
 
-TEST(Checkpoint, ReadsExpertsOfOneNameInBothLayouts) {
+TEST(Checkpoint, DistinguishesLayoutsOfOneName) {
   auto published = open_checkpoint(golden_folder("qwen3_vl_moe_a"), equal_tensors);
   ASSERT_TRUE(published.has_value()) << render(published.error());
   EXPECT_TRUE(published->config.names.has("experts_down_in_out"));
@@ -33,25 +33,24 @@ TEST(Checkpoint, ReadsExpertsOfOneNameInBothLayouts) {
   EXPECT_TRUE(saved->config.names.has("experts_gate_up"));
 }
 
-TEST(Checkpoint, OfALargerModelTheTextModelIsTaken) {
+TEST(Checkpoint, SelectsTheTextModel) {
   auto checkpoint = open_checkpoint(golden_folder("kimi_k25_a"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_EQ(checkpoint->config.family, "deepseek_v3");
   ASSERT_EQ(checkpoint->warnings.size(), 1u);
   EXPECT_EQ(checkpoint->warnings[0].code, "hf.text_model");
   EXPECT_EQ(checkpoint->warnings[0].severity, Severity::note);
-  EXPECT_EQ(
-      checkpoint->warnings[0].cause,
-      "of the model \"kimi_k25\" the text model is taken; left out: mm_projector.* (6 tensors), "
-      "vision_tower.* (17 tensors)");
+  EXPECT_EQ(checkpoint->warnings[0].cause,
+            "only the text model of \"kimi_k25\" is read; omitted: mm_projector.* (6 tensors), "
+            "vision_tower.* (17 tensors)");
 }
 
-TEST(Checkpoint, TheNoteOfWhatIsLeftOutCountsExpertsAsOne) {
+TEST(Checkpoint, AbbreviatesExpertsInTheNote) {
   auto checkpoint = open_checkpoint(golden_folder("ernie4_5_vl_moe_a"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   ASSERT_EQ(checkpoint->warnings.size(), 1u);
   EXPECT_EQ(checkpoint->warnings[0].cause,
-            "of the model \"ernie4_5_vl_moe\" the text model is taken; left out: "
+            "only the text model of \"ernie4_5_vl_moe\" is read; omitted: "
             "model.layers.*.mlp.experts.N.* (30 tensors), model.layers.*.mlp.gate.weight_1 "
             "(2 tensors), model.resampler_model.* (15 tensors), model.vision_model.* (15 tensors)");
 }
@@ -66,7 +65,7 @@ void expect_roles(const char* golden_case, std::initializer_list<const char*> ch
     EXPECT_FALSE(checkpoint->config.names.has(role)) << golden_case << " " << role;
 }
 
-TEST(Checkpoint, TheFilesSayHowMatricesAreStored) {
+TEST(Checkpoint, DetectsHowMatricesAreStored) {
   expect_roles("minimax_m3_a", {"gate", "up", "shared_gate_proj", "shared_up", "expert_gate"},
                {"gate_up", "shared_gate_up", "experts_gate_up"});
   expect_roles("minimax_m3_b", {"gate_up", "shared_gate_up", "experts_gate_up"},
@@ -83,32 +82,32 @@ TEST(Checkpoint, ReadsSeveralFiles) {
   EXPECT_EQ(checkpoint->weights.files.size(), 2u);
 }
 
-TEST(Checkpoint, DenseLayersBesideFusedExperts) {
+TEST(Checkpoint, ReadsDenseLayersNextToExperts) {
   auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_b"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_FALSE(checkpoint->config.layers[1].moe);
   EXPECT_TRUE(checkpoint->config.names.has("experts_gate_up"));
 }
 
-TEST(Checkpoint, MissingTensorNamesRoleAndNearest) {
+TEST(Checkpoint, NamesMissingTensorAndNearestName) {
   std::string folder = copy_golden("mixtral_a", "missing_tensor");
   change_file(folder + "/model.safetensors", "layers.1.self_attn.q_proj",
               "layers.1.self_attn.q_porj");
   auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.tensor.missing",
-               "the tensor \"model.layers.1.self_attn.q_proj.weight\" (q) is not in the "
-               "checkpoint; the nearest name is \"model.layers.1.self_attn.q_porj.weight\"");
+               "the tensor \"model.layers.1.self_attn.q_proj.weight\" (q) is missing; the "
+               "nearest name is \"model.layers.1.self_attn.q_porj.weight\"");
   EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.1.self_attn.q_proj.weight");
 }
 
-TEST(Checkpoint, TheErrorForAMissingHeadMentionsTying) {
+TEST(Checkpoint, MentionsTyingForAMissingHead) {
   std::string folder = copy_golden("mixtral_a", "missing_head");
   change_file(folder + "/model.safetensors", "\"lm_head.weight\"", "\"lm_tail.weight\"");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
-               "If the head shares the embedding, set tie_word_embeddings.");
+               "set tie_word_embeddings if the head shares the embedding");
 }
 
-TEST(Checkpoint, MissingExpertOfMany) {
+TEST(Checkpoint, NamesAMissingExpert) {
   std::string folder = copy_golden("mixtral_a", "missing_expert");
   change_file(folder + "/model.safetensors", "layers.0.block_sparse_moe.experts.4.w2",
               "layers.0.block_sparse_moe.experts.9.w2");
@@ -116,7 +115,7 @@ TEST(Checkpoint, MissingExpertOfMany) {
                "experts.4.w2.weight\" (expert_down)");
 }
 
-TEST(Checkpoint, WrongShape) {
+TEST(Checkpoint, RejectsAWrongShape) {
   std::string folder = copy_golden("mixtral_a", "wrong_shape");
   change_file(folder + "/config.json", "\"num_local_experts\": 5", "\"num_local_experts\": 4");
   auto checkpoint = open_checkpoint(folder, equal_tensors);
@@ -126,50 +125,51 @@ TEST(Checkpoint, WrongShape) {
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("model.safetensors"));
 }
 
-TEST(Checkpoint, ADefaultThatDoesNotFitTheWeightsIsNamedWithItsKey) {
+TEST(Checkpoint, NamesKeysOfMismatchedDefaults) {
   std::string folder = copy_golden("mixtral_a", "absent_expert_width");
   change_file(folder + "/config.json", "\"intermediate_size\": 40,", "");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.shape",
-               "The config has no \"intermediate_size\"; the default, 14336, is taken.");
+               "\"intermediate_size\" is missing and defaults to 14336");
   folder = copy_golden("gpt_oss_a", "absent_head_dim");
   change_file(folder + "/config.json", "\"head_dim\": 12,", "");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.shape",
-               "The config has no \"head_dim\"; the default, 64, is taken.");
+               "\"head_dim\" is missing and defaults to 64");
   folder = copy_golden("deepseek_v3_a", "absent_dense_layers");
   change_file(folder + "/config.json", "\"first_k_dense_replace\": 1,", "");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
-               "The config has no \"first_k_dense_replace\"; the default, 3, is taken.");
+               "\"first_k_dense_replace\" is missing and defaults to 3");
 }
 
-TEST(Checkpoint, WrongElementType) {
+TEST(Checkpoint, RejectsAWrongElementType) {
   std::string folder = copy_golden("mixtral_a", "wrong_dtype");
   change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"BF16\"",
               "\"model.norm.weight\":{\"dtype\":\"I16\" ");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.dtype",
-               "I16[48] has no counterpart here; the final_norm must be [48] in F32, F16 or BF16");
+               "moec cannot represent I16[48]; the final_norm must be [48] in F32, F16 or BF16");
   folder = copy_golden("qwen2_moe_a", "wrong_dtype_32");
   change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"F32\"",
               "\"model.norm.weight\":{\"dtype\":\"I32\"");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.dtype",
-               "it is stored as i32; weights must be F32, F16 or BF16");
+               "the tensor is stored as i32; weights must be F32, F16 or BF16");
 }
 
-TEST(Checkpoint, ManyFindingsAreCounted) {
+TEST(Checkpoint, AbbreviatesManyFindings) {
   std::string folder = copy_golden("mixtral_a", "many");
   change_file(folder + "/config.json", "\"hidden_size\": 48", "\"hidden_size\": 60");
   auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.tensor.shape", "must be [96,60], found [96,48]");
-  expect_error(checkpoint, "hf.tensor.more", "more tensors are missing or not as expected");
+  expect_error(checkpoint, "hf.tensor.more",
+               "more tensors are missing or have a wrong shape or type");
   EXPECT_EQ(checkpoint.error().size(), 9u);
 }
 
-TEST(Checkpoint, TruncatedWeights) {
+TEST(Checkpoint, RejectsTruncatedWeights) {
   std::string folder = copy_golden("olmoe_a", "truncated_weights");
   std::filesystem::resize_file(folder + "/model.safetensors", 100'000);
-  expect_error(open_checkpoint(folder, equal_tensors), "safetensors.truncated", "pass the end");
+  expect_error(open_checkpoint(folder, equal_tensors), "safetensors.truncated", "exceed the file");
 }
 
-TEST(Checkpoint, AnIndexThatNamesAFileOutsideTheFolderIsRefused) {
+TEST(Checkpoint, RejectsIndexPathsOutsideTheFolder) {
   std::string folder = copy_golden("qwen3_moe_a", "leads_out");
   change_file(folder + "/model.safetensors.index.json", "\"model-00001-of-00002.safetensors\"",
               "\"../model-00001.safetensors\"");
@@ -177,24 +177,24 @@ TEST(Checkpoint, AnIndexThatNamesAFileOutsideTheFolderIsRefused) {
                "\"../model-00001.safetensors\"");
 }
 
-TEST(Checkpoint, AbsentWeightFile) {
+TEST(Checkpoint, RejectsAMissingWeightFile) {
   std::string folder = copy_golden("qwen3_moe_a", "absent_weight_file");
   std::filesystem::remove(folder + "/model-00002-of-00002.safetensors");
   expect_error(open_checkpoint(folder, equal_tensors), "index.absent_file",
                "\"model-00002-of-00002.safetensors\", which is missing");
 }
 
-TEST(Checkpoint, AbsentConfigAndFolder) {
+TEST(Checkpoint, RejectsMissingConfigAndFolder) {
   expect_error(open_checkpoint(empty_folder("no_config"), equal_tensors), "hf.no_config",
                "no config.json");
   expect_error(open_checkpoint(golden_folder("no_such_model"), equal_tensors), "hf.no_folder",
                "no such file or folder");
 }
 
-// What people give in the place of a checkpoint.
+// Paths that users may give by mistake instead of a checkpoint.
 struct MistakenSource {
   const char* code;
-  const char* words;  // of the cause or the next step
+  const char* words;  // required substring of the cause or the next step
   void (*make)(const std::string& folder);
 };
 
@@ -215,7 +215,7 @@ void add_snapshot(const std::string& model) {
 
 class MistakenSources : public testing::TestWithParam<MistakenSource> {};
 
-TEST_P(MistakenSources, AreNamed) {
+TEST_P(MistakenSources, AreReportedWithTheirKind) {
   const std::string folder = empty_folder("given");
   GetParam().make(folder);
   const auto opened = open_checkpoint(folder, equal_tensors);
@@ -227,13 +227,13 @@ TEST_P(MistakenSources, AreNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, MistakenSources,
     testing::Values(
-        MistakenSource{"hf.no_index", "there are 2 parts",
+        MistakenSource{"hf.no_index", "there are 2 weight files",
                        [](const std::string& folder) {
                          add_config(folder);
                          for (const char* part : {"1", "2"})
                            write_file(folder + "/model-0000" + part + "-of-00002.safetensors", "");
                        }},
-        MistakenSource{"hf.dangling_link", "leads to ../blobs/0a",
+        MistakenSource{"hf.dangling_link", "points to ../blobs/0a",
                        [](const std::string& folder) {
                          add_config(folder);
                          std::filesystem::create_symlink("../blobs/0a",
@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(
                          write_file(folder + "/m-00001-of-00002.gguf", "");
                        }}));
 
-TEST(Checkpoint, UnknownFamily) {
+TEST(Checkpoint, RejectsAnUnknownFamily) {
   std::string folder = copy_golden("mixtral_a", "unknown_family");
   change_file(folder + "/config.json", "\"model_type\": \"mixtral\"",
               "\"model_type\": \"gpt_neox\"");
@@ -270,8 +270,8 @@ TEST(Checkpoint, UnknownFamily) {
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
 }
 
-// transformers applies the model's activation to the convolution of these mixers, too.
-TEST(Checkpoint, ConvolutionsOverTokensHaveSilu) {
+// In these mixers, transformers also applies the model's activation to the convolution.
+TEST(Checkpoint, RejectsOtherActivationsOfConvolutions) {
   for (const char* golden : {"qwen3_next_a", "qwen3_5_moe_b", "granitemoehybrid_a"}) {
     const std::string folder = copy_golden(golden, std::string(golden) + "_gelu");
     change_file(folder + "/config.json", "\"hidden_act\": \"silu\"",
@@ -289,7 +289,7 @@ std::string tied_mixtral(const std::string& name) {
 }
 
 // transformers 5.23 does not tie such a head either, whatever the config says.
-TEST(Checkpoint, AStoredHeadThatDiffersFromTheEmbeddingIsUsed) {
+TEST(Checkpoint, UsesADifferingStoredHead) {
   auto checkpoint = open_checkpoint(tied_mixtral("own_head"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_FALSE(checkpoint->config.head.tied);
@@ -300,8 +300,8 @@ TEST(Checkpoint, AStoredHeadThatDiffersFromTheEmbeddingIsUsed) {
   EXPECT_EQ(checkpoint->warnings[0].place.tensor, "lm_head.weight");
 }
 
-// safetensors' save_model() keeps one name of a tensor that has two.
-TEST(Checkpoint, ATiedHeadAloneIsTheEmbedding) {
+// save_model() of safetensors keeps only one of several names of a shared tensor.
+TEST(Checkpoint, UsesTheHeadAsMissingEmbedding) {
   const std::string folder = tied_mixtral("head_alone");
   change_file(folder + "/model.safetensors", "\"model.embed_tokens.", "\"model.other_tokens.");
   auto checkpoint = open_checkpoint(folder, equal_tensors);
@@ -311,7 +311,7 @@ TEST(Checkpoint, ATiedHeadAloneIsTheEmbedding) {
   EXPECT_THAT(checkpoint->config.names.ignored, testing::Not(testing::Contains("lm_head.weight")));
 }
 
-// Copies the bytes of the embedding over those of the head, all of them or all but the last.
+// Overwrites the head with the embedding's bytes, except for the last `left_out` bytes.
 void copy_embedding_to_head(const std::string& folder, size_t left_out = 0) {
   const std::string path = folder + "/model.safetensors";
   auto header = read_safetensors(path);
@@ -328,7 +328,7 @@ void copy_embedding_to_head(const std::string& folder, size_t left_out = 0) {
   write_file(path, bytes);
 }
 
-TEST(Checkpoint, AStoredHeadThatEqualsTheEmbeddingStaysTied) {
+TEST(Checkpoint, KeepsTheTieOfEqualHeads) {
   const std::string folder = tied_mixtral("tied_copy");
   copy_embedding_to_head(folder);
   auto checkpoint = open_checkpoint(folder, equal_tensors);
@@ -338,7 +338,7 @@ TEST(Checkpoint, AStoredHeadThatEqualsTheEmbeddingStaysTied) {
   EXPECT_TRUE(checkpoint->warnings.empty());
 }
 
-TEST(Checkpoint, AStoredHeadThatDiffersInItsLastBytesIsUsed) {
+TEST(Checkpoint, ComparesHeadsToTheLastByte) {
   const std::string folder = tied_mixtral("nearly_tied_copy");
   copy_embedding_to_head(folder, 2);
   auto checkpoint = open_checkpoint(folder, equal_tensors);
@@ -346,7 +346,7 @@ TEST(Checkpoint, AStoredHeadThatDiffersInItsLastBytesIsUsed) {
   EXPECT_FALSE(checkpoint->config.head.tied);
 }
 
-TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
+TEST(Checkpoint, WarnsAboutOmittedTensors) {
   std::string folder = copy_golden("mixtral_a", "left_out");
   auto header = read_safetensors(folder + "/model.safetensors");
   ASSERT_TRUE(header.has_value());
@@ -366,7 +366,7 @@ TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
   EXPECT_EQ(checkpoint->warnings[0].place.tensor, "extra.counter");
 }
 
-TEST(OpenConfig, NeedsNoWeights) {
+TEST(OpenConfig, ReadsAConfigWithoutWeights) {
   std::string folder = copy_golden("qwen3_moe_a", "config_only");
   for (const char* file : {"/model-00001-of-00002.safetensors", "/model-00002-of-00002.safetensors",
                            "/model.safetensors.index.json"})
@@ -377,7 +377,7 @@ TEST(OpenConfig, NeedsNoWeights) {
   EXPECT_FALSE(model->names.has("experts_gate_up"));
 }
 
-TEST(FamilyFile, IsUsedInsteadOfTheBuiltInOne) {
+TEST(FamilyFile, ReplacesTheBuiltInFamily) {
   std::string folder = copy_golden("olmoe_a", "family_file");
   std::string text = read_file(source_dir() + "/models/families/olmoe.json");
   write_file(folder + "/own.json", text);

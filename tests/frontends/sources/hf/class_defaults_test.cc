@@ -1,5 +1,5 @@
-// The defaults of every descriptor against models/families/class_defaults.json, the table of what
-// transformers takes where a config lacks a key (scripts/derive_class_defaults.py).
+// Compares the defaults of every descriptor with models/families/class_defaults.json, which lists
+// the values that transformers uses for absent keys (see scripts/derive_class_defaults.py).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -25,7 +25,7 @@ const JsonValue& table() {
   return parsed;
 }
 
-// What the table says of a family: "class", "keys" and "rope".
+// Returns the family's entry in the table, with the members "class", "keys" and "rope".
 const JsonValue& entry_of(const Family& family) {
   const JsonValue* entry = table().find("families")->find(family.model_type);
   static const JsonValue none{
@@ -35,8 +35,7 @@ const JsonValue& entry_of(const Family& family) {
 
 const JsonValue& keys_of(const Family& family) { return *entry_of(family).find("keys"); }
 
-// The entry of a key under the spelling that the class uses; null where the class has no such
-// field.
+// Returns the entry of the key, spelled as in the class, or null if the class has no such field.
 const JsonValue* entry_of(const Family& family, const std::string& key) {
   const JsonValue* entry = keys_of(family).find(key);
   if (entry != nullptr && entry->find("alias_of") != nullptr)
@@ -44,8 +43,8 @@ const JsonValue* entry_of(const Family& family, const std::string& key) {
   return entry == nullptr || entry->find("unknown") != nullptr ? nullptr : entry;
 }
 
-// An expression in keys of the config, as the table has it: "= hidden_size / num_attention_heads".
-// A term without a key is an expression itself.
+// Formats an expression in config keys as the table does: "= hidden_size / num_attention_heads". A
+// term without a key is itself an expression.
 std::string in_keys(const Family& family, const ConceptExpression& expression) {
   auto key = [&](const std::string& name) {
     const ConceptRule& rule = family.concepts.at(name);
@@ -65,10 +64,10 @@ bool same(const JsonValue& left, const JsonValue& right) {
   return left == right;
 }
 
-// Whether a list has an entry for each layer: those are compared layer by layer.
+// Returns whether the table lists one value per layer; such keys are compared layer by layer.
 bool is_by_layer(const JsonValue& entry) { return entry.find("layers") != nullptr; }
 
-// Whether a descriptor's default is what the class takes without the key.
+// Returns whether the descriptor's default equals the class's value for an absent key.
 bool agrees(const Family& family, const ConceptRule& rule, const JsonValue& entry) {
   const JsonValue& usual = *entry.find("default");
   const bool computed = usual.is_null() || usual == JsonValue{std::string("auto")};
@@ -94,14 +93,14 @@ Findings differing_defaults(const Family& family) {
   return findings;
 }
 
-TEST(ClassDefaults, AreKnownForEachFamily) {
+TEST(ClassDefaults, CoverEachFamily) {
   for (const Family& family : known_families())
     EXPECT_NE(table().find("families")->find(family.model_type), nullptr)
         << family.model_type << ": run scripts/derive_class_defaults.py";
 }
 
-// A class that computes a number where its key is null: what, the table cannot say.
-TEST(ClassDefaults, NullsThatMeanANumber) {
+// Some classes replace null by a computed number; the table lists the number but not its formula.
+TEST(ClassDefaults, ReplaceNullsByComputedNumbers) {
   for (const Family& family : known_families())
     for (const auto& [name, rule] : family.concepts)
       for (const std::string& key : rule.keys) {
@@ -113,13 +112,13 @@ TEST(ClassDefaults, NullsThatMeanANumber) {
       }
 }
 
-TEST(ClassDefaults, AreThoseOfEachDescriptor) {
+TEST(ClassDefaults, MatchEachDescriptor) {
   for (const Family& family : known_families())
     EXPECT_THAT(differing_defaults(family), IsEmpty()) << family.model_type;
 }
 
-// head_dim is no field of some classes; their models' code computes it.
-TEST(ClassDefaults, WhatAModelComputesIsTheExpressionOfItsDescriptor) {
+// Some classes have no field head_dim; their models compute it.
+TEST(ClassDefaults, MatchComputedHeadDims) {
   for (const Family& family : known_families()) {
     const JsonValue* entry = keys_of(family).find("head_dim");
     if (entry == nullptr || entry->find("unknown") == nullptr) continue;
@@ -134,8 +133,8 @@ bool is_of_the_rotation(std::string_view key) {
   return key == "rope_theta" || key == "partial_rotary_factor" || key == "rope_parameters";
 }
 
-// A descriptor that reads a key which the table lacks was written after the table.
-TEST(ClassDefaults, TheTableHasEachKeyThatADescriptorReads) {
+// Fails if a descriptor reads a key that the table predates.
+TEST(ClassDefaults, IncludeEachKeyOfDescriptors) {
   for (const Family& family : known_families()) {
     Findings missing;
     auto look = [&](const std::string& key) {
@@ -155,8 +154,8 @@ bool accounts_for(const Family& family, const std::string& key) {
   return family.rules.must.count(key) > 0 || family.rules.harmless.count(key) > 0;
 }
 
-// A field that no descriptor reads would hold its default without anybody having looked at it.
-TEST(ClassDefaults, EachFieldOfAClassIsReadOrKnownToBeHarmless) {
+// An unread field silently keeps its default, so each field must be read or marked as harmless.
+TEST(ClassDefaults, AccountForEachField) {
   for (const Family& family : known_families()) {
     Findings missing;
     for (const JsonMember& member : *keys_of(family).object())
@@ -166,7 +165,7 @@ TEST(ClassDefaults, EachFieldOfAClassIsReadOrKnownToBeHarmless) {
   }
 }
 
-TEST(ClassDefaults, AreAmongTheAcceptedValuesOrRefused) {
+TEST(ClassDefaults, SatisfyTheRulesOfDescriptors) {
   for (const Family& family : known_families())
     for (const auto& [key, rule] : family.rules.must) {
       const JsonValue* entry = entry_of(family, key);
@@ -183,7 +182,7 @@ TEST(ClassDefaults, AreAmongTheAcceptedValuesOrRefused) {
 
 // ---- what a config without the keys becomes ----------------------------------------------------
 
-// The class of lfm2_moe has no types for its layers.
+// The class of lfm2_moe has no default for layer_types.
 std::string lfm2_layer_types(const std::string& members) {
   const int layers = members.find("\"num_hidden_layers\": 6") == std::string::npos ? 32 : 6;
   std::string types = R"(, "layer_types": ["full_attention")";
@@ -191,9 +190,8 @@ std::string lfm2_layer_types(const std::string& members) {
   return types + "]";
 }
 
-// What some classes need although they have no default for it, and what keeps the model that of the
-// class. The 4096 dims of glm4_moe are no multiple of its 96 heads: there the class rounds, and
-// moec asks for head_dim.
+// Keys that some classes require, and keys that keep the class's model supported. The 4096 dims of
+// glm4_moe are not a multiple of its 96 heads: the class rounds down, but moec requires head_dim.
 std::string needed_members(const std::string& model_type, const std::string& members) {
   if (model_type == "deepseek_v2") return R"(, "num_experts_per_tok": 6)";
   if (model_type == "gemma4_text")
@@ -205,9 +203,9 @@ std::string needed_members(const std::string& model_type, const std::string& mem
   if (model_type == "hunyuan_v1_moe" || model_type == "glm4_moe" || model_type == "glm4v_moe_text")
     return R"(, "head_dim": 128)";
   if (model_type == "deepseek_v32" || model_type == "glm_moe_dsa")
-    return R"(, "index_topk": 1000000)";  // no limit of the positions
+    return R"(, "index_topk": 1000000)";  // does not limit the positions
   if (model_type == "granitemoehybrid")
-    return R"(, "position_embedding_type": "rope")";  // the rotation is in use
+    return R"(, "position_embedding_type": "rope")";  // uses rotary embeddings
   return "";
 }
 
@@ -223,7 +221,7 @@ ModelConfig model_of(const std::string& model_type, const std::string& members) 
   return config ? std::move(config->model) : ModelConfig{};
 }
 
-TEST(ClassDefaults, AConfigOfItsTypeAloneIsTheModelOfTheClass) {
+TEST(ClassDefaults, FillInOmittedKeys) {
   for (const Family& family : known_families()) {
     const JsonValue* layers = entry_of(family, "num_hidden_layers");
     if (layers == nullptr) continue;  // the table lacks the family
@@ -233,7 +231,7 @@ TEST(ClassDefaults, AConfigOfItsTypeAloneIsTheModelOfTheClass) {
   }
 }
 
-// What the class's list says of a layer, in words of the model.
+// Returns the layer's type in the terms of the class's list.
 std::string type_of(const LayerConfig& layer, const std::string& family) {
   const bool hybrid = family == "zaya";
   if (family == "deepseek_v32" || family == "glm_moe_dsa") return "indexed_attention";
@@ -264,7 +262,7 @@ void expect_layer(const std::string& key, const JsonValue& list, const ModelConf
   }
 }
 
-TEST(ClassDefaults, ListsByLayerAreThoseOfTheClass) {
+TEST(ClassDefaults, MatchPerLayerLists) {
   size_t compared = 0;
   for (const Family& family : known_families())
     for (const JsonMember& member : *keys_of(family).object()) {
@@ -281,13 +279,13 @@ TEST(ClassDefaults, ListsByLayerAreThoseOfTheClass) {
 
 // ---- rotation ----------------------------------------------------------------------------------
 
-// As read_config() writes what the class makes of a config: the object of the layers' type, whose
-// base, share and scaling are explicit.
+// Like read_config(), selects the rotation object of the layers' type and makes base, share and
+// scaling explicit.
 const JsonValue* rotation_of(const JsonValue& config, const JsonValue& made) {
   const JsonValue* types = config.find("layer_types");
   for (const std::string& type :
        {types == nullptr ? "hybrid" : *types->array()->at(0).string(),
-        std::string("sliding_attention")})  // the first layer's in gemma4_text
+        std::string("sliding_attention")})  // the type of gemma4_text's first layer
     if (const JsonValue* nested = made.find(type)) return nested;
   return &made;
 }
@@ -298,7 +296,7 @@ double number_in(const JsonValue& object, std::string_view name, double otherwis
 }
 
 RopeConfig expected_rope(const JsonValue& rotation, const ModelConfig& model) {
-  RopeConfig rope = model.attention.rope;  // the style is an axis
+  RopeConfig rope = model.attention.rope;  // the style is a separate axis
   rope.theta = number_in(rotation, "rope_theta", 0);
   const std::string type = *rotation.find("rope_type")->string();
   rope.scaling = type == "default" ? RopeScaling::none : *parse_enum<RopeScaling>(type);
@@ -316,7 +314,7 @@ RopeConfig expected_rope(const JsonValue& rotation, const ModelConfig& model) {
   return rope;
 }
 
-// The dims that rotate: of latent attention the part of each head that is kept apart for it.
+// Number of rotated dims. In latent attention, only a separate part of each head is rotated.
 int64_t expected_dims(const JsonValue& rotation, const ModelConfig& model) {
   const bool latent = model.attention.latent.has_value();
   const auto head = static_cast<double>(latent ? 64 : model.attention.head_dim);
@@ -331,8 +329,7 @@ std::string members_of(const JsonValue& config) {
   return members;
 }
 
-// Whether the model's code of the reference takes this type of a rotation, as far as the descriptor
-// knows.
+// Returns whether the descriptor lists this rotation type as supported by the reference model.
 bool takes(const Family& family, const JsonValue& rotation) {
   const auto rule = family.concepts.find("rotation");
   if (rule == family.concepts.end() || rule->second.only.empty()) return true;
@@ -340,8 +337,8 @@ bool takes(const Family& family, const JsonValue& rotation) {
   return std::find(only.begin(), only.end(), *rotation.find("rope_type")->string()) != only.end();
 }
 
-// What the class makes of a config must be what is read from it; a key of the rotation that a
-// descriptor does not know may be refused instead.
+// Expects that the class and the reader agree on a config, or that the reader rejects a rotation
+// key that the descriptor does not know.
 void expect_rotation(const Family& family, const JsonValue& config, const JsonValue& made) {
   const Result<HfConfig> read = read_with(family.model_type, members_of(config));
   const std::string where = family.model_type + " " + to_string(config, 200);
@@ -359,7 +356,7 @@ void expect_rotation(const Family& family, const JsonValue& config, const JsonVa
   EXPECT_EQ(read->model.attention.rope.dims, expected_dims(rotation, read->model)) << where;
 }
 
-TEST(ClassDefaults, TheRotationIsThatOfTheClass) {
+TEST(ClassDefaults, MatchTheRotation) {
   for (const Family& family : known_families()) {
     const JsonValue* cases = entry_of(family).find("rope")->find("cases");
     if (cases == nullptr) continue;  // the table lacks the family
@@ -370,7 +367,7 @@ TEST(ClassDefaults, TheRotationIsThatOfTheClass) {
 
 // ---- single defaults, each in a config without its key -----------------------------------------
 
-// A small model of the family, of which only the keys of interest are left out.
+// A small model of the family whose config omits only the tested keys.
 std::string small_of(const std::string& family, const std::string& members) {
   return fmt::format(R"({{"model_type": "{}", "hidden_size": 32, "num_hidden_layers": 4,
       "num_attention_heads": 4, "vocab_size": 50, "max_position_embeddings": 64, {}}})",
@@ -393,7 +390,7 @@ const char* const kLatent =
     "v_head_dim": 8, "intermediate_size": 24, "moe_intermediate_size": 12, "n_routed_experts": 16,
     "num_experts_per_tok": 2)";
 
-TEST(AbsentKey, DeepseekV3Routing) {
+TEST(AbsentKey, SetsDeepseekV3Routing) {
   const ModelConfig model = small("deepseek_v3", kLatent);
   ASSERT_TRUE(model.attention.latent.has_value());
   EXPECT_EQ(model.moe.routing.scale, 2.5);
@@ -404,33 +401,33 @@ TEST(AbsentKey, DeepseekV3Routing) {
   EXPECT_EQ(moe_layers(model), (std::vector<bool>{false, false, false, true}));
 }
 
-TEST(AbsentKey, DeepseekV3KeepsFourGroupsOfThoseThatItHas) {
+TEST(AbsentKey, DeepseekV3KeepsFourGroups) {
   const ModelConfig model = small("deepseek_v3", std::string(kLatent) + R"(, "n_group": 4)");
   EXPECT_EQ(model.moe.routing.groups_kept, 4);
   expect_refused_small("deepseek_v3", std::string(kLatent) + R"(, "n_group": 2)", "model.groups",
-                       "The config has no \"topk_group\"; the default, 4, is taken.");
+                       "\"topk_group\" is missing and defaults to 4");
 }
 
-TEST(AbsentKey, DeepseekV3GroupsThatAreNullAreRefused) {
+TEST(AbsentKey, DeepseekV3RejectsNullGroups) {
   expect_refused_small("deepseek_v3", std::string(kLatent) + R"(, "n_group": null)",
                        "hf.config.missing_key",
-                       "experts are chosen in groups, and \"n_group\" is not given");
+                       "experts are selected in groups, but \"n_group\" is missing");
 }
 
-TEST(AbsentKey, DeepseekV2GroupsHaveNoDefault) {
+TEST(AbsentKey, DeepseekV2RequiresGroups) {
   const ModelConfig model = small("deepseek_v2", kLatent);
-  EXPECT_EQ(model.moe.routing.groups, 1) << "greedy: they are not in use";
+  EXPECT_EQ(model.moe.routing.groups, 1) << "greedy ignores groups";
   EXPECT_EQ(model.moe.shared_ff, 24) << "two shared experts";
   const std::string grouped = std::string(kLatent) + R"(, "topk_method": "group_limited_greedy")";
-  expect_refused_small("deepseek_v2", grouped, "hf.config.missing_key", "\"n_group\" is not given");
+  expect_refused_small("deepseek_v2", grouped, "hf.config.missing_key", "\"n_group\" is missing");
   expect_refused_small("deepseek_v2", grouped + R"(, "n_group": 4)", "hf.config.missing_key",
-                       "\"topk_group\" is not given");
+                       "\"topk_group\" is missing");
 }
 
 const char* const kFour = R"("num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 4,
     "num_experts_per_tok": 2, "intermediate_size": 12)";
 
-TEST(AbsentKey, RotationOfGptOssAndThePrivacyFilterIsScaled) {
+TEST(AbsentKey, GptOssScalesTheRotation) {
   for (const char* family : {"gpt_oss", "openai_privacy_filter"})
     for (const char* members : {"", R"(, "rope_scaling": null)", R"(, "rope_scaling": {})",
                                 R"(, "rope_parameters": null)", R"(, "rope_theta": 150000)"}) {
@@ -452,10 +449,10 @@ TEST(AbsentKey, GptOssSlidesInEvenLayers) {
   EXPECT_EQ(model.layers[1].window, 0);
   expect_refused_small("gpt_oss", kFour + std::string(R"(, "sliding_window": null)"),
                        "hf.config.type",
-                       "\"sliding_window\" is null; the default, 128, holds only");
+                       "\"sliding_window\" is null; the default, 128, applies only");
 }
 
-TEST(AbsentKey, PrivacyFilterSeesAWindowAndHasItsOwnLabels) {
+TEST(AbsentKey, PrivacyFilterHasWindowAndLabels) {
   const ModelConfig model = small("openai_privacy_filter", kFour);
   ASSERT_EQ(model.layers.size(), 4u);
   EXPECT_EQ(model.layers[0].ahead, 128);
@@ -464,7 +461,7 @@ TEST(AbsentKey, PrivacyFilterSeesAWindowAndHasItsOwnLabels) {
   EXPECT_EQ(model.head.labels[1], "B-account_number");
   expect_refused_small("openai_privacy_filter", kFour + std::string(R"(, "sliding_window": null)"),
                        "hf.config.type",
-                       "\"sliding_window\" is null; the default, 128, holds only");
+                       "\"sliding_window\" is null; the default, 128, applies only");
 }
 
 const char* const kSmallZaya = R"("num_key_value_heads": 2, "head_dim": 8, "num_experts": 4,
@@ -483,8 +480,8 @@ TEST(AbsentKey, ZayaRotatesByLayerType) {
   EXPECT_EQ(both.rotations()[1].theta, 5e6);
 }
 
-// Here the model's code of the reference fails, although its config class takes the config.
-TEST(AbsentKey, WhatTheReferenceCannotComputeIsRefused) {
+// The reference model fails on these configs, although the config class accepts them.
+TEST(AbsentKey, RejectsWhatTheReferenceCannotCompute) {
   std::string latent = kLatent;
   latent.erase(0, latent.find("\"kv_lora_rank\""));
   expect_refused_small("deepseek_v3", latent, "hf.config.unsupported_value",
@@ -494,20 +491,20 @@ TEST(AbsentKey, WhatTheReferenceCannotComputeIsRefused) {
   EXPECT_TRUE(small("deepseek_v2", latent).attention.latent.has_value());
   for (const char* scaling : {"null", "{}"})
     expect_refused_small("zaya", fmt::format(R"({}, "rope_scaling": {})", kSmallZaya, scaling),
-                         "hf.config.unsupported_value", "Remove \"rope_scaling\"");
+                         "hf.config.unsupported_value", "remove \"rope_scaling\"");
   for (const char* family : {"mixtral", "phimoe", "openai_privacy_filter"})
     expect_refused_small(family, kFour + std::string(R"(, "sliding_window": 0)"),
                          "hf.config.window", "\"sliding_window\" is 0");
 }
 
-TEST(AbsentKey, AWindowOfZeroThatIsNotInUseIsNone) {
+TEST(AbsentKey, IgnoresAnUnusedZeroWindow) {
   const ModelConfig model =
       small("qwen3_moe", R"("num_key_value_heads": 2, "head_dim": 8, "num_experts": 4,
       "num_experts_per_tok": 2, "moe_intermediate_size": 12, "sliding_window": 0)");
   EXPECT_EQ(model.layers.at(0).window, 0);
 }
 
-TEST(AbsentKey, ZayaDoesNotReadABaseOutside) {
+TEST(AbsentKey, ZayaIgnoresAnOuterBase) {
   Result<HfConfig> config = read_config(
       small_of("zaya", kSmallZaya + std::string(R"(, "rope_theta": 123)")), "config.json");
   ASSERT_TRUE(config.has_value()) << render(config.error());
@@ -519,10 +516,10 @@ TEST(AbsentKey, ZayaDoesNotReadABaseOutside) {
   };
   refused(R"(, "rope_parameters": {"hybrid": {"rope_type": "default"}})", "has no \"rope_theta\"");
   refused(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e6})",
-          "has no object for each type of layers; the family zaya rotates by layer type");
+          "must have an object per layer type, because the rotary embeddings of the family zaya");
 }
 
-TEST(AbsentKey, HeadsAreTheNumberOfTheClass) {
+TEST(AbsentKey, UsesHeadCountsOfTheClass) {
   const std::vector<std::pair<const char*, int64_t>> heads = {
       {"ernie4_5_moe", 4}, {"glm4_moe", 8}, {"gpt_oss", 8},    {"llama4_text", 8},
       {"minimax_m2", 8},   {"mixtral", 8},  {"phimoe", 8},     {"qwen2_moe", 16},
@@ -534,7 +531,7 @@ TEST(AbsentKey, HeadsAreTheNumberOfTheClass) {
         << family;
 }
 
-TEST(AbsentKey, HeadDimsAreTheNumberOfTheClass) {
+TEST(AbsentKey, UsesHeadDimsOfTheClass) {
   for (const auto& [family, dims] :
        std::vector<std::pair<const char*, int64_t>>{{"gpt_oss", 64},
                                                     {"openai_privacy_filter", 64},
@@ -549,22 +546,22 @@ TEST(AbsentKey, HeadDimsAreTheNumberOfTheClass) {
         << family;
 }
 
-TEST(AbsentKey, HunyuanHasNoHeadDimOfItsOwn) {
+TEST(AbsentKey, HunyuanRequiresHeadDim) {
   expect_refused_small("hunyuan_v1_moe", R"("num_experts": 4)", "hf.config.missing_key",
                        "head_dim");
 }
 
-TEST(AbsentKey, ANullIsRefusedWhereANumberIsNeeded) {
+TEST(AbsentKey, RejectsNullForANumber) {
   expect_refused_small(
       "mixtral", R"("num_key_value_heads": null)", "hf.config.type",
-      "\"num_key_value_heads\" is null; the default, 8, holds only where the key is "
+      "\"num_key_value_heads\" is null; the default, 8, applies only if the key is "
       "absent");
   expect_refused_small("deepseek_v3", std::string(kLatent) + R"(, "routed_scaling_factor": null)",
                        "hf.config.type", "routed_scaling_factor");
   EXPECT_EQ(small("deepseek_v3", std::string(kLatent) + R"(, "q_lora_rank": null)")
                 .attention.latent->q_rank,
             0)
-      << "null is a value of its own here";
+      << "null is a distinct value here";
 }
 
 }  // namespace

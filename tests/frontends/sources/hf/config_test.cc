@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-// Configs as published, version 4 of transformers, reduced to the keys that matter.
+// Published configs of transformers version 4, reduced to the keys that matter here.
 const char* const kMixtral = R"({
   "architectures": ["MixtralForCausalLM"],
   "model_type": "mixtral",
@@ -118,7 +118,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
   return text.replace(at, from.size(), to);
 }
 
-// The text with one more key in front of the others.
+// Inserts a member before all others.
 std::string plus(const std::string& text, const std::string& member) {
   return with(text, "{", "{" + member + ",");
 }
@@ -141,11 +141,11 @@ std::vector<int64_t> windows(const ModelConfig& model) {
 
 // ---- the families ------------------------------------------------------------------------------
 
-TEST(Config, Mixtral) {
+TEST(Config, ReadsMixtral) {
   ModelConfig model = good(kMixtral);
   EXPECT_EQ(model.family, "mixtral");
   EXPECT_EQ(model.layers.size(), 32u);
-  EXPECT_EQ(model.attention.head_dim, 128) << "d / heads when there is no head_dim";
+  EXPECT_EQ(model.attention.head_dim, 128) << "d / heads if head_dim is missing";
   EXPECT_DOUBLE_EQ(model.attention.scale, 1 / std::sqrt(128.0));
   EXPECT_EQ(model.attention.rope.theta, 1e6);
   EXPECT_EQ(model.attention.rope.dims, 128);
@@ -160,12 +160,12 @@ TEST(Config, Mixtral) {
   EXPECT_FALSE(model.names.has("experts_gate_up"));
 }
 
-TEST(Config, MixtralWindowHoldsForAllLayers) {
+TEST(Config, AppliesMixtralWindowsToAllLayers) {
   ModelConfig model = good(with(kMixtral, "\"sliding_window\": null", "\"sliding_window\": 4096"));
   EXPECT_EQ(windows(model), std::vector<int64_t>(32, 4096));
 }
 
-TEST(Config, Qwen3WithTheStrayKeysOfTheCoderFiles) {
+TEST(Config, ReadsQwen3WithStrayKeys) {
   ModelConfig model = good(kQwen3);
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head);
   EXPECT_EQ(model.attention.head_dim, 128);
@@ -180,14 +180,14 @@ TEST(Config, Qwen3WithTheStrayKeysOfTheCoderFiles) {
                  "hf.config.unsupported_value", "must be true");
 }
 
-TEST(Config, Qwen3WindowHoldsForAllLayersWhenInUse) {
+TEST(Config, AppliesEnabledQwen3WindowsToLayers) {
   std::string text = with(kQwen3, "\"use_sliding_window\": false", "\"use_sliding_window\": true");
   EXPECT_EQ(windows(good(text)), std::vector<int64_t>(48, 0)) << "null: none";
   text = with(text, "\"sliding_window\": null", "\"sliding_window\": 100");
   EXPECT_EQ(windows(good(text)), std::vector<int64_t>(48, 100));
 }
 
-TEST(Config, Qwen3WithoutHeadDimDivides) {
+TEST(Config, DerivesMissingQwen3HeadDim) {
   EXPECT_EQ(good(with(kQwen3, "\"head_dim\": 128,", "")).attention.head_dim, 64);
   EXPECT_EQ(good(with(kQwen3, "\"head_dim\": 128", "\"head_dim\": null")).attention.head_dim, 64);
   expect_refused(with(with(kQwen3, "\"head_dim\": 128,", ""), "\"num_attention_heads\": 32",
@@ -195,19 +195,19 @@ TEST(Config, Qwen3WithoutHeadDimDivides) {
                  "hf.config.range", "\"head_dim\" is 85.3");
 }
 
-TEST(Config, Qwen2) {
+TEST(Config, ReadsQwen2) {
   ModelConfig model = good(kQwen2);
-  EXPECT_TRUE(model.attention.qkv_bias) << "on when the file does not say";
+  EXPECT_TRUE(model.attention.qkv_bias) << "enabled by default";
   EXPECT_FALSE(model.attention.o_bias);
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::none);
   EXPECT_EQ(model.moe.shared_ff, 5632);
   EXPECT_TRUE(model.moe.shared_gated);
   EXPECT_EQ(model.moe.routing.renorm, Renorm::none);
-  EXPECT_EQ(windows(model), std::vector<int64_t>(6, 0)) << "sliding_window is not in use";
+  EXPECT_EQ(windows(model), std::vector<int64_t>(6, 0)) << "sliding_window is disabled";
   EXPECT_FALSE(good(plus(kQwen2, "\"qkv_bias\": false")).attention.qkv_bias);
 }
 
-TEST(Config, Qwen2Windows) {
+TEST(Config, ReadsQwen2Windows) {
   std::string text = with(kQwen2, "\"use_sliding_window\": false", "\"use_sliding_window\": true");
   text = with(text, "32768", "64");
   EXPECT_EQ(windows(good(text)), (std::vector<int64_t>{64, 0, 64, 0, 0, 0}))
@@ -216,7 +216,7 @@ TEST(Config, Qwen2Windows) {
       "full_attention", "full_attention", "full_attention", "sliding_attention"])");
   EXPECT_EQ(windows(good(listed)), (std::vector<int64_t>{0, 64, 0, 0, 0, 64}));
   expect_refused(with(listed, "\"use_sliding_window\": true", "\"use_sliding_window\": false"),
-                 "hf.config.window", "layer 1 slides, but no window is in use");
+                 "hf.config.window", "layer 1 has a sliding window, but its width is not set");
   expect_refused(plus(text, "\"layer_types\": [\"full_attention\"]"), "hf.config.layer_types",
                  "1 entries for 6 layers");
   expect_refused(with(listed, "sliding_attention", "linear_attention"),
@@ -225,16 +225,16 @@ TEST(Config, Qwen2Windows) {
                  "sliding_attention");
 }
 
-TEST(Config, WhichLayersAreDense) {
+TEST(Config, ReadsDenseLayers) {
   std::string text = with(kQwen2, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2");
   EXPECT_EQ(moe_layers(good(text)), (std::vector<bool>{false, true, false, true, false, true}));
   text = plus(text, "\"mlp_only_layers\": [1, 4]");
   EXPECT_EQ(moe_layers(good(text)), (std::vector<bool>{false, false, false, true, false, true}));
 }
 
-TEST(Config, Olmoe) {
+TEST(Config, ReadsOlmoe) {
   ModelConfig model = good(kOlmoe);
-  EXPECT_EQ(model.attention.kv_heads, 16) << "all heads when the file does not say";
+  EXPECT_EQ(model.attention.kv_heads, 16) << "all heads by default";
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::full);
   EXPECT_EQ(model.norm.eps, 1e-5);
   EXPECT_EQ(model.attention.clip_qkv, std::nullopt);
@@ -248,25 +248,25 @@ TEST(Config, Olmoe) {
 
 // ---- aliases, defaults, conflicts --------------------------------------------------------------
 
-TEST(Config, AliasesOfTheNumberOfExperts) {
+TEST(Config, ReadsAliasesOfTheExpertCount) {
   EXPECT_EQ(good(with(kQwen3, "num_experts\"", "num_local_experts\"")).moe.experts, 128);
   EXPECT_EQ(good(plus(kQwen3, "\"num_local_experts\": 128")).moe.experts, 128);
   expect_refused(plus(kQwen3, "\"num_local_experts\": 64"), "hf.config.conflict",
                  "\"num_experts\" is 128 and \"num_local_experts\" is 64");
 }
 
-// Most keys have the default of the config class; this one has none there.
-TEST(Config, MissingKeysAreNamedWithTheirAliases) {
+// Most keys have a default in the config class; head_dim of this family has none.
+TEST(Config, NamesMissingKeysAndAliases) {
   expect_refused(R"({"model_type": "hunyuan_v1_moe"})", "hf.config.missing_key",
                  "there is no key for head_dim; the family hunyuan_v1_moe reads: head_dim, "
                  "attention_head_dim");
 }
 
-TEST(Config, UnknownKeysAreErrors) {
+TEST(Config, RejectsUnknownKeys) {
   auto config = read_config(plus(kMixtral, "\"attn_logit_softcapping\": 50.0"), "c/config.json");
   expect_error(config, "hf.config.unknown_key",
                "the key \"attn_logit_softcapping\" (50) is not known to the family mixtral");
-  expect_error(config, "hf.config.unknown_key", "give --ignore-key attn_logit_softcapping");
+  expect_error(config, "hf.config.unknown_key", "pass --ignore-key attn_logit_softcapping");
   EXPECT_EQ(config.error()[0].place.file, "c/config.json");
   EXPECT_EQ(config.error()[0].place.line, 1u);
   expect_refused(with(kQwen3, "\"norm_topk_prob\"", "\"norm_topk_probs\""), "hf.config.unknown_key",
@@ -275,9 +275,7 @@ TEST(Config, UnknownKeysAreErrors) {
                  "\"sliding_window\"");
 }
 
-TEST(Config, UnknownKeysThatAreNullAreIgnored) {
-  good(plus(kMixtral, "\"quantization_config\": null"));
-}
+TEST(Config, IgnoresUnknownNullKeys) { good(plus(kMixtral, "\"quantization_config\": null")); }
 
 TEST(Config, AcceptsKeysOfOtherTools) {
   for (const char* key :
@@ -289,7 +287,7 @@ TEST(Config, AcceptsKeysOfOtherTools) {
   expect_refused(plus(kOlmoe, "\"other.js_config\": 1"), "hf.config.unknown_key", "other");
 }
 
-TEST(Config, AllFindingsAtOnce) {
+TEST(Config, ReportsAllFindingsAtOnce) {
   std::string text =
       plus(with(kMixtral, "\"vocab_size\": 32000", "\"vocab_size\": 0"), "\"odd\": 1");
   auto config = read_config(text, "config.json");
@@ -299,13 +297,13 @@ TEST(Config, AllFindingsAtOnce) {
 
 // ---- values ------------------------------------------------------------------------------------
 
-TEST(Config, UnknownActivation) {
+TEST(Config, RejectsUnknownActivations) {
   expect_refused(with(kMixtral, "\"silu\"", "\"gelu\""), "hf.config.unknown_activation",
                  "unknown activation \"gelu\" in \"hidden_act\"; known: silu");
   good(with(kMixtral, "\"silu\"", "\"swish\""));
 }
 
-TEST(Config, UnknownScoringFunction) {
+TEST(Config, RejectsUnknownScoringFunctions) {
   expect_refused(plus(kQwen3, "\"scoring_func\": \"sparsemax\""), "hf.config.unknown_score",
                  "unknown scoring function \"sparsemax\" in \"scoring_func\"; known: softmax, "
                  "sigmoid, softmax_selected");
@@ -314,29 +312,29 @@ TEST(Config, UnknownScoringFunction) {
   good(plus(kQwen3, "\"scoring_func\": \"softmax\""));
 }
 
-TEST(Config, RefusesATopKAboveTheNumberOfExperts) {
+TEST(Config, RejectsTopKAboveTheExperts) {
   auto config = read_config(
       with(kMixtral, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"), "config.json");
-  expect_error(config, "model.top_k", "each token chooses 9 of 8 experts");
+  expect_error(config, "model.top_k", "top-k is 9 of 8 experts");
   EXPECT_EQ(config.error()[0].place.file, "config.json");
 }
 
-TEST(Config, HeadsThatDoNotDivide) {
+TEST(Config, RejectsHeadsThatDoNotDivide) {
   expect_refused(with(kMixtral, "\"num_key_value_heads\": 8", "\"num_key_value_heads\": 5"),
-                 "model.heads", "32 query heads cannot share 5");
+                 "model.heads", "32 query heads are not divisible by 5");
 }
 
-TEST(Config, SizesAreBounded) {
+TEST(Config, RejectsSizesOutOfRange) {
   expect_refused(with(kMixtral, "\"num_hidden_layers\": 32", "\"num_hidden_layers\": 2000000000"),
                  "hf.config.range",
-                 "\"num_hidden_layers\" is 2000000000, it must be a whole number from 1 to 1024");
+                 "\"num_hidden_layers\" is 2000000000, but must be a whole number from 1 to 1024");
   expect_refused(with(kMixtral, "\"hidden_size\": 4096", "\"hidden_size\": 0"), "hf.config.range",
                  "\"hidden_size\" is 0");
   expect_refused(with(kMixtral, "\"vocab_size\": 32000", "\"vocab_size\": -1"), "hf.config.range",
                  "\"vocab_size\" is -1");
 }
 
-TEST(Config, TypesAreChecked) {
+TEST(Config, RejectsValuesOfWrongTypes) {
   expect_refused(with(kMixtral, "\"hidden_size\": 4096", "\"hidden_size\": \"4096\""),
                  "hf.config.type", "\"hidden_size\" must be an integer, found \"4096\"");
   expect_refused(with(kMixtral, "\"hidden_size\": 4096", "\"hidden_size\": 4096.5"),
@@ -348,7 +346,7 @@ TEST(Config, TypesAreChecked) {
   expect_refused(with(kMixtral, "\"silu\"", "7"), "hf.config.type", "\"hidden_act\"");
 }
 
-TEST(Config, OtherDocumentsAreRefused) {
+TEST(Config, RejectsInvalidDocuments) {
   expect_refused("[]", "hf.config.not_object", "not a JSON object");
   expect_refused("{}", "hf.config.model_type", "\"model_type\"");
   expect_refused("{", "json.syntax", "");
@@ -370,7 +368,7 @@ void expect_rope_refused(const std::string& member, const std::string& code,
   expect_refused(with(kQwen3, "\"rope_scaling\": null", member), code, part);
 }
 
-TEST(ConfigRope, Version5Parameters) {
+TEST(ConfigRope, ReadsVersion5Parameters) {
   std::string text = with(kQwen3, "\"rope_theta\": 10000000,", "");
   text = with(text, "\"rope_scaling\": null",
               R"("rope_parameters": {"rope_type": "default", "rope_theta": 5e5})");
@@ -379,20 +377,20 @@ TEST(ConfigRope, Version5Parameters) {
   EXPECT_EQ(rope.scaling, RopeScaling::none);
 }
 
-TEST(ConfigRope, TheDefaultBaseIsTheFamilys) {
+TEST(ConfigRope, UsesTheFamilysDefaultBase) {
   std::string text = with(kMixtral, "\"rope_theta\": 1000000.0,", "");
   EXPECT_EQ(good(text).attention.rope.theta, 1e6);
   EXPECT_EQ(good(with(kQwen2, "\"rope_theta\": 1000000.0,", "")).attention.rope.theta, 1e4);
 }
 
-TEST(ConfigRope, Linear) {
+TEST(ConfigRope, ReadsLinearScaling) {
   RopeConfig rope = rope_of(R"("rope_scaling": {"type": "linear", "factor": 4})");
   EXPECT_EQ(rope.scaling, RopeScaling::linear);
   EXPECT_EQ(rope.factor, 4);
   EXPECT_EQ(rope.theta, 1e7);
 }
 
-TEST(ConfigRope, Llama3) {
+TEST(ConfigRope, ReadsLlama3Scaling) {
   RopeConfig rope = rope_of(R"("rope_scaling": {"rope_type": "llama3", "factor": 8,
       "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192})");
   EXPECT_EQ(rope.scaling, RopeScaling::llama3);
@@ -400,7 +398,7 @@ TEST(ConfigRope, Llama3) {
   EXPECT_EQ(rope.high_freq_factor, 4);
 }
 
-TEST(ConfigRope, Yarn) {
+TEST(ConfigRope, ReadsYarnScaling) {
   RopeConfig rope = rope_of(R"("rope_scaling": {"type": "yarn", "factor": 4.0,
       "original_max_position_embeddings": 65536, "beta_fast": 16, "truncate": false,
       "mscale": 1.0, "mscale_all_dim": 0.5, "attention_factor": null})");
@@ -413,7 +411,7 @@ TEST(ConfigRope, Yarn) {
   EXPECT_EQ(rope.attention_factor, std::nullopt);
 }
 
-TEST(ConfigRope, YarnFactorBesideOtherLengths) {
+TEST(ConfigRope, WarnsIfYarnFactorContradictsLengths) {
   auto config = read_config(with(kQwen3, "\"rope_scaling\": null",
                                  R"("rope_scaling": {"type": "yarn", "factor": 4.0,
                                      "original_max_position_embeddings": 32768})"),
@@ -429,12 +427,12 @@ TEST(ConfigRope, YarnFactorBesideOtherLengths) {
             8);
 }
 
-TEST(ConfigRope, UnknownTypesAndKeys) {
+TEST(ConfigRope, RejectsUnknownTypesAndKeys) {
   expect_rope_refused(R"("rope_scaling": {"rope_type": "su", "factor": 4})",
                       "hf.config.unknown_rope",
                       "unknown rope type \"su\"; known: default, linear, llama3, yarn");
   expect_rope_refused(R"("rope_scaling": {"type": "linear", "factor": 4, "alpha": 2})",
-                      "hf.config.unknown_key", "the key \"rope_scaling.alpha\" (2)");
+                      "hf.config.unknown_key", "unknown key \"rope_scaling.alpha\" (2)");
   expect_rope_refused(R"("rope_scaling": {"type": "linear"})", "hf.config.missing_key",
                       "\"rope_scaling\" has no \"factor\"");
   expect_rope_refused(R"("rope_scaling": {"type": "linear", "factor": "4"})", "hf.config.type",
@@ -445,10 +443,10 @@ TEST(ConfigRope, UnknownTypesAndKeys) {
                       "\"rope_scaling\" has no \"factor\"");
 }
 
-TEST(ConfigRope, TwoPlacesMustAgree) {
+TEST(ConfigRope, RejectsContradictoryRopeKeys) {
   expect_rope_refused(R"("rope_parameters": {"rope_type": "default", "rope_theta": 5e5})",
                       "hf.config.conflict",
-                      "\"rope_theta\" is 10000000, and inside "
+                      "\"rope_theta\" is 10000000, but inside "
                       "\"rope_parameters\" it is 500000");
   expect_rope_refused(R"("rope_parameters": {"rope_type": "default"},
                          "rope_scaling": {"rope_type": "linear", "factor": 2})",
@@ -457,12 +455,12 @@ TEST(ConfigRope, TwoPlacesMustAgree) {
                       "hf.config.conflict", "differ");
 }
 
-TEST(ConfigRope, PartialRotation) {
+TEST(ConfigRope, ReadsPartialRotation) {
   rope_of(R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1.0})");
   expect_rope_refused(R"("rope_parameters": {"partial_rotary_factor": 0.5})",
                       "hf.config.unsupported_value",
                       "\"rope_parameters.partial_rotary_factor\" "
-                      "is 0.5; here it must be 1");
+                      "is 0.5, but must be 1");
 }
 
 // ---- the user's families -----------------------------------------------------------------------
@@ -503,7 +501,7 @@ const char* const kOwnConfig = R"({"model_type": "own", "L": 3, "d": 16, "V": 20
   "E": 8, "k": 2, "f": 6, "scoring_func": "sigmoid", "rsf": 2.5, "n_group": 4, "topk_group": 2,
   "n_shared": 2, "first_dense": 1, "scale": 0.25, "partial_rotary_factor": 0.5})";
 
-TEST(ConfigOwnFamily, AxesOfLaterFamilies) {
+TEST(ConfigOwnFamily, CombinesAxesOfSeveralFamilies) {
   Result<Family> family = load_family(kOwnFamily);
   ASSERT_TRUE(family.has_value()) << render(family.error());
   auto config = read_config(kOwnConfig, "config.json", &*family);
@@ -526,7 +524,7 @@ TEST(ConfigOwnFamily, AxesOfLaterFamilies) {
   EXPECT_TRUE(model.head.tied);
 }
 
-TEST(ConfigOwnFamily, ScoringFunctionOfTheConfig) {
+TEST(ConfigOwnFamily, ReadsTheConfigsScoringFunction) {
   Result<Family> family = load_family(kOwnFamily);
   ASSERT_TRUE(family.has_value());
   expect_error(read_config(with(kOwnConfig, "sigmoid", "tanh"), "config.json", &*family),
@@ -535,14 +533,15 @@ TEST(ConfigOwnFamily, ScoringFunctionOfTheConfig) {
                                    "\"n_group\": 4, \"topk_group\": 2,", ""),
                               "config.json", &*family);
   ASSERT_TRUE(selected.has_value()) << render(selected.error());
-  EXPECT_EQ(selected->model.moe.routing.renorm, Renorm::none) << "sums to 1 already";
+  EXPECT_EQ(selected->model.moe.routing.renorm, Renorm::none) << "already sums to 1";
 }
 
-TEST(ConfigOwnFamily, MustBeTheConfigs) {
+TEST(ConfigOwnFamily, RequiresAMatchingModelType) {
   Result<Family> family = load_family(kOwnFamily);
   ASSERT_TRUE(family.has_value());
-  expect_error(read_config(kMixtral, "config.json", &*family), "hf.family.mismatch",
-               "the family file describes \"own\", the config is of \"mixtral\"");
+  expect_error(
+      read_config(kMixtral, "config.json", &*family), "hf.family.mismatch",
+      "the family file describes \"own\", but the model_type of the config is \"mixtral\"");
 }
 
 }  // namespace

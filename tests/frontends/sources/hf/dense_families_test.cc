@@ -1,4 +1,4 @@
-// What the configs of dense families say: the baselines of models with experts.
+// Configs of dense families, the baselines of MoE models.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/sources/hf/small_config.h"
@@ -22,7 +22,7 @@ std::vector<int64_t> windows_of(const std::string& family, const std::string& me
   return windows;
 }
 
-TEST(DenseConfig, NoLayerHasExperts) {
+TEST(DenseConfig, ReadsFamiliesWithoutExperts) {
   for (const std::string family : kDenseFamilies) {
     const ModelConfig model = small_model(family, kDenseWidth);
     EXPECT_EQ(model.moe, MoeConfig{}) << family;
@@ -35,7 +35,7 @@ TEST(DenseConfig, NoLayerHasExperts) {
   }
 }
 
-TEST(DenseConfig, TheHeadIsTheEmbeddingWhereTheConfigTiesThem) {
+TEST(DenseConfig, TiesTheHeadIfConfigured) {
   for (const std::string family : kDenseFamilies) {
     EXPECT_FALSE(small_model(family, kDenseWidth).head.tied) << family;
     const ModelConfig tied = small_model(family, dense(R"(, "tie_word_embeddings": true)"));
@@ -44,14 +44,14 @@ TEST(DenseConfig, TheHeadIsTheEmbeddingWhereTheConfigTiesThem) {
   }
 }
 
-// The small config with another activation.
+// Reads the small config with another activation.
 std::string activated(const std::string& family, const std::string& name) {
   std::string text = small_text(family, kDenseWidth);
   const std::string usual = R"("silu")";
   return text.replace(text.find(usual), usual.size(), '"' + name + '"');
 }
 
-TEST(DenseConfig, ActivationsOfOneFormulaAreTaken) {
+TEST(DenseConfig, AcceptsEquivalentActivations) {
   for (const std::string family : kDenseFamilies) {
     const auto read = [&](const std::string& name) {
       return read_config(activated(family, name), "config.json");
@@ -64,8 +64,8 @@ TEST(DenseConfig, ActivationsOfOneFormulaAreTaken) {
   }
 }
 
-// longrope of these classes has other factors than that of Phi, which is built.
-TEST(DenseConfig, RotationsThatAreNotBuiltAreRefusedByName) {
+// These classes compute longrope factors differently from Phi; only Phi's factors are supported.
+TEST(DenseConfig, RejectsUnsupportedRotations) {
   for (const std::string family : kDenseFamilies) {
     for (const std::string type : {"longrope", "proportional"})
       expect_family_refused(
@@ -78,7 +78,7 @@ TEST(DenseConfig, RotationsThatAreNotBuiltAreRefusedByName) {
   }
 }
 
-TEST(DenseConfig, RotationsThatAreBuilt) {
+TEST(DenseConfig, ReadsSupportedRotations) {
   using enum RopeScaling;
   for (const std::string family : kDenseFamilies) {
     auto scaling = [&](const std::string& members) {
@@ -98,7 +98,7 @@ TEST(DenseConfig, RotationsThatAreBuilt) {
   }
 }
 
-TEST(LlamaConfig, BiasesAreOfAttentionAndOfMlps) {
+TEST(LlamaConfig, ReadsBiasesOfAttentionAndMlps) {
   const ModelConfig plain = small_model("llama", kDenseWidth);
   EXPECT_FALSE(plain.attention.qkv_bias || plain.attention.o_bias || plain.mlp.bias);
   const ModelConfig attention = small_model("llama", dense(R"(, "attention_bias": true)"));
@@ -110,12 +110,12 @@ TEST(LlamaConfig, BiasesAreOfAttentionAndOfMlps) {
   EXPECT_EQ(tensor_dims(mlp, std::string(kLayer) + "mlp.down_proj.bias"), (Dims{32}));
 }
 
-TEST(LlamaConfig, WindowsAreNotRead) {
+TEST(LlamaConfig, RejectsWindows) {
   expect_family_refused("llama", dense(R"(, "sliding_window": 8)"), "hf.config.unknown_key",
                         "sliding_window");
 }
 
-TEST(MistralConfig, AllLayersSlideOrNone) {
+TEST(MistralConfig, AppliesItsWindowToAllLayers) {
   EXPECT_THAT(windows_of("mistral", ""), Each(4096)) << "the default of the class";
   EXPECT_THAT(windows_of("mistral", R"(, "sliding_window": 8)"), Each(8));
   EXPECT_THAT(windows_of("mistral", R"(, "sliding_window": null)"), Each(0));
@@ -126,7 +126,7 @@ TEST(MistralConfig, AllLayersSlideOrNone) {
               ElementsAre(0, 8, 0, 8));
 }
 
-TEST(QwenConfig, LayersSlideFromANumberOn) {
+TEST(QwenConfig, AppliesWindowsFromAConfiguredLayer) {
   for (const std::string family : {"qwen2", "qwen3"}) {
     auto windows = [&](const std::string& members) {
       return windows_of(family, R"(, "sliding_window": 8, "max_window_layers": 3)" + members);
@@ -140,7 +140,7 @@ TEST(QwenConfig, LayersSlideFromANumberOn) {
   }
 }
 
-TEST(QwenConfig, WindowsThatHideEverythingAreRefused) {
+TEST(QwenConfig, RejectsWindowsOfSizeZero) {
   for (const std::string family : {"qwen2", "qwen3"}) {
     const std::string empty = R"(, "use_sliding_window": true, "sliding_window": 0)";
     expect_family_refused(family, dense(empty + R"(, "max_window_layers": 3)"), "hf.config.window",
@@ -148,11 +148,12 @@ TEST(QwenConfig, WindowsThatHideEverythingAreRefused) {
     EXPECT_THAT(windows_of(family, empty + R"(, "max_window_layers": 4)"), Each(0)) << family;
     expect_family_refused(family, dense(R"(, "layer_types": ["sliding_attention",
                                            "full_attention", "full_attention", "full_attention"])"),
-                          "hf.config.window", "layer 0 slides, but no window is in use");
+                          "hf.config.window",
+                          "layer 0 has a sliding window, but its width is not set");
   }
 }
 
-TEST(Qwen2Config, QueriesKeysAndValuesHaveBiases) {
+TEST(Qwen2Config, ReadsBiasesOfQueriesKeysValues) {
   const ModelConfig model = small_model("qwen2", kDenseWidth);
   EXPECT_EQ(tensor_dims(model, std::string(kLayer) + "self_attn.k_proj.bias"), (Dims{16}));
   EXPECT_EQ(tensor_dims(model, std::string(kLayer) + "self_attn.o_proj.bias"), (Dims{}));
@@ -160,7 +161,7 @@ TEST(Qwen2Config, QueriesKeysAndValuesHaveBiases) {
                         "use_mrope");
 }
 
-TEST(Qwen3Config, HeadsAreNormedAndMayHaveBiases) {
+TEST(Qwen3Config, NormalizesHeadsAndReadsBiases) {
   const ModelConfig model = small_model("qwen3", kDenseWidth);
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head);
   EXPECT_EQ(tensor_dims(model, std::string(kLayer) + "self_attn.q_norm.weight"), (Dims{8}));

@@ -1,4 +1,4 @@
-// Which tokens end a text, by the files of a checkpoint.
+// Reads the end-of-text tokens from the files of a checkpoint.
 #include "frontends/sources/hf/eos_tokens.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class EosTokens : public testing::Test {
   Diagnostics warnings_;
 };
 
-TEST_F(EosTokens, MayBeThoseOfATextModel) {
+TEST_F(EosTokens, AreReadFromNestedTextModels) {
   write("config.json", R"({"text_config": {"eos_token_id": [5, 3]}})");
   EXPECT_THAT(ids(), ElementsAre(3, 5));
   write("config.json", R"({"eos_token_id": null, "text_config": {"eos_token_id": 3}})");
@@ -39,7 +39,7 @@ TEST_F(EosTokens, MayBeThoseOfATextModel) {
   EXPECT_THAT(ids(), ElementsAre(4));
 }
 
-TEST_F(EosTokens, AreOneIdOrAList) {
+TEST_F(EosTokens, AreReadFromIdsAndLists) {
   write("config.json", R"({"eos_token_id": 2})");
   EXPECT_THAT(ids(), ElementsAre(2));
   write("config.json", R"({"eos_token_id": [7, 2, 7]})");
@@ -55,8 +55,8 @@ TEST_F(EosTokens, AreOneIdOrAList) {
   }
 }
 
-// As transformers does when it writes text.
-TEST_F(EosTokens, ThoseOfTheGenerationConfigComeFirst) {
+// transformers also prefers generation_config.json when it generates text.
+TEST_F(EosTokens, PreferTheGenerationConfig) {
   write("config.json", R"({"eos_token_id": 2})");
   write("generation_config.json", R"({"eos_token_id": [5, 3]})");
   EXPECT_THAT(ids(), ElementsAre(3, 5));
@@ -64,16 +64,16 @@ TEST_F(EosTokens, ThoseOfTheGenerationConfigComeFirst) {
   EXPECT_THAT(ids(), ElementsAre(2));
 }
 
-TEST_F(EosTokens, WhatIsNoIdIsLeftOutWithAWarning) {
+TEST_F(EosTokens, WarnAboutInvalidIds) {
   write("config.json", R"({"eos_token_id": [100, 99, -1, "</s>"]})");
   EXPECT_THAT(ids(), ElementsAre(99));
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_EQ(warnings_[0].code, "export.eos_token");
   EXPECT_EQ(warnings_[0].severity, Severity::warning);
-  EXPECT_THAT(warnings_[0].cause, HasSubstr("3 of the values of \"eos_token_id\", among them 100"));
+  EXPECT_THAT(warnings_[0].cause, HasSubstr("3 of the values of \"eos_token_id\", including 100"));
 }
 
-TEST_F(EosTokens, AFileThatIsNoJsonIsAnError) {
+TEST_F(EosTokens, RejectFilesThatAreNotJson) {
   write("config.json", "{}");
   write("generation_config.json", "{");
   const auto ids = read_eos_tokens(folder_ + "/config.json", kVocabulary, warnings_);

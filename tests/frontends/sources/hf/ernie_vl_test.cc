@@ -1,4 +1,4 @@
-// What configs of ERNIE-4.5-VL say, and entries of a list of a config.
+// Configs of ERNIE-4.5-VL, and entries of lists in configs.
 #include "models/tensors/ignored_tensors.h"
 #include "tests/frontends/sources/hf/moe_layers.h"
 #include "tests/frontends/sources/hf/small_config.h"
@@ -26,7 +26,7 @@ ModelConfig ernie(const std::string& members = "") {
   return config ? std::move(config->model) : ModelConfig{};
 }
 
-TEST(ErnieVl, RoutesAsErnie) {
+TEST(ErnieVl, ReadsRouting) {
   const ModelConfig model = ernie(R"(, "moe_norm_min": 1e-6)");
   const Router wanted{
       .score = Score::softmax, .top_k = 2, .renorm = Renorm::max_eps, .eps = 1e-6, .scale = 1};
@@ -36,8 +36,8 @@ TEST(ErnieVl, RoutesAsErnie) {
   EXPECT_EQ(ernie().moe.routing.eps, 1e-12);
 }
 
-// The second width is that of the experts for images.
-TEST(ErnieVl, TheFirstWidthIsThatOfTheExpertsForText) {
+// The second entry is the width of the image experts.
+TEST(ErnieVl, UsesTheWidthOfTextExperts) {
   const ModelConfig model = ernie(R"(, "moe_intermediate_size": [12, 8])");
   EXPECT_EQ(model.moe.expert_ff, 12);
   EXPECT_EQ(model.moe.shared_ff, 24) << "of two shared experts";
@@ -52,20 +52,20 @@ TEST(ErnieVl, TheFirstWidthIsThatOfTheExpertsForText) {
                "\"moe_intermediate_size.0\" must be an integer");
 }
 
-TEST(ErnieVl, TypesSayWhichLayersHaveExperts) {
+TEST(ErnieVl, ReadsMoeLayersFromTypes) {
   EXPECT_EQ(moe_layers(ernie()), (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(moe_layers(ernie(R"(, "mlp_layer_types": ["sparse", "dense", "sparse", "dense"])")),
             (std::vector<bool>{true, false, true, false}));
 }
 
-TEST(ErnieVl, BiasesAreThoseOfAllButTheExperts) {
+TEST(ErnieVl, OmitsBiasesFromExperts) {
   const ModelConfig model = ernie(R"(, "use_bias": true)");
   EXPECT_TRUE(model.attention.qkv_bias && model.attention.o_bias && model.mlp.bias);
   EXPECT_FALSE(model.moe.expert_biases || model.moe.router_bias || model.head.bias);
 }
 
-// Its rotation knows no scaling, and no share of a head.
-TEST(ErnieVl, TheRotationIsAPlainOne) {
+// ERNIE-4.5-VL's rotation supports neither scaling nor a partial share.
+TEST(ErnieVl, UsesAPlainRotation) {
   const RopeConfig rope = ernie(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1000,
           "mrope_section": [1, 1, 2]})")
                               .attention.rope;
@@ -80,8 +80,8 @@ TEST(ErnieVl, TheRotationIsAPlainOne) {
                "hf.config.unsupported_value", "partial_rotary_factor");
 }
 
-// Those for images have the numbers behind the ones for text.
-TEST(ErnieVl, FurtherExpertsAreLeftOut) {
+// Image experts are numbered after the text experts.
+TEST(ErnieVl, OmitsImageExperts) {
   const Result<HfConfig> config = read_config(
       fmt::format(R"({{"model_type": "ernie4_5_vl_moe", "text_config": {{{}}}}})", small_ernie("")),
       "config.json");

@@ -1,4 +1,4 @@
-// What the configs of exaone_moe say.
+// Configs of exaone_moe.
 #include <gmock/gmock.h>
 
 #include "frontends/sources/hf/config.h"
@@ -30,7 +30,7 @@ ExaoneWindows exaone_windows(const std::string& members) {
   return all;
 }
 
-TEST(ExaoneMoeConfig, LayersWithAWindowRotate) {
+TEST(ExaoneMoeConfig, RotatesOnlyLayersWithAWindow) {
   EXPECT_EQ(exaone_windows(""), (ExaoneWindows{{4096, 4096, 4096, 0}, {true, true, true, false}}));
   EXPECT_EQ(exaone_windows(R"(, "sliding_window": 7, "sliding_window_pattern": 2)"),
             (ExaoneWindows{{7, 0, 7, 0}, {true, false, true, false}}));
@@ -40,24 +40,24 @@ TEST(ExaoneMoeConfig, LayersWithAWindowRotate) {
   EXPECT_EQ(exaone_windows(R"(, "sliding_window": 7)" + types), listed);
   EXPECT_EQ(exaone_windows(R"(, "sliding_window": 7, "sliding_window_pattern": "LLLG")" + types),
             listed)
-      << "the list counts";
+      << "the list takes precedence";
 }
 
-TEST(ExaoneMoeConfig, LettersNeedTheListOfTypes) {
+TEST(ExaoneMoeConfig, RequiresLayerTypesForLetterPatterns) {
   expect_family_refused("exaone_moe", exaone_members(R"(, "sliding_window_pattern": "LLLG")"),
                         "hf.config.missing_key",
-                        "\"sliding_window_pattern\" is \"LLLG\" and no number, and \"layer_types\" "
-                        "is not given");
+                        "\"sliding_window_pattern\" is \"LLLG\" instead of a number, and "
+                        "\"layer_types\" is missing");
 }
 
-TEST(ExaoneMoeConfig, AnEmptyWindowIsRefused) {
+TEST(ExaoneMoeConfig, RejectsAnEmptyWindow) {
   expect_family_refused("exaone_moe", exaone_members(R"(, "sliding_window": 0)"),
                         "hf.config.window", "\"sliding_window\" is 0");
   expect_family_refused("exaone_moe", exaone_members(R"(, "sliding_window": null)"),
                         "hf.config.type", "sliding_window");
 }
 
-TEST(ExaoneMoeConfig, MoeLayersByFlagsOrTypes) {
+TEST(ExaoneMoeConfig, SelectsMoeLayers) {
   const auto layers = [](const std::string& members) {
     return moe_layers(small_model("exaone_moe", exaone_members(members)));
   };
@@ -71,7 +71,7 @@ TEST(ExaoneMoeConfig, MoeLayersByFlagsOrTypes) {
   EXPECT_EQ(layers(flags + types), two);
   expect_family_refused("exaone_moe",
                         exaone_members(R"(, "is_moe_layer": [true, false, true, true])" + types),
-                        "hf.config.conflict", "both name the same layers");
+                        "hf.config.conflict", "describe the same layers differently");
   expect_family_refused("exaone_moe",
                         exaone_members(R"(, "is_moe_layer": ["a", false, true, true])"),
                         "hf.config.type", "a list of 1 or true, and 0 or false");

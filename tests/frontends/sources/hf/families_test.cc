@@ -1,4 +1,4 @@
-// What the configs of further families say: each key that changes the mathematics.
+// Configs of further families: every key that changes the computation.
 #include <fmt/format.h>
 
 #include "frontends/sources/hf/config.h"
@@ -15,7 +15,7 @@ namespace {
 const char* const kGranite = R"("num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 12)";
 
-TEST(FamilyConfig, GraniteMultipliers) {
+TEST(FamilyConfig, GraniteReadsMultipliers) {
   ModelConfig model =
       small_model("granitemoe", std::string(kGranite) + R"(, "embedding_multiplier": 12,
       "attention_multiplier": 0.25, "residual_multiplier": 0.22, "logits_scaling": 6)");
@@ -30,7 +30,7 @@ TEST(FamilyConfig, GraniteMultipliers) {
   EXPECT_EQ(model.attention.scale, 1) << "not head_dim^-1/2";
 }
 
-TEST(FamilyConfig, GraniteSharedExpertInOneTensor) {
+TEST(FamilyConfig, GraniteFusesTheSharedExpert) {
   ModelConfig model = small_model("granitemoeshared",
                                   std::string(kGranite) + R"(, "shared_intermediate_size": 20)");
   EXPECT_EQ(tensor_dims(model, "model.layers.0.shared_mlp.input_linear.weight"), (Dims{40, 32}));
@@ -41,12 +41,12 @@ const char* const kGlm = R"("n_routed_experts": 6, "num_experts_per_tok": 2,
     "moe_intermediate_size": 12, "intermediate_size": 24, "n_shared_experts": 2, "n_group": 2,
     "topk_group": 1, "first_k_dense_replace": 1, "routed_scaling_factor": 2.5)";
 
-TEST(FamilyConfig, Glm) {
+TEST(FamilyConfig, ReadsGlm) {
   ModelConfig model = small_model("glm4_moe", std::string(kGlm) + R"(, "attention_bias": true,
       "num_nextn_predict_layers": 1)");
   EXPECT_EQ(moe_layers(model), (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(model.attention.rope.dims, 4) << "half of each head";
-  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::none) << "only where use_qk_norm says so";
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::none) << "only if use_qk_norm is true";
   EXPECT_TRUE(model.attention.qkv_bias);
   EXPECT_FALSE(model.attention.o_bias);
   EXPECT_EQ(model.moe.shared_ff, 24);
@@ -82,10 +82,10 @@ TEST(FamilyConfig, MinimaxRotatesPartOfEachHead) {
       "minimax_m2",
       std::string(kMinimax) +
           R"(, "rotary_dim": 2, "rope_parameters": {"partial_rotary_factor": 0.5})",
-      "hf.config.conflict", "\"rotary_dim\" is 2, and by \"partial_rotary_factor\" it is 4");
+      "hf.config.conflict", "\"rotary_dim\" is 2, but \"partial_rotary_factor\" implies 4");
 }
 
-TEST(FamilyConfig, MinimaxChoiceBias) {
+TEST(FamilyConfig, MinimaxReadsTheCorrectionBias) {
   ModelConfig model = small_model("minimax_m2", kMinimax);
   EXPECT_TRUE(model.moe.choice_bias);
   EXPECT_EQ(model.moe.routing.score, Score::sigmoid);
@@ -97,8 +97,8 @@ TEST(FamilyConfig, MinimaxChoiceBias) {
                    .moe.choice_bias);
 }
 
-// As released: softmax attention in each layer, layers that guess further tokens.
-TEST(FamilyConfig, MinimaxKeysOfTheRelease) {
+// The released config states softmax attention in each layer and multi-token prediction layers.
+TEST(FamilyConfig, MinimaxReadsReleaseKeys) {
   const auto with_types = [](const char* types) {
     return std::string(kMinimax) + R"(, "use_mtp": true, "num_mtp_modules": 3,
         "mtp_transformer_layers": 1, "attn_type_list": )" +
@@ -115,7 +115,7 @@ TEST(FamilyConfig, MinimaxKeysOfTheRelease) {
 const char* const kErnie = R"("moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 12,
     "intermediate_size": 24)";
 
-TEST(FamilyConfig, ErnieLayersWithExperts) {
+TEST(FamilyConfig, ErnieReadsMoeLayers) {
   auto layers = [](const char* members) {
     return moe_layers(small_model("ernie4_5_moe", std::string(kErnie) + members));
   };
@@ -127,7 +127,7 @@ TEST(FamilyConfig, ErnieLayersWithExperts) {
             (std::vector<bool>{false, true, false, true}));
 }
 
-TEST(FamilyConfig, ErnieBiases) {
+TEST(FamilyConfig, ErnieReadsBiases) {
   const ModelConfig model =
       small_model("ernie4_5_moe", std::string(kErnie) + R"(, "use_bias": true)");
   EXPECT_TRUE(model.mlp.bias);
@@ -139,7 +139,7 @@ TEST(FamilyConfig, ErnieBiases) {
         << name;
 }
 
-TEST(FamilyConfig, ErnieChoiceBiasIsARow) {
+TEST(FamilyConfig, ErnieStoresBiasesAsRows) {
   ModelConfig model = small_model("ernie4_5_moe", kErnie);
   EXPECT_EQ(tensor_dims(model, "model.layers.1.mlp.moe_statics.e_score_correction_bias"),
             (Dims{1, 4}));
@@ -149,7 +149,7 @@ TEST(FamilyConfig, ErnieChoiceBiasIsARow) {
   EXPECT_EQ(model.moe.shared_ff, 24);
 }
 
-TEST(FamilyConfig, ErnieKeysOfTheRelease) {
+TEST(FamilyConfig, ErnieReadsReleaseKeys) {
   const auto with_gate = [](const char* gate) {
     return std::string(kErnie) + R"(, "use_rmsnorm": true, "is_quantized": false,
         "moe_capacity": [64, 64, 64], "num_nextn_predict_layers": 1, "moe_gate": )" +
@@ -165,7 +165,7 @@ const char* const kDeepseek = R"("n_routed_experts": 6, "num_experts_per_tok": 2
     "kv_lora_rank": 10, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 7,
     "n_group": 3, "topk_group": 2)";
 
-TEST(FamilyConfig, DeepseekLatentAttention) {
+TEST(FamilyConfig, DeepseekReadsLatentAttention) {
   ModelConfig model = small_model("deepseek_v3", std::string(kDeepseek) + R"(, "q_lora_rank": 6)");
   const AttentionConfig& attention = model.attention;
   ASSERT_TRUE(attention.latent.has_value());
@@ -183,21 +183,21 @@ TEST(FamilyConfig, DeepseekLatentAttention) {
   EXPECT_EQ(tensor_dims(model, layer + "o_proj.weight"), (Dims{32, 28}));
 }
 
-TEST(FamilyConfig, DeepseekQueriesWithoutALatent) {
+TEST(FamilyConfig, DeepseekReadsQueriesWithoutALatent) {
   ModelConfig model =
       small_model("deepseek_v2", std::string(kDeepseek) + R"(, "q_lora_rank": null)");
   EXPECT_EQ(model.attention.latent->q_rank, 0);
   EXPECT_EQ(tensor_dims(model, "model.layers.0.self_attn.q_proj.weight"), (Dims{36, 32}));
 }
 
-TEST(FamilyConfig, DeepseekScaledRotationScalesTheScores) {
+TEST(FamilyConfig, DeepseekAppliesYarnMscaleToScale) {
   const char* const yarn = R"(, "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0,
       "mscale_all_dim": 1.0, "original_max_position_embeddings": 32})";
   ModelConfig model = small_model("deepseek_v3", std::string(kDeepseek) + yarn);
   EXPECT_NEAR(model.attention.scale, 1.8739 / 3, 1e-4);
 }
 
-TEST(FamilyConfig, DeepseekGroupsOnlyWhereTheMethodHasThem) {
+TEST(FamilyConfig, DeepseekGroupsOnlyForGroupMethods) {
   auto groups = [](const char* method) {
     return small_model("deepseek_v2", std::string(kDeepseek) + method).moe.routing.groups;
   };
@@ -210,7 +210,7 @@ TEST(FamilyConfig, DeepseekGroupsOnlyWhereTheMethodHasThem) {
                         "hf.config.unsupported_value", "must be noaux_tc");
 }
 
-TEST(FamilyConfig, DeepseekBiases) {
+TEST(FamilyConfig, DeepseekReadsBiases) {
   const std::string layer = "model.layers.0.self_attn.";
   for (const char* family : {"deepseek_v2", "deepseek_v3"}) {
     const ModelConfig model = small_model(
@@ -224,7 +224,7 @@ TEST(FamilyConfig, DeepseekBiases) {
       small_model("deepseek_v2", std::string(kDeepseek) + R"(, "mlp_bias": true)").mlp.bias);
 }
 
-TEST(FamilyConfig, DeepseekRotatesHalvesWithoutRopeInterleave) {
+TEST(FamilyConfig, DeepseekRotatesHalvesWithoutInterleaving) {
   auto style = [](const std::string& members) {
     return small_model("deepseek_v3", kDeepseek + members).attention.rope.style;
   };
@@ -232,8 +232,8 @@ TEST(FamilyConfig, DeepseekRotatesHalvesWithoutRopeInterleave) {
   EXPECT_EQ(style(R"(, "rope_interleave": false)"), RopeStyle::half);
 }
 
-// transformers takes null for false, a reader of defaults for true.
-TEST(FamilyConfig, ANullIsRefusedForASwitchThatIsOnByDefault) {
+// transformers treats null as false; a reader that applied the default would use true.
+TEST(FamilyConfig, RejectsNullForEnabledSwitches) {
   for (const std::string key : {"rope_interleave", "norm_topk_prob"})
     expect_family_refused("deepseek_v3", kDeepseek + (", \"" + key + "\": null"), "hf.config.type",
                           "\"" + key + "\" is null");
@@ -244,7 +244,7 @@ TEST(FamilyConfig, ANullIsRefusedForASwitchThatIsOnByDefault) {
 const char* const kGptOss = R"("num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 12, "sliding_window": 8)";
 
-TEST(FamilyConfig, GptOss) {
+TEST(FamilyConfig, ReadsGptOss) {
   ModelConfig model = small_model("gpt_oss", kGptOss);
   EXPECT_EQ(model.mlp.gating, (Gating{Activation::clamped_swiglu, 7, 1.702}));
   EXPECT_TRUE(model.attention.sinks);
@@ -259,7 +259,7 @@ TEST(FamilyConfig, GptOss) {
   EXPECT_EQ(windows, (std::vector<int64_t>{8, 0, 8, 0}));
 }
 
-TEST(FamilyConfig, GptOssActivationOfTheConfig) {
+TEST(FamilyConfig, GptOssReadsTheActivation) {
   const std::string config(kGptOss);
   EXPECT_EQ(
       small_model("gpt_oss", config + R"(, "swiglu_limit": 10.0, "swiglu_alpha": 1.5)").mlp.gating,
@@ -268,7 +268,7 @@ TEST(FamilyConfig, GptOssActivationOfTheConfig) {
                         "the limit of clamped_swiglu is 0");
 }
 
-TEST(FamilyConfig, GptOssExpertsAreStoredTransposedWithBiases) {
+TEST(FamilyConfig, GptOssReadsTransposedExperts) {
   ModelConfig model = small_model("gpt_oss", kGptOss);
   const std::string layer = "model.layers.1.";
   EXPECT_EQ(tensor_dims(model, layer + "mlp.experts.gate_up_proj"), (Dims{4, 32, 24}));
@@ -287,7 +287,7 @@ std::string with_labels(const std::string& labels) {
   return fmt::format(R"({}, "id2label": {})", kPrivacy, labels);
 }
 
-TEST(FamilyConfig, PrivacyFilterLabelsTokensAndAttendsInBothDirections) {
+TEST(FamilyConfig, PrivacyFilterAttendsInBothDirections) {
   ModelConfig model =
       small_model("openai_privacy_filter", with_labels(R"({"1": "S-a", "0": "O"})"));
   EXPECT_EQ(model.head.task, Task::token_classification);
@@ -303,15 +303,15 @@ TEST(FamilyConfig, PrivacyFilterLabelsTokensAndAttendsInBothDirections) {
   EXPECT_EQ(tensor_dims(model, "score.bias"), (Dims{2}));
 }
 
-TEST(FamilyConfig, PrivacyFilterRefusals) {
+TEST(FamilyConfig, PrivacyFilterRejectsInvalidConfigs) {
   auto refused = [](const std::string& labels, const std::string& code, const std::string& part) {
     expect_family_refused("openai_privacy_filter", with_labels(labels), code, part);
   };
   refused(R"(["O"])", "hf.config.type", "\"id2label\" must be an object");
-  refused(R"({"0": "O", "2": "S-a"})", "hf.config.labels", "among them \"2\"");
+  refused(R"({"0": "O", "2": "S-a"})", "hf.config.labels", "including \"2\"");
   refused(R"({"0": "O", "00": "S-a"})", "hf.config.labels", "2 entries");
   refused(R"({"0": "O", "1": 7})", "hf.config.labels", "\"1\": 7");
-  refused(R"({"0": "O", "1": "O"})", "hf.config.labels", "names two labels alike");
+  refused(R"({"0": "O", "1": "O"})", "hf.config.labels", "has two equal labels");
   refused(R"({})", "model.size", "labels is 0");
 }
 
@@ -319,7 +319,7 @@ const char* const kHunyuan = R"("num_experts": 4, "moe_topk": [2, 2, 2, 2],
     "moe_intermediate_size": [12, 12, 12, 12], "intermediate_size": 12,
     "num_shared_expert": [2, 2, 2, 2])";
 
-TEST(FamilyConfig, Hunyuan) {
+TEST(FamilyConfig, ReadsHunyuan) {
   ModelConfig model = small_model("hunyuan_v1_moe", kHunyuan);
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head_rotated);
   EXPECT_EQ(model.moe.routing, (Router{.top_k = 2, .renorm = Renorm::sum}));
@@ -336,7 +336,7 @@ TEST(FamilyConfig, Hunyuan) {
                         "\"moe_topk\" has 2 entries for 4 layers");
 }
 
-TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {
+TEST(FamilyConfig, HunyuanScalesTheBaseByAlpha) {
   auto scaled = [](const char* scaling) {
     return std::string(kHunyuan) + R"(, "rope_theta": 100.0, "rope_scaling": )" + scaling;
   };
@@ -352,8 +352,8 @@ TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {
                         "hf.config.missing_key", "has no \"factor\"");
 }
 
-// No context is longer than the model's positions, up to which the base stays as it is.
-TEST(FamilyConfig, DynamicRotationOfOtherFamiliesIsThePlainOne) {
+// Contexts never exceed the model's positions, and within those, the base is unchanged.
+TEST(FamilyConfig, TreatsOtherDynamicRotationsAsPlain) {
   auto scaled = [](const char* scaling) {
     return std::string(kGranite) + R"(, "rope_theta": 100.0, "rope_scaling": )" + scaling;
   };
@@ -368,7 +368,7 @@ TEST(FamilyConfig, DynamicRotationOfOtherFamiliesIsThePlainOne) {
                         "hf.config.missing_key", "has no \"factor\"");
 }
 
-TEST(FamilyConfig, AnAlphaThatTheClassIgnoresIsReported) {
+TEST(FamilyConfig, WarnsAboutAnIgnoredAlpha) {
   const auto config = read_config(
       small_text("granitemoe",
                  std::string(kGranite) +
@@ -379,7 +379,7 @@ TEST(FamilyConfig, AnAlphaThatTheClassIgnoresIsReported) {
   EXPECT_EQ(config->warnings[0].code, "hf.config.rope_unread");
 }
 
-TEST(FamilyConfig, KimiIsADeepseek) {
+TEST(FamilyConfig, KimiReadsConfigsLikeDeepseek) {
   EXPECT_EQ(small_model("kimi_k2", kDeepseek).names("kv_b", 0),
             "model.layers.0.self_attn.kv_b_proj.weight");
 }
@@ -389,7 +389,7 @@ const char* const kPhi = R"("num_local_experts": 4, "num_experts_per_tok": 2,
 const char* const kPhiRope = R"("type": "longrope", "short_factor": [1, 1, 1, 1],
     "long_factor": [1, 2, 3, 4.5], "short_mscale": 1.5, "long_mscale": 1.25)";
 
-TEST(FamilyConfig, PhimoeMixesTwoPicks) {
+TEST(FamilyConfig, PhimoeUsesSparsemixerForTwoExperts) {
   ModelConfig model = small_model("phimoe", kPhi);
   const Router wanted{.score = Score::sparsemixer, .top_k = 2, .eps = 0.01};
   EXPECT_EQ(model.moe.routing, wanted);
@@ -406,7 +406,7 @@ TEST(FamilyConfig, PhimoeMixesTwoPicks) {
   EXPECT_TRUE(model.attention.qkv_bias && model.attention.o_bias);
 }
 
-TEST(FamilyConfig, PhimoeFactors) {
+TEST(FamilyConfig, PhimoeReadsFactors) {
   auto rope = [](const std::string& scaling) {
     return small_model("phimoe", std::string(kPhi) + scaling).attention.rope;
   };
@@ -423,7 +423,7 @@ TEST(FamilyConfig, PhimoeFactors) {
   EXPECT_EQ(rope(scaling("")).original_max_positions, 64);
   expect_family_refused("phimoe",
                         kPhi + outside + scaling(R"(, "original_max_position_embeddings": 8)"),
-                        "hf.config.conflict", "is 16, and inside \"rope_scaling\" it is 8");
+                        "hf.config.conflict", "is 16, but inside \"rope_scaling\" it is 8");
   expect_family_refused(
       "phimoe", std::string(kPhi) + R"(, "rope_scaling": {"type": "longrope", "short_factor": 3,
                      "long_factor": [1, 2, 3, "x"], "short_mscale": 1, "long_mscale": 1})",
@@ -445,7 +445,7 @@ std::vector<int64_t> chunks(const ModelConfig& model) {
   return all;
 }
 
-TEST(FamilyConfig, Llama4RoutesInputs) {
+TEST(FamilyConfig, Llama4AppliesRoutingToInputs) {
   ModelConfig model = small_model("llama4_text", kLlama);
   EXPECT_EQ(model.moe.routing, (Router{.score = Score::sigmoid_selected, .top_k = 1}));
   EXPECT_EQ(model.moe.weight_on, RoutedWeight::input);
@@ -467,7 +467,7 @@ TEST(FamilyConfig, Llama4RoutesInputs) {
   EXPECT_FALSE(tempered(R"(, "attn_temperature_tuning": 0)"));
 }
 
-TEST(FamilyConfig, Llama4Layers) {
+TEST(FamilyConfig, Llama4ReadsLayers) {
   auto with = [](const char* members) {
     return small_model("llama4_text", std::string(kLlama) + members);
   };
@@ -486,7 +486,7 @@ TEST(FamilyConfig, Llama4Layers) {
   EXPECT_EQ(chunks(model), (std::vector<int64_t>{6, 0, 0, 6}));
 }
 
-TEST(FamilyConfig, Llama4Refusals) {
+TEST(FamilyConfig, Llama4RejectsInvalidConfigs) {
   auto refused = [](const char* members, const std::string& code, const std::string& part) {
     expect_family_refused("llama4_text", std::string(kLlama) + members, code, part);
   };
@@ -494,12 +494,12 @@ TEST(FamilyConfig, Llama4Refusals) {
           "\"no_rope_layers\" has 2 entries for 4 layers");
   refused(R"(, "attention_chunk_size": null, "layer_types": ["full_attention",
       "chunked_attention", "full_attention", "full_attention"])",
-          "hf.config.window", "layer 1 sees chunks, but their size is not given");
+          "hf.config.window", "layer 1 has chunked attention, but the chunk size is missing");
   refused(R"(, "for_llm_compressor": true)", "hf.config.unsupported_value", "for_llm_compressor");
 }
 
-// A descriptor may give a list, or name keys of which the first is null.
-TEST(FamilyConfig, ListsFromAliasKeysAndDefaultsNeedAnEntryForEachLayer) {
+// A descriptor may state a list, or list several keys of which the first is null.
+TEST(FamilyConfig, RequiresListEntriesForEachLayer) {
   auto refused = [](const std::string& line, const char* wanted, const char* members) {
     std::string text = read_file(source_dir() + "/models/families/llama4_text.json");
     text.replace(text.find(line), line.size(), wanted);
@@ -520,7 +520,7 @@ TEST(FamilyConfig, ListsFromAliasKeysAndDefaultsNeedAnEntryForEachLayer) {
 const char* const kZaya = R"("num_experts": 4, "num_experts_per_tok": 1,
     "moe_intermediate_size": 12)";
 
-TEST(FamilyConfig, Zaya) {
+TEST(FamilyConfig, ReadsZaya) {
   ModelConfig model = small_model("zaya", std::string(kZaya) + R"(, "router_hidden_size": 6)");
   EXPECT_EQ(model.stream.residual, ResidualKind::affine);
   EXPECT_EQ(model.attention.convolved, (ConvolvedConfig{2, 2}));
@@ -568,7 +568,7 @@ TEST(FamilyConfig, ZayaRotatesByLayerType) {
   EXPECT_EQ(model.layers[3].attention, 1);
   expect_family_refused("zaya",
                         with(R"("rope_parameters": {"hybrid_sliding": {"rope_theta": 1e4}})"),
-                        "hf.config.missing_key", "no rotation for layers of the type");
+                        "hf.config.missing_key", "no rotary embedding for the layer type");
   expect_family_refused("zaya",
                         with(R"("rope_parameters": {"hybrid": {"rope_theta": 1e4}, "scale": 2})"),
                         "hf.config.unknown_key", "\"rope_parameters.scale\" (2)");

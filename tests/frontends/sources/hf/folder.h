@@ -1,5 +1,5 @@
-// Checkpoint folders for tests: a golden one copied into the temporary folder and changed, and
-// safetensors files made by hand.
+// Checkpoint folders for tests: edited copies of golden checkpoints, and handwritten safetensors
+// files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ inline std::string golden_folder(const std::string& name) {
   return source_dir() + "/tests/golden/" + name;
 }
 
-// An empty folder for the running test.
+// Creates an empty folder for the running test.
 inline std::string empty_folder(const std::string& name) {
   std::string path = testing::TempDir() + "/hf_" + running_test() + "." + name;
   std::filesystem::remove_all(path);
@@ -24,7 +24,7 @@ inline std::string empty_folder(const std::string& name) {
   return path;
 }
 
-// A copy of a golden checkpoint without its golden results.
+// Copies a golden checkpoint without its golden results.
 inline std::string copy_golden(const std::string& golden, const std::string& name) {
   std::string to = empty_folder(name);
   for (const auto& entry : std::filesystem::directory_iterator(golden_folder(golden))) {
@@ -34,7 +34,7 @@ inline std::string copy_golden(const std::string& golden, const std::string& nam
   return to;
 }
 
-// Replaces the first occurrence in a file; it must be there.
+// Replaces the first occurrence of `from` in a file, which must exist.
 inline void change_file(const std::string& path, const std::string& from, const std::string& to) {
   std::string text = read_file(path);
   size_t at = text.find(from);
@@ -42,7 +42,7 @@ inline void change_file(const std::string& path, const std::string& from, const 
   write_file(path, text.replace(at, from.size(), to));
 }
 
-// The bytes of a safetensors file with this header and `payload` zero bytes.
+// Returns a safetensors file with this header and `payload` zero bytes.
 inline std::string safetensors_bytes(const std::string& header, size_t payload) {
   std::string bytes;
   for (size_t i = 0; i < 8; ++i)

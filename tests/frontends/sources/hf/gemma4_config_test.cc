@@ -1,5 +1,4 @@
-// What a config of Gemma 4 with experts says: each key that changes the mathematics, and those that
-// are refused.
+// Configs of Gemma 4 with experts: every key that changes the computation, and rejected values.
 #include <cmath>
 
 #include "tests/frontends/sources/hf/small_config.h"
@@ -10,7 +9,7 @@ namespace {
 const char* const kGemma = R"("hidden_size_per_layer_input": 0, "enable_moe_block": true,
     "num_experts": 6, "top_k_experts": 2, "moe_intermediate_size": 12, "intermediate_size": 24)";
 
-// The keys of every small config but hidden_act, which the class does not have.
+// The keys of every small config except hidden_act, which the class does not have.
 std::string gemma_text(const std::string& members) {
   std::string text = small_text("gemma4_text", kGemma + members);
   const std::string act = R"("hidden_act": "silu", )";
@@ -36,7 +35,7 @@ std::vector<int64_t> windows_of(const ModelConfig& model) {
   return all;
 }
 
-TEST(Gemma4Config, Block) {
+TEST(Gemma4Config, ReadsTheMoeBlock) {
   const ModelConfig model = gemma_model("");
   EXPECT_DOUBLE_EQ(model.stream.embedding_scale, std::sqrt(32.0));
   EXPECT_TRUE(model.stream.post_norms);
@@ -53,9 +52,10 @@ TEST(Gemma4Config, Block) {
   EXPECT_EQ(tensor_dims(model, "model.layers.1.layer_scalar"), (Dims{1}));
 }
 
-TEST(Gemma4Config, FullLayersHaveOtherHeads) {
+TEST(Gemma4Config, ReadsOtherHeadsInFullLayers) {
   const ModelConfig model = gemma_model(R"(, "global_head_dim": 10)");
-  EXPECT_EQ(windows_of(model), (std::vector<int64_t>{512, 512, 512, 0})) << "the last is forced";
+  EXPECT_EQ(windows_of(model), (std::vector<int64_t>{512, 512, 512, 0}))
+      << "the last layer is always full";
   ASSERT_EQ(model.more_attention.size(), 1u);
   const AttentionConfig &sliding = model.attention, &full = model.more_attention[0];
   EXPECT_EQ(sliding.head_dim, 8);
@@ -69,7 +69,7 @@ TEST(Gemma4Config, FullLayersHaveOtherHeads) {
   EXPECT_EQ(gemma_model("").more_attention[0].head_dim, 512) << "the class's";
 }
 
-TEST(Gemma4Config, KeysMayBeTheValues) {
+TEST(Gemma4Config, UsesSharedKeysAsValues) {
   const char* const heads = R"(, "global_head_dim": 10, "num_global_key_value_heads": 1)";
   const std::string shared = heads + std::string(R"(, "attention_k_eq_v": true)");
   const ModelConfig model = gemma_model(shared);
@@ -78,26 +78,27 @@ TEST(Gemma4Config, KeysMayBeTheValues) {
   EXPECT_EQ(model.more_attention[0].kv_heads, 1);
   EXPECT_EQ(tensor_dims(model, "model.layers.3.self_attn.v_proj.weight"), Dims{});
   EXPECT_EQ(tensor_dims(model, "model.layers.2.self_attn.v_proj.weight"), (Dims{16, 32}));
-  EXPECT_EQ(gemma_model(heads).more_attention[0].kv_heads, 2) << "only where keys are the values";
+  EXPECT_EQ(gemma_model(heads).more_attention[0].kv_heads, 2) << "only if keys are used as values";
 }
 
-TEST(Gemma4Config, SizesMayBeGivenByLayer) {
+TEST(Gemma4Config, ReadsSizesByLayer) {
   const ModelConfig model =
       gemma_model(R"(, "per_layer_config": {"3": {"head_dim": 6, "num_key_value_heads": 4}})");
   EXPECT_EQ(model.more_attention.at(0).head_dim, 6);
   EXPECT_EQ(model.more_attention.at(0).kv_heads, 4);
   EXPECT_EQ(gemma_model(R"(, "per_layer_config": {})").more_attention.at(0).head_dim, 8)
-      << "in place of global_head_dim";
+      << "replaces global_head_dim";
   for (const auto& [value, part] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"4": {"head_dim": 6}})", "\"4\" in \"per_layer_config\" is no layer"},
-           {R"({"x": {"head_dim": 6}})", "is no layer of the model"},
+           {R"({"4": {"head_dim": 6}})",
+            "\"4\" in \"per_layer_config\" is not a layer of the model"},
+           {R"({"x": {"head_dim": 6}})", "is not a layer of the model"},
            {R"({"3": 6})", "\"3\" in \"per_layer_config\" must be an object"},
            {R"({"3": {"sliding_window": 6}})", "\"sliding_window\" in \"per_layer_config\""},
            {R"({"3": {"head_dim": 0}})", "\"head_dim\" in \"per_layer_config\""}})
     expect_gemma_refused(", \"per_layer_config\": " + value, "hf.config.attention_by_layer", part);
 }
 
-TEST(Gemma4Config, RotationOfEachType) {
+TEST(Gemma4Config, ReadsRotationsByType) {
   const ModelConfig model = gemma_model(R"(, "global_head_dim": 16, "rope_parameters": {
       "sliding_attention": {"rope_type": "default", "rope_theta": 3e4},
       "full_attention": {"rope_type": "proportional", "rope_theta": 2e5,
@@ -117,8 +118,8 @@ TEST(Gemma4Config, RotationOfEachType) {
   EXPECT_EQ(usual.share, 0.25);
 }
 
-// The class rotates the whole head in a plain rotation, whatever share it has.
-TEST(Gemma4Config, APlainRotationHasNoShare) {
+// The class ignores the partial share of a plain rotation and rotates the whole head.
+TEST(Gemma4Config, IgnoresSharesOfPlainRotations) {
   const HfConfig config = gemma(R"(, "rope_parameters": {
       "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
       "full_attention": {"rope_type": "default", "rope_theta": 1e6}})");
@@ -127,7 +128,7 @@ TEST(Gemma4Config, APlainRotationHasNoShare) {
   EXPECT_EQ(config.warnings[0].code, "hf.config.rope_unread");
 }
 
-TEST(Gemma4Config, TheLastLayerIsFullWhateverTheListSays) {
+TEST(Gemma4Config, MakesTheLastLayerFull) {
   const HfConfig config = gemma(R"(, "sliding_window": 5, "layer_types": ["full_attention",
       "sliding_attention", "full_attention", "sliding_attention"])");
   EXPECT_EQ(windows_of(config.model), (std::vector<int64_t>{0, 5, 0, 0}));
@@ -136,19 +137,19 @@ TEST(Gemma4Config, TheLastLayerIsFullWhateverTheListSays) {
   EXPECT_EQ(config.warnings[0].code, "hf.config.last_layer");
 }
 
-TEST(Gemma4Config, BiasesOfAttention) {
+TEST(Gemma4Config, ReadsBiasesOfAttention) {
   const ModelConfig model = gemma_model(R"(, "attention_bias": true)");
   EXPECT_TRUE(model.attention.qkv_bias);
   EXPECT_TRUE(model.more_attention[0].o_bias);
 }
 
-TEST(Gemma4Config, RefusesWhatCannotBeBuilt) {
+TEST(Gemma4Config, RejectsUnsupportedValues) {
   const std::string code = "hf.config.unsupported_value";
   expect_gemma_refused(R"(, "num_kv_shared_layers": 2)", code,
-                       "layers that read the keys of another one are not built");
+                       "layers that read the keys of another layer are not supported");
   expect_gemma_refused(R"(, "use_double_wide_mlp": true)", code, "\"use_double_wide_mlp\" is true");
   expect_gemma_refused(R"(, "use_bidirectional_attention": "all")", code,
-                       "a text that sees later tokens is not built");
+                       "attention to later text tokens is not supported");
   gemma_model(R"(, "use_bidirectional_attention": "vision")");
   expect_gemma_refused(R"(, "hidden_activation": "gelu")", "hf.config.unknown_activation", "gelu");
   expect_gemma_refused(R"(, "hidden_activation": "silu")", code, "it must be gelu_tanh");
@@ -159,8 +160,8 @@ TEST(Gemma4Config, RefusesWhatCannotBeBuilt) {
   expect_error(read_config(text, "config.json"), code, "\"hidden_size_per_layer_input\" is 128");
 }
 
-// The class's own values mean another model: a dense one with embeddings of each layer's own.
-TEST(Gemma4Config, AbsentKeysMeanWhatIsRefused) {
+// The class's defaults describe a different model: a dense one with per-layer embeddings.
+TEST(Gemma4Config, RejectsMissingKeysWithUnsupportedDefaults) {
   const std::string code = "hf.config.unsupported_value";
   std::string text = gemma_text("");
   const auto without = [&](const std::string& member) {
@@ -175,7 +176,7 @@ TEST(Gemma4Config, AbsentKeysMeanWhatIsRefused) {
                "hf.config.missing_key", "num_experts");
 }
 
-TEST(Gemma4Config, TowersAreLeftOut) {
+TEST(Gemma4Config, OmitsTowers) {
   std::string text = gemma_text("");
   text = R"({"model_type": "gemma4", "vision_config": {"depth": 2}, "image_token_id": 7,
       "tie_word_embeddings": true, "text_config": )" +

@@ -1,4 +1,4 @@
-// What the configs of kimi_linear say.
+// Configs of kimi_linear.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ std::string kimi_linear_members(const std::string& members) {
          members;
 }
 
-// As a letter each: attention or the delta rule.
+// Returns one letter per layer: attention or the delta rule.
 std::string delta_letters(const ModelConfig& model) {
   std::string all;
   for (const LayerConfig& layer : model.layers)
@@ -33,7 +33,7 @@ std::string layer_lists(const std::string& attention, const std::string& mixers)
          mixers + R"(, "head_dim": 6, "num_heads": 3, "short_conv_kernel_size": 3})";
 }
 
-TEST(KimiLinearConfig, Sizes) {
+TEST(KimiLinearConfig, ReadsSizes) {
   const ModelConfig model =
       small_model(kKimiLinear, kimi_linear_members(layer_lists("[2, 4]", "[1, 3]")));
   EXPECT_EQ(delta_letters(model), "kaka");
@@ -62,7 +62,7 @@ TEST(KimiLinearConfig, Sizes) {
   EXPECT_EQ(tensor_dims(model, latent + "kv_a_proj_with_mqa.weight"), (Dims{14, 32}));
 }
 
-TEST(KimiLinearConfig, NamesOfTheReleaseAndOfTransformers) {
+TEST(KimiLinearConfig, ReadsReleaseAndTransformersNames) {
   const ModelConfig release =
       small_model(kKimiLinear,
                   kimi_linear_members(
@@ -87,12 +87,12 @@ TEST(KimiLinearConfig, NamesOfTheReleaseAndOfTransformers) {
   EXPECT_EQ(moe_layers(release), (std::vector<bool>{false, false, true, true}));
 }
 
-TEST(KimiLinearConfig, LayersWithoutListsFollowTheClass) {
+TEST(KimiLinearConfig, UsesClassDefaultsWithoutLists) {
   EXPECT_EQ(delta_letters(small_model(kKimiLinear, kimi_linear_members(""))), "kkkk")
-      << "the first with attention is layer 4";
+      << "the first attention layer is layer 4";
 }
 
-TEST(KimiLinearConfig, ListsNameEachLayerOnce) {
+TEST(KimiLinearConfig, RequiresEachLayerInOneList) {
   const auto refused = [](const std::string& members, const std::string& code,
                           const std::string& part) {
     expect_family_refused(kKimiLinear, kimi_linear_members(members), code, part);
@@ -101,20 +101,22 @@ TEST(KimiLinearConfig, ListsNameEachLayerOnce) {
           "neither \"linear_attn_config.full_attn_layers\" nor \"linear_attn_config.kda_layers\" "
           "names layer 4");
   refused(layer_lists("[2, 3]", "[1, 3, 4]"), "hf.config.layer_types", "name layer 3 twice");
-  refused(layer_lists("[0, 2]", "[1, 3]"), "hf.config.layer_types",
-          "\"linear_attn_config.full_attn_layers\" has 0, and layers are counted from 1 to 4");
-  refused(layer_lists("[2]", "[1, 3, 4, 5]"), "hf.config.layer_types", "counted from 1 to 4");
+  refused(
+      layer_lists("[0, 2]", "[1, 3]"), "hf.config.layer_types",
+      "\"linear_attn_config.full_attn_layers\" contains 0, but layers are numbered from 1 to 4");
+  refused(layer_lists("[2]", "[1, 3, 4, 5]"), "hf.config.layer_types", "numbered from 1 to 4");
   refused(R"(, "linear_attn_config": {"kda_layers": [1, 2, 3, 4]})", "hf.config.layer_types",
-          "is there without \"linear_attn_config.full_attn_layers\"");
+          "is given without \"linear_attn_config.full_attn_layers\"");
   refused(
       layer_lists("[2]", "[1, 3, 4]") + R"(, "layer_types": ["linear_attention", "linear_attention",
           "full_attention", "linear_attention"])",
       "hf.config.conflict",
-      "\"layer_types\" and \"linear_attn_config.full_attn_layers\" differ: both say which mixer "
-      "layer 2 has");
+      "\"layer_types\" and \"linear_attn_config.full_attn_layers\" specify different mixers for "
+      "layer "
+      "2");
 }
 
-TEST(KimiLinearConfig, WhatTheClassDoesNotComputeIsRefused) {
+TEST(KimiLinearConfig, RejectsValuesTheClassCannotCompute) {
   const auto refused = [](const std::string& members, const std::string& part) {
     expect_family_refused(kKimiLinear, kimi_linear_members(members), "hf.config.unsupported_value",
                           part);

@@ -1,4 +1,4 @@
-// What configs of MiniMax-M3 say, and keys inside of an object of a config.
+// Configs of MiniMax-M3, and keys inside an object of a config.
 #include "tests/frontends/sources/hf/moe_layers.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 const char* const kMinimaxM3 = "minimax_m3_vl_text";
 
-// A small config with these members more.
+// Reads a small config with additional members.
 Result<HfConfig> read_m3(const std::string& members) {
   return read_config(small_text(kMinimaxM3, R"("num_local_experts": 6, "num_experts_per_tok": 2,
           "intermediate_size": 12, "shared_intermediate_size": 14, "dense_intermediate_size": 24)" +
@@ -26,7 +26,7 @@ void expect_m3_refused(const std::string& members, const std::string& code,
   expect_error(read_m3(members), code, part);
 }
 
-TEST(MinimaxM3, RoutesAsM2WithAScaleAndASharedExpert) {
+TEST(MinimaxM3, ExtendsTheRoutingOfM2) {
   const ModelConfig model = m3(R"(, "routed_scaling_factor": 1.5)");
   const Router wanted{
       .score = Score::sigmoid, .top_k = 2, .renorm = Renorm::sum, .eps = 0, .scale = 1.5};
@@ -41,15 +41,15 @@ TEST(MinimaxM3, RoutesAsM2WithAScaleAndASharedExpert) {
                     "\"n_shared_experts\" is 2");
 }
 
-TEST(MinimaxM3, ItsNormsAreOnePlusTheWeight) {
+TEST(MinimaxM3, AddsOneToNormWeights) {
   EXPECT_EQ(m3().norm.kind, NormKind::rms_plus_one);
   EXPECT_EQ(m3().attention.qk_norm, QkNormWidth::per_head);
   expect_m3_refused(R"(, "use_gemma_norm": false)", "hf.config.unsupported_value",
                     "\"use_gemma_norm\" is false");
 }
 
-// Both names of the activation mean the clamped one.
-TEST(MinimaxM3, ItsActivationIsClamped) {
+// Both names of the activation denote the clamped one.
+TEST(MinimaxM3, ClampsTheActivation) {
   const Gating usual{Activation::clamped_swiglu, 7, 1.702};
   EXPECT_EQ(m3().mlp.gating, usual);
   Result<HfConfig> published =
@@ -66,21 +66,22 @@ TEST(MinimaxM3, ItsActivationIsClamped) {
 }
 
 // The class does not read rotary_dim.
-TEST(MinimaxM3, TheShareOfTheRotationCounts) {
+TEST(MinimaxM3, UsesThePartialRotaryFactor) {
   EXPECT_EQ(m3().attention.rope.dims, 8);
   EXPECT_EQ(m3(R"(, "rotary_dim": 2, "partial_rotary_factor": 0.5)").attention.rope.dims, 4);
   EXPECT_EQ(m3().attention.rope.theta, 5e6);
 }
 
-TEST(MinimaxM3, FlagsOrTypesSayWhichLayersHaveExperts) {
+TEST(MinimaxM3, SelectsMoeLayers) {
   EXPECT_EQ(moe_layers(m3()), (std::vector<bool>{true, true, true, true}));
   const std::vector<bool> three = {false, true, true, true};
   EXPECT_EQ(moe_layers(m3(R"(, "moe_layer_freq": [0, 1, 1, 1])")), three);
   const std::string types = R"(, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"])";
   EXPECT_EQ(moe_layers(m3(types)), three);
   EXPECT_EQ(moe_layers(m3(types + R"(, "moe_layer_freq": [0, 1, 1, 1])")), three);
-  expect_m3_refused(types + R"(, "moe_layer_freq": [1, 1, 1, 1])", "hf.config.conflict",
-                    "\"mlp_layer_types\" and \"moe_layer_freq\" differ");
+  expect_m3_refused(
+      types + R"(, "moe_layer_freq": [1, 1, 1, 1])", "hf.config.conflict",
+      "\"mlp_layer_types\" and \"moe_layer_freq\" describe the same layers differently");
   expect_m3_refused(R"(, "moe_layer_freq": [0, 1])", "hf.config.layer_types",
                     "\"moe_layer_freq\" has 2 entries for 4 layers");
   expect_m3_refused(R"(, "moe_layer_freq": 1)", "hf.config.type",
@@ -94,8 +95,8 @@ std::string indexer(const std::string& members) {
 const char* const kBlocks = R"("sparse_topk_blocks": 5, "sparse_block_size": 4)";
 const std::string kLastIndexed = R"(, "sparse_attention_freq": [0, 0, 0, 1])";
 
-// Up to so many tokens an indexer chooses all of them.
-TEST(MinimaxM3, AnIndexerLimitsTheContext) {
+// Up to this number of tokens, the indexer selects all of them.
+TEST(MinimaxM3, LimitsTheContextToIndexedTokens) {
   const Result<HfConfig> limited = read_m3(indexer(kBlocks + kLastIndexed));
   ASSERT_TRUE(limited.has_value()) << render(limited.error());
   EXPECT_EQ(limited->model.max_positions, 20);
@@ -103,13 +104,13 @@ TEST(MinimaxM3, AnIndexerLimitsTheContext) {
   EXPECT_EQ(limited->warnings[0].code, "hf.config.indexer");
   EXPECT_NE(limited->warnings[0].cause.find("20 tokens (\"index_topk_blocks\")"),
             std::string::npos);
-  EXPECT_EQ(m3(indexer(kLastIndexed.substr(2))).max_positions, 64) << "2048 is more than a text";
+  EXPECT_EQ(m3(indexer(kLastIndexed.substr(2))).max_positions, 64) << "2048 exceeds the context";
   const std::string types = R"(, "index_topk_blocks": 3, "index_block_size": 7, "layer_types": [
       "full_attention", "full_attention", "full_attention", "minimax_m3_sparse"])";
   EXPECT_EQ(m3(types).max_positions, 21);
 }
 
-TEST(MinimaxM3, WithoutIndexedLayersThereIsNoLimit) {
+TEST(MinimaxM3, KeepsTheContextWithoutIndexedLayers) {
   const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
       "full_attention", "full_attention"])";
   EXPECT_EQ(m3(indexer(kBlocks)).max_positions, 64);
@@ -118,17 +119,18 @@ TEST(MinimaxM3, WithoutIndexedLayersThereIsNoLimit) {
                 .max_positions,
             64);
   expect_m3_refused(indexer(kBlocks + kLastIndexed) + full, "hf.config.conflict",
-                    "\"layer_types\" and \"sparse_attention_config.sparse_attention_freq\" differ");
+                    "\"layer_types\" and \"sparse_attention_config.sparse_attention_freq\" "
+                    "describe the same layers differently");
 }
 
-TEST(MinimaxM3, BlocksAreWholeNumbers) {
+TEST(MinimaxM3, RequiresWholeBlockNumbers) {
   expect_m3_refused(R"(, "index_block_size": 0)", "hf.config.range", "\"index_block_size\" is 0");
   expect_m3_refused(R"(, "index_topk_blocks": 2.5)", "hf.config.type", "must be an integer");
   expect_m3_refused(R"(, "index_topk_blocks": 1000000, "index_block_size": 1000000)",
                     "hf.config.range", "\"chosen_keys\" is 1000000000000");
 }
 
-TEST(InnerKeys, AreCheckedAsThoseAround) {
+TEST(InnerKeys, AreCheckedLikeOuterKeys) {
   expect_m3_refused(indexer(R"("sparse_topk_block": 5)"), "hf.config.unknown_key",
                     "\"sparse_attention_config.sparse_topk_block\" (5) is not known to the family "
                     "minimax_m3_vl_text (did you mean "
@@ -137,14 +139,14 @@ TEST(InnerKeys, AreCheckedAsThoseAround) {
                     "hf.config.conflict",
                     "\"index_topk_blocks\" is 4 and \"sparse_attention_config.sparse_topk_blocks\" "
                     "is 5");
-  // Its members are no keys of the config.
+  // Members of the object are not keys of the outer config.
   expect_m3_refused(R"(, "sparse_topk_blocks": 5)", "hf.config.unknown_key",
                     "\"sparse_topk_blocks\"");
   expect_m3_refused(indexer(R"("hidden_size": 64)"), "hf.config.unknown_key",
                     "\"sparse_attention_config.hidden_size\" (64)");
 }
 
-TEST(InnerKeys, TheirObjectMayBeAbsentNullOrEmpty) {
+TEST(InnerKeys, AllowAnAbsentOrEmptyObject) {
   for (const char* object :
        {"", R"(, "sparse_attention_config": null)", R"(, "sparse_attention_config": {})"})
     EXPECT_EQ(m3(object).max_positions, 64) << object;
@@ -154,12 +156,13 @@ TEST(InnerKeys, TheirObjectMayBeAbsentNullOrEmpty) {
                     "\"sparse_attention_config.0\" (1)");
 }
 
-TEST(InnerKeys, AreNotWrittenWithADot) {
-  expect_m3_refused(R"(, "sparse_attention_config.sparse_topk_blocks": 5)", "hf.config.unknown_key",
-                    "the key \"sparse_attention_config.sparse_topk_blocks\" is one of an object");
+TEST(InnerKeys, RejectNamesWithADot) {
+  expect_m3_refused(
+      R"(, "sparse_attention_config.sparse_topk_blocks": 5)", "hf.config.unknown_key",
+      "the key \"sparse_attention_config.sparse_topk_blocks\" must be inside an object");
 }
 
-TEST(InnerKeys, KeepTheirPlaces) {
+TEST(InnerKeys, KeepTheirPositions) {
   const Result<HfConfig> config = read_config(
       "{\"model_type\": \"minimax_m3_vl_text\",\n\"sparse_attention_config\": {\n"
       "  \"sparse_eyes\": 2}}",

@@ -1,4 +1,4 @@
-// Which layers of a config have experts, for the tests of configs.
+// Lists the MoE layers of a config, for config tests.
 #pragma once
 
 #include <vector>

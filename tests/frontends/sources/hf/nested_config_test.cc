@@ -1,4 +1,4 @@
-// Configs whose text model is an object inside of the config of a larger model.
+// Configs whose text model is an object within the config of a larger model.
 #include <gmock/gmock.h>
 
 #include "models/families/family.h"
@@ -14,7 +14,7 @@ const char* const kText = R"("hidden_size": 32, "num_hidden_layers": 4,
     "topk_group": 1, "kv_lora_rank": 9, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4,
     "v_head_dim": 7)";
 
-// A Kimi-K2.5 with further members inside of its text model and beside it.
+// Reads a Kimi-K2.5 config with additional members inside the text model and next to it.
 Result<HfConfig> read_kimi(const std::string& inside, const std::string& beside) {
   return read_config(fmt::format(R"({{"model_type": "kimi_k25", "vision_config": {{"depth": 2}},
       "text_config": {{{}{}}}{}}})",
@@ -28,7 +28,7 @@ HfConfig kimi(const std::string& inside = "", const std::string& beside = "") {
   return config ? std::move(*config) : HfConfig{};
 }
 
-TEST(NestedConfig, TheTextModelIsRead) {
+TEST(NestedConfig, ReadsTheTextModel) {
   for (const char* type :
        {"", R"(, "model_type": "kimi_k2")", R"(, "model_type": "deepseek_v3")"}) {
     const HfConfig config = kimi(type);
@@ -38,8 +38,8 @@ TEST(NestedConfig, TheTextModelIsRead) {
   }
 }
 
-// As transformers, mlx and older versions of transformers write them.
-TEST(NestedConfig, EachOrderOfNestingIsKnown) {
+// The name prefixes of transformers, of its older versions, and of mlx.
+TEST(NestedConfig, AcceptsEachOrderOfNesting) {
   for (const Family& family : known_families())
     for (const Family& nested : family.nested) {
       const auto& embed = nested.tensors.at("embed");
@@ -52,8 +52,8 @@ TEST(NestedConfig, EachOrderOfNestingIsKnown) {
     }
 }
 
-// The class of the whole model ties by default, that of the text model does not.
-TEST(NestedConfig, TheWholeModelTiesItsHead) {
+// The outer model's class ties the head by default; the text model's class does not.
+TEST(NestedConfig, TiesHeadsLikeTheOuterModel) {
   EXPECT_TRUE(kimi().model.head.tied);
   EXPECT_TRUE(kimi(R"(, "tie_word_embeddings": false)").model.head.tied);
   EXPECT_FALSE(kimi("", R"(, "tie_word_embeddings": false)").model.head.tied);
@@ -61,7 +61,7 @@ TEST(NestedConfig, TheWholeModelTiesItsHead) {
                    .model.head.tied);
 }
 
-TEST(NestedConfig, WeightsMayBeDescribedInBothPlaces) {
+TEST(NestedConfig, AcceptsStorageInBothPlaces) {
   const std::string fp8 = R"(, "quantization_config": {"quant_method": "fp8",
       "weight_block_size": [8, 8]})";
   for (const auto& [inside, beside] :
@@ -71,7 +71,7 @@ TEST(NestedConfig, WeightsMayBeDescribedInBothPlaces) {
                "hf.config.conflict", "\"text_config.quantization_config\" differ");
 }
 
-TEST(NestedConfig, KeysOfBothPlacesAreChecked) {
+TEST(NestedConfig, RejectsUnknownKeysInBothPlaces) {
   expect_error(read_kimi("", R"(, "eyes": 2)"), "hf.config.unknown_key",
                "the key \"eyes\" (2) is not known to the family kimi_k25");
   expect_error(read_kimi(R"(, "eyes": 2)", ""), "hf.config.unknown_key",
@@ -82,13 +82,13 @@ TEST(NestedConfig, KeysOfBothPlacesAreChecked) {
                "\"is_encoder_decoder\" is true; for the family");
 }
 
-TEST(NestedConfig, AnotherTextModelIsRefused) {
+TEST(NestedConfig, RejectsAnotherTextModel) {
   expect_error(read_kimi(R"(, "model_type": "qwen3_moe")", ""), "hf.family.unsupported",
-               "the text model inside of \"kimi_k25\" is \"qwen3_moe\"; the one that is supported");
+               "the text model inside \"kimi_k25\" is \"qwen3_moe\"; only");
   for (const char* without :
        {R"({"model_type": "kimi_k25"})", R"({"model_type": "kimi_k25", "text_config": null})"})
     expect_error(read_config(without, "config.json"), "hf.config.missing_key",
-                 "has the text model as the object \"text_config\"");
+                 "must have its text model in the object \"text_config\"");
 }
 
 }  // namespace

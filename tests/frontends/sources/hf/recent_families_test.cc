@@ -1,4 +1,4 @@
-// What the configs of families of 2025 and 2026 say: each key that changes the mathematics.
+// Configs of families published in 2025 and 2026: every key that changes the computation.
 #include "tests/frontends/sources/hf/moe_layers.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
@@ -18,7 +18,7 @@ void expect_glm_lite_refused(const std::string& members, const std::string& code
   expect_family_refused("glm4_moe_lite", kGlmLite + members, code, part);
 }
 
-TEST(FamilyConfig, GlmLite) {
+TEST(FamilyConfig, ReadsGlmLite) {
   const ModelConfig model = glm_lite(R"(, "rope_theta": 1000000, "routed_scaling_factor": 1.5)");
   ASSERT_TRUE(model.attention.latent.has_value());
   EXPECT_EQ(model.attention.latent->q_rank, 10);
@@ -35,7 +35,7 @@ TEST(FamilyConfig, GlmLite) {
   EXPECT_TRUE(model.moe.choice_bias);
 }
 
-TEST(FamilyConfig, GlmLiteListsItsDenseLayers) {
+TEST(FamilyConfig, GlmLiteListsDenseLayers) {
   EXPECT_EQ(moe_layers(glm_lite("")), (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(moe_layers(glm_lite(R"(, "mlp_layer_types": ["sparse", "dense", "sparse", "sparse"])")),
             (std::vector<bool>{true, false, true, true}));
@@ -45,8 +45,9 @@ TEST(FamilyConfig, GlmLiteListsItsDenseLayers) {
                           "hf.config.unknown_layer_type", "\"thin\"; known: dense, sparse");
 }
 
-// The class reads neither: a value for which the release computes something else is refused.
-TEST(FamilyConfig, GlmLiteKeysThatItsClassDoesNotRead) {
+// The class reads neither key; values for which the released model computes differently are
+// rejected.
+TEST(FamilyConfig, GlmLiteChecksUnreadKeys) {
   for (const char* first : {"0", "1", "2"}) {
     const ModelConfig model = glm_lite(
         fmt::format(R"(, "first_k_dense_replace": {}, "partial_rotary_factor": 1.0)", first));
@@ -57,8 +58,8 @@ TEST(FamilyConfig, GlmLiteKeysThatItsClassDoesNotRead) {
                           "\"partial_rotary_factor\" is 0.5");
 }
 
-// The class takes head_dim as another name of the rotated dims.
-TEST(FamilyConfig, GlmLiteHeadDimIsThatOfTheRotatedDims) {
+// The class treats head_dim as an alias of the number of rotated dims.
+TEST(FamilyConfig, ReadsGlmHeadDimAsAlias) {
   EXPECT_EQ(glm_lite(R"(, "head_dim": 4)").attention.rope.dims, 4);
   expect_glm_lite_refused(R"(, "head_dim": 6)", "hf.config.conflict",
                           "\"qk_rope_head_dim\" is 4 and \"head_dim\" is 6");
@@ -67,7 +68,7 @@ TEST(FamilyConfig, GlmLiteHeadDimIsThatOfTheRotatedDims) {
 const char* const kNoaux = R"("num_experts_per_tok": 2, "moe_intermediate_size": 12,
     "intermediate_size": 24)";
 
-TEST(FamilyConfig, HunyuanV3) {
+TEST(FamilyConfig, ReadsHunyuanV3) {
   const std::string hy = kNoaux + std::string(R"(, "num_experts": 6)");
   const ModelConfig model = small_model("hy_v3", hy);
   const Router wanted{.score = Score::sigmoid,
@@ -86,7 +87,7 @@ TEST(FamilyConfig, HunyuanV3) {
   EXPECT_TRUE(small_model("hy_v3", hy + R"(, "mlp_bias": true)").mlp.bias);
 }
 
-TEST(FamilyConfig, DotsSlidesFromALayerOn) {
+TEST(FamilyConfig, DotsAppliesWindowsFromALayer) {
   const std::string dots =
       kNoaux + std::string(R"(, "n_routed_experts": 6, "n_shared_experts": 2)");
   auto windows = [&](const std::string& members) {
@@ -96,18 +97,18 @@ TEST(FamilyConfig, DotsSlidesFromALayerOn) {
     return all;
   };
   using Windows = std::vector<int64_t>;
-  EXPECT_EQ(windows(""), (Windows{0, 0, 0, 0})) << "62 layers see all by default";
+  EXPECT_EQ(windows(""), (Windows{0, 0, 0, 0})) << "the first 62 layers have no window by default";
   EXPECT_EQ(windows(R"(, "max_window_layers": 2)"), (Windows{0, 0, 4096, 4096}));
   EXPECT_EQ(windows(R"(, "max_window_layers": 3, "sliding_window": 7)"), (Windows{0, 0, 0, 7}));
   EXPECT_EQ(windows(R"(, "max_window_layers": 0, "sliding_window": null)"), (Windows{0, 0, 0, 0}));
   const ModelConfig model = small_model("dots1", dots);
   EXPECT_EQ(model.moe.shared_ff, 24);
-  EXPECT_EQ(model.moe.routing.renorm, Renorm::none) << "only where norm_topk_prob says so";
+  EXPECT_EQ(model.moe.routing.renorm, Renorm::none) << "only if norm_topk_prob is true";
   expect_family_refused("dots1", kNoaux + std::string(R"(, "n_routed_experts": 6)"),
                         "hf.config.missing_key", "n_shared_experts");
 }
 
-TEST(FamilyConfig, SolarOpenHasExpertsInEachLayer) {
+TEST(FamilyConfig, SolarOpenHasExpertsEverywhere) {
   const std::string solar = kNoaux + std::string(R"(, "n_routed_experts": 6)");
   const ModelConfig model = small_model("solar_open", solar);
   EXPECT_EQ(moe_layers(model), (std::vector<bool>{true, true, true, true}));
@@ -123,8 +124,8 @@ const char* const kIndexed = R"(, "n_routed_experts": 6, "q_lora_rank": 10, "kv_
     "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 7, "n_group": 1, "topk_group": 1,
     "index_n_heads": 2, "index_head_dim": 8)";
 
-// Up to that many keys an indexer chooses all of them.
-TEST(FamilyConfig, AnIndexerLimitsTheContext) {
+// Up to this number of keys, the indexer selects all of them.
+TEST(FamilyConfig, LimitsTheContextToIndexedKeys) {
   for (const char* family : {"deepseek_v32", "glm_moe_dsa"}) {
     auto with = [&](const char* members) {
       return read_config(small_text(family, kNoaux + std::string(kIndexed) + members),
@@ -137,7 +138,7 @@ TEST(FamilyConfig, AnIndexerLimitsTheContext) {
     EXPECT_EQ(limited->warnings[0].code, "hf.config.indexer");
     const Result<HfConfig> whole = with("");
     ASSERT_TRUE(whole.has_value()) << render(whole.error());
-    EXPECT_EQ(whole->model.max_positions, 64) << "2048 keys are more than a text has";
+    EXPECT_EQ(whole->model.max_positions, 64) << "2048 keys exceed the context";
     EXPECT_TRUE(whole->warnings.empty());
     EXPECT_TRUE(with(R"(, "layer_types": ["indexed_attention", "deepseek_sparse_attention",
         "indexed_attention", "indexed_attention"])"));
@@ -146,15 +147,15 @@ TEST(FamilyConfig, AnIndexerLimitsTheContext) {
   }
 }
 
-TEST(FamilyConfig, OtherFamiliesHaveNoIndexedLayers) {
+TEST(FamilyConfig, RejectsIndexedLayersInOtherFamilies) {
   expect_family_refused("dots1",
                         kNoaux + std::string(R"(, "n_routed_experts": 6, "n_shared_experts": 1,
       "layer_types": ["full_attention", "indexed_attention", "full_attention", "full_attention"])"),
                         "hf.config.unknown_layer_type", "indexed_attention");
 }
 
-// The sections of a rotation tell apart positions that are equal in a text.
-TEST(FamilyConfig, SectionsOfTheRotation) {
+// The sections of a rotation distinguish position axes, which are equal for text.
+TEST(FamilyConfig, ReadsSectionsOfTheRotation) {
   const std::string sections = R"(, "rope_scaling": {"rope_type": "default",
       "mrope_section": [2, 1, 1], "mrope_interleaved": true})";
   const std::string qwen = kNoaux + std::string(R"(, "num_experts": 6)") + sections;
@@ -165,7 +166,7 @@ TEST(FamilyConfig, SectionsOfTheRotation) {
   expect_family_refused("qwen3_moe", qwen, "hf.config.unknown_key", "mrope_section");
 }
 
-TEST(FamilyConfig, Qwen3VlRenormalises) {
+TEST(FamilyConfig, Qwen3VlRenormalizes) {
   const std::string qwen = kNoaux + std::string(R"(, "num_experts": 6)");
   const ModelConfig model = small_model("qwen3_vl_moe_text", qwen);
   EXPECT_EQ(model.moe.routing.renorm, Renorm::sum);

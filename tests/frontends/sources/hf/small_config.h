@@ -1,4 +1,4 @@
-// Configs of small sizes, for the tests of families.
+// Small configs for family tests.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// A config of small sizes with these members more.
+// Returns a small config with additional members.
 inline std::string small_text(const std::string& family, const std::string& members) {
   const bool latent = family.starts_with("deepseek") || family.starts_with("kimi") ||
                       family == "glm4_moe_lite" || family == "glm_moe_dsa";

@@ -1,4 +1,4 @@
-// What the configs of families with state spaces (Mamba-2) say.
+// Configs of families with state spaces (Mamba-2).
 #include <gmock/gmock.h>
 
 #include "frontends/sources/hf/config.h"
@@ -18,14 +18,14 @@ Mixers mixers_of(const ModelConfig& model) {
   return mixers;
 }
 
-// Two groups of two heads of 16, in a hidden size of 32.
+// Two groups of two heads of size 16, with a hidden size of 32.
 const char* const kGraniteHybrid = R"("num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 12, "shared_intermediate_size": 20, "mamba_n_heads": 4,
     "mamba_n_groups": 2, "mamba_d_state": 6)";
 
 std::string granite(const std::string& members) { return kGraniteHybrid + members; }
 
-TEST(StateSpaceConfig, GraniteSizes) {
+TEST(StateSpaceConfig, GraniteReadsSizes) {
   const ModelConfig model = small_model("granitemoehybrid", kGraniteHybrid);
   const RecurrentConfig wanted{.taps = 4,
                                .channels = 64 + 2 * 2 * 6,
@@ -46,7 +46,7 @@ TEST(StateSpaceConfig, GraniteSizes) {
   EXPECT_EQ(tensor_dims(model, layer + "norm.weight"), (Dims{64}));
 }
 
-TEST(StateSpaceConfig, GraniteBiases) {
+TEST(StateSpaceConfig, GraniteReadsBiases) {
   const ModelConfig model = small_model(
       "granitemoehybrid", granite(R"(, "mamba_proj_bias": true, "mamba_conv_bias": false)"));
   const std::string layer = "model.layers.0.mamba.";
@@ -55,7 +55,7 @@ TEST(StateSpaceConfig, GraniteBiases) {
   EXPECT_EQ(tensor_dims(model, layer + "conv1d.bias"), (Dims{}));
 }
 
-TEST(StateSpaceConfig, GraniteHeadsMakeUpTheChannels) {
+TEST(StateSpaceConfig, GraniteRequiresHeadsToFillChannels) {
   auto dims = [](const std::string& members) {
     return small_model("granitemoehybrid", granite(members)).recurrent->value_dim;
   };
@@ -63,18 +63,18 @@ TEST(StateSpaceConfig, GraniteHeadsMakeUpTheChannels) {
   EXPECT_EQ(dims(R"(, "mamba_expand": 3)"), 24);
   EXPECT_EQ(dims(R"(, "mamba_expand": 3, "mamba_d_head": 24)"), 24);
   expect_family_refused("granitemoehybrid", granite(R"(, "mamba_d_head": 8)"), "hf.config.conflict",
-                        "4 heads of 8 (\"mamba_d_head\") are 32 channels, and by "
-                        "\"mamba_expand\" they are 64");
+                        "4 heads of 8 (\"mamba_d_head\") have 32 channels, but "
+                        "\"mamba_expand\" implies 64");
   expect_family_refused("granitemoehybrid", granite(R"(, "mamba_expand": 2.3)"), "hf.config.range",
                         "mixer_inner");
   std::string in_three = granite("");
   const std::string groups = R"("mamba_n_groups": 2)";
   in_three.replace(in_three.find(groups), groups.size(), R"("mamba_n_groups": 3)");
   expect_family_refused("granitemoehybrid", in_three, "model.mixer",
-                        "4 value heads cannot share 3 key heads");
+                        "4 value heads are not divisible by 3 key heads");
 }
 
-TEST(StateSpaceConfig, GraniteLayersAreMambaUnlessTheyAreListed) {
+TEST(StateSpaceConfig, GraniteDefaultsToMambaLayers) {
   const MixerKind ssd = MixerKind::ssd, attention = MixerKind::attention;
   EXPECT_EQ(mixers_of(small_model("granitemoehybrid", kGraniteHybrid)),
             (Mixers{ssd, ssd, ssd, ssd}));
@@ -94,7 +94,7 @@ TEST(StateSpaceConfig, GraniteLayersAreMambaUnlessTheyAreListed) {
                         "hf.config.unknown_layer_type", "\"mamba\"");
 }
 
-TEST(StateSpaceConfig, GraniteRotatesWhereTheConfigNamesARotation) {
+TEST(StateSpaceConfig, GraniteRotatesOnlyIfConfigured) {
   auto style = [](const std::string& members) {
     return small_model("granitemoehybrid", granite(members)).attention.rope.style;
   };
@@ -104,10 +104,10 @@ TEST(StateSpaceConfig, GraniteRotatesWhereTheConfigNamesARotation) {
   EXPECT_EQ(style(R"(, "position_embedding_type": "rope")"), RopeStyle::half);
   expect_family_refused("granitemoehybrid", granite(R"(, "position_embedding_type": "alibi")"),
                         "hf.config.unsupported_value",
-                        "\"position_embedding_type\" is \"alibi\"; it must be rope, nope or null");
+                        "\"position_embedding_type\" is \"alibi\", but must be rope, nope or null");
 }
 
-TEST(StateSpaceConfig, GraniteWithoutExpertsHasTheSharedOneAlone) {
+TEST(StateSpaceConfig, GraniteMakesSharedExpertsDenseMlps) {
   const ModelConfig model = small_model("granitemoehybrid", R"("num_local_experts": 0,
       "shared_intermediate_size": 20, "mamba_n_heads": 4)");
   EXPECT_EQ(moe_layers(model), (std::vector<bool>{false, false, false, false}));
@@ -116,7 +116,7 @@ TEST(StateSpaceConfig, GraniteWithoutExpertsHasTheSharedOneAlone) {
   EXPECT_EQ(tensor_dims(model, "model.layers.3.block_sparse_moe.router.layer.weight"), (Dims{}));
 }
 
-TEST(StateSpaceConfig, TimeStepsAreNotLimited) {
+TEST(StateSpaceConfig, RejectsLimitedTimeSteps) {
   for (const char* limit : {"[0.0, Infinity]", R"([0.0, {"__float__": "Infinity"}])", "null"})
     small_model("granitemoehybrid", granite(std::string(R"(, "time_step_limit": )") + limit));
   expect_family_refused("granitemoehybrid", granite(R"(, "time_step_limit": [0.001, Infinity])"),
@@ -125,10 +125,10 @@ TEST(StateSpaceConfig, TimeStepsAreNotLimited) {
                         "hf.config.unsupported_value", "\"time_step_limit\" is [0, 0.1]");
 }
 
-TEST(Infinities, BecomeStringsAndKeepEveryPlace) {
+TEST(Infinities, BecomeStringsAndKeepPositions) {
   EXPECT_EQ(with_infinities(R"({"a": [0, Infinity], "Infinity": "an Infinity \" Infinity"})"),
             R"({"a": [0, "inf"   ], "Infinity": "an Infinity \" Infinity"})");
-  EXPECT_EQ(with_infinities("-Infinity"), "-\"inf\"   ") << "still no JSON";
+  EXPECT_EQ(with_infinities("-Infinity"), "-\"inf\"   ") << "still not JSON";
   EXPECT_EQ(with_infinities("Infinit"), "Infinit");
 }
 
@@ -163,8 +163,8 @@ std::string kinds_of(const ModelConfig& model) {
   return kinds;
 }
 
-TEST(StateSpaceConfig, NemotronLayersAreOnePartEach) {
-  EXPECT_EQ(kinds_of(nemotron_model("")), "ME*-") << "as the class has them";
+TEST(StateSpaceConfig, NemotronReadsOnePartPerLayer) {
+  EXPECT_EQ(kinds_of(nemotron_model("")), "ME*-") << "the default of the class";
   EXPECT_EQ(kinds_of(nemotron_model(R"(, "hybrid_override_pattern": "EM*M-")")), "EM*M-");
   EXPECT_EQ(kinds_of(nemotron_model(R"(, "layers_block_type": ["mamba", "moe", "attention"])")),
             "ME*");
@@ -177,13 +177,13 @@ TEST(StateSpaceConfig, NemotronLayersAreOnePartEach) {
   expect_nemotron_refused(R"(, "layers_block_type": ["conv"])", "hf.config.unknown_layer_type",
                           "unknown kind of layer \"conv\"; known: linear_attention (also mamba)");
   expect_nemotron_refused(R"(, "hybrid_override_pattern": "MM", "layers_block_type": ["moe"])",
-                          "hf.config.conflict", "give layers of different kinds");
+                          "hf.config.conflict", "specify different layer kinds");
   expect_nemotron_refused(R"(, "hybrid_override_pattern": "MM", "num_hidden_layers": 3)",
                           "hf.config.layer_types",
-                          "\"num_hidden_layers\" is 3, and the kinds of layers are 2");
+                          "\"num_hidden_layers\" is 3, but there are 2 layer kinds");
 }
 
-TEST(StateSpaceConfig, NemotronExpertsHaveNoGate) {
+TEST(StateSpaceConfig, NemotronReadsUngatedExperts) {
   const ModelConfig model = nemotron_model(R"(, "mlp_bias": true)");
   EXPECT_EQ(model.mlp.gating, Gating{Activation::relu2});
   EXPECT_EQ(tensor_dims(model, "backbone.layers.1.mixer.experts.5.up_proj.weight"), (Dims{12, 32}));
@@ -201,7 +201,7 @@ TEST(StateSpaceConfig, NemotronExpertsHaveNoGate) {
                "\"hidden_act\" is \"relu2\", which is not supported in MLPs with a gate");
 }
 
-TEST(StateSpaceConfig, NemotronRouting) {
+TEST(StateSpaceConfig, NemotronReadsRouting) {
   const ModelConfig model = nemotron_model(R"(, "n_group": 3, "topk_group": 2,
       "routed_scaling_factor": 2.5)");
   const Router wanted{.score = Score::sigmoid,
@@ -218,8 +218,8 @@ TEST(StateSpaceConfig, NemotronRouting) {
   EXPECT_EQ(nemotron_model(R"(, "norm_topk_prob": false)").moe.routing.renorm, Renorm::none);
 }
 
-// The stream has 32 channels.
-TEST(StateSpaceConfig, NemotronExpertsMayReadALatent) {
+// The residual stream has 32 channels.
+TEST(StateSpaceConfig, NemotronReadsLatentExperts) {
   const ModelConfig model = nemotron_model(R"(, "moe_latent_size": 10, "mlp_bias": true)");
   EXPECT_EQ(model.moe.latent, 10);
   EXPECT_EQ(model.expert_width(), 10);
@@ -237,7 +237,7 @@ TEST(StateSpaceConfig, NemotronExpertsMayReadALatent) {
   EXPECT_EQ(plain.expert_width(), 32);
 }
 
-TEST(StateSpaceConfig, WhatIsNotBuiltOfNemotronIsRefusedByName) {
+TEST(StateSpaceConfig, NemotronRejectsUnsupportedKeys) {
   auto refused = [](const std::string& key, const std::string& value) {
     expect_nemotron_refused(", \"" + key + "\": " + value, "hf.config.unsupported_value",
                             "\"" + key + "\" is " + value);

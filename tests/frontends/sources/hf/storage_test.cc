@@ -6,7 +6,7 @@
 namespace moec {
 namespace {
 
-// The published config of a model with another quantization_config.
+// Reads a published config with another quantization_config.
 Result<HfConfig> config_with(const std::string& model, const std::string& storage) {
   std::string text((*find_published(model))->config);
   const size_t last = text.rfind('}');
@@ -18,11 +18,11 @@ Result<HfConfig> mixtral_with(const std::string& storage) {
   return config_with("mixtral-8x7b", storage);
 }
 
-TEST(StorageConfig, PlainWithoutAQuantizationConfig) {
+TEST(StorageConfig, IsPlainByDefault) {
   EXPECT_EQ(mixtral_with("null")->model.stored, StoredWeights{});
 }
 
-TEST(StorageConfig, Fp8InBlocksForAnyFamily) {
+TEST(StorageConfig, ReadsFp8BlocksInAnyFamily) {
   const auto config = mixtral_with(R"({"quant_method": "fp8", "fmt": "e4m3",
       "activation_scheme": "dynamic", "scale_fmt": "ue8m0", "weight_block_size": [128, 64],
       "modules_to_not_convert": ["lm_head"]})");
@@ -30,13 +30,13 @@ TEST(StorageConfig, Fp8InBlocksForAnyFamily) {
   EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::fp8_blocks, {128, 64}}));
 }
 
-TEST(StorageConfig, Mxfp4) {
+TEST(StorageConfig, ReadsMxfp4) {
   const auto config = mixtral_with(R"({"quant_method": "mxfp4"})");
   ASSERT_TRUE(config.has_value()) << render(config.error());
   EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::mxfp4, {}}));
 }
 
-TEST(StorageConfig, ConfigsOfPublishedModels) {
+TEST(StorageConfig, ReadsPublishedConfigs) {
   auto stored = [](const char* model) {
     const PublishedModel& published = **find_published(model);
     return read_config(published.config, published.name)->model.stored;
@@ -47,7 +47,7 @@ TEST(StorageConfig, ConfigsOfPublishedModels) {
   EXPECT_EQ(stored("deepseek-v2-lite"), StoredWeights{});
 }
 
-TEST(StorageConfig, OtherMethodsAreNamed) {
+TEST(StorageConfig, RejectsUnsupportedMethods) {
   expect_error(
       mixtral_with(R"({"quant_method": "gptq", "bits": 4})"), "hf.config.unknown_storage",
       "\"quantization_config.quant_method\" is \"gptq\"; known: fp8, mxfp4, compressed-tensors");
@@ -55,7 +55,7 @@ TEST(StorageConfig, OtherMethodsAreNamed) {
   expect_error(mixtral_with("4"), "hf.config.type", "must be an object");
 }
 
-TEST(StorageConfig, ABlockHasTwoSizes) {
+TEST(StorageConfig, RequiresTwoBlockSizes) {
   for (const char* block :
        {"", R"(, "weight_block_size": null)", R"(, "weight_block_size": [128])",
         R"(, "weight_block_size": [128, 0])", R"(, "weight_block_size": [128, 128, 1])",
@@ -64,7 +64,7 @@ TEST(StorageConfig, ABlockHasTwoSizes) {
                  "hf.config.unsupported_value", "weight_block_size\" must be two sizes above 0");
 }
 
-// As Kimi-K2-Thinking is published.
+// The published quantization_config of Kimi-K2-Thinking with the first `edited` replaced by `as`.
 std::string int4_config(const std::string& edited = {}, const std::string& as = {}) {
   std::string text = R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
       "quantization_status": "compressed", "kv_cache_scheme": null, "ignore": ["lm_head"],
@@ -77,27 +77,27 @@ std::string int4_config(const std::string& edited = {}, const std::string& as = 
   return text.replace(at, edited.size(), as);
 }
 
-TEST(StorageConfig, Int4InGroups) {
+TEST(StorageConfig, ReadsInt4Groups) {
   const auto config = mixtral_with(int4_config());
   ASSERT_TRUE(config.has_value()) << render(config.error());
   EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::int4_groups, {1, 32}}));
   EXPECT_EQ(config->model.names.ignored.back(), "*.weight_shape");
 }
 
-TEST(StorageConfig, OtherFormsOfCompressedTensorsAreNamed) {
+TEST(StorageConfig, RejectsOtherCompressedTensors) {
   const struct {
     const char *edited, *as, *message;
   } faults[] = {
       {"pack-quantized", "naive-quantized",
        "\"quantization_config.format\" is \"naive-quantized\""},
-      {"\"num_bits\": 4", "\"num_bits\": 8", ".num_bits\" is 8; it must be 4"},
-      {"\"type\": \"int\"", "\"type\": \"float\"", ".type\" is \"float\"; it must be \"int\""},
-      {"\"strategy\": \"group\",", "", ".strategy\" is missing; it must be \"group\""},
-      {"\"symmetric\": true", "\"symmetric\": false", ".symmetric\" is false; it must be true"},
+      {"\"num_bits\": 4", "\"num_bits\": 8", ".num_bits\" is 8, but must be 4"},
+      {"\"type\": \"int\"", "\"type\": \"float\"", ".type\" is \"float\", but must be \"int\""},
+      {"\"strategy\": \"group\",", "", ".strategy\" is missing, but must be \"group\""},
+      {"\"symmetric\": true", "\"symmetric\": false", ".symmetric\" is false, but must be true"},
       {"\"actorder\": null", "\"actorder\": \"group\"", ".actorder\" is \"group\""},
       {"\"group_size\": 32", "\"group_size\": -1", ".group_size\" must be a size above 0"},
       {"\"input_activations\": null", "\"input_activations\": {\"num_bits\": 8}",
-       "must be one group, of weights alone"},
+       "must be one group with weights only"},
       {"\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}",
        "kv_cache_scheme\" must be empty"},
   };
@@ -108,7 +108,7 @@ TEST(StorageConfig, OtherFormsOfCompressedTensorsAreNamed) {
                "hf.config.unknown_key", "config_groups.weights.outliers\" (3)");
 }
 
-TEST(StorageConfig, UnknownFieldsAndValuesAreErrors) {
+TEST(StorageConfig, RejectsUnknownFieldsAndValues) {
   expect_error(mixtral_with(R"({"quant_method": "fp8", "weight_block_size": [8, 8],
                                 "zero_point": true})"),
                "hf.config.unknown_key", "\"quantization_config.zero_point\" (true)");

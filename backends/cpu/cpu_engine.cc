@@ -1,0 +1,17 @@
+#include "backends/cpu/cpu_engine.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "backends/cpu/cpu_products.h"
+
+namespace moec {
+
+int cpu_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+std::shared_ptr<Engine> cpu_engine(ShardReader read_shard, int threads) {
+  return executor_engine("cpu", std::move(read_shard),
+                         std::make_shared<CpuProducts>(threads == 0 ? cpu_cores() : threads));
+}
+
+}  // namespace moec

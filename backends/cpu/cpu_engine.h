@@ -1,0 +1,18 @@
+// The engine `cpu`: the reference executor with fast, multithreaded kernels that read weights in
+// their stored form. Its results differ from the reference only in the order of summation.
+#pragma once
+
+#include <memory>
+
+#include "backends/runtime/session/reference_engine.h"
+
+namespace moec {
+
+// Number of logical cores of this machine, at least 1.
+int cpu_cores();
+
+// Returns an engine that uses `threads` threads, including the calling thread; 0 means one per
+// core. compile() fails with the errors of reference_engine().
+std::shared_ptr<Engine> cpu_engine(ShardReader read_shard, int threads);
+
+}  // namespace moec

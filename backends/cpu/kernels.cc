@@ -1,0 +1,153 @@
+#include "backends/cpu/kernels.h"
+
+#include <algorithm>
+
+// Highway compiles this file once per vector target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace moec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Vector = hn::Vec<Floats>;
+
+// Number of rows whose sums fit in the vector registers, at two vectors per row. AVX-512 has 32
+// registers; SSE4 and AVX2 have 16.
+constexpr int64_t kTallRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+
+int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
+
+// Computes a tile of kRows rows and kVectors vectors of columns. Only the first `columns` columns
+// exist; a mask excludes the rest.
+template <int kRows, int kVectors>
+void multiply_tile(ConstMatrix a, ConstMatrix b, int64_t inner, int64_t columns,
+                   MutableMatrix out) {
+  const Floats d;
+  const int64_t step = lanes();
+  Vector sums[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d);
+  const bool whole = columns == kVectors * step;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(columns - (kVectors - 1) * step));
+  for (int64_t i = 0; i < inner; ++i) {
+    const float* row = b.data + i * b.stride;
+    Vector factors[kVectors];
+    for (int v = 0; v + 1 < kVectors; ++v) factors[v] = hn::LoadU(d, row + v * step);
+    const float* last = row + (kVectors - 1) * step;
+    factors[kVectors - 1] = whole ? hn::LoadU(d, last) : hn::MaskedLoad(mask, d, last);
+    for (int r = 0; r < kRows; ++r) {
+      const Vector weight = hn::Set(d, a.data[r * a.stride + i]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(weight, factors[v], sums[r][v]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = out.data + r * out.stride + v * step;
+      if (whole || v + 1 < kVectors)
+        hn::StoreU(sums[r][v], d, to);
+      else
+        hn::BlendedStore(sums[r][v], mask, d, to);
+    }
+}
+
+// Computes kRows rows over all columns, tile by tile.
+template <int kRows, int kVectors>
+void multiply_band(ConstMatrix a, ConstMatrix b, int64_t inner, int64_t columns,
+                   MutableMatrix out) {
+  const int64_t step = lanes();
+  int64_t at = 0;
+  while (columns - at > (kVectors - 1) * step) {
+    const int64_t count = std::min(columns - at, kVectors * step);
+    multiply_tile<kRows, kVectors>(a, {b.data + at, b.stride}, inner, count,
+                                   {out.data + at, out.stride});
+    at += count;
+  }
+  if constexpr (kVectors > 1)
+    if (at < columns)
+      multiply_band<kRows, 1>(a, {b.data + at, b.stride}, inner, columns - at,
+                              {out.data + at, out.stride});
+}
+
+void multiply(ConstMatrix a, ConstMatrix b, const KernelSizes& sizes, MutableMatrix out) {
+  int64_t row = 0;
+  const auto band = [&](auto multiply_band_of, int64_t rows) {
+    multiply_band_of(ConstMatrix{a.data + row * a.stride, a.stride}, b, sizes.inner, sizes.columns,
+                     MutableMatrix{out.data + row * out.stride, out.stride});
+    row += rows;
+  };
+  while (sizes.rows - row >= kTallRows) band(multiply_band<kTallRows, 2>, kTallRows);
+  if (kTallRows > 4 && sizes.rows - row >= 4) band(multiply_band<4, 2>, 4);
+  if (sizes.rows - row >= 2) band(multiply_band<2, 4>, 2);
+  if (sizes.rows - row >= 1) band(multiply_band<1, 4>, 1);
+}
+
+// Accumulates two partial sums per row, over the even and the odd vectors. The masked loop adds the
+// remaining elements to the first one.
+template <int kRows>
+void dot_band(ConstMatrix a, const float* b, int64_t inner, float* out, int64_t out_stride) {
+  const Floats d;
+  const int64_t step = lanes();
+  Vector sums[kRows][2];
+  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * step <= inner; i += 2 * step)
+    for (int v = 0; v < 2; ++v) {
+      const Vector factors = hn::LoadU(d, b + i + v * step);
+      for (int r = 0; r < kRows; ++r)
+        sums[r][v] =
+            hn::MulAdd(hn::LoadU(d, a.data + r * a.stride + i + v * step), factors, sums[r][v]);
+    }
+  for (; i < inner; i += step) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(step, inner - i)));
+    const Vector factors = hn::MaskedLoad(mask, d, b + i);
+    for (int r = 0; r < kRows; ++r)
+      sums[r][0] =
+          hn::MulAdd(hn::MaskedLoad(mask, d, a.data + r * a.stride + i), factors, sums[r][0]);
+  }
+  for (int r = 0; r < kRows; ++r)
+    out[r * out_stride] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[r][0], sums[r][1])));
+}
+
+void dot(ConstMatrix a, ConstMatrix b, const KernelSizes& sizes, MutableMatrix out) {
+  int64_t row = 0;
+  const auto band = [&](auto dot_band_of, int64_t rows) {
+    for (int64_t column = 0; column < sizes.columns; ++column)
+      dot_band_of(ConstMatrix{a.data + row * a.stride, a.stride}, b.data + column * b.stride,
+                  sizes.inner, out.data + row * out.stride + column, out.stride);
+    row += rows;
+  };
+  while (sizes.rows - row >= 4) band(dot_band<4>, 4);
+  if (sizes.rows - row >= 2) band(dot_band<2>, 2);
+  if (sizes.rows - row >= 1) band(dot_band<1>, 1);
+}
+
+const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace
+}  // namespace moec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moec {
+
+HWY_EXPORT(multiply);
+HWY_EXPORT(dot);
+HWY_EXPORT(target_name);
+
+void multiply_rows(ConstMatrix a, ConstMatrix b, const KernelSizes& sizes, MutableMatrix out) {
+  HWY_DYNAMIC_DISPATCH(multiply)(a, b, sizes, out);
+}
+
+void dot_rows(ConstMatrix a, ConstMatrix b, const KernelSizes& sizes, MutableMatrix out) {
+  HWY_DYNAMIC_DISPATCH(dot)(a, b, sizes, out);
+}
+
+const char* vector_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+
+}  // namespace moec
+#endif

@@ -1,0 +1,122 @@
+#include "backends/reference/gates.h"
+
+#include <algorithm>
+
+#include "backends/reference/axis.h"
+
+namespace moec {
+namespace {
+
+// The selected indices among the `size` ones of an axis, in the gate's numbers.
+std::span<const int64_t> selected(const OpenGate& open, const CountedAxis& axis, int64_t size) {
+  const auto begin = std::lower_bound(open.indices.begin(), open.indices.end(), axis.first);
+  return {begin, std::lower_bound(begin, open.indices.end(), axis.first + size)};
+}
+
+// An element's index is (outer * size + index) * step + offset, so each selected index is a
+// contiguous run of `step` elements. Calls visit(outer, from) for each run at the indices.
+template <class Visit>
+void for_each_selected(const Lines& lines, const CountedAxis& axis, const OpenGate& open,
+                       Visit visit) {
+  const std::span<const int64_t> indices = selected(open, axis, lines.size);
+  for (int64_t outer = 0; outer < lines.outer; ++outer)
+    for (const int64_t index : indices)
+      visit(outer, (outer * lines.size + index - axis.first) * lines.step);
+}
+
+// NaN is not equal to 0, so a NaN weight selects its token.
+std::vector<int64_t> chosen_tokens(const Tensor& weights) {
+  std::vector<int64_t> tokens;
+  for (size_t token = 0; token < weights.data.size(); ++token)
+    if (weights.data[token] != 0.0f) tokens.push_back(static_cast<int64_t>(token));
+  return tokens;
+}
+
+// Returns the keys that at least one token sees. The negated comparison counts NaN as seen. If a
+// token sees no key, its probabilities are those of all keys, so all are returned.
+std::vector<int64_t> seen_keys(const Tensor& mask) {
+  const auto count = static_cast<size_t>(mask.type.dims.back());
+  std::vector<uint8_t> is_seen(count);
+  for (size_t row = 0; row < mask.data.size(); row += count) {
+    bool any = false;
+    for (size_t key = 0; key < count; ++key) {
+      const bool sees = !(mask.data[row + key] <= kHidden);
+      is_seen[key] |= static_cast<uint8_t>(sees);
+      any |= sees;
+    }
+    if (!any) is_seen.assign(count, 1);
+  }
+  std::vector<int64_t> keys;
+  for (size_t key = 0; key < count; ++key)
+    if (is_seen[key]) keys.push_back(static_cast<int64_t>(key));
+  return keys;
+}
+
+}  // namespace
+
+Gates find_gates(const Shard& shard, const IdMap<ValueId, uint8_t>& is_brought) {
+  Gates gates;
+  // Token gates come first: an op belongs to at most one part, and find_key_gates() skips a part
+  // that overlaps an existing part.
+  find_token_gates(shard, is_brought, gates);
+  find_key_gates(shard, is_brought, gates);
+  return gates;
+}
+
+OpenGate open_gate(const Gate& gate, const Tensor& weights) {
+  OpenGate open;
+  if (gate.along == GateAxis::tokens) {
+    open.indices = chosen_tokens(weights);
+    open.all = open.indices.size() == weights.data.size();
+  } else {
+    open.indices = seen_keys(weights);
+    open.all = std::ssize(open.indices) == weights.type.dims.back();
+  }
+  return open;
+}
+
+int64_t count_selected(const OpenGate& open, const CountedAxis& axis, int64_t size) {
+  return std::ssize(selected(open, axis, size));
+}
+
+Type with_size(Type type, int64_t axis, int64_t size) {
+  type.dims.at(axis) = size;
+  return type;
+}
+
+Tensor gather_selected(const Tensor& from, const CountedAxis& axis, const OpenGate& open) {
+  const int64_t count = count_selected(open, axis, from.type.dims.at(axis.axis));
+  return concat_selected({{{&from, axis}}}, with_size(from.type, axis.axis, count), open);
+}
+
+Tensor concat_selected(std::span<const SelectedOperand> operands, const Type& type,
+                       const OpenGate& open) {
+  Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+  int64_t begin = 0;  // of the operand, among the indices of the result
+  for (const SelectedOperand& operand : operands) {
+    const Lines lines(operand.whole->type.dims, operand.axis.axis);
+    const int64_t count = count_selected(open, operand.axis, lines.size);
+    const int64_t outer_step = type.dims.at(operand.axis.axis) * lines.step;
+    int64_t done = 0;
+    for_each_selected(lines, operand.axis, open, [&](int64_t outer, int64_t from) {
+      const int64_t to = outer * outer_step + (begin + done++ % count) * lines.step;
+      std::copy_n(operand.whole->data.data() + from, lines.step, result.data.data() + to);
+    });
+    begin += count;
+  }
+  return result;
+}
+
+Tensor scatter_selected(const Tensor& part, const Type& type, const CountedAxis& axis,
+                        const OpenGate& open) {
+  const Lines lines(type.dims, axis.axis);
+  Tensor whole{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+  const float* from = part.data.data();
+  for_each_selected(lines, axis, open, [&](int64_t, int64_t to) {
+    std::copy_n(from, lines.step, whole.data.data() + to);
+    from += lines.step;
+  });
+  return whole;
+}
+
+}  // namespace moec

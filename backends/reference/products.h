@@ -1,0 +1,32 @@
+// Interface of matrix product kernels. Without kernels, the reference executor sums in Eigen's
+// order and decodes most coded weights to f32. With kernels, an engine keeps every weight that they
+// can read in its stored form.
+#pragma once
+
+#include "backends/reference/stored_weight.h"
+
+namespace moec {
+
+// A factor of a product, starting at one of its elements: a matrix in memory, or a stored weight.
+struct Factor {
+  const float* values = nullptr;         // null if the factor is stored
+  const StoredWeight* stored = nullptr;  // its elements starting at `begin`
+  int64_t begin = 0;
+};
+
+// [rows, inner] · [inner, columns], both row-major.
+struct ProductSizes {
+  int64_t rows = 0, inner = 0, columns = 0;
+};
+
+class Products {
+ public:
+  virtual ~Products() = default;
+
+  // out [rows, columns] = a · b. At most one factor is stored. If `b_is_turned` is set, or b is a
+  // turned stored weight, b is stored as its transpose [columns, inner].
+  virtual void multiply(const Factor& a, const Factor& b, bool b_is_turned,
+                        const ProductSizes& sizes, float* out) const = 0;
+};
+
+}  // namespace moec

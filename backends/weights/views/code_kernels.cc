@@ -1,0 +1,168 @@
+#include "backends/weights/views/code_kernels.h"
+
+#include <algorithm>
+
+// Highway compiles this file once per vector target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/weights/views/code_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace moec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::Rebind<int32_t, Floats>;
+using Vector = hn::Vec<Floats>;
+
+constexpr int64_t kNibbles = 32;  // per 16 bytes
+
+int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
+
+// Looks up entries of a table of 16. AVX2 and AVX-512 keep the table in registers.
+class Lookup {
+ public:
+  explicit Lookup(const float* table) : table_(table) {
+#if HWY_TARGET <= HWY_AVX3
+    low_ = hn::LoadU(Floats(), table);
+#elif HWY_TARGET == HWY_AVX2
+    low_ = hn::LoadU(Floats(), table);
+    high_ = hn::LoadU(Floats(), table + 8);
+#endif
+  }
+
+  Vector operator()(hn::Vec<Ints> index) const {
+    const Floats d;
+#if HWY_TARGET <= HWY_AVX3
+    return hn::TableLookupLanes(low_, hn::IndicesFromVec(d, index));
+#elif HWY_TARGET == HWY_AVX2
+    // A permutation of eight lanes covers half of the table, so both halves are looked up and
+    // blended.
+    const auto lane = hn::IndicesFromVec(d, hn::And(index, hn::Set(Ints(), 7)));
+    const auto is_high = hn::RebindMask(d, hn::Gt(index, hn::Set(Ints(), 7)));
+    return hn::IfThenElse(is_high, hn::TableLookupLanes(high_, lane),
+                          hn::TableLookupLanes(low_, lane));
+#else
+    return hn::GatherIndex(d, table_, index);
+#endif
+  }
+
+ private:
+  const float* table_;
+#if HWY_TARGET <= HWY_AVX2
+  Vector low_ = hn::Zero(Floats()), high_ = hn::Zero(Floats());
+#endif
+};
+
+// Scale and offset of a block.
+struct Affine {
+  float scale = 1, offset = 0;
+  // Subtraction first, as in DequantNode. An offset that is multiplied by the scale in advance
+  // would round differently.
+  float operator()(float value) const { return (value - offset) * scale; }
+  Vector operator()(Vector value) const {
+    const Floats d;
+    return hn::Mul(hn::Sub(value, hn::Set(d, offset)), hn::Set(d, scale));
+  }
+};
+
+// Calls decode(affine, first code, count) for each block.
+template <class Decode>
+void for_each_block(const CodeBlocks& blocks, Decode decode) {
+  for (int64_t at = 0, block = 0; at < blocks.count; at += blocks.block, ++block)
+    decode(Affine{blocks.scales[block], blocks.offsets ? blocks.offsets[block] : 0.0f}, at,
+           std::min(blocks.block, blocks.count - at));
+}
+
+uint8_t nibble_at(const std::byte* codes, int64_t i) {
+  return static_cast<uint8_t>(std::to_integer<int>(codes[i / 2]) >> (i % 2 * 4) & 15);
+}
+
+// Unpacks the codes of 16 bytes, in order.
+void unpack_nibbles(const std::byte* from, uint8_t* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < kNibbles; ++i) to[i] = nibble_at(from, i);
+#else
+  const hn::Full128<uint8_t> d;
+  const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
+  const auto low = hn::And(packed, hn::Set(d, uint8_t{15}));
+  const auto high = hn::ShiftRight<4>(packed);
+  hn::StoreU(hn::InterleaveLower(d, low, high), d, to);
+  hn::StoreU(hn::InterleaveUpper(d, low, high), d, to + 16);
+#endif
+}
+
+hn::Vec<Ints> load_codes(const uint8_t* from) {
+  return hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<uint8_t, Floats>(), from));
+}
+
+void decode_nibbles(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
+  const Floats d;
+  const Lookup lookup(table.data());
+  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    int64_t i = first;
+    HWY_ALIGN uint8_t codes[kNibbles];
+    for (; i % 2 == 0 && i + kNibbles <= first + count; i += kNibbles) {
+      unpack_nibbles(blocks.codes + i / 2, codes);
+      for (int64_t lane = 0; lane < kNibbles; lane += lanes())
+        hn::StoreU(affine(lookup(load_codes(codes + lane))), d, to + i + lane);
+    }
+    // A block that begins at an odd code, and the rest of a block, are decoded one by one.
+    for (; i < first + count; ++i) to[i] = affine(table[nibble_at(blocks.codes, i)]);
+  });
+}
+
+template <class Byte>
+void decode_bytes(const CodeBlocks& blocks, float* to) {
+  const Floats d;
+  const hn::Rebind<Byte, Floats> narrow;
+  const auto* codes = reinterpret_cast<const Byte*>(blocks.codes);
+  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    int64_t i = first;
+    for (; i + lanes() <= first + count; i += lanes())
+      hn::StoreU(affine(hn::ConvertTo(d, hn::PromoteTo(Ints(), hn::LoadU(narrow, codes + i)))), d,
+                 to + i);
+    for (; i < first + count; ++i) to[i] = affine(static_cast<float>(codes[i]));
+  });
+}
+
+void decode_byte_codes(const CodeBlocks& blocks, bool is_signed, float* to) {
+  is_signed ? decode_bytes<int8_t>(blocks, to) : decode_bytes<uint8_t>(blocks, to);
+}
+
+void look_up(const float* table, float* values, int64_t count) {
+  const Floats d;
+  int64_t i = 0;
+  for (; i + lanes() <= count; i += lanes())
+    hn::StoreU(hn::GatherIndex(d, table, hn::ConvertTo(Ints(), hn::LoadU(d, values + i))), d,
+               values + i);
+  for (; i < count; ++i) values[i] = table[static_cast<int>(values[i])];
+}
+
+}  // namespace
+}  // namespace moec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moec {
+
+HWY_EXPORT(decode_nibbles);
+HWY_EXPORT(decode_byte_codes);
+HWY_EXPORT(look_up);
+
+void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
+  HWY_DYNAMIC_DISPATCH(decode_nibbles)(blocks, table, to);
+}
+
+void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to) {
+  HWY_DYNAMIC_DISPATCH(decode_byte_codes)(blocks, is_signed, to);
+}
+
+void look_up_values(const float* table, float* values, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(look_up)(table, values, count);
+}
+
+}  // namespace moec
+#endif

@@ -1,0 +1,51 @@
+// Weights that are stored as codes, described for fast decoding: rows of consecutive codes, with a
+// scale and an offset, or a table, per block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "backends/weights/views/weight_pager.h"
+#include "ir/graph/type.h"
+#include "ir/graph/weight_view.h"
+
+namespace moec {
+
+// File and byte offset at which stored data begins.
+struct FileExtent {
+  size_t file = 0;
+  uint64_t offset = 0;
+};
+
+// Consecutive numbers in a file, or one constant.
+struct StoredNumbers {
+  FileExtent at;
+  std::variant<DType, Packing, float> form = DType::f32;  // float: the constant
+  int64_t first = 0;  // index of the first number, relative to `at`
+
+  void skip(int64_t count) { first += count; }
+  // Returns true if every possible number is a valid index of a table of `entries` entries. Tables
+  // of more than 256 entries are not supported.
+  bool are_indices(int64_t entries) const;
+};
+
+// Element (r, c) is code r · columns + c, in block (r / block_rows, c / block_columns); blocks are
+// numbered in C order. The element's value, rounded to `rounded`, is (code − offset) · scale or,
+// with a table, entry `code` of the block's `entries` entries. Arithmetic is in f32.
+struct CodedRows {
+  StoredNumbers codes;
+  int64_t columns = 1;
+  int64_t block_rows = 1, block_columns = 1;
+  std::optional<StoredNumbers> scales, offsets, table;
+  int64_t entries = 0;
+  DType rounded = DType::f32;
+};
+
+// Decodes elements [begin, begin + count), in C order. Returns false if `held` lacks some of their
+// bytes.
+bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, int64_t count,
+                 float* to);
+
+}  // namespace moec

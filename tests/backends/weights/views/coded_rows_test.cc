@@ -1,0 +1,123 @@
+// Quantized weights: kernels must decode the same bits as the reader, which decodes element by
+// element.
+#include "backends/weights/views/coded_rows.h"
+
+#include "backends/weights/views/mapped_view.h"
+#include "ir/text/text.h"
+#include "tests/backends/weights/views/testing.h"
+
+namespace moec {
+namespace {
+
+struct RowsCase {
+  const char* name;
+  const char* view;      // over the tensors c (codes), s (scales), z (offsets) and t (tables)
+  bool is_coded = true;  // whether kernels decode the view
+};
+
+// Writes a file of random bytes that contains the view's tensors in sequence; float tensors get
+// small values.
+WeightTable write_tensors(const WeightView& view, const std::string& name) {
+  WeightTable table;
+  Bytes bytes;
+  std::mt19937 random(7);
+  for_each_tensor(view, [&](const TensorSource& source, const Type& type) {
+    table.tensors[source.name] = {0, bytes.size(), type};
+    for (int64_t i = 0; i < type.elements(); ++i) {
+      const auto value = static_cast<float>(random() % 1000) / 997.0f - 0.5f;
+      std::array<std::byte, 4> element{};
+      if (type.dtype == DType::u8)
+        element[0] = static_cast<std::byte>(random() & 0xFF);
+      else
+        encode(type.dtype, &value, 1, element.data());
+      bytes.insert(bytes.end(), element.begin(), element.begin() + dtype_bytes(type.dtype));
+    }
+    bytes.resize((bytes.size() + 3) / 4 * 4);
+  });
+  table.files = {{write_file(name, bytes), bytes.size()}};
+  return table;
+}
+
+class CodedRowsTest : public testing::TestWithParam<RowsCase> {};
+
+TEST_P(CodedRowsTest, MatchTheReaderBitForBit) {
+  const WeightView view = parse_view(GetParam().view).value();
+  const WeightReader reader = WeightReader::open(write_tensors(view, GetParam().name)).value();
+  const std::vector<float> wanted = reader.read_f32(view, 1 << 20).value();
+  const auto mapped = reader.map_codes(view).value();
+  ASSERT_EQ(mapped.has_value(), GetParam().is_coded);
+  if (!mapped) return;
+  const MappedRead guard(mapped->range());
+  const auto count = std::ssize(wanted);
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; ++round) {
+    const int64_t begin = round == 0 ? 0 : static_cast<int64_t>(random()) % count;
+    const int64_t size = round == 0 ? count : 1 + static_cast<int64_t>(random()) % (count - begin);
+    std::vector<float> values(static_cast<size_t>(size));
+    mapped->widen(begin, size, values.data());
+    // Compares bits, because MXFP4 scales may be NaN.
+    ASSERT_EQ(std::memcmp(values.data(), wanted.data() + begin, values.size() * sizeof(float)), 0)
+        << begin << ", " << size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, CodedRowsTest,
+    testing::Values(
+        RowsCase{"u4_blocks",
+                 "@c:u8[320] | unpack(u4) | reshape(10, 64) | dequant(1, 32; "
+                 "@s:f32[10,2], splat(8):f32[10,2])"},
+        RowsCase{"u4_zeros",
+                 "@c:u8[10,32] | unpack(u4) | dequant(1, 16; @s:f16[10,4] | "
+                 "cast(f32), @z:u8[10,2] | unpack(u4))"},
+        RowsCase{"u4_odd_zeros",
+                 "@c:u8[10,24] | unpack(u4) | dequant(1, 16; @s:f32[10,3], "
+                 "@z:u8[15] | unpack(u4) | reshape(10, 3))"},
+        RowsCase{"i4_conv",
+                 "@c:u8[320] | unpack(i4) | reshape(10, 64, 1, 1) | dequant(1, 64, 1, "
+                 "1; @s:f32[10,1,1,1])"},
+        RowsCase{"i8_rows",
+                 "@c:u8[640] | unpack(i8) | reshape(10, 64) | dequant(1, 64; "
+                 "@s:f32[10,1])"},
+        RowsCase{"i8_tensor", "@c:u8[10,50] | unpack(i8) | dequant(10, 50; @s:f32[1,1])"},
+        RowsCase{"u8_f16",
+                 "@c:u8[10,50] | unpack(u8) | dequant(1, 20; @s:f32[10,3], "
+                 "@z:f32[10,3]) | cast(f16)"},
+        RowsCase{"mxfp4",
+                 "@c:u8[8,32] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,2] | "
+                 "unpack(f8_e8m0))"},
+        RowsCase{"lut4",
+                 "@c:u8[160] | unpack(u4) | reshape(8, 40, 1, 1) | lut(4, 40, 1, 1; "
+                 "@t:f16[2,1,1,1,16]) | cast(f16)"},
+        RowsCase{"lut2", "@c:u8[80] | unpack(u2) | reshape(8, 40) | lut(8, 40; @t:f32[1,1,4])"},
+        RowsCase{"lut3", "@c:u8[123] | unpack(u3) | reshape(8, 41) | lut(8, 41; @t:f32[1,1,8])"},
+        RowsCase{"lut6", "@c:u8[240] | unpack(u6) | reshape(8, 40) | lut(2, 40; @t:f32[4,1,64])"},
+        RowsCase{"experts",
+                 "@c:u8[4,8,16] | unpack(u4) | slice(0, 1, 1) | reshape(8, 32) | "
+                 "dequant(1, 32; @s:f32[8,1])"},
+        RowsCase{"turned",
+                 "@c:u8[8,16] | unpack(u4) | dequant(1, 32; @s:f32[8,1]) | "
+                 "permute(1, 0)",
+                 false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// A code outside its table is an error, which kernels do not check.
+TEST(CodedRows, LeaveShortTablesToTheReader) {
+  const auto view = parse_view("@c:u8[8,16] | unpack(u1) | lut(8, 128; @t:f32[1,1,1])").value();
+  const auto reader = WeightReader::open(write_tensors(view, "short")).value();
+  EXPECT_FALSE(reader.map_codes(view).value());
+}
+
+// Bytes missing from a slot must not be replaced by other bytes.
+TEST(CodedRows, FailIfBytesAreMissing) {
+  const std::array<std::byte, 16> bytes{};
+  CodedRows rows{.codes = {{0, 100}, Packing::u4, 0}, .columns = 32, .block_columns = 32};
+  rows.scales = StoredNumbers{{}, 1.0f, 0};
+  std::array<float, 32> values{};
+  EXPECT_TRUE(decode_rows(rows, HeldBytes({{100, 16, bytes.data()}}), 0, 32, values.data()));
+  EXPECT_FALSE(decode_rows(rows, HeldBytes({{100, 15, bytes.data()}}), 0, 32, values.data()));
+  EXPECT_FALSE(decode_rows(rows, HeldBytes({{0, 16, bytes.data()}}), 0, 32, values.data()));
+}
+
+}  // namespace
+}  // namespace moec
