@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backends/runtime/session/reference_engine.h"
+#include "backends/weights/views/coded_rows.h"
 
 namespace moec {
 
@@ -12,7 +13,9 @@ namespace moec {
 int cpu_cores();
 
 // Returns an engine that uses `threads` threads, including the calling thread; 0 means one per
-// core. compile() fails with the errors of reference_engine().
-std::shared_ptr<Engine> cpu_engine(ShardReader read_shard, int threads);
+// core. `format` is that of the activations in products of codes with a single token. compile()
+// fails with the errors of reference_engine().
+std::shared_ptr<Engine> cpu_engine(ShardReader read_shard, int threads,
+                                   ActivationFormat format = ActivationFormat::f32);
 
 }  // namespace moec

@@ -151,10 +151,60 @@ void tokens_times_columns(ThreadTeam& team, const float* x, const Factor& w,
   });
 }
 
+// Rounds the activations of each token to int8, in groups along `inner`. Element i of token t is
+// x[i * element + t * token].
+std::unique_ptr<float[]> rounded_tokens(const float* x, int64_t inner, int64_t tokens,
+                                        int64_t element, int64_t token) {
+  auto to = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(inner * tokens));
+  std::vector<float> values(static_cast<size_t>(inner));
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t i = 0; i < inner; ++i) values[static_cast<size_t>(i)] = x[i * element + t * token];
+    round_token(values);
+    for (int64_t i = 0; i < inner; ++i)
+      to[static_cast<size_t>(i * element + t * token)] = values[static_cast<size_t>(i)];
+  }
+  return to;
+}
+
 }  // namespace
+
+bool CpuProducts::dot_codes(const Factor& w, std::span<const float> token, int64_t outputs,
+                            float* out) const {
+  const auto inner = std::ssize(token);
+  if (!w.stored || inner == 0 || w.begin % inner != 0) return false;
+  const auto arranged = w.stored->arrange(token, format_);
+  if (!arranged) return false;
+  divide(team_, outputs, outputs * inner, [&](int64_t begin, int64_t end) {
+    std::optional<MappedRead> read;
+    if (const auto range = w.stored->range()) read.emplace(*range);
+    w.stored->dot({w.begin / inner + begin, end - begin}, *arranged, out + begin);
+  });
+  return true;
+}
 
 void CpuProducts::multiply(const Factor& a, const Factor& b, bool b_is_turned,
                            const ProductSizes& sizes, float* out) const {
+  const int64_t rows = sizes.rows, inner = sizes.inner, columns = sizes.columns;
+  const bool is_turned = b_is_turned || (b.stored && b.stored->is_turned());
+  const auto token = [&](const Factor& of) {
+    return std::span(of.values, static_cast<size_t>(inner));
+  };
+  if (a.stored && columns == 1 && dot_codes(a, token(b), rows, out)) return;
+  if (is_turned && rows == 1 && dot_codes(b, token(a), columns, out)) return;
+  const bool rounds = format_ == ActivationFormat::int8;
+  if (rounds && a.stored && a.stored->rounds_tokens(inner)) {
+    const auto tokens = rounded_tokens(b.values, inner, columns, columns, 1);
+    return multiply_exactly(a, {tokens.get()}, b_is_turned, sizes, out);
+  }
+  if (rounds && is_turned && b.stored && b.stored->rounds_tokens(inner)) {
+    const auto tokens = rounded_tokens(a.values, inner, rows, 1, inner);
+    return multiply_exactly({tokens.get()}, b, b_is_turned, sizes, out);
+  }
+  multiply_exactly(a, b, b_is_turned, sizes, out);
+}
+
+void CpuProducts::multiply_exactly(const Factor& a, const Factor& b, bool b_is_turned,
+                                   const ProductSizes& sizes, float* out) const {
   if (a.stored || (!b.stored && !b_is_turned && sizes.columns <= kFewTokens))
     return weights_times_tokens(team_, a, b.values, sizes, out);
   if (b_is_turned || (b.stored && b.stored->is_turned()))

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "backends/weights/views/convert.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
@@ -69,6 +70,34 @@ void StoredWeight::widen(int64_t begin, int64_t count, float* to) const {
   }
   // Rounds here, because the elements of a stored weight never pass through round_elements().
   if (form_.rounds) round_values(DType::f16, to, static_cast<size_t>(count));
+}
+
+// Null if the weight is not rows of `columns` codes, or if each element is rounded.
+const CodedRows* StoredWeight::coded_rows(int64_t columns) const {
+  const auto* mapped = std::get_if<MappedView>(&values_);
+  const auto* held = std::get_if<HeldValues>(&values_);
+  const CodedRows* rows = mapped ? &mapped->rows() : held ? held->view->rows() : nullptr;
+  return rows && rows->columns == columns && !form_.rounds ? rows : nullptr;
+}
+
+bool StoredWeight::rounds_tokens(int64_t columns) const {
+  const CodedRows* rows = coded_rows(columns);
+  return rows && moec::rounds_tokens(*rows);
+}
+
+std::optional<CodedToken> StoredWeight::arrange(std::span<const float> token,
+                                                ActivationFormat format) const {
+  const CodedRows* rows = coded_rows(std::ssize(token));
+  return rows ? arrange_token(*rows, token.data(), format) : std::nullopt;
+}
+
+void StoredWeight::dot(const RowRange& range, const CodedToken& token, float* out) const {
+  const CodedRows& rows = *coded_rows(token.columns);
+  const auto* mapped = std::get_if<MappedView>(&values_);
+  const HeldBytes& held = mapped ? mapped->held() : *std::get<HeldValues>(values_).bytes;
+  // Both kinds of weights hold all bytes of their view.
+  MOEC_CHECK(dot_coded_rows(rows, held, range, token, out), "rows of codes from {} on lack bytes",
+             range.first);
 }
 
 }  // namespace moec

@@ -3,6 +3,8 @@
 // type but no elements.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <variant>
 
 #include "backends/weights/views/half_products.h"
@@ -47,8 +49,17 @@ class StoredWeight {
   // Converts elements [begin, begin + count). Thread-safe.
   void widen(int64_t begin, int64_t count, float* to) const;
 
+  // True if products with the weight, as rows of `columns` codes, can round activations to int8.
+  bool rounds_tokens(int64_t columns) const;
+  // Arranges the activations of a token for dot(), if the weight consists of rows of as many codes
+  // that kernels multiply without decoding; nullopt otherwise.
+  std::optional<CodedToken> arrange(std::span<const float> token, ActivationFormat format) const;
+  // out[r] = row (first + r) · token. Thread-safe.
+  void dot(const RowRange& rows, const CodedToken& token, float* out) const;
+
  private:
   DType dtype() const;
+  const CodedRows* coded_rows(int64_t columns) const;
 
   Values values_;
   StoredForm form_;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/cpu/cpu_engine.h"
+#include "backends/formats/read_shard.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
@@ -128,7 +130,12 @@ struct CompareFlags {
 Result<CompareOptions> compare_options(const CompareFlags& flags) {
   CompareOptions options = flags.options;
   MOEC_TRY(require_export(options.compared));
-  MOEC_ASSIGN(options.session, session_options(flags.session));
+  // --activations applies to B only, so that its error shows.
+  SessionFlags exact = flags.session;
+  exact.activations = ActivationFormat::f32;
+  MOEC_ASSIGN(options.session, session_options(exact));
+  if (flags.session.activations != exact.activations)
+    options.engine = cpu_engine(read_shard, flags.session.threads, flags.session.activations);
   // The flag is a percentage, the limit a share.
   if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
   // A golden contains its own text, so the checks below do not apply.
@@ -182,6 +189,7 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
   // A copy, because --top-k applies only to B, and the golden replaces the run of A.
   SessionOptions session = options.session;
   session.top_k = options.top_k;
+  if (options.engine) session.engine = options.engine;
   MOEC_ASSIGN(const Golden golden, Golden::open(options.reference));
   MOEC_ASSIGN(const ValidationReport validation,
               validate_model(options.compared, golden, session, ThresholdTable::builtin()));
@@ -204,11 +212,10 @@ int run_compare(const CompareFlags& flags) {
   return report->passed ? kExitFine : kExitFellShort;
 }
 
-void add_form_flags_of_b(CLI::App& command, CompareOptions& options, CLI::Option* groups) {
-  add_form_flags(command, options.top_k);
-  for (const char* flag : {"--top-k", "--battery", "--category", "--confidence"})
-    // These flags apply to B, which a comparison of groups does not have.
-    command.get_option(flag)->excludes(groups)->description(
+// Restricts flags to B, which comparisons by group or by document do not have.
+void apply_flags_to_b(CLI::App& command, CLI::Option* groups, CLI::Option* against) {
+  for (const char* flag : {"--top-k", "--battery", "--category", "--confidence", "--activations"})
+    command.get_option(flag)->excludes(groups)->excludes(against)->description(
         "For B: " + command.get_option(flag)->get_description());
 }
 
@@ -255,7 +262,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                    "Another export of the same checkpoint, e.g. with quantized weights")
       ->excludes(groups)
       ->excludes(against);
-  add_form_flags_of_b(*command, flags->options, groups);
+  add_form_flags(*command, flags->options.top_k);
   add_text_flags(*command, flags->options);
   command
       ->add_option(
@@ -275,6 +282,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                    "of positions")
       ->check(finite_from_zero());
   add_session_flags(*command, flags->session);
+  apply_flags_to_b(*command, groups, against);
   command->add_flag("-q,--quiet", flags->quiet, "Print no progress");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer(

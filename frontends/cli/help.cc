@@ -96,7 +96,8 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
      "--chat --max-tokens --stop-token --ignore-eos --temperature --sample-top-k --top-p --seed "
-     "--precision --engine --engine-cache --threads --repeats --energy-per-byte --energy-per-mac "
+     "--precision --engine --engine-cache --threads --activations --repeats --energy-per-byte "
+     "--energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "
      "--port --sequences --waiting --connections --max-body --timeout --api-key-file "
      "--allow-host --allow-origin"},

@@ -21,15 +21,32 @@ constexpr int64_t kNibbles = 32;  // per 16 bytes
 
 int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
 
-// Looks up entries of a table of 16. AVX2 and AVX-512 keep the table in registers.
+// Scale and offset of a block.
+struct Affine {
+  float scale = 1, offset = 0;
+  // Subtraction first, as in DequantNode. An offset that is multiplied by the scale in advance
+  // would round differently.
+  float operator()(float value) const { return (value - offset) * scale; }
+  Vector operator()(Vector value) const {
+    const Floats d;
+    return hn::Mul(hn::Sub(value, hn::Set(d, offset)), hn::Set(d, scale));
+  }
+};
+
+// Looks up the 16 values of a block. Computing them once per block costs less than computing each
+// element and gives the same bits. AVX2 and AVX-512 keep them in registers.
 class Lookup {
  public:
-  explicit Lookup(const float* table) : table_(table) {
+  Lookup(const NibbleTable& table, const Affine& affine) {
+    const Floats d;
 #if HWY_TARGET <= HWY_AVX3
-    low_ = hn::LoadU(Floats(), table);
+    low_ = affine(hn::LoadU(d, table.data()));
 #elif HWY_TARGET == HWY_AVX2
-    low_ = hn::LoadU(Floats(), table);
-    high_ = hn::LoadU(Floats(), table + 8);
+    low_ = affine(hn::LoadU(d, table.data()));
+    high_ = affine(hn::LoadU(d, table.data() + 8));
+#else
+    for (size_t i = 0; i < table.size(); i += static_cast<size_t>(lanes()))
+      hn::StoreU(affine(hn::LoadU(d, table.data() + i)), d, values_.data() + i);
 #endif
   }
 
@@ -45,27 +62,18 @@ class Lookup {
     return hn::IfThenElse(is_high, hn::TableLookupLanes(high_, lane),
                           hn::TableLookupLanes(low_, lane));
 #else
-    return hn::GatherIndex(d, table_, index);
+    return hn::GatherIndex(d, values_.data(), index);
 #endif
   }
 
  private:
-  const float* table_;
-#if HWY_TARGET <= HWY_AVX2
-  Vector low_ = hn::Zero(Floats()), high_ = hn::Zero(Floats());
+#if HWY_TARGET <= HWY_AVX3
+  Vector low_;
+#elif HWY_TARGET == HWY_AVX2
+  Vector low_, high_;
+#else
+  NibbleTable values_;
 #endif
-};
-
-// Scale and offset of a block.
-struct Affine {
-  float scale = 1, offset = 0;
-  // Subtraction first, as in DequantNode. An offset that is multiplied by the scale in advance
-  // would round differently.
-  float operator()(float value) const { return (value - offset) * scale; }
-  Vector operator()(Vector value) const {
-    const Floats d;
-    return hn::Mul(hn::Sub(value, hn::Set(d, offset)), hn::Set(d, scale));
-  }
 };
 
 // Calls decode(affine, first code, count) for each block.
@@ -100,14 +108,14 @@ hn::Vec<Ints> load_codes(const uint8_t* from) {
 
 void decode_nibbles(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
   const Floats d;
-  const Lookup lookup(table.data());
   for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    const Lookup lookup(table, affine);
     int64_t i = first;
     HWY_ALIGN uint8_t codes[kNibbles];
     for (; i % 2 == 0 && i + kNibbles <= first + count; i += kNibbles) {
       unpack_nibbles(blocks.codes + i / 2, codes);
       for (int64_t lane = 0; lane < kNibbles; lane += lanes())
-        hn::StoreU(affine(lookup(load_codes(codes + lane))), d, to + i + lane);
+        hn::StoreU(lookup(load_codes(codes + lane)), d, to + i + lane);
     }
     // A block that begins at an odd code, and the rest of a block, are decoded one by one.
     for (; i < first + count; ++i) to[i] = affine(table[nibble_at(blocks.codes, i)]);
@@ -141,6 +149,181 @@ void look_up(const float* table, float* values, int64_t count) {
   for (; i < count; ++i) values[i] = table[static_cast<int>(values[i])];
 }
 
+// ---- Dot products with a token -----------------------------------------------------------------
+
+// Splits the codes of 16 bytes into those of even index, then those of odd index.
+void split_nibbles(const std::byte* from, uint8_t* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < kNibbles; ++i) to[i % 2 * 16 + i / 2] = nibble_at(from, i);
+#else
+  const hn::Full128<uint8_t> d;
+  const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
+  hn::StoreU(hn::And(packed, hn::Set(d, uint8_t{15})), d, to);
+  hn::StoreU(hn::ShiftRight<4>(packed), d, to + 16);
+#endif
+}
+
+// Looks up the codes of 16 bytes, in the order of split_nibbles().
+void look_up_nibbles(const std::byte* from, const NibbleIntegers& table, int8_t* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < kNibbles; ++i) to[i % 2 * 16 + i / 2] = table[nibble_at(from, i)];
+#else
+  const hn::Full128<uint8_t> d;
+  const hn::Full128<int8_t> integers;
+  const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
+  const auto values = hn::LoadU(integers, table.data());
+  const auto low = hn::BitCast(integers, hn::And(packed, hn::Set(d, uint8_t{15})));
+  const auto high = hn::BitCast(integers, hn::ShiftRight<4>(packed));
+  hn::StoreU(hn::TableLookupBytes(values, low), integers, to);
+  hn::StoreU(hn::TableLookupBytes(values, high), integers, to + 16);
+#endif
+}
+
+// Partial sums of an f32 dot product. A vector per part keeps additions independent.
+class FloatSums {
+ public:
+  FloatSums() {
+    for (Vector& part : parts_) part = hn::Zero(Floats());
+  }
+  void add(int64_t step, Vector weights, const float* token) {
+    Vector& part = parts_[step % kParts];
+    part = hn::MulAdd(weights, hn::LoadU(Floats(), token), part);
+  }
+  void add_one(float product) { rest_ += product; }
+  float total() const {
+    const Vector sum = hn::Add(hn::Add(parts_[0], parts_[1]), hn::Add(parts_[2], parts_[3]));
+    return hn::GetLane(hn::SumOfLanes(Floats(), sum)) + rest_;
+  }
+
+ private:
+  static constexpr int64_t kParts = 4;
+  Vector parts_[kParts];
+  float rest_ = 0;
+};
+
+float dot_nibbles(const CodeBlocks& blocks, const NibbleTable& table, TokenValues token) {
+  FloatSums sums;
+  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    const Lookup lookup(table, affine);
+    int64_t i = first;
+    HWY_ALIGN uint8_t codes[kNibbles];
+    for (; i + kNibbles <= first + count; i += kNibbles) {
+      split_nibbles(blocks.codes + i / 2, codes);
+      for (int64_t lane = 0; lane < kNibbles; lane += lanes())
+        sums.add((i + lane) / lanes(), lookup(load_codes(codes + lane)), token.values + i + lane);
+    }
+    for (; i < first + count; ++i)
+      sums.add_one(affine(table[nibble_at(blocks.codes, i)]) * token.values[i]);
+  });
+  return sums.total();
+}
+
+template <class Byte>
+float dot_bytes(const CodeBlocks& blocks, TokenValues token) {
+  const Floats d;
+  const hn::Rebind<Byte, Floats> narrow;
+  const auto* codes = reinterpret_cast<const Byte*>(blocks.codes);
+  FloatSums sums;
+  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    int64_t i = first;
+    for (; i + lanes() <= first + count; i += lanes())
+      sums.add(i / lanes(),
+               affine(hn::ConvertTo(d, hn::PromoteTo(Ints(), hn::LoadU(narrow, codes + i)))),
+               token.values + i);
+    for (; i < first + count; ++i)
+      sums.add_one(affine(static_cast<float>(codes[i])) * token.values[i]);
+  });
+  return sums.total();
+}
+
+float dot_byte_values(const CodeBlocks& blocks, bool is_signed, TokenValues token) {
+  return is_signed ? dot_bytes<int8_t>(blocks, token) : dot_bytes<uint8_t>(blocks, token);
+}
+
+// At most 16 lanes, so that a vector of codes is one half of split_nibbles().
+using Shorts = hn::CappedTag<int16_t, 16>;
+using WideInts = hn::RepartitionToWide<Shorts>;
+using WideFloats = hn::RebindToFloat<WideInts>;
+
+int64_t shorts() { return static_cast<int64_t>(hn::Lanes(Shorts())); }
+
+// Sums of an integer dot product: exact within a group, then times the scales of block and token.
+class IntegerSums {
+ public:
+  explicit IntegerSums(TokenCodes token) : token_(token), total_(hn::Zero(WideFloats())) {}
+
+  // Adds group `group`, whose first activation is `first`. `load(i)` returns the vector of codes
+  // from the group's i-th.
+  template <class Load>
+  void add_group(const Affine& affine, int64_t group, int64_t first, Load load) {
+    const WideInts d;
+    auto even = hn::Zero(d), odd = hn::Zero(d);
+    for (int64_t i = 0; i < kTokenGroup; i += shorts())
+      even = hn::ReorderWidenMulAccumulate(
+          d, load(i), hn::LoadU(Shorts(), token_.codes + first + i), even, odd);
+    const auto sum = hn::ConvertTo(WideFloats(), hn::Add(even, odd));
+    const float scale = affine.scale * token_.scales[group];
+    total_ = hn::MulAdd(sum, hn::Set(WideFloats(), scale), total_);
+    rest_ -= affine.offset * scale * token_.sums[group];
+  }
+
+  // Adds the last, shorter group, whose codes code(i) from the first activation on.
+  template <class Code>
+  void add_rest(const Affine& affine, int64_t first, int64_t count, Code code) {
+    if (count == 0) return;
+    const int64_t group = first / kTokenGroup;
+    int32_t sum = 0;
+    for (int64_t i = first; i < first + count; ++i) sum += code(i) * token_.codes[i];
+    const float scale = affine.scale * token_.scales[group];
+    rest_ += scale * (static_cast<float>(sum) - affine.offset * token_.sums[group]);
+  }
+
+  float total() const { return hn::GetLane(hn::SumOfLanes(WideFloats(), total_)) + rest_; }
+
+ private:
+  TokenCodes token_;
+  hn::Vec<WideFloats> total_;
+  float rest_ = 0;
+};
+
+float dot_nibble_integers(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token) {
+  IntegerSums sums(token);
+  const hn::Rebind<int8_t, Shorts> narrow;
+  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    int64_t i = first;
+    HWY_ALIGN int8_t codes[kNibbles];
+    for (; i + kTokenGroup <= first + count; i += kTokenGroup) {
+      look_up_nibbles(blocks.codes + i / 2, table, codes);
+      sums.add_group(affine, i / kTokenGroup, i, [&](int64_t at) {
+        return hn::PromoteTo(Shorts(), hn::LoadU(narrow, codes + at));
+      });
+    }
+    sums.add_rest(affine, i, first + count - i,
+                  [&](int64_t at) { return table[nibble_at(blocks.codes, at)]; });
+  });
+  return sums.total();
+}
+
+template <class Byte>
+float dot_byte_codes(const CodeBlocks& blocks, TokenCodes token) {
+  IntegerSums sums(token);
+  const hn::Rebind<Byte, Shorts> narrow;
+  const auto* codes = reinterpret_cast<const Byte*>(blocks.codes);
+  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
+    int64_t i = first;
+    for (; i + kTokenGroup <= first + count; i += kTokenGroup)
+      sums.add_group(affine, i / kTokenGroup, i, [&](int64_t at) {
+        return hn::PromoteTo(Shorts(), hn::LoadU(narrow, codes + i + at));
+      });
+    sums.add_rest(affine, i, first + count - i, [&](int64_t at) { return int{codes[at]}; });
+  });
+  return sums.total();
+}
+
+float dot_byte_integers(const CodeBlocks& blocks, bool is_signed, TokenCodes token) {
+  return is_signed ? dot_byte_codes<int8_t>(blocks, token) : dot_byte_codes<uint8_t>(blocks, token);
+}
+
 }  // namespace
 }  // namespace moec::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -151,6 +334,10 @@ namespace moec {
 HWY_EXPORT(decode_nibbles);
 HWY_EXPORT(decode_byte_codes);
 HWY_EXPORT(look_up);
+HWY_EXPORT(dot_nibbles);
+HWY_EXPORT(dot_byte_values);
+HWY_EXPORT(dot_nibble_integers);
+HWY_EXPORT(dot_byte_integers);
 
 void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_nibbles)(blocks, table, to);
@@ -158,6 +345,22 @@ void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, fl
 
 void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_byte_codes)(blocks, is_signed, to);
+}
+
+float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, TokenValues token) {
+  return HWY_DYNAMIC_DISPATCH(dot_nibbles)(blocks, table, token);
+}
+
+float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenValues token) {
+  return HWY_DYNAMIC_DISPATCH(dot_byte_values)(blocks, is_signed, token);
+}
+
+float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token) {
+  return HWY_DYNAMIC_DISPATCH(dot_nibble_integers)(blocks, table, token);
+}
+
+float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenCodes token) {
+  return HWY_DYNAMIC_DISPATCH(dot_byte_integers)(blocks, is_signed, token);
 }
 
 void look_up_values(const float* table, float* values, int64_t count) {

@@ -1,5 +1,5 @@
-// Kernels that decode codes to f32. Google Highway selects the widest vectors of the CPU at run
-// time.
+// Kernels that decode codes to f32 or multiply them by the activations of a token. Google Highway
+// selects the widest vectors of the CPU at run time.
 #pragma once
 
 #include <array>
@@ -24,6 +24,31 @@ struct CodeBlocks {
 void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, float* to);
 // As above, but with one code per byte; the code is the number itself.
 void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to);
+
+// Activations of one token, in groups of kTokenGroup; the last group may be shorter. For the nibble
+// kernels, each whole group holds its even elements first, then its odd elements, as a byte shift
+// separates them.
+constexpr int64_t kTokenGroup = 32;
+struct TokenValues {
+  const float* values = nullptr;
+};
+// The same, quantized: activation = code · scale of its group. Codes lie in [-127, 127].
+struct TokenCodes {
+  const int16_t* codes = nullptr;
+  const float* scales = nullptr;
+  const float* sums = nullptr;  // of the codes of each group
+};
+
+// Returns the dot product of a row with a token: the sum of (table[code i] − offset) · scale times
+// activation i. Requires blocks of a multiple of kTokenGroup codes, or a single block.
+float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, TokenValues token);
+float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenValues token);
+
+// Products of integers are summed exactly within a group, and groups are summed in f32.
+using NibbleIntegers = std::array<int8_t, 16>;
+float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token);
+float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenCodes token);
+
 // values[i] = table[values[i]], in place. Each value must be a valid index of the table.
 void look_up_values(const float* table, float* values, int64_t count);
 

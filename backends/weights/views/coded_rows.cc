@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "backends/weights/views/code_kernels.h"
 #include "backends/weights/views/convert.h"
@@ -95,15 +97,49 @@ struct Segment {
   float* values = nullptr;
 };
 
+// The kernel that reads codes of a packing.
+struct CodeKernel {
+  bool is_nibbles = false, is_bytes = false, is_signed = false;
+  NibbleTable values{};  // of the 4-bit codes
+};
+
+bool holds_packing(const StoredNumbers& numbers, Packing packing) {
+  const auto* stored = std::get_if<Packing>(&numbers.form);
+  return stored != nullptr && *stored == packing;
+}
+
+CodeKernel code_kernel(const StoredNumbers& codes) {
+  const auto* packing = std::get_if<Packing>(&codes.form);
+  if (packing == nullptr) return {};
+  CodeKernel kernel{.is_nibbles = *packing == Packing::u4 || *packing == Packing::i4 ||
+                                  *packing == Packing::f4_e2m1 || *packing == Packing::i4_excess8,
+                    .is_bytes = *packing == Packing::u8 || *packing == Packing::i8,
+                    .is_signed = *packing == Packing::i8};
+  if (!kernel.is_nibbles) return kernel;
+  std::array<std::byte, 8> packed;
+  // Unpacks all 16 codes once, so that the table follows from the definition of the packing.
+  for (size_t i = 0; i < packed.size(); ++i)
+    packed[i] = static_cast<std::byte>(2 * i | (2 * i + 1) << 4);
+  const auto element = static_cast<size_t>(dtype_bytes(packed_run(*packing).dtype));
+  unpack(*packing, packed.data(), packed.size() / element, kernel.values.data());
+  return kernel;
+}
+
+// Scales and offsets of consecutive blocks.
+struct BlockParameters {
+  std::array<float, kParameters> scales, offsets;
+  const float* zeros = nullptr;  // null without offsets
+};
+
 class RowDecoder {
  public:
   RowDecoder(const CodedRows& rows, const HeldBytes& held)
-      : rows_(rows), codes_(rows.codes, held), held_(held) {
-    if (const auto* packing = std::get_if<Packing>(&rows.codes.form)) {
-      is_nibbles_ = nibble_values(*packing, values_);
-      is_bytes_ = *packing == Packing::u8 || *packing == Packing::i8;
-      is_signed_ = *packing == Packing::i8;
-    }
+      : rows_(rows), codes_(rows.codes, held), held_(held), kernel_(code_kernel(rows.codes)) {
+    // Twice the values of f4_e2m1 are integers, too.
+    const float factor = holds_packing(rows_.codes, Packing::f4_e2m1) ? 2.0f : 1.0f;
+    for (size_t i = 0; i < integers_.size(); ++i)
+      integers_[i] = static_cast<int8_t>(factor * kernel_.values[i]);
+    integer_scale_ = 1 / factor;
   }
 
   bool decode(const Segment& segment) const {
@@ -120,21 +156,15 @@ class RowDecoder {
     return true;
   }
 
- private:
-  // Writes the value of each 4-bit code. Returns false for packings without two codes per byte.
-  static bool nibble_values(Packing packing, NibbleTable& values) {
-    const bool is_nibbles = packing == Packing::u4 || packing == Packing::i4 ||
-                            packing == Packing::f4_e2m1 || packing == Packing::i4_excess8;
-    if (!is_nibbles) return false;
-    std::array<std::byte, 8> codes;
-    // Unpacks all 16 codes once, so that the table follows from the definition of the packing.
-    for (size_t i = 0; i < codes.size(); ++i)
-      codes[i] = static_cast<std::byte>(2 * i | (2 * i + 1) << 4);
-    const auto element = static_cast<size_t>(dtype_bytes(packed_run(packing).dtype));
-    unpack(packing, codes.data(), codes.size() / element, values.data());
+  bool dot(int64_t row, const CodedToken& token, float& out) const {
+    out = 0;
+    const int64_t room = (rows_.table ? 1 : kParameters) * rows_.block_columns;
+    for (int64_t column = 0; column < rows_.columns; column += room)
+      if (!add_dot({row, column, std::min(room, rows_.columns - column)}, token, out)) return false;
     return true;
   }
 
+ private:
   int64_t first_code(const Segment& part) const { return part.row * rows_.columns + part.column; }
 
   int64_t first_block(const Segment& part) const {
@@ -158,35 +188,40 @@ class RowDecoder {
     }
   }
 
-  bool dequantize(const Segment& part) const {
-    std::array<float, kParameters> scales, offsets;
+  bool read_parameters(const Segment& part, BlockParameters& blocks) const {
     const int64_t first = first_block(part), count = block_count(part);
-    if (!NumberReader(*rows_.scales, held_).read(first, count, scales.data())) return false;
-    if (rows_.offsets && !NumberReader(*rows_.offsets, held_).read(first, count, offsets.data()))
-      return false;
-    const float* zeros = rows_.offsets ? offsets.data() : nullptr;
+    if (!NumberReader(*rows_.scales, held_).read(first, count, blocks.scales.data())) return false;
+    if (!rows_.offsets) return true;
+    blocks.zeros = blocks.offsets.data();
+    return NumberReader(*rows_.offsets, held_).read(first, count, blocks.offsets.data());
+  }
+
+  bool dequantize(const Segment& part) const {
+    BlockParameters blocks;
+    if (!read_parameters(part, blocks)) return false;
     // The kernels require codes that start at a block and at a byte.
-    if (part.column % rows_.block_columns == 0 && (is_nibbles_ || is_bytes_)) {
+    if (part.column % rows_.block_columns == 0 && (kernel_.is_nibbles || kernel_.is_bytes)) {
       const std::byte* codes = codes_.bytes(first_code(part), part.count);
       if (codes != nullptr) {
-        decode_blocks({codes, part.count, rows_.block_columns, scales.data(), zeros}, part);
+        decode_blocks({codes, part.count, rows_.block_columns, blocks.scales.data(), blocks.zeros},
+                      part);
         return true;
       }
     }
     if (!codes_.read(first_code(part), part.count, part.values)) return false;
     for_each_block(part, [&](int64_t block, float* values, int64_t size) {
-      const float scale = scales[static_cast<size_t>(block)];
-      const float offset = zeros ? zeros[block] : 0.0f;
+      const float scale = blocks.scales[static_cast<size_t>(block)];
+      const float offset = blocks.zeros ? blocks.zeros[block] : 0.0f;
       for (int64_t i = 0; i < size; ++i) values[i] = (values[i] - offset) * scale;
     });
     return true;
   }
 
   void decode_blocks(const CodeBlocks& blocks, const Segment& part) const {
-    if (is_nibbles_)
-      decode_nibble_blocks(blocks, values_, part.values);
+    if (kernel_.is_nibbles)
+      decode_nibble_blocks(blocks, kernel_.values, part.values);
     else
-      decode_byte_blocks(blocks, is_signed_, part.values);
+      decode_byte_blocks(blocks, kernel_.is_signed, part.values);
   }
 
   bool look_up(const Segment& part) const {
@@ -198,19 +233,107 @@ class RowDecoder {
     bool complete = true;
     const int64_t first = first_block(part);
     for_each_block(part, [&](int64_t block, float* values, int64_t size) {
-      const NumberReader entries(*rows_.table, held_);
-      complete &= entries.read((first + block) * rows_.entries, rows_.entries, table.data());
+      complete &= read_table(first + block, table.data());
       look_up_values(table.data(), values, size);
     });
     return complete;
   }
 
+  bool read_table(int64_t block, float* table) const {
+    return NumberReader(*rows_.table, held_).read(block * rows_.entries, rows_.entries, table);
+  }
+
+  bool add_dot(const Segment& part, const CodedToken& token, float& out) const {
+    const std::byte* codes = codes_.bytes(first_code(part), part.count);
+    if (codes == nullptr) return false;
+    if (rows_.table) {
+      constexpr float kOne = 1;
+      NibbleTable table;
+      if (!read_table(first_block(part), table.data())) return false;
+      out += dot_nibble_blocks({codes, part.count, part.count, &kOne, nullptr}, table,
+                               TokenValues{token.values.data() + part.column});
+      return true;
+    }
+    BlockParameters parameters;
+    if (!read_parameters(part, parameters)) return false;
+    const CodeBlocks blocks{codes, part.count, rows_.block_columns, parameters.scales.data(),
+                            parameters.zeros};
+    out += token.format == ActivationFormat::f32
+               ? dot_blocks(blocks, TokenValues{token.values.data() + part.column})
+               : dot_blocks(blocks, part_of(token, part.column));
+    return true;
+  }
+
+  static TokenCodes part_of(const CodedToken& token, int64_t column) {
+    const int64_t group = column / kTokenGroup;
+    return {token.codes.data() + column, token.scales.data() + group, token.sums.data() + group};
+  }
+
+  float dot_blocks(const CodeBlocks& blocks, TokenValues token) const {
+    return kernel_.is_nibbles ? dot_nibble_blocks(blocks, kernel_.values, token)
+                              : dot_byte_blocks(blocks, kernel_.is_signed, token);
+  }
+
+  float dot_blocks(const CodeBlocks& blocks, TokenCodes token) const {
+    return kernel_.is_nibbles ? dot_nibble_blocks(blocks, integers_, token) * integer_scale_
+                              : dot_byte_blocks(blocks, kernel_.is_signed, token);
+  }
+
   const CodedRows& rows_;
   NumberReader codes_;
   const HeldBytes& held_;
-  NibbleTable values_{};
-  bool is_nibbles_ = false, is_bytes_ = false, is_signed_ = false;
+  CodeKernel kernel_;
+  NibbleIntegers integers_;
+  float integer_scale_ = 1;
 };
+
+// ---- Tokens ------------------------------------------------------------------------------------
+
+// True if a dot kernel can read each row of these codes.
+bool has_dot_kernel(const CodedRows& rows) {
+  const CodeKernel kernel = code_kernel(rows.codes);
+  if (!(kernel.is_nibbles || (kernel.is_bytes && !rows.table)) || rows.rounded != DType::f32)
+    return false;
+  const int64_t bits = kernel.is_nibbles ? 4 : 8;
+  const bool begins_at_bytes = rows.codes.first * bits % 8 == 0 && rows.columns * bits % 8 == 0;
+  const bool keeps_groups =
+      rows.block_columns % kTokenGroup == 0 || rows.block_columns >= rows.columns;
+  return begins_at_bytes && keeps_groups && (!rows.table || rows.entries == 16);
+}
+
+// Writes the elements of each whole group in the order of the nibble kernels.
+template <class Element>
+void split_groups(std::vector<Element>& elements) {
+  std::array<Element, kTokenGroup> group;
+  const auto whole = std::ssize(elements) / kTokenGroup * kTokenGroup;
+  for (auto at = elements.begin(); at != elements.begin() + whole; at += kTokenGroup) {
+    for (int64_t i = 0; i < kTokenGroup; ++i)
+      group[static_cast<size_t>(i % 2 * (kTokenGroup / 2) + i / 2)] = at[i];
+    std::copy(group.begin(), group.end(), at);
+  }
+}
+
+// Appends the codes, the scale and the sum of a group.
+void quantize_group(const float* values, int64_t count, CodedToken& token) {
+  float largest = 0;
+  bool is_finite = true;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::abs(values[i]));
+    is_finite &= std::isfinite(values[i]);
+  }
+  // Below this, 1 / scale overflows.
+  const bool is_zero = largest < 127 * std::numeric_limits<float>::min();
+  const float inverse = is_zero || !is_finite ? 0 : 127 / largest;
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float code = inverse == 0 ? 0 : std::nearbyint(values[i] * inverse);
+    token.codes.push_back(static_cast<int16_t>(code));
+    sum += code;
+  }
+  // Zero codes times NaN are NaN, as is a product with an infinite or undefined activation.
+  token.scales.push_back(is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN());
+  token.sums.push_back(sum);
+}
 
 }  // namespace
 
@@ -231,6 +354,42 @@ bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, in
     at += segment.count;
   }
   round_values(rows.rounded, to, static_cast<size_t>(count));
+  return true;
+}
+
+bool rounds_tokens(const CodedRows& rows) { return has_dot_kernel(rows) && !rows.table; }
+
+void round_token(std::span<float> token) {
+  CodedToken rounded;
+  const auto columns = std::ssize(token);
+  for (int64_t at = 0; at < columns; at += kTokenGroup)
+    quantize_group(token.data() + at, std::min(kTokenGroup, columns - at), rounded);
+  for (size_t i = 0; i < token.size(); ++i)
+    token[i] = static_cast<float>(rounded.codes[i]) * rounded.scales[i / kTokenGroup];
+}
+
+std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
+                                        ActivationFormat format) {
+  if (!has_dot_kernel(rows)) return std::nullopt;
+  CodedToken arranged{.columns = rows.columns,
+                      .format = rows.table ? ActivationFormat::f32 : format};
+  const bool splits = !code_kernel(rows.codes).is_bytes;
+  if (arranged.format == ActivationFormat::f32) {
+    arranged.values.assign(token, token + rows.columns);
+    if (splits) split_groups(arranged.values);
+    return arranged;
+  }
+  for (int64_t at = 0; at < rows.columns; at += kTokenGroup)
+    quantize_group(token + at, std::min(kTokenGroup, rows.columns - at), arranged);
+  if (splits) split_groups(arranged.codes);
+  return arranged;
+}
+
+bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,
+                    const CodedToken& token, float* out) {
+  const RowDecoder decoder(rows, held);
+  for (int64_t r = 0; r < range.count; ++r)
+    if (!decoder.dot(range.first + r, token, out[r])) return false;
   return true;
 }
 

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
+#include <vector>
 
 #include "backends/weights/views/weight_pager.h"
 #include "ir/graph/type.h"
@@ -47,5 +49,40 @@ struct CodedRows {
 // bytes.
 bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, int64_t count,
                  float* to);
+
+// Number format in which a product with codes reads the activations of a token.
+enum class ActivationFormat : uint8_t {
+  f32,
+  int8,  // rounded: per group of 32, int8 codes with one scale, max |activation| / 127
+};
+
+// Activations of one token, arranged for dot_coded_rows().
+struct CodedToken {
+  int64_t columns = 0;
+  ActivationFormat format = ActivationFormat::f32;
+  std::vector<float> values;   // f32
+  std::vector<int16_t> codes;  // int8, as are the rest
+  std::vector<float> scales, sums;
+};
+
+// True if arrange_token() rounds activations to int8 on request. round_token() applies the same
+// rounding to the activations of a product that decodes the rows.
+bool rounds_tokens(const CodedRows& rows);
+void round_token(std::span<float> token);
+
+// Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if their
+// codes do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a group of
+// activations. Rows with a table are multiplied by f32 activations in either format.
+std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
+                                        ActivationFormat format);
+
+struct RowRange {
+  int64_t first = 0, count = 0;
+};
+
+// out[r] = row (first + r) · token, for each row of the range. A sum depends on its row and the
+// token alone. Returns false if `held` lacks some of the bytes.
+bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,
+                    const CodedToken& token, float* out);
 
 }  // namespace moec

@@ -26,6 +26,8 @@ class HeldView {
   // Converts elements [begin, begin + count), in C order, to f32. `held` must contain all bytes of
   // the view. Error: weights.bad_index (a code is outside its table).
   Status widen(const HeldBytes& held, int64_t begin, int64_t count, float* to) const;
+  // Rows of codes with kernels that multiply them without decoding; null for all other views.
+  const CodedRows* rows() const { return rows_ ? &*rows_ : nullptr; }
 
  private:
   explicit HeldView(std::shared_ptr<const ViewNode> node);

@@ -26,6 +26,9 @@ class MappedView {
   // Decodes elements [begin, begin + count), in C order. Requires a MappedRead.
   void widen(int64_t begin, int64_t count, float* to) const;
 
+  const CodedRows& rows() const { return *view_.rows(); }
+  const HeldBytes& held() const { return held_; }
+
  private:
   HeldView view_;
   std::shared_ptr<const PayloadFile> file_;

@@ -34,10 +34,13 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 
 Result<std::shared_ptr<Engine>> open_engine(const EngineFlags& flags, const SessionFlags& session,
                                             std::shared_ptr<Engine> cpu) {
-  // --threads is refused, because ignoring the flag would hide a mistake.
-  if (session.threads != 0 && flags.engine != "cpu")
-    return fail("engine.option", fmt::format("engine {} has no option --threads", flags.engine),
-                "omit --threads, or pass --engine cpu");
+  // Flags are refused, because ignoring them would hide a mistake.
+  const bool rounds = session.activations != ActivationFormat::f32;
+  if ((session.threads != 0 || rounds) && flags.engine != "cpu") {
+    const char* flag = rounds ? "--activations int8" : "--threads";
+    return fail("engine.option", fmt::format("engine {} has no option {}", flags.engine, flag),
+                fmt::format("omit {}, or pass --engine cpu", flag));
+  }
   if (flags.engine == "openvino")
     return openvino_engine({flags.device.empty() ? "CPU" : flags.device, flags.keeps_compiled});
   // Null selects the reference executor.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/runtime/session/session.h"
+#include "backends/weights/views/coded_rows.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
@@ -14,8 +15,9 @@ namespace moec {
 
 struct SessionFlags {
   std::string precision = "f32";
-  std::string memory;       // empty: the default
-  int threads = 0;          // 0: one per core
+  std::string memory;  // empty: the default
+  int threads = 0;     // 0: one per core
+  ActivationFormat activations = ActivationFormat::f32;
   std::string expert_mask;  // empty: no mask
   TopKRequest top_k;
 };

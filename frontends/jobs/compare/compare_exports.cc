@@ -361,6 +361,7 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, half));
   // Top-k applies to the compared export only; the reference keeps the model's.
   half.top_k = options.top_k;
+  if (options.engine) half.engine = options.engine;
   MOEC_ASSIGN(Session compared, Session::open(options.compared, read_shard, half));
   const Manifest &a = reference.manifest(), &b = compared.manifest();
   // Must precede read_windows(), which uses the reference's tokenizer for both exports.

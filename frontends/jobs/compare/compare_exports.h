@@ -19,6 +19,7 @@ struct CompareOptions {
   int64_t window = 256;             // tokens per window, at most the maximum of both exports
   SessionOptions session;           // for both exports; each gets half of the memory
   TopKRequest top_k;                // for the compared export
+  std::shared_ptr<Engine> engine;   // runs the compared export; null: that of `session`
   CompareLimits limits;
   // Receives the tokens that both exports processed since its previous call, and the total. May be
   // empty.

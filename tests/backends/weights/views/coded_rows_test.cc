@@ -2,6 +2,7 @@
 // element.
 #include "backends/weights/views/coded_rows.h"
 
+#include "backends/weights/views/convert.h"
 #include "backends/weights/views/mapped_view.h"
 #include "ir/text/text.h"
 #include "tests/backends/weights/views/testing.h"
@@ -11,8 +12,9 @@ namespace {
 
 struct RowsCase {
   const char* name;
-  const char* view;      // over the tensors c (codes), s (scales), z (offsets) and t (tables)
-  bool is_coded = true;  // whether kernels decode the view
+  const char* view;        // over the tensors c (codes), s (scales), z (offsets) and t (tables)
+  bool is_coded = true;    // whether kernels decode the view
+  bool multiplies = true;  // whether kernels multiply the codes without decoding them
 };
 
 // Writes a file of random bytes that contains the view's tensors in sequence; float tensors get
@@ -61,6 +63,74 @@ TEST_P(CodedRowsTest, MatchTheReaderBitForBit) {
   }
 }
 
+// Compares the products of a token with rows of codes with sums of decoded values in f64.
+void expect_products(const MappedView& mapped, std::span<const float> weights,
+                     std::vector<float> token, ActivationFormat format) {
+  const CodedRows& rows = mapped.rows();
+  const auto arranged = arrange_token(rows, token.data(), format);
+  ASSERT_TRUE(arranged);
+  const auto columns = static_cast<size_t>(rows.columns), count = weights.size() / columns;
+  std::vector<float> products(count);
+  const RowRange all{0, static_cast<int64_t>(count)};
+  ASSERT_TRUE(dot_coded_rows(rows, mapped.held(), all, *arranged, products.data()));
+  if (arranged->format == ActivationFormat::int8) round_token(token);
+  for (size_t r = 0; r < count; ++r) {
+    double sum = 0, magnitude = 0;
+    for (size_t c = 0; c < columns; ++c) {
+      const double product = static_cast<double>(weights[r * columns + c]) * token[c];
+      sum += product;
+      magnitude += std::abs(product);
+    }
+    // MXFP4 scales may be NaN, or so large that sums overflow.
+    if (!(magnitude < 1e37)) continue;
+    EXPECT_NEAR(products[r], sum, 1e-6 * magnitude) << r;
+  }
+}
+
+TEST_P(CodedRowsTest, MultiplyLikeTheirValues) {
+  const WeightView view = parse_view(GetParam().view).value();
+  const WeightReader reader = WeightReader::open(write_tensors(view, GetParam().name)).value();
+  const auto mapped = reader.map_codes(view).value();
+  if (!mapped) return;
+  const MappedRead guard(mapped->range());
+  const std::vector<float> weights = reader.read_f32(view, 1 << 20).value();
+  std::vector<float> token(static_cast<size_t>(mapped->rows().columns));
+  std::mt19937 random(11);
+  for (float& x : token) x = static_cast<float>(random() % 2000) / 500.0f - 2.0f;
+  ASSERT_EQ(arrange_token(mapped->rows(), token.data(), ActivationFormat::f32).has_value(),
+            GetParam().multiplies);
+  if (!GetParam().multiplies) return;
+  for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8})
+    expect_products(*mapped, weights, token, format);
+}
+
+TEST(RoundToken, RoundsToTheNearestCode) {
+  std::vector<float> token(40, 0.0f);
+  token[3] = -127.0f;
+  token[4] = 2.6f;
+  token[35] = 1e-3f;
+  round_token(token);
+  EXPECT_EQ(token[3], -127.0f);
+  EXPECT_EQ(token[4], 3.0f);
+  EXPECT_EQ(token[5], 0.0f);
+  EXPECT_NEAR(token[35], 1e-3f, 1e-9f);
+}
+
+TEST(RoundToken, KeepsInfinitiesVisible) {
+  std::vector<float> token(64, 1.0f);
+  token[0] = std::numeric_limits<float>::infinity();
+  token[40] = std::numeric_limits<float>::quiet_NaN();
+  round_token(token);
+  EXPECT_TRUE(std::isnan(token[1]));
+  EXPECT_TRUE(std::isnan(token[33]));
+}
+
+TEST(RoundToken, AcceptsDenormalGroups) {
+  std::vector<float> token(32, std::numeric_limits<float>::denorm_min());
+  round_token(token);
+  for (const float x : token) EXPECT_EQ(x, 0.0f);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Forms, CodedRowsTest,
     testing::Values(
@@ -69,10 +139,17 @@ INSTANTIATE_TEST_SUITE_P(
                  "@s:f32[10,2], splat(8):f32[10,2])"},
         RowsCase{"u4_zeros",
                  "@c:u8[10,32] | unpack(u4) | dequant(1, 16; @s:f16[10,4] | "
-                 "cast(f32), @z:u8[10,2] | unpack(u4))"},
+                 "cast(f32), @z:u8[10,2] | unpack(u4))",
+                 true, false},
+        RowsCase{"u4_tail",
+                 "@c:u8[10,37] | unpack(u4) | dequant(1, 32; @s:f32[10,3], @z:u8[10,3] | "
+                 "cast(f32))"},
+        RowsCase{"u8_tail",
+                 "@c:u8[10,75] | unpack(u8) | dequant(1, 32; @s:f32[10,3], @z:f32[10,3])"},
         RowsCase{"u4_odd_zeros",
                  "@c:u8[10,24] | unpack(u4) | dequant(1, 16; @s:f32[10,3], "
-                 "@z:u8[15] | unpack(u4) | reshape(10, 3))"},
+                 "@z:u8[15] | unpack(u4) | reshape(10, 3))",
+                 true, false},
         RowsCase{"i4_conv",
                  "@c:u8[320] | unpack(i4) | reshape(10, 64, 1, 1) | dequant(1, 64, 1, "
                  "1; @s:f32[10,1,1,1])"},
@@ -82,16 +159,20 @@ INSTANTIATE_TEST_SUITE_P(
         RowsCase{"i8_tensor", "@c:u8[10,50] | unpack(i8) | dequant(10, 50; @s:f32[1,1])"},
         RowsCase{"u8_f16",
                  "@c:u8[10,50] | unpack(u8) | dequant(1, 20; @s:f32[10,3], "
-                 "@z:f32[10,3]) | cast(f16)"},
+                 "@z:f32[10,3]) | cast(f16)",
+                 true, false},
         RowsCase{"mxfp4",
                  "@c:u8[8,32] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,2] | "
                  "unpack(f8_e8m0))"},
         RowsCase{"lut4",
                  "@c:u8[160] | unpack(u4) | reshape(8, 40, 1, 1) | lut(4, 40, 1, 1; "
                  "@t:f16[2,1,1,1,16]) | cast(f16)"},
-        RowsCase{"lut2", "@c:u8[80] | unpack(u2) | reshape(8, 40) | lut(8, 40; @t:f32[1,1,4])"},
-        RowsCase{"lut3", "@c:u8[123] | unpack(u3) | reshape(8, 41) | lut(8, 41; @t:f32[1,1,8])"},
-        RowsCase{"lut6", "@c:u8[240] | unpack(u6) | reshape(8, 40) | lut(2, 40; @t:f32[4,1,64])"},
+        RowsCase{"lut2", "@c:u8[80] | unpack(u2) | reshape(8, 40) | lut(8, 40; @t:f32[1,1,4])",
+                 true, false},
+        RowsCase{"lut3", "@c:u8[123] | unpack(u3) | reshape(8, 41) | lut(8, 41; @t:f32[1,1,8])",
+                 true, false},
+        RowsCase{"lut6", "@c:u8[240] | unpack(u6) | reshape(8, 40) | lut(2, 40; @t:f32[4,1,64])",
+                 true, false},
         RowsCase{"experts",
                  "@c:u8[4,8,16] | unpack(u4) | slice(0, 1, 1) | reshape(8, 32) | "
                  "dequant(1, 32; @s:f32[8,1])"},

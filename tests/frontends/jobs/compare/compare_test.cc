@@ -110,6 +110,19 @@ TEST(Compare, ScoresFewerBitsWorse) {
   EXPECT_GT(fewer["routers"][3]["weight_moved"], eight["routers"][3]["weight_moved"]);
 }
 
+TEST(Compare, MeasuresInt8ActivationsOfB) {
+  const std::string four = compared_export(
+      "tinymoe", "four", {"--weights", "attn=int8:32,experts=int4", "--tokens", "1,32"});
+  const std::string text = heldout(96);
+  const json exact = comparison({four, four, "--text", text, "--activations", "f32"});
+  EXPECT_EQ(exact["kl"]["mean"], 0);
+  const json rounded = comparison({four, four, "--text", text, "--activations", "int8"});
+  EXPECT_GT(rounded["kl"]["mean"], 0);
+  EXPECT_LT(rounded["kl"]["mean"], 0.001);
+  const std::string groups = ids_file("{}");
+  EXPECT_EQ(code_of({four, "--groups", groups, "--activations", "int8"}), "cli.conflict");
+}
+
 TEST(Compare, ReportsMissedThresholds) {
   const std::string plain = compared_export("tinymoe", "plain"), text = heldout(64);
   const std::string int8 = compared_export("tinymoe", "int8", {"--weights", "int8"});
