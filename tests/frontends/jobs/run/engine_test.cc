@@ -124,6 +124,8 @@ TEST(Engine, RejectsFlagsOfOtherEngines) {
               testing::HasSubstr("engine.option"));
   EXPECT_THAT(error_of({"--engine", "reference", "--engine-cache"}),
               testing::HasSubstr("--engine-cache"));
+  EXPECT_THAT(error_of({"--engine", "reference", "--activations", "int8"}),
+              testing::HasSubstr("omit --activations int8"));
   EXPECT_THAT(error_of({"--engine", "onnxruntime"}), testing::HasSubstr("cli.value"));
 }
 
