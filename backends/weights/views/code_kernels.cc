@@ -236,40 +236,76 @@ float dot_bytes(const CodeBlocks& blocks, TokenValues token) {
   return sums.total();
 }
 
-float dot_byte_values(const CodeBlocks& blocks, bool is_signed, TokenValues token) {
-  return is_signed ? dot_bytes<int8_t>(blocks, token) : dot_bytes<uint8_t>(blocks, token);
-}
-
-// At most 16 lanes, so that a vector of codes is one half of split_nibbles().
+#if HWY_TARGET <= HWY_AVX3
+using Shorts = hn::CappedTag<int16_t, 32>;
+#else
+// At most 16 lanes, so that a vector of codes is one half of look_up_nibbles().
 using Shorts = hn::CappedTag<int16_t, 16>;
+#endif
 using WideInts = hn::RepartitionToWide<Shorts>;
 using WideFloats = hn::RebindToFloat<WideInts>;
 
 int64_t shorts() { return static_cast<int64_t>(hn::Lanes(Shorts())); }
 
+// The integers of a group of 4-bit codes, as vectors of Shorts from any multiple of shorts() on.
+class NibbleGroup {
+ public:
+  NibbleGroup(const std::byte* from, const NibbleIntegers& table) {
+#if HWY_TARGET <= HWY_AVX3
+    const hn::Full128<uint8_t> d;
+    const hn::Full128<int8_t> integers;
+    const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
+    const auto values = hn::LoadU(integers, table.data());
+    const auto low = hn::BitCast(integers, hn::And(packed, hn::Set(d, uint8_t{15})));
+    const auto high = hn::BitCast(integers, hn::ShiftRight<4>(packed));
+    all_ = hn::PromoteTo(Shorts(),
+                         hn::Combine(hn::Full256<int8_t>(), hn::TableLookupBytes(values, high),
+                                     hn::TableLookupBytes(values, low)));
+  }
+  hn::Vec<Shorts> operator()(int64_t /*first*/) const { return all_; }
+
+ private:
+  hn::Vec<Shorts> all_;
+#else
+    look_up_nibbles(from, table, codes_);
+  }
+  hn::Vec<Shorts> operator()(int64_t first) const {
+    return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<int8_t, Shorts>(), codes_ + first));
+  }
+
+ private:
+  HWY_ALIGN int8_t codes_[kNibbles];
+#endif
+};
+
 // Sums of an integer dot product: exact within a group, then times the scales of block and token.
 class IntegerSums {
  public:
-  explicit IntegerSums(TokenCodes token) : token_(token), total_(hn::Zero(WideFloats())) {}
+  explicit IntegerSums(TokenCodes token) : token_(token) {
+    totals_[0] = totals_[1] = hn::Zero(WideFloats());
+  }
 
   // Adds group `group`, whose first activation is `first`. `load(i)` returns the vector of codes
   // from the group's i-th.
   template <class Load>
-  void add_group(const Affine& affine, int64_t group, int64_t first, Load load) {
+  void add_group(const Affine& affine, int64_t first, const Load& load) {
     const WideInts d;
+    const int64_t group = first / kTokenGroup;
     auto even = hn::Zero(d), odd = hn::Zero(d);
     for (int64_t i = 0; i < kTokenGroup; i += shorts())
       even = hn::ReorderWidenMulAccumulate(
           d, load(i), hn::LoadU(Shorts(), token_.codes + first + i), even, odd);
     const auto sum = hn::ConvertTo(WideFloats(), hn::Add(even, odd));
     const float scale = affine.scale * token_.scales[group];
-    total_ = hn::MulAdd(sum, hn::Set(WideFloats(), scale), total_);
+    // Alternate sums shorten the chain of dependent additions.
+    auto& total = totals_[group % 2];
+    total = hn::MulAdd(sum, hn::Set(WideFloats(), scale), total);
     rest_ -= affine.offset * scale * token_.sums[group];
   }
 
-  // Adds the last, shorter group, whose codes code(i) from the first activation on.
+  // Adds the last, shorter group, whose codes are code(i) from the first activation on.
   template <class Code>
-  void add_rest(const Affine& affine, int64_t first, int64_t count, Code code) {
+  void add_rest(const Affine& affine, int64_t first, int64_t count, const Code& code) {
     if (count == 0) return;
     const int64_t group = first / kTokenGroup;
     int32_t sum = 0;
@@ -278,26 +314,23 @@ class IntegerSums {
     rest_ += scale * (static_cast<float>(sum) - affine.offset * token_.sums[group]);
   }
 
-  float total() const { return hn::GetLane(hn::SumOfLanes(WideFloats(), total_)) + rest_; }
+  float total() const {
+    const auto sum = hn::Add(totals_[0], totals_[1]);
+    return hn::GetLane(hn::SumOfLanes(WideFloats(), sum)) + rest_;
+  }
 
  private:
   TokenCodes token_;
-  hn::Vec<WideFloats> total_;
+  hn::Vec<WideFloats> totals_[2];
   float rest_ = 0;
 };
 
-float dot_nibble_integers(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token) {
+float dot_nibble_codes(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token) {
   IntegerSums sums(token);
-  const hn::Rebind<int8_t, Shorts> narrow;
   for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
     int64_t i = first;
-    HWY_ALIGN int8_t codes[kNibbles];
-    for (; i + kTokenGroup <= first + count; i += kTokenGroup) {
-      look_up_nibbles(blocks.codes + i / 2, table, codes);
-      sums.add_group(affine, i / kTokenGroup, i, [&](int64_t at) {
-        return hn::PromoteTo(Shorts(), hn::LoadU(narrow, codes + at));
-      });
-    }
+    for (; i + kTokenGroup <= first + count; i += kTokenGroup)
+      sums.add_group(affine, i, NibbleGroup(blocks.codes + i / 2, table));
     sums.add_rest(affine, i, first + count - i,
                   [&](int64_t at) { return table[nibble_at(blocks.codes, at)]; });
   });
@@ -312,7 +345,7 @@ float dot_byte_codes(const CodeBlocks& blocks, TokenCodes token) {
   for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
     int64_t i = first;
     for (; i + kTokenGroup <= first + count; i += kTokenGroup)
-      sums.add_group(affine, i / kTokenGroup, i, [&](int64_t at) {
+      sums.add_group(affine, i, [&](int64_t at) {
         return hn::PromoteTo(Shorts(), hn::LoadU(narrow, codes + i + at));
       });
     sums.add_rest(affine, i, first + count - i, [&](int64_t at) { return int{codes[at]}; });
@@ -320,8 +353,41 @@ float dot_byte_codes(const CodeBlocks& blocks, TokenCodes token) {
   return sums.total();
 }
 
-float dot_byte_integers(const CodeBlocks& blocks, bool is_signed, TokenCodes token) {
-  return is_signed ? dot_byte_codes<int8_t>(blocks, token) : dot_byte_codes<uint8_t>(blocks, token);
+// out[r] = dot(row r), where a row has `bytes` bytes.
+template <class Dot>
+void dot_each_row(const CodeBlockRows& rows, int64_t bytes, float* out, const Dot& dot) {
+  CodeBlocks row = rows.first;
+  const int64_t blocks = (row.count + row.block - 1) / row.block;
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    out[r] = dot(row);
+    row.codes += bytes;
+    row.scales += blocks;
+    if (row.offsets) row.offsets += blocks;
+  }
+}
+
+void dot_nibble_value_rows(const CodeBlockRows& rows, const NibbleTable& table, TokenValues token,
+                           float* out) {
+  dot_each_row(rows, rows.first.count / 2, out,
+               [&](const CodeBlocks& row) { return dot_nibbles(row, table, token); });
+}
+
+void dot_byte_value_rows(const CodeBlockRows& rows, bool is_signed, TokenValues token, float* out) {
+  dot_each_row(rows, rows.first.count, out, [&](const CodeBlocks& row) {
+    return is_signed ? dot_bytes<int8_t>(row, token) : dot_bytes<uint8_t>(row, token);
+  });
+}
+
+void dot_nibble_code_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
+                          float* out) {
+  dot_each_row(rows, rows.first.count / 2, out,
+               [&](const CodeBlocks& row) { return dot_nibble_codes(row, table, token); });
+}
+
+void dot_byte_code_rows(const CodeBlockRows& rows, bool is_signed, TokenCodes token, float* out) {
+  dot_each_row(rows, rows.first.count, out, [&](const CodeBlocks& row) {
+    return is_signed ? dot_byte_codes<int8_t>(row, token) : dot_byte_codes<uint8_t>(row, token);
+  });
 }
 
 }  // namespace
@@ -334,10 +400,10 @@ namespace moec {
 HWY_EXPORT(decode_nibbles);
 HWY_EXPORT(decode_byte_codes);
 HWY_EXPORT(look_up);
-HWY_EXPORT(dot_nibbles);
-HWY_EXPORT(dot_byte_values);
-HWY_EXPORT(dot_nibble_integers);
-HWY_EXPORT(dot_byte_integers);
+HWY_EXPORT(dot_nibble_value_rows);
+HWY_EXPORT(dot_byte_value_rows);
+HWY_EXPORT(dot_nibble_code_rows);
+HWY_EXPORT(dot_byte_code_rows);
 
 void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_nibbles)(blocks, table, to);
@@ -347,20 +413,22 @@ void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_byte_codes)(blocks, is_signed, to);
 }
 
-float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, TokenValues token) {
-  return HWY_DYNAMIC_DISPATCH(dot_nibbles)(blocks, table, token);
+void dot_nibble_rows(const CodeBlockRows& rows, const NibbleTable& table, TokenValues token,
+                     float* out) {
+  HWY_DYNAMIC_DISPATCH(dot_nibble_value_rows)(rows, table, token, out);
 }
 
-float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenValues token) {
-  return HWY_DYNAMIC_DISPATCH(dot_byte_values)(blocks, is_signed, token);
+void dot_byte_rows(const CodeBlockRows& rows, bool is_signed, TokenValues token, float* out) {
+  HWY_DYNAMIC_DISPATCH(dot_byte_value_rows)(rows, is_signed, token, out);
 }
 
-float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token) {
-  return HWY_DYNAMIC_DISPATCH(dot_nibble_integers)(blocks, table, token);
+void dot_nibble_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
+                     float* out) {
+  HWY_DYNAMIC_DISPATCH(dot_nibble_code_rows)(rows, table, token, out);
 }
 
-float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenCodes token) {
-  return HWY_DYNAMIC_DISPATCH(dot_byte_integers)(blocks, is_signed, token);
+void dot_byte_rows(const CodeBlockRows& rows, bool is_signed, TokenCodes token, float* out) {
+  HWY_DYNAMIC_DISPATCH(dot_byte_code_rows)(rows, is_signed, token, out);
 }
 
 void look_up_values(const float* table, float* values, int64_t count) {

@@ -39,15 +39,24 @@ struct TokenCodes {
   const float* sums = nullptr;  // of the codes of each group
 };
 
-// Returns the dot product of a row with a token: the sum of (table[code i] − offset) · scale times
-// activation i. Requires blocks of a multiple of kTokenGroup codes, or a single block.
-float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, TokenValues token);
-float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenValues token);
+// Consecutive rows of blocks. Each row begins at a byte and has blocks of its own; the first of
+// them are `first`.
+struct CodeBlockRows {
+  CodeBlocks first;
+  int64_t rows = 1;
+};
+
+// out[r] = the dot product of row r with a token: the sum of (table[code i] − offset) · scale times
+// activation i. Requires blocks of a multiple of kTokenGroup codes, or one block per row.
+void dot_nibble_rows(const CodeBlockRows& rows, const NibbleTable& table, TokenValues token,
+                     float* out);
+void dot_byte_rows(const CodeBlockRows& rows, bool is_signed, TokenValues token, float* out);
 
 // Products of integers are summed exactly within a group, and groups are summed in f32.
 using NibbleIntegers = std::array<int8_t, 16>;
-float dot_nibble_blocks(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token);
-float dot_byte_blocks(const CodeBlocks& blocks, bool is_signed, TokenCodes token);
+void dot_nibble_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
+                     float* out);
+void dot_byte_rows(const CodeBlockRows& rows, bool is_signed, TokenCodes token, float* out);
 
 // values[i] = table[values[i]], in place. Each value must be a valid index of the table.
 void look_up_values(const float* table, float* values, int64_t count);

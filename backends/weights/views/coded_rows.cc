@@ -156,11 +156,16 @@ class RowDecoder {
     return true;
   }
 
-  bool dot(int64_t row, const CodedToken& token, float& out) const {
-    out = 0;
-    const int64_t room = (rows_.table ? 1 : kParameters) * rows_.block_columns;
-    for (int64_t column = 0; column < rows_.columns; column += room)
-      if (!add_dot({row, column, std::min(room, rows_.columns - column)}, token, out)) return false;
+  // Multiplies as many rows at a time as the parameter buffers have room for.
+  bool dot(const RowRange& range, const CodedToken& token, float* out) const {
+    const int64_t blocks = (rows_.columns + rows_.block_columns - 1) / rows_.block_columns;
+    const bool shares_blocks = rows_.block_rows > 1 || rows_.table;
+    if (shares_blocks || blocks > kParameters) return dot_parts(range, token, out);
+    const int64_t band = kParameters / blocks;
+    for (int64_t r = 0; r < range.count; r += band) {
+      const RowRange rows{range.first + r, std::min(band, range.count - r)};
+      if (!dot_band({rows.first, 0, rows_.columns}, rows.count, token, out + r)) return false;
+    }
     return true;
   }
 
@@ -188,8 +193,9 @@ class RowDecoder {
     }
   }
 
-  bool read_parameters(const Segment& part, BlockParameters& blocks) const {
-    const int64_t first = first_block(part), count = block_count(part);
+  // Reads the parameters of `count` blocks from the segment's first on.
+  bool read_parameters(const Segment& part, int64_t count, BlockParameters& blocks) const {
+    const int64_t first = first_block(part);
     if (!NumberReader(*rows_.scales, held_).read(first, count, blocks.scales.data())) return false;
     if (!rows_.offsets) return true;
     blocks.zeros = blocks.offsets.data();
@@ -198,7 +204,7 @@ class RowDecoder {
 
   bool dequantize(const Segment& part) const {
     BlockParameters blocks;
-    if (!read_parameters(part, blocks)) return false;
+    if (!read_parameters(part, block_count(part), blocks)) return false;
     // The kernels require codes that start at a block and at a byte.
     if (part.column % rows_.block_columns == 0 && (kernel_.is_nibbles || kernel_.is_bytes)) {
       const std::byte* codes = codes_.bytes(first_code(part), part.count);
@@ -243,24 +249,45 @@ class RowDecoder {
     return NumberReader(*rows_.table, held_).read(block * rows_.entries, rows_.entries, table);
   }
 
-  bool add_dot(const Segment& part, const CodedToken& token, float& out) const {
-    const std::byte* codes = codes_.bytes(first_code(part), part.count);
-    if (codes == nullptr) return false;
-    if (rows_.table) {
-      constexpr float kOne = 1;
-      NibbleTable table;
-      if (!read_table(first_block(part), table.data())) return false;
-      out += dot_nibble_blocks({codes, part.count, part.count, &kOne, nullptr}, table,
-                               TokenValues{token.values.data() + part.column});
-      return true;
+  // Multiplies rows one by one, in parts of as many blocks as the buffers have room for.
+  bool dot_parts(const RowRange& range, const CodedToken& token, float* out) const {
+    const int64_t room = (rows_.table ? 1 : kParameters) * rows_.block_columns;
+    for (int64_t r = 0; r < range.count; ++r) {
+      out[r] = 0;
+      for (int64_t column = 0; column < rows_.columns; column += room) {
+        const Segment part{range.first + r, column, std::min(room, rows_.columns - column)};
+        float sum = 0;
+        if (!(rows_.table ? look_up_band(part, token, &sum) : dot_band(part, 1, token, &sum)))
+          return false;
+        out[r] += sum;
+      }
     }
+    return true;
+  }
+
+  // Multiplies the same columns of `rows` rows, the first of which is the segment's.
+  bool dot_band(const Segment& part, int64_t rows, const CodedToken& token, float* out) const {
+    const std::byte* codes =
+        codes_.bytes(first_code(part), (rows - 1) * rows_.columns + part.count);
     BlockParameters parameters;
-    if (!read_parameters(part, parameters)) return false;
-    const CodeBlocks blocks{codes, part.count, rows_.block_columns, parameters.scales.data(),
-                            parameters.zeros};
-    out += token.format == ActivationFormat::f32
-               ? dot_blocks(blocks, TokenValues{token.values.data() + part.column})
-               : dot_blocks(blocks, part_of(token, part.column));
+    if (codes == nullptr || !read_parameters(part, rows * block_count(part), parameters))
+      return false;
+    const CodeBlockRows band{
+        {codes, part.count, rows_.block_columns, parameters.scales.data(), parameters.zeros}, rows};
+    if (token.format == ActivationFormat::f32)
+      dot_rows(band, TokenValues{token.values.data() + part.column}, out);
+    else
+      dot_rows(band, part_of(token, part.column), out);
+    return true;
+  }
+
+  bool look_up_band(const Segment& part, const CodedToken& token, float* out) const {
+    constexpr float kOne = 1;
+    NibbleTable table;
+    const std::byte* codes = codes_.bytes(first_code(part), part.count);
+    if (codes == nullptr || !read_table(first_block(part), table.data())) return false;
+    dot_nibble_rows({{codes, part.count, part.count, &kOne, nullptr}, 1}, table,
+                    TokenValues{token.values.data() + part.column}, out);
     return true;
   }
 
@@ -269,14 +296,15 @@ class RowDecoder {
     return {token.codes.data() + column, token.scales.data() + group, token.sums.data() + group};
   }
 
-  float dot_blocks(const CodeBlocks& blocks, TokenValues token) const {
-    return kernel_.is_nibbles ? dot_nibble_blocks(blocks, kernel_.values, token)
-                              : dot_byte_blocks(blocks, kernel_.is_signed, token);
+  void dot_rows(const CodeBlockRows& rows, TokenValues token, float* out) const {
+    kernel_.is_nibbles ? dot_nibble_rows(rows, kernel_.values, token, out)
+                       : dot_byte_rows(rows, kernel_.is_signed, token, out);
   }
 
-  float dot_blocks(const CodeBlocks& blocks, TokenCodes token) const {
-    return kernel_.is_nibbles ? dot_nibble_blocks(blocks, integers_, token) * integer_scale_
-                              : dot_byte_blocks(blocks, kernel_.is_signed, token);
+  void dot_rows(const CodeBlockRows& rows, TokenCodes token, float* out) const {
+    if (!kernel_.is_nibbles) return dot_byte_rows(rows, kernel_.is_signed, token, out);
+    dot_nibble_rows(rows, integers_, token, out);
+    for (int64_t r = 0; r < rows.rows; ++r) out[r] *= integer_scale_;
   }
 
   const CodedRows& rows_;
@@ -387,10 +415,7 @@ std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* toke
 
 bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,
                     const CodedToken& token, float* out) {
-  const RowDecoder decoder(rows, held);
-  for (int64_t r = 0; r < range.count; ++r)
-    if (!decoder.dot(range.first + r, token, out[r])) return false;
-  return true;
+  return RowDecoder(rows, held).dot(range, token, out);
 }
 
 }  // namespace moec
