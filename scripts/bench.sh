@@ -15,6 +15,11 @@
 #   scripts/bench.sh engines [--experts 16] [--rounds 3] [--forms f32,f16] [--cores N] [--json]
 #
 # measures one layer in the reference executor, onnxruntime and OpenVINO, from the same files (scripts/bench/engines.py).
+#
+#   scripts/bench.sh decode [MODEL…] [--rounds 3] [--prompt 128] [--tokens 64] [--threads N] [--genai MODEL=FOLDER]
+#
+# measures prefill, decode and memory of moec, llama.cpp and onnxruntime-genai on the same weights
+# (scripts/bench/decode.py).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,6 +35,12 @@ if [ "${1:-}" = engines ]; then
   scripts/install_python.sh >&2
   { cmake --preset release -DMOEC_OPENVINO=ON && cmake --build --preset release --target moec; } >&2
   exec .venv/bin/python scripts/bench/engines.py "$@"
+fi
+if [ "${1:-}" = decode ]; then
+  shift
+  scripts/install_python.sh >&2
+  { cmake --preset release && cmake --build --preset release --target moec; } >&2
+  exec .venv/bin/python scripts/bench/decode.py "$@"
 fi
 { cmake --preset release && cmake --build --preset release --target moec moec_benchmarks; } >&2
 exec python3 scripts/bench/bench.py "$@"

@@ -3,6 +3,7 @@
 reference executor, onnxruntime and OpenVINO from the same files. README.md describes them."""
 
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -59,10 +60,11 @@ def weights_of(out):
 
 
 class Moec:
-    """moec serve with an engine."""
+    """moec serve with an engine. `reused` counts the first tokens of the last prompt that were still in the caches."""
 
-    def __init__(self, moec, out, engine):
-        command = [moec, "serve", out, "--engine", engine, "--port", "0", "--sequences", "1"]
+    def __init__(self, moec, out, engine, *flags):
+        command = [moec, "serve", out, "--engine", engine, "--port", "0", "--sequences", "1", *flags]
+        self.reused = 0
         self.process = subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True)
         said = self.process.stderr.readline()
         address = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
@@ -79,6 +81,7 @@ class Moec:
         seconds = time.monotonic() - began
         if "choices" not in answer:
             sys.exit(json.dumps(answer))
+        self.reused = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
         return seconds, answer["choices"][0]["token_ids"]
 
     def close(self):
@@ -86,21 +89,37 @@ class Moec:
         self.process.wait()
 
 
-class Onnxruntime:
-    """The example runtime, in a separate process that answers one line per request line."""
+class Child:
+    """A script in a separate process that answers one line per request line (answer_lines()). `log` is the file that
+    receives its messages."""
 
-    def __init__(self, out):
-        command = [sys.executable, __file__, "--child", str(out)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *command, log=None):
+        self.log, pipe = log, subprocess.PIPE
+        with open(log, "w") if log else contextlib.nullcontext() as file:
+            self.process = subprocess.Popen([sys.executable, *map(str, command)], stdin=pipe, stdout=pipe, stderr=file,
+                                            text=True)  # fmt: skip
 
     def run(self, prompt, tokens):
-        self.process.stdin.write(json.dumps([prompt, tokens]) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        try:
+            self.process.stdin.write(json.dumps([prompt, tokens]) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+        except (BrokenPipeError, json.JSONDecodeError):
+            ended = f"{' '.join(self.process.args)} ended with {self.process.wait()}"
+            sys.exit(f"{ended}; read {self.log}" if self.log else ended)
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def answer_lines(generate):
+    """Answers each request with the seconds and the result of generate(prompt, tokens)."""
+    for line in sys.stdin:
+        prompt, tokens = json.loads(line)
+        began = time.monotonic()
+        written = generate(prompt, tokens)
+        print(json.dumps([time.monotonic() - began, written]), flush=True)
 
 
 def child(out):
@@ -108,23 +127,29 @@ def child(out):
     from run_with_onnxruntime import Runner
 
     runner = Runner(out, threads=len(os.sched_getaffinity(0)))
-    for line in sys.stdin:
-        prompt, tokens = json.loads(line)
-        began = time.monotonic()
+
+    def generate(prompt, tokens):
         runner.reset()
         written = [int(runner.feed(prompt)[-1].argmax())]
         while len(written) < tokens:
             written.append(int(runner.feed(written[-1:])[-1].argmax()))
-        print(json.dumps([time.monotonic() - began, written]), flush=True)
+        return written
+
+    answer_lines(generate)
 
 
 def open_engine(moec, out, engine):
-    return Onnxruntime(out) if engine == "onnxruntime" else Moec(moec, out, engine)
+    return Child(__file__, "--child", out) if engine == "onnxruntime" else Moec(moec, out, engine)
+
+
+def memory_of(process, key):
+    """Returns an item of /proc/PID/status in bytes, e.g. VmHWM or RssAnon."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text().split()
+    return int(status[status.index(key + ":") + 1]) << 10
 
 
 def peak_bytes(process):
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text().split()
-    return int(status[status.index("VmHWM:") + 1]) << 10
+    return memory_of(process, "VmHWM")
 
 
 # ---- Figures -----------------------------------------------------------------------------------------------------
