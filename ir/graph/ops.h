@@ -219,7 +219,7 @@ struct StateWrite {
 // ---- The variant, from ops.def -----------------------------------------------------------------
 
 enum class OpKind : uint8_t {
-#define MOEC_OP(Struct, name, last_form) Struct,
+#define MOEC_OP(Struct, ...) Struct,
 #include "ir/graph/ops.def"
 };
 
@@ -229,28 +229,82 @@ using VariantOf = std::variant<Ops...>;
 }  // namespace internal
 
 using OpData = internal::VariantOf<void
-#define MOEC_OP(Struct, name, last_form) , Struct
+#define MOEC_OP(Struct, ...) , Struct
 #include "ir/graph/ops.def"
                                    >;
 
-// Ops that a visitor of OpData handles alike, listed by name:
-//   void operator()(const OneOf<Slice, Concat> auto& op);
-// A visitor that lists every op stops compiling when an op is added to ops.def, until it handles
-// the new op.
-template <class OpT, class... Listed>
-concept OneOf = (std::same_as<OpT, Listed> || ...);
+// contraction: sums products of two operands; operand 1 may be a matrix of weights. elementwise:
+// broadcasts its operands, and each element of the result depends on one element of each.
+// along_axis: combines the elements along one axis. shape: moves elements.
+enum class OpGroup : uint8_t {
+  composite,
+  source,
+  contraction,
+  elementwise,
+  along_axis,
+  shape,
+  state
+};
+
+// pure: the results are a function of the operands and attributes. loads: they also depend on the
+// payload of the checkpoint. reads, writes: the op reads or sets the state of its attribute
+// `state`.
+enum class Effect : uint8_t { pure, loads, reads, writes };
+
+// sized: the attributes contain sizes that depend on the number of tokens.
+enum class AttributeSizes : uint8_t { fixed, sized };
+
+// A row of ops.def.
+struct OpTraits {
+  std::string_view name;  // of the kind: "conv", "unary"
+  Form last_form;         // in which the op is legal
+  OpGroup group;
+  Effect effect;
+  AttributeSizes attributes;
+};
+
+template <class OpT>
+inline constexpr OpTraits op_traits = {};
+#define MOEC_OP(Struct, name, last_form, group, effect, attributes)                      \
+  template <>                                                                            \
+  inline constexpr OpTraits op_traits<Struct> = {#name, Form::last_form, OpGroup::group, \
+                                                 Effect::effect, AttributeSizes::attributes};
+#include "ir/graph/ops.def"
 
 inline constexpr size_t kOpKinds = std::variant_size_v<OpData>;
 
 inline OpKind kind_of(const OpData& data) { return static_cast<OpKind>(data.index()); }
 
-// The kind's name in ops.def: "conv", "unary".
-std::string_view op_kind_name(OpKind kind);
+const OpTraits& traits_of(OpKind kind);
+inline const OpTraits& traits_of(const OpData& data) { return traits_of(kind_of(data)); }
+
+inline bool reads_state(const OpData& data) { return traits_of(data).effect == Effect::reads; }
+inline bool writes_state(const OpData& data) { return traits_of(data).effect == Effect::writes; }
+inline bool is_source(const OpData& data) { return traits_of(data).group == OpGroup::source; }
+inline bool is_contraction(const OpData& data) {
+  return traits_of(data).group == OpGroup::contraction;
+}
+// The state that the op reads or writes; null for other ops.
+const std::string* state_of(const OpData& data);
+
+// Ops that a visitor of OpData handles alike, listed by name or by group:
+//   void operator()(const OneOf<Slice, Concat> auto& op);
+//   void operator()(const InGroup<OpGroup::source, OpGroup::state> auto& op);
+// Such a visitor does not compile with a new op whose group it does not handle, until it lists the
+// op.
+template <class OpT, class... Listed>
+concept OneOf = (std::same_as<OpT, Listed> || ...);
+template <class OpT, OpGroup... groups>
+concept InGroup = ((op_traits<OpT>.group == groups) || ...);
+template <class OpT>
+concept FixedOp = (op_traits<OpT>.attributes == AttributeSizes::fixed);
+template <class OpT>
+concept PureOp = (op_traits<OpT>.effect == Effect::pure);
+
 // The op's name in text: "conv", "exp", "reduce_sum".
 std::string_view mnemonic(const OpData& data);
 // Returns the op with this name in text, with default attributes; empty for unknown names.
 std::optional<OpData> parse_mnemonic(std::string_view name);
-Form last_legal_form(OpKind kind);
 
 // A hash of the op's mnemonic and attributes, equal in every run and on every machine.
 uint64_t hash_attributes(const OpData& data);

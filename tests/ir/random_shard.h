@@ -20,7 +20,7 @@ class RandomShard {
     for (int64_t i = below(3); i > 0; --i) declare_state();
     for (int64_t i = 1 + below(10); i > 0; --i) {
       const auto kind = static_cast<OpKind>(below(kOpKinds));
-      if (last_legal_form(kind) >= builder_.shard().form) add(kind);
+      if (traits_of(kind).last_form >= builder_.shard().form) add(kind);
     }
     const Shard& shard = builder_.shard();
     for (int64_t i = below(4); i > 0 && shard.values.size() > 0; --i)
