@@ -83,11 +83,7 @@ inline constexpr auto kBlockFormats = enum_table<BlockType, BlockFormat>({
 
 constexpr const BlockFormat& block_format(BlockType type) { return at(kBlockFormats, type); }
 
-constexpr auto enum_names(BlockType) {
-  std::array<std::string_view, enum_count<BlockType>> names;
-  for (size_t i = 0; i < names.size(); ++i) names[i] = kBlockFormats[i].name;
-  return names;
-}
+constexpr auto enum_names(BlockType) { return row_names(kBlockFormats); }
 
 // Returns the type with the number `gguf_id` in GGUF files; empty for unknown numbers.
 std::optional<BlockType> find_block_type(uint32_t gguf_id);

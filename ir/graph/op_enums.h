@@ -33,9 +33,20 @@ constexpr std::optional<Form> parse_form(std::string_view name) { return parse_e
 // How the gate and up projections are combined; ir/OPS.md has the formulas. relu2 acts on the up
 // projection alone; an MLP with relu2 has no gate.
 enum class Activation : uint8_t { silu, clamped_swiglu, gelu_tanh, relu2 };
-constexpr auto enum_names(Activation) {
-  return name_table<Activation>({"silu", "clamped_swiglu", "gelu_tanh", "relu2"});
-}
+
+struct ActivationFacts {
+  std::string_view name;
+  bool gated = false;         // the MLP has a gate
+  bool clamped = false;       // has a limit and an alpha
+  bool linear_in_up = false;  // a factor of up is a factor of the product
+};
+inline constexpr auto kActivations = enum_table<Activation, ActivationFacts>({
+    {.name = "silu", .gated = true, .linear_in_up = true},
+    {.name = "clamped_swiglu", .gated = true, .clamped = true},
+    {.name = "gelu_tanh", .gated = true, .linear_in_up = true},
+    {.name = "relu2"},
+});
+constexpr auto enum_names(Activation) { return row_names(kActivations); }
 
 // An activation with its parameters. clamped_swiglu has `limit`, the bound of gate and up, and
 // `alpha`, the factor inside its sigmoid; both are 0 for other activations.
@@ -43,7 +54,9 @@ struct Gating {
   Activation activation = Activation::silu;
   double limit = 0, alpha = 0;
 
-  bool has_gate() const { return activation != Activation::relu2; }
+  bool has_gate() const { return at(kActivations, activation).gated; }
+  bool is_clamped() const { return at(kActivations, activation).clamped; }
+  bool is_linear_in_up() const { return at(kActivations, activation).linear_in_up; }
   // Number of an MLP's matrices: gate, up and down, or up and down.
   size_t matrices() const { return has_gate() ? 3 : 2; }
 
@@ -59,17 +72,36 @@ struct Gating {
 // Normalization of each head of q and k: none, before the rotation, or after it. per_head_values:
 // as per_head, plus v divided by its rms per head, without weights.
 enum class QkNorm : uint8_t { none, per_head, per_head_rotated, per_head_values };
-constexpr auto enum_names(QkNorm) {
-  return name_table<QkNorm>({"none", "per_head", "per_head_rotated", "per_head_values"});
-}
-constexpr bool norms_before_rotation(QkNorm norm) {
-  return norm == QkNorm::per_head || norm == QkNorm::per_head_values;
-}
+
+struct QkNormFacts {
+  std::string_view name;
+  bool before = false, after = false;  // the rotation
+  bool of_values = false;
+};
+inline constexpr auto kQkNorms = enum_table<QkNorm, QkNormFacts>({
+    {.name = "none"},
+    {.name = "per_head", .before = true},
+    {.name = "per_head_rotated", .after = true},
+    {.name = "per_head_values", .before = true, .of_values = true},
+});
+constexpr auto enum_names(QkNorm) { return row_names(kQkNorms); }
+constexpr const QkNormFacts& facts_of(QkNorm norm) { return at(kQkNorms, norm); }
 
 // half: pairs (i, i + r/2). interleaved: pairs (2i, 2i + 1). none: no rotation.
 enum class RopeStyle : uint8_t { none, half, interleaved };
 constexpr auto enum_names(RopeStyle) {
   return name_table<RopeStyle>({"none", "half", "interleaved"});
+}
+// True if the elements of a pair are half of the rotated dims apart.
+constexpr bool pairs_halves(RopeStyle style) {
+  switch (style) {
+    case RopeStyle::half:
+      return true;
+    case RopeStyle::interleaved:
+    case RopeStyle::none:
+      return false;
+  }
+  return false;
 }
 
 // The source of earlier tokens' keys.
@@ -77,99 +109,50 @@ constexpr auto enum_names(RopeStyle) {
 //   append  keys are a read-only cache of S rows, then the T new rows
 //   blend   the new rows are written into the S rows by a one-hot write mask, keys are all S rows
 enum class CacheForm : uint8_t { none, append, blend };
-constexpr auto enum_names(CacheForm) { return name_table<CacheForm>({"none", "append", "blend"}); }
 
-// The predicates below are the only place that interprets these enums. They switch without a
-// default, so that a new enumerator does not compile until each predicate handles it.
-
-// True if attention reads keys and values of earlier tokens.
-constexpr bool has_cache(CacheForm form) {
-  switch (form) {
-    case CacheForm::append:
-    case CacheForm::blend:
-      return true;
-    case CacheForm::none:
-      return false;
-  }
-  return false;
-}
-// True if the shard itself writes the new rows into the cache; otherwise the runtime stores them.
-constexpr bool updates_cache(CacheForm form) {
-  switch (form) {
-    case CacheForm::blend:
-      return true;
-    case CacheForm::none:
-    case CacheForm::append:
-      return false;
-  }
-  return false;
-}
+// The tables of facts below are the only place that interprets their enums. A new enumerator does
+// not compile until it has a row.
+struct CacheFacts {
+  std::string_view name;
+  bool reads = false;    // attention reads keys and values of earlier tokens
+  bool updates = false;  // the shard writes the new rows; otherwise the runtime stores them
+};
+inline constexpr auto kCacheForms = enum_table<CacheForm, CacheFacts>({
+    {.name = "none"},
+    {.name = "append", .reads = true},
+    {.name = "blend", .reads = true, .updates = true},
+});
+constexpr auto enum_names(CacheForm) { return row_names(kCacheForms); }
+constexpr bool has_cache(CacheForm form) { return at(kCacheForms, form).reads; }
+constexpr bool updates_cache(CacheForm form) { return at(kCacheForms, form).updates; }
 
 // The function from logits to scores. softmax, sigmoid: over all logits. softmax_selected,
 // sigmoid_selected: over the k chosen logits only; experts are chosen by their logits. sparsemixer:
 // two picks, each weighted by a softmax over the logits near it (ir/OPS.md).
 enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selected, sparsemixer };
-constexpr auto enum_names(Score) {
-  return name_table<Score>(
-      {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"});
-}
 
-// True if scores are computed over all logits; otherwise over the logits of the chosen experts
-// only.
-constexpr bool scores_all_logits(Score score) {
-  switch (score) {
-    case Score::softmax:
-    case Score::sigmoid:
-      return true;
-    case Score::softmax_selected:
-    case Score::sigmoid_selected:
-    case Score::sparsemixer:
-      return false;
-  }
-  return false;
-}
-// True if each score is the sigmoid of one logit.
-constexpr bool is_sigmoid(Score score) {
-  switch (score) {
-    case Score::sigmoid:
-    case Score::sigmoid_selected:
-      return true;
-    case Score::softmax:
-    case Score::softmax_selected:
-    case Score::sparsemixer:
-      return false;
-  }
-  return false;
-}
-// True if the scores are one softmax, and therefore sum to 1.
-constexpr bool is_softmax(Score score) {
-  switch (score) {
-    case Score::softmax:
-    case Score::softmax_selected:
-      return true;
-    case Score::sigmoid:
-    case Score::sigmoid_selected:
-    case Score::sparsemixer:
-      return false;
-  }
-  return false;
-}
+struct ScoreFacts {
+  std::string_view name;
+  bool all_logits = false;  // computed over all logits, otherwise over those of the chosen experts
+  bool sigmoid = false;     // each score is the sigmoid of one logit
+  bool softmax = false;     // the scores are one softmax, and therefore sum to 1
+  bool two_picks = false;   // two experts, picked in turn, each weighted by a separate softmax
+};
+inline constexpr auto kScores = enum_table<Score, ScoreFacts>({
+    {.name = "softmax", .all_logits = true, .softmax = true},
+    {.name = "sigmoid", .all_logits = true, .sigmoid = true},
+    {.name = "softmax_selected", .softmax = true},
+    {.name = "sigmoid_selected", .sigmoid = true},
+    {.name = "sparsemixer", .two_picks = true},
+});
+constexpr auto enum_names(Score) { return row_names(kScores); }
+constexpr bool scores_all_logits(Score score) { return at(kScores, score).all_logits; }
+constexpr bool is_sigmoid(Score score) { return at(kScores, score).sigmoid; }
+constexpr bool is_softmax(Score score) { return at(kScores, score).softmax; }
+constexpr bool picks_two(Score score) { return at(kScores, score).two_picks; }
 // True if the scores of the chosen experts sum to 1 without a divisor.
 constexpr bool normalises_chosen(Score score) {
   return is_softmax(score) && !scores_all_logits(score);
-}
-// True if exactly two experts are picked, one after the other, each weighted by a separate softmax.
-constexpr bool picks_two(Score score) {
-  switch (score) {
-    case Score::sparsemixer:
-      return true;
-    case Score::softmax:
-    case Score::sigmoid:
-    case Score::softmax_selected:
-    case Score::sigmoid_selected:
-      return false;
-  }
-  return false;
 }
 
 // The divisor of the chosen scores: none, their sum, sum + eps, or max(sum, eps).
@@ -180,6 +163,10 @@ constexpr auto enum_names(Renorm) {
 
 enum class GroupScore : uint8_t { max, top2_sum };
 constexpr auto enum_names(GroupScore) { return name_table<GroupScore>({"max", "top2_sum"}); }
+// The number of best experts whose scores a group's score adds.
+constexpr int64_t experts_of_group_score(GroupScore kind) {
+  return at(enum_table<GroupScore, int64_t>({1, 2}), kind);
+}
 
 // The side of an expert that its routing weight multiplies.
 enum class RoutedWeight : uint8_t { output, input };

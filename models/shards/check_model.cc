@@ -276,8 +276,10 @@ void check_moe(Checker& check, const MoeConfig& moe) {
   check.require(routing.groups == 1 || routing.top_k <= group * routing.groups_kept, "model.top_k",
                 "top-k is {}, but {} kept groups of {} have only {} experts", routing.top_k,
                 routing.groups_kept, group, group * routing.groups_kept);
-  check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
-                "model.groups", "the group score top2_sum needs groups of at least 2 experts");
+  const int64_t scored = experts_of_group_score(routing.group_score);
+  check.require(routing.groups == 1 || group >= scored, "model.groups",
+                "the group score {} needs groups of at least {} experts",
+                enum_name(routing.group_score), scored);
   // sparsemixer chooses two experts in two separate steps.
   check.require(!picks_two(routing.score) || routing.top_k == 2, "model.top_k",
                 "sparsemixer requires a top-k of 2, got {}", routing.top_k);
@@ -292,7 +294,7 @@ void check_moe(Checker& check, const MoeConfig& moe) {
 }
 
 void check_gating(Checker& check, const Gating& gating) {
-  if (gating.activation != Activation::clamped_swiglu) return;
+  if (!gating.is_clamped()) return;
   check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
   check.require(std::isfinite(gating.alpha), "model.number",
                 "the alpha of clamped_swiglu is {}, must be finite", gating.alpha);

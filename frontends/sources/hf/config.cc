@@ -194,7 +194,7 @@ Gating read_gating(ConfigReader& reader) {
   // Read for every activation, so that the keys are not reported as unknown.
   const double limit = reader.number("swiglu_limit", 0), alpha = reader.number("swiglu_alpha", 0);
   Gating gating{activation};
-  if (activation == Activation::clamped_swiglu) gating = {activation, limit, alpha};
+  if (gating.is_clamped()) gating = {activation, limit, alpha};
   const MlpKind kind = reader.family().axes.mlp;
   if (gating.has_gate() != (kind == MlpKind::gated))
     reader.error(
