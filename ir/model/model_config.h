@@ -116,9 +116,21 @@ struct ConvolvedConfig {
 //                (state space duality, Mamba-2)
 //   kimi_delta   as gated_delta, but with a decay per channel of the keys (Kimi Delta Attention)
 enum class MixerKind : uint8_t { attention, short_conv, gated_delta, ssd, kimi_delta };
-constexpr auto enum_names(MixerKind) {
-  return name_table<MixerKind>({"attention", "short_conv", "gated_delta", "ssd", "kimi_delta"});
-}
+
+struct MixerFacts {
+  std::string_view name;
+  bool recurrent = false;  // has a state of fixed size
+  bool heads = false;  // the state has a matrix per head; otherwise it is only the convolution's
+};
+inline constexpr auto kMixers = enum_table<MixerKind, MixerFacts>({
+    {.name = "attention"},
+    {.name = "short_conv", .recurrent = true},
+    {.name = "gated_delta", .recurrent = true, .heads = true},
+    {.name = "ssd", .recurrent = true, .heads = true},
+    {.name = "kimi_delta", .recurrent = true, .heads = true},
+});
+constexpr auto enum_names(MixerKind) { return row_names(kMixers); }
+constexpr bool is_recurrent(MixerKind kind) { return at(kMixers, kind).recurrent; }
 
 // Sizes of mixers other than attention.
 struct RecurrentConfig {

@@ -168,10 +168,10 @@ class Planner {
 
   // Binds the ports of a layer's mixer other than the residual stream.
   void bind_mixer(Step& step) const {
-    if (config().mixer == MixerKind::attention)
-      bind_attention(step);
-    else
+    if (is_recurrent(config().mixer))
       bind_recurrent(step);
+    else
+      bind_attention(step);
   }
 
   void bind_attention(Step& step) const {

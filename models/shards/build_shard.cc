@@ -100,8 +100,7 @@ WeightView build_embedding(const Plan& plan) {
 void build_body(ShardScope& scope) {
   switch (scope.decl.kind) {
     case ShardKind::attention:
-      return scope.layer().mixer == MixerKind::attention ? build_attention(scope)
-                                                         : build_recurrent(scope);
+      return is_recurrent(scope.layer().mixer) ? build_recurrent(scope) : build_attention(scope);
     case ShardKind::moe:
       return build_moe(scope);
     case ShardKind::mlp:

@@ -109,7 +109,7 @@ void check_kimi_delta(ConfigChecker& check, const ModelConfig& model) {
 
 void check_recurrent(ConfigChecker& check, const ModelConfig& model) {
   const auto attends = [](const LayerConfig& layer) {
-    return !layer.mixes() || layer.mixer == MixerKind::attention;
+    return !layer.mixes() || !is_recurrent(layer.mixer);
   };
   if (std::all_of(model.layers.begin(), model.layers.end(), attends)) return;
   if (!check.require(
@@ -147,26 +147,38 @@ void check_rope(ConfigChecker& check, const RopeConfig& rope, int64_t head_dim) 
   // yarn_dim() divides by log(theta), which is 0 for theta = 1.
   check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
                 "rope_theta is {}, must be above 1", rope.theta);
-  if (rope.scaling == RopeScaling::none) return;
-  if (rope.scaling == RopeScaling::longrope) {
-    check_factors(check, rope.short_factors, rope.dims);
-    check_factors(check, rope.long_factors, rope.dims);
+  const auto check_positions = [&] {
+    check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
+  };
+  switch (rope.scaling) {
+    case RopeScaling::none:
+      return;
+    case RopeScaling::linear:
+      break;
+    case RopeScaling::llama3:
+      check_positions();
+      check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
+                    "model.rope",
+                    "low_freq_factor {} must be above 0 and below high_freq_factor {}",
+                    rope.low_freq_factor, rope.high_freq_factor);
+      break;
+    case RopeScaling::yarn:
+      check_positions();
+      check.require(rope.yarn.slow > 0 && rope.yarn.fast >= rope.yarn.slow, "model.rope",
+                    "beta_slow {} must be above 0 and at most beta_fast {}", rope.yarn.slow,
+                    rope.yarn.fast);
+      break;
+    case RopeScaling::longrope:
+      check_positions();
+      check_factors(check, rope.short_factors, rope.dims);
+      check_factors(check, rope.long_factors, rope.dims);
+      break;
+    case RopeScaling::proportional:
+      check.require(rope.share > 0 && rope.share <= 1, "model.rope",
+                    "the share of rotated pairs is {}, must be above 0 and at most 1", rope.share);
+      break;
   }
   check.positive("model.rope", "the rope factor", rope.factor);
-  if (rope.scaling == RopeScaling::proportional)
-    check.require(rope.share > 0 && rope.share <= 1, "model.rope",
-                  "the share of rotated pairs is {}, must be above 0 and at most 1", rope.share);
-  if (rope.scaling == RopeScaling::proportional) return;
-  if (rope.scaling == RopeScaling::linear) return;
-  check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
-  if (rope.scaling == RopeScaling::llama3)
-    check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
-                  "model.rope", "low_freq_factor {} must be above 0 and below high_freq_factor {}",
-                  rope.low_freq_factor, rope.high_freq_factor);
-  if (rope.scaling == RopeScaling::yarn)
-    check.require(rope.yarn.slow > 0 && rope.yarn.fast >= rope.yarn.slow, "model.rope",
-                  "beta_slow {} must be above 0 and at most beta_fast {}", rope.yarn.slow,
-                  rope.yarn.fast);
 }
 
 }  // namespace

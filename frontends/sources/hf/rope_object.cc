@@ -203,13 +203,22 @@ class RopeObjectReader {
     check_keys(found);
     if (found.name == "dynamic") return read_dynamic();
     rope_.scaling = found.scaling;
-    if (rope_.scaling == RopeScaling::none) return;
-    if (rope_.scaling == RopeScaling::proportional) return read_proportional();
+    switch (rope_.scaling) {
+      case RopeScaling::none:
+        return;
+      case RopeScaling::proportional:
+        return read_proportional();
+      case RopeScaling::longrope:
+        return read_longrope();
+      case RopeScaling::linear:
+      case RopeScaling::llama3:
+      case RopeScaling::yarn:
+        break;
+    }
     // transformers uses the model's maximum positions if the key is absent.
     rope_.original_max_positions = number("original_max_position_embeddings")
                                        .value_or(static_cast<double>(object_.max_positions));
     if (rope_.scaling == RopeScaling::yarn) return read_yarn();
-    if (rope_.scaling == RopeScaling::longrope) return read_longrope();
     rope_.factor = needed("factor");
     if (rope_.scaling != RopeScaling::llama3) return;
     rope_.low_freq_factor = needed("low_freq_factor");
