@@ -277,9 +277,19 @@ struct TensorNames {
 // rms: x / sqrt(mean x² + eps) ∘ w. layer: rms of (x − mean x), plus a bias. rms_plus_one: rms with
 // 1 + w instead of w, also in the norms of queries and keys.
 enum class NormKind : uint8_t { rms, layer, rms_plus_one };
-constexpr auto enum_names(NormKind) {
-  return name_table<NormKind>({"rms", "layer", "rms_plus_one"});
-}
+
+struct NormFacts {
+  std::string_view name;
+  bool centred = false;   // subtracts the mean and adds a bias
+  bool plus_one = false;  // multiplies by 1 + w
+};
+inline constexpr auto kNorms = enum_table<NormKind, NormFacts>({
+    {.name = "rms"},
+    {.name = "layer", .centred = true},
+    {.name = "rms_plus_one", .plus_one = true},
+});
+constexpr auto enum_names(NormKind) { return row_names(kNorms); }
+constexpr bool is_centred(NormKind kind) { return at(kNorms, kind).centred; }
 
 // Sum of the output y of attention or feed-forward with the residual stream r. plain: r +
 // residual_scale · y. affine: both are first scaled and shifted by vectors
