@@ -196,7 +196,7 @@ class RandomShard {
     const BlockFormat& format = block_format(block);
     if (format.values != BlockValues::decoded || type.rank() == 0) return source(type);
     UnblockStep part{block};
-    if (const auto codes = integer_codes(block))
+    if (const auto codes = block_format(block).codes)
       part.part = static_cast<UnblockPart>(below(codes->zeros ? 4 : 3));
     Type from{DType::u8, type.dims};
     const int64_t numbers = unblocked_count(part);
