@@ -126,9 +126,20 @@ void check_router_states(ConfigChecker& check, const ModelConfig& model) {
 // be whole blocks.
 void check_storage(ConfigChecker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
-  if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
+  int64_t block = 0;
+  switch (coding) {
+    case WeightCoding::mxfp4:
+      block = kMxBlock;
+      break;
+    case WeightCoding::int4_groups:
+      block = kInt4Packed;
+      break;
+    case WeightCoding::plain:
+    case WeightCoding::fp8_blocks:
+    case WeightCoding::gguf_blocks:
+      return;
+  }
   // Rows of gate and up have the experts' input width; rows of down have expert_ff.
-  const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
   std::vector<int64_t> sizes = {model.hidden, model.moe.expert_ff};
   if (model.moe.latent > 0) sizes.push_back(model.moe.latent);
   for (const int64_t size : sizes)
