@@ -83,7 +83,7 @@ class Planner {
   const LayerConfig& config() const { return at(model_.layers, layer_); }
   std::string label() const { return layer_label(layer_); }
   std::string stem_of(ShardKind kind) const {
-    return fmt::format("{}/{}", at(kShardFolders, kind), label());
+    return fmt::format("{}/{}", contents(kind).folder, label());
   }
   std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
   static InputBinding from_edge(std::string port, std::string edge) {
@@ -323,7 +323,7 @@ class Planner {
     int64_t number = 0, begin = 0;
     for (const int64_t size : balanced_parts(model_.logits(), options_.head_slices)) {
       ShardDecl shard{fmt::format("lm_head.{}", number),
-                      fmt::format("{}/{:02}", at(kShardFolders, ShardKind::lm_head), number),
+                      fmt::format("{}/{:02}", contents(ShardKind::lm_head).folder, number),
                       ShardKind::lm_head};
       ++number;
       // The slices cover the rows of the head in order and without gaps.

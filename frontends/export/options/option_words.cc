@@ -23,8 +23,9 @@ constexpr double kMega = 1e6;
 // A budget applies to all kinds in its folder, "moe" for example to expert groups as well.
 std::vector<std::string_view> budget_names() {
   std::vector<std::string_view> names;
-  for (const std::string_view folder : kShardFolders)
-    if (std::find(names.begin(), names.end(), folder) == names.end()) names.push_back(folder);
+  for (const ShardContents& kind : kShardKinds)
+    if (std::find(names.begin(), names.end(), kind.folder) == names.end())
+      names.push_back(kind.folder);
   return names;
 }
 
@@ -96,7 +97,7 @@ Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Targe
     }
     MOEC_TRY(check_kind(name, seen));
     for (size_t i = 0; i < budgets.size(); ++i)
-      if (kShardFolders[i] == name) budgets[i] = budget;
+      if (kShardKinds[i].folder == name) budgets[i] = budget;
   }
   return budgets;
 }
