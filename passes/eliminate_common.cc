@@ -43,8 +43,8 @@ Result<Shard> eliminate_common(const Shard& shard, PassContext&) {
   for (OpId id : op_ids(shard)) {
     const Op& op = shard.ops[id];
     // A write has a side effect and no result to share.
-    const bool writes = std::holds_alternative<StateWrite>(op.data);
-    const OpId* same = writes ? nullptr : known.find_or_add(shard, id, rewriter(op.operands));
+    const OpId* same =
+        writes_state(op.data) ? nullptr : known.find_or_add(shard, id, rewriter(op.operands));
     if (same)
       rewriter.replace(id, rewriter(shard.ops[*same].results));
     else

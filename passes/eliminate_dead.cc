@@ -16,7 +16,7 @@ std::vector<bool> live_ops(const Shard& shard) {
   for (size_t i = shard.ops.size(); i-- > 0;) {
     const OpId id{static_cast<uint32_t>(i)};
     const Op& op = shard.ops[id];
-    if (std::holds_alternative<StateWrite>(op.data)) live[id.index] = true;
+    if (writes_state(op.data)) live[id.index] = true;
     if (live[id.index])
       for (ValueId operand : op.operands) mark(operand);
   }

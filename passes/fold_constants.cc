@@ -98,8 +98,8 @@ float as_float(double value) { return static_cast<float>(value); }
 // Ops that are not evaluated. The operands of composites, contractions and reductions are rarely
 // all constants; the other ops have no constant operands, or have several results.
 std::optional<Constant> evaluate_op(
-    const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
-                MatMul, Reduce, Softmax, TopK, StateRead, StateWrite> auto&,
+    const InGroup<OpGroup::composite, OpGroup::source, OpGroup::contraction, OpGroup::along_axis,
+                  OpGroup::state> auto&,
     const ConstantOperands&, const Type&) {
   return std::nullopt;
 }
@@ -251,10 +251,13 @@ class Simplifier {
 
   // Ops that are never the identity.
   std::optional<ValueId> simplify(
-      const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
-                  MatMul, Unary, Compare, Select, Reduce, Softmax, TopK, StateRead,
-                  StateWrite> auto&,
+      const InGroup<OpGroup::composite, OpGroup::source, OpGroup::contraction, OpGroup::along_axis,
+                    OpGroup::state> auto&,
       const std::vector<ValueId>&, const Type&) {
+    return std::nullopt;
+  }
+  std::optional<ValueId> simplify(const OneOf<Unary, Compare, Select> auto&,
+                                  const std::vector<ValueId>&, const Type&) {
     return std::nullopt;
   }
 

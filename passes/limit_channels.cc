@@ -88,14 +88,15 @@ class ChannelSplitter {
 
   Status split(OpId id, const Conv& conv) { return split_conv(id, conv); }
   Status split(OpId id, const Slice& slice) { return split_slice(id, slice); }
-  Status split(OpId id, const OneOf<Unary, Binary, Compare, Select, Cast> auto& data) {
+  Status split(OpId id, const InGroup<OpGroup::elementwise> auto& data) {
     return split_elementwise(id, data);
   }
   // Ops that cannot be computed per run.
-  Status split(
-      OpId id,
-      const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, MatMul,
-                  Reduce, Softmax, TopK, Concat, Reshape, Transpose, StateRead, StateWrite> auto&) {
+  Status split(OpId id, const OneOf<MatMul, Concat, Reshape, Transpose> auto&) {
+    return unsplittable_op(id);
+  }
+  Status split(OpId id, const InGroup<OpGroup::composite, OpGroup::source, OpGroup::along_axis,
+                                      OpGroup::state> auto&) {
     return unsplittable_op(id);
   }
 

@@ -106,7 +106,7 @@ ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style,
   const Dims sizes = b.type(x).dims;
   const int64_t rest = sizes[3] - dims;
   const Dims angle_dims{1, 1, sizes[2], dims / 2};
-  const bool half = style == RopeStyle::half;
+  const bool half = pairs_halves(style);
   ValueId turned = rest == 0 ? x : b.slice(x, kHeadDimAxis, 0, dims);
   Pair pair = half ? split_half(b, turned, dims) : split_interleaved(b, turned, dims);
   cos = b.reshape(cos, angle_dims);
@@ -157,10 +157,10 @@ using AttentionValues = AttentionOperands<ValueId>;  // absent operands are inva
 
 ValueId normed_and_rotated(Builder& b, const Attention& op, const AttentionValues& operands,
                            ValueId heads, ValueId norm) {
-  if (norms_before_rotation(op.qk_norm)) heads = head_norm(b, heads, norm, op.eps);
+  if (facts_of(op.qk_norm).before) heads = head_norm(b, heads, norm, op.eps);
   if (op.rope != RopeStyle::none)
     heads = rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
-  return op.qk_norm == QkNorm::per_head_rotated ? head_norm(b, heads, norm, op.eps) : heads;
+  return facts_of(op.qk_norm).after ? head_norm(b, heads, norm, op.eps) : heads;
 }
 
 // all: the keys or values of all tokens, including earlier tokens. result: the op's result, for
@@ -222,7 +222,7 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Attentio
     Builder::NameScope scope(b, "k");
     k = normed_and_rotated(b, op, operands, k, operands.k_norm);
   }
-  if (op.qk_norm == QkNorm::per_head_values) {
+  if (facts_of(op.qk_norm).of_values) {
     Builder::NameScope scope(b, "v");
     v = head_rms(b, v, op.eps);
   }

@@ -101,7 +101,15 @@ class RouterLowering {
   // The scores, or scores minus 1/2, as halves that may overlap. The low half of a softmax is its
   // derivative, the score itself, times the low half of the logit.
   Halves score_halves(ValueId scores) {
-    if (is_sigmoid(op_.score)) return centered_sigmoid(b_, choice_logits_);
+    switch (op_.score) {
+      case Score::sigmoid:
+      case Score::sigmoid_selected:
+        return centered_sigmoid(b_, choice_logits_);
+      case Score::softmax:
+      case Score::softmax_selected:
+      case Score::sparsemixer:
+        break;
+    }
     if (!choice_logits_.low.valid()) return {scores, {}};
     ValueId high = b_.softmax(choice_logits_.high, kChannelAxis, "choice_scores");
     return {high, b_.mul(high, choice_logits_.low, "low_scores")};
@@ -109,7 +117,7 @@ class RouterLowering {
 
   // True if sums of scores are compared.
   bool adds_scores() const {
-    return op_.groups_kept < op_.groups && op_.group_score == GroupScore::top2_sum;
+    return op_.groups_kept < op_.groups && experts_of_group_score(op_.group_score) > 1;
   }
 
   // Adds the bias, which affects only the choice (DeepSeek-V3's load balancing without auxiliary
@@ -158,7 +166,7 @@ class RouterLowering {
   Halves group_score(const ChannelGrid& grid, const Halves& by_group, int64_t size) {
     const int64_t axis = grid.inner_axis();
     const Halves best = largest(b_, by_group, axis, "best");
-    if (op_.group_score == GroupScore::max) return best;
+    if (experts_of_group_score(op_.group_score) == 1) return best;
     ValueId countdown = count_down(b_, b_.type(by_group.high).dtype, grid.constant_dims(1, size));
     ValueId first = first_largest(b_, by_group, axis, countdown);
     ValueId rest = without(b_, by_group.high, first, "rest");

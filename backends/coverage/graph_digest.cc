@@ -30,8 +30,8 @@ class GraphDigester {
     for (OpId id : op_ids(shard_)) {
       if (!roles_[id].live) continue;
       const Op& op = shard_.ops[id];
-      if (const auto* write = std::get_if<StateWrite>(&op.data))
-        ends.push_back(fmt::format("state {} {}", write->state, values_[op.operands[0]]));
+      if (writes_state(op.data))
+        ends.push_back(fmt::format("state {} {}", *state_of(op.data), values_[op.operands[0]]));
       for (size_t i = 0; i < op.results.size(); ++i) values_[op.results[i]] = of_result(id, i);
     }
     for (const Output& output : shard_.outputs)

@@ -7,15 +7,13 @@
 namespace moec {
 namespace {
 
-// True if the op itself fixes the layouts of its results; false if they follow from its operands.
-struct ChoosesLayout {
-  bool operator()(const OneOf<Constant, Reshape, Transpose> auto&) const { return true; }
-  bool operator()(const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Conv,
-                              MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK,
-                              Slice, Concat, StateRead, StateWrite> auto&) const {
-    return false;
-  }
-};
+// True if an attribute of the op fixes the layout of its result; false if the layouts of its
+// results follow from its operands.
+bool chooses_layout(const auto& op) {
+  constexpr bool is_own = requires { op.layout; };
+  constexpr bool is_of_type = requires { op.type.layout; };
+  return is_own || is_of_type;
+}
 
 }  // namespace
 
@@ -29,13 +27,10 @@ Status check_placed(const Shard& shard) {
   return {};
 }
 
-bool is_source(const Shard& shard, ValueId value) {
-  return shard.producer_as<Weight>(value) || shard.producer_as<Constant>(value);
-}
-
 bool states_layout(const Shard& shard, ValueId value) {
   const OpId producer = shard.values[value].producer;
-  return !producer.valid() || std::visit(ChoosesLayout{}, shard.ops[producer].data);
+  return !producer.valid() ||
+         std::visit([](const auto& op) { return chooses_layout(op); }, shard.ops[producer].data);
 }
 
 std::string describe_file(const Shard& shard, const std::string& family) {

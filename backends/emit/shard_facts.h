@@ -11,9 +11,6 @@ namespace moec {
 // verify().
 Status check_placed(const Shard& shard);
 
-// True if the value is a weight or a constant.
-bool is_source(const Shard& shard, ValueId value);
-
 // True if a file must state the layout of this value: inputs, constants, and the results of reshape
 // and transpose. Readers infer the layouts of all other values.
 bool states_layout(const Shard& shard, ValueId value);

@@ -232,10 +232,6 @@ Status check_device(const OpenVinoLibrary& library, const std::string& device) {
               "pass one of these devices as --device, or install the device's driver");
 }
 
-const char* precision_name(Precision precision) {
-  return precision == Precision::f16 ? "f16" : "f32";
-}
-
 uint64_t file_bytes(const ShardGraph& graph) {
   auto bytes = static_cast<uint64_t>(graph.file().file.bytes);
   for (const manifest::FileRef& data : graph.shard.data) bytes += static_cast<uint64_t>(data.bytes);
@@ -258,12 +254,11 @@ class OpenVinoEngine : public Engine {
                               enum_name(manifest.build.format)),
                   "export for target onnx, or run without --engine");
     const std::vector<std::string> precisions = library_->precisions(options_.device);
-    if (std::find(precisions.begin(), precisions.end(), precision_name(precision)) !=
-        precisions.end())
+    if (std::find(precisions.begin(), precisions.end(), enum_name(precision)) != precisions.end())
       return {};
     return fail("engine.precision",
                 fmt::format("device {} ({}) does not compute in {}, only in {}", options_.device,
-                            library_->full_name(options_.device), precision_name(precision),
+                            library_->full_name(options_.device), enum_name(precision),
                             fmt::join(precisions, ", ")),
                 "pass one of these as --precision, or run without --engine to round to f16 after "
                 "every op");
@@ -272,7 +267,7 @@ class OpenVinoEngine : public Engine {
   Result<std::unique_ptr<Executable>> compile(const ShardGraph& graph,
                                               const GraphOptions& options) override {
     const uint64_t before = process_memory().resident;
-    const OpenVinoCompile wanted{options_.device, precision_name(options.precision),
+    const OpenVinoCompile wanted{options_.device, std::string(enum_name(options.precision)),
                                  options.watched};
     MOEC_ASSIGN(std::unique_ptr<OpenVinoModel> model, compiled(graph, wanted));
     const uint64_t after = process_memory().resident;

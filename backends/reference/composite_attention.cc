@@ -18,8 +18,8 @@ using Named = AttentionOperands<const Tensor*>;  // absent operands are null
 void rotate(const Attention& op, const Named& in, int64_t token, std::span<float> head) {
   const auto pairs = static_cast<size_t>(op.rope_dims / 2);
   for (size_t i = 0; i < pairs; ++i) {
-    const size_t a = op.rope == RopeStyle::half ? i : 2 * i;
-    const size_t b = op.rope == RopeStyle::half ? i + pairs : 2 * i + 1;
+    const size_t a = pairs_halves(op.rope) ? i : 2 * i;
+    const size_t b = pairs_halves(op.rope) ? i + pairs : 2 * i + 1;
     const size_t angle = static_cast<size_t>(token) * pairs + i;
     const float cosine = in.rope_cos->data[angle], sine = in.rope_sin->data[angle];
     const float x = head[a], y = head[b];
@@ -34,8 +34,7 @@ std::vector<float> head_weights(const Tensor& norm, int64_t head, int64_t head_d
   return std::vector<float>(static_cast<size_t>(head_dim), at(norm.data, head));
 }
 
-// `norm` is null if the op has no norm weights. per_head_rotated normalizes after the rotation,
-// per_head and per_head_values before it.
+// `norm` is null if the op has no norm weights.
 Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tokens, int64_t heads,
                          const Tensor* norm) {
   Heads split = split_heads(tokens, heads, op.head_dim);
@@ -43,9 +42,9 @@ Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tok
     const std::vector<float> weights =
         norm == nullptr ? std::vector<float>() : head_weights(*norm, h, op.head_dim);
     for (int64_t t = 0; t < split.rows; ++t) {
-      if (norms_before_rotation(op.qk_norm)) rms_norm(split.at(h, t), weights, op.eps);
+      if (facts_of(op.qk_norm).before) rms_norm(split.at(h, t), weights, op.eps);
       if (op.rope != RopeStyle::none) rotate(op, in, t, split.at(h, t));
-      if (op.qk_norm == QkNorm::per_head_rotated) rms_norm(split.at(h, t), weights, op.eps);
+      if (facts_of(op.qk_norm).after) rms_norm(split.at(h, t), weights, op.eps);
     }
   }
   return split;
@@ -142,7 +141,7 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   // Values may have another head size than keys, so `v_dim` follows from the channels of v.
   const int64_t v_dim = channels_of(in.v->type) / op.kv_heads;
   Heads new_v = split_heads(*in.v, op.kv_heads, v_dim);
-  if (op.qk_norm == QkNorm::per_head_values) norm_values(new_v, op);
+  if (facts_of(op.qk_norm).of_values) norm_values(new_v, op);
   Heads k = joined_with_cache(op, in, in.k_cache, new_k);
   Heads v = joined_with_cache(op, in, in.v_cache, new_v);
   TokenRows out = zero_rows(q.rows, op.heads * v_dim);

@@ -30,9 +30,8 @@ void score(Score kind, Floats& logits) {
   }
 }
 
-// Only `max` and `top2_sum` exist: the sum of the best one or two experts.
 float group_score(GroupScore kind, std::span<const float> choices) {
-  const std::vector<int64_t> best = largest(line_of(choices), kind == GroupScore::max ? 1 : 2);
+  const std::vector<int64_t> best = largest(line_of(choices), experts_of_group_score(kind));
   float sum = 0;
   for (int64_t e : best) sum += at(choices, e);
   return sum;

@@ -180,10 +180,8 @@ class KeyPart {
   std::vector<Wanted> reads(const OpT&, const Op&, const CountedAxis&) const {
     return {};
   }
-  std::vector<Wanted> reads(const Unary&, const Op& op, const CountedAxis& axis) const {
-    return {{op.operands[0], axis}};
-  }
-  std::vector<Wanted> reads(const Cast&, const Op& op, const CountedAxis& axis) const {
+  std::vector<Wanted> reads(const OneOf<Unary, Cast> auto&, const Op& op,
+                            const CountedAxis& axis) const {
     return {{op.operands[0], axis}};
   }
   std::vector<Wanted> reads(const Binary&, const Op& op, const CountedAxis& axis) const {

@@ -18,22 +18,23 @@ std::vector<Tensor> as_list(Tensor tensor) {
 }
 std::vector<Tensor> as_list(std::vector<Tensor> tensors) { return tensors; }
 
-// Ops that load_program() and run_program() evaluate themselves, because they are not functions of
-// their operands.
-std::vector<Tensor> eval_one(const OneOf<Weight, StateRead, StateWrite> auto& op, const Call&) {
-  MOEC_CHECK(false, "{} has no definition by values alone", mnemonic(op));
-  return {};
-}
-
 // An op without eval() in eval.h is a compile error.
-template <class OpT>
+template <PureOp OpT>
 std::vector<Tensor> eval_one(const OpT& op, const Call& call) {
   return as_list(eval(op, call));
 }
 
+// Ops that load_program() and run_program() evaluate themselves, because they are not functions of
+// their operands.
+template <class OpT>
+std::vector<Tensor> eval_one(const OpT& op, const Call&) {
+  MOEC_CHECK(false, "{} has no definition by values alone", mnemonic(op));
+  return {};
+}
+
 // An op without operands is fixed unless it reads a state. Inputs have no op.
 bool is_fixed_op(const Program& program, const Op& op) {
-  if (std::holds_alternative<StateRead>(op.data)) return false;
+  if (reads_state(op.data)) return false;
   if (!op.results.empty() && program.paged.values[op.results.front()]) return false;
   return std::all_of(op.operands.begin(), op.operands.end(),
                      [&](ValueId id) { return program.is_fixed[id] != 0; });

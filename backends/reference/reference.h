@@ -27,7 +27,8 @@ struct Tensor {
 
 // f32: each op computes in f32; a result of type f16 or bf16 is rounded to that type.
 // f16: all values of float types, including inputs, weights and constants, are rounded to binary16.
-enum class Precision { f32, f16 };
+enum class Precision : uint8_t { f32, f16 };
+constexpr auto enum_names(Precision) { return name_table<Precision>({"f32", "f16"}); }
 
 struct ExecutorOptions {
   Precision precision = Precision::f32;

@@ -145,13 +145,13 @@ class Run {
     if (const uint32_t gate = program_.gates.of_op[id]; gate != Gates::kNone)
       return step_gated(id, gate);
     if (ends_in_reshape(id)) return put(op.results.front(), reshaped(op));
-    if (const auto* read = std::get_if<StateRead>(&op.data)) {
-      at_[op.results.front()] = &program_.states[read->state];
+    if (reads_state(op.data)) {
+      at_[op.results.front()] = &program_.states[*state_of(op.data)];
       return;
     }
     // Writes take effect after the run: a later read in the same run must see the old value.
-    if (const auto* write = std::get_if<StateWrite>(&op.data)) {
-      writes_[write->state] = *at_[op.operands.front()];
+    if (writes_state(op.data)) {
+      writes_[*state_of(op.data)] = *at_[op.operands.front()];
       return;
     }
     take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));

@@ -53,18 +53,12 @@ class TokenAxes {
   Axes of(const OpT&, const Op&) const {
     return 0;
   }
-  Axes of(const Unary&, const Op& op) const { return axes(op, 0); }
-  Axes of(const Cast&, const Op& op) const { return axes(op, 0); }
-  Axes of(const Binary&, const Op& op) const { return elementwise(op); }
-  Axes of(const Compare&, const Op& op) const { return elementwise(op); }
-  Axes of(const Select&, const Op& op) const { return elementwise(op); }
+  Axes of(const InGroup<OpGroup::elementwise> auto&, const Op& op) const { return elementwise(op); }
   // An op that works along an axis mixes or renumbers its elements, so that axis no longer counts
   // tokens.
-  Axes of(const Slice& slice, const Op& op) const { return axes(op, 0) & ~axis_bit(slice.axis); }
-  Axes of(const Softmax& op_data, const Op& op) const {
-    return axes(op, 0) & ~axis_bit(op_data.axis);
+  Axes of(const OneOf<Slice, Softmax, Reduce> auto& data, const Op& op) const {
+    return axes(op, 0) & ~axis_bit(data.axis);
   }
-  Axes of(const Reduce& reduce, const Op& op) const { return axes(op, 0) & ~axis_bit(reduce.axis); }
 
   // Axes along which all computed operands have the tokens, and the others are the same for all.
   Axes elementwise(const Op& op) const {

@@ -128,10 +128,17 @@ void ExpertPolicy::restore(std::span<const ResidentExpert> experts, int64_t step
 }
 
 std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertId> pinned) {
-  if (kind == PolicyKind::lfu) return std::make_unique<LeastFrequentlyUsed>();
-  if (kind == PolicyKind::lcp) return std::make_unique<LeastCachePriority>();
-  if (kind == PolicyKind::pinned) return std::make_unique<Pinned>(pinned);
-  return std::make_unique<LeastRecentlyUsed>();
+  switch (kind) {
+    case PolicyKind::lru:
+      return std::make_unique<LeastRecentlyUsed>();
+    case PolicyKind::lfu:
+      return std::make_unique<LeastFrequentlyUsed>();
+    case PolicyKind::lcp:
+      return std::make_unique<LeastCachePriority>();
+    case PolicyKind::pinned:
+      return std::make_unique<Pinned>(pinned);
+  }
+  return nullptr;
 }
 
 }  // namespace moec

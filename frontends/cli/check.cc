@@ -12,7 +12,7 @@
 #include "backends/targets/explain_rule.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/print_measured.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/print/shard_rows.h"

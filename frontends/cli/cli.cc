@@ -10,7 +10,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/arguments.h"
 #include "frontends/cli/help.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/nearest.h"
 

@@ -14,7 +14,7 @@
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/compare/compare_exports.h"

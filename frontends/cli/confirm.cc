@@ -13,7 +13,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/print_measured.h"
 #include "frontends/jobs/check/list_contexts.h"
 #include "frontends/jobs/check/measured.h"

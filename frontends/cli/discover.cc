@@ -1,6 +1,4 @@
 // moec discover: runs a model without its experts to predict the experts that a text uses.
-#include "frontends/jobs/residency/discover.h"
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,9 +7,10 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/jobs/residency/discover_experts.h"
 
 namespace moec {
 namespace {

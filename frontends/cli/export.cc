@@ -10,7 +10,7 @@
 #include "frontends/cli/flags/option_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/source_flag.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/export_json.h"

@@ -8,7 +8,7 @@
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/family/check_family.h"
 #include "frontends/sources/hf/checkpoint.h"

@@ -14,7 +14,7 @@
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/source_flag.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/print/shard_rows.h"
 #include "frontends/jobs/inspect/inspect_source.h"

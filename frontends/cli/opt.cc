@@ -6,7 +6,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/option_flags.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/resolve_options.h"
 #include "frontends/jobs/opt/optimise.h"

@@ -11,7 +11,7 @@
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/plan/place_nodes.h"

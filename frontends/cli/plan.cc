@@ -10,7 +10,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/calibrate/calibration_size.h"

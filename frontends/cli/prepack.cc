@@ -1,7 +1,5 @@
 // moec prepack: writes the most used experts into one file that fills the expert slots when a run
 // starts.
-#include "frontends/jobs/residency/prepack.h"
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,8 +8,9 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/jobs/residency/prepack_experts.h"
 
 namespace moec {
 namespace {

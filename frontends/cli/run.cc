@@ -19,7 +19,7 @@
 #include "frontends/cli/flags/prompt_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/run_chat.h"
 #include "frontends/jobs/run/expert_report.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "frontends/chat/chat_template.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/run/conversation.h"
 #include "frontends/jobs/run/run_report.h"

@@ -13,7 +13,7 @@
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/run/expert_report.h"

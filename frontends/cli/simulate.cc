@@ -1,6 +1,4 @@
 // moec simulate: simulates expert caches on a trace.
-#include "frontends/jobs/residency/simulate.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,12 +12,13 @@
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/inspect/path_kind.h"
 #include "frontends/jobs/residency/cache_routing.h"
+#include "frontends/jobs/residency/simulate_trace.h"
 #include "ir/base/output_apart.h"
 #include "ir/base/parse_number.h"
 

@@ -9,7 +9,7 @@
 #include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/split_flags.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/split/split_export.h"

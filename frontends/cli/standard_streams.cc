@@ -14,7 +14,7 @@
 
 #include "backends/files/process.h"
 #include "frontends/cli/cli.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/invariant.h"
 #include "ir/base/refusals.h"

@@ -1,6 +1,4 @@
 // moec tokenize: shows the tokens of a text.
-#include "frontends/jobs/tokenize/tokenize.h"
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,8 +6,9 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/prompt_flags.h"
 #include "frontends/cli/flags/source_flag.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/jobs/tokenize/tokenize_text.h"
 #include "ir/base/report_json.h"
 
 namespace moec {

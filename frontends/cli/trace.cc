@@ -7,7 +7,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/flags/one_of.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/residency/trace_model.h"

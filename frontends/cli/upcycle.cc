@@ -9,7 +9,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/upcycle_flags.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/upcycle/upcycle_model.h"

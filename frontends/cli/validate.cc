@@ -12,7 +12,7 @@
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/validate/record_validation.h"
 #include "frontends/jobs/validate/validate_model.h"

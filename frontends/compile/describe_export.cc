@@ -118,7 +118,7 @@ manifest::Cache describe_cache(const Plan& plan, int64_t layer) {
   cache.layer = layer;
   cache.dtype = plan.build.dtype;
   // Other mixers keep a history or a state instead of keys and values; their sizes stay 0.
-  if (config.mixes() && config.mixer == MixerKind::attention) {
+  if (config.mixes() && !is_recurrent(config.mixer)) {
     cache.kv_heads = attention.kv_heads;
     cache.rows = plan.build.context;
     cache.head_dim = attention.head_dim;

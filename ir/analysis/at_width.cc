@@ -63,12 +63,9 @@ class Interpolation {
   }
 
   // fit_data() checks that an op differs between the samples in sizes only. On entry, `data` has
-  // the attributes of sample a; on return, the attributes of the result. The attributes of the
-  // following ops contain no size that depends on the number of tokens, so they must be equal.
-  template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
-                  MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
-                  Transpose, StateRead, StateWrite>
-                OpT>
+  // the attributes of sample a; on return, the attributes of the result. Attributes without sizes
+  // that depend on the number of tokens must be equal.
+  template <FixedOp OpT>
   bool fit_data(const Op& b, OpT& data) {
     return data == std::get<OpT>(b.data);
   }

@@ -52,20 +52,20 @@ struct OpMacs {
     // The mask has an element per token and key.
     return both(attention.heads * (attention.head_dim + v_dim) * operand(at.mask).elements());
   }
-  // These ops are not contractions: they are elementwise or move values.
-  Macs operator()(const OneOf<RmsNorm, Router, Weight, Constant, Unary, Binary, Compare, Select,
-                              Cast, Reduce, Softmax, TopK, Slice, Concat, Reshape, Transpose,
-                              StateRead, StateWrite> auto&) const {
+  // These ops contain no contraction.
+  Macs operator()(const OneOf<RmsNorm, Router> auto&) const { return {}; }
+  Macs operator()(const InGroup<OpGroup::source, OpGroup::elementwise, OpGroup::along_axis,
+                                OpGroup::shape, OpGroup::state> auto&) const {
     return {};
   }
 };
 
 // True if the value is a weight, a constant, or the transpose of an encoded weight, which targets
 // fold into the weight.
-bool is_source(const Shard& shard, ValueId value) {
+bool is_folded(const Shard& shard, ValueId value) {
   if (shard.producer_as<Transpose>(value))
     value = shard.ops[shard.values[value].producer].operands[0];
-  return shard.producer_as<Weight>(value) || shard.producer_as<Constant>(value);
+  return is_source(shard, value);
 }
 
 }  // namespace
@@ -161,12 +161,12 @@ int64_t peak_activation_bytes(const Shard& shard) {
   int64_t peak = live;
   for (const Op& op : shard.ops) {
     // Weights and constants are not activations: they exist during the whole run.
-    if (!op.results.empty() && is_source(shard, op.results[0])) continue;
+    if (!op.results.empty() && is_folded(shard, op.results[0])) continue;
     // Results are added before operands are removed: an op needs both at the same time.
     for (ValueId result : op.results) live += shard.type(result).bytes();
     peak = std::max(peak, live);
     for (ValueId operand : op.operands) {
-      if (--uses[operand] == 0 && !is_source(shard, operand)) live -= shard.type(operand).bytes();
+      if (--uses[operand] == 0 && !is_folded(shard, operand)) live -= shard.type(operand).bytes();
     }
   }
   return peak;

@@ -40,7 +40,7 @@ MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool 
   };
   for (ValueId end : ends) keep(end);
   each_op_backwards(shard, [&](OpId id) {
-    if (writes && std::holds_alternative<StateWrite>(shard.ops[id].data)) needed[id] = 1;
+    if (writes && writes_state(shard.ops[id].data)) needed[id] = 1;
     if (needed[id])
       for (ValueId operand : shard.ops[id].operands) keep(operand);
   });
@@ -186,7 +186,7 @@ class LayerFinder {
 
   // Facts that an op's results inherit from its operands.
   ValueFacts made_from(const Op& op) const {
-    ValueFacts facts{.varies = std::holds_alternative<StateRead>(op.data)};
+    ValueFacts facts{.varies = reads_state(op.data)};
     for (ValueId operand : op.operands) {
       facts.channels = joined(facts.channels, values_[operand].channels);
       facts.varies |= values_[operand].varies;
@@ -317,8 +317,7 @@ class LayerFinder {
   }
 
   bool is_projection(const Op& op) const {
-    return (std::holds_alternative<Conv>(op.data) || std::holds_alternative<MatMul>(op.data)) &&
-           matrix_of(op.operands[1]).has_value();
+    return is_contraction(op.data) && matrix_of(op.operands[1]).has_value();
   }
 
   void share_router(OpId weight, std::optional<size_t> axis) {

@@ -58,6 +58,14 @@ constexpr auto name_table(const std::string_view (&names)[N]) {
   return enum_table<E, std::string_view>(names);
 }
 
+// The name table of a table whose rows have names.
+template <class Row, size_t N>
+constexpr std::array<std::string_view, N> row_names(const std::array<Row, N>& rows) {
+  std::array<std::string_view, N> names;
+  for (size_t i = 0; i < N; ++i) names[i] = rows[i].name;
+  return names;
+}
+
 // An enum with text names has a function enum_names(E) next to it, which returns its name_table.
 // Any value may be passed; it only selects the overload.
 template <class E>

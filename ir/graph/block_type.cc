@@ -30,28 +30,6 @@ std::optional<DType> plain_dtype(BlockType type) {
   return format.values == BlockValues::plain ? parse_dtype(format.name) : std::nullopt;
 }
 
-// Codes of 2, 3, 5 and 6 bits are widened to 4 or 8 bits, the widths of AffineEncoding.
-std::optional<IntegerCodes> integer_codes(BlockType type) {
-  switch (type) {
-    case BlockType::q4_0:
-      return IntegerCodes{4, 32};
-    case BlockType::q5_0:
-    case BlockType::q8_0:
-      return IntegerCodes{8, 32};
-    case BlockType::q3_k:
-      return IntegerCodes{4, 16};
-    case BlockType::q6_k:
-      return IntegerCodes{8, 16};
-    case BlockType::q4_1:
-    case BlockType::q4_k:
-      return IntegerCodes{4, 32, true};
-    case BlockType::q2_k:
-      return IntegerCodes{4, 16, true};
-    default:
-      return std::nullopt;
-  }
-}
-
 int64_t block_row_bytes(BlockType type, int64_t elements) {
   const BlockFormat& format = block_format(type);
   return elements / format.elements * format.bytes;

@@ -136,7 +136,7 @@ Inferred infer_op(const Attention& op, Check& check) {
 }
 
 static bool sound_gating(Check& check, std::string_view constraint, const Gating& gating) {
-  if (gating.activation != Activation::clamped_swiglu)
+  if (!gating.is_clamped())
     return check.require(gating.limit == 0 && gating.alpha == 0, constraint,
                          "{} has neither limit nor alpha", enum_name(gating.activation));
   return check.require(
@@ -216,9 +216,9 @@ static bool router_groups(Check& check, const Router& op, int64_t experts) {
   good &= check.require(op.top_k <= op.groups_kept * size, "router.c8",
                         "top_k {} exceeds the {} experts of the kept groups", op.top_k,
                         op.groups_kept * size);
-  // With top2_sum, the score of a group is the sum of its two best experts.
-  good &= check.require(op.groups == 1 || op.group_score == GroupScore::max || size >= 2,
-                        "router.c9", "top2_sum needs at least 2 experts per group");
+  good &= check.require(op.groups == 1 || size >= experts_of_group_score(op.group_score),
+                        "router.c9", "{} needs at least {} experts per group",
+                        enum_name(op.group_score), experts_of_group_score(op.group_score));
   return good;
 }
 

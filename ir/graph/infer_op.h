@@ -112,7 +112,7 @@ Type with_channels(const Type& token, int64_t channels);
 // a scalar, or if ranks are equal and each pair of sizes is equal or contains a 1.
 std::optional<Dims> broadcast(const Dims& a, const Dims& b);
 
-#define MOEC_OP(Struct, name, last_form) Inferred infer_op(const Struct& op, Check& check);
+#define MOEC_OP(Struct, ...) Inferred infer_op(const Struct& op, Check& check);
 #include "ir/graph/ops.def"
 
 }  // namespace moec::inference

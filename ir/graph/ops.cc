@@ -5,15 +5,19 @@
 namespace moec {
 namespace {
 
-struct KindInfo {
-  std::string_view name;
-  Form last_form;
+constexpr auto kTraits = enum_table<OpKind, OpTraits>({
+#define MOEC_OP(Struct, ...) op_traits<Struct>,
+#include "ir/graph/ops.def"
+});
+
+template <class OpT>
+concept HasState = requires(const OpT& op) {
+  op.state;
 };
 
-constexpr KindInfo kKinds[] = {
-#define MOEC_OP(Struct, name, last_form) {#name, Form::last_form},
+#define MOEC_OP(Struct, name, last_form, group, effect, ...) \
+  static_assert(HasState<Struct> == (Effect::effect >= Effect::reads), #name);
 #include "ir/graph/ops.def"
-};
 
 template <class Fn, class OpT>
 bool parse_function(std::string_view name, std::optional<OpData>& out) {
@@ -56,9 +60,18 @@ class Hasher {
 
 }  // namespace
 
-std::string_view op_kind_name(OpKind kind) { return at(kKinds, kind).name; }
+const OpTraits& traits_of(OpKind kind) { return at(kTraits, kind); }
 
-Form last_legal_form(OpKind kind) { return at(kKinds, kind).last_form; }
+const std::string* state_of(const OpData& data) {
+  return std::visit(
+      []<class OpT>(const OpT& op) -> const std::string* {
+        if constexpr (HasState<OpT>)
+          return &op.state;
+        else
+          return nullptr;
+      },
+      data);
+}
 
 std::string_view mnemonic(const OpData& data) {
   return std::visit(
@@ -67,7 +80,7 @@ std::string_view mnemonic(const OpData& data) {
         if constexpr (requires { op.fn; })
           return enum_name(op.fn);
         else
-          return op_kind_name(kind_of(data));
+          return traits_of(data).name;
       },
       data);
 }
@@ -81,7 +94,7 @@ std::optional<OpData> parse_mnemonic(std::string_view name) {
   // Axis 0 is a placeholder: the parser sets the attribute `axis` later.
   if (auto fn = parse_enum<ReduceFn>(name)) return Reduce{*fn, 0};
   static const std::pair<std::string_view, OpData> kPlain[] = {
-#define MOEC_OP(Struct, name, last_form) {#name, Struct{}},
+#define MOEC_OP(Struct, name, ...) {#name, Struct{}},
 #include "ir/graph/ops.def"
   };
   for (const auto& [plain_name, data] : kPlain) {

@@ -62,6 +62,12 @@ struct Shard {
   std::string label(ValueId id) const;
 };
 
+// True if the value is a weight or a constant.
+inline bool is_source(const Shard& shard, ValueId value) {
+  const OpId producer = shard.values[value].producer;
+  return producer.valid() && is_source(shard.ops[producer].data);
+}
+
 // Counts, for each value, its uses as an operand or an output.
 IdMap<ValueId, uint32_t> count_uses(const Shard& shard);
 

@@ -101,7 +101,7 @@ std::optional<Coded> coded_in(const WeightView& view, DType dtype);
 
 // The codes and parameters of GGUF blocks, whose bytes are the view `bytes`.
 std::optional<Coded> unblocked(const WeightView& bytes, BlockType type) {
-  const std::optional<IntegerCodes> known = integer_codes(type);
+  const std::optional<IntegerCodes> known = block_format(type).codes;
   const auto part = [&](UnblockPart which) { return then(bytes, UnblockStep{type, which}); };
   if (!known) return std::nullopt;
   Coded coded{part(UnblockPart::codes), {part(UnblockPart::scales)}, {}, known->bits};

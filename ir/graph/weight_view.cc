@@ -104,7 +104,7 @@ int64_t unblocked_count(const UnblockStep& step) {
   const int64_t elements = block_format(step.type).elements;
   const bool each = step.part == UnblockPart::values || step.part == UnblockPart::codes;
   // Scales and zeros have one entry per group of codes; a block has one or more groups.
-  return each ? elements : elements / integer_codes(step.type)->elements;
+  return each ? elements : elements / block_format(step.type).codes->elements;
 }
 
 int64_t unpacked_count(Packing packing, int64_t elements) {

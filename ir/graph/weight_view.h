@@ -126,7 +126,7 @@ struct UnpackStep {
 };
 
 // The part to decode from blocks: the values, or the codes, scales or zeros that they are computed
-// from (integer_codes() in ir/graph/block_type.h).
+// from (BlockFormat::codes in ir/graph/block_type.h).
 enum class UnblockPart : uint8_t { values, codes, scales, zeros };
 constexpr auto enum_names(UnblockPart) {
   return name_table<UnblockPart>({"values", "codes", "scales", "zeros"});

@@ -194,7 +194,7 @@ Status apply_step(const LutStep& step, Type& type, size_t depth) {
 bool has_part(const UnblockStep& step) {
   if (step.part == UnblockPart::values) return true;
   // Only types with integer codes have the parts codes and scales; some also have zeros.
-  const auto codes = integer_codes(step.type);
+  const auto codes = block_format(step.type).codes;
   return codes && (step.part != UnblockPart::zeros || codes->zeros);
 }
 

@@ -32,7 +32,7 @@ bool ModelConfig::keeps_cache() const {
 
 ModelConfig::Memory ModelConfig::memory_of(const LayerConfig& layer) const {
   if (!layer.mixes()) return {};
-  if (layer.mixer != MixerKind::attention)
+  if (is_recurrent(layer.mixer))
     return {recurrent->history(), recurrent->channels, recurrent->state()};
   const AttentionConfig& own = attention_of(layer);
   if (own.convolved) return {own.convolved->history(), own.history_channels(), {}};
@@ -46,7 +46,7 @@ std::vector<AttentionConfig> ModelConfig::kinds_of_attention() const {
 }
 
 bool ModelConfig::rotates(const LayerConfig& layer) const {
-  return layer.mixer == MixerKind::attention && layer.rotated &&
+  return !is_recurrent(layer.mixer) && layer.rotated &&
          attention_of(layer).rope.style != RopeStyle::none;
 }
 

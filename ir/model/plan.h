@@ -64,44 +64,26 @@ struct BuildOptions {
 };
 
 enum class ShardKind : uint8_t { attention, moe, mlp, router, shared, experts, lm_head, layers };
-constexpr auto enum_names(ShardKind) {
-  return name_table<ShardKind>(
-      {"attention", "moe", "mlp", "router", "shared", "experts", "lm_head", "layers"});
-}
-
-// The folder of an export for each kind of shard. Three kinds share a folder.
-inline constexpr auto kShardFolders =
-    name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "moe", "lm_head", "layers"});
 
 // Contents of a kind of shard. Only the predicates below interpret the kinds.
 struct ShardContents {
+  std::string_view name, folder;  // of an export; three kinds share a folder
   bool attention = false, router = false, experts = false, shared = false, mlp = false,
        head = false;
   bool several_layers = false;
 };
-
-// Switches without a default, so that a new kind does not compile until its contents are defined.
-constexpr ShardContents contents(ShardKind kind) {
-  switch (kind) {
-    case ShardKind::attention:
-      return {.attention = true};
-    case ShardKind::moe:
-      return {.router = true, .experts = true, .shared = true};
-    case ShardKind::mlp:
-      return {.mlp = true};
-    case ShardKind::router:
-      return {.router = true};
-    case ShardKind::shared:
-      return {.shared = true};
-    case ShardKind::experts:
-      return {.experts = true};
-    case ShardKind::lm_head:
-      return {.head = true};
-    case ShardKind::layers:
-      return {true, true, true, true, true, false, true};
-  }
-  return {};
-}
+inline constexpr auto kShardKinds = enum_table<ShardKind, ShardContents>({
+    {.name = "attention", .folder = "attn", .attention = true},
+    {.name = "moe", .folder = "moe", .router = true, .experts = true, .shared = true},
+    {.name = "mlp", .folder = "mlp", .mlp = true},
+    {.name = "router", .folder = "router", .router = true},
+    {.name = "shared", .folder = "moe", .shared = true},
+    {.name = "experts", .folder = "moe", .experts = true},
+    {.name = "lm_head", .folder = "lm_head", .head = true},
+    {"layers", "layers", true, true, true, true, true, false, true},
+});
+constexpr auto enum_names(ShardKind) { return row_names(kShardKinds); }
+constexpr const ShardContents& contents(ShardKind kind) { return at(kShardKinds, kind); }
 
 // The shard has the routers of its MoE layers.
 constexpr bool routes(ShardKind kind) { return contents(kind).router; }

@@ -30,7 +30,7 @@ std::optional<OpSet> OpSet::named(std::string_view name) {
   OpSet set;
   // The name of a kind, such as `binary`, selects all of its functions.
   for (size_t kind = 0; kind < kOpKinds; ++kind)
-    if (op_kind_name(static_cast<OpKind>(kind)) == name)
+    if (traits_of(static_cast<OpKind>(kind)).name == name)
       for (size_t function = 0; function < kFunctions; ++function)
         set.bits_.set(kind * kFunctions + function);
   if (const auto op = parse_mnemonic(name)) set.bits_.set(position(*op));

@@ -34,14 +34,11 @@ bool is_beyond(const OpData& data, int64_t limit) {
 }
 
 // The axis along which an op operates, if it has one.
-std::optional<int64_t> axis_of(const OneOf<Reduce, Softmax, TopK, Slice, Concat> auto& op) {
-  return op.axis;
-}
-std::optional<int64_t> axis_of(
-    const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
-                MatMul, Unary, Binary, Compare, Select, Cast, Reshape, Transpose, StateRead,
-                StateWrite> auto&) {
-  return std::nullopt;
+std::optional<int64_t> axis_of(const auto& op) {
+  if constexpr (requires { op.axis; })
+    return op.axis;
+  else
+    return std::nullopt;
 }
 
 // Checks the conditions of one rule on one op.
@@ -278,11 +275,6 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
 }
 
 }  // namespace
-
-bool is_compute_op(const OpData& data) {
-  // Weights and constants are data: no unit executes them.
-  return !std::holds_alternative<Weight>(data) && !std::holds_alternative<Constant>(data);
-}
 
 bool concerns(const TargetRule& rule, ShardKind kind) {
   return concerns_shards(rule.condition) && allowed(rule.kinds, kind);

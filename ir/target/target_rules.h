@@ -51,7 +51,4 @@ struct ShardBreach {
 std::vector<ShardBreach> find_shard_breaches(const Target& target, const Shard& shard,
                                              const ShardFacts& facts);
 
-// True for all ops except weights and constants, which compute nothing.
-bool is_compute_op(const OpData& data);
-
 }  // namespace moec

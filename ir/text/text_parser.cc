@@ -93,7 +93,7 @@ std::vector<std::string_view> op_names() {
   std::vector<std::string_view> names;
   auto add = [&](const auto& more) { names.insert(names.end(), more.begin(), more.end()); };
   for (size_t i = 0; i < kOpKinds; ++i) {
-    std::string_view name = op_kind_name(static_cast<OpKind>(i));
+    std::string_view name = traits_of(static_cast<OpKind>(i)).name;
     // A kind with functions, such as `binary`, is not a mnemonic.
     if (parse_mnemonic(name)) names.push_back(name);
   }

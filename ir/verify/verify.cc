@@ -144,7 +144,7 @@ class Verifier {
   void check_forms() {
     for (OpId op : op_ids(shard_)) {
       const OpData& data = shard_.ops[op].data;
-      const Form last = last_legal_form(kind_of(data));
+      const Form last = traits_of(data).last_form;
       if (last < shard_.form)
         find("shard.s6", op, "{} is not legal in form {}, only up to {}", mnemonic(data),
              form_name(shard_.form), form_name(last));
@@ -156,13 +156,12 @@ class Verifier {
     std::set<std::string_view> written;
     for (OpId op : op_ids(shard_)) {
       const OpData& data = shard_.ops[op].data;
-      if (const auto* write = std::get_if<StateWrite>(&data)) {
-        if (!written.insert(write->state).second)
-          find("shard.s7", op, "state {} is written twice", quoted(write->state));
-      } else if (const auto* read = std::get_if<StateRead>(&data)) {
-        if (written.contains(read->state))
-          find("shard.s7", op, "state {} is read after it was written", quoted(read->state));
-      }
+      const std::string* state = state_of(data);
+      if (state == nullptr) continue;
+      const bool writes = writes_state(data);
+      if (writes ? !written.insert(*state).second : written.contains(*state))
+        find("shard.s7", op, "state {} is {}", quoted(*state),
+             writes ? "written twice" : "read after it was written");
     }
   }
 

@@ -7,6 +7,7 @@
 #include "ir/base/at.h"
 #include "ir/experts/expert_runs.h"
 #include "ir/graph/port_names.h"
+#include "models/plan/check_build_options.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/join_layers.h"
@@ -23,90 +24,6 @@
 namespace moec {
 namespace {
 
-Status bad_option(std::string cause, std::string next) {
-  return fail("plan.options", std::move(cause), std::move(next));
-}
-
-Status check_context(const ModelConfig& model, const BuildOptions& options) {
-  if (options.context < 1 || options.context > model.max_positions)
-    return fail("plan.context",
-                fmt::format("the context is {} tokens, the model supports 1 to {}", options.context,
-                            model.max_positions),
-                "choose another context length");
-  if (options.tokens.empty() || options.tokens.front() < 1)
-    return bad_option("the token widths must be positive", "use widths such as 1,64");
-  if (std::adjacent_find(options.tokens.begin(), options.tokens.end(), std::greater_equal<>()) !=
-      options.tokens.end())
-    return bad_option("the token widths must ascend",
-                      "list each width once, in ascending order, such as 1,64");
-  // The widths ascend, so the last one is the largest.
-  if (options.tokens.back() > options.context)
-    return fail("plan.context",
-                fmt::format("a step of {} tokens does not fit into a context of {}",
-                            options.tokens.back(), options.context),
-                "choose a longer context or fewer tokens");
-  return {};
-}
-
-Status check_joined_layers(const BuildOptions& options) {
-  if (options.layers_per_shard < 0)
-    return bad_option(fmt::format("shards of {} layers are not possible", options.layers_per_shard),
-                      "choose at least one layer");
-  if (options.layers_per_shard > 0 && options.host_routing)
-    return bad_option(
-        "a layer with separate shards for router or experts cannot be in a shard of whole layers",
-        "omit --layers-per-shard, or the flags that cut experts: --routing host, "
-        "--experts-per-shard and --max-shard-mb");
-  if (options.layers_per_shard > 0 && updates_cache(options.cache))
-    return bad_option(
-        "shards of whole layers need caches as inputs, because device states hold one layer",
-        "use --kv io, or omit --layers-per-shard");
-  return {};
-}
-
-Status check_slices(const ModelConfig& model, const BuildOptions& options) {
-  // One slice is the uncut matrix, so it is valid even if the width is 0.
-  const auto cut = [](std::string_view what, int64_t slices, int64_t width) -> Status {
-    if (slices == 1 || (slices > 1 && slices <= width)) return {};
-    return bad_option(
-        fmt::format("{} slices of {} with a width of {} are not possible", slices, what, width),
-        "choose from one slice to one per column");
-  };
-  MOEC_TRY(cut("an MLP", options.slices.mlp, model.mlp.ff));
-  if (model.moe.experts > 0) MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
-  if (options.slices.shared > 0)
-    MOEC_TRY(cut("the shared expert", options.slices.shared, model.moe.shared_ff));
-  if (options.host_routing && model.norms_feed_forward() && model.moe.shared_ff == 0)
-    return bad_option(
-        fmt::format("the norm after the experts of {} needs a shared expert, whose shard adds "
-                    "them to the residual stream",
-                    model.family),
-        "omit --routing host and the flags that cut experts");
-  if (!options.host_routing && (options.slices.expert > 1 || options.slices.shared > 0))
-    return bad_option("slices of experts require host routing", "use --routing host");
-  return {};
-}
-
-Status check_options(const ModelConfig& model, const BuildOptions& options) {
-  if (options.dtype != DType::f32 && options.dtype != DType::f16)
-    return bad_option(fmt::format("shards cannot be of type {}", dtype_name(options.dtype)),
-                      "choose f32 or f16");
-  if (options.layout == Layout::plain)
-    return bad_option("token tensors need a layout", "choose channels or rows");
-  if (!has_cache(options.cache) && model.keeps_cache())
-    return bad_option("attention shards need a cache", "choose append or blend");
-  if (options.head_slices < 1 || options.head_slices > model.logits())
-    return bad_option(fmt::format("{} slices of a head with {} rows are not possible",
-                                  options.head_slices, model.logits()),
-                      "choose from one slice to one per row");
-  if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
-    return bad_option("several expert groups require host routing",
-                      "use --routing host, or omit --experts-per-shard");
-  MOEC_TRY(check_joined_layers(options));
-  MOEC_TRY(check_slices(model, options));
-  return check_context(model, options);
-}
-
 // Applies the chosen form of latent attention. Models without it have no expanded form.
 Status apply_mla_form(ModelConfig& model, const BuildOptions& options) {
   if (model.attention.latent) {
@@ -114,8 +31,8 @@ Status apply_mla_form(ModelConfig& model, const BuildOptions& options) {
     return {};
   }
   if (options.mla == MlaForm::latent) return {};
-  return bad_option(fmt::format("{} has no latent attention to expand", model.family),
-                    "omit --mla");
+  return fail("plan.options", fmt::format("{} has no latent attention to expand", model.family),
+              "omit --mla");
 }
 
 Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
@@ -166,7 +83,7 @@ class Planner {
   const LayerConfig& config() const { return at(model_.layers, layer_); }
   std::string label() const { return layer_label(layer_); }
   std::string stem_of(ShardKind kind) const {
-    return fmt::format("{}/{}", at(kShardFolders, kind), label());
+    return fmt::format("{}/{}", contents(kind).folder, label());
   }
   std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
   static InputBinding from_edge(std::string port, std::string edge) {
@@ -251,10 +168,10 @@ class Planner {
 
   // Binds the ports of a layer's mixer other than the residual stream.
   void bind_mixer(Step& step) const {
-    if (config().mixer == MixerKind::attention)
-      bind_attention(step);
-    else
+    if (is_recurrent(config().mixer))
       bind_recurrent(step);
+    else
+      bind_attention(step);
   }
 
   void bind_attention(Step& step) const {
@@ -406,7 +323,7 @@ class Planner {
     int64_t number = 0, begin = 0;
     for (const int64_t size : balanced_parts(model_.logits(), options_.head_slices)) {
       ShardDecl shard{fmt::format("lm_head.{}", number),
-                      fmt::format("{}/{:02}", at(kShardFolders, ShardKind::lm_head), number),
+                      fmt::format("{}/{:02}", contents(ShardKind::lm_head).folder, number),
                       ShardKind::lm_head};
       ++number;
       // The slices cover the rows of the head in order and without gaps.
@@ -448,10 +365,10 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
   options.cache = cache_form(model, options.cache);
-  // If a norm acts on the sum, the shared expert needs a separate shard (check_slices()).
+  // If a norm acts on the sum, the shared expert needs a separate shard (check_build_options()).
   if (options.host_routing && model.norms_feed_forward())
     options.slices.shared = std::max<int64_t>(options.slices.shared, 1);
-  MOEC_TRY(check_options(model, options));
+  MOEC_TRY(check_build_options(model, options));
   // The builders rely on this check (weights_of()).
   for (const NeededTensor& tensor : needed_tensors(model)) {
     MOEC_TRY(check_derived(weights, tensor));

@@ -34,7 +34,7 @@ ValueId ShardScope::to_dtype(ValueId x, DType dtype, std::string name) {
 
 WeightView ShardScope::norm_weights(const std::string& role, int64_t channels) const {
   WeightView weights = stored(role, {channels});
-  if (model().norm.kind != NormKind::rms_plus_one) return weights;
+  if (!at(kNorms, model().norm.kind).plus_one) return weights;
   // A dequantization with scale 1 and zero point -1 computes w - (-1) = w + 1.
   const auto number = [](double value) { return splat_view(value, {DType::f32, {1}}); };
   return then(std::move(weights), DequantStep{{channels}, {number(1)}, {number(-1)}});
@@ -50,7 +50,7 @@ ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::stri
 // A layer norm is the RMS norm of x minus its mean, plus a bias: the variance is the mean square of
 // the centred values.
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
-  if (model().norm.kind != NormKind::layer) return rms_norm(x, role, model().norm.eps);
+  if (!is_centred(model().norm.kind)) return rms_norm(x, role, model().norm.eps);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
   ValueId scaled =
       rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled", model().norm.eps);
@@ -100,8 +100,7 @@ WeightView build_embedding(const Plan& plan) {
 void build_body(ShardScope& scope) {
   switch (scope.decl.kind) {
     case ShardKind::attention:
-      return scope.layer().mixer == MixerKind::attention ? build_attention(scope)
-                                                         : build_recurrent(scope);
+      return is_recurrent(scope.layer().mixer) ? build_recurrent(scope) : build_attention(scope);
     case ShardKind::moe:
       return build_moe(scope);
     case ShardKind::mlp:

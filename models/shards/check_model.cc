@@ -5,51 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/shards/check_mixers.h"
 #include "models/shards/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {
 namespace {
-
-class Checker {
- public:
-  template <class... Args>
-  bool require(bool condition, std::string code, fmt::format_string<Args...> cause,
-               Args&&... args) {
-    if (!condition)
-      findings_.push_back({Severity::error,
-                           std::move(code),
-                           fmt::format(cause, std::forward<Args>(args)...),
-                           "correct the config, or download the checkpoint again",
-                           {}});
-    return condition;
-  }
-  void size(std::string_view name, int64_t value) {
-    require(value > 0 && value <= kLargest, "model.size", "{} is {}, must be from 1 to {}", name,
-            value, kLargest);
-  }
-  // A size with the lower limit of attention and expert ops (ir/graph/infer_composites.cc).
-  void count(std::string_view name, int64_t value) {
-    require(value > 0 && value <= kLargestCount, "model.size", "{} is {}, must be from 1 to {}",
-            name, value, kLargestCount);
-  }
-  void matrix(std::string_view name, const Dims& dims) {
-    require(checked_elements(dims).has_value(), "model.size",
-            "{} has the shape {}, which is empty or has more than {} elements", name,
-            to_string(dims), kMaxElements);
-  }
-  void positive(std::string code, std::string_view name, double value) {
-    require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, must be above 0", name,
-            value);
-  }
-  Diagnostics take() { return std::move(findings_); }
-  bool good() const { return findings_.empty(); }
-
- private:
-  static constexpr int64_t kLargest = int64_t{1} << 30;
-  static constexpr int64_t kLargestCount = int64_t{1} << 20;
-  Diagnostics findings_;
-};
 
 bool is_moe(const LayerConfig& layer) { return layer.moe; }
 bool is_dense_layer(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
@@ -61,7 +22,7 @@ bool has_moe_layer(const ModelConfig& model) {
 // most experts, has 60 layers of 384: 23,040.
 constexpr int64_t kMaxExpertsInAll = int64_t{1} << 17;
 
-void check_expert_count(Checker& check, const ModelConfig& model) {
+void check_expert_count(ConfigChecker& check, const ModelConfig& model) {
   const int64_t layers = std::count_if(model.layers.begin(), model.layers.end(), is_moe);
   // Divides the limit, because the product of layers and experts could overflow.
   check.require(layers == 0 || model.moe.experts <= kMaxExpertsInAll / layers, "model.experts",
@@ -69,93 +30,8 @@ void check_expert_count(Checker& check, const ModelConfig& model) {
                 model.moe.experts, kMaxExpertsInAll);
 }
 
-void check_temperature(Checker& check, const QueryTemperature& temperature,
-                       const AttentionConfig& attention) {
-  check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
-                "the scale of the query temperature is {}, must be finite and at least 0",
-                temperature.scale);
-  check.positive("model.number", "the step of the query temperature", temperature.step);
-  check.require(attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
-                "a query temperature requires a model with rotation and without a latent");
-}
-
-void check_convolved(Checker& check, const AttentionConfig& attention) {
-  const ConvolvedConfig& taps = *attention.convolved;
-  check.size("the taps per channel", taps.channel_taps);
-  check.size("the taps per head", taps.head_taps);
-  check.require(taps.history() >= 1, "model.attention",
-                "convolutions of {} and {} taps read no earlier token", taps.channel_taps,
-                taps.head_taps);
-  // Half of the value channels come from the current token, the other half from the previous one.
-  check.require(attention.kv_heads * attention.head_dim % 2 == 0, "model.attention",
-                "the number of value channels is {}, must be even",
-                attention.kv_heads * attention.head_dim);
-  check.require(!attention.latent && !attention.temperature && !attention.clip_qkv &&
-                    attention.qk_norm != QkNormWidth::full,
-                "model.attention",
-                "convolved attention cannot have a latent, a query temperature, a clamp or a norm "
-                "over all heads");
-}
-
-void check_attention(Checker& check, const AttentionConfig& attention) {
-  check.count("heads", attention.heads);
-  check.count("kv_heads", attention.kv_heads);
-  check.count("head_dim", attention.head_dim);
-  check.count("value_dim", attention.value_dim);
-  // The remainder heads % kv_heads requires a positive divisor.
-  if (!check.good()) return;
-  check.require(attention.heads % attention.kv_heads == 0, "model.heads",
-                "{} query heads are not divisible by {} key/value heads", attention.heads,
-                attention.kv_heads);
-  check.positive("model.number", "the attention scale", attention.scale);
-  if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
-  if (attention.temperature) check_temperature(check, *attention.temperature, attention);
-  if (attention.convolved) check_convolved(check, attention);
-  check.require(
-      attention.projections != Projections::keys_are_values ||
-          (!attention.latent && !attention.convolved && attention.qk_norm != QkNormWidth::full &&
-           attention.head_dim == attention.value_dim),
-      "model.attention",
-      "keys_are_values requires attention without latent and convolution, and norms per "
-      "head");
-  if (!attention.latent) return;
-  check.size("kv_rank", attention.latent->kv_rank);
-  check.size("shared_dims", attention.latent->shared_dims);
-  check.size("key_dims", attention.latent->key_dims);
-  check.size("value_dims", attention.latent->value_dims);
-  check.require(attention.rope.style == RopeStyle::none ||
-                    attention.rope.dims == attention.latent->shared_dims,
-                "model.rope",
-                "{} rotated dims in latent attention, expected {} as shared by the keys",
-                attention.rope.dims, attention.latent->shared_dims);
-  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}, must be at least 0",
-                attention.latent->q_rank);
-  check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,
-                "model.number", "the latents' norm eps is {}, must be finite and at least 0",
-                attention.latent->norm_eps);
-}
-
-// All kinds of attention must share one style of rotation, because one file contains all tables.
-// With several kinds, none can have a latent, because latent sizes are stored once per model.
-// Additional kinds cannot have a query temperature, because the file contains factors of the first
-// kind only.
-void check_kinds_of_attention(Checker& check, const ModelConfig& model) {
-  const auto others = std::ssize(model.more_attention);
-  for (const AttentionConfig& other : model.more_attention)
-    check.require(
-        !model.attention.latent && !other.latent && !other.temperature &&
-            other.rope.style == model.attention.rope.style,
-        "model.attention",
-        "additional kinds of attention cannot have a latent, a query temperature or another "
-        "style of rotation");
-  for (size_t i = 0; i < model.layers.size(); ++i)
-    check.require(model.layers[i].attention >= 0 && model.layers[i].attention <= others,
-                  "model.attention", "layer {} has attention kind {}, the model has {} kinds", i,
-                  model.layers[i].attention, others + 1);
-}
-
 // Checks the norms between a layer's feed-forward parts and the residual stream.
-void check_norms_of_parts(Checker& check, const ModelConfig& model) {
+void check_norms_of_parts(ConfigChecker& check, const ModelConfig& model) {
   if (model.norms_feed_forward())
     check.require(model.stream.residual == ResidualKind::plain, "model.residual",
                   "norms after attention and feed-forward need plain residuals");
@@ -170,85 +46,7 @@ void check_norms_of_parts(Checker& check, const ModelConfig& model) {
       "model.router", "a router with a separate norm cannot have an MLP, null slots or a bias");
 }
 
-void check_kimi_delta(Checker& check, const ModelConfig& model) {
-  const RecurrentConfig& recurrent = *model.recurrent;
-  // An absent bound is valid: -1 is a value that passes the check.
-  const double least = recurrent.least_log_decay.value_or(-1);
-  check.require(std::isfinite(least) && least < 0, "model.mixer",
-                "the lower bound of log decays is {}, must be finite and below 0", least);
-  const auto is_kimi_delta = [](const LayerConfig& layer) {
-    return layer.mixer == MixerKind::kimi_delta;
-  };
-  if (std::none_of(model.layers.begin(), model.layers.end(), is_kimi_delta)) return;
-  check.require(recurrent.key_heads == recurrent.value_heads, "model.mixer",
-                "{} value heads and {} key heads with decays per channel, the numbers must be "
-                "equal",
-                recurrent.value_heads, recurrent.key_heads);
-}
-
-void check_recurrent(Checker& check, const ModelConfig& model) {
-  const auto attends = [](const LayerConfig& layer) {
-    return !layer.mixes() || layer.mixer == MixerKind::attention;
-  };
-  if (std::all_of(model.layers.begin(), model.layers.end(), attends)) return;
-  if (!check.require(
-          model.recurrent.has_value() && model.keeps_cache(), "model.mixer",
-          "recurrent layers require their sizes in the config, and a model in which tokens "
-          "do not see later tokens"))
-    return;
-  const RecurrentConfig& recurrent = *model.recurrent;
-  check.require(recurrent.taps >= 1, "model.mixer",
-                "the mixer's convolution has {} taps, must have at least 1", recurrent.taps);
-  check.size("channels of the mixer", recurrent.channels);
-  // Short convolutions have neither heads nor a state to check.
-  if (recurrent.key_heads == 0) return;
-  check.require(recurrent.value_heads % recurrent.key_heads == 0, "model.mixer",
-                "{} value heads are not divisible by {} key heads", recurrent.value_heads,
-                recurrent.key_heads);
-  check.matrix("the state of a layer", recurrent.state());
-  check_kimi_delta(check, model);
-}
-
-void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
-  auto positive = [](double f) { return std::isfinite(f) && f > 0; };
-  check.require(std::ssize(factors.of) == dims / 2 &&
-                    std::all_of(factors.of.begin(), factors.of.end(), positive),
-                "model.rope", "longrope needs {} factors above 0 per list, one list has {}",
-                dims / 2, factors.of.size());
-  check.positive("model.rope", "longrope's amplitude", factors.amplitude);
-}
-
-void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
-  if (rope.style == RopeStyle::none) return;
-  check.require(rope.dims > 0 && rope.dims % 2 == 0 && rope.dims <= head_dim, "model.rope",
-                "{} rotated dims in heads of {} dims, must be even and at most the head's",
-                rope.dims, head_dim);
-  // yarn_dim() divides by log(theta), which is 0 for theta = 1.
-  check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
-                "rope_theta is {}, must be above 1", rope.theta);
-  if (rope.scaling == RopeScaling::none) return;
-  if (rope.scaling == RopeScaling::longrope) {
-    check_factors(check, rope.short_factors, rope.dims);
-    check_factors(check, rope.long_factors, rope.dims);
-  }
-  check.positive("model.rope", "the rope factor", rope.factor);
-  if (rope.scaling == RopeScaling::proportional)
-    check.require(rope.share > 0 && rope.share <= 1, "model.rope",
-                  "the share of rotated pairs is {}, must be above 0 and at most 1", rope.share);
-  if (rope.scaling == RopeScaling::proportional) return;
-  if (rope.scaling == RopeScaling::linear) return;
-  check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
-  if (rope.scaling == RopeScaling::llama3)
-    check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
-                  "model.rope", "low_freq_factor {} must be above 0 and below high_freq_factor {}",
-                  rope.low_freq_factor, rope.high_freq_factor);
-  if (rope.scaling == RopeScaling::yarn)
-    check.require(rope.yarn.slow > 0 && rope.yarn.fast >= rope.yarn.slow, "model.rope",
-                  "beta_slow {} must be above 0 and at most beta_fast {}", rope.yarn.slow,
-                  rope.yarn.fast);
-}
-
-void check_latent(Checker& check, const ModelConfig& model) {
+void check_latent(ConfigChecker& check, const ModelConfig& model) {
   const MoeConfig& moe = model.moe;
   if (moe.latent == 0) return;
   check.size("the latent of the experts", moe.latent);
@@ -260,7 +58,7 @@ void check_latent(Checker& check, const ModelConfig& model) {
                 "inputs");
 }
 
-void check_moe(Checker& check, const MoeConfig& moe) {
+void check_moe(ConfigChecker& check, const MoeConfig& moe) {
   const Router& routing = moe.routing;
   check.count("experts", moe.experts);
   check.size("expert_ff", moe.expert_ff);
@@ -276,8 +74,10 @@ void check_moe(Checker& check, const MoeConfig& moe) {
   check.require(routing.groups == 1 || routing.top_k <= group * routing.groups_kept, "model.top_k",
                 "top-k is {}, but {} kept groups of {} have only {} experts", routing.top_k,
                 routing.groups_kept, group, group * routing.groups_kept);
-  check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
-                "model.groups", "the group score top2_sum needs groups of at least 2 experts");
+  const int64_t scored = experts_of_group_score(routing.group_score);
+  check.require(routing.groups == 1 || group >= scored, "model.groups",
+                "the group score {} needs groups of at least {} experts",
+                enum_name(routing.group_score), scored);
   // sparsemixer chooses two experts in two separate steps.
   check.require(!picks_two(routing.score) || routing.top_k == 2, "model.top_k",
                 "sparsemixer requires a top-k of 2, got {}", routing.top_k);
@@ -291,15 +91,15 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 "the routed scale is {}, must be finite", routing.scale);
 }
 
-void check_gating(Checker& check, const Gating& gating) {
-  if (gating.activation != Activation::clamped_swiglu) return;
+void check_gating(ConfigChecker& check, const Gating& gating) {
+  if (!gating.is_clamped()) return;
   check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
   check.require(std::isfinite(gating.alpha), "model.number",
                 "the alpha of clamped_swiglu is {}, must be finite", gating.alpha);
 }
 
 // Experts require a feed-forward part, and affine residuals require layers with both parts.
-void check_parts(Checker& check, const ModelConfig& model) {
+void check_parts(ConfigChecker& check, const ModelConfig& model) {
   for (size_t i = 0; i < model.layers.size(); ++i)
     check.require(model.layers[i].feeds() || !model.layers[i].moe, "model.layers",
                   "layer {} has experts but no feed-forward part", i);
@@ -310,7 +110,7 @@ void check_parts(Checker& check, const ModelConfig& model) {
 }
 
 // A layer that reads a router state needs a previous layer whose router has one.
-void check_router_states(Checker& check, const ModelConfig& model) {
+void check_router_states(ConfigChecker& check, const ModelConfig& model) {
   check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
                 "the router MLP has {} channels and {} null slots, both must be at least 0",
                 model.moe.router_hidden, model.moe.null_slots);
@@ -324,11 +124,22 @@ void check_router_states(Checker& check, const ModelConfig& model) {
 
 // MXFP4 and grouped int4, which store experts, have no partial blocks, so the sizes of experts must
 // be whole blocks.
-void check_storage(Checker& check, const ModelConfig& model) {
+void check_storage(ConfigChecker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
-  if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
+  int64_t block = 0;
+  switch (coding) {
+    case WeightCoding::mxfp4:
+      block = kMxBlock;
+      break;
+    case WeightCoding::int4_groups:
+      block = kInt4Packed;
+      break;
+    case WeightCoding::plain:
+    case WeightCoding::fp8_blocks:
+    case WeightCoding::gguf_blocks:
+      return;
+  }
   // Rows of gate and up have the experts' input width; rows of down have expert_ff.
-  const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
   std::vector<int64_t> sizes = {model.hidden, model.moe.expert_ff};
   if (model.moe.latent > 0) sizes.push_back(model.moe.latent);
   for (const int64_t size : sizes)
@@ -339,7 +150,7 @@ void check_storage(Checker& check, const ModelConfig& model) {
 
 // If tokens see later tokens in one layer, the model processes a text as a whole. Tokens must then
 // see later ones in all layers, because any other layer would need a cache.
-void check_sight(Checker& check, const ModelConfig& model) {
+void check_sight(ConfigChecker& check, const ModelConfig& model) {
   int64_t looking_ahead = 0;
   for (const LayerConfig& layer : model.layers) {
     looking_ahead += layer.ahead > 0;
@@ -353,7 +164,7 @@ void check_sight(Checker& check, const ModelConfig& model) {
                 "{} of {} layers see later tokens, must be none or all", looking_ahead, layers);
 }
 
-void check_task(Checker& check, const ModelConfig& model) {
+void check_task(ConfigChecker& check, const ModelConfig& model) {
   // The rows of a text generation head stand for tokens, so it has no labels.
   if (model.head.task == Task::text_generation) {
     check.require(model.head.labels.empty(), "model.labels",
@@ -369,7 +180,7 @@ void check_task(Checker& check, const ModelConfig& model) {
 
 // Checks the largest matrices. Builders rely on at most kMaxElements elements per tensor, which the
 // product of valid sizes may exceed.
-void check_matrices(Checker& check, const ModelConfig& model) {
+void check_matrices(ConfigChecker& check, const ModelConfig& model) {
   const AttentionConfig& attention = model.attention;
   const int64_t d = model.hidden, q = attention.heads * attention.head_dim;
   check.matrix("the embedding", {model.vocab, d});
@@ -395,7 +206,7 @@ void check_matrices(Checker& check, const ModelConfig& model) {
   if (moe.shared_ff > 0) check.matrix("the shared expert's matrix", {2, moe.shared_ff, d});
 }
 
-void check_roles(Checker& check, const ModelConfig& model) {
+void check_roles(ConfigChecker& check, const ModelConfig& model) {
   for (const std::string& role : missing_roles(model))
     check.require(false, "model.roles", "the family {} has no tensor name for the role \"{}\"",
                   model.family, role);
@@ -404,7 +215,7 @@ void check_roles(Checker& check, const ModelConfig& model) {
 }  // namespace
 
 Diagnostics check_model(const ModelConfig& model) {
-  Checker check;
+  ConfigChecker check;
   check.size("hidden", model.hidden);
   check.size("vocab", model.vocab);
   check.size("max_positions", model.max_positions);
@@ -418,13 +229,8 @@ Diagnostics check_model(const ModelConfig& model) {
   // 0 means that the logits have no cap.
   check.require(std::isfinite(model.head.softcap) && model.head.softcap >= 0, "model.number",
                 "the cap of the logits is {}, must be finite and at least 0", model.head.softcap);
-  for (const AttentionConfig& kind : model.kinds_of_attention()) {
-    check_attention(check, kind);
-    check_rope(check, kind.rope, kind.head_dim);
-  }
-  check_kinds_of_attention(check, model);
+  check_mixers(check, model);
   check_norms_of_parts(check, model);
-  check_recurrent(check, model);
   if (has_moe_layer(model)) {
     check_moe(check, model.moe);
     check_latent(check, model);

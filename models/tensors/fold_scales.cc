@@ -18,14 +18,9 @@ void add_pair(const Shard& shard, ValueId up, ValueId down, std::optional<ValueI
   if (up_op && down_op && (!bias || bias_op)) pairs.push_back({*up_op, *down_op, bias_op});
 }
 
-// A factor of up is a factor of the product unless up is clamped or activated.
-bool is_linear_in_up(const Gating& gating) {
-  return gating.has_gate() && gating.activation != Activation::clamped_swiglu;
-}
-
 void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<ValueId>& operands,
                  std::vector<UpAndDown>& pairs) {
-  if (!is_linear_in_up(moe.gating)) return;
+  if (!moe.gating.is_linear_in_up()) return;
   const bool biased = moe.has_biases(operands.size());
   for (int64_t e = 0; e < moe.experts; ++e) {
     // The weights of an expert are gate, up and down, in this order.
@@ -37,7 +32,7 @@ void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<Value
 
 void add_mlp(const Shard& shard, const GatedMlp& mlp, const std::vector<ValueId>& operands,
              std::vector<UpAndDown>& pairs) {
-  if (!is_linear_in_up(mlp.gating)) return;
+  if (!mlp.gating.is_linear_in_up()) return;
   add_pair(
       shard, operands[2], operands[3],
       mlp.has_biases(operands.size()) ? std::optional(operands[mlp.biases_at() + 1]) : std::nullopt,

@@ -117,8 +117,17 @@ std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context)
 }
 
 double rope_amplitude(const RopeConfig& rope, int64_t context) {
-  if (rope.scaling == RopeScaling::longrope) return factors_for(rope, context).amplitude;
-  if (rope.scaling != RopeScaling::yarn) return 1;
+  switch (rope.scaling) {
+    case RopeScaling::longrope:
+      return factors_for(rope, context).amplitude;
+    case RopeScaling::none:
+    case RopeScaling::linear:
+    case RopeScaling::llama3:
+    case RopeScaling::proportional:
+      return 1;
+    case RopeScaling::yarn:
+      break;
+  }
   if (rope.attention_factor) return *rope.attention_factor;
   // A value of 0 counts as absent, as in transformers, which tests the values for truth.
   if (rope.mscale.value_or(0) != 0 && rope.mscale_all_dim.value_or(0) != 0)

@@ -126,9 +126,16 @@ std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const Store
 }
 
 std::vector<std::string> stored_names(const StoredWeights& stored, const std::string& name) {
-  if (stored.coding == WeightCoding::mxfp4) return {name, blocks_of(name), scales_of(name)};
-  if (stored.coding == WeightCoding::int4_groups)
-    return {name, packed_of(name), group_factors_of(name)};
+  switch (stored.coding) {
+    case WeightCoding::mxfp4:
+      return {name, blocks_of(name), scales_of(name)};
+    case WeightCoding::int4_groups:
+      return {name, packed_of(name), group_factors_of(name)};
+    case WeightCoding::plain:
+    case WeightCoding::fp8_blocks:
+    case WeightCoding::gguf_blocks:
+      break;
+  }
   return {name};
 }
 

@@ -12,7 +12,7 @@ PROMISES = {
     "static": ["only tensor math", "and shape ops"],
     "placed": ["the target's rules", "accept every op"],
 }
-OP = re.compile(r"^MOEC_OP\(\w+, (\w+), (\w+)\)", re.MULTILINE)
+OP = re.compile(r"^MOEC_OP\(\w+, (\w+), (\w+),", re.MULTILINE)
 PASS = re.compile(r'\{"(\w+)",\s*\w+,\s*k(\w+),\s*k(\w+),')
 MARGIN, WIDTH, COLUMN, GAP, LINE = 28, 960, 196, 40, 16
 PLAN_Y, FORMS_Y = 84, 196

@@ -10,7 +10,7 @@
 #include "backends/weights/calibration/sensitivity.h"
 #include "frontends/jobs/check/check_gguf.h"
 #include "frontends/jobs/check/check_split.h"
-#include "frontends/jobs/residency/simulate.h"
+#include "frontends/jobs/residency/simulate_trace.h"
 #include "frontends/jobs/split/split_folder.h"
 #include "ir/base/invariant.h"
 #include "ir/experts/expert_groups.h"

@@ -20,7 +20,7 @@ class RandomShard {
     for (int64_t i = below(3); i > 0; --i) declare_state();
     for (int64_t i = 1 + below(10); i > 0; --i) {
       const auto kind = static_cast<OpKind>(below(kOpKinds));
-      if (last_legal_form(kind) >= builder_.shard().form) add(kind);
+      if (traits_of(kind).last_form >= builder_.shard().form) add(kind);
     }
     const Shard& shard = builder_.shard();
     for (int64_t i = below(4); i > 0 && shard.values.size() > 0; --i)
@@ -196,7 +196,7 @@ class RandomShard {
     const BlockFormat& format = block_format(block);
     if (format.values != BlockValues::decoded || type.rank() == 0) return source(type);
     UnblockStep part{block};
-    if (const auto codes = integer_codes(block))
+    if (const auto codes = block_format(block).codes)
       part.part = static_cast<UnblockPart>(below(codes->zeros ? 4 : 3));
     Type from{DType::u8, type.dims};
     const int64_t numbers = unblocked_count(part);

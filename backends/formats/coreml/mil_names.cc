@@ -48,8 +48,8 @@ IdMap<OpId, std::string> mil_op_names(const Shard& shard) {
   IdMap<OpId, std::string> found(shard.ops.size());
   for (OpId id : op_ids(shard)) {
     const Op& op = shard.ops[id];
-    if (const auto* write = std::get_if<StateWrite>(&op.data))
-      found[id] = "write_state " + write->state;
+    if (writes_state(op.data))
+      found[id] = "write_state " + *state_of(op.data);
     else if (!is_source(shard, op.results[0]))
       found[id] = names.value(op.results[0]);
   }

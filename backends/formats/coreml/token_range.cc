@@ -38,11 +38,8 @@ class OpRange {
       return {};
     return "the widths differ in more than sizes";
   }
-  // Every op is listed, so that a new op does not compile until it is added here.
-  template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
-                  MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
-                  Transpose, StateRead, StateWrite>
-                OpT>
+  // A new op with sized attributes does not compile until it has an overload here.
+  template <FixedOp OpT>
   std::string of(const OpT& data) const {
     return data == std::get<OpT>(b_.data) ? std::string() : "an attribute depends on the width";
   }

@@ -30,7 +30,7 @@ constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "
 
 // Ops without a node: weights are initializers, and check_emittable() rejects states.
 template <class OpT>
-concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite>;
+concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight> || InGroup<OpT, OpGroup::state>;
 
 class GraphWriter {
  public:

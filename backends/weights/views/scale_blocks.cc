@@ -8,34 +8,6 @@
 namespace moec {
 namespace {
 
-// Byte offsets of a block's f16 scale and, if it has one, its f16 minimum.
-std::span<const size_t> scale_places(BlockType type) {
-  static constexpr size_t kFirst[] = {0}, kFirstTwo[] = {0, 2}, kQ2K[] = {80, 82}, kQ3K[] = {108},
-                          kQ6K[] = {208};
-  switch (type) {
-    case BlockType::f16:
-    case BlockType::q4_0:
-    case BlockType::q5_0:
-    case BlockType::q8_0:
-    case BlockType::iq4_nl:
-    case BlockType::iq4_xs:
-      return kFirst;
-    case BlockType::q4_1:
-    case BlockType::q5_1:
-    case BlockType::q4_k:
-    case BlockType::q5_k:
-      return kFirstTwo;
-    case BlockType::q2_k:
-      return kQ2K;
-    case BlockType::q3_k:
-      return kQ3K;
-    case BlockType::q6_k:
-      return kQ6K;
-    default:
-      return {};
-  }
-}
-
 // Copied with memcpy(), because `at` may be unaligned.
 template <class Stored, class Change>
 void change(std::byte* at, Change change_value) {
@@ -48,13 +20,13 @@ void change(std::byte* at, Change change_value) {
 }  // namespace
 
 bool can_scale(BlockType type) {
-  return type == BlockType::f32 || type == BlockType::bf16 || !scale_places(type).empty();
+  return type == BlockType::f32 || type == BlockType::bf16 || block_format(type).scales.scale >= 0;
 }
 
 void scale_blocks(BlockType type, std::span<std::byte> blocks, float factor) {
   MOEC_CHECK(can_scale(type), "blocks of {} cannot be scaled", enum_name(type));
   const auto bytes = static_cast<size_t>(block_format(type).bytes);
-  const std::span<const size_t> places = scale_places(type);
+  const ScalePlaces& places = block_format(type).scales;
   for (size_t block = 0; block + bytes <= blocks.size(); block += bytes) {
     std::byte* const at = &blocks[block];
     if (type == BlockType::f32) change<float>(at, [&](float value) { return value * factor; });
@@ -63,9 +35,10 @@ void scale_blocks(BlockType type, std::span<std::byte> blocks, float factor) {
                        [&](uint16_t bits) { return bf16_from_f32(f32_from_bf16(bits) * factor); });
     // A value is linear in its block's scale and minimum. Multiplying both scales the value without
     // a change of codes.
-    for (const size_t place : places)
-      change<uint16_t>(at + place,
-                       [&](uint16_t bits) { return f16_from_f32(f32_from_f16(bits) * factor); });
+    for (const int64_t place : {places.scale, places.minimum})
+      if (place >= 0)
+        change<uint16_t>(at + place,
+                         [&](uint16_t bits) { return f16_from_f32(f32_from_f16(bits) * factor); });
   }
 }
 

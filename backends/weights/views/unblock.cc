@@ -322,7 +322,7 @@ void unblock_each(const UnblockStep& step, Block from, size_t blocks, float* to,
 }  // namespace
 
 void unblock(const UnblockStep& step, const std::byte* from, size_t blocks, float* to) {
-  const IntegerCodes codes = integer_codes(step.type).value_or(IntegerCodes{});
+  const IntegerCodes codes = block_format(step.type).codes.value_or(IntegerCodes{});
   switch (step.part) {
     case UnblockPart::values:
       return unblock_each(step, from, blocks, to, [](float* at) { return PutValues{at}; });

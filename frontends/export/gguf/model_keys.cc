@@ -184,8 +184,16 @@ class KeyWriter {
       write_amplitude(rope, 1);  // llama.cpp applies no other scaling to divided frequencies
       return {};
     }
-    // Other scalings need no key or are expressed as divisors.
-    if (rope.scaling != RopeScaling::linear && rope.scaling != RopeScaling::yarn) return {};
+    switch (rope.scaling) {
+      case RopeScaling::none:
+      case RopeScaling::llama3:
+      case RopeScaling::longrope:
+      case RopeScaling::proportional:
+        return {};  // needs no key, or is expressed as divisors
+      case RopeScaling::linear:
+      case RopeScaling::yarn:
+        break;
+    }
     keys_["rope.scaling.type"] = std::string(enum_name(rope.scaling));
     set_number("rope.scaling.factor", rope.factor);
     return rope.scaling == RopeScaling::yarn ? write_yarn(rope) : Status();

@@ -34,7 +34,7 @@ std::string wrong_name(const std::string& word, const Words& names) {
 std::vector<const OptionRow*> all_rows() {
   std::vector<const OptionRow*> rows;
   for (const auto table : {form_options(), shard_options(), device_options(), output_options(),
-                           weight_options(), pass_options()})
+                           weight_options(), target_options()})
     for (const OptionRow& row : table) rows.push_back(&row);
   return rows;
 }

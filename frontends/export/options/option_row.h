@@ -115,6 +115,6 @@ std::span<const OptionRow> shard_options();
 std::span<const OptionRow> device_options();
 std::span<const OptionRow> output_options();
 std::span<const OptionRow> weight_options();
-std::span<const OptionRow> pass_options();
+std::span<const OptionRow> target_options();
 
 }  // namespace moec

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -20,15 +19,14 @@ namespace {
 // Kinds of shards in --max-shard-mb.
 
 constexpr double kMega = 1e6;
-constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
-                                                    "router", "lm_head", "layers"};
 
-// Expert groups and shared experts are parts of an MoE layer, so the budget "moe" applies to them
-// as well.
-std::vector<ShardKind> kinds_named(std::string_view name) {
-  if (name == "attn") return {ShardKind::attention};
-  if (name == "moe") return {ShardKind::moe, ShardKind::shared, ShardKind::experts};
-  return {*parse_enum<ShardKind>(name)};
+// A budget applies to all kinds in its folder, "moe" for example to expert groups as well.
+std::vector<std::string_view> budget_names() {
+  std::vector<std::string_view> names;
+  for (const ShardContents& kind : kShardKinds)
+    if (std::find(names.begin(), names.end(), kind.folder) == names.end())
+      names.push_back(kind.folder);
+  return names;
 }
 
 Result<Budget> parse_budget(const std::string& text) {
@@ -42,11 +40,12 @@ Result<Budget> parse_budget(const std::string& text) {
 }
 
 Status check_kind(const std::string& name, std::set<std::string>& seen) {
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
+  const std::vector<std::string_view> names = budget_names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
     return fail("plan.budget_kind",
                 fmt::format("--max-shard-mb: unknown kind of shard \"{}\"{}", name,
-                            did_you_mean(name, kNames)),
-                fmt::format("use one of the kinds {}", fmt::join(kNames, ", ")));
+                            did_you_mean(name, names)),
+                fmt::format("use one of the kinds {}", fmt::join(names, ", ")));
   if (!seen.insert(name).second)
     return fail("plan.budget_kind", fmt::format("--max-shard-mb: kind {} has two budgets", name),
                 "pass each kind once");
@@ -97,7 +96,8 @@ Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Targe
       return budgets;
     }
     MOEC_TRY(check_kind(name, seen));
-    for (const ShardKind kind : kinds_named(name)) at(budgets, kind) = budget;
+    for (size_t i = 0; i < budgets.size(); ++i)
+      if (kShardKinds[i].folder == name) budgets[i] = budget;
   }
   return budgets;
 }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 #include <string_view>
@@ -23,7 +25,7 @@ int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8
 
 std::string name_of(const Shard& shard, const Op& op) {
   // A state write has no result, so it is named by its state.
-  if (const auto* write = std::get_if<StateWrite>(&op.data)) return "state_write " + write->state;
+  if (writes_state(op.data)) return fmt::format("{} {}", mnemonic(op.data), *state_of(op.data));
   return shard.label(op.results[0]);
 }
 
@@ -46,7 +48,7 @@ PlacementReport report_placement(const Target& target, const Shard& shard) {
   IdMap<ValueId, uint8_t> taken(shard.values.size());
   for (OpId id : op_ids(shard)) {
     const Op& op = shard.ops[id];
-    if (!is_compute_op(op.data)) continue;
+    if (is_source(op.data)) continue;
     PlacedOp placed{.name = name_of(shard, op),
                     .op = std::string(mnemonic(op.data)),
                     .unit = std::string(units[id].unit)};
@@ -69,7 +71,7 @@ void name_as_in_file(PlacementReport& report, const Shard& shard,
   // The loop visits the same ops as report_placement(), so `placed` stays aligned with `names`.
   auto placed = report.ops.begin();
   for (OpId id : op_ids(shard))
-    if (is_compute_op(shard.ops[id].data)) (placed++)->file_name = names[id];
+    if (!is_source(shard.ops[id].data)) (placed++)->file_name = names[id];
 }
 
 std::vector<BrokenRule> broken_rules(const CheckReport& report) {

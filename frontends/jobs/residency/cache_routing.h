@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/jobs/residency/simulate.h"
+#include "frontends/jobs/residency/simulate_trace.h"
 #include "frontends/measure/analyze_options.h"
 #include "frontends/measure/compare_metrics.h"
 

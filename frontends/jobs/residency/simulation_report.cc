@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/jobs/residency/simulate.h"
+#include "frontends/jobs/residency/simulate_trace.h"
 #include "frontends/measure/unit_chart.h"
 #include "ir/base/at.h"
 #include "ir/base/byte_text.h"

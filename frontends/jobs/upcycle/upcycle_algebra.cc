@@ -9,9 +9,6 @@
 namespace moec {
 namespace {
 
-// moec knows squared ReLU only without a gate.
-bool is_gated(Activation activation) { return activation != Activation::relu2; }
-
 bool picks_all(const UpcycleTerms& terms) { return terms.top_k == terms.experts; }
 
 // True if the picked weights sum to one for every token.
@@ -65,7 +62,7 @@ void add_of_router(const UpcycleTerms& terms, ExactClass& exact) {
 // Adds the effects of the factors on activations and rounding.
 void add_of_scale(const UpcycleTerms& terms, ExactClass& exact) {
   const PartFactors factors = part_factors(terms);
-  if (is_gated(terms.activation)) {
+  if (Gating{terms.activation}.has_gate()) {
     // silu(c z) is not c silu(z).
     if (factors.gate != 1)
       exact.add(Exactness::inexact,
@@ -101,8 +98,16 @@ double group_scale(const UpcycleTerms& terms) {
   const auto group = static_cast<double>(terms.granularity);
   if (sums_to_one(terms)) return group;
   const auto experts = static_cast<double>(terms.experts), picks = static_cast<double>(terms.top_k);
-  // Each sigmoid of a zero row is 1/2; each share of a uniform softmax is 1 / experts.
-  return is_sigmoid(terms.score) ? 2 * group / picks : experts * group / picks;
+  switch (terms.score) {
+    case Score::sigmoid:
+    case Score::sigmoid_selected:
+      return 2 * group / picks;  // each sigmoid of a zero row is 1/2
+    case Score::softmax:
+    case Score::softmax_selected:
+    case Score::sparsemixer:
+      break;
+  }
+  return experts * group / picks;  // each share of a uniform softmax is 1 / experts
 }
 
 PartFactors part_factors(const UpcycleTerms& terms) {
@@ -116,7 +121,7 @@ PartFactors part_factors(const UpcycleTerms& terms) {
       break;
   }
   // Without a gate, c^2 of the activation and c of down give c^3, so c is the cube root.
-  return {is_gated(terms.activation) ? cube_root : 1, cube_root, cube_root};
+  return {Gating{terms.activation}.has_gate() ? cube_root : 1, cube_root, cube_root};
 }
 
 ExactClass exactness(const UpcycleTerms& terms) {
@@ -151,9 +156,9 @@ ExactClass exactness(const DuplicationTerms& terms) {
     exact.add(Exactness::inexact, "noise was added to the router rows of copies");
   // Copies of the best expert occupy both places of the sum.
   if (terms.routing.groups_kept < terms.routing.groups &&
-      terms.routing.group_score == GroupScore::top2_sum)
+      experts_of_group_score(terms.routing.group_score) > 1)
     exact.add(Exactness::inexact,
-              "groups are ranked by the sum of their two best scores, which copies change");
+              "groups are ranked by the sum of their best scores, which copies change");
   if (terms.narrow && !is_power_of_two(terms.down_factor()))
     exact.add(Exactness::rounded,
               fmt::format("weights times {:.4g} are rounded to 16 bits", terms.down_factor()));

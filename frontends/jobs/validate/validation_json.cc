@@ -77,7 +77,7 @@ ordered_json validation_json(const ValidationReport& report) {
   for (const ShardReport& shard : report.shards) shards.push_back(to_json(shard));
   ordered_json json = {
       {"engine", report.engine},
-      {"precision", report.precision == Precision::f16 ? "f16" : "f32"},
+      {"precision", enum_name(report.precision)},
       {"exact_routing", report.exact},
       {"thresholds", to_json(report.thresholds)},
       {"shards", shards},

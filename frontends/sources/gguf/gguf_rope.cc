@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/sources/hf/config_rope.h"
+#include "frontends/sources/hf/rope_object.h"
 
 namespace moec {
 namespace {

@@ -36,7 +36,7 @@ static IntegerCodes codes_like(BlockType type) {
   constexpr int64_t kBitsOfFour = 5;  // maximum bits per element of 4-bit codes with scales
   const BlockFormat& format = block_format(type);
   const bool is_small = 8 * format.bytes <= kBitsOfFour * format.elements;
-  return integer_codes(type).value_or(IntegerCodes{is_small ? 4 : 8, 32});
+  return block_format(type).codes.value_or(IntegerCodes{is_small ? 4 : 8, 32});
 }
 
 // Returns the bits per element, including the element's share of an f32 scale and an f32 zero

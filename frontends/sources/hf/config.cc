@@ -62,13 +62,13 @@ void check_inner(ConfigReader& reader, const RecurrentConfig& recurrent) {
 // Reads the sizes of recurrent mixers; absent for a family without recurrent mixers.
 std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidden) {
   const MixerKind kind = reader.family().axes.mixer;
-  if (kind == MixerKind::attention) return std::nullopt;
+  if (!is_recurrent(kind)) return std::nullopt;
   RecurrentConfig recurrent;
   recurrent.taps = reader.integer("mixer_taps");
   recurrent.bias = reader.boolean("mixer_bias");
   recurrent.map_bias = reader.boolean("mixer_map_bias");
   recurrent.channels = hidden;
-  if (kind == MixerKind::short_conv) return recurrent;
+  if (!at(kMixers, kind).heads) return recurrent;
   recurrent.key_heads = reader.integer("mixer_key_heads");
   recurrent.value_heads = reader.integer("mixer_value_heads");
   recurrent.key_dim = reader.integer("mixer_key_dim");
@@ -194,7 +194,7 @@ Gating read_gating(ConfigReader& reader) {
   // Read for every activation, so that the keys are not reported as unknown.
   const double limit = reader.number("swiglu_limit", 0), alpha = reader.number("swiglu_alpha", 0);
   Gating gating{activation};
-  if (activation == Activation::clamped_swiglu) gating = {activation, limit, alpha};
+  if (gating.is_clamped()) gating = {activation, limit, alpha};
   const MlpKind kind = reader.family().axes.mlp;
   if (gating.has_gate() != (kind == MlpKind::gated))
     reader.error(

@@ -169,7 +169,7 @@ std::vector<Geometry> geometries(ConfigReader& reader, const AttentionContext& c
   GeometryReader by_layer(reader);
   std::vector<Geometry> all;
   for (size_t i = 0; i < context.layer_types.size(); ++i)
-    if (model.layers[i].mixer == MixerKind::attention)
+    if (!is_recurrent(model.layers[i].mixer))
       all.push_back(by_layer.of(i, model.layers[i], context.layer_types[i]));
   // The model has at least one attention config, even if no layer uses it.
   if (all.empty()) all.push_back(by_layer.of(0, {}, "full_attention"));
@@ -204,8 +204,7 @@ void read_attention(ConfigReader& reader, const AttentionContext& context, Model
         index_in(kinds, with_geometry(reader, usual, different[i], ropes[i]))));
   auto next = of_layer.begin();
   for (LayerConfig& layer : model.layers)
-    if (layer.mixer == MixerKind::attention && next != of_layer.end())
-      layer.attention = kind_of[*next++];
+    if (!is_recurrent(layer.mixer) && next != of_layer.end()) layer.attention = kind_of[*next++];
   model.attention = kinds.front();
   model.more_attention.assign(kinds.begin() + 1, kinds.end());
 }

@@ -4,17 +4,12 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "frontends/sources/hf/config_reader.h"
 #include "ir/model/model_config.h"
 
 namespace moec {
-
-// Rope type of a rotary embedding with a listed divisor per frequency, as in GGUF files. Its keys
-// are those of longrope in Phi's config. Every family accepts this type.
-inline constexpr std::string_view kFrequencyDivisors = "divisors";
 
 // A layer type and head size that need a rotary embedding.
 struct RopeUse {

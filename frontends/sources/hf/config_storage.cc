@@ -192,11 +192,19 @@ StoredWeights read_storage(ConfigReader& reader) {
   if (method == nullptr) return {};
   check_keys(reader, *object, kKey, method->keys, method->name);
   StoredWeights stored{method->coding, {}};
-  // The blocks of mxfp4 have a fixed size, so only the other methods have one in the config.
-  if (method->coding == WeightCoding::int4_groups) stored.block = read_int4_groups(reader, *object);
-  if (method->coding != WeightCoding::fp8_blocks) return stored;
-  check_format(reader, *object);
-  stored.block = read_block(reader, *object);
+  switch (method->coding) {
+    case WeightCoding::int4_groups:
+      stored.block = read_int4_groups(reader, *object);
+      break;
+    case WeightCoding::fp8_blocks:
+      check_format(reader, *object);
+      stored.block = read_block(reader, *object);
+      break;
+    case WeightCoding::plain:
+    case WeightCoding::mxfp4:  // its blocks have a fixed size
+    case WeightCoding::gguf_blocks:
+      break;
+  }
   return stored;
 }
 

@@ -25,7 +25,7 @@ bool states_layout_of(const OpData& data) {
 }
 
 TEST(StatesLayout, MatchesPresenceOfLayoutAttribute) {
-#define MOEC_OP(Struct, name, last_form) \
+#define MOEC_OP(Struct, name, ...) \
   EXPECT_EQ(states_layout_of(Struct{}), has_layout_attribute(Struct{})) << #name;
 #include "ir/graph/ops.def"
 }

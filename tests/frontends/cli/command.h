@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frontends/cli/cli.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "tests/files.h"
 #include "tests/source_dir.h"
 

@@ -27,11 +27,11 @@ TEST(Ops, MapsEachMnemonicToItsOp) {
   size_t plain = 0;
   for (size_t i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
-    auto data = parse_mnemonic(op_kind_name(kind));
+    auto data = parse_mnemonic(traits_of(kind).name);
     if (!data) continue;
     ++plain;
     EXPECT_EQ(kind_of(*data), kind);
-    EXPECT_EQ(mnemonic(*data), op_kind_name(kind));
+    EXPECT_EQ(mnemonic(*data), traits_of(kind).name);
   }
   EXPECT_EQ(plain, kOpKinds - 4);
 }
@@ -44,9 +44,26 @@ TEST(Ops, RejectsKindsAsMnemonics) {
 TEST(Ops, LimitsCompositesToTheirForms) {
   for (OpKind kind :
        {OpKind::Attention, OpKind::GatedMlp, OpKind::RmsNorm, OpKind::Router, OpKind::SoftMoe})
-    EXPECT_EQ(last_legal_form(kind), Form::model);
-  EXPECT_EQ(last_legal_form(OpKind::Linear), Form::lowered);
-  EXPECT_EQ(last_legal_form(OpKind::Conv), Form::placed);
+    EXPECT_EQ(traits_of(kind).last_form, Form::model);
+  EXPECT_EQ(traits_of(OpKind::Linear).last_form, Form::lowered);
+  EXPECT_EQ(traits_of(OpKind::Conv).last_form, Form::placed);
+}
+
+TEST(Ops, ReturnsStateOfOpsWithEffect) {
+  const OpData read = StateRead{"k"}, write = StateWrite{"v"};
+  EXPECT_TRUE(reads_state(read) && !writes_state(read));
+  EXPECT_TRUE(writes_state(write) && !reads_state(write));
+  EXPECT_EQ(*state_of(read), "k");
+  EXPECT_EQ(*state_of(write), "v");
+  EXPECT_EQ(state_of(Weight{}), nullptr);
+}
+
+TEST(Ops, ReturnsGroupOfEachOp) {
+  EXPECT_TRUE(is_source(OpData(Weight{})) && is_source(OpData(Constant{})));
+  EXPECT_FALSE(is_source(OpData(StateRead{})));
+  EXPECT_TRUE(is_contraction(Conv{}) && is_contraction(MatMul{}));
+  EXPECT_FALSE(is_contraction(Linear{}));
+  EXPECT_EQ(traits_of(OpKind::Reshape).attributes, AttributeSizes::sized);
 }
 
 TEST(Ops, RoundTripsEnumNames) {

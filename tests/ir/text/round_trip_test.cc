@@ -31,7 +31,7 @@ TEST(RoundTrip, ReadsBackRandomShards) {
   size_t expected = enum_names(UnaryFn{}).size() + enum_names(BinaryFn{}).size() +
                     enum_names(CompareFn{}).size() + enum_names(ReduceFn{}).size();
   for (size_t i = 0; i < kOpKinds; ++i)
-    if (parse_mnemonic(op_kind_name(static_cast<OpKind>(i)))) ++expected;
+    if (parse_mnemonic(traits_of(static_cast<OpKind>(i)).name)) ++expected;
   EXPECT_EQ(ops.size(), expected);
 }
 

@@ -193,7 +193,7 @@ class ViewMaker {
     const auto block = static_cast<BlockType>(pick(random_, 8, 20));
     const BlockFormat& format = block_format(block);
     UnblockStep step{block};
-    if (const auto codes = integer_codes(block))
+    if (const auto codes = block_format(block).codes)
       step.part = static_cast<UnblockPart>(pick(random_, 0, codes->zeros ? 3 : 2));
     const int64_t size = type.dims.back(), numbers = unblocked_count(step);
     const int64_t blocks = (size - 1) / numbers + 1;

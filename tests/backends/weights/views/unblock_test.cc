@@ -63,7 +63,7 @@ TEST(Unblock, ReadsPartsOfBlocks) {
   size_t types = 0;
   for (size_t i = 0; i < kBlockFormats.size(); ++i) {
     const auto type = static_cast<BlockType>(i);
-    const auto known = integer_codes(type);
+    const auto known = block_format(type).codes;
     if (!known) continue;
     ++types;
     expect_parts_give_values(type, *known);

@@ -1,4 +1,4 @@
-#include "frontends/jobs/residency/simulate.h"
+#include "frontends/jobs/residency/simulate_trace.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // moec discover: predicts the experts of a text without running experts.
-#include "frontends/jobs/residency/discover.h"
+#include "frontends/jobs/residency/discover_experts.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // moec simulate on traces.
-#include "frontends/jobs/residency/simulate.h"
+#include "frontends/jobs/residency/simulate_trace.h"
 
 #include <fmt/format.h>
 

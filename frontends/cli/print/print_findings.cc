@@ -1,4 +1,4 @@
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // moec prepack, and runs that load its files.
-#include "frontends/jobs/residency/prepack.h"
+#include "frontends/jobs/residency/prepack_experts.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "frontends/jobs/tokenize/tokenize.h"
+#include "frontends/jobs/tokenize/tokenize_text.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "frontends/jobs/residency/prepack.h"
+#include "frontends/jobs/residency/prepack_experts.h"
 
 #include <fmt/format.h>
 

@@ -154,6 +154,6 @@ const OptionRow kPassesRows[] = {
 
 }  // namespace
 
-std::span<const OptionRow> pass_options() { return kPassesRows; }
+std::span<const OptionRow> target_options() { return kPassesRows; }
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-#include "frontends/jobs/residency/discover.h"
+#include "frontends/jobs/residency/discover_experts.h"
 
 #include <fmt/format.h>
 
