@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/runtime/text/token_windows.h"
-
 namespace moec {
 namespace {
 
@@ -31,15 +29,15 @@ Result<Analysis> analysis_of(Measurement measured) {
   Analysis analysis{{std::move(measured.model),
                      std::move(measured.checkpoint),
                      std::move(measured.source),
-                     digest_of_tokens(measured.text.windows.tokens),
+                     digest_of_tokens(measured.text.tokens),
                      measured.experts,
                      measured.top_k,
                      measured.text.categories,
                      {}},
                     {},
                     {},
-                    measured.text.windows.window,
-                    measured.text.windows.windows(),
+                    measured.text.window,
+                    measured.text.windows(),
                     std::move(measured.notes)};
   const DocumentResamples resamples(measured.text);
   for (LayerMeasurement& layer : measured.layers) {

@@ -108,7 +108,7 @@ std::vector<double> shares_of(const LayerMeasurement& layer, std::span<const siz
 
 }  // namespace
 
-DocumentResamples::DocumentResamples(const AnalysisText& text)
+DocumentResamples::DocumentResamples(const Text& text)
     : documents_(text.categories.size()), drawn_(text.categories.size()) {
   for (size_t d = 0; d < text.category_of.size(); ++d) documents_[text.category_of[d]].push_back(d);
   // The engine is specified by the C++ standard. std::uniform_int_distribution is not, so the

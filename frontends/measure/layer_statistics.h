@@ -41,7 +41,7 @@ double gini(std::vector<int64_t> counts);
 // Bootstrap resamples of each category's documents, identical for all layers and runs.
 class DocumentResamples {
  public:
-  explicit DocumentResamples(const AnalysisText& text);
+  explicit DocumentResamples(const Text& text);
   CategoryShares shares(const LayerMeasurement& layer, size_t category) const;
 
  private:

@@ -8,9 +8,9 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/text/prompt.h"
-#include "frontends/jobs/compare/compare_documents.h"
 #include "frontends/jobs/compare/read_groups.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
+#include "frontends/measure/text.h"
 #include "ir/base/at.h"
 #include "ir/base/report_json.h"
 
@@ -66,17 +66,16 @@ class GroupComparer {
   GroupComparer(GroupSessions& sessions, const std::vector<ExpertGroup>& groups, bool masks)
       : sessions_(sessions), groups_(groups), masks_(masks), scorers_(groups.size()) {}
 
-  // Compares the windows of a document; the last window may be shorter.
-  Status add_document(const CompareDocument& document, int64_t window,
-                      const std::function<void(int64_t tokens)>& tell) {
-    const std::span<const int64_t> tokens(document.tokens);
-    for (int64_t begin = 0; begin < std::ssize(tokens); begin += window) {
-      const int64_t count = std::min(window, std::ssize(tokens) - begin);
-      MOEC_TRY(add_window(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count))));
+  Status run(const Text& text, const std::function<void(int64_t tokens)>& tell) {
+    for (int64_t window = 0; window < text.windows(); ++window) {
+      MOEC_TRY(add_window(text.tokens_of(window)));
       // Progress counts document tokens once, although each group runs them again.
-      tell(count);
+      tell(text.used(window));
+      const size_t document = at(text.parts, window).document;
+      if (window + 1 < text.windows() && at(text.parts, window + 1).document == document) continue;
+      for (GroupScorer& scorer : scorers_)
+        scorer.end_document(text.categories[text.category_of[document]].name);
     }
-    for (GroupScorer& scorer : scorers_) scorer.end_document(document.category);
     return {};
   }
 
@@ -151,24 +150,24 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   MOEC_ASSIGN(const std::vector<ExpertGroup> groups,
               read_groups(options, sessions.compared().manifest()));
   MOEC_ASSIGN(
-      const std::vector<CompareDocument> documents,
-      read_documents({options.prompts, options.texts, options.tokens_file, options.reference},
-                     export_tokenizer(options.reference, manifest)));
+      const std::vector<Document> documents,
+      read_documents(
+          {"compare", options.reference, options.texts, {options.tokens_file}, options.prompts},
+          export_tokenizer(options.reference, manifest)));
   GroupReport report{options.reference,
                      options.against.empty() ? options.reference : options.against,
                      std::min(options.window, sessions.longest()),
                      {},
                      {}};
-  uint64_t total = 0;
-  for (const CompareDocument& document : documents) total += document.tokens.size();
+  const Text text = cut_documents(documents, report.window);
   const auto tell = [&](int64_t tokens) {
-    if (options.progress) options.progress(static_cast<uint64_t>(tokens), total);
+    if (options.progress)
+      options.progress(static_cast<uint64_t>(tokens), static_cast<uint64_t>(text.count()));
   };
   // Announces the total before the first window.
   tell(0);
   GroupComparer comparer(sessions, groups, !options.groups.empty());
-  for (const CompareDocument& document : documents)
-    MOEC_TRY(comparer.add_document(document, report.window, tell));
+  MOEC_TRY(comparer.run(text, tell));
   report.groups = comparer.result();
   judge_groups(report);
   return report;

@@ -10,9 +10,6 @@
 
 namespace moec {
 
-// Category of documents without a given category.
-inline constexpr const char* kTextCategory = "text";
-
 // Scores of the documents of one category, or of all. Means are over tokens; bounds are over
 // documents.
 struct CategoryScore {
