@@ -9,12 +9,25 @@
 #include <string>
 #include <vector>
 
+#include "backends/manifest/manifest.h"
 #include "backends/runtime/session/borrowed_caches.h"
-#include "backends/runtime/session/router_ahead.h"
+#include "backends/runtime/session/chunk.h"
 #include "backends/runtime/session/session.h"
 #include "backends/weights/views/weight_reader.h"
 
 namespace moec {
+
+// The next router, applied to the input of the current one to predict the experts of its layer.
+// This works because the residual stream changes little from layer to layer.
+struct RouterAhead {
+  const manifest::Step* step = nullptr;
+  std::map<std::string, std::string> edges;  // port → edge that replaces the port's own edge
+};
+
+// Returns the first router after `step`, bound to the input edges of the latest router up to
+// `step`. Absent if there is no such router, or if the latest router has no edge for an input port
+// of the next one.
+std::optional<RouterAhead> router_behind(const Manifest& manifest, size_t step, const Chunk& chunk);
 
 // Reads a row of a table file. `reader` must contain the table as its only tensor.
 Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row);
