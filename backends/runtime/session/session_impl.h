@@ -10,12 +10,32 @@
 #include <vector>
 
 #include "backends/manifest/manifest.h"
-#include "backends/runtime/session/borrowed_caches.h"
 #include "backends/runtime/session/chunk.h"
+#include "backends/runtime/session/engine.h"
 #include "backends/runtime/session/session.h"
 #include "backends/weights/views/weight_reader.h"
 
 namespace moec {
+
+// Lends the caches of a session as inputs of a run, without copying. The run only reads the caches.
+// Moves caches into input tensors. The destructor moves them back.
+class BorrowedCaches {
+ public:
+  // `tensors`: inputs of a run by port name. The map must outlive this object.
+  explicit BorrowedCaches(NamedTensors& tensors) : tensors_(tensors) {}
+  BorrowedCaches(const BorrowedCaches&) = delete;
+  BorrowedCaches& operator=(const BorrowedCaches&) = delete;
+  ~BorrowedCaches();
+
+  // Returns the tensor for `port`, which the caller must insert into `tensors` under the port's
+  // name. Moves the storage of `cache` into the tensor; `cache` is empty until the destructor runs.
+  // If `cache` is already lent to another port, copies it instead.
+  Tensor lend(const manifest::Port& port, std::vector<float>& cache);
+
+ private:
+  NamedTensors& tensors_;
+  std::map<std::vector<float>*, std::string> ports_;
+};
 
 // The next router, applied to the input of the current one to predict the experts of its layer.
 // This works because the residual stream changes little from layer to layer.

@@ -1,7 +1,6 @@
-#include "frontends/measure/layer_statistics.h"
-
 #include "frontends/jobs/analyze/analysis_csv.h"
 #include "frontends/jobs/analyze/plots.h"
+#include "frontends/measure/analysis.h"
 #include "frontends/measure/prompt_suite.h"
 #include "tests/models/expect_error.h"
 
