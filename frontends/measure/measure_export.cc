@@ -9,7 +9,6 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/session/step_inputs.h"
-#include "backends/runtime/text/prompt.h"
 #include "frontends/measure/run_text.h"
 #include "frontends/measure/value_labels.h"
 #include "ir/base/at.h"
@@ -163,8 +162,7 @@ Result<Measurement> measure_export(const AnalyzeOptions& options) {
                      manifest.build.expert_mask),
          "analyze the checkpoint or an export without --expert-mask before placing experts",
          {.file = options.source}});
-  MOEC_ASSIGN(measured.text, read_analysis_text(options, export_tokenizer(options.source, manifest),
-                                                longest_window(manifest)));
+  MOEC_ASSIGN(measured.text, read_analysis_text(options, manifest));
   const bool pairs = counts_pairs(std::ssize(grid.layers), grid.experts, measured.notes);
   MOEC_TRY(ExportRun(options, session, measured).run(grid, pairs));
   return measured;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "backends/runtime/text/prompt.h"
+
 namespace moec {
 
 Status check_not_stopped(const AnalyzeOptions& options) {
@@ -36,6 +38,11 @@ Result<Text> read_analysis_text(const AnalyzeOptions& options, const ModelTokeni
                   {"analyze", options.source, text.texts, text.tokens, text.prompts, text.prompt},
                   tokenizer));
   return cut_documents(documents, std::min(text.window, positions));
+}
+
+Result<Text> read_analysis_text(const AnalyzeOptions& options, const Manifest& manifest) {
+  return read_analysis_text(options, export_tokenizer(options.source, manifest),
+                            longest_window(manifest));
 }
 
 Status check_has_experts(int64_t layers, const std::string& source) {

@@ -31,6 +31,8 @@ Observer follow_run(const AnalyzeOptions& options, const Text& text);
 // read_prompt_suite().
 Result<Text> read_analysis_text(const AnalyzeOptions& options, const ModelTokenizer& tokenizer,
                                 int64_t positions);
+// As above, with the tokenizer and the longest window of the export options.source.
+Result<Text> read_analysis_text(const AnalyzeOptions& options, const Manifest& manifest);
 
 // Fails with analyze.no_experts if there are no MoE layers.
 Status check_has_experts(int64_t layers, const std::string& source);

@@ -8,7 +8,6 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/residency/expert_cache.h"
-#include "backends/runtime/text/prompt.h"
 #include "frontends/measure/measurement.h"
 #include "frontends/measure/run_text.h"
 #include "ir/base/at.h"
@@ -153,9 +152,7 @@ Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options) 
   MOEC_TRY(check_cache_bias(manifest));
   MOEC_TRY(check_cache(options, grid));
   // Both sessions are of the same export, so either one limits the window.
-  MOEC_ASSIGN(const Text text,
-              read_analysis_text(options.run, export_tokenizer(options.run.source, manifest),
-                                 longest_window(manifest)));
+  MOEC_ASSIGN(const Text text, read_analysis_text(options.run, manifest));
   CacheRouting report{std::ssize(grid.layers),
                       grid.experts,
                       text.count(),
