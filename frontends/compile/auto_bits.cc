@@ -49,7 +49,7 @@ class RuleChoice {
 
   // The choice is made over all added tensors at once, so the average holds for the whole rule, not
   // per layer.
-  void choose(std::map<ExpertTensor, WeightForm>& chosen) const {
+  void choose(std::map<RoleTensor, WeightForm>& chosen) const {
     const std::vector<int64_t> bits = choose_bits(items_, *rule_.bits);
     for (size_t i = 0; i < bits.size(); ++i)
       for (const WeightForm& form : forms_)
@@ -61,7 +61,7 @@ class RuleChoice {
   const WeightRule& rule_;
   std::vector<WeightForm> forms_;
   std::vector<BitsItem> items_;
-  std::vector<ExpertTensor> tensors_;
+  std::vector<RoleTensor> tensors_;
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ int64_t code_bits(const WeightForm& form) {
 }
 
 Status choose_forms(const Target& target, const Sensitivity& sensitivity, WeightPolicy& policy) {
-  std::map<ExpertTensor, WeightForm> chosen;
+  std::map<RoleTensor, WeightForm> chosen;
   for (const WeightRule& rule : policy.rules) {
     if (!rule.bits) continue;
     const std::vector<WeightForm> forms = forms_of(target, rule);

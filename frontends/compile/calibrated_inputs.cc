@@ -19,19 +19,12 @@ tl::unexpected<Diagnostics> no_use(std::string cause, std::string next) {
   return fail("calibrate.no_use", std::move(cause), std::move(next));
 }
 
-// Key of a matrix in CalibrationStats.
-struct Matrix {
-  int64_t layer = -1;
-  std::string role;
-  int64_t expert = -1;
-};
-
 // Quantized weights of a shard, keyed by the text of their view.
-std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
-                                               const CompiledShard& compiled) {
+std::map<std::string, RoleTensor> encoded_matrices(const Plan& plan, size_t index,
+                                                   const CompiledShard& compiled) {
   const std::map<std::string, WeightUse> uses = weight_uses(plan, index);
   const size_t layers = moe_layers_of(plan.model, plan.shards[index]).size();
-  std::map<std::string, Matrix> matrices;
+  std::map<std::string, RoleTensor> matrices;
   // Token widths share their weights, so later widths repeat the entries of the first width.
   for (const Shard& shard : compiled.widths) {
     const IdMap<OpId, OpRole> roles = find_experts(shard, plan.model.moe.experts, layers);
@@ -44,9 +37,8 @@ std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
       // If one tensor contains all experts, all slices have its name, and only the graph identifies
       // the expert.
       const WeightShare& share = roles[id].share;
-      const bool sliced = use->second.expert < 0 && share.role == WeightRole::expert;
-      matrices[to_string(weight->view)] = {use->second.layer, use->second.role,
-                                           sliced ? share.first : use->second.expert};
+      RoleTensor& matrix = matrices[to_string(weight->view)] = use->second.tensor;
+      if (matrix.expert < 0 && share.role == WeightRole::expert) matrix.expert = share.first;
     }
   }
   return matrices;
@@ -76,14 +68,13 @@ std::vector<InputRange> in_parts(const InputRange& range, int64_t parts) {
 class ShardInputs {
  public:
   ShardInputs(const CalibrationStats& stats, const ShardDecl& decl,
-              std::map<std::string, Matrix> matrices, const EncoderLimit& limit)
+              std::map<std::string, RoleTensor> matrices, const EncoderLimit& limit)
       : stats_(stats), decl_(decl), matrices_(std::move(matrices)), limit_(limit) {}
 
   Result<InputMetrics> find(const Weight& weight, const Type& type) {
     const auto found = matrices_.find(to_string(weight.view));
     if (found == matrices_.end()) return nullptr;
-    const auto& [layer, role, expert] = found->second;
-    const CalibratedInput* inputs = stats_.inputs_of(layer, role, expert);
+    const CalibratedInput* inputs = stats_.inputs_of(found->second);
     if (!inputs) return nullptr;
     const InputRange range = inputs_in_shard(decl_, inputs->inputs, type.dims.at(1));
     const std::vector<InputRange> ranges =
@@ -92,7 +83,7 @@ class ShardInputs {
     if (inputs == inputs_ && ranges == ranges_ && has(parts)) return last_;
     // Metrics grow with the square of the inputs, so two of them might exceed the limit.
     last_.reset();  // frees memory before the next metrics are allocated
-    MOEC_ASSIGN(std::vector<Hessian> hessians, stats_.find(layer, role, expert, ranges));
+    MOEC_ASSIGN(std::vector<Hessian> hessians, stats_.find(found->second, ranges));
     last_ =
         std::make_shared<const std::vector<ErrorMetric>>(make_metrics(std::move(hessians), parts));
     inputs_ = inputs;
@@ -109,7 +100,7 @@ class ShardInputs {
 
   const CalibrationStats& stats_;
   const ShardDecl& decl_;
-  std::map<std::string, Matrix> matrices_;
+  std::map<std::string, RoleTensor> matrices_;
   EncoderLimit limit_;
   const CalibratedInput* inputs_ = nullptr;  // key of last_, with ranges_
   std::vector<InputRange> ranges_;

@@ -23,7 +23,7 @@ std::optional<bool> is_read_from_experts(const WeightView& view, const Uses& use
   std::optional<bool> found;
   for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {
     const auto use = uses.find(tensor.name);
-    const bool of_experts = use != uses.end() && use->second.role.starts_with(kOfExperts);
+    const bool of_experts = use != uses.end() && use->second.tensor.role.starts_with(kOfExperts);
     found = found.value_or(false) || of_experts;
   });
   return found;

@@ -43,8 +43,8 @@ ordered_json chosen_json(const WeightPolicy& weights) {
 ordered_json fallbacks_json(const CalibrationStats& calibration) {
   auto list = ordered_json::array();
   for (const ExpertFallback& one : calibration.fallbacks())
-    list.push_back({{"layer", one.layer},
-                    {"expert", one.expert},
+    list.push_back({{"layer", one.id.layer},
+                    {"expert", one.id.expert},
                     {"tokens", one.tokens},
                     {"weight", one.weight}});
   return list;
@@ -66,8 +66,9 @@ constexpr double kNoted = 0.5;
 std::string names_of(std::span<const ExpertFallback> experts) {
   std::string names;
   for (const ExpertFallback& one : experts.first(std::min(experts.size(), kNamedExperts)))
-    names += fmt::format("{}L{:02} expert {}{}", names.empty() ? "" : ", ", one.layer, one.expert,
-                         one.tokens > 0 ? fmt::format(" ({} tokens)", one.tokens) : "");
+    names +=
+        fmt::format("{}L{:02} expert {}{}", names.empty() ? "" : ", ", one.id.layer, one.id.expert,
+                    one.tokens > 0 ? fmt::format(" ({} tokens)", one.tokens) : "");
   if (experts.size() > kNamedExperts)
     names += fmt::format(" and {} more", experts.size() - kNamedExperts);
   return names;

@@ -50,8 +50,7 @@ double euclidean_norm(std::span<const float> row) {
   return std::sqrt(sum);
 }
 
-LayerCounter::LayerCounter(int64_t layer, int64_t experts, const AnalysisText& text,
-                           CountedParts parts)
+LayerCounter::LayerCounter(int64_t layer, int64_t experts, const Text& text, CountedParts parts)
     : text_(text),
       parts_(parts),
       layer_(layer),
@@ -80,8 +79,7 @@ void LayerCounter::add_activations(int64_t expert, std::span<const float> inner)
 
 void LayerCounter::drop_outputs() { parts_.outputs = parts_.activations = false; }
 
-void LayerCounter::add(int64_t window, const ExpertRows& rows) {
-  const TextPart& part = at(text_.parts, window);
+void LayerCounter::add(const TextChunk& window, const ExpertRows& rows) {
   const size_t count = rows.tokens.size();
   const auto row = [&](std::span<const float> all, size_t i) {
     // All rows of a value have the same width, which follows from the number of tokens.
@@ -89,9 +87,9 @@ void LayerCounter::add(int64_t window, const ExpertRows& rows) {
     return all.subspan(i * width, width);
   };
   for (size_t i = 0; i < count; ++i) {
-    // Tokens from `part.count` on fill up the last window of a document.
-    if (rows.tokens[i] >= part.count) continue;
-    choose(part.first + rows.tokens[i], rows.expert, rows.weights[i]);
+    // Tokens from `window.count` on fill up the last window of a document.
+    if (rows.tokens[i] >= window.count) continue;
+    choose(window.first + rows.tokens[i], rows.expert, rows.weights[i]);
     const double norm = euclidean_norm(row(rows.output, i));
     // If the routing weight multiplies the expert's input, the output already includes it.
     const bool weighed = rows.weight_on == RoutedWeight::input;
@@ -155,7 +153,7 @@ LayerMeasurement LayerCounter::finish() && {
   LayerMeasurement measured;
   LayerProfile& profile = measured.profile;
   profile.layer = layer_;
-  profile.tokens = text_.tokens();
+  profile.tokens = text_.count();
   profile.selections = zeros(experts_);
   profile.mass.resize(static_cast<size_t>(experts_));
   if (parts_.pairs) profile.together = zeros(count_pairs(experts_));

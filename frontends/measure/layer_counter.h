@@ -7,8 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/reference/reference.h"
-#include "frontends/measure/analysis_text.h"
+#include "frontends/measure/observer.h"
 
 namespace moec {
 
@@ -51,7 +50,7 @@ struct CountedParts {
 class LayerCounter {
  public:
   // `text` must outlive the object.
-  LayerCounter(int64_t layer, int64_t experts, const AnalysisText& text, CountedParts parts);
+  LayerCounter(int64_t layer, int64_t experts, const Text& text, CountedParts parts);
 
   // Adds an expert chosen by a token. Token numbers continue across windows.
   void choose(int64_t token, int64_t expert, double weight);
@@ -61,7 +60,7 @@ class LayerCounter {
   void add_activations(int64_t expert, std::span<const float> inner);
   // Adds choices, outputs and activations of an expert in one window. Ignores rows of padding
   // tokens.
-  void add(int64_t window, const ExpertRows& rows);
+  void add(const TextChunk& window, const ExpertRows& rows);
 
   // Omits outputs and activations from the profile. Must be called if these are unknown for any
   // expert.
@@ -75,7 +74,7 @@ class LayerCounter {
   void count_pairs_of(std::span<const ExpertChoice> chosen, LayerProfile& profile) const;
   void finish_means(LayerProfile& profile) const;
 
-  const AnalysisText& text_;
+  const Text& text_;
   CountedParts parts_;
   int64_t layer_ = 0, experts_ = 0;
   std::vector<ExpertChoice> choices_;

@@ -9,9 +9,7 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/session/step_inputs.h"
-#include "backends/runtime/text/prompt.h"
-#include "backends/runtime/text/token_windows.h"
-#include "frontends/measure/pass_text.h"
+#include "frontends/measure/run_text.h"
 #include "frontends/measure/value_labels.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
@@ -39,51 +37,49 @@ class ExportRun {
     for (const int64_t layer : grid.layers)
       layers_.try_emplace(layer,
                           LayerCounter(layer, grid.experts, measured_.text, {.pairs = pairs}));
-    MOEC_TRY(pass_text(session_, options_, measured_.text, 0,
-                       [this](const TextChunk& chunk) { return pass(chunk); }));
+    Observer observer = follow_run(options_, measured_.text);
+    observer.value = [this](const TextChunk& chunk, const manifest::Shard& shard,
+                            std::string_view label, const Tensor& value) {
+      const auto inside = layer_label(shard, label);
+      const auto found = inside ? layers_.find(inside->layer) : layers_.end();
+      if (found != layers_.end()) see({chunk, shard, inside->name, value}, found->second);
+    };
+    MOEC_TRY(run_text(session_, measured_.text, observer));
     return finish();
   }
 
  private:
-  Status pass(const TextChunk& chunk) {
-    first_ = chunk.first;
-    count_ = chunk.count;
-    MOEC_TRY(session_.pass(chunk.tokens, chunk.position,
-                           [this](const manifest::Shard& shard, std::string_view label,
-                                  const Tensor& value) { see(shard, label, value); }));
-    return {};
-  }
+  // A labelled value of a layer; `name` is the label without the layer.
+  struct Seen {
+    const TextChunk& chunk;
+    const manifest::Shard& shard;
+    std::string_view name;
+    const Tensor& value;
+  };
 
-  void see(const manifest::Shard& shard, std::string_view label, const Tensor& value) {
-    const auto inside = layer_label(shard, label);
-    const auto found = inside ? layers_.find(inside->layer) : layers_.end();
-    if (found != layers_.end()) see_layer(shard, inside->name, value, found->second);
-  }
-
-  void see_layer(const manifest::Shard& shard, std::string_view name, const Tensor& value,
-                 WatchedLayer& layer) const {
+  static void see(const Seen& seen, WatchedLayer& layer) {
     // `layer.routing` belongs to the same tokens, because a layer's router runs before its experts.
-    if (name == kRoutingWeights && shard.routing) return see_routing(value, layer);
-    if (name == "experts.biases") layer.partial = true;
-    const auto inside = expert_label(name);
+    if (seen.name == kRoutingWeights && seen.shard.routing) return see_routing(seen, layer);
+    if (seen.name == "experts.biases") layer.partial = true;
+    const auto inside = expert_label(seen.name);
     if (!inside) return;
     if (inside->name == "gate.routed") layer.partial = true;
-    if (inside->name == "out") see_output(value, inside->expert, layer);
-    if (inside->name == "hidden") see_hidden(value, inside->expert, layer);
+    if (inside->name == "out") see_output(seen, inside->expert, layer);
+    if (inside->name == "hidden") see_hidden(seen, inside->expert, layer);
   }
 
-  void see_routing(const Tensor& value, WatchedLayer& layer) const {
-    layer.routing = unpack_rows(value, count_);
+  static void see_routing(const Seen& seen, WatchedLayer& layer) {
+    layer.routing = unpack_rows(seen.value, seen.chunk.count);
     layer.routed = true;
     for_chosen(layer, [&](int64_t t, int64_t expert, double weight) {
-      layer.counter.choose(first_ + t, expert, weight);
+      layer.counter.choose(seen.chunk.first + t, expert, weight);
       ++layer.expected;
     });
   }
 
   // The input of the down matrix already includes the routing weight, so its output does too.
-  void see_output(const Tensor& value, int64_t expert, WatchedLayer& layer) const {
-    const Rows rows = unpack_rows(value, count_);
+  static void see_output(const Seen& seen, int64_t expert, WatchedLayer& layer) {
+    const Rows rows = unpack_rows(seen.value, seen.chunk.count);
     // Experts of an unrolled graph process all tokens, so rows with routing weight 0 are skipped.
     for (int64_t t = 0; t < layer.routing.count(); ++t) {
       const double weight = at(layer.routing.row(t), expert);
@@ -94,8 +90,8 @@ class ExportRun {
     }
   }
 
-  void see_hidden(const Tensor& value, int64_t expert, WatchedLayer& layer) const {
-    const Rows rows = unpack_rows(value, count_);
+  static void see_hidden(const Seen& seen, int64_t expert, WatchedLayer& layer) {
+    const Rows rows = unpack_rows(seen.value, seen.chunk.count);
     for (int64_t t = 0; t < layer.routing.count(); ++t) {
       if (at(layer.routing.row(t), expert) == 0) continue;
       layer.counter.add_activations(expert, rows.row(t));
@@ -140,7 +136,6 @@ class ExportRun {
   Session& session_;
   Measurement& measured_;
   std::map<int64_t, WatchedLayer> layers_;
-  int64_t first_ = 0, count_ = 0;  // the current tokens
 };
 
 }  // namespace
@@ -167,8 +162,7 @@ Result<Measurement> measure_export(const AnalyzeOptions& options) {
                      manifest.build.expert_mask),
          "analyze the checkpoint or an export without --expert-mask before placing experts",
          {.file = options.source}});
-  MOEC_ASSIGN(measured.text, read_analysis_text(options, export_tokenizer(options.source, manifest),
-                                                longest_window(manifest)));
+  MOEC_ASSIGN(measured.text, read_analysis_text(options, manifest));
   const bool pairs = counts_pairs(std::ssize(grid.layers), grid.experts, measured.notes);
   MOEC_TRY(ExportRun(options, session, measured).run(grid, pairs));
   return measured;

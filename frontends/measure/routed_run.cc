@@ -5,7 +5,7 @@
 #include <map>
 
 #include "backends/manifest/expert_grid.h"
-#include "frontends/measure/pass_text.h"
+#include "frontends/measure/run_text.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
@@ -25,7 +25,7 @@ void skip_experts(const manifest::Step& step, Chunk& chunk) {
 
 class RoutedRunner {
  public:
-  RoutedRunner(Session& session, const AnalysisText& text, RoutedSteps steps)
+  RoutedRunner(Session& session, const Text& text, RoutedSteps steps)
       : session_(session), manifest_(session.manifest()), steps_(steps) {
     const ExpertGrid grid = expert_grid(manifest_);
     for (const int64_t layer : grid.layers)
@@ -34,8 +34,6 @@ class RoutedRunner {
   }
 
   Status pass(const TextChunk& text) {
-    // `first_` is the token number of position 0, because observers report positions in the window.
-    first_ = text.first - text.position;
     MOEC_ASSIGN(Chunk chunk, session_.begin_chunk(text.tokens, text.position));
     for (size_t i = 0; i < manifest_.schedule.size(); ++i) {
       const manifest::Step& step = manifest_.schedule[i];
@@ -54,14 +52,14 @@ class RoutedRunner {
     return {};
   }
 
-  void see(int64_t layer, int64_t position, const Rows& weights) {
+  void see(int64_t layer, int64_t first, const Rows& weights) {
     const auto counter = counters_.find(layer);
     if (counter == counters_.end()) return;
     told_.insert(layer);
     for (int64_t t = 0; t < weights.count(); ++t)
       for (int64_t e = 0; e < weights.columns; ++e)
         if (const float weight = at(weights.row(t), e); weight != 0)
-          counter->second.choose(first_ + position + t, e, weight);
+          counter->second.choose(first + t, e, weight);
   }
 
   Result<RoutedRun> finish() {
@@ -86,7 +84,6 @@ class RoutedRunner {
   std::map<int64_t, LayerCounter> counters_;
   std::set<int64_t> told_;
   std::set<size_t> ran_;  // steps that ran
-  int64_t first_ = 0;     // token number of the window's first token
 };
 
 }  // namespace
@@ -95,18 +92,16 @@ bool is_expert_step(const Manifest& manifest, const manifest::Step& step) {
   return !step.skip_from.empty() && is_expert_group(manifest.find_shard(step.shard)->kind);
 }
 
-Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options,
-                             const AnalysisText& text, RoutedSteps steps) {
+Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options, const Text& text,
+                             RoutedSteps steps) {
   RoutedRunner runner(session, text, steps);
-  session.observe_routing([&](int64_t layer, int64_t position, const Rows& weights) {
-    runner.see(layer, position, weights);
-  });
-  const Status done = pass_text(session, options, text, 0,
-                                [&](const TextChunk& chunk) { return runner.pass(chunk); });
-  // The observer refers to `runner`. It must be removed on errors, too, because the session
-  // outlives this function.
-  session.observe_routing({});
-  MOEC_TRY(done);
+  Observer observer = follow_run(options, text);
+  observer.routing = [&](int64_t layer, int64_t first, const Rows& weights) {
+    runner.see(layer, first, weights);
+  };
+  MOEC_TRY(run_text(session, text, observer, {.pass = [&](const TextChunk& chunk, const auto&) {
+                      return runner.pass(chunk);
+                    }}));
   return runner.finish();
 }
 

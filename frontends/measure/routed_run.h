@@ -24,7 +24,7 @@ struct RoutedRun {
 bool is_expert_step(const Manifest& manifest, const manifest::Step& step);
 
 // Errors: those of Session, analyze.no_router, analyze.interrupted.
-Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options,
-                             const AnalysisText& text, RoutedSteps steps);
+Result<RoutedRun> run_routed(Session& session, const AnalyzeOptions& options, const Text& text,
+                             RoutedSteps steps);
 
 }  // namespace moec

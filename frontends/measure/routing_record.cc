@@ -18,17 +18,14 @@ StepProbe RoutingRecord::probe(int64_t count) {
 }
 
 Result<Rows> recorded_logits(Session& session, std::span<const int64_t> tokens, int64_t position,
-                             const std::function<int64_t(int64_t remaining)>& chunk_size,
-                             RoutingRecord& record) {
+                             const ChunkSize& size, RoutingRecord& record) {
   Rows logits{session.manifest().logits.vocab, {}};
-  while (!tokens.empty()) {
-    const int64_t count = chunk_size(std::ssize(tokens));
-    const auto chunk = tokens.first(static_cast<size_t>(count));
-    MOEC_ASSIGN(const Rows rows, session.pass(chunk, position, record.probe(count)));
-    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
-    tokens = tokens.subspan(chunk.size());
-    position += count;
-  }
+  MOEC_TRY(each_chunk(
+      tokens, position, size, [&](std::span<const int64_t> chunk, int64_t begin) -> Status {
+        MOEC_ASSIGN(const Rows rows, session.pass(chunk, begin, record.probe(std::ssize(chunk))));
+        logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
+        return {};
+      }));
   return logits;
 }
 

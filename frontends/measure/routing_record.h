@@ -1,13 +1,9 @@
 // Records the routing weights that shards compute.
 #pragma once
 
-#include <functional>
 #include <map>
-#include <span>
-#include <string>
 
-#include "backends/reference/rows.h"
-#include "backends/runtime/session/session.h"
+#include "frontends/measure/run_text.h"
 
 namespace moec {
 
@@ -27,10 +23,8 @@ class RoutingRecord {
 };
 
 // Runs tokens, the first at `position`, through the session in chunks. Returns the logits and adds
-// the routing weights to `record`. `chunk_size` returns the size of the next chunk for a number of
-// remaining tokens. Errors: those of Session::pass().
+// the routing weights to `record`. Errors: those of Session::pass().
 Result<Rows> recorded_logits(Session& session, std::span<const int64_t> tokens, int64_t position,
-                             const std::function<int64_t(int64_t remaining)>& chunk_size,
-                             RoutingRecord& record);
+                             const ChunkSize& size, RoutingRecord& record);
 
 }  // namespace moec

@@ -7,6 +7,7 @@
 #include "backends/weights/views/weight_reader.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
+#include "models/shards/build_shard.h"
 
 namespace moec {
 namespace {
@@ -23,7 +24,7 @@ Tensor zeros_of(const Type& type) {
 
 }  // namespace
 
-WindowRun::WindowRun(const Plan& plan, const TokenWindows& text)
+WindowRun::WindowRun(const Plan& plan, const Text& text)
     : plan_(plan), text_(text), ropes_(rope_tables(plan.model, plan.build.context)) {}
 
 Status WindowRun::embed(const WeightReader& weights) {
@@ -115,12 +116,38 @@ Result<std::vector<Tensor>> WindowRun::run_window(size_t index, Executor& execut
   return outputs;
 }
 
-Status WindowRun::step(size_t index, const Shard& body, const WeightReader& weights,
-                       const RunProbes& probes, const std::function<Status()>& after) {
-  MOEC_ASSIGN(Executor executor, Executor::create(body, weights));
+Status WindowRun::step(size_t index, Executor& executor, const Observer& observer) {
+  const int64_t layer = plan_.shards[plan_.schedule[index].shard].layer;
   for (int64_t window = 0; window < text_.windows(); ++window) {
+    const TextChunk chunk = chunk_of(text_, window);
+    if (observer.begin) MOEC_TRY(observer.begin(chunk));
+    RunProbes probes{.matrices = observer.matrices};
+    if (observer.experts)
+      probes.experts = [&](const ExpertRows& rows) { observer.experts(chunk, layer, rows); };
     MOEC_TRY(run_window(index, executor, window, probes));
-    MOEC_TRY(after());
+    if (observer.end) MOEC_TRY(observer.end(chunk));
+  }
+  return {};
+}
+
+size_t WindowRun::layer_steps() const {
+  size_t steps = 0;
+  while (steps < plan_.schedule.size() && plan_.shards[plan_.schedule[steps].shard].layer >= 0)
+    ++steps;
+  return steps;
+}
+
+Status WindowRun::layers(const WeightReader& weights, const Observer& observer) {
+  MOEC_TRY(embed(weights));
+  // The outer loop is over steps, so the weights of each shard are loaded once for all windows.
+  for (size_t index = 0; index < layer_steps(); ++index) {
+    const size_t shard = plan_.schedule[index].shard;
+    if (observer.shard) MOEC_TRY(observer.shard(plan_.shards[shard]));
+    MOEC_ASSIGN(const Shard body, build_shard(plan_, shard, text_.window));
+    MOEC_ASSIGN(Executor executor, Executor::create(body, weights));
+    MOEC_TRY(step(index, executor, observer));
+    // Edges are kept for the whole text, so those that no later step reads are released.
+    keep_edges(index + 1);
   }
   return {};
 }

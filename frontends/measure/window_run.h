@@ -1,15 +1,11 @@
 // Runs a plan shard by shard: each shard runs on all windows of a text before the next one.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <vector>
 
-#include "backends/reference/reference.h"
-#include "backends/reference/rows.h"
-#include "backends/runtime/text/token_windows.h"
 #include "backends/weights/calibration/calibration_index.h"
-#include "ir/model/plan.h"
+#include "frontends/measure/observer.h"
 #include "models/tensors/rope.h"
 
 namespace moec {
@@ -17,7 +13,7 @@ namespace moec {
 class WindowRun {
  public:
   // `plan` and `text` must outlive the object.
-  WindowRun(const Plan& plan, const TokenWindows& text);
+  WindowRun(const Plan& plan, const Text& text);
 
   // Computes the embeddings of the text, the input of the first step. Errors: those of
   // WeightReader.
@@ -29,10 +25,14 @@ class WindowRun {
   Result<std::vector<Tensor>> run_window(size_t index, Executor& executor, int64_t window,
                                          const RunProbes& probes = {});
 
-  // Runs step `index` of the schedule on all windows. Calls `after` after each window. Errors:
-  // those of Executor and of `after`.
-  Status step(size_t index, const Shard& body, const WeightReader& weights, const RunProbes& probes,
-              const std::function<Status()>& after);
+  // Runs step `index` of the schedule on all windows with an executor of the step's shard. Errors:
+  // those of Executor and of the callbacks.
+  Status step(size_t index, Executor& executor, const Observer& observer = {});
+
+  // Number of steps of layers, which the schedule lists before those of the head.
+  size_t layer_steps() const;
+  // Computes the embeddings, then runs all steps of layers. Errors: those of embed() and step().
+  Status layers(const WeightReader& weights, const Observer& observer);
 
   // Returns the values between shards, [tokens of all windows, columns], that step `next` or later
   // steps read.
@@ -48,7 +48,7 @@ class WindowRun {
   void take_output(const OutputBinding& binding, const Tensor& tensor, int64_t window);
 
   const Plan& plan_;
-  const TokenWindows& text_;
+  const Text& text_;
   std::vector<RopeTable> ropes_;  // one per rotation
   std::map<std::string, Rows> edges_;
 };

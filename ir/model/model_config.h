@@ -150,7 +150,7 @@ struct StoredWeights {
   // if the values of that type are not evenly spaced.
   IntegerCodes widest;
   // Layers after ModelConfig::layers in the checkpoint, which --layers leaves out
-  // (models/plan/first_layers.h).
+  // (models/plan/make_plan.h).
   int64_t left_out_layers = 0;
   bool operator==(const StoredWeights&) const = default;
 };

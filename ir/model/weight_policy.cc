@@ -285,7 +285,7 @@ WeightForm WeightPolicy::form_of(WeightGroup group, int64_t layer) const {
   return rule->form;
 }
 
-WeightForm WeightPolicy::form_of(WeightGroup group, const ExpertTensor& tensor) const {
+WeightForm WeightPolicy::form_of(WeightGroup group, const RoleTensor& tensor) const {
   const auto found = chosen.find(tensor);
   return found == chosen.end() ? form_of(group, tensor.layer) : found->second;
 }

@@ -26,6 +26,7 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
+#include "ir/experts/expert_id.h"
 #include "ir/graph/weight_form.h"
 
 namespace moec {
@@ -64,24 +65,17 @@ struct WeightRule {
   bool operator==(const WeightRule&) const = default;
 };
 
-// A tensor of a layer's experts. `expert` is -1 if the tensor contains all experts.
-struct ExpertTensor {
-  int64_t layer = -1, expert = -1;
-  std::string role;
-  auto operator<=>(const ExpertTensor&) const = default;
-};
-
 struct WeightPolicy {
   std::vector<WeightRule> rules;  // in the order of the items
   // Forms that a calibration chose for items auto:BITS. They are not part of the policy's text.
-  std::map<ExpertTensor, WeightForm> chosen;
+  std::map<RoleTensor, WeightForm> chosen;
   bool operator==(const WeightPolicy&) const = default;
 
   // Returns the rule that applies, or null. `layer` is -1 for the head.
   const WeightRule* rule_of(WeightGroup group, int64_t layer) const;
   WeightForm form_of(WeightGroup group, int64_t layer) const;
   // Returns the form of one tensor: its chosen form if there is one, else the form of the group.
-  WeightForm form_of(WeightGroup group, const ExpertTensor& tensor) const;
+  WeightForm form_of(WeightGroup group, const RoleTensor& tensor) const;
   // True if a calibration must choose bits.
   bool chooses_bits() const;
   // True if every weight stays float.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,9 +12,10 @@
 #include "ir/target/target.h"
 #include "ir/target/weight_support.h"
 #include "models/plan/cut_shards.h"
-#include "models/plan/first_layers.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/plan_model.h"
+#include "models/shards/needed_tensors.h"
+#include "models/tensors/stored_view.h"
 
 namespace moec {
 
@@ -99,6 +101,28 @@ Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target&
   MOEC_ASSIGN(made.plan,
               plan_model(std::move(model), std::move(weights), std::move(request.build)));
   return made;
+}
+
+Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count) {
+  const auto layers = std::ssize(model.layers);
+  if (count < 1 || count > layers)
+    return fail("model.layers_kept",
+                fmt::format("{} layers were requested, but the model has {}", count, layers),
+                fmt::format("choose 1 to {}", layers));
+  const std::vector<NeededTensor> before = needed_tensors(model);
+  model.layers.resize(static_cast<size_t>(count));
+  model.stored.left_out_layers += layers - count;
+  // Compares tensor names, so that a tensor that remaining layers share is kept.
+  std::set<std::string> kept;
+  for (NeededTensor& tensor : needed_tensors(model)) kept.insert(std::move(tensor.name));
+  for (const NeededTensor& tensor : before) {
+    if (kept.contains(tensor.name)) continue;
+    // This loop precedes the removal from `derived`, because stored_tensors() reads `derived`.
+    for (const StoredTensor& stored : stored_tensors(weights, model.stored, tensor))
+      weights.tensors.erase(stored.tensor.name);
+    weights.derived.erase(tensor.name);
+  }
+  return {};
 }
 
 }  // namespace moec

@@ -6,10 +6,17 @@
 #include <vector>
 
 #include "ir/graph/weight_table.h"
+#include "ir/model/model_config.h"
 #include "ir/target/target.h"
 #include "models/plan/cut_shards.h"
 
 namespace moec {
+
+// Truncates a model to its first layers, for a trial export that would otherwise take hours.
+// Keeps the first `count` layers, the embedding, the final norm and the head. Removes tensors from
+// the table that only removed layers need. Does nothing if `count` is the number of layers. Error
+// model.layers_kept: count is below 1 or above the number of layers.
+Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count);
 
 struct PlanRequest {
   BuildOptions build;  // context 0 and head_slices 0: chosen here

@@ -96,7 +96,7 @@ int64_t WeightSizes::matrix(WeightGroup group, int64_t rows, int64_t inputs) con
 
 int64_t WeightSizes::chosen_expert(int64_t columns) const {
   int64_t largest = 0, bytes = 0;
-  const ExpertTensor* last = nullptr;
+  const RoleTensor* last = nullptr;
   for (const auto& [tensor, form] : policy_.chosen) {
     // The map is ordered by layer and expert, so the tensors of an expert are consecutive.
     if (!last || last->layer != tensor.layer || last->expert != tensor.expert) bytes = 0;
@@ -142,7 +142,7 @@ int64_t WeightSizes::saved_in_layer(int64_t layer) const {
     const int64_t tensors = std::max<int64_t>(needed.experts, 1);
     for (int64_t tensor = 0; tensor < tensors && count > 0; ++tensor) {
       const WeightGroup group = *group_of_role(needed.role);
-      const ExpertTensor which{layer, needed.experts > 0 ? tensor : -1, needed.role};
+      const RoleTensor which{layer, needed.experts > 0 ? tensor : -1, needed.role};
       const WeightForm form = filed(policy_.form_of(group, which), group);
       if (!is_float(form))
         saved += count / tensors * (plain(rows * inputs) - matrix_in(form, rows, inputs));

@@ -19,7 +19,8 @@ std::map<std::string, WeightUse> weight_uses(const Plan& plan, size_t shard) {
   const WeightSource stored = weights_of(plan);
   const auto record = [&](const WeightRequest& request) {
     WeightView view = stored(request);
-    const WeightUse use{group_in_shard(request.role), request.role, request.layer, request.expert};
+    const WeightUse use{group_in_shard(request.role),
+                        {request.layer, request.expert, request.role}};
     for_each_tensor(
         view, [&](const TensorSource& tensor, const Type&) { uses.try_emplace(tensor.name, use); });
     return view;
@@ -35,8 +36,7 @@ WeightForms weight_forms(const Plan& plan, size_t shard) {
   if (plan.build.weights.all_float()) return forms;
   // Lists only quantized tensors, because all other tensors stay float.
   for (const auto& [tensor, use] : weight_uses(plan, shard))
-    if (WeightForm form = plan.build.weights.form_of(use.group, {use.layer, use.expert, use.role});
-        !is_float(form))
+    if (WeightForm form = plan.build.weights.form_of(use.group, use.tensor); !is_float(form))
       forms.by_source.emplace(tensor, form);
   return forms;
 }

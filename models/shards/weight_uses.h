@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "ir/experts/expert_id.h"
 #include "ir/graph/weight_form.h"
 #include "ir/model/plan.h"
 #include "ir/model/weight_policy.h"
@@ -13,9 +14,7 @@ namespace moec {
 
 struct WeightUse {
   WeightGroup group = WeightGroup::vectors;
-  std::string role;     // TensorNames in ir/model/model_config.h
-  int64_t layer = -1;   // -1: the head
-  int64_t expert = -1;  // -1: not an expert's, or all experts in one tensor
+  RoleTensor tensor;
   bool operator==(const WeightUse&) const = default;
 };
 

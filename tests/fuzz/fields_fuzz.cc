@@ -50,7 +50,7 @@ void read_calibration(const std::string& text) {
   for (const CalibratedLayer& layer : stats->index().layers)
     for (const CalibratedInput& input : layer.inputs)
       if (!input.matrices.empty() && input.inputs < 64)
-        (void)stats->find(layer.layer, input.matrices[0].role, input.matrices[0].expert);
+        (void)stats->find({layer.layer, input.matrices[0].expert, input.matrices[0].role});
 }
 
 void read_measured(const std::string& text) {

@@ -33,7 +33,7 @@ TEST(WeightUses, NameGroupLayerAndExpert) {
     if (plan.shards[i].kind != ShardKind::moe) continue;
     const auto uses = weight_uses(plan, i);
     const WeightUse use = uses.at(plan.model.names("expert_up", plan.shards[i].layer, 1));
-    EXPECT_EQ(use, (WeightUse{WeightGroup::experts, "expert_up", plan.shards[i].layer, 1}));
+    EXPECT_EQ(use, (WeightUse{WeightGroup::experts, {plan.shards[i].layer, 1, "expert_up"}}));
     EXPECT_EQ(uses.at(plan.model.names("router", plan.shards[i].layer)).group, WeightGroup::router);
   }
 }

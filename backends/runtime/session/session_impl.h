@@ -9,12 +9,45 @@
 #include <string>
 #include <vector>
 
-#include "backends/runtime/session/borrowed_caches.h"
-#include "backends/runtime/session/router_ahead.h"
+#include "backends/manifest/manifest.h"
+#include "backends/runtime/session/chunk.h"
+#include "backends/runtime/session/engine.h"
 #include "backends/runtime/session/session.h"
 #include "backends/weights/views/weight_reader.h"
 
 namespace moec {
+
+// Lends the caches of a session as inputs of a run, without copying. The run only reads the caches.
+// Moves caches into input tensors. The destructor moves them back.
+class BorrowedCaches {
+ public:
+  // `tensors`: inputs of a run by port name. The map must outlive this object.
+  explicit BorrowedCaches(NamedTensors& tensors) : tensors_(tensors) {}
+  BorrowedCaches(const BorrowedCaches&) = delete;
+  BorrowedCaches& operator=(const BorrowedCaches&) = delete;
+  ~BorrowedCaches();
+
+  // Returns the tensor for `port`, which the caller must insert into `tensors` under the port's
+  // name. Moves the storage of `cache` into the tensor; `cache` is empty until the destructor runs.
+  // If `cache` is already lent to another port, copies it instead.
+  Tensor lend(const manifest::Port& port, std::vector<float>& cache);
+
+ private:
+  NamedTensors& tensors_;
+  std::map<std::vector<float>*, std::string> ports_;
+};
+
+// The next router, applied to the input of the current one to predict the experts of its layer.
+// This works because the residual stream changes little from layer to layer.
+struct RouterAhead {
+  const manifest::Step* step = nullptr;
+  std::map<std::string, std::string> edges;  // port → edge that replaces the port's own edge
+};
+
+// Returns the first router after `step`, bound to the input edges of the latest router up to
+// `step`. Absent if there is no such router, or if the latest router has no edge for an input port
+// of the next one.
+std::optional<RouterAhead> router_behind(const Manifest& manifest, size_t step, const Chunk& chunk);
 
 // Reads a row of a table file. `reader` must contain the table as its only tensor.
 Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row);

@@ -89,9 +89,8 @@ Status CalibrationStats::check_checkpoint(const std::string& identity) const {
               "run moec calibrate with this checkpoint", {.file = folder_});
 }
 
-const CalibrationStats::Stored* CalibrationStats::stored(int64_t layer, const std::string& role,
-                                                         int64_t expert) const {
-  const auto found = by_matrix_.find({layer, expert, role});
+const CalibrationStats::Stored* CalibrationStats::stored(const RoleTensor& matrix) const {
+  const auto found = by_matrix_.find(matrix);
   return found == by_matrix_.end() ? nullptr : &found->second;
 }
 
@@ -100,19 +99,18 @@ const CalibrationStats::Stored* CalibrationStats::pool_of(const Stored& own) con
   return found == by_name_.end() ? nullptr : &found->second;
 }
 
-const CalibratedInput* CalibrationStats::inputs_of(int64_t layer, const std::string& role,
-                                                   int64_t expert) const {
-  const Stored* found = stored(layer, role, expert);
+const CalibratedInput* CalibrationStats::inputs_of(const RoleTensor& matrix) const {
+  const Stored* found = stored(matrix);
   return found ? &input(*found) : nullptr;
 }
 
-int64_t CalibrationStats::tokens(int64_t layer, const std::string& role, int64_t expert) const {
-  const CalibratedInput* found = inputs_of(layer, role, expert);
+int64_t CalibrationStats::tokens(const RoleTensor& matrix) const {
+  const CalibratedInput* found = inputs_of(matrix);
   return found ? found->tokens : 0;
 }
 
-int64_t CalibrationStats::borrowed(int64_t layer, const std::string& role, int64_t expert) const {
-  const Stored* own = stored(layer, role, expert);
+int64_t CalibrationStats::borrowed(const RoleTensor& matrix) const {
+  const Stored* own = stored(matrix);
   const Stored* pool = own ? pool_of(*own) : nullptr;
   return pool ? borrowed_tokens(input(*own).inputs, input(*pool).tokens) : 0;
 }
@@ -125,45 +123,43 @@ std::vector<ExpertFallback> CalibrationStats::fallbacks() const {
       // so the first one names it.
       if (inputs.pool.empty() || inputs.matrices.empty()) continue;
       const CalibratedMatrix& matrix = inputs.matrices.front();
-      const int64_t more = borrowed(layer.layer, matrix.role, matrix.expert);
+      const int64_t more = borrowed({layer.layer, matrix.expert, matrix.role});
       if (inputs.tokens > more) continue;
       // Avoids 0 / 0 if the layer has no tokens either.
       const double weight = inputs.tokens == 0 ? 1
                                                : static_cast<double>(more) /
                                                      static_cast<double>(inputs.tokens + more);
-      found.push_back({layer.layer, matrix.expert, inputs.tokens, weight});
+      found.push_back({{layer.layer, matrix.expert}, inputs.tokens, weight});
     }
   return found;
 }
 
-Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role,
-                                       int64_t expert) const {
-  const CalibratedInput* found = inputs_of(layer, role, expert);
-  return find(layer, role, expert, {0, found ? found->inputs : 0});
+Result<Hessian> CalibrationStats::find(const RoleTensor& matrix) const {
+  const CalibratedInput* found = inputs_of(matrix);
+  return find(matrix, {0, found ? found->inputs : 0});
 }
 
-Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role, int64_t expert,
-                                       const InputRange& range) const {
-  MOEC_ASSIGN(std::vector<Hessian> only, find(layer, role, expert, std::span(&range, 1)));
+Result<Hessian> CalibrationStats::find(const RoleTensor& matrix, const InputRange& range) const {
+  MOEC_ASSIGN(std::vector<Hessian> only, find(matrix, std::span(&range, 1)));
   return std::move(only.front());
 }
 
-Result<std::vector<Hessian>> CalibrationStats::find(int64_t layer, const std::string& role,
-                                                    int64_t expert,
+Result<std::vector<Hessian>> CalibrationStats::find(const RoleTensor& matrix,
                                                     std::span<const InputRange> ranges) const {
-  const Stored* own = stored(layer, role, expert);
+  const Stored* own = stored(matrix);
   if (!own)
-    return fail("calibrate.no_input",
-                fmt::format("the calibration has no inputs of {} in layer {}{}", role, layer,
-                            expert < 0 ? "" : fmt::format(", expert {}", expert)),
-                "run moec calibrate with this checkpoint", {.file = folder_});
+    return fail(
+        "calibrate.no_input",
+        fmt::format("the calibration has no inputs of {} in layer {}{}", matrix.role, matrix.layer,
+                    matrix.expert < 0 ? "" : fmt::format(", expert {}", matrix.expert)),
+        "run moec calibrate with this checkpoint", {.file = folder_});
   std::vector<Hessian> hessians;
   for (const InputRange& range : ranges) hessians.push_back(empty_hessian(range.size));
   // The moments are the expert's own sums plus the pool's sums scaled to `more` tokens: H = Σ_own +
   // (more / n_pool) · Σ_pool.
   MOEC_TRY(add_triangle(*own, ranges, 1, hessians));
   int64_t tokens = input(*own).tokens;
-  if (const int64_t more = borrowed(layer, role, expert); more > 0) {
+  if (const int64_t more = borrowed(matrix); more > 0) {
     const Stored& pool = *pool_of(*own);
     const double share = static_cast<double>(more) / static_cast<double>(input(pool).tokens);
     MOEC_TRY(add_triangle(pool, ranges, share, hessians));

@@ -6,6 +6,7 @@
 
 #include "backends/weights/calibration/calibration_index.h"
 #include "backends/weights/encode/hessian.h"
+#include "ir/experts/expert_id.h"
 
 namespace moec {
 
@@ -18,7 +19,8 @@ struct InputRange {
 // An expert that few tokens chose: at least half of the moments of its gate and up come from all
 // experts of its layer.
 struct ExpertFallback {
-  int64_t layer = 0, expert = 0, tokens = 0;
+  ExpertId id;
+  int64_t tokens = 0;
   double weight = 0;  // weight of the layer's moments; 1 for an expert without tokens
 };
 
@@ -32,17 +34,15 @@ class CalibrationStats {
   // checkpoint_identity().
   Status check_checkpoint(const std::string& identity) const;
 
-  // Returns the inputs of a matrix; null if there are none. `layer` and `role` are those of the
-  // builder's WeightRequest; layer −1 is the head. `expert` is −1 unless the matrix belongs to one
-  // expert, even if the checkpoint stores all experts in one tensor. Matrices that share their
-  // inputs return the same object.
-  const CalibratedInput* inputs_of(int64_t layer, const std::string& role,
-                                   int64_t expert = -1) const;
+  // Returns the inputs of a matrix; null if there are none. The layer and the role are those of the
+  // builder's WeightRequest. An expert's matrix has its number, even if the checkpoint stores all
+  // experts in one tensor. Matrices that share their inputs return the same object.
+  const CalibratedInput* inputs_of(const RoleTensor& matrix) const;
   // tokens(): number of tokens that reached the inputs. borrowed(): tokens that an expert with
   // shared inputs (gate and up) borrows from all experts of its layer, as borrowed_tokens()
   // computes them.
-  int64_t tokens(int64_t layer, const std::string& role, int64_t expert = -1) const;
-  int64_t borrowed(int64_t layer, const std::string& role, int64_t expert = -1) const;
+  int64_t tokens(const RoleTensor& matrix) const;
+  int64_t borrowed(const RoleTensor& matrix) const;
 
   // Returns the experts that few tokens chose, ordered by layer, then expert.
   std::vector<ExpertFallback> fallbacks() const;
@@ -50,12 +50,11 @@ class CalibrationStats {
   // Returns the Hessian of a range of a matrix's inputs, including borrowed moments. Reads each
   // triangle once, in chunks. Errors: calibrate.no_input, calibrate.damaged, calibrate.hessian_size
   // (the range exceeds the inputs), those of RegularFile and check_hessian().
-  Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert = -1) const;
-  Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert,
-                       const InputRange& range) const;
+  Result<Hessian> find(const RoleTensor& matrix) const;
+  Result<Hessian> find(const RoleTensor& matrix, const InputRange& range) const;
   // Returns the Hessians of several ranges, ascending and disjoint. Products of inputs that were
   // not summed together (CalibratedInput::together) are 0.
-  Result<std::vector<Hessian>> find(int64_t layer, const std::string& role, int64_t expert,
+  Result<std::vector<Hessian>> find(const RoleTensor& matrix,
                                     std::span<const InputRange> ranges) const;
 
   // Returns the narrowness of the text, computed from the loads of all layers (load_variation.h).
@@ -65,17 +64,12 @@ class CalibrationStats {
   const CalibrationIndex& index() const { return index_; }
 
  private:
-  struct Key {
-    int64_t layer, expert;
-    std::string role;
-    auto operator<=>(const Key&) const = default;
-  };
   struct Stored {
     size_t layer, input;  // indices into the index
     uint64_t offset;      // of the triangle in the layer's file
   };
 
-  const Stored* stored(int64_t layer, const std::string& role, int64_t expert) const;
+  const Stored* stored(const RoleTensor& matrix) const;
   const CalibratedInput& input(const Stored& stored) const {
     return index_.layers[stored.layer].inputs[stored.input];
   }
@@ -87,7 +81,7 @@ class CalibrationStats {
   std::string folder_;
   CalibrationIndex index_;
   double narrowness_ = 0;
-  std::map<Key, Stored> by_matrix_;
+  std::map<RoleTensor, Stored> by_matrix_;
   std::map<std::pair<size_t, std::string>, Stored> by_name_;  // key: (index of the layer, name)
 };
 

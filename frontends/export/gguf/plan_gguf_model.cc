@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,11 +14,11 @@
 #include "backends/formats/gguf/emit_gguf.h"
 #include "backends/weights/encode/encode_blocks.h"
 #include "backends/weights/views/equal_tensors.h"
+#include "frontends/export/gguf/gguf_request.h"
 #include "frontends/export/gguf/gguf_tokenizer.h"
 #include "frontends/export/gguf/model_keys.h"
 #include "frontends/export/gguf/model_tensors.h"
 #include "frontends/export/gguf/round_trip_check.h"
-#include "frontends/export/gguf/tensor_types.h"
 #include "frontends/sources/gguf/gguf.h"
 #include "frontends/sources/gguf/gguf_config.h"
 #include "frontends/sources/gguf/gguf_weights.h"
@@ -32,6 +33,80 @@
 namespace moec {
 
 namespace {
+
+// A tensor to store. `group` is empty if the tensor has no role in the model.
+struct TypedTensor {
+  std::string name;
+  std::optional<WeightGroup> group;
+  int64_t layer = -1;
+  Dims dims;
+};
+
+class TensorTypes {
+ public:
+  TensorTypes(const GgufRequest& request, bool embed_is_head)
+      : request_(request), embed_is_head_(embed_is_head) {}
+
+  // True if a rule copies the tensor. A rule "copy" without a group and layers copies all tensors
+  // that no other rule matches.
+  bool copies(const TypedTensor& tensor) const;
+  // Returns the type of a tensor that is not copied. Records it in fallbacks() if the rule's type
+  // does not fit its rows.
+  BlockType choose(const TypedTensor& tensor);
+
+  const std::vector<GgufFallback>& fallbacks() const { return fallbacks_; }
+
+ private:
+  const WeightRule* rule_of(const TypedTensor& tensor) const;
+  BlockType float_type(const WeightForm& form) const;
+
+  const GgufRequest& request_;
+  bool embed_is_head_;
+  std::vector<GgufFallback> fallbacks_;
+};
+
+// Returns the plain block type of an element type.
+BlockType block_type_of(DType dtype) {
+  if (dtype == DType::f16) return BlockType::f16;
+  return dtype == DType::bf16 ? BlockType::bf16 : BlockType::f32;
+}
+
+// An embedding that is also the head uses the rule of the head, unless a rule names the embedding.
+const WeightRule* TensorTypes::rule_of(const TypedTensor& tensor) const {
+  const WeightPolicy& policy = request_.weights;
+  if (!tensor.group) return nullptr;
+  const WeightRule* own = policy.rule_of(*tensor.group, tensor.layer);
+  if (own != nullptr || tensor.group != WeightGroup::embed || !embed_is_head_) return own;
+  return policy.rule_of(WeightGroup::head, tensor.layer);
+}
+
+bool TensorTypes::copies(const TypedTensor& tensor) const {
+  if (const WeightRule* rule = rule_of(tensor)) return is_copy(rule->form);
+  // Rules do not match tensors without a group. A bare `copy` covers them nevertheless.
+  const std::vector<WeightRule>& rules = request_.weights.rules;
+  return std::any_of(rules.begin(), rules.end(), [](const WeightRule& rule) {
+    return is_copy(rule.form) && !rule.group && !rule.layers;
+  });
+}
+
+BlockType TensorTypes::float_type(const WeightForm& form) const {
+  const auto* plain = std::get_if<FloatForm>(&form);
+  return block_type_of(plain != nullptr && plain->dtype ? *plain->dtype : request_.dtype);
+}
+
+BlockType TensorTypes::choose(const TypedTensor& tensor) {
+  if (!tensor.group || tensor.group == WeightGroup::vectors) return BlockType::f32;
+  const WeightRule* rule = rule_of(tensor);
+  if (tensor.group == WeightGroup::router && rule == nullptr) return BlockType::f32;
+  if (rule == nullptr) return block_type_of(request_.dtype);
+  const auto* blocks = std::get_if<BlockForm>(&rule->form);
+  if (blocks == nullptr) return float_type(rule->form);
+  // A block must not span two rows.
+  if (tensor.dims.rank() > 1 && tensor.dims.back() % block_format(blocks->type).elements == 0)
+    return blocks->type;
+  fallbacks_.push_back({tensor.name, blocks->type, BlockType::f16});
+  return BlockType::f16;
+}
 
 // A GGUF source: keys and tensor names are preserved; tensors are copied or stored in other types.
 

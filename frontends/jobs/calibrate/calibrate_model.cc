@@ -11,7 +11,6 @@
 #include "backends/files/output_file.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
-#include "backends/runtime/text/token_windows.h"
 #include "backends/weights/calibration/calibration_index.h"
 #include "backends/weights/calibration/checkpoint_identity.h"
 #include "backends/weights/calibration/sensitivity.h"
@@ -24,6 +23,7 @@
 #include "frontends/jobs/calibrate/measure_sensitivity.h"
 #include "frontends/jobs/calibrate/run_files.h"
 #include "frontends/jobs/calibrate/work_meter.h"
+#include "frontends/measure/text.h"
 #include "frontends/measure/window_plan.h"
 #include "frontends/measure/window_run.h"
 #include "frontends/sources/hf/checkpoint.h"
@@ -37,9 +37,8 @@ namespace {
 
 // Reads the texts or token ids of the options. Errors: those of read_windows(), with codes
 // calibrate.*.
-Result<TokenWindows> read_calibration_text(const CalibrateOptions& options,
-                                           const ModelConfig& model) {
-  return read_windows({"calibrate", options.texts, options.tokens_file, options.source},
+Result<Text> read_calibration_text(const CalibrateOptions& options, const ModelConfig& model) {
+  return read_windows({"calibrate", options.source, options.texts, {options.tokens_file}},
                       source_tokenizer(options.source, model.vocab),
                       std::min(options.window, model.max_positions));
 }
@@ -114,7 +113,7 @@ Status finish_folder(const std::string& folder, CalibrationIndex& index) {
 // A calibration of one planned checkpoint on one text.
 struct CalibrationJob {
   const CalibrateOptions& options;
-  const TokenWindows& text;
+  const Text& text;
   const Plan& plan;
   const WeightReader& weights;
   const WorkMeter& meter;
@@ -126,7 +125,7 @@ class Calibration {
       : job_(job), index_(index), run_(job.plan, job.text), layers_(layers_of(job.plan)) {}
 
   // Returns the bytes of hidden states that pass through all layers.
-  static uint64_t work(const Plan& plan, const TokenWindows& text) {
+  static uint64_t work(const Plan& plan, const Text& text) {
     uint64_t bytes = 0;
     for (const LayerSteps& layer : layers_of(plan))
       bytes += steps_of(layer) * text_bytes(plan, text);
@@ -172,9 +171,10 @@ class Calibration {
       const std::string& name = job_.plan.shards[shard].name;
       MOEC_ASSIGN(const TappedShard tapped, tap_shard(job_.plan, shard));
       writer.begin_part(tapped.inputs);
-      const RunProbes probes{.matrices = [&](const MatrixInput& input) { writer.add(input); }};
-      MOEC_TRY(
-          run_.step(step, tapped.body, job_.weights, probes, [&] { return after_window(name); }));
+      MOEC_ASSIGN(Executor executor, Executor::create(tapped.body, job_.weights));
+      MOEC_TRY(run_.step(step, executor,
+                         {.end = [&](const TextChunk&) { return after_window(name); },
+                          .matrices = [&](const MatrixInput& input) { writer.add(input); }}));
       MOEC_TRY(writer.end_part());
       // Drops values that no later step reads, which bounds memory and the size of the state.
       run_.keep_edges(step + 1);
@@ -192,7 +192,7 @@ class Calibration {
   std::vector<LayerSteps> layers_;
 };
 
-Result<CalibrationIndex> new_index(const CalibrateOptions& options, const TokenWindows& text,
+Result<CalibrationIndex> new_index(const CalibrateOptions& options, const Text& text,
                                    const WeightTable& weights) {
   CalibrationIndex index;
   // Ties the statistics to the checkpoint: check_same() compares the identity when a run resumes.
@@ -231,7 +231,7 @@ Status check_size(const CalibrationJob& job, size_t finished) {
 
 Result<CalibrationReport> calibrate_model(const CalibrateOptions& options) {
   MOEC_ASSIGN(Checkpoint checkpoint, open_source(options.source, options.family, equal_tensors));
-  MOEC_ASSIGN(const TokenWindows text, read_calibration_text(options, checkpoint.config));
+  MOEC_ASSIGN(const Text text, read_calibration_text(options, checkpoint.config));
   // naming_file() adds config.json to errors of the plan, which only sees the parsed config.
   MOEC_ASSIGN(const Plan plan,
               naming_file(window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),

@@ -25,7 +25,7 @@ constexpr int64_t kMaxTokens = 2048;
 constexpr int64_t kMaxRoles = 3;
 
 // Selects evenly spaced windows such that the hidden states of all runs fit `bytes`.
-TokenWindows spread_windows(const Plan& plan, const TokenWindows& text, uint64_t bytes) {
+Text spread_windows(const Plan& plan, const Text& text, uint64_t bytes) {
   // One exact run, and a noisy run per layer and role, all of which are alive at the last layer.
   const int64_t runs = 1 + kMaxRoles * std::ssize(plan.model.layers);
   // Counts the hidden states twice: while a step runs, its input and its output both exist.
@@ -33,15 +33,15 @@ TokenWindows spread_windows(const Plan& plan, const TokenWindows& text, uint64_t
       static_cast<uint64_t>(2 * runs * text.window * plan.model.hidden) * sizeof(float);
   const int64_t most =
       std::min({static_cast<int64_t>(bytes / each), kMaxTokens / text.window, text.windows()});
-  TokenWindows some{{}, text.window, 0};
+  std::vector<int64_t> some;
   // At least one window, even if it exceeds the memory: a measurement without tokens has no result.
   const int64_t count = std::max<int64_t>(1, most);
   for (int64_t i = 0; i < count; ++i) {
     // Evenly spaced, so that the windows cover the whole text, not only its beginning.
     const auto from = text.tokens.begin() + i * text.windows() / count * text.window;
-    some.tokens.insert(some.tokens.end(), from, from + text.window);
+    some.insert(some.end(), from, from + text.window);
   }
-  return some;
+  return cut_tokens(std::move(some), text.window);
 }
 
 // A run of the model with one role of one layer's experts quantized.
@@ -87,7 +87,7 @@ Result<uint64_t> roles_of_experts(const Plan& plan) {
 }
 
 // Returns the work of the first `layers` layers, summed over all runs.
-Result<uint64_t> work_of_layers(const Plan& plan, const TokenWindows& text, size_t layers) {
+Result<uint64_t> work_of_layers(const Plan& plan, const Text& text, size_t layers) {
   MOEC_ASSIGN(const uint64_t roles, roles_of_experts(plan));
   const std::vector<LayerSteps> all = layers_of(plan);
   uint64_t runs = 1, passes = 0;
@@ -108,7 +108,7 @@ class SensitivityRun {
  public:
   // `files_` has another name than the state files of the calibration, so that both resume
   // independently.
-  SensitivityRun(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
+  SensitivityRun(const WorkMeter& meter, const Plan& plan, const Text& text,
                  const WeightReader& weights, const CalibrationStats& stats)
       : meter_(meter),
         options_(meter.options),
@@ -250,12 +250,12 @@ class SensitivityRun {
   Status run_all(size_t step, const Shard& body, const std::vector<WindowRun*>& runs) {
     // One executor for all runs, so that the weights of the step are read once.
     MOEC_ASSIGN(Executor executor, Executor::create(body, weights_));
-    for (WindowRun* run : runs)
-      for (int64_t window = 0; window < text_.windows(); ++window) {
-        MOEC_TRY(check_not_stopped());
-        MOEC_TRY(run->run_window(step, executor, window));
-        told(step);
-      }
+    const Observer observer{.begin = [&](const TextChunk&) { return check_not_stopped(); },
+                            .end = [&](const TextChunk&) -> Status {
+                              told(step);
+                              return {};
+                            }};
+    for (WindowRun* run : runs) MOEC_TRY(run->step(step, executor, observer));
     return {};
   }
 
@@ -305,7 +305,7 @@ class SensitivityRun {
   const WorkMeter& meter_;
   const CalibrateOptions& options_;
   const Plan& plan_;
-  const TokenWindows& text_;
+  const Text& text_;
   const WeightReader& weights_;
   const CalibrationStats& stats_;
   RunFiles files_;
@@ -317,7 +317,7 @@ class SensitivityRun {
 
 }  // namespace
 
-Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
+Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const Text& text,
                            const WeightReader& weights) {
   const CalibrateOptions& options = meter.options;
   if (plan.model.moe.experts == 0)
@@ -325,13 +325,13 @@ Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const Token
                 "--sensitivity measures experts, but the model has no experts",
                 "leave out --sensitivity", {.file = options.source});
   MOEC_ASSIGN(const CalibrationStats stats, CalibrationStats::open(options.folder));
-  const TokenWindows some = spread_windows(plan, text, options.group_bytes);
+  const Text some = spread_windows(plan, text, options.group_bytes);
   return SensitivityRun(meter, plan, some, weights, stats).run();
 }
 
-Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const TokenWindows& text) {
+Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const Text& text) {
   // Selects the same windows as measure_sensitivity(), so that the total matches the work.
-  const TokenWindows some = spread_windows(plan, text, meter.options.group_bytes);
+  const Text some = spread_windows(plan, text, meter.options.group_bytes);
   MOEC_ASSIGN(const uint64_t work, work_of_layers(plan, some, layers_of(plan).size()));
   meter.total += work;
   return {};

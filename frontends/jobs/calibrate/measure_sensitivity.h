@@ -2,10 +2,10 @@
 // (backends/weights/calibration/sensitivity.h).
 #pragma once
 
-#include "backends/runtime/text/token_windows.h"
 #include "backends/weights/calibration/sensitivity.h"
 #include "backends/weights/views/weight_reader.h"
 #include "frontends/jobs/calibrate/work_meter.h"
+#include "frontends/measure/text.h"
 #include "ir/model/plan.h"
 
 namespace moec {
@@ -23,10 +23,10 @@ namespace moec {
 //
 // Errors: calibrate.no_experts, calibrate.interrupted; those of CalibrationStats and Executor;
 // write errors.
-Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
+Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const Text& text,
                            const WeightReader& weights);
 
 // Adds the work of measure_sensitivity() to the meter's total. Errors: those of tap_shard().
-Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const TokenWindows& text);
+Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const Text& text);
 
 }  // namespace moec

@@ -31,7 +31,7 @@ Result<RunState> RunFiles::write(std::span<WindowRun* const> runs, size_t next_s
   return state;
 }
 
-Status RunFiles::read(const RunState& state, const TokenWindows& text,
+Status RunFiles::read(const RunState& state, const Text& text,
                       std::span<WindowRun* const> runs) const {
   const std::string path = folder + "/" + file_of(state);
   // Checks the digest before any value is used; a truncated file also fails here.

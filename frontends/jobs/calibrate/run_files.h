@@ -20,8 +20,7 @@ struct RunFiles {
                          int64_t next_layer) const;
   // Reads the values of `state` back into `runs`. Error calibrate.damaged: the file's digest
   // differs.
-  Status read(const RunState& state, const TokenWindows& text,
-              std::span<WindowRun* const> runs) const;
+  Status read(const RunState& state, const Text& text, std::span<WindowRun* const> runs) const;
   // Removes the files of all states except `state`, including temporary files of killed runs.
   Status keep_only(const RunState& state) const;
 

@@ -76,10 +76,11 @@ class Taps {
     if (const auto* weight = shard_.producer_as<Weight>(matrix))
       for (const WeightUse& use : uses_of(weight->view)) {
         // A tensor with all experts has no expert in its use, so the op's expert applies.
-        const CalibratedMatrix one{use.role, use.expert < 0 ? expert : use.expert};
+        const auto& [layer, stored, role] = use.tensor;
+        const CalibratedMatrix one{role, stored < 0 ? expert : stored};
         auto& all = tapped.input.matrices;
         if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-        if (expert >= 0) experts_.push_back({matrix, one, use.expert});
+        if (expert >= 0) experts_.push_back({matrix, one, stored});
       }
     return tapped;
   }

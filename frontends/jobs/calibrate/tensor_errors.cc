@@ -47,7 +47,7 @@ Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertM
               weights_.read_f32(body.producer_as<Weight>(expert.weight)->view,
                                 static_cast<uint64_t>(type.bytes())));
   // The encoder's error is per token, so it is weighted by the tokens of the expert.
-  const auto tokens = static_cast<double>(stats_.tokens(layer_, matrix.role, matrix.expert));
+  const auto tokens = static_cast<double>(stats_.tokens({layer_, matrix.expert, matrix.role}));
   // Sums the matrices of one stored tensor. `tensor_expert` is -1 for a tensor with all experts.
   TensorErrors& tensor = tensors_[{matrix.role, expert.tensor_expert}];
   tensor.role = matrix.role;
@@ -65,7 +65,7 @@ Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertM
 
 // Caches the last metrics, because gate and up of an expert share their inputs.
 Result<TensorErrorSums::Metrics> TensorErrorSums::metrics_of(const CalibratedMatrix& matrix) {
-  const CalibratedInput* inputs = stats_.inputs_of(layer_, matrix.role, matrix.expert);
+  const CalibratedInput* inputs = stats_.inputs_of({layer_, matrix.expert, matrix.role});
   if (metrics_ && inputs == inputs_) return metrics_;
   // Frees the old metrics before the new ones are built, so that only one set exists.
   metrics_.reset();
@@ -76,7 +76,7 @@ Result<TensorErrorSums::Metrics> TensorErrorSums::metrics_of(const CalibratedMat
   for (int64_t begin = 0; begin < all; begin += together)
     ranges.push_back({begin, std::min(together, all - begin)});
   MOEC_ASSIGN(std::vector<Hessian> hessians,
-              stats_.find(layer_, matrix.role, matrix.expert, ranges));
+              stats_.find({layer_, matrix.expert, matrix.role}, ranges));
   metrics_ =
       std::make_shared<const std::vector<ErrorMetric>>(make_metrics(std::move(hessians), kParts));
   inputs_ = inputs;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "backends/runtime/text/token_windows.h"
 #include "frontends/jobs/calibrate/calibrate_options.h"
+#include "frontends/measure/text.h"
 #include "ir/model/plan.h"
 
 namespace moec {
@@ -18,12 +18,12 @@ struct WorkMeter {
   }
 };
 
-inline uint64_t window_bytes(const Plan& plan, const TokenWindows& text) {
+inline uint64_t window_bytes(const Plan& plan, const Text& text) {
   return static_cast<uint64_t>(text.window * plan.model.hidden) * sizeof(float);
 }
 
 // Bytes of all windows.
-inline uint64_t text_bytes(const Plan& plan, const TokenWindows& text) {
+inline uint64_t text_bytes(const Plan& plan, const Text& text) {
   return static_cast<uint64_t>(text.windows()) * window_bytes(plan, text);
 }
 

@@ -15,10 +15,10 @@
 #include "backends/runtime/session/session.h"
 #include "backends/runtime/session/step_inputs.h"
 #include "backends/runtime/text/prompt.h"
-#include "backends/runtime/text/token_windows.h"
 #include "frontends/jobs/compare/compare_report.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
 #include "frontends/measure/routing_record.h"
+#include "frontends/measure/run_text.h"
 #include "frontends/measure/value_labels.h"
 #include "ir/base/at.h"
 
@@ -257,7 +257,8 @@ class ExportComparer {
         predicts_(!reference.manifest().tagging),
         alone_(reference, compared) {}
 
-  Status add_window(std::span<const int64_t> tokens);
+  // `tell` reports progress in tokens.
+  Status run(const Text& text, const std::function<void(int64_t tokens)>& tell);
   void fill(CompareReport& report) const;
 
  private:
@@ -266,9 +267,8 @@ class ExportComparer {
     return std::min(reference_.chunk_size(remaining), compared_.chunk_size(remaining));
   }
   Result<Rows> logits_of_compared(std::span<const int64_t> tokens);
-  Result<Rows> logits_of_reference(std::span<const int64_t> tokens, int64_t position);
-  void compare_logits(std::span<const int64_t> tokens, int64_t position, const Rows& reference,
-                      const Rows& compared);
+  Status run_reference(const TextChunk& chunk, std::span<const int64_t> window);
+  void compare_logits(std::span<const int64_t> tokens, int64_t position, const Rows& reference);
   void compare_routing();
 
   Session& reference_;
@@ -276,6 +276,7 @@ class ExportComparer {
   bool predicts_;  // false: the model labels tokens
   ShardsAlone alone_;
   PredictionComparer predictions_;
+  Rows compared_logits_;  // of the current window
   RoutingRecord reference_routing_, compared_routing_;
   std::map<int64_t, RoutingComparer> routers_;  // by layer
 };
@@ -291,37 +292,44 @@ Result<Rows> ExportComparer::logits_of_compared(std::span<const int64_t> tokens)
   return logits;
 }
 
-Result<Rows> ExportComparer::logits_of_reference(std::span<const int64_t> tokens,
-                                                 int64_t position) {
-  const StepProbe probe = reference_routing_.probe(std::ssize(tokens));
+Status ExportComparer::run_reference(const TextChunk& chunk, std::span<const int64_t> window) {
+  const StepProbe probe = reference_routing_.probe(chunk.count);
   // If the schedules differ, shards cannot be compared one by one.
-  return alone_.possible() ? alone_.pass(tokens, position, probe)
-                           : reference_.pass(tokens, position, probe);
-}
-
-Status ExportComparer::add_window(std::span<const int64_t> tokens) {
-  MOEC_ASSIGN(const Rows compared, logits_of_compared(tokens));
-  reference_.reset();
-  for (int64_t begin = 0; begin < std::ssize(tokens);) {
-    const int64_t count = chunk_size(std::ssize(tokens) - begin);
-    const auto chunk = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
-    MOEC_ASSIGN(const Rows reference, logits_of_reference(chunk, begin));
-    compare_logits(tokens, begin, reference, compared);
-    begin += count;
-  }
-  // A window is the unit of the standard error.
-  predictions_.end_window();
-  compare_routing();
+  MOEC_ASSIGN(const Rows reference, alone_.possible()
+                                        ? alone_.pass(chunk.tokens, chunk.position, probe)
+                                        : reference_.pass(chunk.tokens, chunk.position, probe));
+  compare_logits(window, chunk.position, reference);
   return {};
 }
 
+Status ExportComparer::run(const Text& text, const std::function<void(int64_t tokens)>& tell) {
+  const auto begin = [&](const TextChunk& chunk) -> Status {
+    if (chunk.position > 0) return {};
+    MOEC_ASSIGN(compared_logits_, logits_of_compared(text.tokens_of(chunk.window)));
+    return {};
+  };
+  const auto end = [&](const TextChunk& chunk) -> Status {
+    if (!chunk.ends_window) return {};
+    // A window is the unit of the standard error.
+    predictions_.end_window();
+    compare_routing();
+    tell(text.window);
+    return {};
+  };
+  return run_text(
+      reference_, text, {.begin = begin, .end = end},
+      {.pass = [&](const TextChunk& chunk,
+                   const StepProbe&) { return run_reference(chunk, text.tokens_of(chunk.window)); },
+       .size = [this](int64_t remaining) { return chunk_size(remaining); }});
+}
+
 void ExportComparer::compare_logits(std::span<const int64_t> tokens, int64_t position,
-                                    const Rows& reference, const Rows& compared) {
+                                    const Rows& reference) {
   for (int64_t t = 0; t < reference.count(); ++t) {
     std::optional<int64_t> next;
     // The last token of a window has no successor in `tokens`.
     if (predicts_ && position + t + 1 < std::ssize(tokens)) next = at(tokens, position + t + 1);
-    predictions_.add(reference.row(t), compared.row(position + t), next);
+    predictions_.add(reference.row(t), compared_logits_.row(position + t), next);
   }
 }
 
@@ -366,8 +374,8 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   const Manifest &a = reference.manifest(), &b = compared.manifest();
   // Must precede read_windows(), which uses the reference's tokenizer for both exports.
   MOEC_TRY(check_same_checkpoint({options.reference, a}, {options.compared, b}));
-  MOEC_ASSIGN(const TokenWindows text,
-              read_windows({"compare", options.texts, options.tokens_file, options.reference},
+  MOEC_ASSIGN(const Text text,
+              read_windows({"compare", options.reference, options.texts, {options.tokens_file}},
                            export_tokenizer(options.reference, a),
                            std::min({options.window, longest_window(a), longest_window(b)})));
   CompareReport report;
@@ -380,12 +388,7 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
     if (options.progress) options.progress(static_cast<uint64_t>(tokens), text.tokens.size());
   };
   tell(0);
-  for (int64_t i = 0; i < report.windows; ++i) {
-    const auto begin = static_cast<size_t>(i * text.window);
-    MOEC_TRY(comparer.add_window(
-        std::span(text.tokens).subspan(begin, static_cast<size_t>(text.window))));
-    tell(text.window);
-  }
+  MOEC_TRY(comparer.run(text, tell));
   comparer.fill(report);
   report.top_k = describe_top_k(compared.top_k(), compared.top_k_counts());
   if (compared.drops()) report.drops = *compared.drops();

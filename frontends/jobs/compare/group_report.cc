@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/text/prompt.h"
-#include "frontends/jobs/compare/compare_documents.h"
 #include "frontends/jobs/compare/read_groups.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
+#include "frontends/measure/text.h"
 #include "ir/base/at.h"
 #include "ir/base/report_json.h"
 
@@ -66,17 +67,16 @@ class GroupComparer {
   GroupComparer(GroupSessions& sessions, const std::vector<ExpertGroup>& groups, bool masks)
       : sessions_(sessions), groups_(groups), masks_(masks), scorers_(groups.size()) {}
 
-  // Compares the windows of a document; the last window may be shorter.
-  Status add_document(const CompareDocument& document, int64_t window,
-                      const std::function<void(int64_t tokens)>& tell) {
-    const std::span<const int64_t> tokens(document.tokens);
-    for (int64_t begin = 0; begin < std::ssize(tokens); begin += window) {
-      const int64_t count = std::min(window, std::ssize(tokens) - begin);
-      MOEC_TRY(add_window(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count))));
+  Status run(const Text& text, const std::function<void(int64_t tokens)>& tell) {
+    for (int64_t window = 0; window < text.windows(); ++window) {
+      MOEC_TRY(add_window(text.tokens_of(window)));
       // Progress counts document tokens once, although each group runs them again.
-      tell(count);
+      tell(text.used(window));
+      const size_t document = at(text.parts, window).document;
+      if (window + 1 < text.windows() && at(text.parts, window + 1).document == document) continue;
+      for (GroupScorer& scorer : scorers_)
+        scorer.end_document(text.categories[text.category_of[document]].name);
     }
-    for (GroupScorer& scorer : scorers_) scorer.end_document(document.category);
     return {};
   }
 
@@ -151,24 +151,24 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   MOEC_ASSIGN(const std::vector<ExpertGroup> groups,
               read_groups(options, sessions.compared().manifest()));
   MOEC_ASSIGN(
-      const std::vector<CompareDocument> documents,
-      read_documents({options.prompts, options.texts, options.tokens_file, options.reference},
-                     export_tokenizer(options.reference, manifest)));
+      const std::vector<Document> documents,
+      read_documents(
+          {"compare", options.reference, options.texts, {options.tokens_file}, options.prompts},
+          export_tokenizer(options.reference, manifest)));
   GroupReport report{options.reference,
                      options.against.empty() ? options.reference : options.against,
                      std::min(options.window, sessions.longest()),
                      {},
                      {}};
-  uint64_t total = 0;
-  for (const CompareDocument& document : documents) total += document.tokens.size();
+  const Text text = cut_documents(documents, report.window);
   const auto tell = [&](int64_t tokens) {
-    if (options.progress) options.progress(static_cast<uint64_t>(tokens), total);
+    if (options.progress)
+      options.progress(static_cast<uint64_t>(tokens), static_cast<uint64_t>(text.count()));
   };
   // Announces the total before the first window.
   tell(0);
   GroupComparer comparer(sessions, groups, !options.groups.empty());
-  for (const CompareDocument& document : documents)
-    MOEC_TRY(comparer.add_document(document, report.window, tell));
+  MOEC_TRY(comparer.run(text, tell));
   report.groups = comparer.result();
   judge_groups(report);
   return report;
@@ -246,6 +246,60 @@ std::string group_table(const GroupReport& report) {
     for (const CategoryScore& score : group.scores) table += row_of(group.name, score);
   for (const Diagnostic& finding : report.findings) table += render(finding) + "\n";
   return table + (report.passed ? "PASSED\n" : "FELL SHORT\n");
+}
+
+void GroupScorer::add(std::span<const float> reference, std::span<const float> compared,
+                      std::optional<int64_t> next) {
+  document_.add(reference, compared, next);
+}
+
+void GroupScorer::end_document(const std::string& category) {
+  // The bootstrap resamples whole documents, so each document is one window.
+  document_.end_window();
+  documents_.push_back({category, document_.result()});
+  document_ = {};
+}
+
+CategoryScore GroupScorer::score_of(const std::string& category,
+                                    const std::vector<const Document*>& documents) {
+  CategoryScore score{category, documents.size()};
+  std::vector<PartialSum> log_probability, kl, top1;
+  for (const Document* document : documents) {
+    const PredictionComparison& found = document->predictions;
+    const auto tokens = static_cast<double>(found.tokens);
+    // Sums, not means: bootstrap_mean() divides by the tokens of the resample, so long documents
+    // weigh more.
+    kl.push_back({found.kl.mean * tokens, tokens});
+    top1.push_back({found.top1.mean * tokens, tokens});
+    const auto next = static_cast<double>(found.bits ? found.bits->tokens : 0);
+    const double bits = found.bits ? found.bits->difference.mean : 0;
+    // Bits are negative log2 probabilities: the difference times -ln 2 is the difference of natural
+    // logarithms.
+    log_probability.push_back({-bits * std::numbers::ln2 * next, next});
+    score.tokens += found.tokens;
+    score.nonfinite += found.nonfinite;
+    score.next_tokens += found.bits ? found.bits->tokens : 0;
+  }
+  score.log_probability = bootstrap_mean(log_probability);
+  score.kl = bootstrap_mean(kl);
+  score.top1 = bootstrap_mean(top1);
+  return score;
+}
+
+std::vector<CategoryScore> GroupScorer::result() const {
+  std::vector<const Document*> all;
+  // A map sorts the categories by name, so the order does not depend on the documents.
+  std::map<std::string, std::vector<const Document*>> categories;
+  for (const Document& document : documents_) {
+    all.push_back(&document);
+    categories[document.category].push_back(&document);
+  }
+  std::vector<CategoryScore> scores = {score_of({}, all)};
+  // With a single category, its score would repeat that of all documents.
+  if (categories.size() > 1)
+    for (const auto& [category, documents] : categories)
+      scores.push_back(score_of(category, documents));
+  return scores;
 }
 
 }  // namespace moec

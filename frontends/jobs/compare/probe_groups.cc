@@ -14,10 +14,9 @@
 #include "backends/manifest/written_file.h"
 #include "backends/reference/rows.h"
 #include "backends/runtime/text/prompt.h"
-#include "backends/runtime/text/token_windows.h"
-#include "frontends/jobs/compare/compare_documents.h"
 #include "frontends/jobs/compare/read_groups.h"
 #include "frontends/measure/compare_metrics.h"
+#include "frontends/measure/run_text.h"
 #include "ir/base/at.h"
 #include "ir/experts/expert_sets.h"
 #include "ir/experts/probe_table.h"
@@ -114,7 +113,7 @@ class Prober {
   Prober(Session& session, const Choice& choice, int64_t prefill)
       : session_(session), choice_(choice), prefill_(prefill) {}
 
-  Result<ProbedDocument> probe(const CompareDocument& document, int64_t window) {
+  Result<ProbedDocument> probe(const Document& document, int64_t window) {
     std::span<const int64_t> tokens(document.tokens);
     tokens = tokens.first(static_cast<size_t>(std::min(window, std::ssize(tokens))));
     const int64_t seen = std::min(prefill_, std::ssize(tokens));
@@ -135,15 +134,12 @@ class Prober {
  private:
   Result<RoutingMass> routing_of(std::span<const int64_t> tokens) {
     RoutingMass mass;
-    session_.observe_routing(
-        [&](int64_t layer, int64_t, const Rows& weights) { mass.add(layer, weights); });
     // The router sees all experts here: a mask would hide the mass of the others.
     MOEC_TRY(session_.set_mask({}));
-    session_.reset();
-    const auto logits = session_.feed(tokens);
-    // Stops observing before errors are returned, because the callback refers to the local `mass`.
-    session_.observe_routing({});
-    MOEC_TRY(logits);
+    const Text text = cut_tokens({tokens.begin(), tokens.end()}, std::ssize(tokens));
+    MOEC_TRY(run_text(session_, text, {.routing = [&](int64_t layer, int64_t, const Rows& weights) {
+                        mass.add(layer, weights);
+                      }}));
     if (mass.empty())
       return fail("probe.no_routing", "the graphs do not name their routing weights",
                   "export the model again without --skip-pass");
@@ -191,14 +187,14 @@ class Prober {
   int64_t prefill_;
 };
 
-Result<std::vector<CompareDocument>> documents_of(const ProbeOptions& options,
-                                                  const Manifest& manifest) {
+Result<std::vector<Document>> documents_of(const ProbeOptions& options, const Manifest& manifest) {
   const ModelTokenizer tokenizer = export_tokenizer(options.model, manifest);
   if (options.prompt.empty())
-    return read_documents({options.prompts, options.texts, options.tokens_file, options.model},
-                          tokenizer);
+    return read_documents(
+        {"compare", options.model, options.texts, {options.tokens_file}, options.prompts},
+        tokenizer);
   MOEC_ASSIGN(Prompt prompt, prompt_of_text(options.prompt, manifest, tokenizer));
-  return std::vector<CompareDocument>{{"prompt", std::move(prompt.tokens)}};
+  return std::vector<Document>{{"prompt", std::move(prompt.tokens)}};
 }
 
 Result<ProbeTable> table_of(const std::string& folder, const Manifest& manifest) {
@@ -257,7 +253,7 @@ Result<ProbeReport> probe_groups(const ProbeOptions& options) {
   const Manifest& manifest = session.manifest();
   MOEC_ASSIGN(const Choice choice, choice_of(options, manifest));
   MOEC_TRY(check_has_groups(manifest, choice.groups, options.model));
-  MOEC_ASSIGN(const std::vector<CompareDocument> documents, documents_of(options, manifest));
+  MOEC_ASSIGN(const std::vector<Document> documents, documents_of(options, manifest));
   const int64_t window = std::min(options.window, longest_window(manifest));
   // A table was measured with its own number of first tokens, so it sets the default.
   const int64_t prefill = choice.score == ProbeScore::table ? choice.table.prefill : kPrefill;
@@ -266,7 +262,7 @@ Result<ProbeReport> probe_groups(const ProbeOptions& options) {
                      .grid = expert_grid(manifest),
                      .groups = choice.groups};
   Prober prober(session, choice, report.prefill);
-  for (const CompareDocument& document : documents) {
+  for (const Document& document : documents) {
     if (options.progress) options.progress(report.documents.size(), documents.size());
     MOEC_ASSIGN(ProbedDocument probed, prober.probe(document, window));
     report.documents.push_back(std::move(probed));

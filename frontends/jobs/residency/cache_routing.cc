@@ -8,8 +8,8 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/residency/expert_cache.h"
-#include "backends/runtime/text/prompt.h"
-#include "frontends/measure/pass_text.h"
+#include "frontends/measure/measurement.h"
+#include "frontends/measure/run_text.h"
 #include "ir/base/at.h"
 
 namespace moec {
@@ -80,15 +80,17 @@ class AwareRun {
 class RoutingSimulator {
  public:
   RoutingSimulator(const CacheRoutingOptions& options, Session& plain, Session& aware,
-                   const AnalysisText& text)
+                   const Text& text)
       : options_(options), plain_(plain), aware_(aware), text_(text) {}
 
   Status run(CacheRoutingPoint& point) {
     AwareRun run(aware_, options_, point);
     PredictionComparer comparer;
     // The plain session runs whole chunks; only the aware session needs single tokens.
-    MOEC_TRY(pass_text(plain_, options_.run, text_, 0,
-                       [&](const TextChunk& chunk) { return pass(chunk, run, comparer); }));
+    MOEC_TRY(run_text(plain_, text_, follow_run(options_.run, text_),
+                      {.pass = [&](const TextChunk& chunk, const StepProbe&) {
+                        return pass(chunk, run, comparer);
+                      }}));
     comparer.end_window();
     run.finish();
     point.predictions = comparer.result();
@@ -114,7 +116,7 @@ class RoutingSimulator {
 
   const CacheRoutingOptions& options_;
   Session &plain_, &aware_;
-  const AnalysisText& text_;
+  const Text& text_;
 };
 
 Status check_cache(const CacheRoutingOptions& options, const ExpertGrid& grid) {
@@ -150,12 +152,10 @@ Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options) 
   MOEC_TRY(check_cache_bias(manifest));
   MOEC_TRY(check_cache(options, grid));
   // Both sessions are of the same export, so either one limits the window.
-  MOEC_ASSIGN(const AnalysisText text,
-              read_analysis_text(options.run, export_tokenizer(options.run.source, manifest),
-                                 longest_window(manifest)));
+  MOEC_ASSIGN(const Text text, read_analysis_text(options.run, manifest));
   CacheRouting report{std::ssize(grid.layers),
                       grid.experts,
-                      text.tokens(),
+                      text.count(),
                       {},
                       note_precision(manifest, options.run.session.precision)};
   for (const int64_t slots : options.cache.capacities)

@@ -10,7 +10,6 @@
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/residency/pinned_experts.h"
-#include "backends/runtime/text/prompt.h"
 #include "frontends/measure/analysis.h"
 #include "frontends/measure/routed_run.h"
 #include "ir/base/at.h"
@@ -81,7 +80,7 @@ int64_t bytes_of_shards(const Manifest& manifest) {
   return bytes;
 }
 
-Status add_recall(const DiscoverOptions& options, Session& session, const AnalysisText& text,
+Status add_recall(const DiscoverOptions& options, Session& session, const Text& text,
                   const RoutedRun& found, Discovery& discovery) {
   MOEC_ASSIGN(const RoutedRun full, run_routed(session, options.run, text, RoutedSteps::all));
   // Replaces the sum of all shards by the shards that the full run read.
@@ -101,9 +100,7 @@ Result<Discovery> discover_experts(const DiscoverOptions& options) {
   const ExpertGrid grid = expert_grid(manifest);
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.run.source));
   MOEC_TRY(check_has_groups(manifest, options.run.source));
-  MOEC_ASSIGN(const AnalysisText text,
-              read_analysis_text(options.run, export_tokenizer(options.run.source, manifest),
-                                 longest_window(manifest)));
+  MOEC_ASSIGN(const Text text, read_analysis_text(options.run, manifest));
   MOEC_ASSIGN(RoutedRun found, run_routed(session, options.run, text, RoutedSteps::trunk));
   Discovery discovery{.file = options.file,
                       .bytes_read = found.bytes,

@@ -14,11 +14,11 @@ namespace {
 
 Status check_trace_size(const Measurement& measured, const std::string& source) {
   // The limits of the binary format: a signed 32-bit token and a 16-bit expert.
-  if (measured.text.tokens() <= INT32_MAX && measured.experts <= 65536) return {};
+  if (measured.text.count() <= INT32_MAX && measured.experts <= 65536) return {};
   return fail("trace.size",
               fmt::format("{} tokens and {} experts exceed the limits of a trace, 2147483647 "
                           "tokens and 65536 experts",
-                          measured.text.tokens(), measured.experts),
+                          measured.text.count(), measured.experts),
               "use a shorter text", {.file = source});
 }
 
@@ -53,8 +53,8 @@ Result<TraceReport> trace_model(const TraceOptions& options) {
   TraceReport report{options.file,
                      options.form,
                      std::ssize(measured.layers),
-                     measured.text.tokens(),
-                     measured.text.windows.windows(),
+                     measured.text.count(),
+                     measured.text.windows(),
                      0,
                      {}};
   report.rows = write_rows(measured.layers, report.tokens, writer);

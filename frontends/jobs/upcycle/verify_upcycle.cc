@@ -2,15 +2,15 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/runtime/session/step_inputs.h"
-#include "backends/runtime/text/token_windows.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "frontends/jobs/upcycle/counted_normal.h"
 #include "frontends/jobs/upcycle/upcycle_model.h"
 #include "frontends/measure/metrics.h"
+#include "frontends/measure/text.h"
 #include "frontends/measure/window_plan.h"
 #include "frontends/measure/window_run.h"
 #include "frontends/sources/open_source.h"
@@ -60,7 +60,7 @@ struct TokenComparison {
 class ModelRun {
  public:
   static Result<ModelRun> open(const std::string& source, const FamilyOptions& family,
-                               const TokenWindows& text) {
+                               const Text& text) {
     MOEC_ASSIGN(Checkpoint checkpoint, open_source(source, family, equal_tensors));
     MOEC_ASSIGN(Plan plan, window_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                        text.window, kGroupBytes));
@@ -72,25 +72,7 @@ class ModelRun {
   size_t steps() const { return plan_->schedule.size(); }
   const ShardDecl& decl(size_t step) const { return plan_->shards[plan_->schedule[step].shard]; }
 
-  // Runs the steps of the layers. Calls `chose` for each expert that was picked by tokens of a
-  // window.
-  using Chose = std::function<void(int64_t layer, int64_t window, const ExpertRows& rows)>;
-  Status run_layers(const std::function<Status()>& go_on, const Chose& chose) {
-    MOEC_TRY(run_.embed(weights_));
-    // Layers come before the head in the schedule, so the loop ends at the first head step.
-    for (size_t step = 0; step < steps() && !is_head(step); ++step) {
-      MOEC_ASSIGN(Executor executor, executor_of(step));
-      for (int64_t window = 0; window < text_.windows(); ++window) {
-        MOEC_TRY(go_on());
-        const RunProbes probes{.experts = [&](const ExpertRows& rows) {
-          if (chose) chose(decl(step).layer, window, rows);
-        }};
-        MOEC_TRY(run_.run_window(step, executor, window, probes));
-      }
-      run_.keep_edges(step + 1);
-    }
-    return {};
-  }
+  Status run_layers(const Observer& observer) { return run_.layers(weights_, observer); }
 
   Result<Executor> executor_of(size_t step) const {
     MOEC_ASSIGN(const Shard body, build_shard(*plan_, plan_->schedule[step].shard, text_.window));
@@ -104,24 +86,24 @@ class ModelRun {
   }
 
  private:
-  ModelRun(std::unique_ptr<Plan> plan, WeightReader weights, const TokenWindows& text)
+  ModelRun(std::unique_ptr<Plan> plan, WeightReader weights, const Text& text)
       : plan_(std::move(plan)), weights_(std::move(weights)), text_(text), run_(*plan_, text) {}
 
   std::unique_ptr<Plan> plan_;  // run_ keeps a reference
   WeightReader weights_;
-  const TokenWindows& text_;
+  const Text& text_;
   WindowRun run_;
 };
 
 // Counts picks per token, layer and group of experts.
 class GroupPicks {
  public:
-  GroupPicks(int64_t group, const TokenWindows& text) : group_(group), text_(text) {}
+  explicit GroupPicks(int64_t group) : group_(group) {}
 
-  void add(int64_t layer, int64_t window, const ExpertRows& rows) {
+  void add(const TextChunk& window, int64_t layer, const ExpertRows& rows) {
     for (const int64_t token : rows.tokens)
       // Padding tokens of the last window do not count.
-      if (token < text_.used(window)) ++picks_[{layer, window, token}][rows.expert / group_];
+      if (token < window.count) ++picks_[{layer, window.first + token}][rows.expert / group_];
   }
 
   void count(UpcycleComparison& comparison) const {
@@ -134,13 +116,12 @@ class GroupPicks {
   }
 
  private:
-  using Choice = std::tuple<int64_t, int64_t, int64_t>;  // layer, window, token
+  using Choice = std::pair<int64_t, int64_t>;  // layer, token
   int64_t group_;
-  const TokenWindows& text_;
   std::map<Choice, std::map<int64_t, int64_t>> picks_;
 };
 
-Status compare_heads(ModelRun& dense, ModelRun& made, const TokenWindows& text,
+Status compare_heads(ModelRun& dense, ModelRun& made, const Text& text,
                      std::vector<TokenComparison>& tokens) {
   // The new model has other steps before its head, so the heads are aligned separately.
   size_t other = 0;
@@ -182,22 +163,22 @@ UpcycleComparison summary_of(const std::vector<TokenComparison>& tokens) {
 }
 
 // Uniformly distributed token ids below the vocabulary size.
-TokenWindows bundled_tokens(int64_t vocab, int64_t window) {
-  TokenWindows text{{}, window, 0, {}};
+Text bundled_tokens(int64_t vocab, int64_t window) {
+  std::vector<int64_t> tokens;
   const int64_t count = std::max<int64_t>(1, kBundledTokens / window) * window;
   for (int64_t i = 0; i < count; ++i)
     // The tokens are a pure function of the vocabulary, so the result is reproducible.
-    text.tokens.push_back(static_cast<int64_t>(seed_for(static_cast<uint64_t>(i), "token") %
-                                               static_cast<uint64_t>(vocab)));
-  return text;
+    tokens.push_back(static_cast<int64_t>(seed_for(static_cast<uint64_t>(i), "token") %
+                                          static_cast<uint64_t>(vocab)));
+  return cut_tokens(std::move(tokens), window);
 }
 
-Result<TokenWindows> text_of(const UpcycleOptions& options, const ModelConfig& model) {
+Result<Text> text_of(const UpcycleOptions& options, const ModelConfig& model) {
   const VerifyOptions& verify = options.verify;
   const int64_t window = std::min(verify.window, model.max_positions);
   if (verify.texts.empty() && verify.tokens_file.empty())
     return bundled_tokens(model.vocab, window);
-  return read_windows({"upcycle", verify.texts, verify.tokens_file, options.source},
+  return read_windows({"upcycle", options.source, verify.texts, {verify.tokens_file}},
                       source_tokenizer(options.source, model.vocab), window);
 }
 
@@ -205,19 +186,21 @@ Result<TokenWindows> text_of(const UpcycleOptions& options, const ModelConfig& m
 
 Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const UpcyclePlan& plan,
                                          const std::string& folder) {
-  MOEC_ASSIGN(const TokenWindows text, text_of(options, plan.source));
-  const auto go_on = [&]() -> Status {
+  MOEC_ASSIGN(const Text text, text_of(options, plan.source));
+  Observer observer;
+  observer.begin = [&](const TextChunk&) -> Status {
     if (!options.stop || !options.stop()) return {};
     return fail(kUpcycleInterrupted, "the comparison was stopped", {}, {.file = folder});
   };
   MOEC_ASSIGN(ModelRun dense, ModelRun::open(options.source, options.family, text));
   MOEC_ASSIGN(ModelRun made, ModelRun::open(folder, result_family(options), text));
-  GroupPicks picks(plan.group, text);
-  MOEC_TRY(dense.run_layers(go_on, {}));
+  GroupPicks picks(plan.group);
+  MOEC_TRY(dense.run_layers(observer));
   // Each model runs alone, so that the weights of only one layer are in memory.
-  MOEC_TRY(made.run_layers(go_on, [&](int64_t layer, int64_t window, const ExpertRows& rows) {
-    picks.add(layer, window, rows);
-  }));
+  observer.experts = [&](const TextChunk& window, int64_t layer, const ExpertRows& rows) {
+    picks.add(window, layer, rows);
+  };
+  MOEC_TRY(made.run_layers(observer));
   std::vector<TokenComparison> tokens(text.tokens.size());
   MOEC_TRY(compare_heads(dense, made, text, tokens));
   UpcycleComparison comparison = summary_of(tokens);

@@ -10,6 +10,7 @@
 #include "backends/runtime/text/sampler.h"
 #include "frontends/jobs/validate/check_golden.h"
 #include "frontends/jobs/validate/router_watch.h"
+#include "frontends/measure/run_text.h"
 #include "ir/analysis/code_bits.h"
 #include "ir/graph/port_names.h"
 
@@ -84,7 +85,8 @@ class Validator {
 
  private:
   Status run(bool substitute);
-  Status run_chunk(const GoldenStep& step, int64_t begin, int64_t count, bool substitute);
+  Status run_chunk(const GoldenStep& step, int64_t begin, std::span<const int64_t> tokens,
+                   bool substitute);
   Status compare_inside(Watched& watched, const RouterWatch& router, const GoldenStep& step,
                         int64_t begin, const Chunk& chunk);
   Status compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
@@ -131,21 +133,17 @@ Validator::Validator(Session& session, const Golden& golden,
 
 Status Validator::run(bool substitute) {
   session_.reset();
-  for (const GoldenStep& step : golden_.steps()) {
-    const auto tokens = std::ssize(step.tokens);
-    for (int64_t begin = 0; begin < tokens;) {
-      // The session's chunks may be shorter than a golden step.
-      const int64_t count = session_.chunk_size(tokens - begin);
-      MOEC_TRY(run_chunk(step, begin, count, substitute));
-      begin += count;
-    }
-  }
+  const ChunkSize size = [this](int64_t remaining) { return session_.chunk_size(remaining); };
+  for (const GoldenStep& step : golden_.steps())
+    // The session's chunks may be shorter than a golden step.
+    MOEC_TRY(each_chunk(step.tokens, 0, size, [&](const auto& tokens, int64_t begin) {
+      return run_chunk(step, begin, tokens, substitute);
+    }));
   return {};
 }
 
-Status Validator::run_chunk(const GoldenStep& step, int64_t begin, int64_t count, bool substitute) {
-  const auto tokens =
-      std::span(step.tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+Status Validator::run_chunk(const GoldenStep& step, int64_t begin, std::span<const int64_t> tokens,
+                            bool substitute) {
   MOEC_ASSIGN(Chunk chunk, session_.begin_chunk(tokens, step.position + begin));
   // Replaces the caches before each chunk, so that errors of earlier chunks do not reach it.
   if (substitute) MOEC_TRY(fill_caches(step.position + begin));

@@ -60,15 +60,15 @@ Outcome export_tinymoe(const std::string& out, const Words& more) {
 TEST(CalibratedExport, ReadsTheMomentsOfASlice) {
   const auto stats = CalibrationStats::open(known_stats());
   ASSERT_TRUE(stats);
-  const auto whole = stats->find(1, "expert_down", 3),
-             slice = stats->find(1, "expert_down", 3, {30, 20});
+  const auto whole = stats->find({1, 3, "expert_down"}),
+             slice = stats->find({1, 3, "expert_down"}, {30, 20});
   ASSERT_TRUE(whole && slice);
   EXPECT_EQ(slice->inputs, 20);
   EXPECT_EQ(slice->tokens, whole->tokens);
   for (size_t i = 0; i < 20; ++i)
     for (size_t j = 0; j < 20; ++j)
       EXPECT_EQ(slice->sums[i * 20 + j], whole->sums[(30 + i) * 80 + 30 + j]);
-  EXPECT_EQ(stats->find(1, "expert_down", 3, {70, 20}).error().front().code,
+  EXPECT_EQ(stats->find({1, 3, "expert_down"}, {70, 20}).error().front().code,
             "calibrate.hessian_size");
 }
 
@@ -138,11 +138,11 @@ TEST(CalibratedExport, ReadsTheMomentsOfInputBlocks) {
   const auto stats = CalibrationStats::open(known_stats());
   ASSERT_TRUE(stats);
   const std::vector<InputRange> ranges = {{0, 27}, {27, 53}};
-  const auto blocks = stats->find(2, "expert_down", 1, ranges);
+  const auto blocks = stats->find({2, 1, "expert_down"}, ranges);
   ASSERT_TRUE(blocks);
   ASSERT_EQ(blocks->size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
-    const auto alone = stats->find(2, "expert_down", 1, ranges[i]);
+    const auto alone = stats->find({2, 1, "expert_down"}, ranges[i]);
     ASSERT_TRUE(alone);
     EXPECT_EQ((*blocks)[i].sums, alone->sums);
     EXPECT_EQ((*blocks)[i].tokens, alone->tokens);
@@ -162,8 +162,8 @@ TEST(CalibratedExport, NamesExpertsWithFewTokens) {
   for (const json& one : few) {
     const auto layer = one.at("layer").get<int64_t>(), expert = one.at("expert").get<int64_t>();
     const auto tokens = one.at("tokens").get<int64_t>();
-    EXPECT_EQ(tokens, stats->tokens(layer, "expert_gate", expert));
-    const auto borrowed = static_cast<double>(stats->borrowed(layer, "expert_gate", expert));
+    EXPECT_EQ(tokens, stats->tokens({layer, expert, "expert_gate"}));
+    const auto borrowed = static_cast<double>(stats->borrowed({layer, expert, "expert_gate"}));
     EXPECT_DOUBLE_EQ(one.at("weight").get<double>(),
                      borrowed / (borrowed + static_cast<double>(tokens)));
     never = never || tokens == 0;
@@ -183,7 +183,7 @@ TEST(CalibratedExport, ReportsTheTextsNarrowness) {
   expect_fine(exported);
   const json text = read_json(out + "/report.json").at("calibration_text");
   EXPECT_DOUBLE_EQ(text.at("narrowness").get<double>(), stats->narrowness());
-  EXPECT_EQ(stats->find(0, "expert_gate", 0)->narrowness, stats->narrowness());
+  EXPECT_EQ(stats->find({0, 0, "expert_gate"})->narrowness, stats->narrowness());
   ASSERT_EQ(text.at("loads").size(), 4u);
   double sum = 0;
   for (const json& layer : text.at("loads")) sum += layer.at("variation").get<double>();

@@ -1,7 +1,6 @@
-#include "frontends/measure/layer_statistics.h"
-
 #include "frontends/jobs/analyze/analysis_csv.h"
 #include "frontends/jobs/analyze/plots.h"
+#include "frontends/measure/analysis.h"
 #include "frontends/measure/prompt_suite.h"
 #include "tests/models/expect_error.h"
 
@@ -13,38 +12,39 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Documents of 3, 2 and 2 tokens in windows of 2 tokens.
-AnalysisText three_documents() {
+Text three_documents() {
   return cut_documents({{"a", {1, 2, 3}}, {"b", {4, 5}}, {"a", {6, 7}}}, 2);
 }
 
-TEST(AnalysisText, StartsWindowsAtDocuments) {
-  const AnalysisText text = three_documents();
-  EXPECT_EQ(text.windows.window, 2);
-  EXPECT_THAT(text.windows.tokens, ElementsAre(1, 2, 3, 3, 4, 5, 6, 7));
-  EXPECT_THAT(text.windows.counts, ElementsAre(2, 1, 2, 2));
-  EXPECT_EQ(text.tokens(), 7);
+TEST(CutDocuments, StartsWindowsAtDocuments) {
+  const Text text = three_documents();
+  EXPECT_EQ(text.window, 2);
+  EXPECT_THAT(text.tokens, ElementsAre(1, 2, 3, 3, 4, 5, 6, 7));
+  EXPECT_EQ(text.count(), 7);
   EXPECT_THAT(text.category_of, ElementsAre(0, 1, 0));
   EXPECT_EQ(text.categories[0], (ProfileCategory{"a", 2, 5}));
   EXPECT_EQ(text.categories[1], (ProfileCategory{"b", 1, 2}));
-  std::vector<int64_t> first, halves;
+  std::vector<int64_t> first, counts, halves;
   for (const TextPart& part : text.parts) {
     first.push_back(part.first);
+    counts.push_back(part.count);
     halves.push_back(part.half);
   }
   EXPECT_THAT(first, ElementsAre(0, 2, 3, 5));
+  EXPECT_THAT(counts, ElementsAre(2, 1, 2, 2));
   EXPECT_THAT(halves, ElementsAre(0, 0, 0, 1));  // b is the third document in category order
 }
 
-TEST(AnalysisText, SplitsASingleDocumentByWindows) {
-  const AnalysisText text = cut_documents({{"a", {1, 2, 3}}}, 1);
+TEST(CutDocuments, SplitsASingleDocumentByWindows) {
+  const Text text = cut_documents({{"a", {1, 2, 3}}}, 1);
   EXPECT_EQ(text.parts[0].half, 0);
   EXPECT_EQ(text.parts[1].half, 1);
   EXPECT_EQ(text.parts[2].half, 0);
-  EXPECT_EQ(cut_documents({{"a", {1, 2}}}, 256).windows.window, 2);
+  EXPECT_EQ(cut_documents({{"a", {1, 2}}}, 256).window, 2);
 }
 
 // Each token selects two of three experts: 0 and 1 five times, 0 and 2 twice.
-LayerMeasurement counted(const AnalysisText& text) {
+LayerMeasurement counted(const Text& text) {
   LayerCounter counter(4, 3, text, {.outputs = true, .activations = false, .pairs = true});
   for (int64_t token = 6; token >= 0; --token) {
     const int64_t other = token % 4 == 2 ? 2 : 1;
@@ -57,7 +57,7 @@ LayerMeasurement counted(const AnalysisText& text) {
 }
 
 TEST(LayerCounter, CountsIndependentlyOfOrder) {
-  const AnalysisText text = three_documents();
+  const Text text = three_documents();
   const LayerMeasurement measured = counted(text);
   const LayerProfile& layer = measured.profile;
   EXPECT_EQ(layer.layer, 4);
@@ -86,7 +86,7 @@ TEST(LayerStatistics, ComputesEntropyAndGini) {
 }
 
 TEST(LayerStatistics, CurvesAddExpertsByRank) {
-  const AnalysisText text = three_documents();
+  const Text text = three_documents();
   const LayerStatistics statistics = layer_statistics(counted(text), DocumentResamples(text));
   EXPECT_THAT(statistics.order, ElementsAre(0, 1, 2));
   EXPECT_THAT(statistics.capture, ElementsAre(7 / 14.0, 12 / 14.0, 1));
@@ -97,7 +97,7 @@ TEST(LayerStatistics, CurvesAddExpertsByRank) {
 }
 
 TEST(LayerStatistics, HoldsOutOnlyExistingHalves) {
-  const AnalysisText text = cut_documents({{"a", {1, 2}}}, 256);
+  const Text text = cut_documents({{"a", {1, 2}}}, 256);
   LayerCounter counter(0, 2, text, {});
   counter.choose(0, 1, 1);
   EXPECT_TRUE(
@@ -105,7 +105,7 @@ TEST(LayerStatistics, HoldsOutOnlyExistingHalves) {
 }
 
 TEST(LayerStatistics, DerivesIntervalsFromDocuments) {
-  const AnalysisText text = three_documents();
+  const Text text = three_documents();
   const LayerMeasurement layer = counted(text);
   const LayerStatistics once = layer_statistics(layer, DocumentResamples(text));
   const CategoryShares &a = once.shares[0], &b = once.shares[1];
@@ -120,7 +120,7 @@ TEST(LayerStatistics, DerivesIntervalsFromDocuments) {
 }
 
 Analysis small_analysis() {
-  const AnalysisText text = three_documents();
+  const Text text = three_documents();
   Measurement measured{"family", "", "export", 3, 2, text, {}, {}};
   measured.layers.push_back(counted(text));
   return analysis_of(std::move(measured)).value();

@@ -37,7 +37,7 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   auto golden = Golden::open(folder);
   ASSERT_TRUE(checkpoint && golden);
   const GoldenStep& first = golden->steps().front();
-  const TokenWindows text{first.tokens, std::ssize(first.tokens), 0};
+  const Text text = cut_tokens(first.tokens, std::ssize(first.tokens));
   const auto plan = window_plan(checkpoint->config, checkpoint->weights, text.window, group_bytes);
   ASSERT_TRUE(plan) << render(plan.error());
   const auto weights = WeightReader::open(plan->weights);
@@ -49,7 +49,8 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
     ASSERT_TRUE(tapped);
     EXPECT_FALSE(tapped->inputs.empty());
     for (const TappedInput& input : tapped->inputs) EXPECT_FALSE(input.input.matrices.empty());
-    ASSERT_TRUE(run.step(s, tapped->body, *weights, {}, [] { return Status(); }));
+    auto executor = Executor::create(tapped->body, *weights);
+    ASSERT_TRUE(executor && run.step(s, *executor));
     const ShardDecl& shard = plan->shards[plan->schedule[s].shard];
     const bool last = s + 1 == plan->schedule.size() ||
                       plan->shards[plan->schedule[s + 1].shard].layer != shard.layer;
@@ -70,7 +71,8 @@ Rows last_rows(const std::string& name, int64_t fill) {
   std::vector<int64_t> tokens = golden->steps().front().tokens;
   const auto count = std::ssize(tokens);
   tokens.insert(tokens.end(), static_cast<size_t>(fill), tokens.back());
-  const TokenWindows text{tokens, count + fill, 0, {count}};
+  Text text = cut_tokens(tokens, count + fill);
+  text.parts.front().count = count;
   const auto plan =
       window_plan(checkpoint->config, checkpoint->weights, text.window, uint64_t{1} << 30);
   const auto weights = WeightReader::open(plan->weights);
@@ -80,7 +82,8 @@ Rows last_rows(const std::string& name, int64_t fill) {
   for (size_t s = 0; s < plan->schedule.size(); ++s) {
     if (plan->shards[plan->schedule[s].shard].layer < 0) break;
     const auto tapped = tap_shard(*plan, plan->schedule[s].shard);
-    EXPECT_TRUE(run.step(s, tapped->body, *weights, {}, [] { return Status(); }));
+    auto executor = Executor::create(tapped->body, *weights);
+    EXPECT_TRUE(executor && run.step(s, *executor));
     last = plan->schedule[s].outputs.front().edge;
   }
   Rows rows = run.edge(last);

@@ -1,7 +1,6 @@
-#include "models/plan/first_layers.h"
-
 #include <gtest/gtest.h>
 
+#include "models/plan/make_plan.h"
 #include "models/shards/needed_tensors.h"
 
 namespace moec {

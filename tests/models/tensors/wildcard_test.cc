@@ -1,8 +1,8 @@
-#include "models/tensors/wildcard.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "models/tensors/ignored_tensors.h"
 
 namespace moec {
 namespace {

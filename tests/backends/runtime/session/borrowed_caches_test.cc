@@ -1,6 +1,6 @@
-#include "backends/runtime/session/borrowed_caches.h"
-
 #include <gtest/gtest.h>
+
+#include "backends/runtime/session/session_impl.h"
 
 namespace moec {
 namespace {

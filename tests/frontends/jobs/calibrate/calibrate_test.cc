@@ -73,14 +73,14 @@ TEST(Calibrate, MeasuresEveryMatrixOfTinymoe) {
   for (int64_t layer = 0; layer < 4; ++layer) {
     int64_t chosen = 0;
     for (const char* role : {"q", "k", "v", "o", "router"}) {
-      EXPECT_EQ(stats->tokens(layer, role), 1000) << role;
-      EXPECT_TRUE(stats->find(layer, role)) << role;
+      EXPECT_EQ(stats->tokens({layer, -1, role}), 1000) << role;
+      EXPECT_TRUE(stats->find({layer, -1, role})) << role;
     }
     for (int64_t e = 0; e < 16; ++e) {
-      const int64_t tokens = stats->tokens(layer, "expert_gate", e);
-      const auto gate = stats->find(layer, "expert_gate", e),
-                 up = stats->find(layer, "expert_up", e);
-      const auto down = stats->find(layer, "expert_down", e);
+      const int64_t tokens = stats->tokens({layer, e, "expert_gate"});
+      const auto gate = stats->find({layer, e, "expert_gate"}),
+                 up = stats->find({layer, e, "expert_up"});
+      const auto down = stats->find({layer, e, "expert_down"});
       ASSERT_TRUE(gate && up && down);
       EXPECT_EQ(gate->tokens, tokens + 4 * 128) << "pooled";
       EXPECT_EQ(gate->sums, up->sums);
@@ -90,8 +90,8 @@ TEST(Calibrate, MeasuresEveryMatrixOfTinymoe) {
     }
     EXPECT_EQ(chosen, 2000);
   }
-  EXPECT_TRUE(stats->find(-1, "lm_head"));
-  EXPECT_EQ(stats->find(0, "embed").error().front().code, "calibrate.no_input");
+  EXPECT_TRUE(stats->find({-1, -1, "lm_head"}));
+  EXPECT_EQ(stats->find({0, -1, "embed"}).error().front().code, "calibrate.no_input");
   EXPECT_EQ(stats->check_checkpoint("other").error().front().code, "calibrate.other_checkpoint");
 }
 
@@ -129,13 +129,13 @@ TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
     if (!is_matrix(needed)) continue;
     const bool all_experts = needed.role.starts_with("experts_");
     const int64_t expert = needed.experts > 0 || all_experts ? 0 : -1;
-    const auto* inputs = stats->inputs_of(needed.layer, needed.role, expert);
+    const auto* inputs = stats->inputs_of({needed.layer, expert, needed.role});
     EXPECT_NE(inputs, nullptr) << needed.layer << needed.role;
     if (!inputs) continue;
-    EXPECT_TRUE(stats->find(needed.layer, needed.role, expert)) << needed.role;
+    EXPECT_TRUE(stats->find({needed.layer, expert, needed.role})) << needed.role;
   }
   const char* head = checkpoint->config.head.tied ? "embed" : "lm_head";
-  EXPECT_EQ(stats->tokens(-1, head), 24);
+  EXPECT_EQ(stats->tokens({-1, -1, head}), 24);
 }
 
 INSTANTIATE_TEST_SUITE_P(, CalibratedCheckpoints, testing::ValuesIn(kGoldenCases),
@@ -156,10 +156,10 @@ TEST(Calibrate, MeasuresLatentInputsOnceInGroups) {
   ASSERT_TRUE(report) << render(report.error());
   const auto stats = CalibrationStats::open(options.folder);
   ASSERT_TRUE(stats) << render(stats.error());
-  EXPECT_EQ(stats->tokens(1, "latent_in"), 24);
-  EXPECT_NE(stats->inputs_of(1, "latent_in", -1), nullptr);
-  EXPECT_EQ(stats->inputs_of(1, "latent_out", -1), nullptr);
-  EXPECT_EQ(stats->inputs_of(1, "expert_up", 0)->inputs, 19);
+  EXPECT_EQ(stats->tokens({1, -1, "latent_in"}), 24);
+  EXPECT_NE(stats->inputs_of({1, -1, "latent_in"}), nullptr);
+  EXPECT_EQ(stats->inputs_of({1, -1, "latent_out"}), nullptr);
+  EXPECT_EQ(stats->inputs_of({1, 0, "expert_up"})->inputs, 19);
   size_t named = 0;
   for (const CalibratedLayer& layer : report->index.layers)
     for (const CalibratedInput& input : layer.inputs)
@@ -179,7 +179,7 @@ TEST(Calibrate, MeasuresEquallyInExpertGroups) {
   ASSERT_TRUE(a && b);
   for (int64_t layer = 0; layer < 4; ++layer)
     for (int64_t e = 0; e < 16; ++e) {
-      const auto one = a->find(layer, "expert_up", e), other = b->find(layer, "expert_up", e);
+      const auto one = a->find({layer, e, "expert_up"}), other = b->find({layer, e, "expert_up"});
       ASSERT_TRUE(one && other);
       EXPECT_EQ(one->tokens, other->tokens);
       for (size_t i = 0; i < one->sums.size(); i += 129)
@@ -200,8 +200,8 @@ TEST(Calibrate, SumsWideInputsInBlocks) {
   ASSERT_TRUE(a && b);
   for (const char* role : {"expert_up", "expert_down", "q"}) {
     const int64_t expert = role[0] == 'e' ? 3 : -1;
-    const CalibratedInput* inputs = b->inputs_of(1, role, expert);
-    const auto one = a->find(1, role, expert), other = b->find(1, role, expert);
+    const CalibratedInput* inputs = b->inputs_of({1, expert, role});
+    const auto one = a->find({1, expert, role}), other = b->find({1, expert, role});
     ASSERT_TRUE(inputs && one && other) << role;
     const bool wide = inputs->inputs == 128;
     EXPECT_EQ(inputs->together, wide ? 64 : 0) << role;
@@ -295,7 +295,7 @@ TEST(Calibrate, ReadsOlderVersions) {
     std::ofstream(out + "/calibration.json") << text;
     const auto stats = CalibrationStats::open(out);
     ASSERT_TRUE(stats) << render(stats.error());
-    const auto found = stats->find(0, "q");
+    const auto found = stats->find({0, -1, "q"});
     ASSERT_TRUE(found) << render(found.error());
     EXPECT_EQ(found->sums, (std::vector<float>{4, 2, -1, 2, 9, 0.5F, -1, 0.5F, 1})) << version;
     if (version == 2) break;
@@ -403,8 +403,8 @@ TEST(Calibrate, DetectsDamagedStatistics) {
   }
   const auto stats = CalibrationStats::open(out);
   ASSERT_TRUE(stats);
-  EXPECT_EQ(stats->find(2, "q").error().front().code, "calibrate.damaged");
-  EXPECT_TRUE(stats->find(3, "q"));
+  EXPECT_EQ(stats->find({2, -1, "q"}).error().front().code, "calibrate.damaged");
+  EXPECT_TRUE(stats->find({3, -1, "q"}));
   EXPECT_EQ(CalibrationStats::open("/nowhere").error().front().code, "calibrate.no_statistics");
   std::ofstream(out + "/calibration.json") << "{\"version\": 2}";
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.malformed");
@@ -441,7 +441,8 @@ TEST(Calibrate, DetectsInvalidMoments) {
   const auto stats = CalibrationStats::open(out);
   ASSERT_TRUE(stats);
   const CalibratedMatrix& matrix = input.matrices.front();
-  EXPECT_EQ(stats->find(1, matrix.role, matrix.expert).error().front().code, "calibrate.nonfinite");
+  EXPECT_EQ(stats->find({1, matrix.expert, matrix.role}).error().front().code,
+            "calibrate.nonfinite");
   index->layers.clear();
   std::ofstream(out + "/calibration.json") << index_text(*index);
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.no_input");

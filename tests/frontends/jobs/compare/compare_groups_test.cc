@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "frontends/jobs/compare/group_scores.h"
+#include "frontends/jobs/compare/group_report.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {

@@ -1,0 +1,77 @@
+#include "frontends/measure/text.h"
+
+#include <gmock/gmock.h>
+
+#include "frontends/measure/run_text.h"
+
+namespace moec {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(CutTokens, DropsTheIncompleteWindow) {
+  const Text text = cut_tokens({1, 2, 3, 4, 5}, 2);
+  EXPECT_THAT(text.tokens, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(text.windows(), 2);
+  EXPECT_EQ(text.unused, 1);
+  EXPECT_EQ(text.count(), 4);
+  EXPECT_EQ(text.parts[1].first, 2);
+  EXPECT_THAT(text.tokens_of(1), ElementsAre(3, 4));
+}
+
+TEST(CutTokens, ShrinksTheWindowOfShortTexts) {
+  const Text text = cut_tokens({1, 2, 3}, 256);
+  EXPECT_EQ(text.window, 3);
+  EXPECT_EQ(text.windows(), 1);
+  EXPECT_EQ(text.unused, 0);
+}
+
+TEST(ChunkOf, ExcludesPadding) {
+  const Text text = cut_documents({{"a", {1, 2, 3}}, {"b", {4}}}, 2);
+  const TextChunk second = chunk_of(text, 1), third = chunk_of(text, 2);
+  EXPECT_EQ(second.first, 2);
+  EXPECT_THAT(second.tokens, ElementsAre(3));
+  EXPECT_EQ(third.first, 3);
+  EXPECT_EQ(third.count, 1);
+  EXPECT_THAT(third.tokens, ElementsAre(4));
+}
+
+TEST(EachChunk, ContinuesPositions) {
+  const std::vector<int64_t> tokens = {1, 2, 3, 4, 5};
+  std::vector<int64_t> positions, sizes, remaining;
+  const auto size = [&](int64_t left) {
+    remaining.push_back(left);
+    return std::min<int64_t>(left, 2);
+  };
+  ASSERT_TRUE(each_chunk(tokens, 10, size, [&](const auto& chunk, int64_t position) -> Status {
+    positions.push_back(position);
+    sizes.push_back(std::ssize(chunk));
+    return {};
+  }));
+  EXPECT_THAT(positions, ElementsAre(10, 12, 14));
+  EXPECT_THAT(sizes, ElementsAre(2, 2, 1));
+  EXPECT_THAT(remaining, ElementsAre(5, 3, 1));
+}
+
+TEST(EachChunk, EndsAtTheFirstError) {
+  int chunks = 0;
+  const auto stopped = each_chunk(
+      std::vector<int64_t>{1, 2}, 0, [](int64_t) { return 1; },
+      [&](const auto&, int64_t) -> Status {
+        ++chunks;
+        return fail("test.stop", "stopped", "");
+      });
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().front().code, "test.stop");
+  EXPECT_EQ(chunks, 1);
+}
+
+TEST(ReadDocuments, RejectsAnEmptySource) {
+  const ModelTokenizer none({}, 10);
+  const auto documents = read_documents({"compare", "model", {}, {""}}, none);
+  ASSERT_FALSE(documents);
+  EXPECT_EQ(documents.error().front().code, "compare.empty");
+}
+
+}  // namespace
+}  // namespace moec
