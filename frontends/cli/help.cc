@@ -33,7 +33,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"inspect", "Look", "--tensors --json"},
     {"plan", "Look",
      "--list --target --tokens --context --weights --max-shard-mb --routing "
-     "--resident-budget --json"},
+     "--resident-budget --device-profile --json"},
     {"doctor", "Look", "--folder --out --threads --force --json"},
     {"analyze", "Look", "--out --prompts --text --tokens --window --table --baseline --json"},
     {"tokenize", "Look", "--prompt --prompt-file --prompt-tokens --prompts --json"},
@@ -73,7 +73,7 @@ struct GroupRow {
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
      "--family-file --ignore-key --text --prompt --prompts --prompt-file --prompt-tokens --window "
-     "--golden --from-imatrix --folder --profile --config --checkpoint "
+     "--golden --from-imatrix --trace --folder --profile --config --checkpoint "
      "--function --list --thresholds --baseline --place --groups --expert-list --against --export "
      "--prefill "
      "--adapter --from-moe analyze:--tokens calibrate:--tokens compare:--tokens "
@@ -93,7 +93,8 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--capacity --policy --on-miss --expert-reads --prepacked --cache-bias --keep-top "
      "--pool --step-tokens --expert-bytes --allow-uncovered --recall --score"},
     {"Devices",
-     "--replicas --nodes --node-memory --stages --resident-budget --working-set"},
+     "--replicas --nodes --node-memory --stages --resident-budget --working-set --device-profile "
+     "--filled"},
     {"Model",
      "--granularity --shared-width --arch --init --router --scale --unnormalised --noise "
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
