@@ -33,7 +33,8 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"inspect", "Look", "--tensors --json"},
     {"plan", "Look",
      "--list --target --tokens --context --weights --max-shard-mb --routing "
-     "--resident-budget --json"},
+     "--resident-budget --device-profile --json"},
+    {"doctor", "Look", "--folder --out --threads --force --json"},
     {"analyze", "Look", "--out --prompts --text --tokens --window --table --baseline --json"},
     {"tokenize", "Look", "--prompt --prompt-file --prompt-tokens --prompts --json"},
     {"export", "Compile",
@@ -72,8 +73,9 @@ struct GroupRow {
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
      "--family-file --ignore-key --text --prompt --prompts --prompt-file --prompt-tokens --window "
-     "--golden --from-imatrix --profile --config --checkpoint --function --list "
-     "--thresholds --baseline --place --groups --expert-list --against --export --prefill "
+     "--golden --from-imatrix --trace --folder --profile --config --checkpoint "
+     "--function --list --thresholds --baseline --place --groups --expert-list --against --export "
+     "--prefill "
      "--adapter --from-moe analyze:--tokens calibrate:--tokens compare:--tokens "
      "discover:--tokens probe:--tokens simulate:--tokens trace:--tokens upcycle:--tokens"},
     {"Output",
@@ -90,13 +92,16 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--expert-mask --top-k --battery --category --confidence --pin-top-k --expert-memory "
      "--capacity --policy --on-miss --expert-reads --prepacked --cache-bias --keep-top "
      "--pool --step-tokens --expert-bytes --allow-uncovered --recall --score"},
-    {"Devices", "--replicas --nodes --node-memory --stages --resident-budget --working-set"},
+    {"Devices",
+     "--replicas --nodes --node-memory --stages --resident-budget --working-set --device-profile "
+     "--filled"},
     {"Model",
      "--granularity --shared-width --arch --init --router --scale --unnormalised --noise "
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
      "--chat --max-tokens --stop-token --ignore-eos --temperature --sample-top-k --top-p --seed "
-     "--precision --engine --engine-cache --threads --activations --repeats --energy-per-byte "
+     "--precision --engine --engine-cache --threads --activations --seconds --repeats "
+     "--energy-per-byte "
      "--energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "
      "--port --sequences --waiting --connections --max-body --timeout --api-key-file "

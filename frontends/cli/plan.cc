@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
@@ -189,7 +190,8 @@ void print_plan(const PlannedSource& planned) {
   if (planned.calibration_bytes)
     print_out("\ncalibration: moec calibrate writes up to {}\n",
               decimal_bytes(*planned.calibration_bytes));
-  if (planned.resident) print_resident(*planned.resident);
+  // The forecast states the capacity for the engine, whose caches and graphs need more memory.
+  if (planned.resident && !planned.forecast) print_resident(*planned.resident);
 }
 
 // At most one of the two flags is given.
@@ -200,6 +202,7 @@ struct MemoryFlags {
 struct PlanCommandFlags {
   PlanFlags plan;
   MemoryFlags memory;
+  ForecastOptions forecast;
   bool list = false, json = false;
   CLI::Option* calibration = nullptr;  // without a folder: show the bytes of a calibration
 };
@@ -221,6 +224,7 @@ Result<std::optional<int64_t>> resident_budget(const MemoryFlags& flags) {
 Result<PlannedSource> plan_named(const PlanCommandFlags& flags) {
   MOEC_ASSIGN(PlanSourceOptions options, plan_options(flags.plan));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
+  if (!flags.forecast.profile.empty()) options.forecast = flags.forecast;
   MOEC_TRY(require_model(flags.plan.source));
   std::optional<uint64_t> bytes;
   // The flag without a folder asks for the size of a calibration that does not exist yet.
@@ -248,6 +252,7 @@ void print_planned(const PlannedSource& planned) {
   print_notes(planned.notes);
   print_plan(planned);
   if (planned.measured.devices) print_devices(*planned.measured.devices);
+  if (planned.forecast) print_out("\n{}", forecast_text(*planned.forecast));
   // Printed last, because a shard above its budget decides the exit code.
   if (!planned.findings.empty()) say("{}\n", render(planned.findings));
 }
@@ -283,6 +288,29 @@ static void add_memory_flags(CLI::App& command, MemoryFlags& flags) {
       ->excludes("--resident-budget");
 }
 
+static void add_forecast_flags(CLI::App& command, ForecastOptions& forecast) {
+  CLI::Option* profile = command.add_option(
+      "--device-profile", forecast.profile,
+      "Forecast tokens/s and memory of moec run from this file of moec doctor; the memory is that "
+      "of the measured machine, or of --resident-budget");
+  command
+      .add_option("--capacity", forecast.capacity,
+                  "With --device-profile: resident experts per layer (default: as many as fit)")
+      ->check(whole_from(1))
+      ->needs(profile);
+  command
+      .add_option("--filled", forecast.filled,
+                  "With --device-profile: tokens in the cache while decoding, and of the prompt "
+                  "(default: half of the context)")
+      ->check(whole_from(1))
+      ->needs(profile);
+  command
+      .add_option("--trace", forecast.trace,
+                  "With --device-profile: a trace of moec trace, from which the hits of the slots "
+                  "follow (default: all experts are equally likely)")
+      ->needs(profile);
+}
+
 void add_plan_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("plan",
@@ -296,6 +324,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   flags->calibration->description(flags->calibration->get_description() +
                                   "; without a folder, show the bytes that moec calibrate writes");
   add_memory_flags(*command, flags->memory);
+  add_forecast_flags(*command, flags->forecast);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"

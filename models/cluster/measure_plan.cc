@@ -4,10 +4,12 @@ namespace moec {
 
 Result<MeasuredPlan> measure_plan(const Plan& plan, const CutOptions& cuts, DeviceOptions devices,
                                   const MeasureCompiled& compiled) {
-  MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, compiled));
-  MeasuredPlan measured{report_plan(plan, sizes, cuts), std::nullopt};
+  MeasuredPlan measured;
+  MOEC_ASSIGN(measured.sizes, measure_shards(plan, compiled));
+  measured.report = report_plan(plan, measured.sizes, cuts);
   if (devices.devices.empty()) return measured;
-  MOEC_ASSIGN(measured.devices, plan_devices(plan, sizes, measured.report, std::move(devices)));
+  MOEC_ASSIGN(measured.devices,
+              plan_devices(plan, measured.sizes, measured.report, std::move(devices)));
   return measured;
 }
 

@@ -10,6 +10,7 @@ namespace moec {
 
 struct MeasuredPlan {
   PlanReport report;
+  std::vector<ShardSize> sizes;       // one per shard of the plan
   std::optional<DevicePlan> devices;  // if the options name devices
 };
 

@@ -132,6 +132,7 @@ Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasureCom
       MOEC_ASSIGN(ShardSize size, measure(plan, i, expert));
       MOEC_ASSIGN(const CompiledSize more, compiled(i));
       size.peak_activation_bytes = more.peak_activation_bytes;
+      size.measured = i;
       // The bytes of quantized weights are known only after compilation.
       if (!plan.build.weights.all_float()) {
         size.weight_bytes = more.weight_bytes;

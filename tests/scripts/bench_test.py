@@ -11,6 +11,7 @@ sys.path.insert(0, str(SCRIPTS))
 import bench  # noqa: E402
 import disk_floor  # noqa: E402
 import engines  # noqa: E402
+import forecast  # noqa: E402
 import measured  # noqa: E402
 import runtime  # noqa: E402
 
@@ -21,6 +22,12 @@ def test_ratios_use_floors_of_their_round():
     ratios = bench.ratios(ROUND)
     assert ratios["onnx"] == {"read": 0.5, "write": 0.25, "read_and_write": 1.0, "cp": 2.0, "slower": 0.5}
     assert ratios["ane"]["cp"] == 1.0
+
+
+def test_forecasts_are_compared_with_measurements():
+    assert forecast.within(85, 100) and forecast.within(115, 100)
+    assert not forecast.within(84, 100) and not forecast.within(100, 84)
+    assert forecast.slots_flags("all") == [] and forecast.slots_flags("8") == ["--capacity", "8"]
 
 
 def test_peak_memory_excludes_the_parent():

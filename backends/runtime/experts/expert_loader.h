@@ -53,6 +53,10 @@ struct ExtentRead {
   std::byte* to = nullptr;  // aligned to PayloadFile::kBlockBytes
 };
 
+// Number of threads of an ExpertStore. With several threads, one sets up its read while others wait
+// for the disk.
+inline constexpr size_t kExpertReaders = 4;
+
 class ExpertLoader {
  public:
   // Called on a loader thread when all reads of the load are complete, with the first error of any

@@ -9,9 +9,6 @@
 namespace moec {
 namespace {
 
-// With several threads, one sets up its read while others wait for the disk.
-constexpr size_t kReaders = 4;
-
 bool normalises(const Manifest& manifest) {
   for (const manifest::Shard& shard : manifest.shards)
     if (shard.routing)
@@ -45,7 +42,7 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::open(const Manifest& manifest,
   MOEC_TRY(store->place_experts(manifest, folder));
   MOEC_TRY(store->allot(manifest));
   store->loader_ =
-      std::make_unique<ExpertLoader>(options.reads == ExpertReads::serial ? 1 : kReaders);
+      std::make_unique<ExpertLoader>(options.reads == ExpertReads::serial ? 1 : kExpertReaders);
   // Without a thread, no queued read would ever complete.
   if (store->loader_->threads() == 0)
     return fail(Diagnostics{refused_resource(

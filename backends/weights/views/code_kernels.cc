@@ -151,215 +151,278 @@ void look_up(const float* table, float* values, int64_t count) {
 
 // ---- Dot products with a token -----------------------------------------------------------------
 
-// Splits the codes of 16 bytes into those of even index, then those of odd index.
-void split_nibbles(const std::byte* from, uint8_t* to) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < kNibbles; ++i) to[i % 2 * 16 + i / 2] = nibble_at(from, i);
-#else
-  const hn::Full128<uint8_t> d;
-  const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
-  hn::StoreU(hn::And(packed, hn::Set(d, uint8_t{15})), d, to);
-  hn::StoreU(hn::ShiftRight<4>(packed), d, to + 16);
-#endif
-}
+// A sum over a block is (Σ code · activation − offset · Σ activation) · scale: offsets cost one
+// product per group instead of a subtraction per code.
+constexpr int64_t kChunk = 64;  // groups
 
-// Looks up the codes of 16 bytes, in the order of split_nibbles().
-void look_up_nibbles(const std::byte* from, const NibbleIntegers& table, int8_t* to) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < kNibbles; ++i) to[i % 2 * 16 + i / 2] = table[nibble_at(from, i)];
-#else
-  const hn::Full128<uint8_t> d;
-  const hn::Full128<int8_t> integers;
-  const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
-  const auto values = hn::LoadU(integers, table.data());
-  const auto low = hn::BitCast(integers, hn::And(packed, hn::Set(d, uint8_t{15})));
-  const auto high = hn::BitCast(integers, hn::ShiftRight<4>(packed));
-  hn::StoreU(hn::TableLookupBytes(values, low), integers, to);
-  hn::StoreU(hn::TableLookupBytes(values, high), integers, to + 16);
-#endif
-}
-
-// Partial sums of an f32 dot product. A vector per part keeps additions independent.
-class FloatSums {
+// Sums of a row, by lane.
+class RowSums {
  public:
-  FloatSums() {
-    for (Vector& part : parts_) part = hn::Zero(Floats());
+  void add(int64_t group, Vector products, float factor) {
+    const Floats d;
+    // Alternate sums shorten the chain of dependent additions.
+    Vector& total = totals_[group % 2];
+    total = hn::MulAdd(products, hn::Set(d, factor), total);
   }
-  void add(int64_t step, Vector weights, const float* token) {
-    Vector& part = parts_[step % kParts];
-    part = hn::MulAdd(weights, hn::LoadU(Floats(), token), part);
-  }
+  void subtract(Vector offsets) { totals_[0] = hn::Sub(totals_[0], offsets); }
   void add_one(float product) { rest_ += product; }
   float total() const {
-    const Vector sum = hn::Add(hn::Add(parts_[0], parts_[1]), hn::Add(parts_[2], parts_[3]));
-    return hn::GetLane(hn::SumOfLanes(Floats(), sum)) + rest_;
+    return hn::GetLane(hn::SumOfLanes(Floats(), hn::Add(totals_[0], totals_[1]))) + rest_;
   }
 
  private:
-  static constexpr int64_t kParts = 4;
-  Vector parts_[kParts];
+  Vector totals_[2] = {hn::Zero(Floats()), hn::Zero(Floats())};
   float rest_ = 0;
 };
 
-float dot_nibbles(const CodeBlocks& blocks, const NibbleTable& table, TokenValues token) {
-  FloatSums sums;
-  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
-    const Lookup lookup(table, affine);
-    int64_t i = first;
-    HWY_ALIGN uint8_t codes[kNibbles];
-    for (; i + kNibbles <= first + count; i += kNibbles) {
-      split_nibbles(blocks.codes + i / 2, codes);
-      for (int64_t lane = 0; lane < kNibbles; lane += lanes())
-        sums.add((i + lane) / lanes(), lookup(load_codes(codes + lane)), token.values + i + lane);
+// Factors of consecutive groups of a row.
+class GroupFactors {
+ public:
+  // Reads groups [first, first + count). `scales` are those of the token's groups, or null.
+  GroupFactors(const CodeBlocks& row, int64_t first, int64_t count, const float* scales,
+               const float* token_sums, RowSums& sums) {
+    const float* weights = spread(row.scales, row.block, first, count, factors_);
+    HWY_ALIGN float spread_offsets[kChunk];
+    const Floats d;
+    if (row.offsets) {
+      const float* offsets = spread(row.offsets, row.block, first, count, spread_offsets);
+      for_each_vector(count, [&](int64_t i, auto load) {
+        sums.subtract(
+            hn::Mul(hn::Mul(load(offsets + i), load(weights + i)), load(token_sums + first + i)));
+      });
     }
-    for (; i < first + count; ++i)
-      sums.add_one(affine(table[nibble_at(blocks.codes, i)]) * token.values[i]);
-  });
-  return sums.total();
-}
+    if (scales == nullptr) {
+      values_ = weights;
+      return;
+    }
+    for_each_vector(count, [&](int64_t i, auto load) {
+      hn::StoreU(hn::Mul(load(weights + i), load(scales + first + i)), d, factors_ + i);
+    });
+    values_ = factors_;
+  }
+  GroupFactors(const GroupFactors&) = delete;  // values_ may point into the object
+  GroupFactors& operator=(const GroupFactors&) = delete;
 
-template <class Byte>
-float dot_bytes(const CodeBlocks& blocks, TokenValues token) {
-  const Floats d;
-  const hn::Rebind<Byte, Floats> narrow;
-  const auto* codes = reinterpret_cast<const Byte*>(blocks.codes);
-  FloatSums sums;
-  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
-    int64_t i = first;
-    for (; i + lanes() <= first + count; i += lanes())
-      sums.add(i / lanes(),
-               affine(hn::ConvertTo(d, hn::PromoteTo(Ints(), hn::LoadU(narrow, codes + i)))),
-               token.values + i);
-    for (; i < first + count; ++i)
-      sums.add_one(affine(static_cast<float>(codes[i])) * token.values[i]);
-  });
-  return sums.total();
-}
+  float operator[](int64_t i) const { return values_[i]; }
 
+ private:
+  // Calls visit(i, load) for each vector of [0, count); load reads no element beyond the count.
+  template <class Visit>
+  static void for_each_vector(int64_t count, Visit visit) {
+    const Floats d;
+    int64_t i = 0;
+    for (; i + lanes() <= count; i += lanes())
+      visit(i, [&](const float* from) { return hn::LoadU(d, from); });
+    const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+    if (i < count) visit(i, [&](const float* from) { return hn::MaskedLoad(mask, d, from); });
+  }
+
+  // Returns one number per group: those of the blocks in place if a block is a group.
+  static const float* spread(const float* blocks, int64_t block, int64_t first, int64_t count,
+                             float* to) {
+    if (block == kTokenGroup) return blocks + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = blocks[(first + i) * kTokenGroup / block];
+    return to;
+  }
+
+  HWY_ALIGN float factors_[kChunk];
+  const float* values_;
+};
+
+// Codes of a row as f32 factors of the activations.
+struct FloatProducts {
+  TokenValues token;
+  const float* scales() const { return nullptr; }
+  const float* sums() const { return token.sums; }
+  float activation(int64_t i) const { return token.values[i]; }
+};
+
+// Codes of a row as integer factors of the quantized activations.
+struct IntegerProducts {
+  TokenCodes token;
+  const float* scales() const { return token.scales; }
+  const float* sums() const { return token.sums; }
+  float activation(int64_t i) const {
+    return static_cast<float>(token.codes[i]) * token.scales[i / kTokenGroup];
+  }
+};
+
+#if HWY_TARGET != HWY_SCALAR
 #if HWY_TARGET <= HWY_AVX3
 using Shorts = hn::CappedTag<int16_t, 32>;
 #else
-// At most 16 lanes, so that a vector of codes is one half of look_up_nibbles().
+// At most 16 lanes, so that a vector of codes is one half of split_nibbles().
 using Shorts = hn::CappedTag<int16_t, 16>;
 #endif
-using WideInts = hn::RepartitionToWide<Shorts>;
-using WideFloats = hn::RebindToFloat<WideInts>;
+using WideInts = hn::RepartitionToWide<Shorts>;  // as many lanes as Floats
 
 int64_t shorts() { return static_cast<int64_t>(hn::Lanes(Shorts())); }
 
-// The integers of a group of 4-bit codes, as vectors of Shorts from any multiple of shorts() on.
-class NibbleGroup {
+// Returns the sums of integer products of a group. load(i) returns the codes from the i-th on.
+template <class Load>
+Vector integer_products(const int16_t* activations, const Load& load) {
+  const WideInts d;
+  auto even = hn::Zero(d), odd = hn::Zero(d);
+  for (int64_t i = 0; i < kTokenGroup; i += shorts())
+    even =
+        hn::ReorderWidenMulAccumulate(d, load(i), hn::LoadU(Shorts(), activations + i), even, odd);
+  return hn::ConvertTo(Floats(), hn::Add(even, odd));
+}
+
+// Splits the codes of 16 bytes into those of even index and those of odd index.
+struct SplitNibbles {
+  explicit SplitNibbles(const std::byte* from) {
+    const auto packed = hn::LoadU(hn::Full128<uint8_t>(), reinterpret_cast<const uint8_t*>(from));
+    even = hn::And(packed, hn::Set(hn::Full128<uint8_t>(), uint8_t{15}));
+    odd = hn::ShiftRight<4>(packed);
+  }
+  hn::Vec<hn::Full128<uint8_t>> even, odd;
+};
+#endif
+
+// Where a whole group of a token holds activation i, for nibbles.
+int64_t split_position(int64_t i) {
+  return i / kTokenGroup * kTokenGroup + i % 2 * (kTokenGroup / 2) + i % kTokenGroup / 2;
+}
+
+class FloatNibbles : public FloatProducts {
  public:
-  NibbleGroup(const std::byte* from, const NibbleIntegers& table) {
+  FloatNibbles(const NibbleTable& table, TokenValues of)
+      : FloatProducts{of}, table_(table), lookup_(table, Affine()) {}
+
+  float code(const std::byte* row, int64_t i) const { return table_[nibble_at(row, i)]; }
+  static int64_t position(int64_t i) { return split_position(i); }
+
+#if HWY_TARGET != HWY_SCALAR
+  Vector group(const std::byte* row, int64_t first) const {
+    const Floats d;
+    const float* activations = token.values + first;
+    const SplitNibbles codes(row + first / 2);
 #if HWY_TARGET <= HWY_AVX3
-    const hn::Full128<uint8_t> d;
-    const hn::Full128<int8_t> integers;
-    const auto packed = hn::LoadU(d, reinterpret_cast<const uint8_t*>(from));
-    const auto values = hn::LoadU(integers, table.data());
-    const auto low = hn::BitCast(integers, hn::And(packed, hn::Set(d, uint8_t{15})));
-    const auto high = hn::BitCast(integers, hn::ShiftRight<4>(packed));
-    all_ = hn::PromoteTo(Shorts(),
-                         hn::Combine(hn::Full256<int8_t>(), hn::TableLookupBytes(values, high),
-                                     hn::TableLookupBytes(values, low)));
-  }
-  hn::Vec<Shorts> operator()(int64_t /*first*/) const { return all_; }
-
- private:
-  hn::Vec<Shorts> all_;
+    const auto even = lookup_(hn::PromoteTo(Ints(), codes.even));
+    const auto odd = lookup_(hn::PromoteTo(Ints(), codes.odd));
+    return hn::MulAdd(odd, hn::LoadU(d, activations + lanes()),
+                      hn::Mul(even, hn::LoadU(d, activations)));
 #else
-    look_up_nibbles(from, table, codes_);
+    HWY_ALIGN uint8_t split[kNibbles];
+    hn::StoreU(codes.even, hn::Full128<uint8_t>(), split);
+    hn::StoreU(codes.odd, hn::Full128<uint8_t>(), split + kNibbles / 2);
+    Vector sum = hn::Zero(d);
+    for (int64_t lane = 0; lane < kNibbles; lane += lanes())
+      sum = hn::MulAdd(lookup_(load_codes(split + lane)), hn::LoadU(d, activations + lane), sum);
+    return sum;
+#endif
   }
-  hn::Vec<Shorts> operator()(int64_t first) const {
-    return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<int8_t, Shorts>(), codes_ + first));
-  }
+#endif
 
  private:
-  HWY_ALIGN int8_t codes_[kNibbles];
+  const NibbleTable& table_;
+  Lookup lookup_;
+};
+
+class IntegerNibbles : public IntegerProducts {
+ public:
+  IntegerNibbles(const NibbleIntegers& table, TokenCodes of)
+      : IntegerProducts{of}, table_(table) {}
+
+  float code(const std::byte* row, int64_t i) const { return table_[nibble_at(row, i)]; }
+  static int64_t position(int64_t i) { return split_position(i); }
+
+#if HWY_TARGET != HWY_SCALAR
+  Vector group(const std::byte* row, int64_t first) const {
+    const hn::Full128<int8_t> d;
+    const SplitNibbles codes(row + first / 2);
+    const auto values = hn::LoadU(d, table_.data());
+    const auto even = hn::TableLookupBytes(values, hn::BitCast(d, codes.even));
+    const auto odd = hn::TableLookupBytes(values, hn::BitCast(d, codes.odd));
+#if HWY_TARGET <= HWY_AVX3
+    const auto all = hn::Combine(hn::Full256<int8_t>(), odd, even);
+    return integer_products(token.codes + first,
+                            [&](int64_t /*i*/) { return hn::PromoteTo(Shorts(), all); });
+#else
+    HWY_ALIGN int8_t split[kNibbles];
+    hn::StoreU(even, d, split);
+    hn::StoreU(odd, d, split + kNibbles / 2);
+    return integer_products(token.codes + first, [&](int64_t i) {
+      return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<int8_t, Shorts>(), split + i));
+    });
+#endif
+  }
+#endif
+
+ private:
+  const NibbleIntegers& table_;
+};
+
+template <class Byte>
+struct FloatBytes : FloatProducts {
+  float code(const std::byte* row, int64_t i) const {
+    return static_cast<float>(reinterpret_cast<const Byte*>(row)[i]);
+  }
+  static int64_t position(int64_t i) { return i; }
+
+#if HWY_TARGET != HWY_SCALAR
+  Vector group(const std::byte* row, int64_t first) const {
+    const Floats d;
+    const auto* codes = reinterpret_cast<const Byte*>(row) + first;
+    Vector sum = hn::Zero(d);
+    for (int64_t lane = 0; lane < kTokenGroup; lane += lanes()) {
+      const auto integers =
+          hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<Byte, Floats>(), codes + lane));
+      sum = hn::MulAdd(hn::ConvertTo(d, integers), hn::LoadU(d, token.values + first + lane), sum);
+    }
+    return sum;
+  }
 #endif
 };
 
-// Sums of an integer dot product: exact within a group, then times the scales of block and token.
-class IntegerSums {
- public:
-  explicit IntegerSums(TokenCodes token) : token_(token) {
-    totals_[0] = totals_[1] = hn::Zero(WideFloats());
+template <class Byte>
+struct IntegerBytes : IntegerProducts {
+  float code(const std::byte* row, int64_t i) const {
+    return static_cast<float>(reinterpret_cast<const Byte*>(row)[i]);
   }
+  static int64_t position(int64_t i) { return i; }
 
-  // Adds group `group`, whose first activation is `first`. `load(i)` returns the vector of codes
-  // from the group's i-th.
-  template <class Load>
-  void add_group(const Affine& affine, int64_t first, const Load& load) {
-    const WideInts d;
-    const int64_t group = first / kTokenGroup;
-    auto even = hn::Zero(d), odd = hn::Zero(d);
-    for (int64_t i = 0; i < kTokenGroup; i += shorts())
-      even = hn::ReorderWidenMulAccumulate(
-          d, load(i), hn::LoadU(Shorts(), token_.codes + first + i), even, odd);
-    const auto sum = hn::ConvertTo(WideFloats(), hn::Add(even, odd));
-    const float scale = affine.scale * token_.scales[group];
-    // Alternate sums shorten the chain of dependent additions.
-    auto& total = totals_[group % 2];
-    total = hn::MulAdd(sum, hn::Set(WideFloats(), scale), total);
-    rest_ -= affine.offset * scale * token_.sums[group];
+#if HWY_TARGET != HWY_SCALAR
+  Vector group(const std::byte* row, int64_t first) const {
+    const auto* codes = reinterpret_cast<const Byte*>(row) + first;
+    return integer_products(token.codes + first, [&](int64_t i) {
+      return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<Byte, Shorts>(), codes + i));
+    });
   }
-
-  // Adds the last, shorter group, whose codes are code(i) from the first activation on.
-  template <class Code>
-  void add_rest(const Affine& affine, int64_t first, int64_t count, const Code& code) {
-    if (count == 0) return;
-    const int64_t group = first / kTokenGroup;
-    int32_t sum = 0;
-    for (int64_t i = first; i < first + count; ++i) sum += code(i) * token_.codes[i];
-    const float scale = affine.scale * token_.scales[group];
-    rest_ += scale * (static_cast<float>(sum) - affine.offset * token_.sums[group]);
-  }
-
-  float total() const {
-    const auto sum = hn::Add(totals_[0], totals_[1]);
-    return hn::GetLane(hn::SumOfLanes(WideFloats(), sum)) + rest_;
-  }
-
- private:
-  TokenCodes token_;
-  hn::Vec<WideFloats> totals_[2];
-  float rest_ = 0;
+#endif
 };
 
-float dot_nibble_codes(const CodeBlocks& blocks, const NibbleIntegers& table, TokenCodes token) {
-  IntegerSums sums(token);
-  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
-    int64_t i = first;
-    for (; i + kTokenGroup <= first + count; i += kTokenGroup)
-      sums.add_group(affine, i, NibbleGroup(blocks.codes + i / 2, table));
-    sums.add_rest(affine, i, first + count - i,
-                  [&](int64_t at) { return table[nibble_at(blocks.codes, at)]; });
-  });
+template <class Products>
+float dot_row(const CodeBlocks& row, const Products& products) {
+  RowSums sums;
+  const int64_t whole = row.count / kTokenGroup * kTokenGroup;
+  int64_t done = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (int64_t first = 0; first < whole / kTokenGroup; first += kChunk) {
+    const int64_t count = std::min(kChunk, whole / kTokenGroup - first);
+    const GroupFactors factors(row, first, count, products.scales(), products.sums(), sums);
+    for (int64_t i = 0; i < count; ++i)
+      sums.add(i, products.group(row.codes, (first + i) * kTokenGroup), factors[i]);
+  }
+  done = whole;
+#endif
+  for (int64_t i = done; i < row.count; ++i) {
+    const int64_t block = i / row.block;
+    const Affine affine{row.scales[block], row.offsets ? row.offsets[block] : 0.0f};
+    const int64_t position = i < whole ? products.position(i) : i;
+    sums.add_one(affine(products.code(row.codes, i)) * products.activation(position));
+  }
   return sums.total();
 }
 
-template <class Byte>
-float dot_byte_codes(const CodeBlocks& blocks, TokenCodes token) {
-  IntegerSums sums(token);
-  const hn::Rebind<Byte, Shorts> narrow;
-  const auto* codes = reinterpret_cast<const Byte*>(blocks.codes);
-  for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
-    int64_t i = first;
-    for (; i + kTokenGroup <= first + count; i += kTokenGroup)
-      sums.add_group(affine, i, [&](int64_t at) {
-        return hn::PromoteTo(Shorts(), hn::LoadU(narrow, codes + i + at));
-      });
-    sums.add_rest(affine, i, first + count - i, [&](int64_t at) { return int{codes[at]}; });
-  });
-  return sums.total();
-}
-
-// out[r] = dot(row r), where a row has `bytes` bytes.
-template <class Dot>
-void dot_each_row(const CodeBlockRows& rows, int64_t bytes, float* out, const Dot& dot) {
+// A row has `bytes` bytes.
+template <class Products>
+void dot_each_row(const CodeBlockRows& rows, int64_t bytes, float* out, const Products& products) {
   CodeBlocks row = rows.first;
   const int64_t blocks = (row.count + row.block - 1) / row.block;
   for (int64_t r = 0; r < rows.rows; ++r) {
-    out[r] = dot(row);
+    out[r] = dot_row(row, products);
     row.codes += bytes;
     row.scales += blocks;
     if (row.offsets) row.offsets += blocks;
@@ -368,26 +431,22 @@ void dot_each_row(const CodeBlockRows& rows, int64_t bytes, float* out, const Do
 
 void dot_nibble_value_rows(const CodeBlockRows& rows, const NibbleTable& table, TokenValues token,
                            float* out) {
-  dot_each_row(rows, rows.first.count / 2, out,
-               [&](const CodeBlocks& row) { return dot_nibbles(row, table, token); });
+  dot_each_row(rows, rows.first.count / 2, out, FloatNibbles(table, token));
 }
 
 void dot_byte_value_rows(const CodeBlockRows& rows, bool is_signed, TokenValues token, float* out) {
-  dot_each_row(rows, rows.first.count, out, [&](const CodeBlocks& row) {
-    return is_signed ? dot_bytes<int8_t>(row, token) : dot_bytes<uint8_t>(row, token);
-  });
+  is_signed ? dot_each_row(rows, rows.first.count, out, FloatBytes<int8_t>{{token}})
+            : dot_each_row(rows, rows.first.count, out, FloatBytes<uint8_t>{{token}});
 }
 
 void dot_nibble_code_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
                           float* out) {
-  dot_each_row(rows, rows.first.count / 2, out,
-               [&](const CodeBlocks& row) { return dot_nibble_codes(row, table, token); });
+  dot_each_row(rows, rows.first.count / 2, out, IntegerNibbles(table, token));
 }
 
 void dot_byte_code_rows(const CodeBlockRows& rows, bool is_signed, TokenCodes token, float* out) {
-  dot_each_row(rows, rows.first.count, out, [&](const CodeBlocks& row) {
-    return is_signed ? dot_byte_codes<int8_t>(row, token) : dot_byte_codes<uint8_t>(row, token);
-  });
+  is_signed ? dot_each_row(rows, rows.first.count, out, IntegerBytes<int8_t>{{token}})
+            : dot_each_row(rows, rows.first.count, out, IntegerBytes<uint8_t>{{token}});
 }
 
 }  // namespace

@@ -26,17 +26,18 @@ void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, fl
 void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to);
 
 // Activations of one token, in groups of kTokenGroup; the last group may be shorter. For the nibble
-// kernels, each whole group holds its even elements first, then its odd elements, as a byte shift
-// separates them.
+// kernels, each whole group holds its even elements first, then its odd elements, because a shift
+// separates the codes of a byte.
 constexpr int64_t kTokenGroup = 32;
 struct TokenValues {
   const float* values = nullptr;
+  const float* sums = nullptr;  // of the activations of each group
 };
 // The same, quantized: activation = code · scale of its group. Codes lie in [-127, 127].
 struct TokenCodes {
   const int16_t* codes = nullptr;
   const float* scales = nullptr;
-  const float* sums = nullptr;  // of the codes of each group
+  const float* sums = nullptr;  // of the quantized activations of each group
 };
 
 // Consecutive rows of blocks. Each row begins at a byte and has blocks of its own; the first of

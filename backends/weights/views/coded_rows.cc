@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "backends/weights/views/code_kernels.h"
 #include "backends/weights/views/convert.h"
@@ -275,9 +276,9 @@ class RowDecoder {
     const CodeBlockRows band{
         {codes, part.count, rows_.block_columns, parameters.scales.data(), parameters.zeros}, rows};
     if (token.format == ActivationFormat::f32)
-      dot_rows(band, TokenValues{token.values.data() + part.column}, out);
+      dot_rows(band, values_of(token, part.column), out);
     else
-      dot_rows(band, part_of(token, part.column), out);
+      dot_rows(band, codes_of(token, part.column), out);
     return true;
   }
 
@@ -287,11 +288,15 @@ class RowDecoder {
     const std::byte* codes = codes_.bytes(first_code(part), part.count);
     if (codes == nullptr || !read_table(first_block(part), table.data())) return false;
     dot_nibble_rows({{codes, part.count, part.count, &kOne, nullptr}, 1}, table,
-                    TokenValues{token.values.data() + part.column}, out);
+                    values_of(token, part.column), out);
     return true;
   }
 
-  static TokenCodes part_of(const CodedToken& token, int64_t column) {
+  // The token from a column on, which begins a group.
+  static TokenValues values_of(const CodedToken& token, int64_t column) {
+    return {token.values.data() + column, token.sums.data() + column / kTokenGroup};
+  }
+  static TokenCodes codes_of(const CodedToken& token, int64_t column) {
     const int64_t group = column / kTokenGroup;
     return {token.codes.data() + column, token.scales.data() + group, token.sums.data() + group};
   }
@@ -359,8 +364,9 @@ void quantize_group(const float* values, int64_t count, CodedToken& token) {
     sum += code;
   }
   // Zero codes times NaN are NaN, as is a product with an infinite or undefined activation.
-  token.scales.push_back(is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN());
-  token.sums.push_back(sum);
+  const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
+  token.scales.push_back(scale);
+  token.sums.push_back(sum * scale);
 }
 
 }  // namespace
@@ -404,6 +410,9 @@ std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* toke
   const bool splits = !code_kernel(rows.codes).is_bytes;
   if (arranged.format == ActivationFormat::f32) {
     arranged.values.assign(token, token + rows.columns);
+    for (int64_t at = 0; at < rows.columns; at += kTokenGroup)
+      arranged.sums.push_back(
+          std::accumulate(token + at, token + std::min(at + kTokenGroup, rows.columns), 0.0f));
     if (splits) split_groups(arranged.values);
     return arranged;
   }

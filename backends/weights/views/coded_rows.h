@@ -60,9 +60,10 @@ enum class ActivationFormat : uint8_t {
 struct CodedToken {
   int64_t columns = 0;
   ActivationFormat format = ActivationFormat::f32;
-  std::vector<float> values;   // f32
-  std::vector<int16_t> codes;  // int8, as are the rest
-  std::vector<float> scales, sums;
+  std::vector<float> values;   // of f32
+  std::vector<int16_t> codes;  // of int8, with scales
+  std::vector<float> scales;
+  std::vector<float> sums;  // of each group
 };
 
 // True if arrange_token() rounds activations to int8 on request. round_token() applies the same

@@ -85,6 +85,18 @@ static void count_as_stored(const Checkpoint& checkpoint, PlanSourceOptions& opt
   }
 }
 
+// Compiles shards of the plan for single token widths.
+static CompileWidth compile_width(const Plan& plan, const PlanSourceOptions& options) {
+  return [&](size_t index, int64_t tokens) -> Result<Shard> {
+    Plan narrowed = plan;
+    narrowed.build.tokens = {tokens};
+    Shard compiled;
+    MOEC_TRY(compiled_size(narrowed, index, options.passes, options.run,
+                           [&](const Shard& placed) { compiled = placed; }));
+    return compiled;
+  };
+}
+
 Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
   PlanRequest& request = options.request;
@@ -116,6 +128,11 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
   planned.findings = check_budgets(planned.measured.report, request.cuts);
   if (options.resident_bytes)
     planned.resident = resident_set(plan, planned.measured.report, *options.resident_bytes);
+  if (options.forecast) {
+    options.forecast->budget_bytes = options.resident_bytes;
+    MOEC_ASSIGN(planned.forecast, forecast_plan(plan, planned.measured, *options.forecast,
+                                                compile_width(plan, options)));
+  }
   return planned;
 }
 
@@ -221,6 +238,7 @@ ordered_json plan_json(const PlannedSource& planned) {
     if (rope.scaling == RopeScaling::longrope)
       json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
   if (planned.resident) json["resident"] = to_json(*planned.resident);
+  if (planned.forecast) json["forecast"] = forecast_json(*planned.forecast);
   if (planned.calibration_bytes) json["calibration_bytes"] = *planned.calibration_bytes;
   const std::optional<DevicePlan>& devices = planned.measured.devices;
   if (devices) json["devices"] = devices_json(*devices);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/jobs/plan/forecast_plan.h"
 #include "frontends/sources/family_options.h"
 #include "models/cluster/measure_plan.h"
 #include "models/plan/make_plan.h"
@@ -28,7 +29,8 @@ struct PlanSourceOptions {
   RunOptions run;
   PlanRequest request;
   DeviceOptions devices;
-  std::optional<int64_t> resident_bytes;  // memory to fill with experts
+  std::optional<int64_t> resident_bytes;    // memory to fill with experts
+  std::optional<ForecastOptions> forecast;  // absent: no forecast
   // Also apply the checks of an export for the ane-book's runtimes
   // (frontends/compile/ane_book_form.h).
   std::optional<AneBookForm> ane_book;
@@ -39,14 +41,16 @@ struct PlannedSource {
   MadePlan made;
   MeasuredPlan measured;
   std::optional<ResidentSet> resident;
+  std::optional<Forecast> forecast;
   std::optional<uint64_t> calibration_bytes;  // maximum size of a calibration of the source
   Diagnostics notes;     // about the checkpoint and about choices other than defaults
   Diagnostics findings;  // shards that exceed their budgets (check_budgets())
 };
 
 // Compiles every kind of shard to determine its size; reads and writes no weights. Errors: those of
-// open_for_plan(), choose_forms(), make_plan(), measure_plan() and check_ane_book();
-// calibrate.other_checkpoint if the calibration for auto:BITS is of another checkpoint.
+// open_for_plan(), choose_forms(), make_plan(), measure_plan(), forecast_plan() and
+// check_ane_book(); calibrate.other_checkpoint if the calibration for auto:BITS is of another
+// checkpoint.
 Result<PlannedSource> plan_source(PlanSourceOptions options);
 
 struct PublishedSize {

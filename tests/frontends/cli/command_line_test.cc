@@ -97,10 +97,9 @@ TEST(CommandLine, SuggestsTheNearestCommand) {
   EXPECT_EQ(typo.exit_code, kExitBadInput);
   EXPECT_THAT(
       typo.err,
-      AllOf(
-          HasSubstr("error[cli.unknown_command]"),
-          HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
-          HasSubstr("next: use one of these commands: inspect, plan, analyze, export, calibrate")));
+      AllOf(HasSubstr("error[cli.unknown_command]"),
+            HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
+            HasSubstr("next: use one of these commands: inspect, plan, doctor, analyze, export")));
   EXPECT_THAT(run_command({"bogus"}).err,
               AllOf(HasSubstr("unknown command 'bogus'\n"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(run_command({"family", "chek"}).err, HasSubstr("(did you mean 'check'?)"));
@@ -195,7 +194,7 @@ TEST(Help, GroupsEveryOption) {
   for (const char* command :
        {"inspect", "plan",  "place",    "calibrate", "analyze", "export", "split",
         "upcycle", "check", "confirm",  "validate",  "compare", "probe",  "run",
-        "serve",   "trace", "simulate", "discover",  "prepack", "opt"}) {
+        "serve",   "trace", "simulate", "discover",  "prepack", "opt",    "doctor"}) {
     const Outcome all = run_command({command, "--help-all"});
     EXPECT_EQ(all.exit_code, kExitFine) << command;
     EXPECT_THAT(all.out, HasSubstr("\nOutput:\n")) << command;

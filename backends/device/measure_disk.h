@@ -1,0 +1,19 @@
+// Measures reads of a file: from start to end, and at random positions as the expert cache reads.
+#pragma once
+
+#include <vector>
+
+#include "backends/weights/views/payload_file.h"
+#include "ir/target/device_profile.h"
+
+namespace moec {
+
+// Returns the rates of reads of several sizes, ascending, with as many threads and direct I/O as in
+// an ExpertStore. Each size takes `budget` seconds. Error: weights.read.
+Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file, double budget);
+
+// Reads the whole file through the page cache, which contains it afterwards, and returns the rate.
+// Error: weights.read.
+Result<double> measure_sequential_reads(const PayloadFile& file);
+
+}  // namespace moec

@@ -1,0 +1,263 @@
+#include "frontends/jobs/plan/shard_work.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include "backends/reference/gates.h"
+#include "backends/reference/weight_matrices.h"
+#include "ir/analysis/cost.h"
+#include "ir/base/at.h"
+#include "ir/graph/port_names.h"
+
+namespace moec {
+namespace {
+
+// Values that depend only on weights and constants. The engine computes them once at load.
+IdMap<ValueId, uint8_t> find_fixed(const Shard& shard) {
+  IdMap<ValueId, uint8_t> fixed(shard.values.size());
+  for (const Op& op : shard.ops) {
+    const bool is_fixed =
+        !std::holds_alternative<StateRead>(op.data) &&
+        std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId id) { return fixed[id]; });
+    for (const ValueId id : op.results) fixed[id] = is_fixed ? 1 : 0;
+  }
+  return fixed;
+}
+
+// Transposes whose results are only right factors of products, which read the operand in place.
+IdMap<ValueId, uint8_t> find_turned(const Shard& shard, const IdMap<ValueId, uint8_t>& fixed) {
+  IdMap<ValueId, uint8_t> turned(shard.values.size());
+  for (const Op& op : shard.ops)
+    if (const auto* transpose = std::get_if<Transpose>(&op.data))
+      turned[op.results[0]] = swaps_last_axes(transpose->perm) && !fixed[op.operands[0]] ? 1 : 0;
+  for (const Op& op : shard.ops)
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (i != 1 || !std::holds_alternative<MatMul>(op.data) || fixed[op.operands[0]])
+        turned[op.operands[i]] = 0;
+  for (const Output& output : shard.outputs) turned[output.value] = 0;
+  return turned;
+}
+
+// The weight whose values an operand has, perhaps in another order; invalid if there is none.
+ValueId weight_behind(const Shard& shard, ValueId id) {
+  while (shard.producer_as<Transpose>(id) || shard.producer_as<Reshape>(id))
+    id = shard.ops[shard.values[id].producer].operands[0];
+  return shard.producer_as<Weight>(id) ? id : ValueId();
+}
+
+// The kind of an op's work on elements. Products are counted separately.
+struct WorkKind {
+  ElementWork operator()(const Unary& op) const {
+    switch (op.fn) {
+      case UnaryFn::neg:
+      case UnaryFn::abs:
+      case UnaryFn::sqrt:
+      case UnaryFn::reciprocal:
+        return ElementWork::arithmetic;
+      case UnaryFn::exp:
+      case UnaryFn::log:
+      case UnaryFn::sigmoid:
+      case UnaryFn::tanh:
+      case UnaryFn::erf:
+        break;
+    }
+    return ElementWork::exponential;
+  }
+  ElementWork operator()(const Softmax&) const { return ElementWork::exponential; }
+  ElementWork operator()(const OneOf<Binary, Compare, Select, Cast> auto&) const {
+    return ElementWork::arithmetic;
+  }
+  ElementWork operator()(const OneOf<Reduce, TopK> auto&) const { return ElementWork::reduce; }
+  ElementWork operator()(const Transpose&) const { return ElementWork::transpose; }
+  // A kernel along the tokens is applied per channel, element by element.
+  ElementWork operator()(const OneOf<Conv, MatMul> auto&) const { return ElementWork::arithmetic; }
+  ElementWork operator()(const OneOf<Slice, Concat, Reshape, StateWrite> auto&) const {
+    return ElementWork::move;
+  }
+  // Form `placed` has no composites. Sources and reads of states move nothing.
+  ElementWork operator()(const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight,
+                                     Constant, StateRead> auto&) const {
+    return ElementWork::move;
+  }
+};
+
+// Length of the overlap of [a, b) and [c, d).
+double overlap(double a, double b, double c, double d) {
+  return std::max(0.0, std::min(b, d) - std::max(a, c));
+}
+
+bool is_cache(std::string_view port) {
+  const std::array kCaches = {kKeyState, kValueState, kHistoryPort, kRecurrentState};
+  return std::any_of(kCaches.begin(), kCaches.end(),
+                     [&](const char* name) { return port.starts_with(name); });
+}
+
+class Counter {
+ public:
+  Counter(const Shard& shard, const WorkSetting& setting)
+      : shard_(shard),
+        setting_(setting),
+        fixed_(find_fixed(shard)),
+        turned_(find_turned(shard, fixed_)),
+        gates_(find_gates(shard, fixed_)),
+        uses_(count_uses(shard)) {}
+
+  ShardWork run() {
+    for (const OpId id : op_ids(shard_)) count(id);
+    count_ports();
+    return std::move(work_);
+  }
+
+ private:
+  bool is_idle(const Op& op) const {
+    if (op.results.empty()) return false;
+    const ValueId result = op.results.front();
+    return fixed_[result] || turned_[result] || std::holds_alternative<StateRead>(op.data);
+  }
+
+  void count(OpId id) {
+    const Op& op = shard_.ops[id];
+    if (is_idle(op)) {
+      ++work_.idle_ops;
+      return;
+    }
+    gate_ = gates_.of_op[id];
+    const double times = is_token_gate() ? setting_.expert_chance : 1;
+    work_.ops += times;
+    work_.idle_ops += 1 - times;
+    if (gate_ != Gates::kNone) count_gate(op, times);
+    if (is_product(op)) return count_product(op, times);
+    if (ends_in_reshape(op)) return;
+    // A reduction reads more elements than it returns.
+    const bool reads = std::holds_alternative<Reduce>(op.data) ||
+                       std::holds_alternative<TopK>(op.data) || op.results.empty();
+    const ValueId counted = reads ? op.operands.front() : op.results.front();
+    double elements = selected(counted);
+    if (std::holds_alternative<Conv>(op.data) || std::holds_alternative<MatMul>(op.data))
+      elements = static_cast<double>(count_macs(shard_, op)) * share(counted);
+    add(std::visit(WorkKind(), op.data), times * elements);
+  }
+
+  bool is_token_gate() const {
+    return gate_ != Gates::kNone && gates_.gates[gate_].along == GateAxis::tokens;
+  }
+
+  // Counts what a gated part gathers from outside, and the zeros of results that leave it.
+  void count_gate(const Op& op, double times) {
+    for (const ValueId id : op.results)
+      if (is_token_gate() && gates_.leaves[id])
+        add(ElementWork::move, static_cast<double>(shard_.type(id).elements()));
+    // A concatenation copies the selected rows directly into its result. A gate that selects
+    // everything gathers nothing.
+    if (std::holds_alternative<Concat>(op.data)) return;
+    for (const ValueId id : op.operands) {
+      const bool is_inside = gates_.of_value[id] == gate_ && !gates_.leaves[id];
+      if (is_inside || fixed_[id] || share(id) >= 1) continue;
+      if (gathered_.insert({gate_, id}).second) add(ElementWork::move, times * selected(id));
+    }
+  }
+
+  // True for products that the kernels of the engine compute. A convolution along the tokens is not
+  // one of them.
+  bool is_product(const Op& op) const {
+    if (std::holds_alternative<MatMul>(op.data)) return true;
+    if (!std::holds_alternative<Conv>(op.data)) return false;
+    const Dims& kernel = shard_.type(op.operands[1]).dims;
+    return kernel[2] * kernel[3] == 1;
+  }
+
+  void count_product(const Op& op, double times) {
+    double part = share(op.results.front());
+    for (const ValueId id : op.operands) part = std::min(part, share(id));
+    const double macs = static_cast<double>(count_macs(shard_, op)) * part;
+    for (size_t i = 0; i < 2; ++i)
+      if (fixed_[op.operands[i]]) return count_weight(op, i, {macs, times});
+    const double left = selected(op.operands[0]), right = selected(op.operands[1]);
+    const double weights = std::max({left, right, 1.0});
+    work_.activations.push_back({weights, macs / weights, times});
+  }
+
+  struct Executed {
+    double macs = 0, times = 1;
+  };
+
+  // A fixed operand that is not a weight, such as a constant, is in memory as f32.
+  void count_weight(const Op& op, size_t operand, const Executed& executed) {
+    const ValueId id = op.operands[operand], source = weight_behind(shard_, id);
+    const auto* weight = source.valid() ? shard_.producer_as<Weight>(source) : nullptr;
+    ProductWork product;
+    if (weight) product.encoding = weight->encoding;
+    product.dtype = weight ? shard_.type(source).dtype : DType::f32;
+    const bool is_conv = std::holds_alternative<Conv>(op.data);
+    product.inner = is_conv ? shard_.type(id).dims[1] : shard_.type(op.operands[0]).dims.back();
+    product.weights = static_cast<double>(shard_.type(id).elements());
+    product.bytes = weight ? static_cast<double>(weight_bytes(shard_, source))
+                           : product.weights * static_cast<double>(sizeof(float));
+    product.tokens = executed.macs / product.weights;
+    product.times = executed.times;
+    work_.products.push_back(product);
+  }
+
+  // The engine reuses the elements of a value of this run that has no other use.
+  bool ends_in_reshape(const Op& op) const {
+    if (!std::holds_alternative<Reshape>(op.data)) return false;
+    const ValueId from = op.operands.front();
+    return shard_.values[from].producer.valid() && !shard_.producer_as<StateRead>(from) &&
+           uses_[from] == 1;
+  }
+
+  // Selected share of a value's elements under the current gate.
+  double share(ValueId id) const {
+    if (gate_ == Gates::kNone) return 1;
+    const CountedAxis axis = gates_.axis(id, gate_);
+    if (axis.axis < 0) return 1;
+    if (is_token_gate()) return std::min(1.0, setting_.expert_tokens / setting_.tokens);
+    const auto size = static_cast<double>(shard_.type(id).dims.at(axis.axis));
+    const auto first = static_cast<double>(axis.first);
+    const auto keys = static_cast<double>(shard_.type(gates_.gates[gate_].weights).dims.back());
+    // The new tokens are the last keys, or the first rows after the filled ones; their number is
+    // the same.
+    const double cached = std::min(setting_.cached_keys, keys - setting_.tokens);
+    const double seen = overlap(first, first + size, 0, cached) +
+                        overlap(first, first + size, keys - setting_.tokens, keys);
+    return std::min(1.0, seen / size);
+  }
+
+  double selected(ValueId id) const {
+    return static_cast<double>(shard_.type(id).elements()) * share(id);
+  }
+
+  void add(ElementWork kind, double elements) {
+    at(work_.elements, static_cast<size_t>(kind)) += elements;
+  }
+
+  // The session writes every input and reads every output once. It lends caches without a copy, but
+  // copies the states of a device before and after the run.
+  void count_ports() {
+    gate_ = Gates::kNone;
+    for (const ValueId id : shard_.inputs)
+      if (!is_cache(shard_.values[id].name)) add(ElementWork::move, selected(id));
+    for (const Output& output : shard_.outputs) add(ElementWork::move, 2 * selected(output.value));
+    for (const State& state : shard_.states)
+      add(ElementWork::move, 2 * static_cast<double>(state.type.elements()));
+  }
+
+  const Shard& shard_;
+  const WorkSetting& setting_;
+  IdMap<ValueId, uint8_t> fixed_, turned_;
+  Gates gates_;
+  IdMap<ValueId, uint32_t> uses_;
+  uint32_t gate_ = Gates::kNone;  // of the op that is being counted
+  std::set<std::pair<uint32_t, ValueId>> gathered_;
+  ShardWork work_;
+};
+
+}  // namespace
+
+ShardWork count_work(const Shard& shard, const WorkSetting& setting) {
+  return Counter(shard, setting).run();
+}
+
+}  // namespace moec

@@ -1,0 +1,92 @@
+// Measurements: medians, and the numbers of the temporary file.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "backends/cpu/cpu_products.h"
+#include "backends/device/measure_disk.h"
+#include "backends/device/measure_ops.h"
+#include "backends/device/measure_products.h"
+#include "backends/device/median_seconds.h"
+#include "backends/weights/views/convert.h"
+#include "tests/files.h"
+
+namespace moec {
+namespace {
+
+TEST(MedianSeconds, IgnoresASingleDelay) {
+  const double seconds = median_seconds(0, [](size_t call) {
+    if (call == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  });
+  EXPECT_LT(seconds, 0.1);
+}
+
+std::string empty_folder() {
+  std::string folder = testing::TempDir() + "/moec_device/" + running_test();
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+// Subnormal numbers and infinities would distort the times of products.
+TEST(ScratchFile, ContainsNormalNumbersOfEveryType) {
+  auto scratch = ScratchFile::create(empty_folder(), 1 << 20);
+  ASSERT_TRUE(scratch) << render(scratch.error());
+  std::vector<std::byte> bytes(1 << 16);
+  ASSERT_TRUE(scratch->file().read(0, bytes.data(), bytes.size()));
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    std::vector<float> values(bytes.size() / static_cast<size_t>(dtype_bytes(dtype)));
+    decode(dtype, bytes.data(), values.size(), values.data());
+    for (const float value : values) ASSERT_TRUE(std::isnormal(value) && value < 2) << value;
+  }
+}
+
+TEST(ScratchFile, RemovesTheFile) {
+  const std::string folder = empty_folder();
+  std::string path;
+  {
+    auto scratch = ScratchFile::create(folder, 1 << 20);
+    ASSERT_TRUE(scratch);
+    path = scratch->path();
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(MeasureDisk, ReadsSizesThatFit) {
+  auto scratch = ScratchFile::create(empty_folder(), 2 << 20);
+  ASSERT_TRUE(scratch);
+  const auto reads = measure_random_reads(scratch->file(), 0);
+  ASSERT_TRUE(reads) << render(reads.error());
+  ASSERT_EQ(reads->size(), 2u) << "8 MiB exceed the file";
+  EXPECT_LT(reads->front().bytes, reads->back().bytes);
+  const auto rate = measure_sequential_reads(scratch->file());
+  ASSERT_TRUE(rate);
+  EXPECT_GT(*rate, 0);
+}
+
+TEST(MeasureForms, StopsOnRequest) {
+  auto scratch = ScratchFile::create(empty_folder(), 1 << 20);
+  ASSERT_TRUE(scratch);
+  const auto forms = measure_forms(CpuProducts(1), *scratch, {.stop = [] { return true; }});
+  ASSERT_FALSE(forms);
+  EXPECT_EQ(forms.error().front().code, kDoctorInterrupted);
+}
+
+TEST(MeasureOps, SetsEveryTime) {
+  DeviceProfile profile;
+  const CpuProducts products(1);
+  const Status measured = measure_ops(products, 0, profile);
+  ASSERT_TRUE(measured) << render(measured.error());
+  for (const double seconds : profile.element_seconds) EXPECT_GT(seconds, 0);
+  EXPECT_GT(profile.op_seconds, 0);
+  EXPECT_GT(profile.idle_op_seconds, 0);
+  EXPECT_GT(profile.run_seconds, 0);
+}
+
+}  // namespace
+}  // namespace moec
