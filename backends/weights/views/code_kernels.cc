@@ -155,23 +155,26 @@ void look_up(const float* table, float* values, int64_t count) {
 // product per group instead of a subtraction per code.
 constexpr int64_t kChunk = 64;  // groups
 
-// Sums of a row, by lane.
+// Sums of a row, by lane. Two alternate sums shorten the chain of dependent additions; they are no
+// array, because an index that varies would keep them in memory.
 class RowSums {
  public:
-  void add(int64_t group, Vector products, float factor) {
-    const Floats d;
-    // Alternate sums shorten the chain of dependent additions.
-    Vector& total = totals_[group % 2];
-    total = hn::MulAdd(products, hn::Set(d, factor), total);
-  }
-  void subtract(Vector offsets) { totals_[0] = hn::Sub(totals_[0], offsets); }
+  // A default member initializer would run in a constructor without the target's instructions.
+  RowSums() { even_ = odd_ = hn::Zero(Floats()); }
+  void add_even(Vector products, float factor) { even_ = add(even_, products, factor); }
+  void add_odd(Vector products, float factor) { odd_ = add(odd_, products, factor); }
+  void subtract(Vector offsets) { odd_ = hn::Sub(odd_, offsets); }
   void add_one(float product) { rest_ += product; }
   float total() const {
-    return hn::GetLane(hn::SumOfLanes(Floats(), hn::Add(totals_[0], totals_[1]))) + rest_;
+    return hn::GetLane(hn::SumOfLanes(Floats(), hn::Add(even_, odd_))) + rest_;
   }
 
  private:
-  Vector totals_[2] = {hn::Zero(Floats()), hn::Zero(Floats())};
+  static Vector add(Vector sum, Vector products, float factor) {
+    return hn::MulAdd(products, hn::Set(Floats(), factor), sum);
+  }
+
+  Vector even_, odd_;
   float rest_ = 0;
 };
 
@@ -322,8 +325,7 @@ class FloatNibbles : public FloatProducts {
 
 class IntegerNibbles : public IntegerProducts {
  public:
-  IntegerNibbles(const NibbleIntegers& table, TokenCodes of)
-      : IntegerProducts{of}, table_(table) {}
+  IntegerNibbles(const NibbleIntegers& table, TokenCodes of) : IntegerProducts{of}, table_(table) {}
 
   float code(const std::byte* row, int64_t i) const { return table_[nibble_at(row, i)]; }
   static int64_t position(int64_t i) { return split_position(i); }
@@ -402,8 +404,15 @@ float dot_row(const CodeBlocks& row, const Products& products) {
   for (int64_t first = 0; first < whole / kTokenGroup; first += kChunk) {
     const int64_t count = std::min(kChunk, whole / kTokenGroup - first);
     const GroupFactors factors(row, first, count, products.scales(), products.sums(), sums);
-    for (int64_t i = 0; i < count; ++i)
-      sums.add(i, products.group(row.codes, (first + i) * kTokenGroup), factors[i]);
+    const auto group = [&](int64_t i) {
+      return products.group(row.codes, (first + i) * kTokenGroup);
+    };
+    int64_t i = 0;
+    for (; i + 1 < count; i += 2) {
+      sums.add_even(group(i), factors[i]);
+      sums.add_odd(group(i + 1), factors[i + 1]);
+    }
+    if (i < count) sums.add_even(group(i), factors[i]);
   }
   done = whole;
 #endif

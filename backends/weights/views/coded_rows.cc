@@ -42,6 +42,19 @@ class NumberReader {
     return read_packed(std::get<Packing>(numbers_.form), index, count, to);
   }
 
+  // Returns numbers [index, index + count): in place if they are stored as f32, else copied to
+  // `buffer`. Returns null if bytes are missing.
+  const float* get(int64_t index, int64_t count, float* buffer) const {
+    const auto* dtype = std::get_if<DType>(&numbers_.form);
+    if (dtype && *dtype == DType::f32) {
+      const std::byte* from = find((index + numbers_.first) * 4, count * 4);
+      // Offsets in a file need not be multiples of 4; reading an unaligned float is undefined.
+      if (from && reinterpret_cast<uintptr_t>(from) % alignof(float) == 0)
+        return reinterpret_cast<const float*>(from);
+    }
+    return read(index, count, buffer) ? buffer : nullptr;
+  }
+
   // Returns the bytes of packed numbers [index, index + count); null if the first number does not
   // start at a byte boundary, or if bytes are missing.
   const std::byte* bytes(int64_t index, int64_t count) const {
@@ -128,8 +141,9 @@ CodeKernel code_kernel(const StoredNumbers& codes) {
 
 // Scales and offsets of consecutive blocks.
 struct BlockParameters {
-  std::array<float, kParameters> scales, offsets;
-  const float* zeros = nullptr;  // null without offsets
+  const float* scales = nullptr;
+  const float* offsets = nullptr;  // null without offsets
+  std::array<float, 2 * kParameters> buffer;
 };
 
 class RowDecoder {
@@ -197,10 +211,11 @@ class RowDecoder {
   // Reads the parameters of `count` blocks from the segment's first on.
   bool read_parameters(const Segment& part, int64_t count, BlockParameters& blocks) const {
     const int64_t first = first_block(part);
-    if (!NumberReader(*rows_.scales, held_).read(first, count, blocks.scales.data())) return false;
-    if (!rows_.offsets) return true;
-    blocks.zeros = blocks.offsets.data();
-    return NumberReader(*rows_.offsets, held_).read(first, count, blocks.offsets.data());
+    float* buffer = blocks.buffer.data();
+    blocks.scales = NumberReader(*rows_.scales, held_).get(first, count, buffer);
+    if (!rows_.offsets) return blocks.scales != nullptr;
+    blocks.offsets = NumberReader(*rows_.offsets, held_).get(first, count, buffer + kParameters);
+    return blocks.scales != nullptr && blocks.offsets != nullptr;
   }
 
   bool dequantize(const Segment& part) const {
@@ -210,15 +225,15 @@ class RowDecoder {
     if (part.column % rows_.block_columns == 0 && (kernel_.is_nibbles || kernel_.is_bytes)) {
       const std::byte* codes = codes_.bytes(first_code(part), part.count);
       if (codes != nullptr) {
-        decode_blocks({codes, part.count, rows_.block_columns, blocks.scales.data(), blocks.zeros},
+        decode_blocks({codes, part.count, rows_.block_columns, blocks.scales, blocks.offsets},
                       part);
         return true;
       }
     }
     if (!codes_.read(first_code(part), part.count, part.values)) return false;
     for_each_block(part, [&](int64_t block, float* values, int64_t size) {
-      const float scale = blocks.scales[static_cast<size_t>(block)];
-      const float offset = blocks.zeros ? blocks.zeros[block] : 0.0f;
+      const float scale = blocks.scales[block];
+      const float offset = blocks.offsets ? blocks.offsets[block] : 0.0f;
       for (int64_t i = 0; i < size; ++i) values[i] = (values[i] - offset) * scale;
     });
     return true;
@@ -274,7 +289,7 @@ class RowDecoder {
     if (codes == nullptr || !read_parameters(part, rows * block_count(part), parameters))
       return false;
     const CodeBlockRows band{
-        {codes, part.count, rows_.block_columns, parameters.scales.data(), parameters.zeros}, rows};
+        {codes, part.count, rows_.block_columns, parameters.scales, parameters.offsets}, rows};
     if (token.format == ActivationFormat::f32)
       dot_rows(band, values_of(token, part.column), out);
     else
