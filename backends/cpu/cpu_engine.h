@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "backends/runtime/session/reference_engine.h"
-#include "backends/weights/views/coded_rows.h"
 
 namespace moec {
 

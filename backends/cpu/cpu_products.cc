@@ -184,23 +184,25 @@ bool CpuProducts::dot_codes(const Factor& w, std::span<const float> token, int64
 
 void CpuProducts::multiply(const Factor& a, const Factor& b, bool b_is_turned,
                            const ProductSizes& sizes, float* out) const {
-  const int64_t rows = sizes.rows, inner = sizes.inner, columns = sizes.columns;
+  const int64_t inner = sizes.inner;
   const bool is_turned = b_is_turned || (b.stored && b.stored->is_turned());
   const auto token = [&](const Factor& of) {
     return std::span(of.values, static_cast<size_t>(inner));
   };
-  if (a.stored && columns == 1 && dot_codes(a, token(b), rows, out)) return;
-  if (is_turned && rows == 1 && dot_codes(b, token(a), columns, out)) return;
-  const bool rounds = format_ == ActivationFormat::int8;
-  if (rounds && a.stored && a.stored->rounds_tokens(inner)) {
-    const auto tokens = rounded_tokens(b.values, inner, columns, columns, 1);
-    return multiply_exactly(a, {tokens.get()}, b_is_turned, sizes, out);
+  if (sizes.columns == 1 && dot_codes(a, token(b), sizes.rows, out)) return;
+  if (is_turned && sizes.rows == 1 && dot_codes(b, token(a), sizes.columns, out)) return;
+  const auto rounds = [&](const Factor& w) {
+    return format_ == ActivationFormat::int8 && w.stored && w.stored->rounds_tokens(inner);
+  };
+  if (rounds(a)) {
+    const auto tokens = rounded_tokens(b.values, inner, sizes.columns, sizes.columns, 1);
+    multiply_exactly(a, {tokens.get()}, b_is_turned, sizes, out);
+  } else if (is_turned && rounds(b)) {
+    const auto tokens = rounded_tokens(a.values, inner, sizes.rows, 1, inner);
+    multiply_exactly({tokens.get()}, b, b_is_turned, sizes, out);
+  } else {
+    multiply_exactly(a, b, b_is_turned, sizes, out);
   }
-  if (rounds && is_turned && b.stored && b.stored->rounds_tokens(inner)) {
-    const auto tokens = rounded_tokens(a.values, inner, rows, 1, inner);
-    return multiply_exactly({tokens.get()}, b, b_is_turned, sizes, out);
-  }
-  multiply_exactly(a, b, b_is_turned, sizes, out);
 }
 
 void CpuProducts::multiply_exactly(const Factor& a, const Factor& b, bool b_is_turned,

@@ -8,8 +8,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/cpu/cpu_engine.h"
-#include "backends/formats/read_shard.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
@@ -132,10 +130,9 @@ Result<CompareOptions> compare_options(const CompareFlags& flags) {
   MOEC_TRY(require_export(options.compared));
   // --activations applies to B only, so that its error shows.
   SessionFlags exact = flags.session;
-  exact.activations = ActivationFormat::f32;
+  exact.activations = "f32";
   MOEC_ASSIGN(options.session, session_options(exact));
-  if (flags.session.activations != exact.activations)
-    options.engine = cpu_engine(read_shard, flags.session.threads, flags.session.activations);
+  if (flags.session.activations != exact.activations) options.engine = cpu_engine_of(flags.session);
   // The flag is a percentage, the limit a share.
   if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
   // A golden contains its own text, so the checks below do not apply.

@@ -11,7 +11,7 @@
 #include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
-#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/output_apart.h"
 #include "ir/base/report_json.h"

@@ -40,8 +40,7 @@ struct TokenCodes {
   const float* sums = nullptr;  // of the quantized activations of each group
 };
 
-// Consecutive rows of blocks. Each row begins at a byte and has blocks of its own; the first of
-// them are `first`.
+// Consecutive rows of blocks, starting with `first`. A row begins at a byte and at a block.
 struct CodeBlockRows {
   CodeBlocks first;
   int64_t rows = 1;

@@ -35,7 +35,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 Result<std::shared_ptr<Engine>> open_engine(const EngineFlags& flags, const SessionFlags& session,
                                             std::shared_ptr<Engine> cpu) {
   // Flags are refused, because ignoring them would hide a mistake.
-  const bool rounds = session.activations != ActivationFormat::f32;
+  const bool rounds = session.activations != "f32";
   if ((session.threads != 0 || rounds) && flags.engine != "cpu") {
     const char* flag = rounds ? "--activations int8" : "--threads";
     return fail("engine.option", fmt::format("engine {} has no option {}", flags.engine, flag),

@@ -44,21 +44,24 @@ void add_session_flags(CLI::App& command, SessionFlags& flags) {
                   "Number of compute threads; results do not depend on it (default: one per core)")
       ->check(CLI::Range(1, cpu_cores()));
   command
-      .add_option_function<std::string>(
-          "--activations",
-          [&flags](const std::string& name) {
-            flags.activations = name == "int8" ? ActivationFormat::int8 : ActivationFormat::f32;
-          },
+      .add_option(
+          "--activations", flags.activations,
           "Activations in products with 4-bit and 8-bit codes: f32, or int8, which is faster for "
           "single tokens but rounds the activations to int8 in groups of 32")
       ->check(one_of({"f32", "int8"}))
-      ->default_str("f32");
+      ->capture_default_str();
+}
+
+std::shared_ptr<Engine> cpu_engine_of(const SessionFlags& flags) {
+  const bool rounds = flags.activations == "int8";
+  return cpu_engine(read_shard, flags.threads,
+                    rounds ? ActivationFormat::int8 : ActivationFormat::f32);
 }
 
 Result<SessionOptions> session_options(const SessionFlags& flags) {
   SessionOptions options;
   // The default engine; open_engine() replaces it for commands with --engine.
-  options.engine = cpu_engine(read_shard, flags.threads, flags.activations);
+  options.engine = cpu_engine_of(flags);
   options.expert_mask = flags.expert_mask;
   options.top_k = flags.top_k;
   // f32 is the default of SessionOptions.

@@ -1,10 +1,10 @@
 // The flags of the commands that run an export.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "backends/runtime/session/session.h"
-#include "backends/weights/views/coded_rows.h"
 #include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
@@ -17,7 +17,7 @@ struct SessionFlags {
   std::string precision = "f32";
   std::string memory;  // empty: the default
   int threads = 0;     // 0: one per core
-  ActivationFormat activations = ActivationFormat::f32;
+  std::string activations = "f32";
   std::string expert_mask;  // empty: no mask
   TopKRequest top_k;
 };
@@ -28,6 +28,8 @@ void add_session_flags(CLI::App& command, SessionFlags& flags);
 // --top-k, --battery, --category and --confidence: the top-k variant that runs.
 void add_form_flags(CLI::App& command, TopKRequest& request);
 
+// Returns the engine `cpu`.
+std::shared_ptr<Engine> cpu_engine_of(const SessionFlags& flags);
 // Returns options with the engine `cpu`. Errors: cli.bytes (--memory is not an amount of memory).
 Result<SessionOptions> session_options(const SessionFlags& flags);
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "backends/reference/gates.h"
-#include "backends/reference/weight_matrices.h"
+#include "backends/reference/paged_weights.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"

@@ -166,7 +166,7 @@ TEST(SlicesChecked, FindsAMissingExpertSlice) {
   leave_out(edited, "L00.moe.g2.s1");
   expect_reported(edited.check(),
                   {"error[manifest.experts]",
-                   "experts of layer 0: starting at 2: found slice 0 of 2, expected slice 0 of 1"});
+                   "experts of layer 0 starting at 2: found slice 0 of 2, expected slice 0 of 1"});
 }
 
 TEST(SlicesChecked, FindsMissingMlpSlices) {
