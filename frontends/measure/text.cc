@@ -6,6 +6,7 @@
 
 #include "backends/files/digest.h"
 #include "frontends/measure/prompt_suite.h"
+#include "ir/base/invariant.h"
 #include "ir/base/json.h"
 #include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
@@ -75,7 +76,7 @@ Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& so
 Result<std::vector<int64_t>> read_tokens(const TextSource& source,
                                          const ModelTokenizer& tokenizer) {
   std::vector<int64_t> tokens;
-  const bool ids = !source.tokens.empty() && !source.tokens.front().empty();
+  const bool ids = !source.tokens.empty();
   for (const std::string& path : ids ? source.tokens : source.texts) {
     MOEC_ASSIGN(const std::vector<int64_t> more,
                 ids ? read_ids(source, path) : read_text(source, path, tokenizer));
@@ -89,6 +90,15 @@ Result<std::vector<int64_t>> read_tokens(const TextSource& source,
   return tokens;
 }
 
+// A tokenizer can remove all of a prompt, e.g. its spaces.
+Status check_has_tokens(const Document& document, const TextSource& source) {
+  if (!document.tokens.empty()) return {};
+  return fail(source.command + ".empty",
+              fmt::format("a prompt of category {} has no tokens", printable(document.category)),
+              "remove the prompt, or write text that the tokenizer encodes",
+              {.file = source.prompts.empty() ? source.model : source.prompts});
+}
+
 Result<std::vector<Document>> read_suite(const TextSource& source,
                                          const ModelTokenizer& tokenizer) {
   MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(source.prompts));
@@ -100,6 +110,7 @@ Result<std::vector<Document>> read_suite(const TextSource& source,
     // Ids of a suite may be from another model's vocabulary.
     MOEC_TRY(check_vocabulary(prompt.tokens, source, tokenizer.vocab()));
     documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
+    MOEC_TRY(check_has_tokens(documents.back(), source));
   }
   return documents;
 }
@@ -150,8 +161,13 @@ int64_t longest_window(const Manifest& manifest) {
   return !has_cache(build.cache) ? std::min(build.context, build.tokens.back()) : build.context;
 }
 
+std::vector<std::string> given_file(const std::string& path) {
+  return path.empty() ? std::vector<std::string>() : std::vector<std::string>{path};
+}
+
 Text cut_tokens(std::vector<int64_t> tokens, int64_t window) {
   const int64_t count = std::ssize(tokens);
+  MOEC_CHECK(count > 0 && window > 0, "{} tokens were cut into windows of {}", count, window);
   Text text{std::move(tokens), std::min(window, count)};
   text.unused = count % text.window;
   // All windows have the same number of tokens, so an incomplete last one is dropped.
@@ -196,6 +212,7 @@ Result<std::vector<Document>> read_documents(const TextSource& source,
   if (!source.prompt.empty()) {
     MOEC_ASSIGN(std::vector<int64_t> tokens, encode_text(source, tokenizer, source.prompt));
     documents.push_back({kTextCategory, std::move(tokens)});
+    MOEC_TRY(check_has_tokens(documents.back(), source));
   }
   const auto add = [&](const TextSource& one) -> Status {
     MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(one, tokenizer));
@@ -205,7 +222,7 @@ Result<std::vector<Document>> read_documents(const TextSource& source,
   for (const std::string& path : source.texts)
     MOEC_TRY(add({source.command, source.model, {path}}));
   for (const std::string& path : source.tokens)
-    if (!path.empty()) MOEC_TRY(add({source.command, source.model, {}, {path}}));
+    MOEC_TRY(add({source.command, source.model, {}, {path}}));
   if (documents.empty())
     return fail(source.command + ".empty", fmt::format("there is no text to {}", source.command),
                 "pass --prompts default, --text FILES or --tokens FILE");

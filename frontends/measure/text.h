@@ -60,14 +60,17 @@ struct TextSource {
   std::string command;              // prefix of error codes: "calibrate"
   std::string model;                // model folder, for messages
   std::vector<std::string> texts;   // files, read in order
-  std::vector<std::string> tokens;  // files of token ids, separated by spaces, lines or commas;
-                                    // empty names are skipped
+  std::vector<std::string> tokens;  // files of token ids, separated by spaces, lines or commas
   std::string prompts;              // a suite (prompt_suite.h), which replaces all other sources
   std::string prompt;               // a text
 };
 
-// Cuts tokens into windows of `window` tokens, without documents. Drops the tokens after the last
-// full window. A text that is shorter than a window becomes a single, smaller window.
+// Returns the file of an option that was given, and no file of an option that was not.
+std::vector<std::string> given_file(const std::string& path);
+
+// Cuts tokens, at least one, into windows of `window` tokens, without documents. Drops the tokens
+// after the last full window. A text that is shorter than a window becomes a single, smaller
+// window.
 Text cut_tokens(std::vector<int64_t> tokens, int64_t window);
 // Cuts documents into windows of `window` tokens, or of the longest document's length if that is
 // shorter. Each document begins a window. The documents of a category are assigned to the halves
@@ -87,7 +90,8 @@ Result<Text> read_windows(const TextSource& source, const ModelTokenizer& tokeni
                           int64_t window);
 
 // Reads the prompts of the suite, or the prompt and each file, as one document each; at least one.
-// Errors: those of read_windows() except window; those of read_prompt_suite().
+// Errors: those of read_windows() except window, empty for each document; those of
+// read_prompt_suite().
 Result<std::vector<Document>> read_documents(const TextSource& source,
                                              const ModelTokenizer& tokenizer);
 

@@ -38,7 +38,7 @@ namespace {
 // Reads the texts or token ids of the options. Errors: those of read_windows(), with codes
 // calibrate.*.
 Result<Text> read_calibration_text(const CalibrateOptions& options, const ModelConfig& model) {
-  return read_windows({"calibrate", options.source, options.texts, {options.tokens_file}},
+  return read_windows({"calibrate", options.source, options.texts, given_file(options.tokens_file)},
                       source_tokenizer(options.source, model.vocab),
                       std::min(options.window, model.max_positions));
 }
@@ -171,10 +171,13 @@ class Calibration {
       const std::string& name = job_.plan.shards[shard].name;
       MOEC_ASSIGN(const TappedShard tapped, tap_shard(job_.plan, shard));
       writer.begin_part(tapped.inputs);
-      MOEC_ASSIGN(Executor executor, Executor::create(tapped.body, job_.weights));
-      MOEC_TRY(run_.step(step, executor,
-                         {.end = [&](const TextChunk&) { return after_window(name); },
-                          .matrices = [&](const MatrixInput& input) { writer.add(input); }}));
+      {
+        // Frees the weights before the sums are written.
+        MOEC_ASSIGN(Executor executor, Executor::create(tapped.body, job_.weights));
+        MOEC_TRY(run_.step(step, executor,
+                           {.end = [&](const TextChunk&) { return after_window(name); },
+                            .matrices = [&](const MatrixInput& input) { writer.add(input); }}));
+      }
       MOEC_TRY(writer.end_part());
       // Drops values that no later step reads, which bounds memory and the size of the state.
       run_.keep_edges(step + 1);

@@ -313,6 +313,7 @@ Status ExportComparer::run(const Text& text, const std::function<void(int64_t to
     // A window is the unit of the standard error.
     predictions_.end_window();
     compare_routing();
+    compared_logits_ = {};  // freed before those of the next window exist
     tell(text.window);
     return {};
   };
@@ -374,10 +375,11 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   const Manifest &a = reference.manifest(), &b = compared.manifest();
   // Must precede read_windows(), which uses the reference's tokenizer for both exports.
   MOEC_TRY(check_same_checkpoint({options.reference, a}, {options.compared, b}));
-  MOEC_ASSIGN(const Text text,
-              read_windows({"compare", options.reference, options.texts, {options.tokens_file}},
-                           export_tokenizer(options.reference, a),
-                           std::min({options.window, longest_window(a), longest_window(b)})));
+  MOEC_ASSIGN(
+      const Text text,
+      read_windows({"compare", options.reference, options.texts, given_file(options.tokens_file)},
+                   export_tokenizer(options.reference, a),
+                   std::min({options.window, longest_window(a), longest_window(b)})));
   CompareReport report;
   report.window = text.window;
   report.windows = text.windows();

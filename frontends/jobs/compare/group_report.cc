@@ -150,11 +150,10 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   const Manifest& manifest = sessions.reference.manifest();
   MOEC_ASSIGN(const std::vector<ExpertGroup> groups,
               read_groups(options, sessions.compared().manifest()));
-  MOEC_ASSIGN(
-      const std::vector<Document> documents,
-      read_documents(
-          {"compare", options.reference, options.texts, {options.tokens_file}, options.prompts},
-          export_tokenizer(options.reference, manifest)));
+  MOEC_ASSIGN(const std::vector<Document> documents,
+              read_documents({"compare", options.reference, options.texts,
+                              given_file(options.tokens_file), options.prompts},
+                             export_tokenizer(options.reference, manifest)));
   GroupReport report{options.reference,
                      options.against.empty() ? options.reference : options.against,
                      std::min(options.window, sessions.longest()),

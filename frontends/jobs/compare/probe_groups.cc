@@ -191,9 +191,12 @@ Result<std::vector<Document>> documents_of(const ProbeOptions& options, const Ma
   const ModelTokenizer tokenizer = export_tokenizer(options.model, manifest);
   if (options.prompt.empty())
     return read_documents(
-        {"compare", options.model, options.texts, {options.tokens_file}, options.prompts},
+        {"compare", options.model, options.texts, given_file(options.tokens_file), options.prompts},
         tokenizer);
   MOEC_ASSIGN(Prompt prompt, prompt_of_text(options.prompt, manifest, tokenizer));
+  if (prompt.tokens.empty())
+    return fail("probe.prompt", "the prompt has no tokens", "write text that the tokenizer encodes",
+                {.file = options.model});
   return std::vector<Document>{{"prompt", std::move(prompt.tokens)}};
 }
 

@@ -178,7 +178,7 @@ Result<Text> text_of(const UpcycleOptions& options, const ModelConfig& model) {
   const int64_t window = std::min(verify.window, model.max_positions);
   if (verify.texts.empty() && verify.tokens_file.empty())
     return bundled_tokens(model.vocab, window);
-  return read_windows({"upcycle", options.source, verify.texts, {verify.tokens_file}},
+  return read_windows({"upcycle", options.source, verify.texts, given_file(verify.tokens_file)},
                       source_tokenizer(options.source, model.vocab), window);
 }
 

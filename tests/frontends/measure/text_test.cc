@@ -68,9 +68,27 @@ TEST(EachChunk, EndsAtTheFirstError) {
 
 TEST(ReadDocuments, RejectsAnEmptySource) {
   const ModelTokenizer none({}, 10);
-  const auto documents = read_documents({"compare", "model", {}, {""}}, none);
+  const auto documents = read_documents({"compare", "model", {}, given_file("")}, none);
   ASSERT_FALSE(documents);
   EXPECT_EQ(documents.error().front().code, "compare.empty");
+}
+
+// The normalizer removes all of the prompt.
+TEST(ReadDocuments, RejectsPromptsWithoutTokens) {
+  const auto open = [] {
+    return Tokenizer::parse(R"({"version": "1.0", "added_tokens": [],
+      "normalizer": {"type": "Strip", "strip_left": true, "strip_right": true},
+      "pre_tokenizer": null, "post_processor": null, "decoder": null,
+      "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})",
+                            "tokenizer.json");
+  };
+  const ModelTokenizer tokenizer(open, 1);
+  TextSource source{.command = "analyze", .model = "model", .prompt = "a"};
+  ASSERT_TRUE(read_documents(source, tokenizer));
+  source.prompt = "  ";
+  const auto documents = read_documents(source, tokenizer);
+  ASSERT_FALSE(documents);
+  EXPECT_EQ(documents.error().front().code, "analyze.empty");
 }
 
 }  // namespace
