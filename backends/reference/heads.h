@@ -1,5 +1,5 @@
 // Vectors of attention heads, from tensors of tokens and from caches with any number of pages
-// (ir/graph/ops.h, Attention).
+// (ir/graph/composites.h, Attention).
 #pragma once
 
 #include <span>

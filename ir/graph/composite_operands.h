@@ -1,5 +1,5 @@
 // The operands of gated_mlp, soft_moe, router and attention by name. T represents an operand: a
-// value id or a tensor. Absent operands are T{}. ir/graph/ops.h describes the operands.
+// value id or a tensor. Absent operands are T{}. ir/graph/composites.h describes the operands.
 #pragma once
 
 #include <cstddef>

@@ -158,7 +158,7 @@ ExactClass exactness(const DuplicationTerms& terms) {
   if (terms.routing.groups_kept < terms.routing.groups &&
       experts_of_group_score(terms.routing.group_score) > 1)
     exact.add(Exactness::inexact,
-              "groups are ranked by the sum of their best scores, which copies change");
+              "groups are ranked by the sum of their two best scores, which copies change");
   if (terms.narrow && !is_power_of_two(terms.down_factor()))
     exact.add(Exactness::rounded,
               fmt::format("weights times {:.4g} are rounded to 16 bits", terms.down_factor()));
