@@ -139,6 +139,40 @@ void check_factors(ConfigChecker& check, const RopeFactors& factors, int64_t dim
   check.positive("model.rope", "longrope's amplitude", factors.amplitude);
 }
 
+void check_original_positions(ConfigChecker& check, const RopeConfig& rope) {
+  check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
+}
+
+void check_scaling(ConfigChecker& check, const RopeConfig& rope) {
+  switch (rope.scaling) {
+    case RopeScaling::none:
+    case RopeScaling::linear:
+      return;
+    case RopeScaling::llama3:
+      check_original_positions(check, rope);
+      check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
+                    "model.rope",
+                    "low_freq_factor {} must be above 0 and below high_freq_factor {}",
+                    rope.low_freq_factor, rope.high_freq_factor);
+      return;
+    case RopeScaling::yarn:
+      check_original_positions(check, rope);
+      check.require(rope.yarn.slow > 0 && rope.yarn.fast >= rope.yarn.slow, "model.rope",
+                    "beta_slow {} must be above 0 and at most beta_fast {}", rope.yarn.slow,
+                    rope.yarn.fast);
+      return;
+    case RopeScaling::longrope:
+      check_original_positions(check, rope);
+      check_factors(check, rope.short_factors, rope.dims);
+      check_factors(check, rope.long_factors, rope.dims);
+      return;
+    case RopeScaling::proportional:
+      check.require(rope.share > 0 && rope.share <= 1, "model.rope",
+                    "the share of rotated pairs is {}, must be above 0 and at most 1", rope.share);
+      return;
+  }
+}
+
 void check_rope(ConfigChecker& check, const RopeConfig& rope, int64_t head_dim) {
   if (rope.style == RopeStyle::none) return;
   check.require(rope.dims > 0 && rope.dims % 2 == 0 && rope.dims <= head_dim, "model.rope",
@@ -147,38 +181,9 @@ void check_rope(ConfigChecker& check, const RopeConfig& rope, int64_t head_dim) 
   // yarn_dim() divides by log(theta), which is 0 for theta = 1.
   check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
                 "rope_theta is {}, must be above 1", rope.theta);
-  const auto check_positions = [&] {
-    check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
-  };
-  switch (rope.scaling) {
-    case RopeScaling::none:
-      return;
-    case RopeScaling::linear:
-      break;
-    case RopeScaling::llama3:
-      check_positions();
-      check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
-                    "model.rope",
-                    "low_freq_factor {} must be above 0 and below high_freq_factor {}",
-                    rope.low_freq_factor, rope.high_freq_factor);
-      break;
-    case RopeScaling::yarn:
-      check_positions();
-      check.require(rope.yarn.slow > 0 && rope.yarn.fast >= rope.yarn.slow, "model.rope",
-                    "beta_slow {} must be above 0 and at most beta_fast {}", rope.yarn.slow,
-                    rope.yarn.fast);
-      break;
-    case RopeScaling::longrope:
-      check_positions();
-      check_factors(check, rope.short_factors, rope.dims);
-      check_factors(check, rope.long_factors, rope.dims);
-      break;
-    case RopeScaling::proportional:
-      check.require(rope.share > 0 && rope.share <= 1, "model.rope",
-                    "the share of rotated pairs is {}, must be above 0 and at most 1", rope.share);
-      break;
-  }
-  check.positive("model.rope", "the rope factor", rope.factor);
+  if (rope.scaling != RopeScaling::none)
+    check.positive("model.rope", "the rope factor", rope.factor);
+  check_scaling(check, rope);
 }
 
 }  // namespace
