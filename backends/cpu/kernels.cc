@@ -8,6 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ir/base/partial_vector.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace moec::HWY_NAMESPACE {
 namespace {
@@ -33,13 +35,13 @@ void multiply_tile(ConstMatrix a, ConstMatrix b, int64_t inner, int64_t columns,
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d);
   const bool whole = columns == kVectors * step;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(columns - (kVectors - 1) * step));
+  const PartialVector partial(columns - (kVectors - 1) * step);
   for (int64_t i = 0; i < inner; ++i) {
     const float* row = b.data + i * b.stride;
     Vector factors[kVectors];
     for (int v = 0; v + 1 < kVectors; ++v) factors[v] = hn::LoadU(d, row + v * step);
     const float* last = row + (kVectors - 1) * step;
-    factors[kVectors - 1] = whole ? hn::LoadU(d, last) : hn::MaskedLoad(mask, d, last);
+    factors[kVectors - 1] = whole ? hn::LoadU(d, last) : partial.load(last);
     for (int r = 0; r < kRows; ++r) {
       const Vector weight = hn::Set(d, a.data[r * a.stride + i]);
       for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(weight, factors[v], sums[r][v]);
@@ -51,7 +53,7 @@ void multiply_tile(ConstMatrix a, ConstMatrix b, int64_t inner, int64_t columns,
       if (whole || v + 1 < kVectors)
         hn::StoreU(sums[r][v], d, to);
       else
-        hn::BlendedStore(sums[r][v], mask, d, to);
+        partial.store(sums[r][v], to);
     }
 }
 
@@ -103,11 +105,10 @@ void dot_band(ConstMatrix a, const float* b, int64_t inner, float* out, int64_t 
             hn::MulAdd(hn::LoadU(d, a.data + r * a.stride + i + v * step), factors, sums[r][v]);
     }
   for (; i < inner; i += step) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(step, inner - i)));
-    const Vector factors = hn::MaskedLoad(mask, d, b + i);
+    const PartialVector partial(std::min(step, inner - i));
+    const Vector factors = partial.load(b + i);
     for (int r = 0; r < kRows; ++r)
-      sums[r][0] =
-          hn::MulAdd(hn::MaskedLoad(mask, d, a.data + r * a.stride + i), factors, sums[r][0]);
+      sums[r][0] = hn::MulAdd(partial.load(a.data + r * a.stride + i), factors, sums[r][0]);
   }
   for (int r = 0; r < kRows; ++r)
     out[r * out_stride] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums[r][0], sums[r][1])));

@@ -406,7 +406,13 @@ bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, in
   return true;
 }
 
-bool rounds_tokens(const CodedRows& rows) { return has_dot_kernel(rows) && !rows.table; }
+// Tables have no integer values. The integers of f4_e2m1 are twice its values, and the kernels
+// would subtract an offset only once.
+bool rounds_tokens(const CodedRows& rows) {
+  const bool has_integers =
+      !rows.table && !(rows.offsets && holds_packing(rows.codes, Packing::f4_e2m1));
+  return has_integers && has_dot_kernel(rows);
+}
 
 void round_token(std::span<float> token) {
   CodedToken rounded;
@@ -421,7 +427,7 @@ std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* toke
                                         ActivationFormat format) {
   if (!has_dot_kernel(rows)) return std::nullopt;
   CodedToken arranged{.columns = rows.columns,
-                      .format = rows.table ? ActivationFormat::f32 : format};
+                      .format = rounds_tokens(rows) ? format : ActivationFormat::f32};
   const bool splits = !code_kernel(rows.codes).is_bytes;
   if (arranged.format == ActivationFormat::f32) {
     arranged.values.assign(token, token + rows.columns);

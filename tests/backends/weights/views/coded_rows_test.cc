@@ -2,6 +2,8 @@
 // element.
 #include "backends/weights/views/coded_rows.h"
 
+#include <hwy/highway.h>
+
 #include "backends/weights/views/convert.h"
 #include "backends/weights/views/mapped_view.h"
 #include "ir/text/text.h"
@@ -100,8 +102,15 @@ TEST_P(CodedRowsTest, MultiplyLikeTheirValues) {
   ASSERT_EQ(arrange_token(mapped->rows(), token.data(), ActivationFormat::f32).has_value(),
             GetParam().multiplies);
   if (!GetParam().multiplies) return;
-  for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8})
-    expect_products(*mapped, weights, token, format);
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+    for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8})
+      expect_products(*mapped, weights, token, format);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 TEST(RoundToken, RoundsToTheNearestCode) {
@@ -164,6 +173,12 @@ INSTANTIATE_TEST_SUITE_P(
         RowsCase{"mxfp4",
                  "@c:u8[8,32] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,2] | "
                  "unpack(f8_e8m0))"},
+        RowsCase{"f4_zeros",
+                 "@c:u8[8,32] | unpack(f4_e2m1) | dequant(1, 32; @s:f32[8,2], @z:f32[8,2])"},
+        RowsCase{"u8_centered",
+                 "@c:u8[4,2048] | unpack(u8) | dequant(1, 2048; @s:f32[4,1], splat(128):f32[4,1])"},
+        RowsCase{"u4_short",
+                 "@c:u8[16,48] | unpack(u4) | dequant(1, 32; @s:f32[16,3], @z:f32[16,3])"},
         RowsCase{"lut4",
                  "@c:u8[160] | unpack(u4) | reshape(8, 40, 1, 1) | lut(4, 40, 1, 1; "
                  "@t:f16[2,1,1,1,16]) | cast(f16)"},
