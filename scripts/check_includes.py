@@ -177,7 +177,8 @@ class Tree:
             return None
         if self.table.arrows[folder] is not EVERYTHING and target not in self.table.arrows[folder]:
             return f"{folder} may not include {target} ({path})"
-        if library := self.adapted(path):
+        library = self.adapted(path)
+        if library and folder not in self.table.libraries[library]:
             return f"{path} exposes {library} outside of {target}, the folder that adapts it"
         return None
 

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ir/base/partial_vector.h"
+#include "backends/weights/views/partial_vector.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moec::HWY_NAMESPACE {

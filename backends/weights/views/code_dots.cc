@@ -9,7 +9,7 @@
 #include <hwy/highway.h>
 
 #include "backends/weights/views/code_vectors.h"
-#include "ir/base/partial_vector.h"
+#include "backends/weights/views/partial_vector.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moec::HWY_NAMESPACE {

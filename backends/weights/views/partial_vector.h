@@ -3,11 +3,11 @@
 // and writes all lanes, too.
 //
 // Highway compiles the files that include this one once per vector target, hence the guard.
-#if defined(MOEC_IR_BASE_PARTIAL_VECTOR_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef MOEC_IR_BASE_PARTIAL_VECTOR_H
-#undef MOEC_IR_BASE_PARTIAL_VECTOR_H
+#if defined(MOEC_BACKENDS_WEIGHTS_VIEWS_PARTIAL_VECTOR_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOEC_BACKENDS_WEIGHTS_VIEWS_PARTIAL_VECTOR_H
+#undef MOEC_BACKENDS_WEIGHTS_VIEWS_PARTIAL_VECTOR_H
 #else
-#define MOEC_IR_BASE_PARTIAL_VECTOR_H
+#define MOEC_BACKENDS_WEIGHTS_VIEWS_PARTIAL_VECTOR_H
 #endif
 
 #include <hwy/highway.h>
