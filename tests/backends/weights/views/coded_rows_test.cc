@@ -2,12 +2,11 @@
 // element.
 #include "backends/weights/views/coded_rows.h"
 
-#include <hwy/highway.h>
-
 #include "backends/weights/views/convert.h"
 #include "backends/weights/views/mapped_view.h"
 #include "ir/text/text.h"
 #include "tests/backends/weights/views/testing.h"
+#include "tests/vector_targets.h"
 
 namespace moec {
 namespace {
@@ -102,15 +101,10 @@ TEST_P(CodedRowsTest, MultiplyLikeTheirValues) {
   ASSERT_EQ(arrange_token(mapped->rows(), token.data(), ActivationFormat::f32).has_value(),
             GetParam().multiplies);
   if (!GetParam().multiplies) return;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
+  for_each_vector_target([&] {
     for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8})
       expect_products(*mapped, weights, token, format);
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
+  });
 }
 
 TEST(RoundToken, RoundsToTheNearestCode) {
