@@ -72,14 +72,15 @@ TEST(MeasureDisk, ReadsSizesThatFit) {
 TEST(MeasureForms, StopsOnRequest) {
   auto scratch = ScratchFile::create(empty_folder(), 1 << 20);
   ASSERT_TRUE(scratch);
-  const auto forms = measure_forms(CpuProducts(1), *scratch, {.stop = [] { return true; }});
+  const auto forms =
+      measure_forms(CpuProducts(1, ActivationFormat::f32), *scratch, {.stop = [] { return true; }});
   ASSERT_FALSE(forms);
   EXPECT_EQ(forms.error().front().code, kDoctorInterrupted);
 }
 
 TEST(MeasureOps, SetsEveryTime) {
   DeviceProfile profile;
-  const CpuProducts products(1);
+  const CpuProducts products(1, ActivationFormat::f32);
   const Status measured = measure_ops(products, 0, profile);
   ASSERT_TRUE(measured) << render(measured.error());
   for (const double seconds : profile.element_seconds) EXPECT_GT(seconds, 0);

@@ -60,7 +60,7 @@ Runs run_both(const std::string& text, const std::vector<float>& routing,
   const Shard shard = parse_shard(text).value();
   std::vector<Tensor> inputs = seeded_inputs(shard, 5);
   inputs[1].data = routing;
-  const CpuProducts products(2);
+  const CpuProducts products(2, ActivationFormat::f32);
   Executor reference = Executor::create(shard, WeightTable{}, ExecutorOptions{}).value();
   Executor cpu =
       Executor::create(shard, WeightTable{},
@@ -143,7 +143,7 @@ TEST(CpuProducts, KeepBitsForAnyThreadCount) {
   const std::vector<Tensor> inputs = seeded_inputs(shard, 2);
   std::vector<float> first;
   for (const int threads : {1, 2, 3, 8}) {
-    const CpuProducts products(threads);
+    const CpuProducts products(threads, ActivationFormat::f32);
     Executor executor =
         Executor::create(shard, WeightTable{}, ExecutorOptions{.products = &products}).value();
     const std::vector<float> values = executor.run(inputs).value().front().data;

@@ -89,7 +89,7 @@ std::vector<float> run(const Shard& shard, const std::vector<Tensor>& inputs,
 // not read.
 void expect_hidden_unread(const std::string& text) {
   const Shard shard = parse_shard(text).value();
-  const CpuProducts products(1);
+  const CpuProducts products(1, ActivationFormat::f32);
   for (const std::vector<int64_t>& seen :
        {std::vector<int64_t>{}, {0}, {0, 1, 2}, {2, 3}, {0, 1, 2, 3, 4}}) {
     const std::vector<float> expected = run(shard, inputs_of(shard, seen, 0), nullptr);
@@ -110,7 +110,7 @@ TEST(KeyGates, FollowKeysThroughElementwiseOps) {
 TEST(KeyGates, KeepSharedKeysWhole) {
   const Shard shard =
       parse_shard(attention(kJoined, kSoftmax, "  output all = %keys_all\n")).value();
-  const CpuProducts products(1);
+  const CpuProducts products(1, ActivationFormat::f32);
   Executor executor =
       Executor::create(shard, WeightTable{}, ExecutorOptions{.products = &products}).value();
   const std::vector<Tensor> inputs = inputs_of(shard, {0, 1}, 3);
@@ -127,7 +127,7 @@ TEST(KeyGates, RequireProbabilities) {
       "  %total = reduce_sum %masked {axis = 3} : f32[1,4,3,1]\n"
       "  %probs = div %masked, %total : f32[1,4,3,8]\n";
   const Shard shard = parse_shard(attention(kJoined, sum)).value();
-  const CpuProducts products(1);
+  const CpuProducts products(1, ActivationFormat::f32);
   const std::vector<Tensor> inputs = inputs_of(shard, {0, 1}, kUnread);
   EXPECT_THAT(run(shard, inputs, &products), testing::Contains(testing::IsNan()));
 }
@@ -135,7 +135,7 @@ TEST(KeyGates, RequireProbabilities) {
 // A token that sees no key gets the mean of all values.
 TEST(KeyGates, KeepAllKeysForBlindTokens) {
   const Shard shard = parse_shard(attention(kJoined, kSoftmax)).value();
-  const CpuProducts products(1);
+  const CpuProducts products(1, ActivationFormat::f32);
   std::vector<Tensor> inputs = inputs_of(shard, {0, 1}, 0.5f);
   std::fill_n(inputs[1].data.begin() + 8, 8, kMasked);
   EXPECT_THAT(run(shard, inputs, &products),
@@ -156,7 +156,7 @@ TEST(KeyGates, ComputeQueriesThatAreKeysWhole) {
                           "  %context = matmul %probs, %x : f32[1,1,8,4]\n"
                           "  output out = %context\n}\n")
                           .value();
-  const CpuProducts products(1);
+  const CpuProducts products(1, ActivationFormat::f32);
   std::vector<Tensor> inputs = seeded_inputs(shard, 3);
   for (size_t i = 0; i < 64; ++i) inputs[1].data[i] = i % 8 < 5 ? 0 : kMasked;
   EXPECT_THAT(run(shard, inputs, &products),
