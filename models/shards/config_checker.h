@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ir/base/diagnostics.h"
@@ -15,11 +16,11 @@ namespace moec {
 class ConfigChecker {
  public:
   template <class... Args>
-  bool require(bool condition, std::string code, fmt::format_string<Args...> cause,
+  bool require(bool condition, std::string_view code, fmt::format_string<Args...> cause,
                Args&&... args) {
     if (!condition)
       findings_.push_back({Severity::error,
-                           std::move(code),
+                           std::string(code),
                            fmt::format(cause, std::forward<Args>(args)...),
                            "correct the config, or download the checkpoint again",
                            {}});
@@ -39,9 +40,8 @@ class ConfigChecker {
             "{} has the shape {}, which is empty or has more than {} elements", name,
             to_string(dims), kMaxElements);
   }
-  void positive(std::string code, std::string_view name, double value) {
-    require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, must be above 0", name,
-            value);
+  void positive(std::string_view code, std::string_view name, double value) {
+    require(std::isfinite(value) && value > 0, code, "{} is {}, must be above 0", name, value);
   }
   Diagnostics take() { return std::move(findings_); }
   bool good() const { return findings_.empty(); }
