@@ -24,7 +24,11 @@ std::vector<int64_t> distinct(const std::vector<ProductPoint>& points, Number nu
 struct Between {
   size_t low = 0, high = 0;
   double share = 0;
-  double of(double at_low, double at_high) const { return at_low + share * (at_high - at_low); }
+  double of(double at_low, double at_high) const {
+    if (share <= 1) return at_low + share * (at_high - at_low);
+    // Values that decrease would reach zero beyond the list, so they stay as they are.
+    return at_high + (share - 1) * std::max(0.0, at_high - at_low);
+  }
 };
 
 // `at` must not be below the first number.
