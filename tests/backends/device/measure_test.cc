@@ -1,9 +1,13 @@
 // Measurements: medians, and the numbers of the temporary file.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -55,6 +59,38 @@ TEST(ScratchFile, RemovesTheFile) {
     EXPECT_TRUE(std::filesystem::exists(path));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+// Every file that a killed run can leave has the name that the next run looks for.
+TEST(ScratchFile, HasItsNameWhileBeingWritten) {
+  const std::string folder = empty_folder();
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    // Large enough for the kill to come first. Neither it nor _exit() calls a destructor.
+    const auto scratch = ScratchFile::create(folder, uint64_t{256} << 20);
+    ::_exit(scratch ? 0 : 1);
+  }
+  ASSERT_GT(writer, 0);
+  const std::string left = folder + "/moec-doctor." + std::to_string(writer) + ".scratch";
+  for (int i = 0; i < 1000 && std::filesystem::is_empty(folder); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(writer, SIGKILL);
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  EXPECT_TRUE(std::filesystem::exists(left));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+
+  ASSERT_TRUE(ScratchFile::create(folder, 1 << 20));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(ScratchFile, ReplacesAFileOfItsProcess) {
+  const std::string folder = empty_folder();
+  const std::string left = folder + "/moec-doctor." + std::to_string(::getpid()) + ".scratch";
+  write_file(left, "left by a process with the same id");
+  const auto scratch = ScratchFile::create(folder, 1 << 20);
+  ASSERT_TRUE(scratch) << render(scratch.error());
+  EXPECT_EQ(scratch->path(), left);
+  EXPECT_EQ(scratch->file().size(), uint64_t{1} << 20);
 }
 
 TEST(MeasureDisk, ReadsSizesThatFit) {
