@@ -205,6 +205,15 @@ Status read_disk(JsonFields& fields, DeviceProfile& out) {
   return fields.bad("random_reads", "must not be empty");
 }
 
+// Accepts the fields that moec doctor --json adds to the profile, as every report has them: a user
+// may redirect that output to a file instead of passing --out. The report of a failure lacks the
+// profile, so there is no need to check them.
+Status skip_report_fields(JsonFields& fields) {
+  for (const std::string_view name : {"ok", "diagnostics"})
+    if (fields.has(name)) MOEC_TRY(fields.value(name));
+  return {};
+}
+
 Result<DeviceProfile> read_profile(JsonFields fields) {
   DeviceProfile profile;
   MOEC_TRY(fields.form(kDeviceProfileFormat, kDeviceProfileVersion));
@@ -222,6 +231,7 @@ Result<DeviceProfile> read_profile(JsonFields fields) {
   MOEC_TRY(read_positive(fields, "idle_op_seconds", profile.idle_op_seconds));
   MOEC_TRY(read_positive(fields, "run_seconds", profile.run_seconds));
   MOEC_TRY(read_disk(fields, profile));
+  MOEC_TRY(skip_report_fields(fields));
   MOEC_TRY(fields.finish());
   return profile;
 }
