@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_products.h"
+#include "backends/device/measure_device.h"
 #include "backends/device/measure_disk.h"
 #include "backends/device/measure_ops.h"
 #include "backends/device/measure_products.h"
@@ -103,6 +104,38 @@ TEST(MeasureDisk, ReadsSizesThatFit) {
   const auto rate = measure_sequential_reads(scratch->file());
   ASSERT_TRUE(rate);
   EXPECT_GT(*rate, 0);
+}
+
+TEST(MeasureDisk, StopsBetweenSizes) {
+  auto scratch = ScratchFile::create(empty_folder(), 2 << 20);
+  ASSERT_TRUE(scratch);
+  int asked = 0;
+  const auto reads = measure_random_reads(scratch->file(), 0, [&] { return ++asked == 2; });
+  ASSERT_FALSE(reads);
+  EXPECT_EQ(reads.error().front().code, kDoctorInterrupted);
+  EXPECT_EQ(asked, 2);
+}
+
+// --seconds 0 measures each speed three times.
+TEST(MeasureDevice, StopsInTheLastStep) {
+  const std::string folder = empty_folder();
+  MeasureOptions options{.folder = folder, .threads = 1, .seconds = 0};
+  int all = 0;
+  options.stop = [&] {
+    ++all;
+    return false;
+  };
+  const auto complete = measure_device(options);
+  ASSERT_TRUE(complete) << render(complete.error());
+  // Six steps, sizes of reads, forms, and the end.
+  EXPECT_EQ(all, 6 + std::ssize(complete->reads) + std::ssize(complete->forms) + 1);
+
+  int asked = 0;
+  options.stop = [&] { return ++asked == all; };
+  const auto stopped = measure_device(options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().front().code, kDoctorInterrupted);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 TEST(MeasureForms, StopsOnRequest) {
