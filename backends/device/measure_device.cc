@@ -50,14 +50,23 @@ Result<DeviceProfile> measure_device(const MeasureOptions& options) {
   const CpuProducts products(threads, ActivationFormat::f32);
 
   MOEC_ASSIGN(const ScratchFile scratch, ScratchFile::create(options.folder, kScratchBytes));
-  MOEC_ASSIGN(profile.reads, measure_random_reads(scratch.file(), kReadShare * options.seconds));
+  MOEC_TRY(check_stop(options.stop));
+  MOEC_ASSIGN(profile.reads,
+              measure_random_reads(scratch.file(), kReadShare * options.seconds, options.stop));
+  MOEC_TRY(check_stop(options.stop));
   // Fills the page cache, from which the products read.
   MOEC_ASSIGN(profile.sequential_rate, measure_sequential_reads(scratch.file()));
+  MOEC_TRY(check_stop(options.stop));
   MOEC_ASSIGN(profile.forms,
               measure_forms(products, scratch, {kProductShare * options.seconds, options.stop}));
+  MOEC_TRY(check_stop(options.stop));
   profile.activations = measure_activations(products, kGraphShare * options.seconds);
+  MOEC_TRY(check_stop(options.stop));
   profile.memory_rate = measure_memory(threads, kReadShare * options.seconds);
+  MOEC_TRY(check_stop(options.stop));
   MOEC_TRY(measure_ops(products, kGraphShare * options.seconds, profile));
+  // A signal during the last step must not leave a profile either.
+  MOEC_TRY(check_stop(options.stop));
   return profile;
 }
 

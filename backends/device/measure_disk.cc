@@ -43,7 +43,8 @@ Status load_once(ExpertLoader& loader, const PayloadFile& file, uint64_t bytes, 
 
 }  // namespace
 
-Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file, double budget) {
+Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file, double budget,
+                                                      const StopRequest& stop) {
   ExpertLoader loader(kExpertReaders);
   if (loader.threads() == 0)
     return fail("doctor.threads", "the system refuses to start threads",
@@ -51,6 +52,7 @@ Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file, d
   std::vector<RandomReads> rates;
   for (const uint64_t bytes : kReadBytes) {
     if (bytes > file.size()) break;
+    MOEC_TRY(check_stop(stop));
     const Blocks memory = allocate_blocks(kReadsPerLoad * bytes);
     if (!memory)
       return fail("doctor.memory", "the system refuses memory for the reads",

@@ -148,9 +148,7 @@ Result<std::vector<FormTimes>> measure_forms(const Products& products, const Scr
                                              const ProductOptions& options) {
   std::vector<FormTimes> forms;
   for (const MeasuredForm& form : kForms) {
-    if (options.stop && options.stop())
-      return fail(std::string(kDoctorInterrupted), "the measurement was interrupted",
-                  "run moec doctor again");
+    MOEC_TRY(check_stop(options.stop));
     MOEC_ASSIGN(ProductTimes times, measure_form(products, scratch, form, options.budget));
     MOEC_ASSIGN(WeightForm parsed, parse_weight_form(form.form));
     forms.push_back({std::move(parsed), form.dtype, std::move(times)});

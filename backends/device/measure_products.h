@@ -1,28 +1,24 @@
 // Measures the matrix products of the engine `cpu`, for each storage form of weights.
 #pragma once
 
-#include <functional>
-#include <string_view>
 #include <vector>
 
+#include "backends/device/check_stop.h"
 #include "backends/device/scratch_file.h"
 #include "backends/reference/products.h"
 #include "ir/target/device_profile.h"
 
 namespace moec {
 
-// Code of the error for an interrupted measurement.
-inline constexpr std::string_view kDoctorInterrupted = "doctor.interrupted";
-
 struct ProductOptions {
   double budget = 0;  // seconds per product
-  // Asked before each form; true ends the measurement with the error doctor.interrupted.
-  std::function<bool()> stop;
+  StopRequest stop;   // asked before each form
 };
 
 // Multiplies weights that lie in the mapped file, which the page cache should contain. Successive
 // products use different weights, so that large ones come from memory and not from the cache of the
-// CPU. Errors: those of WeightReader; doctor.mapping (the system cannot map the file).
+// CPU. Errors: those of WeightReader; doctor.mapping (the system cannot map the file);
+// doctor.interrupted.
 Result<std::vector<FormTimes>> measure_forms(const Products& products, const ScratchFile& scratch,
                                              const ProductOptions& options);
 

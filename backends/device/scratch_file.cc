@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "backends/files/output_file.h"
+#include "backends/files/folder.h"
+#include "backends/files/write_error.h"
 #include "ir/base/output_apart.h"
 #include "ir/base/splitmix64.h"
 
@@ -27,15 +29,31 @@ void fill(std::vector<uint64_t>& words, uint64_t first) {
     words[i] = (splitmix64(first + i) & 0x07ff07ff07ff07ffu) | 0x3800380038003800u;
 }
 
-Status write_numbers(const std::string& path, uint64_t bytes) {
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(OutputPath::of_file(path), bytes));
-  std::vector<uint64_t> words(kPieceWords);
-  for (uint64_t at = 0; at < bytes; at += kPieceWords * sizeof(uint64_t)) {
-    fill(words, at);
-    MOEC_TRY(file.write(std::as_bytes(std::span(words))));
+// Returns 0 or the errno of the failure.
+int write_piece(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) bytes = bytes.subspan(static_cast<size_t>(written));
   }
-  MOEC_TRY(file.sync());
-  return file.publish();
+  return 0;
+}
+
+// Writes the numbers and closes the file. Unlike OutputFile, writes under the final name, because
+// remove_abandoned() finds no other name after a kill.
+Status write_numbers(int descriptor, const std::string& path, uint64_t bytes) {
+  std::vector<uint64_t> words(kPieceWords);
+  int error = 0;
+  for (uint64_t at = 0; at < bytes && error == 0; at += kPieceWords * sizeof(uint64_t)) {
+    fill(words, at);
+    error = write_piece(descriptor, std::as_bytes(std::span(words)));
+  }
+  // Pages that are not on the disk yet could not be dropped from the page cache.
+  if (error == 0 && ::fsync(descriptor) != 0) error = errno;
+  // Network file systems report some write errors only from close().
+  if (::close(descriptor) != 0 && error == 0) error = errno;
+  if (error != 0) return write_error(error, "write", path);
+  return {};
 }
 
 // Makes the next reads come from the disk. The system may ignore the advice, for example if the
@@ -50,11 +68,16 @@ void drop_from_page_cache(const std::string& path) {
 }  // namespace
 
 Result<ScratchFile> ScratchFile::create(const std::string& folder, uint64_t bytes) {
-  const std::string base = (std::filesystem::path(folder) / "moec-doctor").string();
-  remove_abandoned(base, kScratchEnding);
+  constexpr std::string_view kBase = "moec-doctor";
+  remove_abandoned((std::filesystem::path(folder) / kBase).string(), kScratchEnding);
+  MOEC_ASSIGN(const Folder parent, Folder::open(folder));
+  const std::string name = fmt::format("{}.{}{}", kBase, ::getpid(), kScratchEnding);
+  // Replaces a file of this name: a killed run left it if it had the same process id, as is usual
+  // in containers.
+  MOEC_ASSIGN(const int descriptor, parent.create_file(name));
   // Owns the path from here on, so that a failed write removes the file.
-  ScratchFile scratch(fmt::format("{}.{}{}", base, ::getpid(), kScratchEnding));
-  MOEC_TRY(write_numbers(scratch.path_, bytes));
+  ScratchFile scratch(parent.path_of(name));
+  MOEC_TRY(write_numbers(descriptor, scratch.path_, bytes));
   drop_from_page_cache(scratch.path_);
   MOEC_ASSIGN(PayloadFile file, PayloadFile::open({.path = scratch.path_, .bytes = bytes}));
   scratch.file_ = std::make_unique<PayloadFile>(std::move(file));

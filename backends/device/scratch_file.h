@@ -13,7 +13,7 @@ namespace moec {
 class ScratchFile {
  public:
   // Writes `bytes` bytes, a multiple of 1 MiB, to a new file in `folder` and removes it from the
-  // page cache. Removes the files of earlier runs that were killed. Errors: those of OutputFile and
+  // page cache. Removes the files of earlier runs that were killed. Errors: those of Folder and
   // PayloadFile.
   static Result<ScratchFile> create(const std::string& folder, uint64_t bytes);
 

@@ -24,7 +24,11 @@ std::vector<int64_t> distinct(const std::vector<ProductPoint>& points, Number nu
 struct Between {
   size_t low = 0, high = 0;
   double share = 0;
-  double of(double at_low, double at_high) const { return at_low + share * (at_high - at_low); }
+  double of(double at_low, double at_high) const {
+    if (share <= 1) return at_low + share * (at_high - at_low);
+    // Values that decrease would reach zero beyond the list, so they stay as they are.
+    return at_high + (share - 1) * std::max(0.0, at_high - at_low);
+  }
 };
 
 // `at` must not be below the first number.
@@ -201,6 +205,15 @@ Status read_disk(JsonFields& fields, DeviceProfile& out) {
   return fields.bad("random_reads", "must not be empty");
 }
 
+// Accepts the fields that moec doctor --json adds to the profile, as every report has them: a user
+// may redirect that output to a file instead of passing --out. The report of a failure lacks the
+// profile, so there is no need to check them.
+Status skip_report_fields(JsonFields& fields) {
+  for (const std::string_view name : {"ok", "diagnostics"})
+    if (fields.has(name)) MOEC_TRY(fields.value(name));
+  return {};
+}
+
 Result<DeviceProfile> read_profile(JsonFields fields) {
   DeviceProfile profile;
   MOEC_TRY(fields.form(kDeviceProfileFormat, kDeviceProfileVersion));
@@ -218,6 +231,7 @@ Result<DeviceProfile> read_profile(JsonFields fields) {
   MOEC_TRY(read_positive(fields, "idle_op_seconds", profile.idle_op_seconds));
   MOEC_TRY(read_positive(fields, "run_seconds", profile.run_seconds));
   MOEC_TRY(read_disk(fields, profile));
+  MOEC_TRY(skip_report_fields(fields));
   MOEC_TRY(fields.finish());
   return profile;
 }

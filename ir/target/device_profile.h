@@ -39,7 +39,8 @@ class ProductTimes {
 
   // Interpolates linearly between the points along both axes. Below the smallest number of weights,
   // the time is proportional to it; below the smallest number of tokens, the time is that of the
-  // smallest. Beyond the largest number, the last two points (or the only one) continue linearly.
+  // smallest. Beyond the largest number, the last two points (or the only one) continue linearly if
+  // the time increases; otherwise, the time is that of the largest.
   double seconds(double weights, double tokens) const;
 
   bool operator==(const ProductTimes&) const = default;

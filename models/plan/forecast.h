@@ -77,7 +77,8 @@ double distinct_experts(double tokens, int64_t chosen, int64_t all);
 
 // Rates of one phase: decoding, or processing a prompt.
 struct PhaseForecast {
-  int64_t width = 1;        // tokens per run of the graphs
+  int64_t width = 1;        // token width of the graphs
+  int64_t used = 1;         // tokens per run; the rest of the width is padding
   WorkSeconds work;         // per token
   double miss_rate = 0;     // share of the chosen experts that must be read
   double read_seconds = 0;  // per token

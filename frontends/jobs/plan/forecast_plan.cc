@@ -26,20 +26,20 @@ class Forecaster {
 
   // Adds the time of the computation to the phase. `cached` is the mean number of filled rows.
   Status add_work(PhaseForecast& phase, double cached) {
-    const auto tokens = static_cast<double>(phase.width);
+    const auto used = static_cast<double>(phase.used);
     std::map<size_t, WorkSeconds> known;  // by measured shard
     for (size_t i = 0; i < plan_.shards.size(); ++i) {
       const size_t measured = measured_.sizes[i].measured;
-      const double runs = chance_of_one(chance_to_run(plan_, i), tokens);
+      const double runs = chance_of_one(chance_to_run(plan_, i), used);
       auto found = known.find(measured);
       if (found == known.end()) {
         MOEC_ASSIGN(const Shard shard, compile_(measured, phase.width));
         ops_[{measured, phase.width}] = std::ssize(shard.ops);
-        const WorkSetting setting = setting_of(measured, tokens, {cached, runs});
+        const WorkSetting setting = setting_of(measured, phase, {cached, runs});
         MOEC_ASSIGN(const WorkSeconds seconds, price(count_work(shard, setting), profile_));
         found = known.emplace(measured, seconds).first;
       }
-      phase.work += found->second.scaled(runs / tokens);
+      phase.work += found->second.scaled(runs / used);
     }
     return {};
   }
@@ -57,16 +57,20 @@ class Forecaster {
     double cached = 0, runs = 1;  // filled rows; chance that the graph runs
   };
 
-  WorkSetting setting_of(size_t index, double tokens, const Conditions& conditions) const {
-    WorkSetting setting{.tokens = tokens, .cached_keys = conditions.cached};
+  WorkSetting setting_of(size_t index, const PhaseForecast& phase,
+                         const Conditions& conditions) const {
+    const auto used = static_cast<double>(phase.used);
+    // The graph computes the padding too. Padding chooses no experts if the host routes; otherwise,
+    // all of it is likely to choose the same few, which are not counted.
+    WorkSetting setting{.tokens = static_cast<double>(phase.width)};
     setting.cached_keys = std::min(conditions.cached, keys_seen(plan_.shards[index]));
     const MoeConfig& moe = plan_.model.moe;
     if (moe.experts == 0 || conditions.runs == 0) return setting;
     const double share = static_cast<double>(moe.routing.top_k) / static_cast<double>(moe.experts);
-    const double chosen = chance_of_one(share, tokens);
+    const double chosen = chance_of_one(share, used);
     // The work is that of a run that takes place, so the chance is conditional on the run.
     setting.expert_chance = std::min(1.0, chosen / conditions.runs);
-    setting.expert_tokens = tokens * share / chosen;
+    setting.expert_tokens = used * share / chosen;
     return setting;
   }
 
@@ -166,7 +170,7 @@ Status check_trace(const std::vector<TraceRow>& rows, int64_t layers, int64_t ex
 // Sets the share of missing experts of a phase from a simulation. The engine's default policy is
 // lru.
 Status simulate_misses(const std::vector<TraceRow>& rows, int64_t capacity, PhaseForecast& phase) {
-  const std::vector<CacheStep> steps = cache_steps(rows, phase.width);
+  const std::vector<CacheStep> steps = cache_steps(rows, phase.used);
   // The simulation needs all experts of a step at once. A session needs one at a time, and reuses
   // hardly any slot in this case.
   if (largest_step(steps) > capacity) {
@@ -194,9 +198,9 @@ void add_reads(const Plan& plan, int64_t expert_bytes, const DeviceProfile& prof
                PhaseForecast& phase) {
   const MoeConfig& moe = plan.model.moe;
   if (phase.miss_rate == 0 || expert_bytes == 0) return;
-  const auto width = static_cast<double>(phase.width), bytes = static_cast<double>(expert_bytes);
-  const double distinct = distinct_experts(width, moe.routing.top_k, moe.experts);
-  const double misses = static_cast<double>(moe_layers(plan)) * distinct * phase.miss_rate / width;
+  const auto used = static_cast<double>(phase.used), bytes = static_cast<double>(expert_bytes);
+  const double distinct = distinct_experts(used, moe.routing.top_k, moe.experts);
+  const double misses = static_cast<double>(moe_layers(plan)) * distinct * phase.miss_rate / used;
   phase.read_seconds = misses * bytes / profile.read_rate(bytes);
 }
 
@@ -224,6 +228,9 @@ Result<Forecast> forecast_plan(const Plan& plan, const MeasuredPlan& measured,
   forecast.pages_experts = pages_experts(plan);
   forecast.decode.width = plan.build.tokens.front();
   forecast.prefill.width = plan.build.tokens.back();
+  // A run decodes one token at any width. A prompt fills the width unless the prompt is shorter.
+  forecast.decode.used = 1;
+  forecast.prefill.used = std::clamp<int64_t>(forecast.filled, 1, forecast.prefill.width);
 
   Forecaster forecaster(plan, measured, profile, compile);
   const auto filled = static_cast<double>(forecast.filled);
@@ -299,6 +306,7 @@ namespace {
 
 nlohmann::ordered_json to_json(const PhaseForecast& phase) {
   return {{"width", phase.width},
+          {"used", phase.used},
           {"tokens_per_second", phase.tokens_per_second()},
           {"seconds_per_token", phase.seconds()},
           {"products_seconds", phase.work.products},

@@ -1,13 +1,18 @@
 // Measurements: medians, and the numbers of the temporary file.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "backends/cpu/cpu_products.h"
+#include "backends/device/measure_device.h"
 #include "backends/device/measure_disk.h"
 #include "backends/device/measure_ops.h"
 #include "backends/device/measure_products.h"
@@ -57,6 +62,38 @@ TEST(ScratchFile, RemovesTheFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
+// Every file that a killed run can leave has the name that the next run looks for.
+TEST(ScratchFile, HasItsNameWhileBeingWritten) {
+  const std::string folder = empty_folder();
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    // Large enough for the kill to come first. Neither it nor _exit() calls a destructor.
+    const auto scratch = ScratchFile::create(folder, uint64_t{256} << 20);
+    ::_exit(scratch ? 0 : 1);
+  }
+  ASSERT_GT(writer, 0);
+  const std::string left = folder + "/moec-doctor." + std::to_string(writer) + ".scratch";
+  for (int i = 0; i < 1000 && std::filesystem::is_empty(folder); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(writer, SIGKILL);
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  EXPECT_TRUE(std::filesystem::exists(left));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+
+  ASSERT_TRUE(ScratchFile::create(folder, 1 << 20));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(ScratchFile, ReplacesAFileOfItsProcess) {
+  const std::string folder = empty_folder();
+  const std::string left = folder + "/moec-doctor." + std::to_string(::getpid()) + ".scratch";
+  write_file(left, "left by a process with the same id");
+  const auto scratch = ScratchFile::create(folder, 1 << 20);
+  ASSERT_TRUE(scratch) << render(scratch.error());
+  EXPECT_EQ(scratch->path(), left);
+  EXPECT_EQ(scratch->file().size(), uint64_t{1} << 20);
+}
+
 TEST(MeasureDisk, ReadsSizesThatFit) {
   auto scratch = ScratchFile::create(empty_folder(), 2 << 20);
   ASSERT_TRUE(scratch);
@@ -67,6 +104,38 @@ TEST(MeasureDisk, ReadsSizesThatFit) {
   const auto rate = measure_sequential_reads(scratch->file());
   ASSERT_TRUE(rate);
   EXPECT_GT(*rate, 0);
+}
+
+TEST(MeasureDisk, StopsBetweenSizes) {
+  auto scratch = ScratchFile::create(empty_folder(), 2 << 20);
+  ASSERT_TRUE(scratch);
+  int asked = 0;
+  const auto reads = measure_random_reads(scratch->file(), 0, [&] { return ++asked == 2; });
+  ASSERT_FALSE(reads);
+  EXPECT_EQ(reads.error().front().code, kDoctorInterrupted);
+  EXPECT_EQ(asked, 2);
+}
+
+// --seconds 0 measures each speed three times.
+TEST(MeasureDevice, StopsInTheLastStep) {
+  const std::string folder = empty_folder();
+  MeasureOptions options{.folder = folder, .threads = 1, .seconds = 0};
+  int all = 0;
+  options.stop = [&] {
+    ++all;
+    return false;
+  };
+  const auto complete = measure_device(options);
+  ASSERT_TRUE(complete) << render(complete.error());
+  // Six steps, sizes of reads, forms, and the end.
+  EXPECT_EQ(all, 6 + std::ssize(complete->reads) + std::ssize(complete->forms) + 1);
+
+  int asked = 0;
+  options.stop = [&] { return ++asked == all; };
+  const auto stopped = measure_device(options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().front().code, kDoctorInterrupted);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 TEST(MeasureForms, StopsOnRequest) {

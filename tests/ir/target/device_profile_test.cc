@@ -34,6 +34,15 @@ TEST(ProductTimes, ContinuesBeyondTheGrid) {
   EXPECT_DOUBLE_EQ(grid().seconds(100, 0.5), 1.0) << "at least one token";
 }
 
+// More tokens can take less time, for example if only their number makes the engine use threads.
+TEST(ProductTimes, StaysPositiveBeyondDecreasingTimes) {
+  const auto tokens = *ProductTimes::of({{262144, 1, 1e-4}, {262144, 4, 5e-5}});
+  EXPECT_DOUBLE_EQ(tokens.seconds(262144, 64), 5e-5);
+  EXPECT_DOUBLE_EQ(tokens.seconds(262144, 2.5), 7.5e-5) << "between the points";
+  const auto weights = *ProductTimes::of({{100, 1, 2.0}, {300, 1, 1.0}});
+  EXPECT_DOUBLE_EQ(weights.seconds(700, 1), 1.0);
+}
+
 TEST(ProductTimes, ScalesASinglePoint) {
   const auto times = *ProductTimes::of({{100, 2, 1.0}});
   EXPECT_DOUBLE_EQ(times.seconds(300, 2), 3.0);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "ir/base/report_json.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/made_up_profile.h"
 
@@ -21,6 +22,20 @@ TEST(Doctor, WritesProfilesThatReadBack) {
   const auto read = parse_device_profile(device_profile_text(profile), "p.json");
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_EQ(*read, profile);
+}
+
+// moec doctor --json > p.json
+TEST(Doctor, PrintsReportsThatReadBack) {
+  const DeviceProfile profile = made_up_profile();
+  const std::string text = json_text(report_json(true, device_profile_json(profile)));
+  ASSERT_THAT(text, AllOf(HasSubstr("\"ok\""), HasSubstr("\"diagnostics\"")));
+  const auto read = parse_device_profile(text, "p.json");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(*read, profile);
+
+  const auto failed = parse_device_profile(json_text(failure_json({})), "p.json");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().front().code, "device_profile.missing_field");
 }
 
 TEST(Doctor, PrintsTheSpeeds) {

@@ -1,4 +1,6 @@
 // moec plan --device-profile: speed, memory and capacity of a planned export.
+#include "models/plan/forecast.h"
+
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -103,6 +105,17 @@ TEST_F(PlanForecast, UsesTheWidestGraphForPrompts) {
             wide["decode"]["ops_seconds"].get<double>());
 }
 
+// A run of a wide graph decodes one token; the rest of the width is padding.
+TEST_F(PlanForecast, DecodesOneTokenPerRun) {
+  const json narrow = forecast({"--tokens", "1"})["decode"];
+  const json wide = forecast({"--tokens", "16"})["decode"];
+  EXPECT_EQ(wide["width"], 16);
+  EXPECT_EQ(wide["used"], 1);
+  EXPECT_GE(wide["seconds_per_token"].get<double>(), narrow["seconds_per_token"].get<double>());
+  // All columns of the width take time, except in the experts that a column did not choose.
+  EXPECT_GT(wide["products_seconds"].get<double>(), 4 * narrow["products_seconds"].get<double>());
+}
+
 const Words kPaged = {"--routing", "host", "--experts-per-shard", "1"};
 
 Words paged(Words more) {
@@ -120,6 +133,18 @@ TEST_F(PlanForecast, ReadsMissingExperts) {
   EXPECT_EQ(some["memory"]["expert_bytes"].get<double>(), kLayers * 4 * expert);
   EXPECT_THAT(plan(paged({"--capacity", "4"})).out,
               HasSubstr("4 of 16 per layer in slots, at most 16 fit; 25 % of the choices hit, if"));
+}
+
+// The padding of a run chooses no experts, so it reads none.
+TEST_F(PlanForecast, ReadsNoExpertsForPadding) {
+  const json short_prompt =
+      forecast(paged({"--tokens", "16,64", "--filled", "8", "--capacity", "4"}));
+  EXPECT_EQ(short_prompt["prefill"]["used"], 8);
+  const auto expert = short_prompt["expert_size"].get<double>();
+  const double token = kLayers * 0.75 * expert / 1e9;  // if it chooses one expert per layer
+  EXPECT_NEAR(short_prompt["decode"]["read_seconds"].get<double>(), token * kChosen, 1e-12);
+  EXPECT_NEAR(short_prompt["prefill"]["read_seconds"].get<double>(),
+              token * distinct_experts(8, kChosen, kExperts) / 8, 1e-12);
 }
 
 TEST_F(PlanForecast, ChoosesTheLargestCapacity) {
@@ -141,11 +166,14 @@ TEST_F(PlanForecast, ReportsMissingMemory) {
   EXPECT_THAT(outcome.out, HasSubstr(" missing at context 512\n"));
 }
 
-// Of four tokens, only the first one misses.
+// Of four tokens, only the first one misses, also if a run pads each of them.
 TEST_F(PlanForecast, TakesHitsFromATrace) {
-  const json traced = forecast(paged({"--capacity", "4", "--trace", trace(kLayers, 4)}));
-  EXPECT_EQ(traced["from_trace"], true);
-  EXPECT_DOUBLE_EQ(traced["decode"]["miss_rate"].get<double>(), 0.25);
+  for (const char* widths : {"1", "4"}) {
+    const json traced =
+        forecast(paged({"--tokens", widths, "--capacity", "4", "--trace", trace(kLayers, 4)}));
+    EXPECT_EQ(traced["from_trace"], true);
+    EXPECT_DOUBLE_EQ(traced["decode"]["miss_rate"].get<double>(), 0.25) << widths;
+  }
 }
 
 TEST_F(PlanForecast, RejectsBadOptions) {
