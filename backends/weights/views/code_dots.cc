@@ -46,9 +46,12 @@ class RowSums {
 // Factors of consecutive groups of a row.
 class GroupFactors {
  public:
-  // Reads groups [first, first + count). `scales` are those of the token's groups, or null.
-  GroupFactors(const CodeBlocks& row, int64_t first, int64_t count, const float* scales,
-               const float* token_sums, float center, RowSums& sums) {
+  // Reads groups [first, first + count), and adds their offsets to the sums.
+  template <class Products>
+  GroupFactors(const CodeBlocks& row, int64_t first, int64_t count, const Products& products,
+               RowSums& sums) {
+    const float center = products.center();
+    const float *scales = products.scales(), *token_sums = products.sums();
     const float* weights = spread(row.scales, row.block, first, count, factors_);
     HWY_ALIGN float spread_offsets[kChunk];
     const Floats d;
@@ -289,8 +292,7 @@ float dot_row(const CodeBlocks& row, const Products& products) {
 #if HWY_TARGET != HWY_SCALAR
   for (int64_t first = 0; first < whole / kTokenGroup; first += kChunk) {
     const int64_t count = std::min(kChunk, whole / kTokenGroup - first);
-    const GroupFactors factors(row, first, count, products.scales(), products.sums(),
-                               products.center(), sums);
+    const GroupFactors factors(row, first, count, products, sums);
     const auto group = [&](int64_t i) {
       return products.group(row.codes, (first + i) * kTokenGroup);
     };
