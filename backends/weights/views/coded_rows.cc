@@ -302,6 +302,7 @@ class RowDecoder {
     NibbleTable table;
     const std::byte* codes = codes_.bytes(first_code(part), part.count);
     if (codes == nullptr || !read_table(first_block(part), table.data())) return false;
+    round_values(rows_.rounded, table.data(), table.size());
     dot_nibble_rows({{codes, part.count, part.count, &kOne, nullptr}, 1}, table,
                     values_of(token, part.column), out);
     return true;
@@ -340,8 +341,9 @@ class RowDecoder {
 // True if a dot kernel can read each row of these codes.
 bool has_dot_kernel(const CodedRows& rows) {
   const CodeKernel kernel = code_kernel(rows.codes);
-  if (!(kernel.is_nibbles || (kernel.is_bytes && !rows.table)) || rows.rounded != DType::f32)
-    return false;
+  if (!kernel.is_nibbles && (!kernel.is_bytes || rows.table)) return false;
+  // The entries of a table are rounded once, other values one by one.
+  if (rows.rounded != DType::f32 && !rows.table) return false;
   const int64_t bits = kernel.is_nibbles ? 4 : 8;
   const bool begins_at_bytes = rows.codes.first * bits % 8 == 0 && rows.columns * bits % 8 == 0;
   const bool keeps_groups =

@@ -145,8 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "cast(f32), @z:u8[10,2] | unpack(u4))",
                  true, false},
         RowsCase{"u4_tail",
-                 "@c:u8[10,37] | unpack(u4) | dequant(1, 32; @s:f32[10,3], @z:u8[10,3] | "
-                 "cast(f32))"},
+                 "@c:u8[10,37] | unpack(u4) | dequant(1, 32; @s:f32[10,3], @z:f32[10,3])"},
         RowsCase{"u8_tail",
                  "@c:u8[10,75] | unpack(u8) | dequant(1, 32; @s:f32[10,3], @z:f32[10,3])"},
         RowsCase{"u4_odd_zeros",
@@ -176,6 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
         RowsCase{"lut4",
                  "@c:u8[160] | unpack(u4) | reshape(8, 40, 1, 1) | lut(4, 40, 1, 1; "
                  "@t:f16[2,1,1,1,16]) | cast(f16)"},
+        RowsCase{"lut4_f32",
+                 "@c:u8[160] | unpack(u4) | reshape(8, 40) | lut(4, 40; @t:f32[2,1,16])"},
         RowsCase{"lut2", "@c:u8[80] | unpack(u2) | reshape(8, 40) | lut(8, 40; @t:f32[1,1,4])",
                  true, false},
         RowsCase{"lut3", "@c:u8[123] | unpack(u3) | reshape(8, 41) | lut(8, 41; @t:f32[1,1,8])",
