@@ -150,8 +150,8 @@ Result<std::vector<FormTimes>> measure_forms(const Products& products, const Scr
   for (const MeasuredForm& form : kForms) {
     MOEC_TRY(check_stop(options.stop));
     MOEC_ASSIGN(ProductTimes times, measure_form(products, scratch, form, options.budget));
-    MOEC_ASSIGN(WeightForm parsed, parse_weight_form(form.form));
-    forms.push_back({std::move(parsed), form.dtype, std::move(times)});
+    MOEC_ASSIGN(const WeightForm parsed, parse_weight_form(form.form));
+    forms.push_back({parsed, form.dtype, std::move(times)});
   }
   return forms;
 }

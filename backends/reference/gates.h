@@ -36,8 +36,9 @@ struct Gate {
   OpId slice;            // the op that computes the weights; invalid for an input
   uint32_t last_op = 0;  // index of the last op of the part
   GateAxis along = GateAxis::tokens;
-  // Of keys: the axes of the values that the part reads and computes.
-  IdMap<ValueId, CountedAxis> key_axis = IdMap<ValueId, CountedAxis>();
+  // Of keys: the axes of the values that the part reads and computes. With an argument, because the
+  // default constructor is explicit.
+  IdMap<ValueId, CountedAxis> key_axis = IdMap<ValueId, CountedAxis>(0);
 };
 
 struct Gates {

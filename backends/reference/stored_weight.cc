@@ -91,13 +91,13 @@ std::optional<CodedToken> StoredWeight::arrange(std::span<const float> token,
   return rows ? arrange_token(*rows, token.data(), format) : std::nullopt;
 }
 
-void StoredWeight::dot(const RowRange& range, const CodedToken& token, float* out) const {
-  const CodedRows& rows = *coded_rows(token.columns);
+void StoredWeight::dot(const RowRange& rows, const CodedToken& token, float* out) const {
+  const CodedRows& coded = *coded_rows(token.columns);
   const auto* mapped = std::get_if<MappedView>(&values_);
   const HeldBytes& held = mapped ? mapped->held() : *std::get<HeldValues>(values_).bytes;
   // Both kinds of weights hold all bytes of their view.
-  MOEC_CHECK(dot_coded_rows(rows, held, range, token, out), "rows of codes from {} on lack bytes",
-             range.first);
+  MOEC_CHECK(dot_coded_rows(coded, held, rows, token, out), "rows of codes from {} on lack bytes",
+             rows.first);
 }
 
 }  // namespace moec

@@ -192,7 +192,7 @@ class GateFinder {
   }
 
   // Collects the ops whose results are zeros without the gate, then those that only they use.
-  void add(Gate gate) {
+  void add(const Gate& gate) {
     IdMap<ValueId, AtZero> known(shard_.values.size(), AtZero::unknown);
     IdMap<OpId, uint8_t> inside(shard_.ops.size());
     bool any = false;
