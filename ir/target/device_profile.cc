@@ -182,12 +182,15 @@ Status read_form(JsonFields& fields, FormTimes& out) {
   return fields.finish();
 }
 
-Status read_elements(JsonFields& fields, DeviceProfile& out) {
+Status read_ops(JsonFields& fields, DeviceProfile& out) {
   MOEC_ASSIGN(JsonFields elements, fields.object("element_seconds"));
   for (size_t i = 0; i < out.element_seconds.size(); ++i)
     MOEC_TRY(read_positive(elements, enum_name(static_cast<ElementWork>(i)),
                            at(out.element_seconds, i)));
-  return elements.finish();
+  MOEC_TRY(elements.finish());
+  MOEC_TRY(read_positive(fields, "op_seconds", out.op_seconds));
+  MOEC_TRY(read_positive(fields, "idle_op_seconds", out.idle_op_seconds));
+  return read_positive(fields, "run_seconds", out.run_seconds);
 }
 
 Status read_disk(JsonFields& fields, DeviceProfile& out) {
@@ -226,10 +229,7 @@ Result<DeviceProfile> read_profile(JsonFields fields) {
       "forms", [&](JsonFields& item) { return read_form(item, profile.forms.emplace_back()); }));
   if (profile.forms.empty()) return fields.bad("forms", "must not be empty");
   MOEC_TRY(read_times(fields, "activations", profile.activations));
-  MOEC_TRY(read_elements(fields, profile));
-  MOEC_TRY(read_positive(fields, "op_seconds", profile.op_seconds));
-  MOEC_TRY(read_positive(fields, "idle_op_seconds", profile.idle_op_seconds));
-  MOEC_TRY(read_positive(fields, "run_seconds", profile.run_seconds));
+  MOEC_TRY(read_ops(fields, profile));
   MOEC_TRY(read_disk(fields, profile));
   MOEC_TRY(skip_report_fields(fields));
   MOEC_TRY(fields.finish());
