@@ -66,7 +66,7 @@ after tidy dev python && step tidy scripts/tidy.py build/dev
 after release packages && step release build release --target moec
 after fuzz dev && step fuzz scripts/fuzz.sh 5
 after ctest dev && step ctest ctest --preset dev -j "$(nproc)" &&
-  step count scripts/count_tests.py --least 5340 build/dev/Testing/Temporary/LastTest.log
+  step count scripts/count_tests.py --least 5500 build/dev/Testing/Temporary/LastTest.log
 after pytest python release &&
   step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
     tests/scripts tests/peers
