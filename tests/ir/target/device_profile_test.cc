@@ -60,7 +60,7 @@ DeviceProfile with_forms() {
   DeviceProfile profile;
   double seconds = 1;
   const auto add = [&](WeightForm form, DType dtype) {
-    profile.forms.push_back({std::move(form), dtype, *ProductTimes::of({{100, 1, seconds++}})});
+    profile.forms.push_back({form, dtype, *ProductTimes::of({{100, 1, seconds++}})});
   };
   add(FloatForm{}, DType::f32);                                                     // 1 s
   add(FloatForm{}, DType::f16);                                                     // 2 s
