@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "backends/weights/views/code_kernels.h"
 #include "backends/weights/views/convert.h"
@@ -336,8 +333,6 @@ class RowDecoder {
   float integer_scale_ = 1;
 };
 
-// ---- Tokens ------------------------------------------------------------------------------------
-
 // True if a dot kernel can read each row of these codes.
 bool has_dot_kernel(const CodedRows& rows) {
   const CodeKernel kernel = code_kernel(rows.codes);
@@ -349,41 +344,6 @@ bool has_dot_kernel(const CodedRows& rows) {
   const bool keeps_groups =
       rows.block_columns % kTokenGroup == 0 || rows.block_columns >= rows.columns;
   return begins_at_bytes && keeps_groups && (!rows.table || rows.entries == 16);
-}
-
-// Writes the elements of each whole group in the order of the nibble kernels.
-template <class Element>
-void split_groups(std::vector<Element>& elements) {
-  std::array<Element, kTokenGroup> group;
-  const auto whole = std::ssize(elements) / kTokenGroup * kTokenGroup;
-  for (auto at = elements.begin(); at != elements.begin() + whole; at += kTokenGroup) {
-    for (int64_t i = 0; i < kTokenGroup; ++i)
-      group[static_cast<size_t>(i % 2 * (kTokenGroup / 2) + i / 2)] = at[i];
-    std::copy(group.begin(), group.end(), at);
-  }
-}
-
-// Appends the codes, the scale and the sum of a group.
-void quantize_group(const float* values, int64_t count, CodedToken& token) {
-  float largest = 0;
-  bool is_finite = true;
-  for (int64_t i = 0; i < count; ++i) {
-    largest = std::max(largest, std::abs(values[i]));
-    is_finite &= std::isfinite(values[i]);
-  }
-  // Below this, 1 / scale overflows.
-  const bool is_zero = largest < 127 * std::numeric_limits<float>::min();
-  const float inverse = is_zero || !is_finite ? 0 : 127 / largest;
-  float sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const float code = inverse == 0 ? 0 : std::nearbyint(values[i] * inverse);
-    token.codes.push_back(static_cast<int16_t>(code));
-    sum += code;
-  }
-  // Zero codes times NaN are NaN, as is a product with an infinite or undefined activation.
-  const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
-  token.scales.push_back(scale);
-  token.sums.push_back(sum * scale);
 }
 
 }  // namespace
@@ -416,33 +376,12 @@ bool rounds_tokens(const CodedRows& rows) {
   return has_integers && has_dot_kernel(rows);
 }
 
-void round_token(std::span<float> token) {
-  CodedToken rounded;
-  const auto columns = std::ssize(token);
-  for (int64_t at = 0; at < columns; at += kTokenGroup)
-    quantize_group(token.data() + at, std::min(kTokenGroup, columns - at), rounded);
-  for (size_t i = 0; i < token.size(); ++i)
-    token[i] = static_cast<float>(rounded.codes[i]) * rounded.scales[i / kTokenGroup];
-}
-
 std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
                                         ActivationFormat format) {
   if (!has_dot_kernel(rows)) return std::nullopt;
-  CodedToken arranged{.columns = rows.columns,
-                      .format = rounds_tokens(rows) ? format : ActivationFormat::f32};
-  const bool splits = !code_kernel(rows.codes).is_bytes;
-  if (arranged.format == ActivationFormat::f32) {
-    arranged.values.assign(token, token + rows.columns);
-    for (int64_t at = 0; at < rows.columns; at += kTokenGroup)
-      arranged.sums.push_back(
-          std::accumulate(token + at, token + std::min(at + kTokenGroup, rows.columns), 0.0f));
-    if (splits) split_groups(arranged.values);
-    return arranged;
-  }
-  for (int64_t at = 0; at < rows.columns; at += kTokenGroup)
-    quantize_group(token + at, std::min(kTokenGroup, rows.columns - at), arranged);
-  if (splits) split_groups(arranged.codes);
-  return arranged;
+  return arranged({token, static_cast<size_t>(rows.columns)},
+                  rounds_tokens(rows) ? format : ActivationFormat::f32,
+                  code_kernel(rows.codes).is_nibbles);
 }
 
 bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,

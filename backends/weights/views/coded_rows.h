@@ -5,10 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <variant>
-#include <vector>
 
+#include "backends/weights/views/coded_token.h"
 #include "backends/weights/views/weight_pager.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
@@ -50,26 +49,8 @@ struct CodedRows {
 bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, int64_t count,
                  float* to);
 
-// Number format in which a product with codes reads the activations of a token.
-enum class ActivationFormat : uint8_t {
-  f32,
-  int8,  // rounded: per group of 32, int8 codes with one scale, max |activation| / 127
-};
-
-// Activations of one token, arranged for dot_coded_rows().
-struct CodedToken {
-  int64_t columns = 0;
-  ActivationFormat format = ActivationFormat::f32;
-  std::vector<float> values;   // of f32
-  std::vector<int16_t> codes;  // of int8, with scales
-  std::vector<float> scales;
-  std::vector<float> sums;  // of each group
-};
-
-// True if arrange_token() rounds activations to int8 on request. round_token() applies the same
-// rounding to the activations of a product that decodes the rows.
+// True if arrange_token() rounds activations to int8 on request.
 bool rounds_tokens(const CodedRows& rows);
-void round_token(std::span<float> token);
 
 // Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if their
 // codes do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a group of
