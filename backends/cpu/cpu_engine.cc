@@ -9,9 +9,12 @@ namespace moec {
 
 int cpu_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
+std::shared_ptr<const Products> cpu_products(int threads, ActivationFormat format) {
+  return std::make_shared<CpuProducts>(threads == 0 ? cpu_cores() : threads, format);
+}
+
 std::shared_ptr<Engine> cpu_engine(ShardReader read_shard, int threads, ActivationFormat format) {
-  const int team = threads == 0 ? cpu_cores() : threads;
-  return executor_engine("cpu", std::move(read_shard), std::make_shared<CpuProducts>(team, format));
+  return executor_engine("cpu", std::move(read_shard), cpu_products(threads, format));
 }
 
 }  // namespace moec

@@ -1,5 +1,6 @@
 // The engine `cpu`: the reference executor with fast, multithreaded kernels that read weights in
-// their stored form. Its results differ from the reference only in the order of summation.
+// their stored form. Its results differ from the reference only in the order of summation; where
+// those of the reference are infinite, they may be NaN.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,10 @@ namespace moec {
 
 // Number of logical cores of this machine, at least 1.
 int cpu_cores();
+
+// Returns the kernels of an engine with `threads` threads, for executors of checkpoints.
+std::shared_ptr<const Products> cpu_products(int threads,
+                                             ActivationFormat format = ActivationFormat::f32);
 
 // Returns an engine that uses `threads` threads, including the calling thread; 0 means one per
 // core. `format` is that of the activations in products of codes with a single token. compile()

@@ -83,8 +83,8 @@ std::unique_ptr<float[]> transposed(const float* from, int64_t rows, int64_t col
 }
 
 // Runs `work` on [0, count), divided among the team if the product is large.
-void divide(ThreadTeam& team, int64_t count, int64_t products,
-            const std::function<void(int64_t, int64_t)>& work) {
+void divide_product(ThreadTeam& team, int64_t count, int64_t products,
+                    const std::function<void(int64_t, int64_t)>& work) {
   if (products < kSmallProduct) return work(0, count);
   team.divide(count, kStep, work);
 }
@@ -96,19 +96,20 @@ void weights_times_tokens(ThreadTeam& team, const Factor& w, const float* x,
   const bool few = tokens <= kFewTokens;
   const auto turned = few && tokens > 1 ? transposed(x, sizes.inner, tokens) : nullptr;
   const ConstMatrix vectors{turned ? turned.get() : x, sizes.inner};
-  divide(team, sizes.rows, sizes.rows * sizes.inner * tokens, [&](int64_t begin, int64_t end) {
-    const Source source(w, sizes.inner);
-    const int64_t tile = tile_rows(sizes.inner, tokens);
-    for (int64_t row = begin; row < end; row += tile) {
-      const int64_t count = std::min(tile, end - row);
-      const ConstMatrix rows = source.rows(row, count);
-      const KernelSizes part{count, sizes.inner, tokens};
-      if (few)
-        dot_rows(rows, vectors, part, {out + row * tokens, tokens});
-      else
-        multiply_rows(rows, {x, tokens}, part, {out + row * tokens, tokens});
-    }
-  });
+  divide_product(team, sizes.rows, sizes.rows * sizes.inner * tokens,
+                 [&](int64_t begin, int64_t end) {
+                   const Source source(w, sizes.inner);
+                   const int64_t tile = tile_rows(sizes.inner, tokens);
+                   for (int64_t row = begin; row < end; row += tile) {
+                     const int64_t count = std::min(tile, end - row);
+                     const ConstMatrix rows = source.rows(row, count);
+                     const KernelSizes part{count, sizes.inner, tokens};
+                     if (few)
+                       dot_rows(rows, vectors, part, {out + row * tokens, tokens});
+                     else
+                       multiply_rows(rows, {x, tokens}, part, {out + row * tokens, tokens});
+                   }
+                 });
 }
 
 // out [tokens, outputs] = x [tokens, inner] · transpose of w [outputs, inner].
@@ -124,7 +125,7 @@ void tokens_times_turned(ThreadTeam& team, const float* x, const Factor& w,
     std::copy_n(rows.get(), tokens * outputs, out);
     return;
   }
-  divide(team, outputs, outputs * sizes.inner * tokens, [&](int64_t begin, int64_t end) {
+  divide_product(team, outputs, outputs * sizes.inner * tokens, [&](int64_t begin, int64_t end) {
     const Source source(w, sizes.inner);
     const int64_t tile = tile_rows(sizes.inner, tokens);
     for (int64_t row = begin; row < end; row += tile) {
@@ -139,16 +140,17 @@ void tokens_times_turned(ThreadTeam& team, const float* x, const Factor& w,
 void tokens_times_columns(ThreadTeam& team, const float* x, const Factor& w,
                           const ProductSizes& sizes, float* out) {
   const int64_t outputs = sizes.columns;
-  divide(team, outputs, outputs * sizes.inner * sizes.rows, [&](int64_t begin, int64_t end) {
-    const Source source(w, outputs);
-    const int64_t room = kMatrixTile / std::max<int64_t>(sizes.inner, 1) / kStep * kStep;
-    const int64_t tile = source.is_whole() ? end - begin : std::max<int64_t>(room, 4 * kStep);
-    for (int64_t at = begin; at < end; at += tile) {
-      const int64_t count = std::min(tile, end - at);
-      multiply_rows({x, sizes.inner}, source.columns(sizes.inner, at, count),
-                    {sizes.rows, sizes.inner, count}, {out + at, outputs});
-    }
-  });
+  divide_product(
+      team, outputs, outputs * sizes.inner * sizes.rows, [&](int64_t begin, int64_t end) {
+        const Source source(w, outputs);
+        const int64_t room = kMatrixTile / std::max<int64_t>(sizes.inner, 1) / kStep * kStep;
+        const int64_t tile = source.is_whole() ? end - begin : std::max<int64_t>(room, 4 * kStep);
+        for (int64_t at = begin; at < end; at += tile) {
+          const int64_t count = std::min(tile, end - at);
+          multiply_rows({x, sizes.inner}, source.columns(sizes.inner, at, count),
+                        {sizes.rows, sizes.inner, count}, {out + at, outputs});
+        }
+      });
 }
 
 // Rounds the activations of each token to int8, in groups along `inner`. Element i of token t is
@@ -174,7 +176,7 @@ bool CpuProducts::dot_codes(const Factor& w, std::span<const float> token, int64
   if (!w.stored || inner == 0 || w.begin % inner != 0) return false;
   const auto arranged = w.stored->arrange(token, format_);
   if (!arranged) return false;
-  divide(team_, outputs, outputs * inner, [&](int64_t begin, int64_t end) {
+  divide_product(team_, outputs, outputs * inner, [&](int64_t begin, int64_t end) {
     std::optional<MappedRead> read;
     if (const auto range = w.stored->range()) read.emplace(*range);
     w.stored->dot({w.begin / inner + begin, end - begin}, *arranged, out + begin);

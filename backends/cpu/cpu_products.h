@@ -19,6 +19,10 @@ class CpuProducts : public Products {
 
   void multiply(const Factor& a, const Factor& b, bool b_is_turned, const ProductSizes& sizes,
                 float* out) const override;
+  void divide(int64_t count,
+              const std::function<void(int64_t begin, int64_t end)>& work) const override {
+    team_.divide(count, 1, work);
+  }
 
  private:
   // out [outputs] = w [outputs, token] · token. Returns false if the weight is not rows of codes

@@ -1,4 +1,4 @@
-// Kernels of affine.h, one version per instruction set. All versions return the same bits.
+// Kernels of affine.h, one version per vector target of Highway. All versions return the same bits.
 #pragma once
 
 #include <algorithm>
@@ -78,10 +78,9 @@ struct AffineKernels {
                  int zero, float* to);
 };
 
+// Returns the scalar version, which is the definition of the others.
 const AffineKernels& portable_affine();
-// Returns null if this CPU is not an x86 with AVX2.
-const AffineKernels* avx2_affine();
-// Returns the fastest version that this CPU supports.
+// Returns the version with the widest vectors of this CPU.
 const AffineKernels& best_affine();
 
 }  // namespace moec

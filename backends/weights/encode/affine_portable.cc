@@ -1,4 +1,4 @@
-// Portable kernels, written so that compilers vectorise them.
+// Scalar kernels, written so that compilers vectorise them.
 #include "backends/weights/encode/affine_kernels.h"
 
 namespace moec {
@@ -19,7 +19,7 @@ AffineFit fit_of(const float* values, size_t count, const AffineRule& rule) {
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) sums.add(lane, values[i + lane], rule);
-  // The rest begins in lane 0, as in the AVX2 version, so both add the same numbers in the same
+  // The rest begins in lane 0, as in the vector versions, so all add the same numbers in the same
   // order.
   for (size_t lane = 0; i < count; ++i, ++lane) sums.add(lane, values[i], rule);
   return sums.total();
@@ -42,11 +42,6 @@ const AffineKernels& portable_affine() {
   static constexpr AffineKernels kKernels = {"portable", extent_of, fit_of, encode_each,
                                              decode_each};
   return kKernels;
-}
-
-const AffineKernels& best_affine() {
-  static const AffineKernels& best = avx2_affine() ? *avx2_affine() : portable_affine();
-  return best;
 }
 
 }  // namespace moec

@@ -38,6 +38,9 @@ Dims band_dims(const Dims& block, const Dims& dims) {
   return band;
 }
 
+// A band may have only 32 values, so the sink receives the values of many bands in one call.
+constexpr size_t kDeliveredBytes = 64 << 10;
+
 // Walks between a band and one of its blocks, whose values are contiguous in C order.
 struct BlockWalk {
   int64_t values = 0;  // offset of the block's first value in the band
@@ -268,6 +271,7 @@ class WeightEncoder::Impl {
       MOEC_TRY(encode_band(held_.data(), sink));
       held_.clear();
     }
+    MOEC_TRY(deliver_values(sink));
     return writer_.flush(left_ == 0, sink.codes);
   }
 
@@ -287,9 +291,15 @@ class WeightEncoder::Impl {
     writer_.add(codes_);
     left_ -= static_cast<int64_t>(band_values_);
     if (!sink.values) return {};
-    stored_.clear();
     append_floats(dtype_, values_, stored_);
-    return sink.values(stored_);
+    return stored_.size() < kDeliveredBytes ? Status() : deliver_values(sink);
+  }
+
+  Status deliver_values(const EncodedSink& sink) {
+    if (stored_.empty()) return {};
+    MOEC_TRY(sink.values(stored_));
+    stored_.clear();
+    return {};
   }
 
   void encode_block(const std::byte* band, const BlockWalk& walk, bool decodes) {
@@ -325,10 +335,11 @@ class WeightEncoder::Impl {
   CodeWriter writer_;
   std::vector<BlockWalk> walks_;
   size_t band_values_ = 0;
-  std::vector<std::byte> held_;  // first values of a band, kept until the rest arrive
-  std::vector<uint8_t> codes_;   // of a band
-  std::vector<float> values_;    // of a band, decoded
-  std::vector<std::byte> stored_, gathered_;
+  std::vector<std::byte> held_;    // first values of a band, kept until the rest arrive
+  std::vector<uint8_t> codes_;     // of a band
+  std::vector<float> values_;      // of a band, decoded
+  std::vector<std::byte> stored_;  // decoded values that the sink has not received
+  std::vector<std::byte> gathered_;
   std::vector<uint8_t> block_codes_;
   std::vector<float> block_values_;
 };

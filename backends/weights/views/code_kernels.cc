@@ -1,6 +1,7 @@
 #include "backends/weights/views/code_kernels.h"
 
 #include <algorithm>
+#include <cstring>
 
 // Highway compiles this file once per vector target.
 #undef HWY_TARGET_INCLUDE
@@ -22,6 +23,7 @@ void for_each_block(const CodeBlocks& blocks, Decode decode) {
            std::min(blocks.block, blocks.count - at));
 }
 
+#if HWY_TARGET != HWY_AVX2
 // Unpacks the codes of 16 bytes, in order.
 void unpack_nibbles(const std::byte* from, uint8_t* to) {
 #if HWY_TARGET == HWY_SCALAR
@@ -35,18 +37,34 @@ void unpack_nibbles(const std::byte* from, uint8_t* to) {
   hn::StoreU(hn::InterleaveUpper(d, low, high), d, to + 16);
 #endif
 }
+#endif
+
+// Looks up the codes of 16 bytes.
+void look_up_nibbles(const std::byte* from, const Lookup<4>& lookup, float* to) {
+  const Floats d;
+#if HWY_TARGET == HWY_AVX2
+  // A vector has as many lanes as a word has codes. Lookup ignores the bits above a code.
+  const hn::RebindToUnsigned<Ints> words;
+  const auto shifts = hn::ShiftLeft<2>(hn::Iota(words, 0u));
+  for (int64_t i = 0; i < kNibbles; i += lanes()) {
+    uint32_t word = 0;
+    std::memcpy(&word, from + i / 2, sizeof word);
+    hn::StoreU(lookup(hn::BitCast(Ints(), hn::Set(words, word) >> shifts)), d, to + i);
+  }
+#else
+  HWY_ALIGN uint8_t codes[kNibbles];
+  unpack_nibbles(from, codes);
+  for (int64_t i = 0; i < kNibbles; i += lanes())
+    hn::StoreU(lookup(load_codes(codes + i)), d, to + i);
+#endif
+}
 
 void decode_nibbles(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
-  const Floats d;
   for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
-    const Lookup lookup(table, affine);
+    const Lookup<4> lookup(table.data(), affine);
     int64_t i = first;
-    HWY_ALIGN uint8_t codes[kNibbles];
-    for (; i % 2 == 0 && i + kNibbles <= first + count; i += kNibbles) {
-      unpack_nibbles(blocks.codes + i / 2, codes);
-      for (int64_t lane = 0; lane < kNibbles; lane += lanes())
-        hn::StoreU(lookup(load_codes(codes + lane)), d, to + i + lane);
-    }
+    for (; i % 2 == 0 && i + kNibbles <= first + count; i += kNibbles)
+      look_up_nibbles(blocks.codes + i / 2, lookup, to + i);
     // A block that begins at an odd code, and the rest of a block, are decoded one by one.
     for (; i < first + count; ++i) to[i] = affine(table[nibble_at(blocks.codes, i)]);
   });

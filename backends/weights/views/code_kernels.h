@@ -25,40 +25,70 @@ void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, fl
 // As above, but with one code per byte; the code is the number itself.
 void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to);
 
-// Activations of one token, in groups of kTokenGroup; the last group may be shorter. For the nibble
-// kernels, each whole group holds its even elements first, then its odd elements, because a shift
-// separates the codes of a byte.
+// values[i] = table[values[i]], in place. Each value must be a valid index of the table.
+void look_up_values(const float* table, float* values, int64_t count);
+
+// Activations are divided into groups; the last group may be shorter.
 constexpr int64_t kTokenGroup = 32;
+
+// The product kernels read codes from 32-bit lanes that hold whole codes: 8 codes of 3 or 4 bits, 4
+// of 6 bits. Shifts separate them, so the activations are arranged in as many planes: element i is
+// number i / planes of plane i % planes. Codes of 8 bits are widened to one lane each.
+constexpr int64_t lane_codes(int bits) {
+  const int64_t codes = 32 / bits;
+  return bits == 8 ? 1 : bits == 3 ? 8 : bits == 6 ? 4 : codes;
+}
+constexpr int64_t float_planes(int bits) { return lane_codes(bits); }
+// Integer products have 16 bits per activation, so half a lane is multiplied at a time.
+constexpr int64_t integer_planes(int bits) { return bits == 8 ? 1 : lane_codes(bits) / 2; }
+// Kernels read whole vectors, so the planes are separated by this number of bytes.
+constexpr int64_t kPlanePadding = 64;
+
+// Activations of one token in float_planes().
 struct TokenValues {
   const float* values = nullptr;
+  int64_t plane = 0;            // elements from one plane to the next
   const float* sums = nullptr;  // of the activations of each group
 };
-// The same, quantized: activation = code · scale of its group. Codes lie in [-127, 127].
+// The same in integer_planes(), quantized: activation = code · scale of its group. Codes lie
+// in [-127, 127].
 struct TokenCodes {
   const int16_t* codes = nullptr;
+  int64_t plane = 0;
   const float* scales = nullptr;
   const float* sums = nullptr;  // of the quantized activations of each group
 };
 
-// Consecutive rows of blocks, starting with `first`. A row begins at a byte and at a block.
+// Rows of blocks, starting with `first`. A row begins at a byte, `row_bytes` after the previous
+// one. Their scales and offsets are consecutive; null scales are 1.
 struct CodeBlockRows {
   CodeBlocks first;
   int64_t rows = 1;
+  int64_t row_bytes = 0;
 };
 
-// out[r] = the dot product of row r with a token: the sum of (table[code i] − offset) · scale times
+// Codes of 4 or 8 bits that are numbers: a code with the bits `flip` inverted is a number in two's
+// complement, plus `center`.
+struct LinearCodes {
+  int bits = 8;
+  uint8_t flip = 0;
+  int center = 0;
+};
+
+// out[r] = the dot product of row r with a token: the sum of (number i − offset) · scale times
 // activation i. Requires blocks of a multiple of kTokenGroup codes, or one block per row.
-void dot_nibble_rows(const CodeBlockRows& rows, const NibbleTable& table, TokenValues token,
+void dot_linear_rows(const CodeBlockRows& rows, const LinearCodes& codes, TokenValues token,
                      float* out);
-void dot_byte_rows(const CodeBlockRows& rows, bool is_signed, TokenValues token, float* out);
-
 // Products of integers are summed exactly within a group, and groups are summed in f32.
-using NibbleIntegers = std::array<int8_t, 16>;
-void dot_nibble_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
+void dot_linear_rows(const CodeBlockRows& rows, const LinearCodes& codes, TokenCodes token,
                      float* out);
-void dot_byte_rows(const CodeBlockRows& rows, bool is_signed, TokenCodes token, float* out);
 
-// values[i] = table[values[i]], in place. Each value must be a valid index of the table.
-void look_up_values(const float* table, float* values, int64_t count);
+// As above; number i is table[code i], of a table of 2^bits entries. `bits` is 1, 2, 3, 4, 6 or 8.
+void dot_table_rows(const CodeBlockRows& rows, int bits, const float* table, TokenValues token,
+                    float* out);
+// With codes of 4 bits.
+using NibbleIntegers = std::array<int8_t, 16>;
+void dot_table_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
+                    float* out);
 
 }  // namespace moec

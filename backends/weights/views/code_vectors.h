@@ -10,7 +10,9 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -38,47 +40,69 @@ struct Affine {
   }
 };
 
-// Looks up the 16 values of a block. Computing them once per block costs less than computing each
-// element and gives the same bits. AVX2 and AVX-512 keep them in registers.
+// Looks up the values of codes of `kBits` bits. Computing them once per block costs less than
+// computing each element and gives the same bits. They stay in registers if these suffice.
+template <int kBits>
 class Lookup {
+  static constexpr int kEntries = 1 << kBits, kLanes = HWY_LANES(float);
+  // On AVX2, a gather costs less than 8 permutations and 7 selections (a Zen 3 was measured); 4 of
+  // 16 lanes cost less than a gather.
+  static constexpr bool kPermutes = kEntries <= (kLanes >= 16 ? 4 : 2) * kLanes;
+  static constexpr int kParts = kPermutes && kEntries > kLanes ? kEntries / kLanes : 1;
+
  public:
-  Lookup(const std::array<float, 16>& table, const Affine& affine) {
+  Lookup(const float* values, const Affine& affine) {
     const Floats d;
-#if HWY_TARGET <= HWY_AVX3
-    low_ = affine(hn::LoadU(d, table.data()));
-#elif HWY_TARGET == HWY_AVX2
-    low_ = affine(hn::LoadU(d, table.data()));
-    high_ = affine(hn::LoadU(d, table.data() + 8));
-#else
-    for (size_t i = 0; i < table.size(); i += static_cast<size_t>(lanes()))
-      hn::StoreU(affine(hn::LoadU(d, table.data() + i)), d, values_.data() + i);
-#endif
+    if constexpr (kEntries < kLanes) {
+      HWY_ALIGN float padded[HWY_LANES(float)] = {};
+      for (int i = 0; i < kEntries; ++i) padded[i] = affine(values[i]);
+      parts_[0] = hn::Load(d, padded);
+    } else if constexpr (kPermutes) {
+      for (int part = 0; part < kParts; ++part)
+        parts_[part] = affine(hn::LoadU(d, values + part * kLanes));
+    } else {
+      for (int i = 0; i < kEntries; i += kLanes)
+        hn::StoreU(affine(hn::LoadU(d, values + i)), d, values_.data() + i);
+    }
   }
 
-  Vector operator()(hn::Vec<Ints> index) const {
-    const Floats d;
-#if HWY_TARGET <= HWY_AVX3
-    return hn::TableLookupLanes(low_, hn::IndicesFromVec(d, index));
-#elif HWY_TARGET == HWY_AVX2
-    // A permutation of eight lanes covers half of the table, so both halves are looked up and
-    // blended.
-    const auto lane = hn::IndicesFromVec(d, hn::And(index, hn::Set(Ints(), 7)));
-    const auto is_high = hn::RebindMask(d, hn::Gt(index, hn::Set(Ints(), 7)));
-    return hn::IfThenElse(is_high, hn::TableLookupLanes(high_, lane),
-                          hn::TableLookupLanes(low_, lane));
-#else
-    return hn::GatherIndex(d, values_.data(), index);
-#endif
+  // With permutations, the bits above a code are ignored.
+  Vector operator()(hn::Vec<Ints> code) const {
+    if constexpr (kPermutes) {
+      const auto lane = hn::And(code, hn::Set(Ints(), std::min(kEntries, kLanes) - 1));
+      return select<0, kParts>(hn::IndicesFromVec(Floats(), lane), code);
+    } else {
+      return hn::GatherIndex(Floats(), values_.data(), code);
+    }
   }
 
  private:
-#if HWY_TARGET <= HWY_AVX3
-  Vector low_;
-#elif HWY_TARGET == HWY_AVX2
-  Vector low_, high_;
+  // Selects between halves of parts [kFirst, kFirst + kCount) by one bit of the code, which becomes
+  // the sign.
+  template <int kFirst, int kCount, class Indices>
+  Vector select(Indices lane, hn::Vec<Ints> code) const {
+    if constexpr (kCount == 1) {
+      return hn::TableLookupLanes(parts_[kFirst], lane);
+    } else {
+      constexpr int kHalf = kCount / 2, kBit = std::bit_width(unsigned{kLanes * kHalf}) - 1;
+      const auto bits = hn::ShiftLeft<31 - kBit>(code);
+      return if_negative(bits, select<kFirst + kHalf, kHalf>(lane, code),
+                         select<kFirst, kHalf>(lane, code));
+    }
+  }
+
+  // IfNegativeThenElse() of Highway 1.0.3 reads all bits of a lane on SSSE3.
+  static Vector if_negative(hn::Vec<Ints> bits, Vector yes, Vector no) {
+#if HWY_TARGET <= HWY_SSE4
+    return hn::IfNegativeThenElse(hn::BitCast(Floats(), bits), yes, no);
 #else
-  std::array<float, 16> values_;
+    return hn::IfThenElse(hn::RebindMask(Floats(), hn::MaskFromVec(hn::BroadcastSignBit(bits))),
+                          yes, no);
 #endif
+  }
+
+  Vector parts_[kParts];
+  std::array<float, kPermutes ? 1 : kEntries> values_;
 };
 
 inline uint8_t nibble_at(const std::byte* codes, int64_t i) {

@@ -2,35 +2,15 @@
 // scale and an offset, or a table, per block.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <variant>
 
 #include "backends/weights/views/coded_token.h"
+#include "backends/weights/views/stored_numbers.h"
 #include "backends/weights/views/weight_pager.h"
 #include "ir/graph/type.h"
-#include "ir/graph/weight_view.h"
 
 namespace moec {
-
-// File and byte offset at which stored data begins.
-struct FileExtent {
-  size_t file = 0;
-  uint64_t offset = 0;
-};
-
-// Consecutive numbers in a file, or one constant.
-struct StoredNumbers {
-  FileExtent at;
-  std::variant<DType, Packing, float> form = DType::f32;  // float: the constant
-  int64_t first = 0;  // index of the first number, relative to `at`
-
-  void skip(int64_t count) { first += count; }
-  // Returns true if every possible number is a valid index of a table of `entries` entries. Tables
-  // of more than 256 entries are not supported.
-  bool are_indices(int64_t entries) const;
-};
 
 // Element (r, c) is code r · columns + c, in block (r / block_rows, c / block_columns); blocks are
 // numbered in C order. The element's value, rounded to `rounded`, is (code − offset) · scale or,
@@ -52,9 +32,9 @@ bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, in
 // True if arrange_token() rounds activations to int8 on request.
 bool rounds_tokens(const CodedRows& rows);
 
-// Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if their
-// codes do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a group of
-// activations. Rows with a table are multiplied by f32 activations in either format.
+// Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if codes
+// without a table do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a
+// group of activations. Rows with a table are multiplied by f32 activations in either format.
 std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
                                         ActivationFormat format);
 

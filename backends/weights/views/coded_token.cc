@@ -1,7 +1,7 @@
 #include "backends/weights/views/coded_token.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -11,39 +11,56 @@
 namespace moec {
 namespace {
 
-// Writes the elements of each whole group in the order of the nibble kernels.
+// Returns elements in planes, as code_kernels.h describes, and sets the distance of planes.
 template <class Element>
-void split_groups(std::vector<Element>& elements) {
-  std::array<Element, kTokenGroup> group;
-  const auto whole = std::ssize(elements) / kTokenGroup * kTokenGroup;
-  for (auto at = elements.begin(); at != elements.begin() + whole; at += kTokenGroup) {
-    for (int64_t i = 0; i < kTokenGroup; ++i)
-      group[static_cast<size_t>(i % 2 * (kTokenGroup / 2) + i / 2)] = at[i];
-    std::copy(group.begin(), group.end(), at);
-  }
+std::vector<Element> in_planes(std::span<const Element> elements, int64_t planes, int64_t& plane) {
+  plane = (std::ssize(elements) + planes - 1) / planes +
+          kPlanePadding / static_cast<int64_t>(sizeof(Element));
+  std::vector<Element> to(static_cast<size_t>(planes * plane));
+  for (int64_t p = 0; p < planes; ++p)
+    for (int64_t i = p, at = p * plane; i < std::ssize(elements); i += planes, ++at)
+      to[static_cast<size_t>(at)] = elements[static_cast<size_t>(i)];
+  return to;
+}
+
+// Rounds a number of at most 2^22 to the nearest integer, ties to even: the sum has no fraction
+// bits. std::nearbyint is a call on CPUs without SSE4.1.
+float nearest(float value) {
+  constexpr float kShift = 3 << 22;
+  return value + kShift - kShift;
+}
+
+// The largest magnitude; NaN or infinite if a value is. Without their sign, the bits of floats are
+// ordered as their magnitudes are, and compilers vectorize the maximum of integers.
+float largest_magnitude(const float* values, int64_t count) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<int32_t>(values[i]) & 0x7FFFFFFF);
+  return std::bit_cast<float>(largest);
 }
 
 // Appends the codes, the scale and the sum of a group.
 void quantize_group(const float* values, int64_t count, CodedToken& token) {
-  float largest = 0;
-  bool is_finite = true;
-  for (int64_t i = 0; i < count; ++i) {
-    largest = std::max(largest, std::abs(values[i]));
-    is_finite &= std::isfinite(values[i]);
-  }
-  // Below this, 1 / scale overflows.
+  const float largest = largest_magnitude(values, count);
+  const bool is_finite = std::isfinite(largest);
+  // Below this, 127 / largest may overflow, so the group becomes zeros.
   const bool is_zero = largest < 127 * std::numeric_limits<float>::min();
-  const float inverse = is_zero || !is_finite ? 0 : 127 / largest;
-  float sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const float code = inverse == 0 ? 0 : std::nearbyint(values[i] * inverse);
-    token.codes.push_back(static_cast<int16_t>(code));
-    sum += code;
+  const auto first = std::ssize(token.codes);
+  token.codes.resize(static_cast<size_t>(first + count));
+  int16_t* codes = token.codes.data() + first;
+  int32_t sum = 0;
+  if (is_finite && !is_zero) {
+    const float inverse = 127 / largest;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto code = static_cast<int32_t>(nearest(values[i] * inverse));
+      codes[i] = static_cast<int16_t>(code);
+      sum += code;
+    }
   }
   // Zero codes times NaN are NaN, as is a product with an infinite or undefined activation.
   const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
   token.scales.push_back(scale);
-  token.sums.push_back(sum * scale);
+  token.sums.push_back(static_cast<float>(sum) * scale);
 }
 
 // Calls visit(first, count) for each group.
@@ -69,18 +86,18 @@ void round_token(std::span<float> token) {
     token[i] = static_cast<float>(rounded.codes[i]) * rounded.scales[i / kTokenGroup];
 }
 
-CodedToken arranged(std::span<const float> token, ActivationFormat format, bool is_nibbles) {
+CodedToken arranged(std::span<const float> token, ActivationFormat format, int bits) {
   if (format == ActivationFormat::int8) {
     CodedToken to = quantized(token);
-    if (is_nibbles) split_groups(to.codes);
+    to.codes = in_planes(std::span<const int16_t>(to.codes), integer_planes(bits), to.plane);
     return to;
   }
-  CodedToken to{.columns = std::ssize(token), .values = {token.begin(), token.end()}};
+  CodedToken to{.columns = std::ssize(token)};
+  to.values = in_planes(token, float_planes(bits), to.plane);
   for_each_group(to.columns, [&](int64_t first, int64_t count) {
     const auto begin = token.begin() + first;
     to.sums.push_back(std::accumulate(begin, begin + count, 0.0f));
   });
-  if (is_nibbles) split_groups(to.values);
   return to;
 }
 

@@ -18,8 +18,9 @@ enum class ActivationFormat : uint8_t {
 struct CodedToken {
   int64_t columns = 0;
   ActivationFormat format = ActivationFormat::f32;
-  std::vector<float> values;   // of f32
-  std::vector<int16_t> codes;  // of int8, with scales
+  int64_t plane = 0;           // elements from one plane to the next
+  std::vector<float> values;   // of f32, in planes
+  std::vector<int16_t> codes;  // of int8, in planes, with scales
   std::vector<float> scales;
   std::vector<float> sums;  // of each group
 };
@@ -28,7 +29,7 @@ struct CodedToken {
 // group NaN.
 void round_token(std::span<float> token);
 
-// Arranges activations in a format, for codes of 4 bits or of 8 bits.
-CodedToken arranged(std::span<const float> token, ActivationFormat format, bool is_nibbles);
+// Arranges activations in a format, for codes of this number of bits.
+CodedToken arranged(std::span<const float> token, ActivationFormat format, int bits);
 
 }  // namespace moec

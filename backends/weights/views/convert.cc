@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "backends/weights/views/code_kernels.h"
 #include "backends/weights/views/convert_kernels.h"
 #include "backends/weights/views/pack_bits.h"
 #include "ir/base/invariant.h"
@@ -36,12 +37,20 @@ void unpack_unsigned(Packing packing, int bits, const std::byte* from, size_t co
   }
 }
 
-}  // namespace
-
-const ConvertKernels& best_kernels() {
-  static const ConvertKernels& best = avx2_kernels() ? *avx2_kernels() : portable_kernels();
+// Dispatching each call would cost as much as the scaling of a block of 32 elements.
+const ConvertKernels& kernels() {
+  static const ConvertKernels& best = best_kernels();
   return best;
 }
+
+// Decodes two numbers per byte; the low four bits come first.
+void unpack_nibbles(const NibbleTable& values, const std::byte* from, size_t bytes, float* to) {
+  constexpr float kOne = 1;
+  const auto count = static_cast<int64_t>(2 * bytes);
+  decode_nibble_blocks({from, count, std::max<int64_t>(count, 1), &kOne, nullptr}, values, to);
+}
+
+}  // namespace
 
 void decode(DType dtype, const std::byte* from, size_t count, float* to) {
   switch (dtype) {
@@ -49,11 +58,11 @@ void decode(DType dtype, const std::byte* from, size_t count, float* to) {
       std::memcpy(to, from, count * sizeof(float));
       return;
     case DType::f16:
-      return best_kernels().decode_f16(from, count, to);
+      return kernels().decode_f16(from, count, to);
     case DType::bf16:
-      return best_kernels().decode_bf16(from, count, to);
+      return kernels().decode_bf16(from, count, to);
     case DType::f8_e4m3:
-      return best_kernels().decode_f8_e4m3(from, count, to);
+      return kernels().decode_f8_e4m3(from, count, to);
     case DType::i64:
       return decode_each<int64_t>(from, count, to, [](int64_t v) { return static_cast<float>(v); });
     case DType::i32:
@@ -73,10 +82,10 @@ void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
   static const auto e8m0 = table_of<256>(f32_from_f8_e8m0);
   switch (packing) {
     case Packing::f4_e2m1:
-      return best_kernels().decode_nibbles(e2m1.data(), from, count, to);
+      return unpack_nibbles(e2m1, from, count, to);
     case Packing::i4_excess8:
       // `count` is the number of i32 elements, each with eight numbers in four bytes.
-      return best_kernels().decode_nibbles(excess8.data(), from, count * sizeof(int32_t), to);
+      return unpack_nibbles(excess8, from, count * sizeof(int32_t), to);
     case Packing::f8_e8m0:
       return decode_each<uint8_t>(from, count, to, [](uint8_t bits) { return e8m0[bits]; });
     case Packing::u1:
@@ -86,21 +95,21 @@ void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
     case Packing::u3:
       return unpack_unsigned(packing, 3, from, count, to);
     case Packing::u4:
-      return best_kernels().decode_nibbles(u4.data(), from, count, to);
+      return unpack_nibbles(u4, from, count, to);
     case Packing::u6:
       return unpack_unsigned(packing, 6, from, count, to);
     case Packing::u8:
       return decode(DType::u8, from, count, to);
     case Packing::i4:
-      return best_kernels().decode_nibbles(i4.data(), from, count, to);
+      return unpack_nibbles(i4, from, count, to);
     case Packing::i8:
       return decode_each<int8_t>(from, count, to, [](int8_t v) { return static_cast<float>(v); });
   }
 }
 
 uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
-  if (dtype == DType::f16) return best_kernels().encode_f16(from, count, to);
-  if (dtype == DType::bf16) return best_kernels().encode_bf16(from, count, to);
+  if (dtype == DType::f16) return kernels().encode_f16(from, count, to);
+  if (dtype == DType::bf16) return kernels().encode_bf16(from, count, to);
   MOEC_CHECK(dtype == DType::f32, "no conversion from f32 to {}", dtype_name(dtype));
   std::memcpy(to, from, count * sizeof(float));
   return 0;
@@ -118,17 +127,17 @@ void round_values(DType dtype, float* values, size_t count) {
 }
 
 uint64_t scale(float factor, float* values, size_t count) {
-  return best_kernels().scale(factor, values, count);
+  return kernels().scale(factor, values, count);
 }
 
 uint64_t multiply(const float* factors, float* values, size_t count) {
-  return best_kernels().multiply(factors, values, count);
+  return kernels().multiply(factors, values, count);
 }
 
 uint64_t count_nonfinite(DType dtype, const std::byte* values, size_t count) {
-  if (dtype == DType::f32) return best_kernels().count_from_32(values, count, 0x7f800000u);
-  if (dtype == DType::f16) return best_kernels().count_from_16(values, count, 0x7c00u);
-  if (dtype == DType::bf16) return best_kernels().count_from_16(values, count, 0x7f80u);
+  if (dtype == DType::f32) return kernels().count_from_32(values, count, 0x7f800000u);
+  if (dtype == DType::f16) return kernels().count_from_16(values, count, 0x7c00u);
+  if (dtype == DType::bf16) return kernels().count_from_16(values, count, 0x7f80u);
   // f8_e4m3 has no infinity, and its NaNs are 0x7f and 0xff.
   if (dtype == DType::f8_e4m3) return count_from<uint8_t>(values, count, 0x7fu);
   return 0;

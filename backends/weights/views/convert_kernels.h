@@ -1,5 +1,5 @@
-// Kernels of convert.h, one version per instruction set. All versions return the same bits and
-// counts.
+// Kernels of convert.h, one version per vector target of Highway. All versions return the same bits
+// and counts.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,6 @@ struct ConvertKernels {
   const char* name;
   using Decode = void (*)(const std::byte* from, size_t count, float* to);
   Decode decode_f16, decode_bf16, decode_f8_e4m3;
-  // `values` maps each 4-bit pattern to its number. The low four bits of a byte come first.
-  void (*decode_nibbles)(const float* values, const std::byte* from, size_t bytes, float* to);
   // Return the number of finite values that became infinite.
   using Encode = uint64_t (*)(const float* from, size_t count, std::byte* to);
   Encode encode_f16, encode_bf16;
@@ -23,10 +21,9 @@ struct ConvertKernels {
   uint64_t (*count_from_32)(const std::byte* values, size_t count, uint32_t least);
 };
 
+// Returns the scalar version, which is the definition of the others.
 const ConvertKernels& portable_kernels();
-// Returns null unless this CPU is an x86 with AVX2 and F16C.
-const ConvertKernels* avx2_kernels();
-// Returns the fastest version that this CPU supports.
+// Returns the version with the widest vectors of this CPU.
 const ConvertKernels& best_kernels();
 
 }  // namespace moec

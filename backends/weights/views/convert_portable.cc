@@ -1,4 +1,4 @@
-// Portable kernels, written so that compilers vectorise them.
+// Scalar kernels, written so that compilers vectorise them.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -86,14 +86,6 @@ void decode_f8_e4m3(const std::byte* from, size_t count, float* to) {
   decode_each<uint8_t>(from, count, to, [&table](uint8_t bits) { return table[bits]; });
 }
 
-void decode_nibbles(const float* values, const std::byte* from, size_t bytes, float* to) {
-  for (size_t i = 0; i < bytes; ++i) {
-    const auto pair = load<uint8_t>(from, i);
-    to[2 * i] = values[pair & 0xf];
-    to[2 * i + 1] = values[pair >> 4];
-  }
-}
-
 uint64_t encode_f16(const float* from, size_t count, std::byte* to) {
   return encode_each(from, count, to, 0x7c00, [](float v) { return narrow_to_f16(v); });
 }
@@ -136,7 +128,7 @@ const std::array<float, 256>& f8_e4m3_table() {
 
 const ConvertKernels& portable_kernels() {
   static constexpr ConvertKernels kKernels = {
-      "portable",  decode_f16, decode_bf16, decode_f8_e4m3,       decode_nibbles,      encode_f16,
+      "portable",  decode_f16, decode_bf16, decode_f8_e4m3,       encode_f16,
       encode_bf16, scale,      multiply,    count_from<uint16_t>, count_from<uint32_t>};
   return kKernels;
 }

@@ -19,7 +19,7 @@ struct HalfProducts {
                    const float* x, float* out);
 };
 
-// Returns the kernels for f16 or bf16; null for other types, or if this CPU lacks AVX2 or F16C.
+// Returns the kernels for f16 or bf16; null for other types, or if this CPU lacks AVX2.
 const HalfProducts* half_products(DType dtype);
 
 }  // namespace moec

@@ -2,7 +2,6 @@
 
 #include "backends/weights/views/convert.h"
 #include "backends/weights/views/view_node.h"
-#include "ir/base/invariant.h"
 
 namespace moec {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backends/weights/views/coded_rows.h"
 #include "backends/weights/views/weight_pager.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +12,16 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace moec {
 namespace {
+
+// The end of the block that contains the last byte before `end`.
+uint64_t blocks_end(uint64_t end) {
+  constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
+  return (end + kBlock - 1) / kBlock * kBlock;
+}
 
 auto changed(const std::string& path, std::string cause) {
   return fail("weights.file_changed", std::move(cause),
@@ -103,6 +111,43 @@ Status PayloadFile::check_unchanged() const {
   if (unreadable_.load(std::memory_order_relaxed))
     return fail("weights.read", "part of the file is unreadable",
                 "check the disk that contains the file", {.file = path_});
+  return {};
+}
+
+bool PayloadFile::continues(const Piece& piece, const Piece& next) {
+  return next.begin >= piece.end &&
+         next.begin / kBlockBytes * kBlockBytes <= blocks_end(piece.end) + kGapBytes;
+}
+
+// Bytes between two pieces go to memory that nobody reads. Two pieces that share a block need its
+// bytes twice, but a call can store them only once: the last block of the first piece is copied to
+// the second one.
+Status PayloadFile::read_pieces(std::span<const Piece> pieces) const {
+  alignas(kBlockBytes) thread_local std::array<std::byte, kGapBytes> gap;
+  const uint64_t first = pieces.front().begin / kBlockBytes * kBlockBytes;
+  std::vector<iovec> targets;
+  uint64_t next = first;  // first block that no target has
+  for (const Piece& piece : pieces) {
+    const uint64_t begin = piece.begin / kBlockBytes * kBlockBytes, end = blocks_end(piece.end);
+    if (begin > next) targets.push_back({gap.data(), static_cast<size_t>(begin - next)});
+    next = std::max(next, begin);
+    if (end > next) targets.push_back({piece.to + (next - begin), static_cast<size_t>(end - next)});
+    next = std::max(next, end);
+  }
+  const ssize_t got = ::preadv(direct_ >= 0 ? direct_ : descriptor_, targets.data(),
+                               static_cast<int>(targets.size()), static_cast<off_t>(first));
+  // After a short or failed read, the other calls continue the read, or report the error.
+  if (got < 0 || first + static_cast<uint64_t>(got) < pieces.back().end) {
+    for (const Piece& piece : pieces) MOEC_TRY(read_blocks_to(piece.begin, piece.end, piece.to));
+    return {};
+  }
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    const Piece &before = pieces[i - 1], &piece = pieces[i];
+    const uint64_t block = piece.begin / kBlockBytes * kBlockBytes;
+    if (block >= blocks_end(before.end)) continue;
+    const std::byte* shared = before.to + (block - before.begin / kBlockBytes * kBlockBytes);
+    std::memcpy(piece.to, shared, kBlockBytes);
+  }
   return {};
 }
 

@@ -50,6 +50,21 @@ class PayloadFile {
   // `begin` goes to `to` + begin % kBlockBytes. Error: weights.read.
   Status read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) const;
 
+  // A part of read_pieces(): bytes [begin, end), with `to` as in read_blocks_to().
+  struct Piece {
+    uint64_t begin = 0, end = 0;
+    std::byte* to = nullptr;
+  };
+  // Bytes between two pieces of a call: the emitters align large weights to 64 KiB, and reading the
+  // padding takes less time than another call.
+  static constexpr size_t kGapBytes = size_t{64} << 10;
+  // True if the blocks of `next` continue those of `piece`, after at most kGapBytes, so that one
+  // call can read both. They may share the block in which `piece` ends.
+  static bool continues(const Piece& piece, const Piece& next);
+  // As read_blocks_to() for each piece, but with one read call. Each piece must continue the one
+  // before it.
+  Status read_pieces(std::span<const Piece> pieces) const;
+
   // Returns the read-only mapping of the file; null if the system cannot map it. Reading it
   // requires a MappedRead (mapped_values.h).
   const std::byte* mapped() const { return static_cast<const std::byte*>(pages_); }

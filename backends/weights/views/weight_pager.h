@@ -13,14 +13,13 @@
 
 namespace moec {
 
-// Bytes of a weight file in temporary memory, such as an expert in its slot.
-
 // Bytes [offset, offset + bytes) of the file.
 struct HeldPiece {
   uint64_t offset = 0, bytes = 0;
   const std::byte* data = nullptr;
 };
 
+// Bytes of a weight file in temporary memory, such as an expert in its slot.
 class HeldBytes {
  public:
   explicit HeldBytes(std::vector<HeldPiece> pieces) : pieces_(std::move(pieces)) {}

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -30,6 +34,26 @@ TEST(ThreadTeam, CoversEachIndexOnce) {
 TEST(ThreadTeam, RunsManyConsecutiveDivisions) {
   ThreadTeam team(4);
   for (int round = 0; round < 2000; ++round) expect_each_once(team, 64, 1);
+}
+
+// Each part waits until all parts have begun, which a single thread cannot achieve. The time limit
+// only ends a failing test.
+TEST(ThreadTeam, RunsPartsOnSeveralThreads) {
+  for (const int threads : {2, 3}) {
+    ThreadTeam team(threads);
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::set<std::thread::id> ids;
+    int begun = 0;
+    team.divide(threads, 1, [&](int64_t, int64_t) {
+      std::unique_lock lock(mutex);
+      ids.insert(std::this_thread::get_id());
+      ++begun;
+      changed.notify_all();
+      changed.wait_for(lock, std::chrono::seconds(60), [&] { return begun == threads; });
+    });
+    EXPECT_EQ(std::ssize(ids), threads);
+  }
 }
 
 TEST(ThreadTeam, AcceptsConcurrentCallers) {

@@ -1,4 +1,4 @@
-// Compares this CPU's kernels with the portable kernels bit for bit.
+// Compares the kernels of each kind of vectors with the portable kernels bit for bit.
 #include "backends/weights/encode/affine_kernels.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,8 @@
 #include <bit>
 #include <random>
 #include <vector>
+
+#include "tests/vector_targets.h"
 
 namespace moec {
 namespace {
@@ -36,38 +38,36 @@ std::vector<KernelCase> kernel_cases() {
   return cases;
 }
 
-class AffineKernelsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!avx2_affine()) GTEST_SKIP() << "this CPU has no AVX2";
-  }
+TEST(AffineKernels, FindEqualExtentsAndFits) {
   const AffineKernels& portable = portable_affine();
-};
-
-TEST_F(AffineKernelsTest, FindEqualExtentsAndFits) {
-  for (const auto& [values, rule, codes] : kernel_cases()) {
-    const AffineExtent extent = avx2_affine()->extent(values.data(), values.size()),
-                       expected = portable.extent(values.data(), values.size());
-    ASSERT_EQ(extent.low, expected.low) << values.size();
-    ASSERT_EQ(extent.high, expected.high) << values.size();
-    const AffineFit fit = avx2_affine()->fit(values.data(), values.size(), rule),
-                    wanted = portable.fit(values.data(), values.size(), rule);
-    ASSERT_EQ(std::bit_cast<uint64_t>(fit.products), std::bit_cast<uint64_t>(wanted.products));
-    ASSERT_EQ(std::bit_cast<uint64_t>(fit.squares), std::bit_cast<uint64_t>(wanted.squares));
-  }
+  for_each_vector_target([&] {
+    for (const auto& [values, rule, codes] : kernel_cases()) {
+      const AffineExtent extent = best_affine().extent(values.data(), values.size()),
+                         expected = portable.extent(values.data(), values.size());
+      ASSERT_EQ(extent.low, expected.low) << values.size();
+      ASSERT_EQ(extent.high, expected.high) << values.size();
+      const AffineFit fit = best_affine().fit(values.data(), values.size(), rule),
+                      wanted = portable.fit(values.data(), values.size(), rule);
+      ASSERT_EQ(std::bit_cast<uint64_t>(fit.products), std::bit_cast<uint64_t>(wanted.products));
+      ASSERT_EQ(std::bit_cast<uint64_t>(fit.squares), std::bit_cast<uint64_t>(wanted.squares));
+    }
+  });
 }
 
-TEST_F(AffineKernelsTest, WriteEqualCodesAndValues) {
-  for (const auto& [values, rule, codes] : kernel_cases()) {
-    std::vector<uint8_t> found(values.size()), expected(values.size());
-    avx2_affine()->encode(values.data(), values.size(), rule, codes, found.data());
-    portable.encode(values.data(), values.size(), rule, codes, expected.data());
-    ASSERT_EQ(found, expected) << values.size();
-    std::vector<float> decoded(values.size()), wanted(values.size());
-    avx2_affine()->decode(found.data(), found.size(), codes, 0.01f, -1, decoded.data());
-    portable.decode(found.data(), found.size(), codes, 0.01f, -1, wanted.data());
-    ASSERT_EQ(decoded, wanted) << values.size();
-  }
+TEST(AffineKernels, WriteEqualCodesAndValues) {
+  const AffineKernels& portable = portable_affine();
+  for_each_vector_target([&] {
+    for (const auto& [values, rule, codes] : kernel_cases()) {
+      std::vector<uint8_t> found(values.size()), expected(values.size());
+      best_affine().encode(values.data(), values.size(), rule, codes, found.data());
+      portable.encode(values.data(), values.size(), rule, codes, expected.data());
+      ASSERT_EQ(found, expected) << values.size();
+      std::vector<float> decoded(values.size()), wanted(values.size());
+      best_affine().decode(found.data(), found.size(), codes, 0.01f, -1, decoded.data());
+      portable.decode(found.data(), found.size(), codes, 0.01f, -1, wanted.data());
+      ASSERT_EQ(decoded, wanted) << values.size();
+    }
+  });
 }
 
 TEST(AffineKernels, SumsElementsPerLaneInOrder) {

@@ -223,6 +223,20 @@ TEST(WeightEncoder, ReturnsTheValuesReadersDecode) {
   }
 }
 
+// A band of 32 values would cost more in calls than in codes.
+TEST(WeightEncoder, DeliversManyBandsAtOnce) {
+  const Type type{DType::f32, {64, 1024}};  // 256 KiB
+  WeightEncoder encoder(AffineEncoding{4, {1, 32}}, type);
+  std::vector<size_t> sizes;
+  const EncodedSink sink{[](std::span<const std::byte>) -> Status { return {}; },
+                         [&](std::span<const std::byte> values) -> Status {
+                           sizes.push_back(values.size());
+                           return {};
+                         }};
+  ASSERT_TRUE(encoder.add(bell_of(type), sink));
+  EXPECT_EQ(sizes, std::vector<size_t>(4, 64 << 10));
+}
+
 TEST(WeightEncoder, StopsAtAFailingSink) {
   WeightEncoder encoder(AffineEncoding{8, {1, 2}}, {DType::f32, {4, 2}});
   const std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8};

@@ -2,7 +2,6 @@
 // element.
 #include "backends/weights/views/coded_rows.h"
 
-#include "backends/weights/views/convert.h"
 #include "backends/weights/views/mapped_view.h"
 #include "ir/text/text.h"
 #include "tests/backends/weights/views/testing.h"
@@ -17,29 +16,6 @@ struct RowsCase {
   bool is_coded = true;    // whether kernels decode the view
   bool multiplies = true;  // whether kernels multiply the codes without decoding them
 };
-
-// Writes a file of random bytes that contains the view's tensors in sequence; float tensors get
-// small values.
-WeightTable write_tensors(const WeightView& view, const std::string& name) {
-  WeightTable table;
-  Bytes bytes;
-  std::mt19937 random(7);
-  for_each_tensor(view, [&](const TensorSource& source, const Type& type) {
-    table.tensors[source.name] = {0, bytes.size(), type};
-    for (int64_t i = 0; i < type.elements(); ++i) {
-      const auto value = static_cast<float>(random() % 1000) / 997.0f - 0.5f;
-      std::array<std::byte, 4> element{};
-      if (type.dtype == DType::u8)
-        element[0] = static_cast<std::byte>(random() & 0xFF);
-      else
-        encode(type.dtype, &value, 1, element.data());
-      bytes.insert(bytes.end(), element.begin(), element.begin() + dtype_bytes(type.dtype));
-    }
-    bytes.resize((bytes.size() + 3) / 4 * 4);
-  });
-  table.files = {{write_file(name, bytes), bytes.size()}};
-  return table;
-}
 
 class CodedRowsTest : public testing::TestWithParam<RowsCase> {};
 
@@ -172,17 +148,31 @@ INSTANTIATE_TEST_SUITE_P(
                  "@c:u8[4,2048] | unpack(u8) | dequant(1, 2048; @s:f32[4,1], splat(128):f32[4,1])"},
         RowsCase{"u4_short",
                  "@c:u8[16,48] | unpack(u4) | dequant(1, 32; @s:f32[16,3], @z:f32[16,3])"},
+        // More blocks than fit in a buffer, in one row and in several.
+        RowsCase{"u4_long",
+                 "@c:u8[3,4112] | unpack(u4) | dequant(1, 32; @s:f32[3,257], @z:f32[3,257])"},
+        RowsCase{"u4_bands",
+                 "@c:u8[40,128] | unpack(u4) | dequant(1, 32; @s:f16[40,8] | cast(f32), "
+                 "@z:f32[40,8])"},
+        RowsCase{"u8_square",
+                 "@c:u8[8,64] | unpack(u8) | dequant(4, 32; @s:f32[2,2], @z:f32[2,2])"},
+        RowsCase{"lut4_columns", "@c:u8[4,32] | unpack(u4) | lut(2, 32; @t:f32[2,2,16])"},
         RowsCase{"lut4",
                  "@c:u8[160] | unpack(u4) | reshape(8, 40, 1, 1) | lut(4, 40, 1, 1; "
                  "@t:f16[2,1,1,1,16]) | cast(f16)"},
         RowsCase{"lut4_f32",
                  "@c:u8[160] | unpack(u4) | reshape(8, 40) | lut(4, 40; @t:f32[2,1,16])"},
-        RowsCase{"lut2", "@c:u8[80] | unpack(u2) | reshape(8, 40) | lut(8, 40; @t:f32[1,1,4])",
-                 true, false},
-        RowsCase{"lut3", "@c:u8[123] | unpack(u3) | reshape(8, 41) | lut(8, 41; @t:f32[1,1,8])",
-                 true, false},
-        RowsCase{"lut6", "@c:u8[240] | unpack(u6) | reshape(8, 40) | lut(2, 40; @t:f32[4,1,64])",
-                 true, false},
+        RowsCase{"lut1", "@c:u8[8,72] | unpack(u1) | lut(8, 576; @t:f32[1,1,2])"},
+        RowsCase{"lut2", "@c:u8[80] | unpack(u2) | reshape(8, 40) | lut(8, 40; @t:f32[1,1,4])"},
+        RowsCase{"lut2_columns",
+                 "@c:u8[8,48] | unpack(u2) | lut(4, 96; @t:f16[2,2,4]) | cast(f16)"},
+        RowsCase{"lut3", "@c:u8[8,216] | unpack(u3) | lut(2, 576; @t:f32[4,1,8])"},
+        RowsCase{"lut3_bits",
+                 "@c:u8[123] | unpack(u3) | reshape(8, 41) | lut(8, 41; @t:f32[1,1,8])", true,
+                 false},
+        RowsCase{"lut6", "@c:u8[240] | unpack(u6) | reshape(8, 40) | lut(2, 40; @t:f32[4,1,64])"},
+        RowsCase{"lut6_long", "@c:u8[8,435] | unpack(u6) | lut(2, 580; @t:f32[4,1,64])"},
+        RowsCase{"lut8", "@c:u8[8,140] | unpack(u8) | lut(8, 140; @t:f32[1,1,256])"},
         RowsCase{"experts",
                  "@c:u8[4,8,16] | unpack(u4) | slice(0, 1, 1) | reshape(8, 32) | "
                  "dequant(1, 32; @s:f32[8,1])"},
@@ -208,6 +198,35 @@ TEST(CodedRows, FailIfBytesAreMissing) {
   EXPECT_TRUE(decode_rows(rows, HeldBytes({{100, 16, bytes.data()}}), 0, 32, values.data()));
   EXPECT_FALSE(decode_rows(rows, HeldBytes({{100, 15, bytes.data()}}), 0, 32, values.data()));
   EXPECT_FALSE(decode_rows(rows, HeldBytes({{0, 16, bytes.data()}}), 0, 32, values.data()));
+  const CodedToken token = arrange_token(rows, values.data(), ActivationFormat::f32).value();
+  float product = 0;
+  const auto dot = [&](const HeldPiece& piece) {
+    return dot_coded_rows(rows, HeldBytes({piece}), {0, 1}, token, &product);
+  };
+  EXPECT_TRUE(dot({100, 16, bytes.data()}));
+  EXPECT_FALSE(dot({100, 15, bytes.data()}));
+  EXPECT_FALSE(dot({0, 16, bytes.data()}));
+}
+
+// Kernels read whole vectors, but no bytes after the codes, which AddressSanitizer checks.
+TEST(CodedRows, ReadNothingAfterTheirCodes) {
+  for (const Packing packing :
+       {Packing::u1, Packing::u2, Packing::u3, Packing::u4, Packing::u6, Packing::u8}) {
+    for (const int64_t columns : {32, 64, 96, 256, 544}) {
+      const std::vector<std::byte> bytes(static_cast<size_t>(2 * columns / 8 * code_bits(packing)));
+      CodedRows rows{.codes = {{}, packing}, .columns = columns, .block_columns = columns};
+      rows.table = StoredNumbers{{}, 2.0f};
+      rows.entries = 256;
+      const std::vector<float> token(static_cast<size_t>(columns), 1.0f);
+      for_each_vector_target([&] {
+        const auto arranged = arrange_token(rows, token.data(), ActivationFormat::f32).value();
+        std::array<float, 2> out{};
+        ASSERT_TRUE(dot_coded_rows(rows, HeldBytes({{0, bytes.size(), bytes.data()}}), {0, 2},
+                                   arranged, out.data()));
+        EXPECT_EQ(out[1], 2.0f * static_cast<float>(columns)) << code_bits(packing) << " bits";
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "backends/weights/views/convert_kernels.h"
 #include "tests/backends/weights/views/testing.h"
+#include "tests/vector_targets.h"
 
 namespace moec {
 namespace {
@@ -30,7 +31,9 @@ class WeightsKernels : public testing::TestWithParam<const ConvertKernels*> {};
 
 std::vector<const ConvertKernels*> all_kernels() {
   std::vector<const ConvertKernels*> kernels = {&portable_kernels()};
-  if (avx2_kernels()) kernels.push_back(avx2_kernels());
+  for_each_vector_target([&] {
+    if (&best_kernels() != kernels.front()) kernels.push_back(&best_kernels());
+  });
   return kernels;
 }
 
@@ -43,18 +46,18 @@ TEST_P(WeightsKernels, DecodeAllPatternsOfSmallTypes) {
   expect_decodes<uint8_t>(GetParam()->decode_f8_e4m3, f32_from_f8_e4m3);
 }
 
-TEST_P(WeightsKernels, DecodeEachPairOfNibbles) {
-  std::array<float, 16> values;
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 0.25F;
+TEST(WeightsConvert, UnpacksEachPairOfNibbles) {
   const Bytes bytes = bytes_of(all_values<uint8_t>());
-  for (const size_t count : {bytes.size(), bytes.size() - 1, size_t{3}}) {
-    std::vector<float> found(2 * count);
-    GetParam()->decode_nibbles(values.data(), bytes.data(), count, found.data());
-    for (size_t i = 0; i < count; ++i) {
-      ASSERT_EQ(found[2 * i], values[i % 16]) << i;
-      ASSERT_EQ(found[2 * i + 1], values[i / 16]) << i;
+  for_each_vector_target([&] {
+    for (const size_t count : {bytes.size(), bytes.size() - 1, size_t{3}, size_t{0}}) {
+      std::vector<float> found(2 * count);
+      unpack(Packing::u4, bytes.data(), count, found.data());
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(found[2 * i], static_cast<float>(i % 16)) << i;
+        ASSERT_EQ(found[2 * i + 1], static_cast<float>(i >> 4)) << i;
+      }
     }
-  }
+  });
 }
 
 TEST(WeightsConvert, UnpacksInBitOrder) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/weights/views/convert.h"
 #include "backends/weights/views/unblock.h"
 #include "backends/weights/views/weight_reader.h"
 #include "ir/graph/scalar.h"
@@ -73,6 +75,29 @@ inline Result<Bytes> stream_all(const WeightReader& reader, const WeightView& vi
 
 inline std::string code_of(const Diagnostics& findings) {
   return findings.empty() ? "" : findings.front().code;
+}
+
+// Writes a file of random bytes that contains the view's tensors in sequence; float tensors get
+// small values.
+inline WeightTable write_tensors(const WeightView& view, const std::string& name) {
+  WeightTable table;
+  Bytes bytes;
+  std::mt19937 random(7);
+  for_each_tensor(view, [&](const TensorSource& source, const Type& type) {
+    table.tensors[source.name] = {0, bytes.size(), type};
+    for (int64_t i = 0; i < type.elements(); ++i) {
+      const auto value = static_cast<float>(random() % 1000) / 997.0f - 0.5f;
+      std::array<std::byte, 4> element{};
+      if (type.dtype == DType::u8)
+        element[0] = static_cast<std::byte>(random() & 0xFF);
+      else
+        encode(type.dtype, &value, 1, element.data());
+      bytes.insert(bytes.end(), element.begin(), element.begin() + dtype_bytes(type.dtype));
+    }
+    bytes.resize((bytes.size() + 3) / 4 * 4);
+  });
+  table.files = {{write_file(name, bytes), bytes.size()}};
+  return table;
 }
 
 // ---- The oracle --------------------------------------------------------------------------------
