@@ -1,11 +1,11 @@
 #include "backends/device/measure_disk.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <future>
 #include <memory>
 
-#include "backends/device/median_seconds.h"
 #include "backends/runtime/experts/expert_loader.h"
 #include "ir/base/splitmix64.h"
 
@@ -37,14 +37,16 @@ Status load_once(ExpertLoader& loader, const PayloadFile& file, uint64_t bytes, 
     reads.push_back({&file, begin, begin + bytes, to + i * bytes});
   }
   std::promise<Status> done;
-  loader.load(reads, [&](Status status) { done.set_value(std::move(status)); });
+  std::vector<SlotLoad> loads;
+  loads.push_back({std::move(reads), [&](Status status) { done.set_value(std::move(status)); }});
+  loader.load(std::move(loads), 0);
   return done.get_future().get();
 }
 
 }  // namespace
 
-Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file, double budget,
-                                                      const StopRequest& stop) {
+Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file,
+                                                      const Repetition& repetition) {
   ExpertLoader loader(kExpertReaders);
   if (loader.threads() == 0)
     return fail("doctor.threads", "the system refuses to start threads",
@@ -52,20 +54,16 @@ Result<std::vector<RandomReads>> measure_random_reads(const PayloadFile& file, d
   std::vector<RandomReads> rates;
   for (const uint64_t bytes : kReadBytes) {
     if (bytes > file.size()) break;
-    MOEC_TRY(check_stop(stop));
     const Blocks memory = allocate_blocks(kReadsPerLoad * bytes);
     if (!memory)
       return fail("doctor.memory", "the system refuses memory for the reads",
                   "end other programs, and try again");
-    Status read;
-    const double seconds = median_seconds(budget, [&](size_t call) {
-      // Another seed per size, because a position that was read before may be in a cache of the
-      // disk.
-      if (read) read = load_once(loader, file, bytes, (bytes << 16) + call, memory.get());
-    });
-    MOEC_TRY(read);
-    rates.push_back({static_cast<int64_t>(bytes),
-                     static_cast<double>(kReadsPerLoad * bytes) / std::max(seconds, 1e-9)});
+    // Another seed per size, because a position that was read before may be in a cache of the disk.
+    MOEC_ASSIGN(const double seconds, median_seconds(repetition, [&](size_t call) {
+                  return load_once(loader, file, bytes, (bytes << 16) + call, memory.get());
+                }));
+    rates.push_back(
+        {static_cast<int64_t>(bytes), static_cast<double>(kReadsPerLoad * bytes) / seconds});
   }
   return rates;
 }
@@ -77,7 +75,7 @@ Result<double> measure_sequential_reads(const PayloadFile& file) {
   for (uint64_t at = 0; at < file.size(); at += kPiece)
     MOEC_TRY(file.read(at, piece.data(),
                        static_cast<size_t>(std::min<uint64_t>(kPiece, file.size() - at))));
-  return static_cast<double>(file.size()) / std::max(seconds_since(start), 1e-9);
+  return static_cast<double>(file.size()) / std::max(seconds_since(start), kLeastSeconds);
 }
 
 }  // namespace moec

@@ -1,9 +1,7 @@
 #include "backends/device/measure_ops.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "backends/device/median_seconds.h"
 #include "backends/reference/reference.h"
 #include "ir/base/at.h"
 #include "ir/graph/builder.h"
@@ -70,7 +68,8 @@ Shard chain(int64_t ops, bool idle) {
 
 class GraphTimer {
  public:
-  GraphTimer(const Products& products, double budget) : products_(products), budget_(budget) {}
+  GraphTimer(const Products& products, const Repetition& repetition)
+      : products_(products), repetition_(repetition) {}
 
   // Returns the duration of one run.
   Result<double> seconds(const Shard& shard) const {
@@ -83,18 +82,15 @@ class GraphTimer {
     }
     std::vector<const Tensor*> pointers;
     for (const Tensor& input : inputs) pointers.push_back(&input);
-    std::optional<Diagnostics> failure;
-    const double median = median_seconds(budget_, [&](size_t) {
-      auto outputs = executor.run(pointers, RunProbes());
-      if (!outputs) failure = std::move(outputs.error());
+    return median_seconds(repetition_, [&](size_t) -> Status {
+      MOEC_TRY(executor.run(pointers, RunProbes()));
+      return {};
     });
-    if (failure) return fail(*std::move(failure));
-    return median;
   }
 
  private:
   const Products& products_;
-  double budget_;
+  const Repetition& repetition_;
 };
 
 // The additional time per additional unit of work. Noise can exceed a small difference.
@@ -118,8 +114,8 @@ Result<double> measure_chain(const GraphTimer& timer, bool idle) {
 
 }  // namespace
 
-Status measure_ops(const Products& products, double budget, DeviceProfile& profile) {
-  const GraphTimer timer(products, budget);
+Status measure_ops(const Products& products, const Repetition& repetition, DeviceProfile& profile) {
+  const GraphTimer timer(products, repetition);
   for (size_t kind = 0; kind < profile.element_seconds.size(); ++kind) {
     MOEC_ASSIGN(at(profile.element_seconds, kind),
                 measure_elements(timer, static_cast<ElementWork>(kind)));

@@ -7,22 +7,12 @@
 #include <optional>
 #include <utility>
 
-#include "backends/device/median_seconds.h"
 #include "backends/weights/views/weight_reader.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
 
-// Rows and row lengths of the measured weights: below the size from which the engine divides a
-// product among its threads, and of a usual expert.
-struct MatrixShape {
-  int64_t rows = 0, inner = 0;
-  int64_t elements() const { return rows * inner; }
-};
-constexpr std::array<MatrixShape, 2> kShapes = {{{64, 1024}, {1024, 2048}}};
-// One token, the most that the engine multiplies as vectors, and two widths of prompts.
-constexpr std::array<int64_t, 4> kTokens = {1, 4, 16, 64};
 // More weights than this do not make the caches of a CPU miss more often.
 constexpr int64_t kMostWeights = 64;
 
@@ -117,63 +107,84 @@ std::vector<float> activations_of(int64_t elements) {
   return values;
 }
 
-ProductPoint measure_product(const Products& products, const std::vector<StoredWeight>& weights,
-                             const MatrixShape& shape, int64_t tokens, double budget) {
-  const std::vector<float> x = activations_of(shape.inner * tokens);
-  std::vector<float> out(static_cast<size_t>(shape.rows * tokens));
-  const auto multiply = [&](size_t call) {
-    products.multiply({.stored = &weights[call % weights.size()]}, {.values = x.data()}, false,
-                      {shape.rows, shape.inner, tokens}, out.data());
-  };
-  // The first products map the pages of the file.
-  if (tokens == kTokens.front())
-    for (size_t call = 0; call < weights.size(); ++call) multiply(call);
-  return {shape.elements(), tokens, std::max(median_seconds(budget, multiply), kLeastSeconds)};
-}
+class FormTimer {
+ public:
+  FormTimer(const Products& products, const ScratchFile& scratch, const ProductGrid& grid,
+            const Repetition& repetition)
+      : products_(products), scratch_(scratch), grid_(grid), repetition_(repetition) {}
 
-Result<ProductTimes> measure_form(const Products& products, const ScratchFile& scratch,
-                                  const MeasuredForm& form, double budget) {
-  std::vector<ProductPoint> points;
-  for (const MatrixShape& shape : kShapes) {
-    MOEC_ASSIGN(const std::vector<StoredWeight> weights, store_form(scratch, form, shape));
-    for (const int64_t tokens : kTokens)
-      points.push_back(measure_product(products, weights, shape, tokens, budget));
+  Result<ProductTimes> times(const MeasuredForm& form) const {
+    std::vector<ProductPoint> points;
+    for (const MatrixShape& shape : grid_.shapes) {
+      MOEC_ASSIGN(const std::vector<StoredWeight> weights, store_form(scratch_, form, shape));
+      for (const int64_t tokens : grid_.tokens) {
+        MOEC_ASSIGN(const double seconds, this->seconds(weights, shape, tokens));
+        points.push_back({shape.elements(), tokens, seconds});
+      }
+    }
+    return ProductTimes::of(std::move(points)).value();
   }
-  return ProductTimes::of(std::move(points)).value();
-}
+
+ private:
+  // Returns the duration of a product with one of the weights.
+  Result<double> seconds(const std::vector<StoredWeight>& weights, const MatrixShape& shape,
+                         int64_t tokens) const {
+    const std::vector<float> x = activations_of(shape.inner * tokens);
+    std::vector<float> out(static_cast<size_t>(shape.rows * tokens));
+    const auto multiply = [&](size_t call) -> Status {
+      products_.multiply({.stored = &weights[call % weights.size()]}, {.values = x.data()}, false,
+                         {shape.rows, shape.inner, tokens}, out.data());
+      return {};
+    };
+    // The first products map the pages of the file.
+    if (tokens == grid_.tokens.front())
+      for (size_t call = 0; call < weights.size(); ++call) MOEC_TRY(multiply(call));
+    return median_seconds(repetition_, multiply);
+  }
+
+  const Products& products_;
+  const ScratchFile& scratch_;
+  const ProductGrid& grid_;
+  const Repetition& repetition_;
+};
 
 }  // namespace
 
 Result<std::vector<FormTimes>> measure_forms(const Products& products, const ScratchFile& scratch,
-                                             const ProductOptions& options) {
+                                             const ProductGrid& grid,
+                                             const Repetition& repetition) {
+  const FormTimer timer(products, scratch, grid, repetition);
   std::vector<FormTimes> forms;
   for (const MeasuredForm& form : kForms) {
-    MOEC_TRY(check_stop(options.stop));
-    MOEC_ASSIGN(ProductTimes times, measure_form(products, scratch, form, options.budget));
+    MOEC_ASSIGN(ProductTimes times, timer.times(form));
     MOEC_ASSIGN(const WeightForm parsed, parse_weight_form(form.form));
     forms.push_back({parsed, form.dtype, std::move(times)});
   }
   return forms;
 }
 
-ProductTimes measure_activations(const Products& products, double budget) {
+Result<ProductTimes> measure_activations(const Products& products,
+                                         const std::vector<int64_t>& tokens,
+                                         const Repetition& repetition) {
   constexpr int64_t kHeads = 8, kHeadDim = 64, kKeys = 512;
+  const std::vector<float> keys = activations_of(kHeads * kKeys * kHeadDim);
   std::vector<ProductPoint> points;
-  for (const int64_t tokens : kTokens) {
-    const std::vector<float> keys = activations_of(kHeads * kKeys * kHeadDim);
-    const std::vector<float> queries = activations_of(tokens * kHeadDim);
-    std::vector<float> scores = activations_of(tokens * kKeys), sums(queries.size());
-    const double seconds = median_seconds(budget, [&](size_t) {
+  for (const int64_t width : tokens) {
+    const std::vector<float> queries = activations_of(width * kHeadDim);
+    std::vector<float> scores = activations_of(width * kKeys), sums(queries.size());
+    const auto attend = [&](size_t) -> Status {
       for (int64_t head = 0; head < kHeads; ++head) {
         const float* part = keys.data() + head * kKeys * kHeadDim;
         products.multiply({.values = queries.data()}, {.values = part}, true,
-                          {tokens, kHeadDim, kKeys}, scores.data());
+                          {width, kHeadDim, kKeys}, scores.data());
         products.multiply({.values = scores.data()}, {.values = part}, false,
-                          {tokens, kKeys, kHeadDim}, sums.data());
+                          {width, kKeys, kHeadDim}, sums.data());
       }
-    });
+      return {};
+    };
+    MOEC_ASSIGN(const double seconds, median_seconds(repetition, attend));
     // Both products of a head have right factors of the same size.
-    points.push_back({kHeads * kKeys * kHeadDim, tokens, std::max(seconds / 2, kLeastSeconds)});
+    points.push_back({kHeads * kKeys * kHeadDim, width, seconds / 2});
   }
   return ProductTimes::of(std::move(points)).value();
 }

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
+#include "backends/device/check_stop.h"
+#include "ir/base/median.h"
 #include "ir/base/seconds_since.h"
 
 namespace moec {
@@ -13,21 +16,27 @@ namespace moec {
 // measure.
 inline constexpr double kLeastSeconds = 1e-12;
 
-// Calls call(0), call(1), … for about `budget` seconds, but at least three times. Returns the
-// median duration, because other programs on the machine delay single calls.
+// How long a call is repeated.
+struct Repetition {
+  double seconds = 0;  // at least three calls take place, even if they take longer
+  StopRequest stop;    // asked before each call
+};
+
+// Calls call(0), call(1), …, which return a Status, for about repetition.seconds. Returns the
+// median duration, because other programs on the machine delay single calls; at least
+// kLeastSeconds. Errors: those of `call`, after the first of which it ends; doctor.interrupted.
 template <class Call>
-double median_seconds(double budget, Call call) {
+Result<double> median_seconds(const Repetition& repetition, Call call) {
   constexpr size_t kLeastCalls = 3;
   std::vector<double> durations;
   const Clock::time_point start = Clock::now();
-  while (durations.size() < kLeastCalls || seconds_since(start) < budget) {
+  while (durations.size() < kLeastCalls || seconds_since(start) < repetition.seconds) {
+    MOEC_TRY(check_stop(repetition.stop));
     const Clock::time_point begin = Clock::now();
-    call(durations.size());
+    MOEC_TRY(call(durations.size()));
     durations.push_back(seconds_since(begin));
   }
-  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-  std::nth_element(durations.begin(), middle, durations.end());
-  return *middle;
+  return std::max(median(std::move(durations)), kLeastSeconds);
 }
 
 }  // namespace moec

@@ -9,6 +9,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
@@ -203,6 +204,7 @@ struct PlanCommandFlags {
   PlanFlags plan;
   MemoryFlags memory;
   ForecastOptions forecast;
+  std::string cache_dtype = "f32";
   bool list = false, json = false;
   CLI::Option* calibration = nullptr;  // without a folder: show the bytes of a calibration
 };
@@ -225,6 +227,7 @@ Result<PlannedSource> plan_named(const PlanCommandFlags& flags) {
   MOEC_ASSIGN(PlanSourceOptions options, plan_options(flags.plan));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
   if (!flags.forecast.profile.empty()) options.forecast = flags.forecast;
+  if (options.forecast && flags.cache_dtype == "f16") options.forecast->cache_dtype = DType::f16;
   MOEC_TRY(require_model(flags.plan.source));
   std::optional<uint64_t> bytes;
   // The flag without a folder asks for the size of a calibration that does not exist yet.
@@ -288,7 +291,8 @@ static void add_memory_flags(CLI::App& command, MemoryFlags& flags) {
       ->excludes("--resident-budget");
 }
 
-static void add_forecast_flags(CLI::App& command, ForecastOptions& forecast) {
+static void add_forecast_flags(CLI::App& command, PlanCommandFlags& flags) {
+  ForecastOptions& forecast = flags.forecast;
   CLI::Option* profile = command.add_option(
       "--device-profile", forecast.profile,
       "Forecast tokens/s and memory of moec run from this file of moec doctor; the memory is that "
@@ -309,6 +313,12 @@ static void add_forecast_flags(CLI::App& command, ForecastOptions& forecast) {
                   "With --device-profile: a trace of moec trace, from which the hits of the slots "
                   "follow (default: all experts are equally likely)")
       ->needs(profile);
+  command
+      .add_option("--cache-dtype", flags.cache_dtype,
+                  "With --device-profile: storage of the KV caches, f32 or f16, as in moec run")
+      ->check(one_of({"f32", "f16"}))
+      ->capture_default_str()
+      ->needs(profile);
 }
 
 void add_plan_command(CLI::App& app, int& exit_code) {
@@ -324,7 +334,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   flags->calibration->description(flags->calibration->get_description() +
                                   "; without a folder, show the bytes that moec calibrate writes");
   add_memory_flags(*command, flags->memory);
-  add_forecast_flags(*command, flags->forecast);
+  add_forecast_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"

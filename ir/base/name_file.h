@@ -1,4 +1,4 @@
-// Adds the file name to findings of code that does not know the file of its input.
+// Adds the file name or the place to findings of code that does not know the file of its input.
 #pragma once
 
 #include <string>
@@ -12,6 +12,15 @@ inline Diagnostics naming_file(Diagnostics findings, const std::string& file) {
   for (Diagnostic& finding : findings)
     if (finding.place == Place{}) finding.place.file = file;
   return findings;
+}
+
+// Sets the place of a failure's findings without a place.
+template <class T>
+Result<T> naming_place(Result<T> result, const Place& place) {
+  if (result) return result;
+  for (Diagnostic& finding : result.error())
+    if (finding.place == Place{}) finding.place = place;
+  return result;
 }
 
 // Sets the file of findings without a file; keeps the other parts of their places.

@@ -1,24 +1,18 @@
 // Speeds of one machine, as moec doctor measures them. A plan's forecast
 // (models/plan/forecast.h) prices the work of a model with them.
-//
-// The file is JSON with the members of DeviceProfile. All durations are in seconds, all sizes in
-// bytes, all rates in bytes per second.
+// All durations are in seconds, all sizes in bytes, all rates in bytes per second.
+// device_profile_json.h reads and writes the file.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/weight_form.h"
 
 namespace moec {
-
-inline constexpr std::string_view kDeviceProfileFormat = "moec device profile";
-inline constexpr int64_t kDeviceProfileVersion = 1;
 
 // One measured product of a matrix of `weights` elements with `tokens` vectors.
 struct ProductPoint {
@@ -97,12 +91,8 @@ struct DeviceProfile {
   const ProductTimes* times_of(const Encoding& encoding, DType dtype, int64_t inner) const;
   // Returns the rate of random reads of this size, interpolated between the measured sizes.
   double read_rate(double bytes) const;
+  // Names the engine for the user: "cpu with 8 threads (AVX2)".
+  std::string machine() const;
 };
-
-// Parses the text of a profile; `file` is its name for messages. Errors: device_profile.syntax,
-// device_profile.duplicate_key, …missing_field, …unknown_field, …bad_value.
-Result<DeviceProfile> parse_device_profile(std::string_view text, const std::string& file);
-// Reads a file. Errors as above; device_profile.file (unreadable).
-Result<DeviceProfile> read_device_profile(const std::string& path);
 
 }  // namespace moec

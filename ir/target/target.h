@@ -193,13 +193,21 @@ struct ChipFamily {
   std::string about;
 };
 
-// Properties of the engine's op implementations to which passes adapt graphs.
+// Properties of the engine: those of its op implementations, to which passes adapt graphs, and the
+// graphs that it loads.
 struct TargetEngine {
   // True if the engine's f32 sigmoid loses relative accuracy for negative inputs (passes/passes.h).
   bool expand_sigmoid = false;
+  // True if the engine has an op for mixtures of experts, `moe` (--routing op).
+  bool has_moe = false;
+  // True if the export is also a folder for onnxruntime-genai: one graph of the whole model with a
+  // symbolic number of tokens reads the shards' data files (backends/formats/genai).
+  bool decoder_graph = false;
   // Rank that matmuls with block-quantized weights require of activations: 2 ([T, C]) or 3 ([1, T,
   // C]).
   int64_t coded_matmul_rank = 2;
+  // True if the engine is slow at matmuls with 4-bit codes whose zeros are floats (split_zeros).
+  bool splits_zeros = false;
 };
 
 struct Target {

@@ -57,27 +57,32 @@ Result<WorkSeconds> price(const ShardWork& work, const DeviceProfile& profile) {
   return seconds;
 }
 
-ForecastMemory memory_without_experts(const Plan& plan, const PlanReport& report, int64_t ops,
-                                      int64_t budget_bytes) {
-  // The engine keeps activations and caches as f32.
-  const int64_t widening = static_cast<int64_t>(sizeof(float)) / dtype_bytes(plan.build.dtype);
+ForecastMemory memory_without_experts(const Plan& plan, const PlanReport& report,
+                                      const RunSetting& setting) {
+  // The engine keeps activations and states as f32.
+  const int64_t planned = dtype_bytes(plan.build.dtype);
+  const int64_t widening = static_cast<int64_t>(sizeof(float)) / planned;
   int64_t peak = 0;
   for (const KindReport& kind : report.kinds) peak = std::max(peak, kind.peak_activation_bytes);
   ForecastMemory memory;
-  memory.budget_bytes = budget_bytes;
-  memory.cache_bytes = report.cache_bytes * widening;
+  memory.budget_bytes = setting.budget_bytes;
+  memory.cache_bytes =
+      (report.cache_bytes - setting.state_bytes) / planned * dtype_bytes(setting.cache_dtype) +
+      setting.state_bytes * widening;
   // As in parts_beside_shards() (backends/runtime/session/session_memory.h).
   const int64_t rows = plan.build.tokens.back() * (3 * plan.model.vocab + 2 * plan.model.hidden) *
                        static_cast<int64_t>(sizeof(float));
   memory.other_bytes = report.trunk_bytes + report.embedding_bytes + report.rope_bytes +
-                       peak * widening + rows + ops * kGraphOpBytes;
+                       peak * widening + rows + setting.ops * kGraphOpBytes;
   return memory;
 }
+
+double chance_of_one(double chance, double tokens) { return 1 - std::pow(1 - chance, tokens); }
 
 double distinct_experts(double tokens, int64_t chosen, int64_t all) {
   if (all == 0) return 0;
   const double share = static_cast<double>(chosen) / static_cast<double>(all);
-  return static_cast<double>(all) * (1 - std::pow(1 - share, tokens));
+  return static_cast<double>(all) * chance_of_one(share, tokens);
 }
 
 }  // namespace moec

@@ -60,16 +60,29 @@ struct ForecastMemory {
   int64_t budget_bytes = 0;
   int64_t experts_bytes = 0;  // slots, or all experts
   int64_t other_bytes = 0;    // trunk, tables, graphs, activations, logits
-  int64_t cache_bytes = 0;    // of one sequence, in the engine's f32
+  int64_t cache_bytes = 0;    // of one sequence, as the engine stores it
   int64_t needed() const { return experts_bytes + other_bytes + cache_bytes; }
   int64_t free() const { return budget_bytes - needed(); }
   bool fits() const { return free() >= 0; }
 };
 
-// The memory of everything except the experts. `ops` counts the ops of all graphs that are loaded
-// at the same time.
-ForecastMemory memory_without_experts(const Plan& plan, const PlanReport& report, int64_t ops,
-                                      int64_t budget_bytes);
+// Properties of a run that the plan does not determine.
+struct RunSetting {
+  int64_t ops = 0;  // of all graphs that are loaded at the same time
+  int64_t budget_bytes = 0;
+  // Histories and recurrent states, as planned: the part of PlanReport::cache_bytes that the engine
+  // stores as f32.
+  int64_t state_bytes = 0;
+  DType cache_dtype = DType::f32;  // of keys and values
+};
+
+// The memory of everything except the experts.
+ForecastMemory memory_without_experts(const Plan& plan, const PlanReport& report,
+                                      const RunSetting& setting);
+
+// The probability that at least one of `tokens` independent tokens does what a single token does
+// with the probability `chance`.
+double chance_of_one(double chance, double tokens);
 
 // Distinct experts that `tokens` tokens choose if each chooses `chosen` of `all` experts, all
 // choices equally likely and independent.

@@ -77,16 +77,17 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   return shape;
 }
 
-int64_t cache_bytes(const Shard& shard) {
-  int64_t bytes = 0;
-  for (const State& state : shard.states) bytes += state.type.bytes();
+// Adds the caches that the shard stores or reads as inputs.
+void add_caches(const Shard& shard, ShardSize& size) {
+  for (const State& state : shard.states) size.cache_bytes += state.type.bytes();
   for (const ValueId input : shard.inputs) {
     const std::string& name = shard.values[input].name;
-    if (name.starts_with(kKeyState) || name.starts_with(kValueState) ||
-        name.starts_with(kHistoryPort) || name.starts_with(kRecurrentState))
-      bytes += shard.type(input).bytes();
+    if (!is_cache_input(name)) continue;
+    const int64_t bytes = shard.type(input).bytes();
+    size.cache_bytes += bytes;
+    if (name.starts_with(kHistoryPort) || name.starts_with(kRecurrentState))
+      size.state_bytes += bytes;
   }
-  return bytes;
 }
 
 // Elements that passes add to routers; each is read and multiplied once per token.
@@ -112,7 +113,7 @@ Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& exp
   size.expert_bytes = expert_elements(plan, plan.shards[index], expert) * element_bytes;
   size.macs = cost.macs_dense / tokens + added;
   size.macs_active = cost.macs_active / tokens + added;
-  size.cache_bytes = cache_bytes(shard);
+  add_caches(shard, size);
   return size;
 }
 

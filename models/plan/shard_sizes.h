@@ -15,6 +15,7 @@ struct ShardSize {
   int64_t macs = 0;                   // multiply-adds per token: model form, narrowest width
   int64_t macs_active = 0;            // as macs, with the chosen experts only
   int64_t cache_bytes = 0;            // KV cache that the shard stores or reads as inputs
+  int64_t state_bytes = 0;            // part of cache_bytes: histories and recurrent states
   int64_t peak_activation_bytes = 0;  // ir/analysis/cost.h: compiled form, widest width
   size_t measured = 0;                // index of the shard that was measured for this size
   bool operator==(const ShardSize&) const = default;

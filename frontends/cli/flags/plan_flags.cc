@@ -30,9 +30,10 @@ Result<PlanSourceOptions> plan_options(const PlanFlags& flags) {
   options.calibration = flags.calibration;
   // The ane-book runtimes need one package per shard. A plan has no files, so the condition follows
   // from the flags.
-  if (resolved.output.ane_book)
+  if (resolved.output.compat == Compat::ane_book)
     options.ane_book = AneBookForm{compile.build.tokens.size() == 1 ||
                                    compile.coreml.packaging == WidthPackaging::range};
+  options.genai_pipeline = resolved.output.compat == Compat::genai;
   options.request = {compile.build, compile.cuts, compile.kv, compile.mla};
   options.passes = std::move(compile.passes);
   options.run = std::move(compile.run);

@@ -2,49 +2,36 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <filesystem>
 
-#include "ir/base/at.h"
+#include "backends/files/output_file.h"
 #include "ir/base/byte_text.h"
-#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {
 
-using nlohmann::ordered_json;
-
-ordered_json times_json(const ProductTimes& times) {
-  auto list = ordered_json::array();
-  for (const ProductPoint& point : times.points())
-    list.push_back(
-        {{"weights", point.weights}, {"tokens", point.tokens}, {"seconds", point.seconds}});
-  return list;
+Status require_disk_folder(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return {};
+  return fail("doctor.folder", "--folder is not a folder",
+              "pass an existing folder on the disk that will contain the exports",
+              {.file = folder});
 }
 
-ordered_json forms_json(const DeviceProfile& profile) {
-  auto list = ordered_json::array();
-  for (const FormTimes& form : profile.forms)
-    list.push_back({{"form", to_string(form.form)},
-                    {"dtype", dtype_name(form.dtype)},
-                    {"times", times_json(form.times)}});
-  return list;
+}  // namespace
+
+Result<DeviceProfile> profile_machine(const DoctorOptions& options) {
+  MOEC_TRY(require_disk_folder(options.measure.folder));
+  // Before the measurement, so that a refused file costs no time. A profile has no source folder,
+  // in which the file must not lie.
+  MOEC_TRY(check_user_output(options.out, ""));
+  MOEC_ASSIGN(DeviceProfile profile, measure_device(options.measure));
+  if (!options.out.path.empty())
+    MOEC_TRY(write_user_file(options.out.path, device_profile_text(profile)));
+  return profile;
 }
 
-ordered_json elements_json(const DeviceProfile& profile) {
-  ordered_json elements;
-  for (size_t kind = 0; kind < profile.element_seconds.size(); ++kind)
-    elements[std::string(enum_name(static_cast<ElementWork>(kind)))] =
-        at(profile.element_seconds, kind);
-  return elements;
-}
-
-ordered_json reads_json(const DeviceProfile& profile) {
-  auto list = ordered_json::array();
-  for (const RandomReads& read : profile.reads)
-    list.push_back({{"bytes", read.bytes}, {"rate", read.rate}});
-  return list;
-}
+namespace {
 
 std::string rate_text(double bytes_per_second) {
   return decimal_bytes(static_cast<int64_t>(bytes_per_second)) + "/s";
@@ -61,32 +48,9 @@ std::string form_row(const FormTimes& form) {
 
 }  // namespace
 
-ordered_json device_profile_json(const DeviceProfile& profile) {
-  return {{"format", kDeviceProfileFormat},
-          {"version", kDeviceProfileVersion},
-          {"engine", profile.engine},
-          {"vectors", profile.vectors},
-          {"threads", profile.threads},
-          {"memory_bytes", profile.memory_bytes},
-          {"memory_rate", profile.memory_rate},
-          {"forms", forms_json(profile)},
-          {"activations", times_json(profile.activations)},
-          {"element_seconds", elements_json(profile)},
-          {"op_seconds", profile.op_seconds},
-          {"idle_op_seconds", profile.idle_op_seconds},
-          {"run_seconds", profile.run_seconds},
-          {"sequential_rate", profile.sequential_rate},
-          {"random_reads", reads_json(profile)}};
-}
-
-std::string device_profile_text(const DeviceProfile& profile) {
-  return json_text(device_profile_json(profile)) + "\n";
-}
-
 std::string device_profile_table(const DeviceProfile& profile) {
-  std::string text = fmt::format("{} with {} thread{} ({}), {} of memory\n\n", profile.engine,
-                                 profile.threads, profile.threads == 1 ? "" : "s", profile.vectors,
-                                 decimal_bytes(profile.memory_bytes));
+  std::string text =
+      fmt::format("{}, {} of memory\n\n", profile.machine(), decimal_bytes(profile.memory_bytes));
   const int64_t most = profile.forms.front().times.points().back().tokens;
   text += fmt::format("{:<14} {:<5} {:>12} {:>12}  (10^9 multiplies/s)\n", "weights", "as",
                       "1 token", fmt::format("{} tokens", most));

@@ -1,19 +1,23 @@
 // moec doctor: measures this machine and writes its profile.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "backends/device/measure_device.h"
-#include "backends/device/measure_products.h"
-#include "ir/target/device_profile.h"
+#include "ir/base/output_apart.h"
+#include "ir/target/device_profile_json.h"
 
 namespace moec {
 
-// The profile as the JSON text of its file, which parse_device_profile() reads, or as members of a
-// report.
-std::string device_profile_text(const DeviceProfile& profile);
-nlohmann::ordered_json device_profile_json(const DeviceProfile& profile);
+struct DoctorOptions {
+  MeasureOptions measure;
+  UserOutput out{.flag = "--out"};  // receives the profile; an empty path: no file
+};
+
+// Checks the options before it measures, so that a refused file costs no time. Errors: those of
+// check_user_output(), measure_device() and write_user_file(); doctor.folder (measure.folder is not
+// a folder).
+Result<DeviceProfile> profile_machine(const DoctorOptions& options);
 
 // A table of the measured speeds.
 std::string device_profile_table(const DeviceProfile& profile);

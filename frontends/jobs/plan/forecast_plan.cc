@@ -3,20 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "backends/residency/cache_steps.h"
 #include "frontends/jobs/plan/shard_work.h"
+#include "ir/base/at.h"
 #include "ir/base/byte_text.h"
+#include "ir/target/device_profile_json.h"
 
 namespace moec {
 namespace {
-
-// Chance that at least one of `tokens` tokens does what one token does with `chance`.
-double chance_of_one(double chance, double tokens) { return 1 - std::pow(1 - chance, tokens); }
 
 class Forecaster {
  public:
@@ -97,9 +95,12 @@ class Forecaster {
   std::map<std::pair<size_t, int64_t>, int64_t> ops_;  // by measured shard and width
 };
 
-int64_t moe_layers(const Plan& plan) {
-  return std::count_if(plan.model.layers.begin(), plan.model.layers.end(),
-                       [](const LayerConfig& layer) { return layer.moe; });
+// Indexes of the layers that have experts.
+std::set<int64_t> moe_layers(const Plan& plan) {
+  std::set<int64_t> layers;
+  for (int64_t layer = 0; layer < std::ssize(plan.model.layers); ++layer)
+    if (at(plan.model.layers, layer).moe) layers.insert(layer);
+  return layers;
 }
 
 bool pages_experts(const Plan& plan) {
@@ -109,6 +110,10 @@ bool pages_experts(const Plan& plan) {
 
 Status check_capacity(int64_t capacity, const Forecast& forecast) {
   if (capacity == 0 || capacity == forecast.experts) return {};
+  if (forecast.experts == 0)
+    return fail("forecast.capacity",
+                "--capacity is the number of resident experts, but the model is dense",
+                "omit --capacity");
   if (capacity > forecast.experts)
     return fail(
         "forecast.capacity",
@@ -121,24 +126,22 @@ Status check_capacity(int64_t capacity, const Forecast& forecast) {
 }
 
 // Chooses the number of slots and completes the memory.
-Status choose_capacity(const PlanReport& report, int64_t layers, int64_t requested,
+Status choose_capacity(const Plan& plan, const PlanReport& report, int64_t requested,
                        Forecast& forecast) {
   MOEC_TRY(check_capacity(requested, forecast));
   ForecastMemory& memory = forecast.memory;
-  if (forecast.experts == 0 || report.expert_bytes == 0) return {};
-  const ResidentSet set{.budget_bytes = memory.budget_bytes,
-                        .base_bytes = memory.needed(),
-                        .slot_bytes = report.expert_bytes,
-                        .layers = layers,
-                        .experts = forecast.experts};
-  forecast.largest_capacity = resident_capacity(set);
+  std::optional<ResidentSet> set = resident_set(plan, report, memory.budget_bytes);
+  if (!set) return {};
+  // The engine needs memory for graphs and activations, and wider caches than the plan counts.
+  set->base_bytes = memory.needed();
+  forecast.largest_capacity = resident_capacity(*set);
   // A session with slots needs at least one per layer.
   const int64_t chosen =
       requested > 0 ? requested : std::max<int64_t>(forecast.largest_capacity, 1);
   forecast.capacity = forecast.pages_experts ? chosen : forecast.experts;
   memory.experts_bytes = forecast.capacity == forecast.experts
                              ? report.expert_total_bytes
-                             : layers * forecast.capacity * report.expert_bytes;
+                             : set->layers * forecast.capacity * report.expert_bytes;
   return {};
 }
 
@@ -151,20 +154,30 @@ void assume_equal_choices(Forecast& forecast) {
   forecast.decode.miss_rate = forecast.prefill.miss_rate = missing;
 }
 
-Status check_trace(const std::vector<TraceRow>& rows, int64_t layers, int64_t experts,
-                   const std::string& file) {
-  std::set<int32_t> seen;
-  int64_t last = 0;
+// Returns the first difference between the layers and experts of a trace and those of the model;
+// empty if there is none.
+std::string trace_difference(const std::vector<TraceRow>& rows, const std::set<int64_t>& layers,
+                             int64_t experts) {
+  std::set<int64_t> missing = layers;
   for (const TraceRow& row : rows) {
-    seen.insert(row.layer);
-    last = std::max<int64_t>(last, row.expert);
+    if (!layers.contains(row.layer))
+      return fmt::format("the trace has experts of layer {}, which is not a MoE layer of the model",
+                         row.layer);
+    if (row.expert >= experts)
+      return fmt::format("the trace has expert {}, but a layer of the model has {} experts",
+                         row.expert, experts);
+    missing.erase(row.layer);
   }
-  if (std::ssize(seen) == layers && last < experts) return {};
-  return fail("forecast.trace",
-              fmt::format("the trace has {} layers and experts up to {}, but the model has {} MoE "
-                          "layers of {} experts",
-                          seen.size(), last, layers, experts),
-              "pass a trace of the same model", {.file = file});
+  if (missing.empty()) return "";
+  return fmt::format("the trace has no experts of layer {}, which is a MoE layer of the model",
+                     *missing.begin());
+}
+
+Status check_trace(const std::vector<TraceRow>& rows, const Plan& plan, const std::string& file) {
+  std::string difference = trace_difference(rows, moe_layers(plan), plan.model.moe.experts);
+  if (difference.empty()) return {};
+  return fail("forecast.trace", std::move(difference), "pass a trace of the same model",
+              {.file = file});
 }
 
 // Sets the share of missing experts of a phase from a simulation. The engine's default policy is
@@ -183,11 +196,11 @@ Status simulate_misses(const std::vector<TraceRow>& rows, int64_t capacity, Phas
   return {};
 }
 
-Status read_misses(const std::string& trace, int64_t layers, Forecast& forecast) {
+Status read_misses(const std::string& trace, const Plan& plan, Forecast& forecast) {
   assume_equal_choices(forecast);
   if (trace.empty()) return {};
   MOEC_ASSIGN(const std::vector<TraceRow> rows, read_trace(trace));
-  MOEC_TRY(check_trace(rows, layers, forecast.experts, trace));
+  MOEC_TRY(check_trace(rows, plan, trace));
   forecast.from_trace = true;
   if (forecast.capacity == forecast.experts) return {};
   MOEC_TRY(simulate_misses(rows, forecast.capacity, forecast.decode));
@@ -200,8 +213,15 @@ void add_reads(const Plan& plan, int64_t expert_bytes, const DeviceProfile& prof
   if (phase.miss_rate == 0 || expert_bytes == 0) return;
   const auto used = static_cast<double>(phase.used), bytes = static_cast<double>(expert_bytes);
   const double distinct = distinct_experts(used, moe.routing.top_k, moe.experts);
-  const double misses = static_cast<double>(moe_layers(plan)) * distinct * phase.miss_rate / used;
+  const auto layers = static_cast<double>(moe_layers(plan).size());
+  const double misses = layers * distinct * phase.miss_rate / used;
   phase.read_seconds = misses * bytes / profile.read_rate(bytes);
+}
+
+int64_t state_bytes(const MeasuredPlan& measured) {
+  int64_t bytes = 0;
+  for (const ShardSize& size : measured.sizes) bytes += size.state_bytes;
+  return bytes;
 }
 
 Result<int64_t> filled_rows(const Plan& plan, int64_t requested) {
@@ -220,11 +240,9 @@ Result<Forecast> forecast_plan(const Plan& plan, const MeasuredPlan& measured,
   MOEC_ASSIGN(const DeviceProfile profile, read_device_profile(options.profile));
   Forecast forecast;
   MOEC_ASSIGN(forecast.filled, filled_rows(plan, options.filled));
-  forecast.machine = fmt::format("{} with {} thread{} ({})", profile.engine, profile.threads,
-                                 profile.threads == 1 ? "" : "s", profile.vectors);
+  forecast.machine = profile.machine();
   forecast.context = plan.build.context;
-  const int64_t layers = moe_layers(plan);
-  forecast.experts = layers > 0 ? plan.model.moe.experts : 0;
+  forecast.experts = moe_layers(plan).empty() ? 0 : plan.model.moe.experts;
   forecast.pages_experts = pages_experts(plan);
   forecast.decode.width = plan.build.tokens.front();
   forecast.prefill.width = plan.build.tokens.back();
@@ -237,10 +255,12 @@ Result<Forecast> forecast_plan(const Plan& plan, const MeasuredPlan& measured,
   MOEC_TRY(forecaster.add_work(forecast.decode, filled));
   // The cache fills while the prompt is processed, so a run sees half of it on average.
   MOEC_TRY(forecaster.add_work(forecast.prefill, filled / 2));
-  forecast.memory = memory_without_experts(plan, measured.report, forecaster.ops(),
-                                           options.budget_bytes.value_or(profile.memory_bytes));
-  MOEC_TRY(choose_capacity(measured.report, layers, options.capacity, forecast));
-  MOEC_TRY(read_misses(options.trace, layers, forecast));
+  forecast.memory =
+      memory_without_experts(plan, measured.report,
+                             {forecaster.ops(), options.budget_bytes.value_or(profile.memory_bytes),
+                              state_bytes(measured), options.cache_dtype});
+  MOEC_TRY(choose_capacity(plan, measured.report, options.capacity, forecast));
+  MOEC_TRY(read_misses(options.trace, plan, forecast));
   for (PhaseForecast* phase : {&forecast.decode, &forecast.prefill})
     add_reads(plan, measured.report.expert_bytes, profile, *phase);
   forecast.load_seconds =

@@ -17,6 +17,7 @@ struct ForecastOptions {
   int64_t capacity = 0;                 // slots per MoE layer; 0: as many as fit
   int64_t filled = 0;                   // tokens in the cache; 0: half of the context
   std::optional<int64_t> budget_bytes;  // memory; absent: that of the profile's machine
+  DType cache_dtype = DType::f32;       // SessionOptions::cache_dtype
 };
 
 // Compiles shard `index` of the plan for one token width, to form `placed`.

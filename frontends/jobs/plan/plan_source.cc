@@ -13,6 +13,7 @@
 #include "frontends/compile/compile_shard.h"
 #include "frontends/compile/cuts_json.h"
 #include "frontends/compile/describe_export.h"
+#include "frontends/compile/pipeline_form.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/name_file.h"
 #include "ir/base/report_json.h"
@@ -24,8 +25,11 @@
 
 namespace moec {
 
-// Returns the errors and adds the warnings of an export for the ane-book.
-static Status check_book(const PlanSourceOptions& options, const Plan& plan, Diagnostics& notes) {
+// Returns the errors and adds the warnings of an export for another runtime.
+static Status check_compat(const PlanSourceOptions& options, const Plan& plan, Diagnostics& notes) {
+  if (options.genai_pipeline)
+    return check_pipeline(plan, describe_plan(plan, options.passes, {}).build,
+                          options.passes.target.engine.decoder_graph);
   if (!options.ane_book) return {};
   MOEC_TRY(check_ane_book(plan, describe_plan(plan, options.passes, {}).build,
                           options.ane_book->one_package_a_shard));
@@ -119,7 +123,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const Diagnostics& chosen = planned.made.notes;
   planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
   const Plan& plan = planned.made.plan;
-  MOEC_TRY(check_book(options, plan, planned.notes));
+  MOEC_TRY(check_compat(options, plan, planned.notes));
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(options.devices), [&](size_t index) {
                 return compiled_size(plan, index, options.passes, options.run);

@@ -34,6 +34,7 @@ struct PlanSourceOptions {
   // Also apply the checks of an export for the ane-book's runtimes
   // (frontends/compile/ane_book_form.h).
   std::optional<AneBookForm> ane_book;
+  bool genai_pipeline = false;  // also apply check_pipeline() (frontends/compile/pipeline_form.h)
 };
 
 struct PlannedSource {
@@ -48,9 +49,9 @@ struct PlannedSource {
 };
 
 // Compiles every kind of shard to determine its size; reads and writes no weights. Errors: those of
-// open_for_plan(), choose_forms(), make_plan(), measure_plan(), forecast_plan() and
-// check_ane_book(); calibrate.other_checkpoint if the calibration for auto:BITS is of another
-// checkpoint.
+// open_for_plan(), choose_forms(), make_plan(), measure_plan(), forecast_plan(),
+// check_ane_book() and check_pipeline(); calibrate.other_checkpoint if the calibration for
+// auto:BITS is of another checkpoint.
 Result<PlannedSource> plan_source(PlanSourceOptions options);
 
 struct PublishedSize {

@@ -1,9 +1,7 @@
 #include "frontends/jobs/plan/shard_work.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
-#include <string_view>
 
 #include "backends/reference/gates.h"
 #include "backends/reference/paged_weights.h"
@@ -19,7 +17,7 @@ IdMap<ValueId, uint8_t> find_fixed(const Shard& shard) {
   IdMap<ValueId, uint8_t> fixed(shard.values.size());
   for (const Op& op : shard.ops) {
     const bool is_fixed =
-        !std::holds_alternative<StateRead>(op.data) &&
+        !reads_state(op.data) &&
         std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId id) { return fixed[id]; });
     for (const ValueId id : op.results) fixed[id] = is_fixed ? 1 : 0;
   }
@@ -72,7 +70,9 @@ struct WorkKind {
   ElementWork operator()(const OneOf<Reduce, TopK> auto&) const { return ElementWork::reduce; }
   ElementWork operator()(const Transpose&) const { return ElementWork::transpose; }
   // A kernel along the tokens is applied per channel, element by element.
-  ElementWork operator()(const OneOf<Conv, MatMul> auto&) const { return ElementWork::arithmetic; }
+  ElementWork operator()(const OneOf<Conv, MatMul, Moe> auto&) const {
+    return ElementWork::arithmetic;
+  }
   ElementWork operator()(const OneOf<Slice, Concat, Reshape, StateWrite> auto&) const {
     return ElementWork::move;
   }
@@ -86,12 +86,6 @@ struct WorkKind {
 // Length of the overlap of [a, b) and [c, d).
 double overlap(double a, double b, double c, double d) {
   return std::max(0.0, std::min(b, d) - std::max(a, c));
-}
-
-bool is_cache(std::string_view port) {
-  const std::array kCaches = {kKeyState, kValueState, kHistoryPort, kRecurrentState};
-  return std::any_of(kCaches.begin(), kCaches.end(),
-                     [&](const char* name) { return port.starts_with(name); });
 }
 
 class Counter {
@@ -114,7 +108,7 @@ class Counter {
   bool is_idle(const Op& op) const {
     if (op.results.empty()) return false;
     const ValueId result = op.results.front();
-    return fixed_[result] || turned_[result] || std::holds_alternative<StateRead>(op.data);
+    return fixed_[result] || turned_[result] || reads_state(op.data);
   }
 
   void count(OpId id) {
@@ -129,6 +123,7 @@ class Counter {
     work_.idle_ops += 1 - times;
     if (gate_ != Gates::kNone) count_gate(op, times);
     if (is_product(op)) return count_product(op, times);
+    if (std::holds_alternative<Moe>(op.data)) return count_experts(op);
     if (ends_in_reshape(op)) return;
     // A reduction reads more elements than it returns.
     const bool reads = std::holds_alternative<Reduce>(op.data) ||
@@ -183,6 +178,27 @@ class Counter {
     double macs = 0, times = 1;
   };
 
+  // The engine computes the experts that tokens of the run chose, each for these tokens.
+  void count_experts(const Op& op) {
+    const auto of = moe_operands(op.operands);
+    const auto experts = static_cast<double>(channels_of(shard_.type(of.routing)));
+    for (const ValueId id : {of.gate_up, of.down}) {
+      const auto* weight = shard_.producer_as<Weight>(id);
+      const Type& type = shard_.type(id);
+      ProductWork product;
+      if (weight) product.encoding = weight->encoding;
+      product.dtype = type.dtype;
+      product.inner = type.dims.back();
+      product.weights = static_cast<double>(type.elements()) / experts;
+      const double bytes = weight ? static_cast<double>(weight_bytes(shard_, id))
+                                  : static_cast<double>(type.elements() * sizeof(float));
+      product.bytes = bytes / experts;
+      product.tokens = setting_.expert_tokens;
+      product.times = experts * setting_.expert_chance;
+      work_.products.push_back(product);
+    }
+  }
+
   // A fixed operand that is not a weight, such as a constant, is in memory as f32.
   void count_weight(const Op& op, size_t operand, const Executed& executed) {
     const ValueId id = op.operands[operand], source = weight_behind(shard_, id);
@@ -204,8 +220,8 @@ class Counter {
   bool ends_in_reshape(const Op& op) const {
     if (!std::holds_alternative<Reshape>(op.data)) return false;
     const ValueId from = op.operands.front();
-    return shard_.values[from].producer.valid() && !shard_.producer_as<StateRead>(from) &&
-           uses_[from] == 1;
+    const OpId producer = shard_.values[from].producer;
+    return producer.valid() && !reads_state(shard_.ops[producer].data) && uses_[from] == 1;
   }
 
   // Selected share of a value's elements under the current gate.
@@ -238,7 +254,7 @@ class Counter {
   void count_ports() {
     gate_ = Gates::kNone;
     for (const ValueId id : shard_.inputs)
-      if (!is_cache(shard_.values[id].name)) add(ElementWork::move, selected(id));
+      if (!is_cache_input(shard_.values[id].name)) add(ElementWork::move, selected(id));
     for (const Output& output : shard_.outputs) add(ElementWork::move, 2 * selected(output.value));
     for (const State& state : shard_.states)
       add(ElementWork::move, 2 * static_cast<double>(state.type.elements()));

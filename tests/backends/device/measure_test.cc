@@ -1,4 +1,4 @@
-// Measurements: medians, and the numbers of the temporary file.
+// Measurements, and the numbers of the temporary file.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,19 +16,12 @@
 #include "backends/device/measure_disk.h"
 #include "backends/device/measure_ops.h"
 #include "backends/device/measure_products.h"
-#include "backends/device/median_seconds.h"
 #include "backends/weights/views/convert.h"
 #include "tests/files.h"
+#include "tests/small_measurement.h"
 
 namespace moec {
 namespace {
-
-TEST(MedianSeconds, IgnoresASingleDelay) {
-  const double seconds = median_seconds(0, [](size_t call) {
-    if (call == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  });
-  EXPECT_LT(seconds, 0.1);
-}
 
 std::string empty_folder() {
   std::string folder = testing::TempDir() + "/moec_device/" + running_test();
@@ -94,10 +87,43 @@ TEST(ScratchFile, ReplacesAFileOfItsProcess) {
   EXPECT_EQ(scratch->file().size(), uint64_t{1} << 20);
 }
 
+TEST(MedianSeconds, CallsAtLeastThreeTimes) {
+  size_t calls = 0;
+  const auto seconds = median_seconds({}, [&](size_t call) -> Status {
+    EXPECT_EQ(call, calls++);
+    return {};
+  });
+  ASSERT_TRUE(seconds) << render(seconds.error());
+  EXPECT_GT(*seconds, 0);
+  EXPECT_EQ(calls, 3u);
+}
+
+TEST(MedianSeconds, EndsAtTheFirstError) {
+  size_t calls = 0;
+  const auto seconds = median_seconds({.seconds = 1e9}, [&](size_t) -> Status {
+    return ++calls == 2 ? fail("test.failed", "the call failed", "none") : Status();
+  });
+  ASSERT_FALSE(seconds);
+  EXPECT_EQ(seconds.error().front().code, "test.failed");
+  EXPECT_EQ(calls, 2u);
+}
+
+TEST(MedianSeconds, StopsBetweenCalls) {
+  size_t calls = 0;
+  const Repetition endless{.seconds = 1e9, .stop = [&] { return calls == 5; }};
+  const auto seconds = median_seconds(endless, [&](size_t) -> Status {
+    ++calls;
+    return {};
+  });
+  ASSERT_FALSE(seconds);
+  EXPECT_EQ(seconds.error().front().code, kDoctorInterrupted);
+  EXPECT_EQ(calls, 5u);
+}
+
 TEST(MeasureDisk, ReadsSizesThatFit) {
   auto scratch = ScratchFile::create(empty_folder(), 2 << 20);
   ASSERT_TRUE(scratch);
-  const auto reads = measure_random_reads(scratch->file(), 0);
+  const auto reads = measure_random_reads(scratch->file(), {});
   ASSERT_TRUE(reads) << render(reads.error());
   ASSERT_EQ(reads->size(), 2u) << "8 MiB exceed the file";
   EXPECT_LT(reads->front().bytes, reads->back().bytes);
@@ -106,20 +132,10 @@ TEST(MeasureDisk, ReadsSizesThatFit) {
   EXPECT_GT(*rate, 0);
 }
 
-TEST(MeasureDisk, StopsBetweenSizes) {
-  auto scratch = ScratchFile::create(empty_folder(), 2 << 20);
-  ASSERT_TRUE(scratch);
-  int asked = 0;
-  const auto reads = measure_random_reads(scratch->file(), 0, [&] { return ++asked == 2; });
-  ASSERT_FALSE(reads);
-  EXPECT_EQ(reads.error().front().code, kDoctorInterrupted);
-  EXPECT_EQ(asked, 2);
-}
-
-// --seconds 0 measures each speed three times.
-TEST(MeasureDevice, StopsInTheLastStep) {
+// Measures each speed three times.
+TEST(MeasureDevice, StopsAtTheEnd) {
   const std::string folder = empty_folder();
-  MeasureOptions options{.folder = folder, .threads = 1, .seconds = 0};
+  MeasureOptions options = small_measurement(folder);
   int all = 0;
   options.stop = [&] {
     ++all;
@@ -127,8 +143,6 @@ TEST(MeasureDevice, StopsInTheLastStep) {
   };
   const auto complete = measure_device(options);
   ASSERT_TRUE(complete) << render(complete.error());
-  // Six steps, sizes of reads, forms, and the end.
-  EXPECT_EQ(all, 6 + std::ssize(complete->reads) + std::ssize(complete->forms) + 1);
 
   int asked = 0;
   options.stop = [&] { return ++asked == all; };
@@ -141,8 +155,8 @@ TEST(MeasureDevice, StopsInTheLastStep) {
 TEST(MeasureForms, StopsOnRequest) {
   auto scratch = ScratchFile::create(empty_folder(), 1 << 20);
   ASSERT_TRUE(scratch);
-  const auto forms =
-      measure_forms(CpuProducts(1, ActivationFormat::f32), *scratch, {.stop = [] { return true; }});
+  const auto forms = measure_forms(CpuProducts(1, ActivationFormat::f32), *scratch,
+                                   small_products(), {.stop = [] { return true; }});
   ASSERT_FALSE(forms);
   EXPECT_EQ(forms.error().front().code, kDoctorInterrupted);
 }
@@ -150,7 +164,7 @@ TEST(MeasureForms, StopsOnRequest) {
 TEST(MeasureOps, SetsEveryTime) {
   DeviceProfile profile;
   const CpuProducts products(1, ActivationFormat::f32);
-  const Status measured = measure_ops(products, 0, profile);
+  const Status measured = measure_ops(products, {}, profile);
   ASSERT_TRUE(measured) << render(measured.error());
   for (const double seconds : profile.element_seconds) EXPECT_GT(seconds, 0);
   EXPECT_GT(profile.op_seconds, 0);

@@ -1,14 +1,10 @@
-// Device profiles: interpolation of measured times, and strict reading of their files.
+// Device profiles: interpolation of measured times, and choice of storage forms.
 #include "ir/target/device_profile.h"
 
-#include <gmock/gmock.h>
-
-#include <string>
+#include <gtest/gtest.h>
 
 namespace moec {
 namespace {
-
-using testing::HasSubstr;
 
 ProductTimes grid() {
   return *ProductTimes::of(
@@ -85,6 +81,12 @@ TEST(DeviceProfile, ChoosesTheMostSimilarForm) {
   EXPECT_EQ(seconds_of(PaletteEncoding{4, {16, 2048}}, DType::f32), 6) << "any type is better";
 }
 
+// A convolution has weights [N, K, 1, 1].
+TEST(DeviceProfile, FindsTheBlocksOfConvolutions) {
+  EXPECT_EQ(seconds_of(AffineEncoding{8, {1, 2048, 1, 1}}, DType::f32), 3);
+  EXPECT_EQ(seconds_of(AffineEncoding{8, {1, 64, 1, 1}}, DType::f32), 4);
+}
+
 TEST(DeviceProfile, HasNoTimesOfOtherBits) {
   EXPECT_EQ(seconds_of(AffineEncoding{4, {1, 32}}, DType::f32), 0);
   EXPECT_EQ(seconds_of(PlainEncoding{}, DType::bf16), 0) << "plain values are stored in their type";
@@ -98,89 +100,11 @@ TEST(DeviceProfile, InterpolatesRatesOfReads) {
   EXPECT_DOUBLE_EQ(profile.read_rate(900), 3000);
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-const std::string kText = R"({
-  "format": "moec device profile", "version": 1,
-  "engine": "cpu", "vectors": "AVX2", "threads": 2,
-  "memory_bytes": 8000000000, "memory_rate": 2e10,
-  "forms": [{"form": "int4:32", "dtype": "f16",
-             "times": [{"weights": 100, "tokens": 1, "seconds": 0.5}]}],
-  "activations": [{"weights": 100, "tokens": 1, "seconds": 0.25}],
-  "element_seconds": {"move": 1e-9, "transpose": 2e-9, "arithmetic": 3e-9, "exponential": 4e-9,
-                      "reduce": 5e-9},
-  "op_seconds": 1e-6, "idle_op_seconds": 1e-8, "run_seconds": 2e-6,
-  "sequential_rate": 1e9, "random_reads": [{"bytes": 4096, "rate": 1e8}]
-})";
-
-TEST(DeviceProfile, ReadsEveryField) {
-  const auto profile = parse_device_profile(kText, "p.json");
-  ASSERT_TRUE(profile) << render(profile.error());
-  EXPECT_EQ(profile->engine, "cpu");
-  EXPECT_EQ(profile->vectors, "AVX2");
-  EXPECT_EQ(profile->threads, 2);
-  EXPECT_EQ(profile->memory_bytes, 8'000'000'000);
-  EXPECT_EQ(profile->memory_rate, 2e10);
-  ASSERT_EQ(profile->forms.size(), 1u);
-  EXPECT_EQ(to_string(profile->forms[0].form), "int4:32");
-  EXPECT_EQ(profile->forms[0].dtype, DType::f16);
-  EXPECT_EQ(profile->forms[0].times.seconds(100, 1), 0.5);
-  EXPECT_EQ(profile->activations.seconds(100, 1), 0.25);
-  EXPECT_EQ(profile->element_seconds, (std::array{1e-9, 2e-9, 3e-9, 4e-9, 5e-9}));
-  EXPECT_EQ(profile->op_seconds, 1e-6);
-  EXPECT_EQ(profile->idle_op_seconds, 1e-8);
-  EXPECT_EQ(profile->run_seconds, 2e-6);
-  EXPECT_EQ(profile->sequential_rate, 1e9);
-  EXPECT_EQ(profile->reads, (std::vector<RandomReads>{{4096, 1e8}}));
-}
-
-struct BadText {
-  const char *from, *to, *code;
-};
-
-TEST(DeviceProfile, RejectsBadFiles) {
-  for (const BadText& bad : {
-           BadText{"{", "[", "device_profile.syntax"},
-           BadText{"\"threads\": 2", "\"threads\": 2, \"cores\": 2",
-                   "device_profile.unknown_field"},
-           BadText{"\"threads\": 2,", "", "device_profile.missing_field"},
-           BadText{"\"threads\": 2", "\"threads\": 2, \"threads\": 2",
-                   "device_profile.duplicate_key"},
-           BadText{"\"threads\": 2", "\"threads\": 0", "device_profile.bad_value"},
-           BadText{"\"version\": 1", "\"version\": 2", "device_profile.bad_value"},
-           BadText{"moec device profile", "moec trace", "device_profile.bad_value"},
-           BadText{"int4:32", "int5", "device_profile.bad_value"},
-           BadText{"int4:32", "q8_0", "device_profile.bad_value"},
-           BadText{"\"f16\"", "\"i32\"", "device_profile.bad_value"},
-           BadText{"\"seconds\": 0.5", "\"seconds\": 0", "device_profile.bad_value"},
-           BadText{"\"seconds\": 0.5", "\"seconds\": 0.5, \"mean\": 1",
-                   "device_profile.unknown_field"},
-           BadText{"\"seconds\": 0.25}",
-                   "\"seconds\": 0.25}, {\"weights\": 9, \"tokens\": 9, "
-                   "\"seconds\": 1}",
-                   "device_profile.bad_value"},
-           BadText{"\"move\": 1e-9", "\"moves\": 1e-9", "device_profile.missing_field"},
-           BadText{"2e10", "-1", "device_profile.bad_value"},
-           BadText{"[{\"bytes\": 4096, \"rate\": 1e8}]", "[]", "device_profile.bad_value"},
-           BadText{"\"rate\": 1e8}", "\"rate\": 1e8}, {\"bytes\": 4096, \"rate\": 1e8}",
-                   "device_profile.bad_value"},
-       }) {
-    const auto profile = parse_device_profile(replaced(kText, bad.from, bad.to), "p.json");
-    ASSERT_FALSE(profile) << bad.to;
-    EXPECT_EQ(profile.error().front().code, bad.code) << bad.to;
-    EXPECT_EQ(profile.error().front().place.file, "p.json") << bad.to;
-    EXPECT_THAT(profile.error().front().next_step, HasSubstr("moec doctor")) << bad.to;
-  }
-}
-
-TEST(DeviceProfile, RejectsMissingFiles) {
-  const auto profile = read_device_profile(testing::TempDir() + "/absent.json");
-  ASSERT_FALSE(profile);
-  EXPECT_EQ(profile.error().front().code, "device_profile.file");
+TEST(DeviceProfile, NamesTheMachine) {
+  DeviceProfile profile{.engine = "cpu", .vectors = "AVX2", .threads = 8};
+  EXPECT_EQ(profile.machine(), "cpu with 8 threads (AVX2)");
+  profile.threads = 1;
+  EXPECT_EQ(profile.machine(), "cpu with 1 thread (AVX2)");
 }
 
 }  // namespace

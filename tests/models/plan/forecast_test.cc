@@ -65,6 +65,12 @@ TEST(Forecast, CountsDistinctExperts) {
   EXPECT_EQ(distinct_experts(1, 0, 0), 0);
 }
 
+TEST(Forecast, ReturnsTheChanceOfOne) {
+  EXPECT_DOUBLE_EQ(chance_of_one(0.25, 1), 0.25);
+  EXPECT_DOUBLE_EQ(chance_of_one(0.25, 2), 1 - 0.75 * 0.75);
+  EXPECT_DOUBLE_EQ(chance_of_one(1, 3), 1);
+}
+
 TEST(Forecast, WidensCachesAndActivations) {
   Plan plan;
   plan.build.dtype = DType::f16;
@@ -77,8 +83,10 @@ TEST(Forecast, WidensCachesAndActivations) {
   report.rope_bytes = 30;
   report.cache_bytes = 500;
   report.kinds = {{.peak_activation_bytes = 40}, {.peak_activation_bytes = 70}};
-  ForecastMemory memory = memory_without_experts(plan, report, 2, 100'000);
+  ForecastMemory memory = memory_without_experts(plan, report, {2, 100'000});
   EXPECT_EQ(memory.cache_bytes, 1000);
+  EXPECT_EQ(memory_without_experts(plan, report, {2, 0, 100, DType::f16}).cache_bytes,
+            400 + 2 * 100);
   // Trunk and tables, activations, two ops, three copies of logits and two of the hidden state.
   EXPECT_EQ(memory.other_bytes, 1230 + 140 + 2 * 1024 + 4 * 4 * (300 + 20));
   memory.experts_bytes = 100'000 - memory.cache_bytes - memory.other_bytes;

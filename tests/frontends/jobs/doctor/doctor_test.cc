@@ -1,14 +1,13 @@
-// moec doctor: the profile that it writes.
+// moec doctor: its measurement, and the speeds that it prints.
 #include "frontends/jobs/doctor/doctor.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "ir/base/report_json.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/made_up_profile.h"
+#include "tests/small_measurement.h"
 
 namespace moec {
 namespace {
@@ -16,27 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-
-TEST(Doctor, WritesProfilesThatReadBack) {
-  const DeviceProfile profile = made_up_profile();
-  const auto read = parse_device_profile(device_profile_text(profile), "p.json");
-  ASSERT_TRUE(read) << render(read.error());
-  EXPECT_EQ(*read, profile);
-}
-
-// moec doctor --json > p.json
-TEST(Doctor, PrintsReportsThatReadBack) {
-  const DeviceProfile profile = made_up_profile();
-  const std::string text = json_text(report_json(true, device_profile_json(profile)));
-  ASSERT_THAT(text, AllOf(HasSubstr("\"ok\""), HasSubstr("\"diagnostics\"")));
-  const auto read = parse_device_profile(text, "p.json");
-  ASSERT_TRUE(read) << render(read.error());
-  EXPECT_EQ(*read, profile);
-
-  const auto failed = parse_device_profile(json_text(failure_json({})), "p.json");
-  ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().front().code, "device_profile.missing_field");
-}
 
 TEST(Doctor, PrintsTheSpeeds) {
   EXPECT_THAT(device_profile_table(made_up_profile()),
@@ -46,24 +24,29 @@ TEST(Doctor, PrintsTheSpeeds) {
                     HasSubstr("ops: 1.00 us each, 0.01 us if skipped, 10.00 us per graph")));
 }
 
-// --seconds 0 measures each speed three times.
-TEST(Doctor, MeasuresThisMachine) {
-  const std::string folder = fresh_folder("disk"), out = folder + "/machine.json";
-  const Words words = {"doctor",    "--folder", folder,      "--out", out,
-                       "--seconds", "0",        "--threads", "1"};
-  const Outcome outcome = run_command(words);
-  ASSERT_EQ(outcome.exit_code, kExitFine) << outcome.err;
-  const auto profile = read_device_profile(out);
-  ASSERT_TRUE(profile) << render(profile.error());
-  EXPECT_EQ(profile->threads, 1);
-  EXPECT_EQ(profile->activations.points().size(), 4u);
-  EXPECT_EQ(profile->reads.size(), 3u);
-  EXPECT_NE(profile->times_of(AffineEncoding{4, {1, 32}}, DType::f16, 2048), nullptr);
+TEST(Doctor, WritesTheMeasuredProfile) {
+  const std::string folder = fresh_folder("disk");
+  DoctorOptions options{.measure = small_measurement(folder)};
+  options.out.path = folder + "/machine.json";
+  const auto measured = profile_machine(options);
+  ASSERT_TRUE(measured) << render(measured.error());
+  EXPECT_EQ(measured->threads, 1);
+  EXPECT_EQ(measured->activations.points().size(), 2u);
+  EXPECT_EQ(measured->reads.size(), 2u) << "of 64 KiB and 1 MiB";
+  EXPECT_NE(measured->times_of(AffineEncoding{4, {1, 32}}, DType::f16, 2048), nullptr);
+  const auto read = read_device_profile(options.out.path);
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(*read, *measured);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << "only the profile remains";
+}
 
-  const Outcome again = run_command(words);
-  EXPECT_EQ(again.exit_code, kExitBadInput);
-  EXPECT_THAT(again.err, HasSubstr("[output.exists]"));
+TEST(Doctor, KeepsExistingFiles) {
+  const std::string folder = fresh_folder("disk"), out = folder + "/machine.json";
+  write_file(out, "kept");
+  const Outcome outcome = run_command({"doctor", "--folder", folder, "--out", out});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("[output.exists]"));
+  EXPECT_EQ(read_file(out), "kept");
 }
 
 TEST(Doctor, RejectsMissingFolders) {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/jobs/doctor/doctor.h"
+#include "ir/target/device_profile_json.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/made_up_profile.h"
 
@@ -37,11 +37,11 @@ class PlanForecast : public testing::Test {
     return forecast;
   }
 
-  // A trace in which the first experts of each layer serve every token.
-  std::string trace(int64_t layers, int64_t tokens) {
+  // A trace in which the first experts of each layer, from `first` on, serve every token.
+  std::string trace(int64_t layers, int64_t tokens, int64_t first = 0) {
     std::string rows = "layer,token,expert,weight\n";
     for (int64_t token = 0; token < tokens; ++token)
-      for (int64_t layer = 0; layer < layers; ++layer)
+      for (int64_t layer = first; layer < first + layers; ++layer)
         for (int64_t expert = 0; expert < kChosen; ++expert)
           rows += std::to_string(layer) + "," + std::to_string(token) + "," +
                   std::to_string(expert) + ",0.5\n";
@@ -69,6 +69,11 @@ TEST_F(PlanForecast, FitsAllExperts) {
                                   HasSubstr("fits in 8.0 GB: yes, 8.0 GB free at context 512; "
                                             "about "),
                                   HasSubstr(" tokens/s\n")));
+}
+
+TEST_F(PlanForecast, HalvesF16Caches) {
+  const json f32 = forecast({})["memory"], f16 = forecast({"--cache-dtype", "f16"})["memory"];
+  EXPECT_EQ(2 * f16["cache_bytes"].get<int64_t>(), f32["cache_bytes"].get<int64_t>());
 }
 
 TEST_F(PlanForecast, AddsUpTheParts) {
@@ -186,11 +191,29 @@ TEST_F(PlanForecast, RejectsBadOptions) {
               AllOf(HasSubstr("[forecast.capacity]"), HasSubstr("--routing host")));
   EXPECT_THAT(error(paged({"--capacity", "17"})), HasSubstr("[forecast.capacity]"));
   EXPECT_THAT(error({"--filled", "512"}), HasSubstr("[forecast.filled]"));
-  EXPECT_THAT(error(paged({"--trace", trace(kLayers + 1, 2)})), HasSubstr("[forecast.trace]"));
   write_file(profile_, "{}");
   EXPECT_THAT(error({}), AllOf(HasSubstr("[device_profile.missing_field]"), HasSubstr(profile_)));
   EXPECT_EQ(run_command({"plan", checkpoint_of("tinymoe"), "--capacity", "4"}).exit_code,
             kExitBadInput);
+}
+
+TEST_F(PlanForecast, RejectsTracesOfOtherModels) {
+  const auto error = [&](const std::string& file) { return plan(paged({"--trace", file})).err; };
+  EXPECT_THAT(error(trace(kLayers, 2, 1)),
+              AllOf(HasSubstr("[forecast.trace]"), HasSubstr("experts of layer 4, which is not")));
+  EXPECT_THAT(error(trace(kLayers - 1, 2)),
+              AllOf(HasSubstr("[forecast.trace]"), HasSubstr("no experts of layer 3, which is")));
+  write_file(folder_ + "/other.csv", "layer,token,expert,weight\n0,0,16,1\n");
+  EXPECT_THAT(error(folder_ + "/other.csv"),
+              AllOf(HasSubstr("[forecast.trace]"), HasSubstr("has expert 16, but a layer of the")));
+}
+
+TEST_F(PlanForecast, RejectsSlotsOfDenseModels) {
+  const Outcome outcome = run_command(
+      {"plan", checkpoint_of("llama_a"), "--device-profile", profile_, "--capacity", "4"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.out;
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("[forecast.capacity]"), HasSubstr("the model is dense")));
 }
 
 TEST_F(PlanForecast, NamesUnmeasuredForms) {

@@ -139,7 +139,7 @@ TEST(Plan, RejectsFeaturesUnsupportedByAneBook) {
     return plan(checkpoint_of(model), std::move(more)).err;
   };
   EXPECT_THAT(refusal("mixtral_a", {}),
-              AllOf(HasSubstr("export.flags"), HasSubstr("--target ane")));
+              AllOf(HasSubstr("compat.ane_book"), HasSubstr("--target ane")));
   EXPECT_THAT(refusal("qwen2_moe_b", {"--target", "ane"}),
               AllOf(HasSubstr("compat.ane_book"), HasSubstr("dense layers")));
   EXPECT_THAT(refusal("mixtral_a", {"--target", "ane", "--tokens", "1,16"}),
@@ -147,6 +147,7 @@ TEST(Plan, RejectsFeaturesUnsupportedByAneBook) {
   EXPECT_THAT(refusal("mixtral_a", {"--target", "ane", "--tokens", "1,16", "--widths", "range"}),
               Not(HasSubstr("compat.ane_book")));
   EXPECT_THAT(plan("mixtral-8x7b", {"--widths", "range"}).err, HasSubstr("--compat"));
+  EXPECT_THAT(plan("mixtral-8x7b", {"--compat", "genai"}).err, HasSubstr("compat.genai"));
 }
 
 TEST(Plan, SlicesTheHeadForAneBook) {
