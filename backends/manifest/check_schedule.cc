@@ -5,16 +5,11 @@
 #include <set>
 
 #include "backends/manifest/check_parts.h"
+#include "backends/manifest/find_port.h"
 #include "ir/graph/port_names.h"
 
 namespace moec::manifest {
 namespace {
-
-const Port* find_port(const std::vector<Port>& ports, std::string_view name) {
-  for (const Port& port : ports)
-    if (port.name == name) return &port;
-  return nullptr;
-}
 
 Dims cache_dims(const Cache& cache, int64_t pages, bool keys) {
   return {pages, cache.kv_heads, cache.rows / pages, keys ? cache.head_dim : cache.value_dim};

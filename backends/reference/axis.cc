@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/reference/eval.h"
+#include "backends/reference/tensor_pool.h"
 #include "ir/base/at.h"
 #include "ir/graph/elementwise.h"
 
@@ -77,17 +78,18 @@ std::vector<int64_t> largest(const Line& line, int64_t k) {
 
 Tensor eval(const Reduce& op, const Call& call) {
   const Tensor& x = call[0];
-  Tensor result{call.type(), {}};
+  Tensor result = make_tensor(call.type());
+  auto to = result.data.begin();
   const Lines lines(x.type.dims, op.axis);
   lines.for_each([&](int64_t at) {
-    result.data.push_back(reduced(op.fn, {x.data.data() + at, lines.size, lines.step}));
+    *to++ = reduced(op.fn, {x.data.data() + at, lines.size, lines.step});
   });
   return result;
 }
 
 Tensor eval(const Softmax& op, const Call& call) {
   const Tensor& x = call[0];
-  Tensor result{call.type(), std::vector<float>(x.data.size())};
+  Tensor result = make_tensor(call.type());
   const Lines lines(x.type.dims, op.axis);
   lines.for_each([&](int64_t at) {
     softmax({x.data.data() + at, lines.size, lines.step}, result.data.data() + at);

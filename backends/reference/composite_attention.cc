@@ -145,14 +145,21 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   Heads k = joined_with_cache(op, in, in.k_cache, new_k);
   Heads v = joined_with_cache(op, in, in.v_cache, new_v);
   TokenRows out = zero_rows(q.rows, op.heads * v_dim);
-  for (int64_t t = 0; t < q.rows; ++t) {
-    const std::vector<float> mask = mask_of_query(*in.mask, t);
-    for (int64_t h = 0; h < op.heads; ++h)
-      attend(op.scale, {q.at(h, t), mask, in.sinks == nullptr ? nullptr : &at(in.sinks->data, h)},
-             // Grouped-query attention: consecutive query heads share a key head.
-             {k, v, h / (op.heads / op.kv_heads)},
-             out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
-  }
+  const auto attend_queries = [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const std::vector<float> mask = mask_of_query(*in.mask, t);
+      for (int64_t h = 0; h < op.heads; ++h)
+        attend(op.scale, {q.at(h, t), mask, in.sinks == nullptr ? nullptr : &at(in.sinks->data, h)},
+               // Grouped-query attention: consecutive query heads share a key head.
+               {k, v, h / (op.heads / op.kv_heads)},
+               out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
+    }
+  };
+  // The sums are those of the definition with any engine; kernels only divide the queries.
+  if (call.products != nullptr)
+    call.products->divide(q.rows, attend_queries);
+  else
+    attend_queries(0, q.rows);
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};
   if (!has_cache(op.cache)) return results;
   // A caller that appends keeps the old rows itself and needs only the new ones.

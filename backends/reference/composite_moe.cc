@@ -37,8 +37,8 @@ float activate(const Gating& gating, float gate, float up) {
 
 using Parts = MlpParts<const Tensor*>;
 
-TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) {
-  TokenRows y = project(weight, x);
+TokenRows project(const Call& call, const Tensor& weight, const Tensor* bias, const TokenRows& x) {
+  TokenRows y = project(call.products, weight, x);
   if (bias == nullptr) return y;
   for (int64_t t = 0; t < y.tokens; ++t)
     for (size_t c = 0; c < bias->data.size(); ++c) y.row(t)[c] += bias->data[c];
@@ -63,12 +63,12 @@ MlpRows gated_mlp(const Call& call, size_t position, const Gating& gating, const
   // The last matrix is `down`. It multiplies the activations, all others multiply x.
   const size_t last = position + gating.matrices() - 1;
   for (size_t i = position; i < last; ++i) tell(call, i, x);
-  TokenRows inner = project(*weights.up, biases.up, x);
-  const TokenRows gate = gating.has_gate() ? project(*weights.gate, biases.gate, x) : inner;
+  TokenRows inner = project(call, *weights.up, biases.up, x);
+  const TokenRows gate = gating.has_gate() ? project(call, *weights.gate, biases.gate, x) : inner;
   for (size_t i = 0; i < inner.data.size(); ++i)
     inner.data[i] = activate(gating, gate.data[i], inner.data[i]);
   tell(call, last, inner);
-  TokenRows output = project(*weights.down, biases.down, inner);
+  TokenRows output = project(call, *weights.down, biases.down, inner);
   return {std::move(inner), std::move(output)};
 }
 
@@ -120,7 +120,7 @@ Tensor eval(const GatedMlp& op, const Call& call) {
   TokenRows y = gated_mlp(call, 1, op.gating, x, operands.biases).output;
   if (operands.shared_gate != nullptr) {
     tell(call, op.shared_gate_at(call.operands.size()), x);
-    const TokenRows gate = project(*operands.shared_gate, x);
+    const TokenRows gate = project(call.products, *operands.shared_gate, x);
     for (int64_t t = 0; t < y.tokens; ++t)
       for (float& value : y.row(t)) value *= apply(UnaryFn::sigmoid, gate.row(t)[0]);
   }
@@ -145,6 +145,46 @@ Tensor eval(const SoftMoe& op, const Call& call) {
       call.expert({number, chosen.tokens, chosen.weights, rows.data, y.inner.data, y.output.data,
                    op.weight_on});
     add_chosen(sum, y.output, chosen, weigh_output);
+  }
+  return tensor_of(sum, call.type());
+}
+
+namespace {
+
+// Adds row `expert` of the biases to each token; a null bias adds nothing.
+void add_bias(TokenRows& rows, const Tensor* bias, int64_t expert) {
+  if (bias == nullptr) return;
+  for (int64_t t = 0; t < rows.tokens; ++t)
+    for (int64_t c = 0; c < rows.channels; ++c)
+      at(rows.row(t), c) += at(bias->data, expert * rows.channels + c);
+}
+
+// The activations of pairs of channels: a gate and its up.
+TokenRows activate_pairs(const Gating& gating, const TokenRows& pairs) {
+  TokenRows inner = zero_rows(pairs.tokens, pairs.channels / 2);
+  for (size_t i = 0; i < inner.data.size(); ++i)
+    inner.data[i] = activate(gating, pairs.data[2 * i], pairs.data[2 * i + 1]);
+  return inner;
+}
+
+}  // namespace
+
+Tensor eval(const Moe& op, const Call& call) {
+  constexpr size_t kGateUp = 2, kDown = 3;
+  const auto operands = moe_operands<const Tensor*>(call.operands);
+  const TokenRows x = rows_of(*operands.x), routing = rows_of(*operands.routing);
+  const int64_t inner = operands.gate_up->type.dims[1];
+  TokenRows sum = zero_rows(x.tokens, x.channels);
+  for (int64_t e = 0; e < routing.channels; ++e) {
+    const Chosen chosen = tokens_of_expert(routing, e);
+    if (chosen.tokens.empty()) continue;
+    const TokenRows rows = rows_of_tokens(x, chosen, false);
+    TokenRows pairs = project(call, {kGateUp, e * inner, inner}, rows);
+    add_bias(pairs, operands.gate_up_bias, e);
+    const TokenRows active = activate_pairs(op.gating, pairs);
+    TokenRows y = project(call, {kDown, e * x.channels, x.channels}, active);
+    add_bias(y, operands.down_bias, e);
+    add_chosen(sum, y, chosen, true);
   }
   return tensor_of(sum, call.type());
 }

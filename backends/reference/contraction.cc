@@ -6,6 +6,7 @@
 
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
+#include "backends/reference/tensor_pool.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
 
@@ -19,7 +20,9 @@ class Operand {
  public:
   Operand(const Call& call, size_t index)
       : stored_(call.stored.empty() ? nullptr : call.stored[index]) {
-    if (const auto range = stored_ ? stored_->range() : std::nullopt) read_.emplace(*range);
+    // Kernels protect their own reads, on each thread.
+    const bool reads = stored_ != nullptr && call.products == nullptr;
+    if (const auto range = reads ? stored_->range() : std::nullopt) read_.emplace(*range);
     whole_ = stored_ ? stored_->whole() : call[index].data.data();
   }
 
@@ -183,7 +186,15 @@ void multiply_turned(const float* a, const float* b, const ProductSizes& sizes, 
         turned * In<Columns>(a + row * sizes.inner, sizes.inner, 1);
 }
 
-// out [rows, columns] = a · b; `out` must be zero initially. At most one operand is stored.
+// The result of an op: zeros if products are added to it. Kernels write each element.
+Tensor empty_product(const Call& call, bool is_sum) {
+  Tensor result = make_tensor(call.type());
+  if (is_sum) std::fill(result.data.begin(), result.data.end(), 0.0f);
+  return result;
+}
+
+// out [rows, columns] = a · b; without kernels, `out` must be zero initially. At most one operand
+// is stored.
 void multiply(const Call& call, Part a, Part b, const ProductSizes& sizes, float* out) {
   if (call.products != nullptr)
     return call.products->multiply(a.operand.from(a.begin), b.operand.from(b.begin),
@@ -215,19 +226,43 @@ void add_position(const float* x, int64_t tokens, const float* w, int64_t kernel
 
 // Computes on the transposes, whose columns are tokens, so that a single token is a matrix-vector
 // product.
-TokenRows project(const Tensor& w, const TokenRows& x) {
+TokenRows project(const Products* products, const Tensor& w, const TokenRows& x) {
   const int64_t outputs = w.type.dims[0];
   TokenRows result = zero_rows(x.tokens, outputs);
+  if (products != nullptr) {
+    products->multiply({x.data.data()}, {w.data.data()}, true, {x.tokens, x.channels, outputs},
+                       result.data.data());
+    return result;
+  }
   In<Matrix> weight(w.data.data(), outputs, x.channels);
   In<Columns> in(x.data.data(), x.channels, x.tokens);
   Out<Columns>(result.data.data(), outputs, x.tokens).noalias() = weight * in;
   return result;
 }
 
+TokenRows project(const Call& call, const MatrixRows& rows, const TokenRows& x) {
+  const Operand w(call, rows.operand);
+  const int64_t begin = rows.first * x.channels, elements = rows.count * x.channels;
+  const ProductSizes sizes{x.tokens, x.channels, rows.count};
+  TokenRows result = zero_rows(x.tokens, rows.count);
+  if (call.products != nullptr) {
+    call.products->multiply({x.data.data()}, w.from(begin), true, sizes, result.data.data());
+    return result;
+  }
+  std::vector<float> widened;
+  if (w.whole() == nullptr) {
+    widened.resize(static_cast<size_t>(elements));
+    w.widen(begin, elements, widened.data());
+  }
+  const float* from = w.whole() ? w.whole() + begin : widened.data();
+  multiply_turned(x.data.data(), from, sizes, result.data.data());
+  return result;
+}
+
 Tensor eval(const Linear&, const Call& call) {
   const TokenRows x = rows_of(call[0]);
   if (call.applied) call.applied(1, x.channels, x.data);
-  TokenRows rows = project(call[1], x);
+  TokenRows rows = project(call.products, call[1], x);
   if (call.operands.size() == 3)
     for (int64_t t = 0; t < rows.tokens; ++t)
       for (int64_t c = 0; c < rows.channels; ++c) at(rows.row(t), c) += at(call[2].data, c);
@@ -239,7 +274,7 @@ Tensor eval(const Conv& op, const Call& call) {
   const int64_t outputs = channels_of(call.type()) / op.groups;  // per group
   const int64_t channels = channels_of(call[0].type) / op.groups;
   const int64_t kernel = call[1].type.dims[2] * call[1].type.dims[3];  // one of them is 1
-  Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
+  Tensor result = empty_product(call, call.products == nullptr || kernel != 1);
   const Operand x(call, 0), w(call, 1);
   for (int64_t group = 0; group < op.groups; ++group) {
     const Part in{x, group * channels * tokens};
@@ -259,7 +294,7 @@ Tensor eval(const Conv& op, const Call& call) {
 Tensor eval(const MatMul&, const Call& call) {
   const Dims& dims = call.type().dims;
   const ProductSizes sizes{dims[dims.size() - 2], call[0].type.dims.back(), dims[dims.size() - 1]};
-  Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
+  Tensor result = empty_product(call, call.products == nullptr);
   const auto leading = [](const Dims& all) {
     return PerAxis(std::span<const int64_t>(all).first(all.size() - 2));
   };

@@ -5,20 +5,16 @@
 
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
+#include "backends/reference/tensor_pool.h"
 
 namespace moec {
 namespace {
-
-// Zeros; callers overwrite every element.
-Tensor empty_result(const Type& type) {
-  return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
-}
 
 template <class Fn>
 Tensor map_two(const Call& call, Fn fn) {
   const Tensor& a = call[0];
   const Tensor& b = call[1];
-  Tensor result = empty_result(call.type());
+  Tensor result = make_tensor(call.type());
   const Dims& dims = result.type.dims;
   walk<2>(dims, {broadcast_strides(a.type.dims, dims), broadcast_strides(b.type.dims, dims)},
           [&](const StridedRun<2>& run) {
@@ -72,10 +68,11 @@ float cast_element(float value, DType dtype) {
 }  // namespace
 
 Tensor eval(const Unary& op, const Call& call) {
-  Tensor result{call.type(), call[0].data};
+  Tensor result = make_tensor(call.type());
   // A constant function keeps the switch of apply() out of the loop.
   with_constant(op.fn, [&](auto fn) {
-    for (float& value : result.data) value = apply(fn(), value);
+    std::transform(call[0].data.begin(), call[0].data.end(), result.data.begin(),
+                   [](float value) { return apply(decltype(fn)::value, value); });
   });
   return result;
 }
@@ -94,7 +91,7 @@ Tensor eval(const Compare& op, const Call& call) {
 }
 
 Tensor eval(const Select&, const Call& call) {
-  Tensor result = empty_result(call.type());
+  Tensor result = make_tensor(call.type());
   const Dims& dims = result.type.dims;
   std::array<PerAxis, 3> strides;
   for (size_t n = 0; n < 3; ++n) strides[n] = broadcast_strides(call[n].type.dims, dims);

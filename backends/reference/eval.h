@@ -8,6 +8,7 @@
 
 #include "backends/reference/products.h"
 #include "backends/reference/reference.h"
+#include "backends/reference/tokens.h"
 
 namespace moec {
 
@@ -29,6 +30,15 @@ struct Call {
   const Type& type() const { return types.front(); }
 };
 
+// Rows [first, first + count) of an operand, taken as a matrix with as many columns as a token has
+// channels.
+struct MatrixRows {
+  size_t operand = 0;
+  int64_t first = 0, count = 0;
+};
+// Returns W · x for each row x, W the rows. The operand may be stored.
+TokenRows project(const Call& call, const MatrixRows& rows, const TokenRows& x);
+
 std::vector<Tensor> eval(const Attention& op, const Call& call);
 std::vector<Tensor> eval(const TopK& op, const Call& call);
 
@@ -40,6 +50,7 @@ Tensor eval(const Linear& op, const Call& call);
 Tensor eval(const Constant& op, const Call& call);
 Tensor eval(const Conv& op, const Call& call);
 Tensor eval(const MatMul& op, const Call& call);
+Tensor eval(const Moe& op, const Call& call);
 Tensor eval(const Unary& op, const Call& call);
 Tensor eval(const Binary& op, const Call& call);
 Tensor eval(const Compare& op, const Call& call);

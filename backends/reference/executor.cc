@@ -10,11 +10,11 @@ namespace {
 // compared, because a Tensor does not enforce it.
 bool holds(const Tensor& tensor, const Type& type) {
   return tensor.type.dtype == type.dtype && tensor.type.dims == type.dims &&
-         tensor.data.size() == static_cast<size_t>(type.elements());
+         tensor.elements() == static_cast<size_t>(type.elements());
 }
 
 std::string described(const Tensor& tensor) {
-  return fmt::format("{} with {} elements", to_string(tensor.type), tensor.data.size());
+  return fmt::format("{} with {} elements", to_string(tensor.type), tensor.elements());
 }
 
 // run_program() does not check the number and the types of the inputs.
@@ -93,7 +93,8 @@ Status Executor::set_state(std::string_view name, Tensor value) {
     return fail("reference.unknown_state", fmt::format("no state is named \"{}\"", name),
                 "use the name of a declared state", {.shard = shard().name});
   const Type& type = found->second.type;
-  if (!holds(value, type))
+  // A run reads states as f32.
+  if (!holds(value, type) || !value.halves.empty())
     return fail("reference.state_type",
                 fmt::format("state \"{}\" is {}, got {}", name, to_string(type), described(value)),
                 "pass a tensor with the state's element type and sizes", {.shard = shard().name});

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backends/reference/axis.h"
+#include "backends/reference/tensor_pool.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {
@@ -13,15 +15,26 @@ std::span<const int64_t> selected(const OpenGate& open, const CountedAxis& axis,
   return {begin, std::lower_bound(begin, open.indices.end(), axis.first + size)};
 }
 
-// An element's index is (outer * size + index) * step + offset, so each selected index is a
-// contiguous run of `step` elements. Calls visit(outer, from) for each run at the indices.
+// The end of the run of consecutive indices that begins at position `begin`.
+size_t run_end(std::span<const int64_t> indices, size_t begin) {
+  size_t end = begin + 1;
+  while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+  return end;
+}
+
+// An element's index is (outer * size + index) * step + offset, so consecutive indices are
+// contiguous elements. Calls visit(outer, from, elements) for each run of them.
 template <class Visit>
 void for_each_selected(const Lines& lines, const CountedAxis& axis, const OpenGate& open,
                        Visit visit) {
   const std::span<const int64_t> indices = selected(open, axis, lines.size);
   for (int64_t outer = 0; outer < lines.outer; ++outer)
-    for (const int64_t index : indices)
-      visit(outer, (outer * lines.size + index - axis.first) * lines.step);
+    for (size_t i = 0; i < indices.size();) {
+      const size_t end = run_end(indices, i);
+      visit(outer, (outer * lines.size + indices[i] - axis.first) * lines.step,
+            static_cast<int64_t>(end - i) * lines.step);
+      i = end;
+    }
 }
 
 // NaN is not equal to 0, so a NaN weight selects its token.
@@ -52,7 +65,23 @@ std::vector<int64_t> seen_keys(const Tensor& mask) {
   return keys;
 }
 
+// Copies `count` elements from index `from` on as f32.
+void copy_elements(const Tensor& tensor, int64_t from, int64_t count, float* to) {
+  if (tensor.halves.empty()) {
+    std::copy_n(tensor.data.data() + from, count, to);
+    return;
+  }
+  const auto halves = std::as_bytes(std::span(tensor.halves).subspan(static_cast<size_t>(from)));
+  decode(DType::f16, halves.data(), static_cast<size_t>(count), to);
+}
+
 }  // namespace
+
+Tensor widened(const Tensor& tensor) {
+  Tensor wide{tensor.type, std::vector<float>(static_cast<size_t>(tensor.type.elements()))};
+  copy_elements(tensor, 0, std::ssize(wide.data), wide.data.data());
+  return wide;
+}
 
 Gates find_gates(const Shard& shard, const IdMap<ValueId, uint8_t>& is_brought) {
   Gates gates;
@@ -91,17 +120,19 @@ Tensor gather_selected(const Tensor& from, const CountedAxis& axis, const OpenGa
 
 Tensor concat_selected(std::span<const SelectedOperand> operands, const Type& type,
                        const OpenGate& open) {
-  Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+  Tensor result = make_tensor(type);
   int64_t begin = 0;  // of the operand, among the indices of the result
   for (const SelectedOperand& operand : operands) {
     const Lines lines(operand.whole->type.dims, operand.axis.axis);
     const int64_t count = count_selected(open, operand.axis, lines.size);
     const int64_t outer_step = type.dims.at(operand.axis.axis) * lines.step;
-    int64_t done = 0;
-    for_each_selected(lines, operand.axis, open, [&](int64_t outer, int64_t from) {
-      const int64_t to = outer * outer_step + (begin + done++ % count) * lines.step;
-      std::copy_n(operand.whole->data.data() + from, lines.step, result.data.data() + to);
-    });
+    int64_t done = 0;  // elements of this operand
+    for_each_selected(
+        lines, operand.axis, open, [&](int64_t outer, int64_t from, int64_t elements) {
+          const int64_t to = outer * outer_step + begin * lines.step + done % (count * lines.step);
+          copy_elements(*operand.whole, from, elements, result.data.data() + to);
+          done += elements;
+        });
     begin += count;
   }
   return result;
@@ -112,9 +143,9 @@ Tensor scatter_selected(const Tensor& part, const Type& type, const CountedAxis&
   const Lines lines(type.dims, axis.axis);
   Tensor whole{type, std::vector<float>(static_cast<size_t>(type.elements()))};
   const float* from = part.data.data();
-  for_each_selected(lines, axis, open, [&](int64_t, int64_t to) {
-    std::copy_n(from, lines.step, whole.data.data() + to);
-    from += lines.step;
+  for_each_selected(lines, axis, open, [&](int64_t, int64_t to, int64_t elements) {
+    std::copy_n(from, elements, whole.data.data() + to);
+    from += elements;
   });
   return whole;
 }

@@ -73,6 +73,9 @@ struct OpenGate {
 // Tokens whose weight is not 0, NaN included; keys that a token sees, or all if a token sees none.
 OpenGate open_gate(const Gate& gate, const Tensor& weights);
 
+// The tensor with all elements in `data`.
+Tensor widened(const Tensor& tensor);
+
 // Number of selected indices that a value of this size has along the axis.
 int64_t count_selected(const OpenGate& open, const CountedAxis& axis, int64_t size);
 // The elements of a value at the selected indices, of which there is at least one.

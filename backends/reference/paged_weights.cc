@@ -139,6 +139,8 @@ bool swaps_last_axes(const Dims& perm) {
 bool reads_stored(const Shard& shard, const Op& op, size_t operand, bool is_turned) {
   // The kernels support a turned matrix only as the right factor (Products::multiply()).
   if (std::holds_alternative<MatMul>(op.data)) return operand == 1 || !is_turned;
+  // Its matrices, of which it reads the rows of one expert at a time.
+  if (std::holds_alternative<Moe>(op.data)) return !is_turned && (operand == 2 || operand == 3);
   if (!std::holds_alternative<Conv>(op.data) || operand != 1) return false;
   const Dims& dims = shard.type(op.operands[1]).dims;
   return !is_turned && dims[2] * dims[3] == 1;

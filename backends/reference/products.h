@@ -3,6 +3,8 @@
 // can read in its stored form.
 #pragma once
 
+#include <functional>
+
 #include "backends/reference/stored_weight.h"
 
 namespace moec {
@@ -24,9 +26,15 @@ class Products {
   virtual ~Products() = default;
 
   // out [rows, columns] = a · b. At most one factor is stored. If `b_is_turned` is set, or b is a
-  // turned stored weight, b is stored as its transpose [columns, inner].
+  // turned stored weight, b is stored as its transpose [columns, inner]. If a is stored, b is not
+  // turned.
   virtual void multiply(const Factor& a, const Factor& b, bool b_is_turned,
                         const ProductSizes& sizes, float* out) const = 0;
+
+  // Calls work(begin, end) for disjoint ranges that cover [0, count), possibly on several threads.
+  // For work on independent elements, whose results do not depend on the division.
+  virtual void divide(int64_t count,
+                      const std::function<void(int64_t begin, int64_t end)>& work) const = 0;
 };
 
 }  // namespace moec

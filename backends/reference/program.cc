@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/reference/code_form.h"
 #include "backends/reference/rounding.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
@@ -41,8 +42,20 @@ bool is_fixed_op(const Program& program, const Op& op) {
 }
 
 void find_fixed_values(Program& program) {
-  for (const Op& op : program.shard.ops)
-    for (ValueId id : op.results) program.is_fixed[id] = is_fixed_op(program, op) ? 1 : 0;
+  for (const OpId id : op_ids(program.shard)) {
+    const Op& op = program.shard.ops[id];
+    const uint8_t fixed = is_fixed_op(program, op) ? 1 : 0;
+    for (ValueId result : op.results) program.is_fixed[result] = fixed;
+    program.is_fixed_op[id] = op.results.empty() ? 0 : fixed;
+  }
+}
+
+void find_types(Program& program) {
+  for (const Op& op : program.shard.ops) {
+    std::vector<Type> types;
+    for (const ValueId id : op.results) types.push_back(program.shard.type(id));
+    program.types.push(std::move(types));
+  }
 }
 
 void find_last_uses(Program& program) {
@@ -90,9 +103,6 @@ void keep_turned(Program& program) {
       if (const ValueId from = program.turned[id]; from.valid())
         program.last_use[from] = std::max(program.last_use[from], op.index);
 }
-
-// With fewer elements, a weight is faster as f32 in memory.
-constexpr int64_t kStoredElements = int64_t{16} << 10;
 
 // True if the file of the weight contains the values of its view.
 bool keeps_values(const Encoding& encoding) { return is_plain(encoding) || is_copied(encoding); }
@@ -176,7 +186,9 @@ Status find_stored_weights(Program& program, const WeightMatrices& matrices,
     if (program.options.products == nullptr) continue;
     auto codes = weights.map_codes(matrix.view);
     if (!codes) return fail(at_value(std::move(codes.error()), shard, id));
-    if (*codes) store(program, id, std::move(**codes), form, read[id] != 0);
+    if (!*codes) continue;
+    form.rounds &= (*codes)->type().dtype != DType::f16;
+    store(program, id, std::move(**codes), form, read[id] != 0);
   }
   return {};
 }
@@ -237,6 +249,19 @@ Status check_memory(Program& program) {
   return {};
 }
 
+// Records the coded weights that are held as f32 although they are large.
+void note_widened(Program& program) {
+  for (const Op& op : program.shard.ops) {
+    const auto* weight = std::get_if<Weight>(&op.data);
+    if (!weight) continue;
+    const ValueId id = op.results.front();
+    if (program.stored[id] || program.paged.values[id]) continue;
+    if (program.shard.type(id).elements() < kStoredElements) continue;
+    if (const std::string form = code_form(weight->view); !form.empty())
+      program.memory.widened[form] += f32_bytes(program.shard, id);
+  }
+}
+
 // Returns the weight's values after encoding, as a reader of the emitted file decodes them.
 Result<std::vector<float>> read_encoded(const Weight& op, const Type& type,
                                         const WeightReader& weights) {
@@ -262,7 +287,8 @@ Result<Tensor> read_weight(const Program& program, const Weight& op, ValueId id,
 
 Status load_fixed_values(Program& program, const WeightReader& weights) {
   for (uint32_t i = 0; i < program.shard.values.size(); ++i) program.fixed.push({});
-  for (const Op& op : program.shard.ops) {
+  for (const OpId op_id : op_ids(program.shard)) {
+    const Op& op = program.shard.ops[op_id];
     // Ops come in order of definition, so the operands of a fixed op have been computed.
     if (op.results.empty() || !program.is_fixed[op.results.front()]) continue;
     if (program.stored[op.results.front()]) {
@@ -277,8 +303,7 @@ Status load_fixed_values(Program& program, const WeightReader& weights) {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(&program.fixed[id]);
-    std::vector<Tensor> results =
-        eval_op(program, op, std::move(operands), result_types(program, op));
+    std::vector<Tensor> results = eval_op(program, op, std::move(operands), program.types[op_id]);
     for (size_t i = 0; i < results.size(); ++i)
       program.fixed[op.results[i]] = std::move(results[i]);
   }
@@ -296,14 +321,8 @@ std::vector<const StoredWeight*> stored_operands(const Program& program, const O
 
 }  // namespace
 
-std::vector<Type> result_types(const Program& program, const Op& op) {
-  std::vector<Type> types;
-  for (ValueId id : op.results) types.push_back(program.shard.type(id));
-  return types;
-}
-
 std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, const std::vector<Type>& types,
+                            std::vector<const Tensor*> operands, std::span<const Type> types,
                             const RunProbes& probes) {
   Call call{std::move(operands), types, stored_operands(program, op), {}, probes.experts};
   call.products = program.options.products;
@@ -353,6 +372,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   program.options = options;
   const WeightMatrices matrices = find_weight_matrices(shard, options.products != nullptr);
   MOEC_ASSIGN(program.paged, find_paged(shard, matrices, weights.table(), options.pager));
+  find_types(program);
   find_fixed_values(program);
   find_last_uses(program);
   find_turned(program);
@@ -364,6 +384,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   }
   MOEC_TRY(find_stored_weights(program, matrices, weights));
   MOEC_TRY(check_memory(program));
+  if (options.products != nullptr) note_widened(program);
   MOEC_TRY(load_fixed_values(program, weights));
   reset_states(program);
   return program;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,10 @@ namespace moec {
 struct Program {
   Shard shard;
   ExecutorOptions options;
-  IdMap<ValueId, uint8_t> is_fixed;  // 1: depends only on weights and constants
-  IdVector<ValueId, Tensor> fixed;   // values of fixed ids; the others are empty
+  IdMap<ValueId, uint8_t> is_fixed;         // 1: depends only on weights and constants
+  IdMap<OpId, uint8_t> is_fixed_op;         // 1: all results are fixed, and there is one at least
+  IdVector<OpId, std::vector<Type>> types;  // of the results of each op, as declared
+  IdVector<ValueId, Tensor> fixed;          // values of fixed ids; the others are empty
   IdVector<ValueId, std::optional<StoredWeight>> stored;  // if set, `fixed` has only the type
   PagedWeights paged;  // `stored` is set for these while a run holds their unit
   std::set<std::shared_ptr<const PayloadFile>> files;  // files of the stored weights
@@ -43,10 +46,7 @@ Result<std::vector<Tensor>> run_program(Program& program, const std::vector<cons
 // Returns the results of an op, rounded and of the given types. The op is not a weight and does not
 // access a state.
 std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, const std::vector<Type>& types,
+                            std::vector<const Tensor*> operands, std::span<const Type> types,
                             const RunProbes& probes = {});
-
-// The types that the shard declares for the results of an op.
-std::vector<Type> result_types(const Program& program, const Op& op);
 
 }  // namespace moec

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,11 @@ class Products;  // backends/reference/products.h
 struct Tensor {
   Type type;
   std::vector<float> data;
+  // If not empty, the elements as binary16 instead of `data`. Only inputs of a run have this form;
+  // the run widens the elements that it reads.
+  std::vector<uint16_t> halves;
+
+  size_t elements() const { return halves.empty() ? data.size() : halves.size(); }
   bool operator==(const Tensor&) const = default;
 };
 
@@ -54,10 +60,14 @@ struct ExecutorMemory {
   uint64_t mapped = 0;   // mapped parts of files, once a run has read all large weights
   uint64_t largest = 0;  // maximum part of `mapped` that one op uses
   uint64_t run = 0;      // additional bytes during a run: values between ops
+  // With kernels: bytes, as f32, of large coded weights that no kernel reads, by stored form
+  // (code_form.h). Part of `held`.
+  std::map<std::string, uint64_t> widened;
 };
 
 // Called once per value with its label (Shard::label): first the inputs, then the results of each
-// op in order, including constants and the weights that are in memory.
+// op in order, including constants and the weights that are in memory, but not inputs with
+// Tensor::halves.
 using Probe = std::function<void(std::string_view label, const Tensor& value)>;
 
 // Token rows [tokens, inputs] to which a weight matrix is applied.

@@ -3,6 +3,7 @@
 
 #include "backends/reference/program.h"
 #include "backends/reference/rounding.h"
+#include "backends/reference/tensor_pool.h"
 
 namespace moec {
 namespace {
@@ -110,14 +111,15 @@ class Run {
   Result<std::vector<Tensor>> operator()(const std::vector<const Tensor*>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) define(shard_.inputs[i], *inputs[i]);
     for (OpId op : op_ids(shard_)) {
+      if (program_.is_fixed_op[op] && !probes_.values) continue;
       step(op);
       for (ValueId id : shard_.ops[op].results) see(id);
       drop_used(op);
       if (!units_.failure()) return fail(units_.failure().error());
     }
     std::vector<Tensor> outputs;
-    for (const Output& output : shard_.outputs) outputs.push_back(*at_[output.value]);
-    // The outputs are copies, because at_ may point to a state that is replaced here.
+    for (const Output& output : shard_.outputs) outputs.push_back(output_of(output.value));
+    // An output is not a pointer, because at_ may point to a state that is replaced here.
     for (auto& [state, value] : writes_) program_.states[state] = std::move(value);
     return outputs;
   }
@@ -127,11 +129,30 @@ class Run {
   void define(ValueId id, const Tensor& input) {
     const Type& type = shard_.type(id);
     at_[id] = &input;
-    if (input.type != type || rounds_elements(type.dtype, program_.options.precision)) {
-      put(id, {type, input.data});
+    // Rounding to binary16 does not change halves.
+    const bool rounds = rounds_elements(type.dtype, program_.options.precision) &&
+                        (input.halves.empty() || type.dtype == DType::bf16);
+    if (input.type != type || rounds) put(id, {type, input.data, input.halves});
+    if (rounds) {
+      own_[id] = widened(own_[id]);
       round_elements(own_[id], program_.options.precision);
     }
     see(id);
+  }
+
+  // The value with all elements as f32. Widens halves, which later ops of the run then reuse.
+  const Tensor* whole(ValueId id) {
+    if (!at_[id]->halves.empty()) put(id, widened(*at_[id]));
+    return at_[id];
+  }
+
+  // Moves a value that the run computed, unless another output has the same value.
+  Tensor output_of(ValueId id) {
+    const Tensor* value = whole(id);
+    const auto outputs = std::count_if(shard_.outputs.begin(), shard_.outputs.end(),
+                                       [&](const Output& output) { return output.value == id; });
+    if (value != &own_[id] || outputs > 1) return *value;
+    return std::move(own_[id]);
   }
 
   bool is_ready(const Op& op) const {
@@ -151,10 +172,10 @@ class Run {
     }
     // Writes take effect after the run: a later read in the same run must see the old value.
     if (writes_state(op.data)) {
-      writes_[*state_of(op.data)] = *at_[op.operands.front()];
+      writes_[*state_of(op.data)] = *whole(op.operands.front());
       return;
     }
-    take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
+    take(op, units_.bind(op, own_) ? evaluate(id) : zeros(op));
   }
 
   // Computes an op for the indices that its gate selects. Inner values of the part have only the
@@ -165,7 +186,7 @@ class Run {
     const Op& op = shard_.ops[id];
     const ValueId result = op.results.front();
     if (open.all) {
-      take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
+      take(op, units_.bind(op, own_) ? evaluate(id) : zeros(op));
     } else if (open.indices.empty()) {
       if (program_.gates.leaves[result]) take(op, zeros(op));
     } else if (has_selected(result, number)) {
@@ -184,10 +205,10 @@ class Run {
     if (const auto found = open_.find(number); found != open_.end()) return found->second;
     if (gate.slice.valid() && !at_[gate.weights]) {
       const Op& slice = shard_.ops[gate.slice];
-      take(slice, evaluate(slice));
+      take(slice, evaluate(gate.slice));
       is_early_[gate.slice] = 1;
     }
-    return open_.emplace(number, open_gate(gate, *at_[gate.weights])).first->second;
+    return open_.emplace(number, open_gate(gate, *whole(gate.weights))).first->second;
   }
 
   CountedAxis gated_axis(ValueId id, uint32_t number) const {
@@ -217,7 +238,8 @@ class Run {
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
       if (has_selected(from, number)) operands.push_back(part_of(from, number));
     }
-    return std::move(eval_op(program_, op, std::move(operands), {type}, probes_).front());
+    return std::move(
+        eval_op(program_, op, std::move(operands), std::span(&type, 1), probes_).front());
   }
 
   // True for a concatenation along the axis of the gate whose operands come from outside of the
@@ -243,7 +265,7 @@ class Run {
     if (program_.gates.of_value[id] == number && !program_.gates.leaves[id]) return &own_[id];
     const CountedAxis axis = gated_axis(id, number);
     OpenGate& open = open_.at(number);
-    if (axis.axis < 0) return at_[id];
+    if (axis.axis < 0) return whole(id);
     const auto found = open.gathered.find(id);
     if (found != open.gathered.end()) return &found->second;
     return &open.gathered.emplace(id, gather_selected(*at_[id], axis, open)).first->second;
@@ -271,17 +293,20 @@ class Run {
 
   // Reuses the elements, which are already rounded.
   Tensor reshaped(const Op& op) {
-    return {shard_.type(op.results.front()), std::move(own_[op.operands.front()].data)};
+    Tensor& from = own_[op.operands.front()];
+    return {shard_.type(op.results.front()), std::move(from.data), std::move(from.halves)};
   }
 
-  std::vector<Tensor> evaluate(const Op& op) {
+  std::vector<Tensor> evaluate(OpId op_id) {
+    const Op& op = shard_.ops[op_id];
     std::vector<const Tensor*> operands;
+    operands.reserve(op.operands.size());
     for (ValueId id : op.operands) {
       const auto& paged = program_.paged.values[id];
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
-      operands.push_back(paged && paged->as_tensor ? &own_[id] : at_[from]);
+      operands.push_back(paged && paged->as_tensor ? &own_[id] : whole(from));
     }
-    return eval_op(program_, op, std::move(operands), result_types(program_, op), probes_);
+    return eval_op(program_, op, std::move(operands), program_.types[op_id], probes_);
   }
 
   // Results of products with a weight that has no part in the run.
@@ -303,11 +328,12 @@ class Run {
     for (size_t i = 0; i < op.results.size(); ++i) put(op.results[i], std::move(results[i]));
   }
 
-  // Probes do not see values without complete elements: stored and paged weights, and inner values
-  // of gated parts.
+  // Probes do not see values without complete elements: stored and paged weights, inner values of
+  // gated parts, and halves.
   void see(ValueId id) const {
     const bool is_part = program_.gates.of_value[id] != Gates::kNone && !program_.gates.leaves[id];
-    if (probes_.values && !program_.stored[id] && !program_.paged.values[id] && !is_part)
+    if (probes_.values && !program_.stored[id] && !program_.paged.values[id] && !is_part &&
+        at_[id]->halves.empty())
       probes_.values(shard_.label(id), *at_[id]);
   }
 
@@ -319,9 +345,9 @@ class Run {
       for (ValueId id : shard_.ops[op].operands)
         if (program_.stored[id]) program_.stored[id]->release();
     for (ValueId id : shard_.ops[op].operands)
-      if (program_.last_use[id] == op.index) own_[id] = {};
+      if (program_.last_use[id] == op.index) recycle(std::move(own_[id]));
     for (ValueId id : shard_.ops[op].results)
-      if (program_.last_use[id] <= op.index) own_[id] = {};
+      if (program_.last_use[id] <= op.index) recycle(std::move(own_[id]));
   }
 
   Program& program_;

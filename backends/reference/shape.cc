@@ -2,13 +2,14 @@
 
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
+#include "backends/reference/tensor_pool.h"
 
 namespace moec {
 namespace {
 
 // Returns a tensor whose element [i…] is element offset + Σ i·stride of x.
 Tensor gather(const Tensor& x, const Type& type, int64_t offset, PerAxis strides) {
-  Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+  Tensor result = make_tensor(type);
   walk<1>(type.dims, {strides}, [&](const StridedRun<1>& run) {
     float* to = result.data.data() + run.index;
     const float* from = x.data.data() + offset + run.offset[0];
@@ -40,15 +41,14 @@ Tensor eval(const Reshape&, const Call& call) { return {call.type(), call[0].dat
 
 // For each position of the axes before `axis`, copies one contiguous range of each part.
 Tensor eval(const Concat& op, const Call& call) {
-  Tensor result{call.type(), {}};
-  result.data.reserve(static_cast<size_t>(call.type().elements()));
+  Tensor result = make_tensor(call.type());
+  auto to = result.data.begin();
   int64_t outer = 1;
   for (int64_t axis = 0; axis < op.axis; ++axis) outer *= call.type().dims.at(axis);
   for (int64_t i = 0; i < outer; ++i) {
     for (const Tensor* part : call.operands) {
       const auto run = static_cast<std::ptrdiff_t>(part->data.size()) / outer;
-      result.data.insert(result.data.end(), part->data.begin() + i * run,
-                         part->data.begin() + (i + 1) * run);
+      to = std::copy_n(part->data.begin() + i * run, run, to);
     }
   }
   return result;

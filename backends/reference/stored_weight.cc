@@ -72,12 +72,15 @@ void StoredWeight::widen(int64_t begin, int64_t count, float* to) const {
   if (form_.rounds) round_values(DType::f16, to, static_cast<size_t>(count));
 }
 
-// Null if the weight is not rows of `columns` codes, or if each element is rounded.
+// Null if the weight is small or not rows of `columns` codes, or if each element is rounded.
 const CodedRows* StoredWeight::coded_rows(int64_t columns) const {
   const auto* mapped = std::get_if<MappedView>(&values_);
   const auto* held = std::get_if<HeldValues>(&values_);
-  const CodedRows* rows = mapped ? &mapped->rows() : held ? held->view->rows() : nullptr;
-  return rows && rows->columns == columns && !form_.rounds ? rows : nullptr;
+  if (!mapped && !held) return nullptr;
+  const Type& type = mapped ? mapped->type() : held->view->type();
+  const CodedRows* rows = mapped ? &mapped->rows() : held->view->rows();
+  const bool is_large = type.elements() >= kStoredElements;
+  return rows && rows->columns == columns && is_large && !form_.rounds ? rows : nullptr;
 }
 
 bool StoredWeight::rounds_tokens(int64_t columns) const {

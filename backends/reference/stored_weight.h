@@ -13,6 +13,10 @@
 
 namespace moec {
 
+// With fewer elements, a weight is faster as f32: loaded from its file, or decoded in its slot. The
+// limit is the same for both, so that both give the same bits.
+inline constexpr int64_t kStoredElements = int64_t{16} << 10;
+
 // A weight in the slot of an expert.
 struct HeldValues {
   const HeldView* view = nullptr;
@@ -49,7 +53,8 @@ class StoredWeight {
   // Converts elements [begin, begin + count). Thread-safe.
   void widen(int64_t begin, int64_t count, float* to) const;
 
-  // True if products with the weight, as rows of `columns` codes, can round activations to int8.
+  // True if products with the weight, as rows of `columns` codes, can round activations to int8. As
+  // dot(), requires kStoredElements.
   bool rounds_tokens(int64_t columns) const;
   // Arranges the activations of a token for dot(), if the weight consists of rows of as many codes
   // that kernels multiply without decoding; nullopt otherwise.

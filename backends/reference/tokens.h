@@ -28,7 +28,7 @@ TokenRows rows_of(const Tensor& tensor);
 // Returns a tensor of type `type`, in its layout.
 Tensor tensor_of(const TokenRows& rows, const Type& type);
 
-// Returns W · x for each row x; w is [out, in].
-TokenRows project(const Tensor& w, const TokenRows& x);
+// Returns W · x for each row x; w is [out, in]. Without `products`, the sums are in Eigen's order.
+TokenRows project(const Products* products, const Tensor& w, const TokenRows& x);
 
 }  // namespace moec

@@ -4,12 +4,12 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -53,18 +53,24 @@ struct ExtentRead {
   std::byte* to = nullptr;  // aligned to PayloadFile::kBlockBytes
 };
 
+// The reads of one expert, at least one. `done` is called on a loader thread when all of them are
+// complete, with the first error of any of them: weights.read or weights.file_changed.
+struct SlotLoad {
+  std::vector<ExtentRead> reads;
+  std::function<void(Status)> done;
+};
+
+// One read call. The default is PayloadFile::read_pieces().
+using ReadCall = std::function<Status(const PayloadFile&, std::span<const PayloadFile::Piece>)>;
+
 // Number of threads of an ExpertStore. With several threads, one sets up its read while others wait
 // for the disk.
 inline constexpr size_t kExpertReaders = 4;
 
 class ExpertLoader {
  public:
-  // Called on a loader thread when all reads of the load are complete, with the first error of any
-  // of them: weights.read or weights.file_changed.
-  using Done = std::function<void(Status)>;
-
   // Starts `threads` threads, or fewer if the system refuses to create more.
-  explicit ExpertLoader(size_t threads);
+  explicit ExpertLoader(size_t threads, ReadCall read = {});
   ExpertLoader(const ExpertLoader&) = delete;
   ExpertLoader& operator=(const ExpertLoader&) = delete;
   // Waits for reads in progress and discards queued ones.
@@ -72,28 +78,34 @@ class ExpertLoader {
 
   size_t threads() const { return threads_.size(); }
 
-  // Queues a load. Requires threads() > 0. Loads start in call order; their parts are read
-  // concurrently.
-  void load(const std::vector<ExtentRead>& reads, Done done);
+  // Queues loads and returns their number of read calls. Requires threads() > 0. Reads of lower
+  // turns start first, those of one turn in call order; they run concurrently. A call reads at most
+  // 1 MiB: consecutive reads of neighbouring bytes share a call, and longer reads are split.
+  size_t load(std::vector<SlotLoad> loads, uint64_t turn);
 
  private:
   struct Load {
     size_t parts = 0;  // parts that are still to be read
     Status status;
     std::vector<const PayloadFile*> files;
-    Done done;
+    std::function<void(Status)> done;
   };
-  struct Part {
-    ExtentRead read;
-    std::shared_ptr<Load> load;
+  // Parts of loads that one call reads.
+  struct Batch {
+    const PayloadFile* file = nullptr;
+    std::vector<PayloadFile::Piece> pieces;
+    std::vector<std::shared_ptr<Load>> loads;  // of each piece
   };
 
+  static void add_part(const ExtentRead& part, const std::shared_ptr<Load>& load,
+                       std::vector<Batch>& batches);
   void work();
-  void finish(const Part& part, Status status);
+  void finish(Load& load, const Status& status);
 
+  ReadCall read_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Part> queue_;
+  std::multimap<uint64_t, Batch> queue_;  // by turn
   bool ends_ = false;
   ThreadGroup threads_;
 };

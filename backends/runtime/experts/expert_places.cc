@@ -127,7 +127,8 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
     const bool has_own = std::any_of(shard.weights.begin(), shard.weights.end(), is_of_one_expert);
     if (!has_own)
       return fail("session.bank", "the experts of the shard share their weights",
-                  "export with --experts unrolled", {.shard = shard.name});
+                  "export with --experts unrolled and a --routing other than op",
+                  {.shard = shard.name});
     for (const WeightRecord& weight : shard.weights)
       if (is_of_one_expert(weight)) places.add_ranges(shard, weight, files);
   }

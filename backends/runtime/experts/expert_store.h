@@ -2,9 +2,9 @@
 // layer runs.
 //
 // begin_layer() receives the routing weights of a step. Loader threads read the missing experts in
-// the order in which the step uses them. The executor acquires one expert at a time and waits if it
-// is still being read. Experts that the step still needs are evicted last, so results do not depend
-// on the number of slots.
+// the order in which the step uses them, before those that were prefetched for later layers. The
+// executor acquires one expert at a time and waits if it is still being read. Experts that the step
+// still needs are evicted last, so results do not depend on the number of slots.
 #pragma once
 
 #include <condition_variable>
@@ -23,6 +23,7 @@
 #include "backends/residency/hit_window.h"
 #include "backends/runtime/experts/expert_loader.h"
 #include "backends/runtime/experts/expert_places.h"
+#include "backends/runtime/experts/prefetch_depth.h"
 #include "backends/runtime/experts/prepacked_file.h"
 #include "backends/runtime/experts/slot_arena.h"
 #include "backends/weights/views/weight_pager.h"
@@ -43,7 +44,7 @@ constexpr auto enum_names(OnMiss) { return name_table<OnMiss>({"load", "skip", "
 enum class ExpertReads : uint8_t {
   serial,    // one at a time, when the executor requests it
   ahead,     // all misses of a step, when its layer begins
-  prefetch,  // as `ahead`, and likely misses of the next layer while this layer runs
+  prefetch,  // as `ahead`, and likely misses of the next layers while this layer runs
 };
 constexpr auto enum_names(ExpertReads) {
   return name_table<ExpertReads>({"serial", "ahead", "prefetch"});
@@ -84,6 +85,7 @@ struct ExpertStoreCounts {
   int64_t skipped = 0;                  // missing experts that were left out of a step
   int64_t prefetched = 0, in_vain = 0;  // prefetched experts that were (not) chosen
   uint64_t bytes_read = 0;
+  int64_t read_calls = 0;          // ExpertLoader::load()
   double wait_seconds = 0;         // time that the executor waited for reads
   double routed = 0, dropped = 0;  // routing weights: sum of chosen experts, sum of skipped ones
   double hit_rate() const;
@@ -109,11 +111,12 @@ class ExpertStore : public WeightPager {
   Status begin_layer(int64_t layer, Rows& weights);
 
   // Prefetches the experts with nonzero `weights`, the predicted routing weights of the next step
-  // of `layer`. Does nothing if prefetching is off.
-  void prefetch(int64_t layer, const Rows& weights);
-  bool prefetches() const {
-    return options_.reads == ExpertReads::prefetch && options_.on_miss == OnMiss::load;
-  }
+  // of `layer`, which is `distance` MoE layers after the current one. `distance` is from 1 to
+  // prefetch_depth().
+  void prefetch(int64_t layer, const Rows& weights, size_t distance);
+  // The number of layers for which predictions are wanted (prefetch_depth.h); 0: prefetching is
+  // off.
+  size_t prefetch_depth() const;
 
   int64_t capacity() const { return capacity_; }  // slots per layer
   // Returns true if the expert is in a slot or is being read into one.
@@ -169,11 +172,14 @@ class ExpertStore : public WeightPager {
   double choose(Layer& layer, const Rows& weights);
   void count(Layer& layer);
   void watch(const Layer& layer, int64_t tokens, int64_t hits);
+  void end_prefetch(Expert& expert, bool chosen);
   Status resolve_misses(Layer& layer, Rows& weights);
   void skip(Layer& layer, const std::vector<size_t>& skipped, Rows& weights);
   void read_ahead(Layer& layer);
   bool start_read(Layer& layer, Expert& expert, bool needed);
   void read(Layer& layer, Expert& expert, size_t slot);
+  void begin_turn(const Layer& layer);
+  void submit(const Layer& layer);
   std::optional<size_t> take_slot(Layer& layer, bool needed);
   std::optional<ExpertId> victim(Layer& layer, bool needed);
   std::vector<ExtentRead> place(Layer& layer, Expert& expert, size_t slot);
@@ -203,7 +209,12 @@ class ExpertStore : public WeightPager {
   std::vector<Layer> layers_;
   std::vector<Expert> experts_;  // in the order of ExpertPlaces::experts()
   ExpertUnits units_;
-  ExpertStoreCounts counts_;
+  struct {
+    ExpertStoreCounts counts;
+    std::vector<SlotLoad> queued;    // of one layer, until submit()
+    int64_t passes = 0, layer = -1;  // passes through all layers so far; index of the current layer
+    PrefetchDepth depth;
+  } run_;
   mutable std::mutex mutex_;  // guards the mutable state
   std::condition_variable changed_;
   // Last member: its threads write to the members above, so it must be destroyed first.

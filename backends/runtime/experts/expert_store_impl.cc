@@ -152,7 +152,7 @@ bool ExpertStore::holds(ExpertId key) const {
 
 ExpertStoreCounts ExpertStore::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  return run_.counts;
 }
 
 ExpertStore::Layer* ExpertStore::find_layer(int64_t number) {

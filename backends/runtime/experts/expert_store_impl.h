@@ -21,7 +21,7 @@ struct ExpertStore::Expert {
   size_t slot = 0;
   int64_t tokens = 0;                                 // in the current step that chose this expert
   bool chosen = false, done = false, in_use = false;  // in the current step of its layer
-  bool prefetched = false;                            // prefetched since the last step
+  size_t prefetched = 0;  // distance of a prefetch since the last step; 0: none
   Status failure;
   std::vector<std::pair<size_t, HeldBytes>> held;  // by unit
 };

@@ -45,27 +45,57 @@ Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
   if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
   // The steps of the policy count tokens, so that lcp ages experts independently of the chunk size.
   slots->policy->begin_step(slots->policy->step() + weights.count());
-  counts_.routed += choose(*slots, weights);
-  const int64_t hits = counts_.hits;
+  begin_turn(*slots);
+  run_.counts.routed += choose(*slots, weights);
+  const int64_t hits = run_.counts.hits;
   count(*slots);
-  watch(*slots, weights.count(), counts_.hits - hits);
-  MOEC_TRY(resolve_misses(*slots, weights));
-  if (options_.reads != ExpertReads::serial) read_ahead(*slots);
-  return {};
+  watch(*slots, weights.count(), run_.counts.hits - hits);
+  const Status resolved = resolve_misses(*slots, weights);
+  if (resolved && options_.reads != ExpertReads::serial) read_ahead(*slots);
+  // Also after an error, because a queued expert counts as being read.
+  submit(*slots);
+  return resolved;
 }
 
-void ExpertStore::prefetch(int64_t layer, const Rows& weights) {
-  std::unique_lock lock(mutex_);
+size_t ExpertStore::prefetch_depth() const {
+  if (options_.reads != ExpertReads::prefetch || options_.on_miss != OnMiss::load) return 0;
+  const std::lock_guard lock(mutex_);
+  return run_.depth.depth();
+}
+
+void ExpertStore::prefetch(int64_t layer, const Rows& weights, size_t distance) {
+  const std::lock_guard lock(mutex_);
   Layer* slots = find_layer(layer);
-  if (!slots || !prefetches()) return;
-  // Waits for pending reads, so that the choice of a victim does not depend on read speed.
-  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
+  if (!slots) return;
   choose(*slots, weights);
   std::vector<size_t> absent;
   for (const size_t i : slots->experts)
     if (experts_[i].is == Residence::absent) absent.push_back(i);
   read_ahead(*slots);
-  for (const size_t i : absent) experts_[i].prefetched = experts_[i].is != Residence::absent;
+  for (const size_t i : absent)
+    if (experts_[i].is != Residence::absent) experts_[i].prefetched = distance;
+  submit(*slots);
+}
+
+// A layer that is not after the current one begins a new pass.
+void ExpertStore::begin_turn(const Layer& layer) {
+  const int64_t index = &layer - layers_.data();
+  if (index <= run_.layer) {
+    ++run_.passes;
+    run_.depth.end_step();
+  }
+  run_.layer = index;
+}
+
+// Passes the queued reads of a layer to the loader. Reads of the layers that run next come first,
+// so a missing expert does not wait for experts that were prefetched for later layers.
+void ExpertStore::submit(const Layer& layer) {
+  if (run_.queued.empty()) return;
+  const int64_t index = &layer - layers_.data();
+  const int64_t passes = run_.passes + (index < run_.layer ? 1 : 0);
+  const auto turn = static_cast<uint64_t>(passes * std::ssize(layers_) + index);
+  run_.counts.read_calls +=
+      static_cast<int64_t>(loader_->load(std::exchange(run_.queued, {}), turn));
 }
 
 // Marks the experts with a nonzero weight in any row as chosen. Returns the sum of all weights.
@@ -89,17 +119,25 @@ double ExpertStore::choose(Layer& layer, const Rows& weights) {
 void ExpertStore::count(Layer& layer) {
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
-    const bool prefetched = std::exchange(expert.prefetched, false);
-    if (prefetched) ++(expert.chosen ? counts_.prefetched : counts_.in_vain);
+    const bool prefetched = expert.prefetched > 0;
+    end_prefetch(expert, expert.chosen);
     if (!expert.chosen) continue;
     // `failure` is a Status, which is true on success. An expert whose read failed keeps its slot
     // and is read again.
     const bool is_resident = expert.is == Residence::resident, is_whole = bool(expert.failure);
-    ++(is_resident && is_whole && !prefetched ? counts_.hits : counts_.misses);
+    ++(is_resident && is_whole && !prefetched ? run_.counts.hits : run_.counts.misses);
     layer.policy->protect(expert.key);
     if (is_resident) layer.policy->hit(expert.key);
     if (is_resident && !is_whole) read(layer, expert, expert.slot);
   }
+}
+
+// Records the outcome of a prefetch of the expert, if there was one.
+void ExpertStore::end_prefetch(Expert& expert, bool chosen) {
+  const size_t distance = std::exchange(expert.prefetched, 0);
+  if (distance == 0) return;
+  ++(chosen ? run_.counts.prefetched : run_.counts.in_vain);
+  run_.depth.note(distance, chosen);
 }
 
 // Reports the chosen experts of a step to the observers. After a change of domain, the pinning
@@ -155,10 +193,10 @@ void ExpertStore::skip(Layer& layer, const std::vector<size_t>& skipped, Rows& w
     experts.push_back(experts_[i].key.expert);
     experts_[i].chosen = false;
   }
-  counts_.skipped += std::ssize(skipped);
+  run_.counts.skipped += std::ssize(skipped);
   const auto columns = static_cast<size_t>(weights.columns);
   for (size_t begin = 0; begin < weights.data.size() && !skipped.empty(); begin += columns)
-    counts_.dropped +=
+    run_.counts.dropped +=
         leave_out(std::span(weights.data).subspan(begin, columns), experts, model_.normalises);
   for (const size_t i : skipped) start_read(layer, experts_[i], false);
 }
@@ -182,11 +220,13 @@ bool ExpertStore::start_read(Layer& layer, Expert& expert, bool needed) {
   return true;
 }
 
+// Queues the read of an expert. Callers must call submit() before they release the lock.
 void ExpertStore::read(Layer& layer, Expert& expert, size_t slot) {
-  const std::vector<ExtentRead> reads = place(layer, expert, slot);
+  std::vector<ExtentRead> reads = place(layer, expert, slot);
   expert.is = Residence::reading;
-  for (const ExtentRead& read : reads) counts_.bytes_read += read.end - read.begin;
-  loader_->load(reads, [this, &expert](Status status) { note_read(expert, std::move(status)); });
+  for (const ExtentRead& read : reads) run_.counts.bytes_read += read.end - read.begin;
+  run_.queued.push_back(
+      {std::move(reads), [this, &expert](Status status) { note_read(expert, std::move(status)); }});
 }
 
 std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
@@ -199,6 +239,8 @@ std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
   if (!key) return std::nullopt;
   for (const size_t i : layer.experts)
     if (experts_[i].key == *key) {
+      // A later prediction for the same step can evict an expert of an earlier one.
+      end_prefetch(experts_[i], false);
       experts_[i].is = Residence::absent;
       return experts_[i].slot;
     }
@@ -276,11 +318,12 @@ Result<const HeldBytes*> ExpertStore::acquire(size_t unit) {
   const auto start = std::chrono::steady_clock::now();
   while (expert.is != Residence::resident) {
     const bool comes = expert.is == Residence::reading || start_read(layer, expert, true);
+    submit(layer);
     if (!comes && !is_reading(layer)) return too_few_slots(expert);
     // A wake-up can be spurious or concern another expert, so the loop checks again.
     changed_.wait(lock);
   }
-  counts_.wait_seconds += seconds_since(start);
+  run_.counts.wait_seconds += seconds_since(start);
   if (!expert.failure) return fail(expert.failure.error());
   MOEC_TRY(files_[units_[unit].file].check_unchanged());
   expert.in_use = true;
@@ -294,7 +337,10 @@ void ExpertStore::release(size_t unit) {
   Expert& expert = experts_[units_[unit].expert];
   expert.in_use = false;
   expert.done = true;
-  if (options_.reads != ExpertReads::serial) read_ahead(layers_[expert.layer]);
+  if (options_.reads == ExpertReads::serial) return;
+  Layer& layer = layers_[expert.layer];
+  read_ahead(layer);
+  submit(layer);
 }
 
 }  // namespace moec

@@ -112,6 +112,8 @@ Status ExpertStore::fill_slots(const std::vector<ResidentExpert>& residents, int
     else
       read(layer, *expert, slot);
   }
+  // The whole state at once, so that neighbouring experts share read calls.
+  submit(layers_.front());
   // The callbacks refer to `pack`, so all reads must finish before this function returns.
   const auto is_busy = [&](const Layer& layer) { return is_reading(layer); };
   changed_.wait(lock, [&] { return std::none_of(layers_.begin(), layers_.end(), is_busy); });
@@ -119,7 +121,8 @@ Status ExpertStore::fill_slots(const std::vector<ResidentExpert>& residents, int
     if (!expert->failure) return fail(expert->failure.error());
   // Moves the bytes of the warm start out of the counts of the run.
   start_.counts = {
-      std::ssize(order), std::exchange(counts_.bytes_read, 0), seconds_since(start), {}};
+      std::ssize(order), std::exchange(run_.counts.bytes_read, 0), seconds_since(start), {}};
+  run_.counts.read_calls = 0;
   start_.first.emplace(options_.policy, capacity_, options_.pinned);
   return {};
 }
@@ -129,12 +132,12 @@ void ExpertStore::read_pack(const PrepackedFile& pack, Layer& layer, Expert& exp
   place(layer, expert, slot);
   std::byte* to = layer.slots + slot * layer.slot_bytes;
   expert.is = Residence::reading;
-  counts_.bytes_read += packed.bytes;
-  loader_->load({{&pack.file(), packed.offset, packed.offset + packed.bytes, to}},
-                [this, &pack, &packed, &expert, to](Status status) {
-                  if (status) status = pack.check(packed, to);
-                  note_read(expert, std::move(status));
-                });
+  run_.counts.bytes_read += packed.bytes;
+  run_.queued.push_back({{{&pack.file(), packed.offset, packed.offset + packed.bytes, to}},
+                         [this, &pack, &packed, &expert, to](Status status) {
+                           if (status) status = pack.check(packed, to);
+                           note_read(expert, std::move(status));
+                         }});
 }
 
 std::optional<WarmStart> ExpertStore::start() const {

@@ -67,6 +67,7 @@ struct EngineTraits {
   std::string name;    // value of --engine
   std::string device;  // device that runs the graphs; empty: the engine has no choice of device
   bool edits_graphs = false;  // supports GraphOptions::ceilings and ::pager
+  bool reads_halves = false;  // accepts inputs with Tensor::halves
   bool keeps_widths = false;  // compiling is slow, so shards stay loaded in every width that ran
 };
 

@@ -54,7 +54,9 @@ Status LoadedShards::make_room(const Loaded& shard) {
     return fail("session.memory",
                 fmt::format("a step of the shard needs {} MiB, the limit is {} MiB",
                             mebibytes(needed), budget_ >> 20),
-                "pass a larger --memory, or export smaller shards or a shorter context",
+                fmt::format("raise --memory by {} MiB or more, or export smaller shards or a "
+                            "shorter context",
+                            mebibytes(needed - budget_)),
                 {.shard = shard.name});
   while (kept_bytes_ + needed > budget_) drop_latest();
   reserve_ = std::max(reserve_, needed);
@@ -67,6 +69,13 @@ uint64_t LoadedShards::kept_mapped() const {
   return bytes;
 }
 
+std::map<std::string, uint64_t> LoadedShards::widened() const {
+  std::map<std::string, uint64_t> all;
+  for (const auto& [shard, forms] : widened_)
+    for (const auto& [form, bytes] : forms) all[form] += bytes;
+  return all;
+}
+
 Result<Executable*> LoadedShards::get(const std::string& name, size_t width, const Loader& load) {
   if (Executable* found = find(name, width)) return found;
   // Frees the memory of the previous passing shard before the next load.
@@ -76,6 +85,7 @@ Result<Executable*> LoadedShards::get(const std::string& name, size_t width, con
   Loaded loaded{name, width, std::move(executable), ++loads_};
   const ExecutorMemory& memory = loaded.executable->memory();
   reserve_ = std::max(reserve_, memory.run);
+  if (!memory.widened.empty()) widened_.emplace(name, memory.widened);
   // A shard stays loaded only if the budget also has room for `reserve_`, the largest step so far.
   if (kept_bytes_ + memory.held + memory.mapped + reserve_ <= budget_) {
     kept_bytes_ += memory.held + memory.mapped;

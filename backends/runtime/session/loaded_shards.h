@@ -32,11 +32,17 @@ class LoadedShards {
   // those of `load`; session.memory (the shard alone exceeds the budget).
   Result<Executable*> get(const std::string& name, size_t width, const Loader& load);
 
+  // True if the shard stays loaded in this width.
+  bool keeps(const std::string& name, size_t width) const { return kept_.contains({name, width}); }
+
   // Number and bytes of the shards that stay loaded.
   size_t kept() const { return kept_.size(); }
   uint64_t kept_bytes() const { return kept_bytes_; }
   // The part of kept_bytes() that is mapped files.
   uint64_t kept_mapped() const;
+  // Bytes of coded weights that the engine holds as f32, by stored form (ExecutorMemory::widened),
+  // of all shards that were loaded so far; of each, in the width that was loaded first.
+  std::map<std::string, uint64_t> widened() const;
   // Maximum bytes that any step so far has used in addition to kept_bytes().
   uint64_t reserve() const { return reserve_; }
 
@@ -62,6 +68,7 @@ class LoadedShards {
   std::optional<Loaded> passing_;  // loaded for one step only
   uint64_t kept_bytes_ = 0, loads_ = 0;
   uint64_t reserve_ = 0;
+  std::map<std::string, std::map<std::string, uint64_t>> widened_;  // by shard
 };
 
 }  // namespace moec

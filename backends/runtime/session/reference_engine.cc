@@ -66,6 +66,8 @@ class ReferenceEngine : public Engine {
                   std::shared_ptr<const Products> products)
       : read_shard_(std::move(read_shard)), products_(std::move(products)) {
     traits_.name = std::move(name);
+    // Only with kernels does a run read the filled part of a cache alone.
+    traits_.reads_halves = products_ != nullptr;
   }
 
   const EngineTraits& traits() const override { return traits_; }

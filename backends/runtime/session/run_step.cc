@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/manifest/find_port.h"
 #include "backends/reference/heads.h"
 #include "backends/runtime/session/masked_routers.h"
 #include "backends/runtime/session/session_impl.h"
@@ -16,13 +17,7 @@
 namespace moec {
 namespace {
 
-const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::string_view name) {
-  for (const manifest::Port& port : ports)
-    if (port.name == name) return port;
-  MOEC_CHECK(false, "port {} is absent, although the manifest was checked", name);
-}
-
-Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, BorrowedCaches& lent) {
+Tensor cache_input(const manifest::Port& port, CacheValues& cache, BorrowedCaches& lent) {
   // A cache in pages has another order of values, so it is copied instead of lent.
   const bool in_pages = port.dims[0] > 1;
   return in_pages ? cache_tensor(port, cache) : lent.lend(port, cache);
@@ -32,11 +27,13 @@ Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, Borrow
 
 // Graphs of different top-k variants have different names here, so that they stay loaded at the
 // same time: a choice by confidence runs all of them for each token.
+std::string Session::Impl::graph_name(const manifest::Shard& shard, size_t graph) const {
+  const size_t form = graph / token_widths();
+  return form == 0 ? shard.name : fmt::format("{} (form {})", shard.name, form);
+}
+
 Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size_t graph) {
-  const size_t widths = manifest.build.tokens.size();
-  const std::string name =
-      graph < widths ? shard.name : fmt::format("{} (form {})", shard.name, graph / widths);
-  return loaded.get(name, graph % widths, [&](uint64_t limit) {
+  return loaded.get(graph_name(shard, graph), graph % token_widths(), [&](uint64_t limit) {
     return engine->compile({manifest, folder, shard, graph},
                            {.precision = options.precision,
                             .memory_limit = limit,
@@ -59,15 +56,14 @@ std::vector<std::string> Session::Impl::watched_in(const manifest::Shard& shard)
 
 // The RoPE table has a row per position: for each rotation its cosines, then its sines, followed by
 // the factor of the queries if the model has one (frontends/export/export_tables.cc).
-Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, const InputBinding& binding) {
+Rows Session::Impl::rotation(const Chunk& chunk, const InputBinding& binding) const {
   const manifest::RopeTable& table = *manifest.rope;
   const bool scale = binding.source == SourceKind::query_scale;
   Rows rows{scale ? 1 : table.width(binding.rotation), {}};
   int64_t first = table.column(scale ? std::ssize(table.widths) : binding.rotation);
   if (binding.source == SourceKind::rope_sin) first += rows.columns;
   for (int64_t t = 0; t < chunk.count; ++t) {
-    MOEC_ASSIGN(std::vector<float> row, read_table_row(*rope, chunk.position + t));
-    auto begin = row.begin() + first;
+    const auto begin = chunk.rope.row(t).begin() + first;
     rows.data.insert(rows.data.end(), begin, begin + rows.columns);
   }
   return rows;
@@ -87,10 +83,8 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
       return pack_rows(port, chunk.edges.at(binding.edge));
     case SourceKind::rope_cos:
     case SourceKind::rope_sin:
-    case SourceKind::query_scale: {
-      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding));
-      return pack_rows(port, rows);
-    }
+    case SourceKind::query_scale:
+      return pack_rows(port, rotation(chunk, binding));
     case SourceKind::attn_mask:
       return attention_mask(
           port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
@@ -151,7 +145,7 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
 Status Session::Impl::put_states(const manifest::Shard& shard, Executable& executable) const {
   for (const manifest::Port& state : shard.states) {
     const LayerCache& cache = sequence.caches.at(shard.layer);
-    const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
+    const CacheValues& values = state.name == kKeyState ? cache.k : cache.v;
     MOEC_TRY(executable.set_state(state.name, cache_tensor(state, values)));
   }
   return {};
@@ -164,7 +158,7 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executable& 
     const bool keys = state.name == kKeyState;
     LayerCache& cache = sequence.caches.at(shard.layer);
     const Tensor& after = *executable.state(state.name);
-    (keys ? cache.k : cache.v) = from_pages(after).data;
+    store_cache(keys ? cache.k : cache.v, from_pages(after).data);
     NewRows& layer = chunk.new_rows[shard.layer];
     (keys ? layer.k : layer.v) = take_cache_rows(after, chunk.position, chunk.count);
   }
@@ -178,22 +172,28 @@ Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, C
   for (const InputBinding& binding : manifest.schedule[step].inputs)
     if (binding.port == kRoutingWeights)
       MOEC_TRY(experts->begin_layer(shard.layer, chunk.edges.at(binding.edge)));
-  if (!experts->prefetches()) return {};
-  const auto router = router_behind(manifest, step, chunk);
-  return router ? prefetch_experts(*router, chunk) : Status();
+  const size_t depth = experts->prefetch_depth();
+  for (const RouterAhead& router : routers_ahead(manifest, step, chunk, depth))
+    MOEC_TRY(prefetch_experts(router, chunk));
+  return {};
 }
 
 Status Session::Impl::prefetch_experts(const RouterAhead& router, const Chunk& chunk) {
   const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
   const size_t graph = graph_of(shard, chunk);
+  // In little memory, a router is loaded for one step only. The next one runs soon, but others
+  // would be loaded again for each prediction.
+  if (router.distance > 1 && !loaded.keeps(graph_name(shard, graph), graph % token_widths()))
+    return {};
   MOEC_ASSIGN(Executable * executable, this->executable(shard, graph));
   NamedTensors by_port;
   for (const auto& [port, edge] : router.edges)
-    by_port[port] = pack_rows(find_port(shard.widths[graph].inputs, port), chunk.edges.at(edge));
+    by_port[port] =
+        pack_rows(manifest::port_named(shard.widths[graph].inputs, port), chunk.edges.at(edge));
   // The run has no probe, because these routing weights are only a prediction.
   MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, by_port, {}));
   if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
-    experts->prefetch(shard.layer, unpack_rows(weights->second, chunk.count));
+    experts->prefetch(shard.layer, unpack_rows(weights->second, chunk.count), router.distance);
   return {};
 }
 
@@ -250,7 +250,7 @@ Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
   // The destructor of `lent` returns the caches before take_output() stores new rows in them.
   BorrowedCaches lent(by_port);
   for (const InputBinding& binding : step.inputs) {
-    const manifest::Port& port = find_port(inputs, binding.port);
+    const manifest::Port& port = manifest::port_named(inputs, binding.port);
     MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk, lent));
   }
   MOEC_TRY(put_states(shard, executable));
@@ -289,31 +289,29 @@ bool is_router(const Manifest& manifest, const manifest::Step& step) {
   return shard && is_router(shard->kind);
 }
 
-const InputBinding* find_input(const manifest::Step& step, const std::string& port) {
-  for (const InputBinding& input : step.inputs)
-    if (input.port == port) return &input;
-  return nullptr;
-}
-
 }  // namespace
 
-std::optional<RouterAhead> router_behind(const Manifest& manifest, size_t step,
-                                         const Chunk& chunk) {
+std::vector<RouterAhead> routers_ahead(const Manifest& manifest, size_t step, const Chunk& chunk,
+                                       size_t most) {
   const auto& schedule = manifest.schedule;
   // The latest router has run in this chunk, so its inputs are in `chunk.edges` if they are edges.
-  size_t now = step, next = step + 1;
+  size_t now = step;
   while (now > 0 && !is_router(manifest, schedule[now])) --now;
-  while (next < schedule.size() && !is_router(manifest, schedule[next])) ++next;
-  // The first loop can stop at step 0, which need not be a router.
-  if (!is_router(manifest, schedule[now]) || next == schedule.size()) return std::nullopt;
-  RouterAhead ahead{&schedule[next], {}};
-  for (const InputBinding& input : ahead.step->inputs) {
-    const InputBinding* given = find_input(schedule[now], input.port);
-    if (!given || given->source != SourceKind::edge || !chunk.edges.contains(given->edge))
-      return std::nullopt;
-    ahead.edges[input.port] = given->edge;
+  std::vector<RouterAhead> routers;
+  // The loop above can stop at step 0, which need not be a router.
+  if (!is_router(manifest, schedule[now])) return routers;
+  for (size_t next = step + 1; next < schedule.size() && routers.size() < most; ++next) {
+    if (!is_router(manifest, schedule[next])) continue;
+    RouterAhead ahead{&schedule[next], routers.size() + 1, {}};
+    for (const InputBinding& input : ahead.step->inputs) {
+      const InputBinding* given = manifest::find_input(schedule[now], input.port);
+      if (!given || given->source != SourceKind::edge || !chunk.edges.contains(given->edge))
+        return routers;
+      ahead.edges[input.port] = given->edge;
+    }
+    routers.push_back(std::move(ahead));
   }
-  return ahead;
+  return routers;
 }
 
 }  // namespace moec

@@ -45,6 +45,9 @@ struct SessionOptions {
   // the mask in the graphs. Empty: all experts.
   std::string expert_mask;
   int64_t sequences = 1;  // maximum number of live sequences, each with separate caches
+  // Storage of keys and values between steps: f32 or f16. f16 rounds them, and the engine must
+  // support it (EngineTraits::reads_halves). Other states of layers stay f32.
+  DType cache_dtype = DType::f32;
   bool maskable = false;  // allows set_mask()
   // If set, experts are paged through slots (expert_store.h); otherwise, they are loaded with their
   // shards.
@@ -56,6 +59,8 @@ struct SessionOptions {
   // Requires `experts`: routers prefer resident experts (cache_choice.h). Changes the results.
   std::optional<CacheBias> cache_bias;
 };
+
+class Session;
 
 // Makes routers prefer resident experts.
 struct ResidentPreference {
@@ -78,6 +83,10 @@ Status check_cache_bias(const Manifest& manifest);
 // Returns the note session.f32_routers for an f16 run of an f32 export with routers. They compare
 // rounded scores, and biases with a large common offset lose precision. An f16 export avoids both.
 Diagnostics note_precision(const Manifest& manifest, Precision precision);
+
+// Returns the note session.no_kernel for each stored form of weights that the engine holds as f32,
+// because it has no kernel that reads the codes. Covers the shards that the session has loaded.
+Diagnostics note_widened(const Session& session);
 
 // A sequence that a session can continue: the caches, and the number of tokens in them.
 struct Sequence {
@@ -148,6 +157,7 @@ class Session {
   // Number of tokens that ran through the model.
   int64_t tokens_run() const;
   const EngineTraits& engine() const;
+  DType cache_dtype() const;  // SessionOptions::cache_dtype
   // Returns the loaded shards and their memory use.
   const LoadedShards& loaded() const;
   // Returns the expert store; null without SessionOptions::experts. The store outlives the session

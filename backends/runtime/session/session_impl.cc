@@ -32,6 +32,17 @@ Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t ro
                          static_cast<uint64_t>(type.dims[1]) * sizeof(float));
 }
 
+Result<Rows> Session::Impl::rope_rows(int64_t position, int64_t count) const {
+  Rows rows;
+  if (!rope) return rows;
+  for (int64_t t = 0; t < count; ++t) {
+    MOEC_ASSIGN(std::vector<float> row, read_table_row(*rope, position + t));
+    rows.columns = std::ssize(row);
+    rows.data.insert(rows.data.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session::~Session() = default;
@@ -42,6 +53,7 @@ int64_t Session::skipped_steps() const { return impl_->counts.skipped_steps; }
 int64_t Session::tokens_run() const { return impl_->counts.tokens; }
 std::shared_ptr<const ExpertStore> Session::experts() const { return impl_->experts; }
 const EngineTraits& Session::engine() const { return impl_->engine->traits(); }
+DType Session::cache_dtype() const { return impl_->options.cache_dtype; }
 const LoadedShards& Session::loaded() const { return impl_->loaded; }
 const TopKChoice& Session::top_k() const { return impl_->routing.top_k; }
 const TopKCounts& Session::top_k_counts() const { return impl_->routing.top_k_counts; }
@@ -80,6 +92,19 @@ Diagnostics note_precision(const Manifest& manifest, Precision precision) {
            {}}};
 }
 
+Diagnostics note_widened(const Session& session) {
+  Diagnostics notes;
+  for (const auto& [form, bytes] : session.loaded().widened())
+    notes.push_back({Severity::note,
+                     "session.no_kernel",
+                     fmt::format("engine {} has no kernel for weights stored as {}, and holds them "
+                                 "as {} MiB of f32",
+                                 session.engine().name, form, (bytes >> 20) + 1),
+                     "export with another form of --weights to keep the codes in memory",
+                     {}});
+  return notes;
+}
+
 Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
@@ -111,15 +136,23 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
 
 void Session::reset() { exchange(empty_sequence()); }
 
+static CacheValues empty_cache(int64_t count, DType dtype) {
+  const auto size = static_cast<size_t>(count);
+  CacheValues cache;
+  dtype == DType::f16 ? cache.halves.resize(size) : cache.floats.resize(size);
+  return cache;
+}
+
 Sequence Session::empty_sequence() const {
   Sequence sequence;
+  const DType dtype = impl_->options.cache_dtype;
   for (const manifest::Cache& cache : impl_->manifest.caches) {
-    const auto rows = static_cast<size_t>(cache.kv_heads * cache.rows);
+    const int64_t rows = cache.kv_heads * cache.rows;
     const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
     sequence.caches[cache.layer] = {cache.kv_heads,
                                     cache.rows,
-                                    std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
-                                    std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
+                                    empty_cache(rows * cache.head_dim, dtype),
+                                    empty_cache(rows * cache.value_dim, dtype),
                                     {cache.history_channels, std::vector<float>(history)},
                                     std::vector<float>(state_elements(cache))};
   }
@@ -151,9 +184,15 @@ Status Session::Impl::check_engine() const {
     return fail(
         "engine.option",
         fmt::format("{}, but engine {} runs graphs only as they were emitted", what, traits.name),
-        "omit the option, or omit --engine to use the reference executor", {.file = folder});
+        "omit the option, or pass --engine cpu", {.file = folder});
   };
   MOEC_TRY(engine->accepts(manifest, options.precision));
+  if (options.cache_dtype != DType::f32 && !traits.reads_halves)
+    return fail("engine.option",
+                fmt::format("--cache-dtype {} is an option of engine cpu, but engine {} reads f32 "
+                            "caches only",
+                            dtype_name(options.cache_dtype), traits.name),
+                "omit --cache-dtype, or pass --engine cpu", {.file = folder});
   if (traits.edits_graphs) return {};
   if (options.experts)
     return refuse("expert slots (--capacity, --expert-memory, --prepacked) replace weights");
@@ -237,9 +276,12 @@ Status Session::Impl::open_experts() {
     return fail("session.memory",
                 fmt::format("the expert slots need {} MiB, --memory is {} MiB", slots >> 20,
                             options.memory_bytes >> 20),
-                "pass a larger --memory, or a smaller --expert-memory or --capacity");
-  MOEC_ASSIGN(const uint64_t room,
-              room_for_shards(manifest, options.memory_bytes - slots, options.sequences));
+                fmt::format("pass a larger --memory, or a smaller --expert-memory or --capacity; "
+                            "each of {} slots per layer needs {} MiB in all layers",
+                            experts->capacity(),
+                            (slots / static_cast<uint64_t>(experts->capacity()) >> 20) + 1));
+  MOEC_ASSIGN(const uint64_t room, room_for_shards(manifest, options.memory_bytes - slots,
+                                                   {options.sequences, options.cache_dtype}));
   loaded = LoadedShards(room, engine->traits().keeps_widths);
   return {};
 }
@@ -288,6 +330,7 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
     rows.data.insert(rows.data.end(), row.begin(), row.end());
   }
   chunk.edges[std::string(kEmbedEdge)] = std::move(rows);
+  MOEC_ASSIGN(chunk.rope, impl_->rope_rows(position, chunk.count));
   chunk.logits = {manifest.logits.vocab,
                   std::vector<float>(static_cast<size_t>(chunk.count * manifest.logits.vocab))};
   return chunk;
@@ -323,17 +366,34 @@ Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& pro
 BorrowedCaches::~BorrowedCaches() {
   // The pointers are valid, because a std::map does not move its elements (Sequence::caches). The
   // destructor also returns the caches after a failed run.
-  for (const auto& [cache, port] : ports_) *cache = std::move(tensors_.at(port).data);
+  for (const auto& [cache, port] : floats_) *cache = std::move(tensors_.at(port).data);
+  for (const auto& [cache, port] : halves_) *cache = std::move(tensors_.at(port).halves);
+}
+
+template <class T>
+Tensor BorrowedCaches::lend(const manifest::Port& port, std::vector<T>& cache,
+                            std::vector<T> Tensor::*elements, Lent<T>& lent) const {
+  Tensor tensor{port.type(), {}};
+  if (const auto found = lent.find(&cache); found != lent.end()) {
+    tensor.*elements = tensors_.at(found->second).*elements;
+    return tensor;
+  }
+  MOEC_CHECK(tensor.type.elements() == std::ssize(cache), "cache of {} values for port {}",
+             cache.size(), port.name);
+  lent[&cache] = port.name;
+  tensor.*elements = std::move(cache);
+  return tensor;
 }
 
 Tensor BorrowedCaches::lend(const manifest::Port& port, std::vector<float>& cache) {
-  const Type type = port.type();
-  if (const auto found = ports_.find(&cache); found != ports_.end())
-    return {type, tensors_.at(found->second).data};
-  MOEC_CHECK(type.elements() == std::ssize(cache), "cache of {} values for port {}", cache.size(),
-             port.name);
-  ports_[&cache] = port.name;
-  return {type, std::move(cache)};
+  return lend(port, cache, &Tensor::data, floats_);
+}
+
+Tensor BorrowedCaches::lend(const manifest::Port& port, CacheValues& cache) {
+  // A lent vector is empty, so the map tells which of both it is.
+  if (!cache.halves.empty() || halves_.contains(&cache.halves))
+    return lend(port, cache.halves, &Tensor::halves, halves_);
+  return lend(port, cache.floats);
 }
 
 }  // namespace moec

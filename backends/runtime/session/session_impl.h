@@ -31,23 +31,33 @@ class BorrowedCaches {
   // name. Moves the storage of `cache` into the tensor; `cache` is empty until the destructor runs.
   // If `cache` is already lent to another port, copies it instead.
   Tensor lend(const manifest::Port& port, std::vector<float>& cache);
+  Tensor lend(const manifest::Port& port, CacheValues& cache);
 
  private:
+  template <class T>
+  using Lent = std::map<std::vector<T>*, std::string>;  // the port of each lent vector
+
+  template <class T>
+  Tensor lend(const manifest::Port& port, std::vector<T>& cache, std::vector<T> Tensor::*elements,
+              Lent<T>& lent) const;
+
   NamedTensors& tensors_;
-  std::map<std::vector<float>*, std::string> ports_;
+  Lent<float> floats_;
+  Lent<uint16_t> halves_;
 };
 
-// The next router, applied to the input of the current one to predict the experts of its layer.
-// This works because the residual stream changes little from layer to layer.
+// A later router, applied to the input of the current one to predict the experts of its layer. This
+// works because the residual stream changes little from layer to layer.
 struct RouterAhead {
   const manifest::Step* step = nullptr;
+  size_t distance = 1;                       // 1: the next router
   std::map<std::string, std::string> edges;  // port → edge that replaces the port's own edge
 };
 
-// Returns the first router after `step`, bound to the input edges of the latest router up to
-// `step`. Absent if there is no such router, or if the latest router has no edge for an input port
-// of the next one.
-std::optional<RouterAhead> router_behind(const Manifest& manifest, size_t step, const Chunk& chunk);
+// Returns the first `most` routers after `step`, bound to the input edges of the latest router up
+// to `step`. Ends before a router with an input port for which the latest router has no edge.
+std::vector<RouterAhead> routers_ahead(const Manifest& manifest, size_t step, const Chunk& chunk,
+                                       size_t most);
 
 // Reads a row of a table file. `reader` must contain the table as its only tensor.
 Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row);
@@ -95,9 +105,14 @@ struct Session::Impl {
   Status check_engine() const;
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
+  size_t token_widths() const { return manifest.build.tokens.size(); }
+  std::string graph_name(const manifest::Shard& shard, size_t graph) const;
   Result<Executable*> executable(const manifest::Shard& shard, size_t graph);
   std::vector<std::string> watched_in(const manifest::Shard& shard) const;
-  Result<Rows> rope_rows(const Chunk& chunk, const InputBinding& binding);
+  // Rows of the RoPE table for `count` tokens; empty without a table.
+  Result<Rows> rope_rows(int64_t position, int64_t count) const;
+  // The columns of chunk.rope that an input reads.
+  Rows rotation(const Chunk& chunk, const InputBinding& binding) const;
   double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk,
                        BorrowedCaches& lent);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "backends/reference/heads.h"
+#include "backends/weights/views/convert.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
@@ -36,6 +39,17 @@ std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
       break;
   }
   return key;
+}
+
+// Stores values from index `to` on.
+void store_values(CacheValues& cache, int64_t to, std::span<const float> values) {
+  if (cache.halves.empty()) {
+    std::copy(values.begin(), values.end(), cache.floats.begin() + to);
+    return;
+  }
+  const auto halves =
+      std::as_writable_bytes(std::span(cache.halves).subspan(static_cast<size_t>(to)));
+  encode(DType::f16, values.data(), values.size(), halves.data());
 }
 
 }  // namespace
@@ -96,13 +110,18 @@ Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
   return mask;
 }
 
-Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values) {
+Tensor cache_tensor(const manifest::Port& port, const CacheValues& cache) {
   const Type type = port.type();
-  MOEC_CHECK(type.elements() == std::ssize(values), "cache of {} values for port {}", values.size(),
+  MOEC_CHECK(type.elements() == cache.count(), "cache of {} values for port {}", cache.count(),
              port.name);
+  std::vector<float> values = cache.floats;
+  if (!cache.halves.empty()) {
+    values.resize(cache.halves.size());
+    decode(DType::f16, std::as_bytes(std::span(cache.halves)).data(), values.size(), values.data());
+  }
   // A single page has the order of the cache, so nothing is rearranged.
-  if (type.dims[0] == 1) return {type, values};
-  Heads heads{type.dims[0] * type.dims[2], type.dims[3], values};
+  if (type.dims[0] == 1) return {type, std::move(values)};
+  Heads heads{type.dims[0] * type.dims[2], type.dims[3], std::move(values)};
   return in_pages(heads, type);
 }
 
@@ -117,13 +136,21 @@ std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t 
   return rows;
 }
 
-void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
-                      const std::vector<float>& rows, int64_t position) {
-  const int64_t of_head = std::ssize(rows) / shape.kv_heads;
-  const int64_t dims = std::ssize(cache) / (shape.kv_heads * shape.rows);
+void store_cache(CacheValues& cache, std::vector<float> values) {
+  if (cache.halves.empty())
+    cache.floats = std::move(values);
+  else
+    store_values(cache, 0, values);
+}
+
+void store_cache_rows(CacheValues& cache, const LayerCache& shape, const std::vector<float>& rows,
+                      int64_t position) {
+  const std::span<const float> all(rows);
+  const size_t of_head = rows.size() / static_cast<size_t>(shape.kv_heads);
+  const int64_t dims = cache.count() / (shape.kv_heads * shape.rows);
   for (int64_t head = 0; head < shape.kv_heads; ++head)
-    std::copy_n(rows.begin() + head * of_head, of_head,
-                cache.begin() + (head * shape.rows + position) * dims);
+    store_values(cache, (head * shape.rows + position) * dims,
+                 all.subspan(static_cast<size_t>(head) * of_head, of_head));
 }
 
 void push_rows(Rows& history, const Rows& rows) {

@@ -29,14 +29,16 @@ Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
 // Returns 1 for each of the first `count` tokens and 0 for padding.
 Tensor token_mask(const manifest::Port& port, int64_t count);
 
-// cache_tensor() converts a cache [kv_heads, S, dims] to the shape of a port, with or without
+// cache_tensor() converts a cache [kv_heads, S, dims] to the f32 tensor of a port, with or without
 // pages. take_cache_rows() extracts rows [begin, begin + count) of each head as [kv_heads, count,
 // dims].
-Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values);
+Tensor cache_tensor(const manifest::Port& port, const CacheValues& cache);
 std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t count);
-// Stores new rows [kv_heads, count, dims] at `position` in `cache`, the keys or values of `shape`.
-void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
-                      const std::vector<float>& rows, int64_t position);
+// Store all values of a cache, or new rows [kv_heads, count, dims] at `position`; `shape` contains
+// the cache. Halves are rounded to nearest, and values of 65,520 and more become infinite.
+void store_cache(CacheValues& cache, std::vector<float> values);
+void store_cache_rows(CacheValues& cache, const LayerCache& shape, const std::vector<float>& rows,
+                      int64_t position);
 
 // Appends rows to a history and removes the same number of its oldest rows.
 void push_rows(Rows& history, const Rows& rows);

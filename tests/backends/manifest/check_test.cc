@@ -483,7 +483,7 @@ const Fault kFaults[] = {
 INSTANTIATE_TEST_SUITE_P(All, ManifestFault, testing::ValuesIn(kFaults),
                          [](const auto& info) { return info.param.name; });
 
-std::string write_file(const std::string& path, const std::string& text) {
+std::string write_payload(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << text;
   return path;
@@ -494,7 +494,7 @@ std::string write_files(Manifest& manifest, const std::string& name) {
   std::string folder = testing::TempDir() + "/manifest_files_" + name;
   std::filesystem::remove_all(folder);
   auto fill = [&](manifest::FileRef& file) {
-    std::string path = write_file(folder + "/" + file.path, "payload of " + file.path);
+    std::string path = write_payload(folder + "/" + file.path, "payload of " + file.path);
     file.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
     file.digest = digest_file(path).value();
   };
@@ -520,7 +520,7 @@ TEST(VerifyFiles, NamesAChangedDigest) {
   std::string folder = write_files(manifest, "changed");
   std::string path = folder + "/L00.mlp.data";
   std::string before = shard(manifest, "L00.mlp").data[0].digest;
-  write_file(path, "payload of L00.mlp.dat@");
+  write_payload(path, "payload of L00.mlp.dat@");
   EXPECT_EQ(render(verify_files(manifest, folder, false)), "");
   EXPECT_EQ(render(verify_files(manifest, folder, true)),
             "error[manifest.digest_changed] " + path + ", shard L00.mlp: the file has the digest " +
@@ -547,7 +547,7 @@ TEST(VerifyFiles, ListsEveryMissingAndResizedFile) {
   std::filesystem::remove(folder + "/embed.bin");
   std::filesystem::remove(folder + "/L00.mlp.t1.onnx");
   std::filesystem::create_directory(folder + "/L00.mlp.t1.onnx");
-  write_file(folder + "/rope.bin", "longer than before, by some");
+  write_payload(folder + "/rope.bin", "longer than before, by some");
   Diagnostics findings = verify_files(manifest, folder, false);
   ASSERT_EQ(findings.size(), 3u) << render(findings);
   EXPECT_EQ(findings[0].code, "manifest.file_missing");

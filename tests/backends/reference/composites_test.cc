@@ -182,6 +182,28 @@ TEST_P(ReferenceComposites, AddsBiasesOfExperts) {
 
 // ---- Router ------------------------------------------------------------------------------------
 
+// Expert 1 has no tokens, so its infinite weights do not matter.
+TEST(ReferenceMoe, ComputesChosenExpertsOfInterleavedRows) {
+  const auto silu = [](double gate, double up) { return gate * sigmoid(gate) * up; };
+  const std::vector<Tensor> operands = {tokens(Layout::rows, 2, 1, {1, 2}),
+                                        tokens(Layout::rows, 2, 3, {0.5, 0, 0.25, 0, 0, 2}),
+                                        plain({3, 4, 1}, {1, 2, 3, 4, kInf, 1, 1, 1, 5, 6, 7, 8}),
+                                        plain({3, 1, 2}, {1, -1, kInf, 1, 2, 1})};
+  const double first = silu(1, 2) - silu(3, 4), third = 2 * silu(5, 6) + silu(7, 8);
+  const double of_second_token = 2 * silu(10, 12) + silu(14, 16);
+  expect_near(rows_in(run_op(Moe{2}, operands)[0]),
+              {0.5 * first + 0.25 * third, 2 * of_second_token});
+}
+
+TEST(ReferenceMoe, AddsBiasesOfChosenExperts) {
+  const std::vector<Tensor> operands = {
+      tokens(Layout::rows, 1, 1, {1}), tokens(Layout::rows, 1, 2, {0, 0.5}),
+      plain({2, 2, 1}, {9, 9, 1, 2}),  plain({2, 1, 1}, {9, 3}),
+      plain({2, 2}, {9, 9, 0.5, 1}),   plain({2, 1}, {9, 7})};
+  const double gate = 1.5, up = 3;
+  expect_near(rows_in(run_op(Moe{1}, operands)[0]), {0.5 * (3 * gate * sigmoid(gate) * up + 7)});
+}
+
 // silu is nonlinear, so weighting the input and weighting the output give different results.
 TEST_P(ReferenceComposites, AppliesRoutingWeightsToInputs) {
   const Tensor x = tokens(GetParam(), 1, 1, {4}), routing = tokens(GetParam(), 1, 2, {0.5f, 0});

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "backends/residency/changes_json.h"
 #include "backends/residency/first_steps.h"
 
 namespace moec {
@@ -31,6 +34,12 @@ TEST(HitWindow, ReportsADroppingHitRate) {
   // Each rate is measured since the last change.
   EXPECT_EQ(changes_of({0, 2, 1, 1, 1, 0, 0}),
             (std::vector<DomainChange>{{2 * kWindowTokens, 1, 0.5}, {5 * kWindowTokens, 0.5, 0}}));
+}
+
+TEST(ChangesJson, KeepsNamesAndOrder) {
+  EXPECT_EQ(changes_json({}).dump(), "[]");
+  EXPECT_EQ(changes_json({{256, 1, 0.5}}).dump(),
+            R"([{"token":256,"hit_rate_before":1.0,"hit_rate":0.5}])");
 }
 
 TEST(HitWindow, RecordsExpertsOfTheLastWindow) {
