@@ -2,6 +2,7 @@
 
 #include "ir/graph/rewriter.h"
 #include "passes/passes.h"
+#include "passes/turned_factor.h"
 
 namespace moec {
 namespace {
@@ -31,13 +32,9 @@ class MatmulBatcher {
  private:
   // True for a matmul [T, K] · [K, N] whose [K, N] is the transpose of a block-quantized weight.
   bool takes_codes(const Op& op) const {
-    if (!std::holds_alternative<MatMul>(op.data)) return false;
-    if (shard_.type(op.operands[0]).rank() != 2 || !shard_.producer_as<Transpose>(op.operands[1]))
-      return false;
-    const Op& transpose = shard_.ops[shard_.values[op.operands[1]].producer];
-    const ValueId rows = transpose.operands.front();
-    const auto* weight = shard_.producer_as<Weight>(rows);
-    return weight && has_blocks_in_rows(weight->encoding, shard_.type(rows));
+    const auto rows = turned_factor(shard_, op);
+    const auto* weight = rows ? shard_.producer_as<Weight>(*rows) : nullptr;
+    return weight && has_blocks_in_rows(weight->encoding, shard_.type(*rows));
   }
 
   void batch(OpId id) {

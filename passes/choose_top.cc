@@ -100,6 +100,7 @@ ValueId choose_top(Builder& b, RoutingForm form, const Halves& scores, int64_t k
     case RoutingForm::iterate:
       return iterate_mask(b, scores, k);
     case RoutingForm::topk:
+    case RoutingForm::op:
       return topk_mask(b, scores, k);
     case RoutingForm::full_softmax:
       break;

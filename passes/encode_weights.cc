@@ -8,22 +8,10 @@
 #include "ir/graph/stored_codes.h"
 #include "ir/graph/weight_form.h"
 #include "passes/passes.h"
+#include "passes/weight_sources.h"
 
 namespace moec {
 namespace {
-
-// Calls visit(key) for each source of the view, including the sources of step parameters. Keys are
-// as in WeightForms::by_source.
-template <class Visit>
-void each_source(const WeightView& view, const Visit& visit) {
-  if (const auto* tensor = std::get_if<TensorSource>(&view.source)) visit(tensor->name);
-  if (const auto* seeded = std::get_if<SeededSource>(&view.source))
-    visit(fmt::format("seeded({})", seeded->seed));
-  if (const auto* concat = std::get_if<ConcatSource>(&view.source))
-    for (const WeightView& part : concat->parts) each_source(part, visit);
-  for (const ViewStep& step : view.steps)
-    for (const WeightView* parameter : parameters_of(step)) each_source(*parameter, visit);
-}
 
 // The number of equal parts that a view joins, and the axis along which it joins them.
 struct JoinedParts {
@@ -109,8 +97,8 @@ ValueId turned_back(Builder& b, ValueId rows, const Dims& dims) {
   return dims.rank() == 2 ? columns : b.reshape(columns, dims);
 }
 
-// The use of a value, if all its uses agree.
-enum class MatrixUse : uint8_t { none, conv, matmul, other };
+// The use of a value, if all its uses agree. experts: the matrices of a moe, [E, N, K].
+enum class MatrixUse : uint8_t { none, conv, matmul, experts, other };
 
 class ShardEncoder {
  public:
@@ -140,6 +128,8 @@ class ShardEncoder {
 
  private:
   MatrixUse use_of(const Op& op, size_t operand) const {
+    if (std::holds_alternative<Moe>(op.data) && (operand == 2 || operand == 3))
+      return MatrixUse::experts;
     if (operand != 1) return MatrixUse::other;
     const Dims& dims = shard_.type(op.operands[1]).dims;
     const auto* conv = std::get_if<Conv>(&op.data);
@@ -156,13 +146,14 @@ class ShardEncoder {
   Status rewrite_weight(Rewriter& rewriter, OpId id, const Weight& weight) {
     const ValueId value = shard_.ops[id].results[0];
     const MatrixUse use = uses_[value];
-    if (!is_plain(weight.encoding) || (use != MatrixUse::conv && use != MatrixUse::matmul)) {
+    if (!is_plain(weight.encoding) || use == MatrixUse::none || use == MatrixUse::other) {
       rewriter.copy(id);
       return {};
     }
     WeightView view = weight.view;
     if (use == MatrixUse::matmul) view = rows_of(std::move(view), shard_.type(value).dims);
-    auto encoding = encoding_for(view, value);
+    auto encoding =
+        use == MatrixUse::experts ? encoding_of_experts(view, value) : encoding_for(view, value);
     if (!encoding) return fail(placed(std::move(encoding.error()), value));
     if (is_plain(*encoding)) {
       rewriter.copy(id);
@@ -192,6 +183,19 @@ class ShardEncoder {
       matrix.expert_axis = parts->axis;
     }
     return encoding_of(form, matrix);
+  }
+
+  // The rows of all experts of a moe are encoded as one matrix. fuse_experts has checked the form:
+  // each row, or each block of a row, has its own scale.
+  Result<Encoding> encoding_of_experts(const WeightView& view, ValueId value) const {
+    MOEC_ASSIGN(const WeightForm form, form_of(view));
+    if (is_copy(form)) return copied(view, shard_.label(value));
+    const Dims& dims = shard_.type(value).dims;
+    const WeightView rows = then(view, ReshapeStep{{dims.at(0) * dims.at(1), dims.at(2)}});
+    MOEC_ASSIGN(Encoding encoding, encoding_for(rows, value));
+    if (auto* affine = std::get_if<AffineEncoding>(&encoding))
+      affine->block = {1, affine->block.at(0), affine->block.at(1)};
+    return encoding;
   }
 
   static Result<Encoding> copied(const WeightView& view, const std::string& name) {

@@ -92,7 +92,7 @@ class ChannelSplitter {
     return split_elementwise(id, data);
   }
   // Ops that cannot be computed per run.
-  Status split(OpId id, const OneOf<MatMul, Concat, Reshape, Transpose> auto&) {
+  Status split(OpId id, const OneOf<MatMul, Moe, Concat, Reshape, Transpose> auto&) {
     return unsplittable_op(id);
   }
   Status split(OpId id, const InGroup<OpGroup::composite, OpGroup::source, OpGroup::along_axis,

@@ -2,7 +2,7 @@
 
 #include "ir/graph/builder.h"
 #include "ir/graph/composite_operands.h"
-#include "ir/graph/rms.h"
+#include "passes/attention_heads.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
 
@@ -12,44 +12,8 @@ namespace {
 
 // The steps of attention on tensors of heads, [1, heads, T, head_dim].
 
-constexpr int64_t kHeadDimAxis = 3;
+constexpr int64_t kTokenAxis = 2;
 constexpr int64_t kPageAxis = 0, kKeyAxis = 3;  // of scores [P, H, T, S/P]
-
-struct Pair {
-  ValueId first, second;
-};
-
-// half: the pairs are (i, i + dims/2), two slices of the last axis.
-Pair split_half(Builder& b, ValueId x, int64_t dims) {
-  return {b.slice(x, kHeadDimAxis, 0, dims / 2), b.slice(x, kHeadDimAxis, dims / 2, dims / 2)};
-}
-
-ValueId join_half(Builder& b, Pair pair) {
-  return b.concat({pair.first, pair.second}, kHeadDimAxis);
-}
-
-// interleaved: the pairs are (2i, 2i + 1), the two columns of [heads, T, dims/2, 2].
-Pair split_interleaved(Builder& b, ValueId x, int64_t dims) {
-  Dims sizes = b.type(x).dims;
-  ValueId columns = b.reshape(x, {sizes[1], sizes[2], dims / 2, 2});
-  sizes[3] = dims / 2;
-  return {b.reshape(b.slice(columns, 3, 0, 1), sizes), b.reshape(b.slice(columns, 3, 1, 1), sizes)};
-}
-
-// Inverse of split_interleaved().
-ValueId join_interleaved(Builder& b, Pair pair) {
-  const Dims sizes = b.type(pair.first).dims;
-  const Dims column{sizes[1], sizes[2], sizes[3], 1};
-  ValueId columns = b.concat({b.reshape(pair.first, column), b.reshape(pair.second, column)}, 3);
-  return b.reshape(columns, {1, sizes[1], sizes[2], 2 * sizes[3]});
-}
-
-// (x, y) -> (x cos − y sin, y cos + x sin): a rotation of each pair by the angle of its position.
-Pair rotate_pair(Builder& b, Pair x, ValueId cos, ValueId sin) {
-  ValueId first_cos = b.mul(x.first, cos), second_sin = b.mul(x.second, sin);
-  ValueId second_cos = b.mul(x.second, cos), first_sin = b.mul(x.first, sin);
-  return {b.sub(first_cos, second_sin), b.add(second_cos, first_sin)};
-}
 
 // The softmax over the keys of all pages and the optional sinks. It is composed of elementary ops
 // because the softmax op operates along one axis, while these keys lie along two: page and row. A
@@ -87,36 +51,6 @@ ValueId from_heads(Builder& b, ValueId x, Layout layout) {
   return b.reshape(b.transpose(x, perm), token_dims, layout);
 }
 
-// head_rms: each head's vector divided by its root mean square. head_norm: the same, times w.
-ValueId head_rms(Builder& b, ValueId x, double eps) {
-  return rms_normalise(b, x, kHeadDimAxis, eps);
-}
-
-ValueId head_norm(Builder& b, ValueId x, ValueId w, double eps) {
-  ValueId normalised = head_rms(b, x, eps);
-  const Dims sizes = b.type(w).dims;  // [head_dim], or [heads, 1]
-  const Dims spread = sizes.size() == 2 ? Dims{1, sizes[0], 1, 1} : Dims{1, 1, 1, sizes[0]};
-  return b.mul(normalised, b.reshape(w, spread), "normed");
-}
-
-// Rotates the leading `dims` of each head's vector in pairs (a, c) by the angle of each token: (a ·
-// cos − c · sin, c · cos + a · sin). cos and sin are [T, dims/2]. `style` determines the pairs and
-// is not none.
-ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style, int64_t dims) {
-  const Dims sizes = b.type(x).dims;
-  const int64_t rest = sizes[3] - dims;
-  const Dims angle_dims{1, 1, sizes[2], dims / 2};
-  const bool half = pairs_halves(style);
-  ValueId turned = rest == 0 ? x : b.slice(x, kHeadDimAxis, 0, dims);
-  Pair pair = half ? split_half(b, turned, dims) : split_interleaved(b, turned, dims);
-  cos = b.reshape(cos, angle_dims);
-  sin = b.reshape(sin, angle_dims);
-  pair = rotate_pair(b, pair, cos, sin);
-  turned = half ? join_half(b, pair) : join_interleaved(b, pair);
-  if (rest == 0) return turned;
-  return b.concat({turned, b.slice(x, kHeadDimAxis, dims, rest)}, kHeadDimAxis);
-}
-
 // Returns cache [P, K, S/P, h] with new rows [1, K, T, h] where write_mask [P, 1, S/P, T] is 1:
 // token t is written to row s. Uses arithmetic, for targets without scatter. The old content of a
 // written row is multiplied by 0, so it must be finite.
@@ -151,16 +85,6 @@ ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask
   // contexts.
   if (pages > 1) out = b.reduce(ReduceFn::sum, out, kPageAxis);
   return grouped ? b.reshape(out, {1, heads, tokens, b.type(values).dims[3]}) : out;
-}
-
-using AttentionValues = AttentionOperands<ValueId>;  // absent operands are invalid
-
-ValueId normed_and_rotated(Builder& b, const Attention& op, const AttentionValues& operands,
-                           ValueId heads, ValueId norm) {
-  if (facts_of(op.qk_norm).before) heads = head_norm(b, heads, norm, op.eps);
-  if (op.rope != RopeStyle::none)
-    heads = rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
-  return facts_of(op.qk_norm).after ? head_norm(b, heads, norm, op.eps) : heads;
 }
 
 // all: the keys or values of all tokens, including earlier tokens. result: the op's result, for
@@ -214,13 +138,13 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Attentio
   ValueId v = to_heads(b, operands.v, op.kv_heads, v_dim, "v.heads");
   {
     Builder::NameScope scope(b, "q");
-    q = normed_and_rotated(b, op, operands, q, operands.q_norm);
+    q = normed_and_rotated(b, op, operands, {q, operands.q_norm, kTokenAxis});
     // Scales q instead of the scores: q has fewer elements, and f16 scores do not overflow.
     q = b.mul(q, b.scalar_like(q, op.scale), "scaled");
   }
   {
     Builder::NameScope scope(b, "k");
-    k = normed_and_rotated(b, op, operands, k, operands.k_norm);
+    k = normed_and_rotated(b, op, operands, {k, operands.k_norm, kTokenAxis});
   }
   if (facts_of(op.qk_norm).of_values) {
     Builder::NameScope scope(b, "v");

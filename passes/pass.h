@@ -14,10 +14,10 @@
 namespace moec {
 
 // The forms of tensor math to which routers are lowered (lower_router in passes.h). All except
-// full_softmax are exact.
-enum class RoutingForm : uint8_t { rank, iterate, topk, host, full_softmax };
+// full_softmax are exact. With op, experts become ops of the target's engine (fuse_experts).
+enum class RoutingForm : uint8_t { rank, iterate, topk, host, full_softmax, op };
 constexpr auto enum_names(RoutingForm) {
-  return name_table<RoutingForm>({"rank", "iterate", "topk", "host", "full_softmax"});
+  return name_table<RoutingForm>({"rank", "iterate", "topk", "host", "full_softmax", "op"});
 }
 inline bool is_exact(RoutingForm form) { return form != RoutingForm::full_softmax; }
 
@@ -28,6 +28,8 @@ struct PassOptions {
   RoutingForm routing = RoutingForm::rank;
   ExpertForm experts = ExpertForm::unrolled;
   AttentionForm attention = AttentionForm::batched;
+  // Leaves attention to an op outside of the shard (open_attention).
+  bool open_attention = false;
   // Maximum channels of an expert bank's projection; the target's limit applies as well. Wider
   // banks are split.
   int64_t bank_channel_limit = 16384;

@@ -121,6 +121,11 @@ constexpr Option kOptions[] = {
      [](PassOptions& o, std::string_view v) {
        return set_limit(o.target.engine.coded_matmul_rank, v);
      }},
+    {"splits_zeros",
+     [](const PassOptions& o) {
+       return std::string(o.target.engine.splits_zeros ? "true" : "false");
+     },
+     [](PassOptions& o, std::string_view v) { return set_bool(o.target.engine.splits_zeros, v); }},
     {"limits.channels",
      [](const PassOptions& o) { return std::to_string(o.target.limits.channels); },
      [](PassOptions& o, std::string_view v) {

@@ -17,7 +17,8 @@ namespace moec {
 Result<Shard> expand_sigmoid(const Shard& shard, PassContext& context);
 
 // Lowers routers to tensor math, in the form PassOptions::routing. The form host is lowered as
-// rank, because the builder has already placed the router in a separate shard.
+// rank, because the builder has already placed the router in a separate shard; the form op as topk,
+// because an engine with an op for experts also has one for the top-k.
 //
 //   %routing = router %logits {score = softmax, top_k = 2, renorm = sum, …}
 //   ──▶ scores = softmax logits; mask = (the top_k largest of scores + bias); w = scores · mask;
@@ -75,6 +76,33 @@ double max_selection_score(DType dtype);
 // The results k and v are the new rows (append) or cache · (1 − Σ write_mask) + write_mask · rows
 // (blend).
 Result<Shard> lower_attention(const Shard& shard, PassContext& context);
+
+// Moves the core of attention out of the shard, for engines with an op for it that has no
+// counterpart in the IR. What precedes and follows the core becomes ports
+// (ir/graph/attention_ports.h):
+//
+//   %out, %k, %v = attention %q, %k, %v, %rope_cos, %rope_sin, %mask, … {heads = H, …}
+//   ──▶ open_queries = q [1,T,H·h] normed, rotated, scaled; open_mask = mask; out = open_attended;
+//       k and v [1,T,K·h], k normed and rotated
+//
+// Other attention stays as it is. The op requires the cache form append, the layout rows, f32 or
+// f16, and a mask that is an input. Keys and values have one head size, a multiple of 8, and norms
+// have no factors of heads.
+Result<Shard> open_attention(const Shard& shard, PassContext& context);
+
+// Replaces experts by a moe op, for engines with such an op, which computes only the experts that
+// tokens chose. All experts of a soft_moe share two weights, whose views interleave the rows of
+// gate and up.
+//
+//   %y = soft_moe %x, %routing, gate, up, down, …
+//   ──▶ y = moe x, routing[first_expert : + experts], gate_up [E,2f,d], down [E,d,f] {top_k}
+//
+// top_k is that of the shard's router; without a router, the number of experts. A soft_moe that the
+// op cannot express stays, with the note experts.not_fused. The op lacks weight_on input,
+// activations other than silu and clamped_swiglu, bf16, and f16 without codes. All weights must
+// have one form: float, int8, int4 or int8 in blocks, or copied codes without zeros. int8 in blocks
+// leaves the warning experts.inexact.
+Result<Shard> fuse_experts(const Shard& shard, PassContext& context);
 
 // Computes each expert separately; PassOptions::target.sum selects the form of the sum.
 //
@@ -204,6 +232,14 @@ Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 // tensors of different forms); weights.expert (int8:expert for a bank whose parts are fractions of
 // experts).
 Result<Shard> encode_weights(const Shard& shard, PassContext& context);
+
+// If the target has splits_zeros: computes the zeros of copied 4-bit codes in products of their
+// own, because onnxruntime has no kernel for codes with float zeros (backends/targets/README.md).
+// The codes keep their bytes.
+//   %w = weight @q as affine(4; 1, B) with zeros z; y = matmul %x, transpose %w : [T,N]
+//   ──▶  %w without zeros; %o = weight (8 − z) × scale : [K/B,N]; %s = sums of B values of %x
+//        y = matmul(%x, transpose %w) + matmul(%s, %o)
+Result<Shard> split_zeros(const Shard& shard, PassContext& context);
 
 // If the target's coded_matmul_rank is 3: reshapes the operands of matmuls with block-quantized
 // weights to three axes. Qualcomm's compiler accepts MatMulNBits only with such operands

@@ -19,9 +19,13 @@ constexpr Pass kPasses[] = {
     {"lower_router", lower_router, kModel, kModel,
      "lowers routers to elementwise ops and reductions"},
     {"mask_experts", mask_experts, kModel, kModel, "excludes experts from the choice"},
+    {"fuse_experts", fuse_experts, kModel, kModel,
+     "computes all experts of a group in one op of the target's engine"},
     {"unroll_experts", unroll_experts, kModel, kModel,
      "computes each expert separately and adds the results"},
     {"bank_experts", bank_experts, kModel, kModel, "computes all experts in three projections"},
+    {"open_attention", open_attention, kModel, kModel,
+     "leaves attention to an op outside of the shard"},
     {"lower_attention", lower_attention, kModel, kModel,
      "lowers attention to matmuls and a softmax"},
     {"lower_rms_norm", lower_rms_norm, kModel, kModel,
@@ -55,6 +59,8 @@ constexpr Pass kPasses[] = {
     {"limit_extents", limit_extents, kStatic, kStatic,
      "reports values with an axis above the target's limit"},
     {"encode_weights", encode_weights, kStatic, kStatic, "quantizes the matrices of projections"},
+    {"split_zeros", split_zeros, kStatic, kStatic,
+     "computes float zeros of codes in products of their own"},
     {"batch_coded_matmuls", batch_coded_matmuls, kStatic, kStatic,
      "gives block-quantized matmuls operands [1, T, C]"},
     {"place", place, kStatic, kPlaced, "reports ops that the target's rules refuse"},
@@ -67,7 +73,10 @@ std::vector<std::string_view> pass_names() {
 }
 
 // Returns `pass` if it is needed, else an empty name.
-constexpr std::string_view when(bool needed, std::string_view pass) { return needed ? pass : ""; }
+constexpr std::string_view when(bool needed, std::string_view pass,
+                                std::string_view otherwise = "") {
+  return needed ? pass : otherwise;
+}
 
 std::vector<std::string_view> split_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -90,26 +99,27 @@ const Pass* find_pass(std::string_view name) {
 }
 
 std::vector<const Pass*> default_pipeline(const PassOptions& options) {
-  const bool bank = options.experts == ExpertForm::bank;
+  const TargetEngine& engine = options.target.engine;
+  const bool codes = !options.weights.all_float();
   const bool conv = options.target.projection == ProjectionForm::conv;
   const TargetLimits& limits = options.target.limits;
-  const bool batches_codes =
-      !options.weights.all_float() && options.target.engine.coded_matmul_rank > 2 && !conv;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
-           // Before the routers are lowered, because it reads their k and number of experts.
+           // Before routers are lowered, because it reads their k and number of experts.
            when(options.capacity > 0, "limit_capacity"),
-           // Before routers and MLPs are lowered, because their sigmoids must keep the op.
-           when(options.target.engine.expand_sigmoid, "expand_sigmoid"),
+           // Before routers and MLPs are lowered: their sigmoids must keep the op.
+           when(engine.expand_sigmoid, "expand_sigmoid"),
+           // Before routers are lowered, because it reads their k, and before experts are.
+           when(options.routing == RoutingForm::op, "fuse_experts"),
            std::string_view("lower_router"),
-           // Directly after the routers are lowered, because other passes may merge the values that
-           // it clamps.
+           // Directly after routers are lowered, because other passes may merge what it clamps.
            when(!options.kept_experts.empty(), "mask_experts"),
-           std::string_view(bank ? "bank_experts" : "unroll_experts"),
+           when(options.experts == ExpertForm::bank, "bank_experts", "unroll_experts"),
+           // Before the attention that it leaves is lowered.
+           when(options.open_attention, "open_attention"),
            std::string_view("lower_attention"),
            std::string_view("lower_rms_norm"),
-           // The last lowering of composites: its result has the form `lowered`, in which the
-           // verifier rejects composites.
+           // The last lowering of composites: the verifier rejects them in the form `lowered`.
            std::string_view("lower_gated_mlp"),
            // After every lowering that emits projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
@@ -125,8 +135,7 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            when(limits.fan_in > 0, "limit_fan_in"),
            // Before common ops are eliminated, because folding makes more ops equal.
            std::string_view("fold_constants"),
-           // Before common ops are eliminated, because these passes add equal constants and
-           // reshapes.
+           // Before common ops are eliminated: these passes add equal constants and reshapes.
            when(limits.guarded, "guard_activations"),
            when(limits.narrow_slice > 0, "slice_in_blocks"),
            when(limits.exp_below > 0, "bound_exponents"),
@@ -139,10 +148,10 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            when(options.target.has_state, "hoist_state_writes"),
            // After every pass that removes ops.
            when(limits.extent > 0, "limit_extents"),
-           // After every pass that folds views or counts channels, because it adds transposes of
-           // weights.
-           when(!options.weights.all_float(), "encode_weights"),
-           when(batches_codes, "batch_coded_matmuls"),
+           // After passes that fold views or count channels: it adds transposes of weights.
+           when(codes, "encode_weights"),
+           when(codes && engine.splits_zeros, "split_zeros"),
+           when(codes && engine.coded_matmul_rank > 2 && !conv, "batch_coded_matmuls"),
            // Last: the rules apply only to ops that will be emitted.
            std::string_view("place"),
        })

@@ -31,6 +31,11 @@ struct OpMacs {
   Macs operator()(const MatMul&) const {
     return both(result().elements() * operand(0).dims.back());
   }
+  // As for SoftMoe: a token chooses top_k of all_experts.
+  Macs operator()(const Moe&) const {
+    const int64_t macs = (operand(2).elements() + operand(3).elements()) * tokens_of(operand(0));
+    return {macs, macs * top_k / all_experts};
+  }
   Macs operator()(const GatedMlp&) const {
     int64_t macs = 0;
     for (size_t i = 1; i < op.operands.size(); ++i)
@@ -76,11 +81,11 @@ std::map<std::string, int64_t> op_histogram(const Shard& shard) {
   return histogram;
 }
 
-// Bytes of the expert weights that a soft_moe reads; 0 for any other op.
+// Bytes of the expert weights that a soft_moe or a moe reads; 0 for any other op.
 static int64_t expert_bytes(const Shard& shard, const Op& op) {
-  if (!std::holds_alternative<SoftMoe>(op.data)) return 0;
+  if (!std::holds_alternative<SoftMoe>(op.data) && !std::holds_alternative<Moe>(op.data)) return 0;
   int64_t bytes = 0;
-  for (size_t i = 2; i < op.operands.size(); ++i) bytes += shard.type(op.operands[i]).bytes();
+  for (size_t i = 2; i < op.operands.size(); ++i) bytes += weight_bytes(shard, op.operands[i]);
   return bytes;
 }
 

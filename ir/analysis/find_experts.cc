@@ -122,15 +122,21 @@ class LayerFinder {
     for (const Output& output : shard_.outputs)
       if (output.name == kRoutingWeights && has_all_channels(output.value)) return output.value;
     const ValueId cut = last_operand([&](const Op& op) { return cuts_channels(op); });
+    const ValueId whole = last_operand([&](const Op& op) { return is_moe(op); });
+    // Layers of one shard may differ in form, so the later value is of the later layer.
+    if (whole.valid() && (!cut.valid() || cut < whole)) return whole;
     return cut.valid() ? cut : last_operand([&](const Op& op) { return spreads_channels(op); });
   }
+
+  static bool is_moe(const Op& op) { return std::holds_alternative<Moe>(op.data); }
+  bool applies_matrices(const Op& op) const { return is_projection(op) || is_moe(op); }
 
   template <class Accept>
   ValueId last_operand(Accept accept) const {
     ValueId last;
     for (OpId id : op_ids(shard_)) {
       if (!scope_[id] || op(id).operands.empty()) continue;
-      const ValueId value = op(id).operands[0];
+      const ValueId value = op(id).operands[is_moe(op(id)) ? 1 : 0];
       if (has_all_channels(value) && accept(op(id)) && (!last.valid() || last < value) &&
           are_scores(value))
         last = value;
@@ -193,7 +199,7 @@ class LayerFinder {
       facts.projected |= values_[operand].projected;
     }
     if (!facts.channels.any()) return facts;
-    const bool projects = is_projection(op);
+    const bool projects = applies_matrices(op);
     if (leaves_experts(op) || (projects && facts.projected)) facts.channels = {0, Channels::kMixed};
     facts.projected |= projects;
     return facts;
@@ -232,7 +238,7 @@ class LayerFinder {
   // scales a routed value.
   bool hands_back(const Op& op, size_t operand) const {
     const ValueId value = op.operands[operand];
-    if (values_[value].channels.any() || (is_projection(op) && operand == 0)) return false;
+    if (values_[value].channels.any() || (applies_matrices(op) && operand == 0)) return false;
     const auto* binary = std::get_if<Binary>(&op.data);
     if (!binary || !values_[op.operands[1 - operand]].channels.any()) return true;
     if (binary->fn == BinaryFn::mul) return values_[value].varies;
@@ -259,6 +265,8 @@ class LayerFinder {
     for (OpId id : op_ids(shard_)) {
       const Op& user = op(id);
       if (!scope_[id] || user.operands.size() < 2) continue;
+      if (is_moe(user) && std::count(user.operands.begin(), user.operands.end(), weight) > 0)
+        return dims[0] == count ? std::optional<size_t>(0) : std::nullopt;
       const std::optional<Matrix> matrix = matrix_of(user.operands[1]);
       if (!matrix || matrix->weight != weight) continue;
       const bool sums = values_[user.operands[0]].channels.any();

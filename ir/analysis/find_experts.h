@@ -3,6 +3,7 @@
 //
 //   unrolled   a slice of one channel multiplies each expert; its weights are whole tensors
 //   bank       n channels multiply n experts; each weight is n equal blocks along one axis
+//   moe        as a bank; the blocks lie along axis 0
 //
 // Only live ops are considered: ops that an output or a state depends on. An expert that is
 // computed but not added to the result is reported as absent.
@@ -41,9 +42,9 @@ struct OpRole {
 // number of routing weights per MoE layer, 0 if the shard routes nothing. `moe_layers` is the
 // number of MoE layers in the shard.
 // The routing weights are the input or output named kRoutingWeights. Without such a port, the
-// routing weights are the last value with `experts` channels that is sliced by channel (unrolled)
-// or reshaped for a bank. A weight that experts of two layers share belongs to no expert. If a
-// matmul reads a transposed weight, `axis` is an axis of the weight itself.
+// routing weights are the last value with `experts` channels that is sliced by channel (unrolled),
+// an operand of a moe, or reshaped for a bank. A weight that experts of two layers share belongs to
+// no expert. If a matmul reads a transposed weight, `axis` is an axis of the weight itself.
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
 
 // Bytes of the weights of all experts, counted as by weight_bytes() in ir/analysis/cost.h. `roles`

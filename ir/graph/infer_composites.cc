@@ -288,6 +288,47 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
   return good ? check.result(x) : check.failed();
 }
 
+// Checks the matrices and, if present, the biases of all experts.
+static bool stacked_experts(Check& check, int64_t experts, int64_t width) {
+  const Type& gate_up = check.operands[2];
+  if (!check.require(gate_up.rank() == 3 && gate_up.dims[0] == experts &&
+                         gate_up.dims[1] % 2 == 0 && gate_up.dims[2] == width,
+                     "moe.c4", "gate_up must be [{}, 2f, {}], got {}", experts, width,
+                     shown(gate_up)))
+    return false;
+  const int64_t rows = gate_up.dims[1];
+  bool good = check.has_dims("moe.c5", 3, {experts, width, rows / 2});
+  if (check.operands.size() == 4) return good;
+  good &= check.has_dims("moe.c6", 4, {experts, rows});
+  good &= check.has_dims("moe.c6", 5, {experts, width});
+  return good;
+}
+
+Inferred infer_op(const Moe& op, Check& check) {
+  const size_t count = check.operands.size();
+  if (!check.require(count == 4 || count == 6, "moe.c1", "requires 4 or 6 operands, got {}",
+                     count) ||
+      !check.float_operands("moe.c2"))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const Type& routing = check.operands[1];
+  if (!check.require(x.layout == Layout::rows && routing.layout == Layout::rows &&
+                         tokens_of(x) == tokens_of(routing),
+                     "moe.c3", "x and routing must be rows of the same tokens, got {} and {}",
+                     shown(x), shown(routing)))
+    return check.failed();
+  const int64_t experts = channels_of(routing);
+  bool good = stacked_experts(check, experts, channels_of(x));
+  good &= check.require(op.top_k >= 1 && op.top_k <= experts, "moe.c7",
+                        "top_k {} must be in [1, {}]", op.top_k, experts);
+  const Activation activation = op.gating.activation;
+  good &= check.require(activation == Activation::silu || activation == Activation::clamped_swiglu,
+                        "moe.c8", "{} is not supported, only silu and clamped_swiglu",
+                        enum_name(activation));
+  good &= sound_gating(check, "moe.c8", op.gating);
+  return good ? check.result(x) : check.failed();
+}
+
 Inferred infer_op(const Linear&, Check& check) {
   if (!check.count("linear.c1", 2, 3) || !check.float_operands("linear.c2") ||
       !check.token_operand("linear.c3", 0))

@@ -69,6 +69,38 @@ struct MatMul {
   bool operator==(const MatMul&) const = default;
 };
 
+// A mixture of experts over given routing weights: Σ_e routing[e] · (down_e · act(gate_e · x, up_e
+// · x)), over the experts whose routing weight is not 0. For engines with such an op, which compute
+// only these experts (fuse_experts in passes/passes.h).
+//   operands: x [T, d] and routing [T, E] in layout rows;
+//             gate_up [E, 2f, d]: of expert e, row 2i is row i of its gate, row 2i + 1 row i of its
+//             up; down [E, d, f];
+//             if the experts have biases: gate_up_bias [E, 2f], interleaved likewise, down_bias
+//             [E, d].
+struct Moe {
+  int64_t top_k = 0;  // maximum number of routing weights of a token that are not 0
+  Gating gating;      // silu or clamped_swiglu
+
+  bool operator==(const Moe&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("top_k", self.top_k);
+    Gating::each_field(self.gating, f);
+  }
+};
+
+// The operands of a Moe by name. T represents an operand: a value id or a tensor.
+template <class T>
+struct MoeOperands {
+  T x{}, routing{}, gate_up{}, down{};
+  T gate_up_bias{}, down_bias{};  // T{} if the experts have no biases
+};
+template <class T>
+MoeOperands<T> moe_operands(const std::vector<T>& list) {
+  if (list.size() < 6) return {list[0], list[1], list[2], list[3], T{}, T{}};
+  return {list[0], list[1], list[2], list[3], list[4], list[5]};
+}
+
 struct Unary {
   UnaryFn fn = UnaryFn::neg;
   MOEC_NO_FIELDS
@@ -233,9 +265,9 @@ using OpData = internal::VariantOf<void
 #include "ir/graph/ops.def"
                                    >;
 
-// contraction: sums products of two operands; operand 1 may be a matrix of weights. elementwise:
-// broadcasts its operands, and each element of the result depends on one element of each.
-// along_axis: combines the elements along one axis. shape: moves elements.
+// contraction: sums products of operands; operand 1 of conv and matmul may be a matrix of weights.
+// elementwise: broadcasts its operands, and each element of the result depends on one element of
+// each. along_axis: combines the elements along one axis. shape: moves elements.
 enum class OpGroup : uint8_t {
   composite,
   source,

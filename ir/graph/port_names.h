@@ -3,6 +3,8 @@
 // file format.
 #pragma once
 
+#include <string_view>
+
 namespace moec {
 
 // The residual stream: the input of attention, the output of attention, which is the input of the
@@ -34,6 +36,13 @@ inline constexpr const char* kNewHistory = "history_new";
 inline constexpr const char* kRecurrentState = "recurrent_state";
 inline constexpr const char* kNewRecurrentState = "recurrent_state_new";
 inline constexpr const char* kTokenMaskPort = "token_mask";
+
+// True for the inputs of a shard that hold earlier tokens: a cache, a history or a recurrent state.
+// In a shard of several layers, the label of the layer follows the name.
+constexpr bool is_cache_input(std::string_view input) {
+  return input.starts_with(kKeyState) || input.starts_with(kValueState) ||
+         input.starts_with(kHistoryPort) || input.starts_with(kRecurrentState);
+}
 
 // The routing weights of all experts: from a router shard to the expert groups.
 inline constexpr const char* kRoutingWeights = "routing_weights";

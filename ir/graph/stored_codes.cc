@@ -114,28 +114,46 @@ std::optional<Coded> unblocked(const WeightView& bytes, BlockType type) {
   return coded;
 }
 
+// The bits of the signed integers that a view unpacks or takes from GGUF blocks; empty if it does
+// neither.
+std::optional<int64_t> bits_of_codes(const WeightView& view) {
+  std::optional<int64_t> bits;
+  if (const auto* concat = std::get_if<ConcatSource>(&view.source)) {
+    bits = bits_of_codes(concat->parts.front());
+    for (const WeightView& part : concat->parts)
+      if (bits_of_codes(part) != bits) return std::nullopt;
+  }
+  for (const ViewStep& step : view.steps) {
+    const auto* unpack = std::get_if<UnpackStep>(&step);
+    const auto* blocks = std::get_if<UnblockStep>(&step);
+    if (!unpack && !blocks) continue;
+    if (bits || (unpack && unpack->packing != Packing::i4_excess8)) return std::nullopt;
+    const auto known = blocks ? block_format(blocks->type).codes : IntegerCodes{.bits = 4};
+    if (!known || (blocks && blocks->part != UnblockPart::codes)) return std::nullopt;
+    bits = known->bits;
+  }
+  return bits;
+}
+
 // Reads the first steps of a view, up to the step that multiplies by scales. Sets `steps` to their
 // number.
 std::optional<Coded> decoded_first(const WeightView& view, size_t& steps) {
   WeightView codes{view.source, view.source_type, {}};
-  bool unpacked = false;
   for (steps = 0; steps < view.steps.size(); ++steps) {
     const ViewStep& step = view.steps[steps];
     if (const auto* dequant = std::get_if<DequantStep>(&step)) {
       ++steps;
-      // Offsets are not supported here, and codes need an unpack step before the scales.
-      if (!unpacked || !dequant->offset.empty()) return std::nullopt;
-      return Coded{
-          std::move(codes), {then(dequant->scale.front(), CastStep{DType::f32})}, dequant->block};
+      // Offsets are not supported here, and codes need a step that unpacks them before the scales.
+      const auto bits = bits_of_codes(codes);
+      if (!bits || !dequant->offset.empty()) return std::nullopt;
+      const WeightView scale = then(dequant->scale.front(), CastStep{DType::f32});
+      return Coded{std::move(codes), {scale}, dequant->block, *bits};
     }
-    if (const auto* blocks = std::get_if<UnblockStep>(&step)) {
+    const auto* blocks = std::get_if<UnblockStep>(&step);
+    if (blocks && blocks->part == UnblockPart::values) {
       ++steps;
-      return unpacked || blocks->part != UnblockPart::values ? std::nullopt
-                                                             : unblocked(codes, blocks->type);
+      return bits_of_codes(codes) ? std::nullopt : unblocked(codes, blocks->type);
     }
-    const auto* unpack = std::get_if<UnpackStep>(&step);
-    if (unpack && unpack->packing != Packing::i4_excess8) return std::nullopt;
-    unpacked = unpacked || unpack;
     codes.steps.push_back(step);
   }
   return std::nullopt;
@@ -178,7 +196,9 @@ std::optional<Coded> joined(const ConcatSource& concat, DType dtype) {
 std::optional<Coded> coded_in(const WeightView& view, DType dtype) {
   size_t steps = 0;
   const auto* concat = std::get_if<ConcatSource>(&view.source);
-  std::optional<Coded> coded = concat ? joined(*concat, dtype) : decoded_first(view, steps);
+  std::optional<Coded> coded = concat ? joined(*concat, dtype) : std::nullopt;
+  // The parts of a join may be codes whose scales follow it.
+  if (!coded) coded = decoded_first(view, steps);
   for (; coded && steps < view.steps.size(); ++steps) {
     const auto type = view_type(coded->codes);
     if (!type) return std::nullopt;

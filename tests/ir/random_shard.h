@@ -310,6 +310,8 @@ class RandomShard {
         return add_conv();
       case OpKind::MatMul:
         return add_matmul();
+      case OpKind::Moe:
+        return add_moe();
       case OpKind::Unary:
         return emit(Unary{any_enum<UnaryFn>()}, {any_float_value(0)});
       case OpKind::Binary:
@@ -463,6 +465,21 @@ class RandomShard {
       emit(MatMul{}, {token(dtype, Layout::rows, k, m), value(dtype, {k, n})});
     else
       emit(MatMul{}, {value(dtype, {batch, 1, m, k}), value(dtype, {1, size(), k, n})});
+  }
+
+  void add_moe() {
+    const DType dtype = any_float();
+    const int64_t experts = size(), d = size(), f = size(), tokens = size();
+    Moe op{1 + below(experts), any_gating()};
+    if (!op.gating.has_gate()) op.gating = {};
+    std::vector<ValueId> operands = {
+        token(dtype, Layout::rows, d, tokens), token(dtype, Layout::rows, experts, tokens),
+        value(dtype, {experts, 2 * f, d}), value(dtype, {experts, d, f})};
+    if (coin()) {
+      operands.push_back(value(dtype, {experts, 2 * f}));
+      operands.push_back(value(dtype, {experts, d}));
+    }
+    emit(op, std::move(operands));
   }
 
   void add_binary() {

@@ -65,6 +65,8 @@ std::vector<size_t> best(const std::vector<double>& values, size_t k) {
 }
 
 std::vector<double> choice_of(Score score, const float* logits, const std::vector<double>& biases) {
+  EXPECT_TRUE(score == Score::softmax || score == Score::sigmoid)
+      << "no choice in double precision for " << at(kScores, score).name;
   std::vector<double> choice;
   double total = 0;
   for (size_t e = 0; e < kExperts; ++e) {

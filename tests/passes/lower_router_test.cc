@@ -6,7 +6,7 @@ namespace moec {
 namespace {
 
 constexpr RoutingForm kExactForms[] = {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk,
-                                       RoutingForm::host};
+                                       RoutingForm::host, RoutingForm::op};
 
 Shard router_shard(const Router& router, Layout layout, bool choice_bias, int64_t experts = 12,
                    int64_t tokens = 6, DType dtype = DType::f32) {
@@ -77,11 +77,11 @@ INSTANTIATE_TEST_SUITE_P(AllForms, LowerRouter,
                                           testing::ValuesIn(kExactForms), testing::Bool()),
                          router_case_name);
 
-TEST(LowerRouterOps, UseTopkInOneFormOnly) {
+TEST(LowerRouterOps, UseTopkOnlyWithNativeOps) {
   const Router router{.top_k = 2, .groups = 3, .groups_kept = 2};
   for (RoutingForm form : kExactForms)
     EXPECT_EQ(count_ops<TopK>(lower(router_shard(router, Layout::rows, false), form)),
-              form == RoutingForm::topk ? 2u : 0u);
+              form == RoutingForm::topk || form == RoutingForm::op ? 2u : 0u);
 }
 
 TEST(LowerRouterOps, UseOnlyLessComparisonsInIterate) {

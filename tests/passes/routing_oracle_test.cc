@@ -20,12 +20,19 @@ struct Routed {
 
 std::vector<double> scores_of(Score score, const std::vector<double>& logits) {
   std::vector<double> scores = logits;
-  if (score == Score::sigmoid)
-    for (double& s : scores) s = 1 / (1 + std::exp(-s));
-  if (score == Score::softmax) {
-    double total = 0;
-    for (double& s : scores) total += s = std::exp(s);
-    for (double& s : scores) s /= total;
+  double total = 0;
+  switch (score) {
+    case Score::softmax:
+      for (double& s : scores) total += s = std::exp(s);
+      for (double& s : scores) s /= total;
+      break;
+    case Score::sigmoid:
+      for (double& s : scores) s = 1 / (1 + std::exp(-s));
+      break;
+    case Score::softmax_selected:
+    case Score::sigmoid_selected:
+    case Score::sparsemixer:  // they choose by the logits
+      break;
   }
   return scores;
 }

@@ -21,9 +21,9 @@ inline constexpr std::string_view kAffineDequantize = "constexpr_affine_dequanti
                                   kLutToDense = "constexpr_lut_to_dense";
 
 // Ops without a MIL form. check_mil() rejects topk, because MIL does not define how ties are
-// broken.
+// broken, and moe.
 template <class OpT>
-concept WithoutMilOp = LoweredOp<OpT> || OneOf<OpT, TopK>;
+concept WithoutMilOp = LoweredOp<OpT> || OneOf<OpT, TopK, Moe>;
 
 // Returns the MIL op type, such as "real_div"; empty for an op without a MIL form.
 std::string_view mil_op_type(const OpData& data);

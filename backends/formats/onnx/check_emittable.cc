@@ -25,11 +25,11 @@ Status check_state(const Shard& shard) {
               {.shard = shard.name});
 }
 
-// True if opset 17 defines the ONNX op for bfloat16. Opset 17 uses the Conv and TopK of opset 11,
-// which do not support bfloat16. Every op is listed, so that a new op does not compile until it is
-// added here.
+// True if the ONNX op supports bfloat16. Opset 17 uses the Conv and TopK of opset 11, which lack
+// it, and onnxruntime's MoE and QMoE have no CPU kernel for it. Every op is listed, so that a new
+// op does not compile until it is added here.
 struct TakesBf16 {
-  template <OneOf<Conv, TopK> OpT>
+  template <OneOf<Conv, TopK, Moe> OpT>
   bool operator()(const OpT&) const {
     return false;
   }

@@ -9,6 +9,7 @@
 
 #include "backends/formats/onnx/external_data.h"
 #include "backends/formats/onnx/node_ops.h"
+#include "backends/formats/onnx/read_moe.h"
 #include "backends/formats/onnx/read_onnx_codes.h"
 #include "backends/formats/onnx/tensor_data.h"
 #include "ir/graph/infer.h"
@@ -41,7 +42,7 @@ class GraphReader {
  public:
   GraphReader(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
               const std::string& folder)
-      : graph_(graph), metadata_(metadata), folder_(folder), decoders_(graph) {}
+      : graph_(graph), metadata_(metadata), folder_(folder), decoders_(graph), moes_(graph) {}
 
   Result<LoadedShard> read() {
     out_.shard.name = ir_name(metadata_.shard.empty() ? graph_.name() : metadata_.shard);
@@ -68,6 +69,7 @@ class GraphReader {
   Status read_identity(const NodeProto& node);
   Status read_coded(const Decoder& decoder);
   Status read_nbits_product(const NodeProto& node);
+  Status read_experts(const MoeNodes& nodes);
 
   Result<ValueId> value_of(const std::string& tensor);
   Result<std::vector<int64_t>> integers_of(const std::string& tensor) const;
@@ -86,6 +88,7 @@ class GraphReader {
   std::map<std::string, ValueId, std::less<>> values_;
   Initializers initializers_;
   Decoders decoders_;
+  MoeReader moes_;
   std::map<std::string_view, const ValueInfoProto*> stated_;
   std::unordered_set<std::string> names_;
 };
@@ -223,6 +226,16 @@ Status GraphReader::read_nbits_product(const NodeProto& node) {
   return append(MatMul{}, {x, last_result()}, {node.output().begin(), node.output().end()});
 }
 
+Status GraphReader::read_experts(const MoeNodes& nodes) {
+  MOEC_ASSIGN(Moe op, read_moe(nodes));
+  std::vector<ValueId> operands;
+  for (const std::string& tensor : moe_tensors(nodes)) {
+    MOEC_ASSIGN(const ValueId value, value_of(tensor));
+    operands.push_back(value);
+  }
+  return append(op, std::move(operands), {nodes.last->output(0)});
+}
+
 // External data become weights, and inline data become constants. Codes become the weight that they
 // encode.
 Status GraphReader::read_source(const TensorProto& tensor) {
@@ -269,6 +282,8 @@ Status GraphReader::read_node(const NodeProto& node) {
   if (node.domain().empty() && node.op_type() == "Identity") return read_identity(node);
   if (node.domain().empty() && node.op_type() == "Expand") return read_splat(node);
   if (is_nbits(node)) return read_nbits_product(node);
+  if (const MoeNodes* moe = moes_.of_node(node))
+    return moe->last == &node ? read_experts(*moe) : Status();
   // Reads the weight at the position of its codes, unless it shares the codes of another node.
   if (const Decoder* decoder = decoders_.of_node(node))
     return values_.contains(decoded_name(*decoder)) ? Status() : read_coded(*decoder);

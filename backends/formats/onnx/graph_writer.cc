@@ -13,6 +13,7 @@
 #include "backends/formats/onnx/onnx_types.h"
 #include "backends/formats/onnx/set_attributes.h"
 #include "backends/formats/onnx/weight_tensors.h"
+#include "backends/formats/onnx/write_moe.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
@@ -28,9 +29,10 @@ constexpr auto kBinaryTypes = name_table<BinaryFn>({"Add", "Sub", "Mul", "Div", 
 constexpr auto kCompareTypes = name_table<CompareFn>({"Greater", "Less", "Equal"});
 constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "ReduceMax"});
 
-// Ops without a node: weights are initializers, and check_emittable() rejects states.
+// Ops without a node: weights are initializers, check_emittable() rejects states, and MoeWriter
+// writes moe.
 template <class OpT>
-concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight> || InGroup<OpT, OpGroup::state>;
+concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, Moe> || InGroup<OpT, OpGroup::state>;
 
 class GraphWriter {
  public:
@@ -40,7 +42,8 @@ class GraphWriter {
         options_(options),
         names_(shard),
         graph_(graph),
-        weights_(shard, layout, location, names_, graph) {}
+        weights_(shard, layout, location, names_, graph),
+        experts_(shard, names_, weights_, graph) {}
 
   // Initializers of sources come first, in op order, as the metadata states. Nodes may add further
   // initializers. Copies come last, because they use values of the nodes.
@@ -103,6 +106,7 @@ class GraphWriter {
   GraphNames names_;
   onnx::GraphProto& graph_;
   WeightTensors weights_;
+  MoeWriter experts_;
   std::map<std::vector<int64_t>, std::string> integers_;
 };
 
@@ -159,6 +163,7 @@ void GraphWriter::write_node(OpId id) {
   if (is_inside_nbits(shard_, op)) return;
   if (const ValueId weight = nbits_weight(shard_, op); weight.valid())
     return write_nbits(id, weight);
+  if (std::holds_alternative<Moe>(op.data)) return add_results(op, experts_.add(id, integers({1})));
   onnx::NodeProto& node = add_node(id);
   for (ValueId operand : op.operands) node.add_input(names_.tensor(operand));
   add_results(op, node);

@@ -8,6 +8,7 @@
 //   select, cast           Where, Cast
 //   reduce, softmax, topk  ReduceSum ReduceMean ReduceMax, Softmax, TopK
 //   shape ops, conv, matmul  Slice Concat Reshape Transpose, Conv, MatMul
+//   moe                    see write_moe.h
 // Sizes and axes that ONNX requires as inputs are i64 initializers; equal ones are shared. An
 // output whose value is an input, a weight, or also another output becomes an Identity node. The
 // model's metadata_props contain what ONNX cannot express, so that readers can rebuild the shard:

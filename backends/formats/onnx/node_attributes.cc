@@ -32,6 +32,15 @@ Result<int64_t> Attributes::integer(const std::string& name, std::optional<int64
   return found->i();
 }
 
+Result<float> Attributes::number(const std::string& name, float otherwise) {
+  const AttributeProto* found = find(name);
+  if (!found) return otherwise;
+  if (found->type() != AttributeProto::FLOAT) return wrong(name);
+  return found->f();
+}
+
+bool Attributes::has(const std::string& name) { return find(name) != nullptr; }
+
 Result<std::vector<int64_t>> Attributes::integers(const std::string& name) {
   const AttributeProto* found = find(name);
   if (!found) return std::vector<int64_t>();
@@ -42,6 +51,12 @@ Result<std::vector<int64_t>> Attributes::integers(const std::string& name) {
 // An absent attribute is accepted, so `value` must be the default of ONNX.
 Status Attributes::must_be(const std::string& name, int64_t value) {
   MOEC_ASSIGN(const int64_t given, integer(name, value));
+  if (given != value) return wrong(name);
+  return {};
+}
+
+Status Attributes::must_be_number(const std::string& name, float value) {
+  MOEC_ASSIGN(const float given, number(name, value));
   if (given != value) return wrong(name);
   return {};
 }

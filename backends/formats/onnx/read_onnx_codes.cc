@@ -7,6 +7,7 @@
 
 #include "backends/formats/onnx/external_data.h"
 #include "backends/formats/onnx/node_attributes.h"
+#include "backends/formats/onnx/read_moe.h"
 #include "backends/formats/onnx/tensor_data.h"
 #include "ir/graph/encoding.h"
 
@@ -155,18 +156,51 @@ Result<Coded> read_nbits(const NodeProto& node, const PartReader& parts) {
   return coded;
 }
 
+// Reads a matrix of a QMoE.
+Result<Coded> read_experts(const Decoder& decoder, const PartReader& parts) {
+  const NodeProto& node = *decoder.node;
+  const ExpertInputs inputs = decoder.codes == kDownInputs.codes ? kDownInputs : kGateUpInputs;
+  // read_moe() checks the other attributes.
+  Attributes attributes(node);
+  MOEC_ASSIGN(const int64_t bits, attributes.integer("expert_weight_bits"));
+  MOEC_ASSIGN(const int64_t block, attributes.integer("block_size", 0));
+  Coded coded;
+  coded.form = CodeForm::excess;
+  MOEC_ASSIGN(coded.codes, parts.tensor(inputs.codes, {TensorProto::UINT8}));
+  MOEC_ASSIGN(coded.scales,
+              parts.tensor(inputs.codes + 1, {TensorProto::FLOAT, TensorProto::FLOAT16}));
+  const bool has_zeros = inputs.zeros < node.input_size() && !node.input(inputs.zeros).empty();
+  if (has_zeros) {
+    MOEC_ASSIGN(coded.zeros, parts.tensor(inputs.zeros, {TensorProto::UINT8}));
+  }
+  const TensorProto& codes = *coded.codes;
+  // The sizes come from the file, so their product could overflow.
+  if ((bits != 4 && bits != 8) || codes.dims_size() != 3 ||
+      !checked_elements({codes.dims(0), codes.dims(1), codes.dims(2), 8 / bits}))
+    return fail_node(
+        node, fmt::format("input {} has no valid matrices of {}-bit codes", inputs.codes, bits));
+  const int64_t columns = codes.dims(2) * (8 / bits);
+  coded.encoding = {bits, {1, 1, block == 0 ? columns : block}, has_zeros};
+  MOEC_ASSIGN(const DType dtype, dtype_of(coded.scales->data_type(), coded.scales->name()));
+  coded.type = {dtype, {codes.dims(0), codes.dims(1), columns}};
+  return coded;
+}
+
 bool is_dequantize(const NodeProto& node) {
   return node.domain().empty() && node.op_type() == "DequantizeLinear" && node.input_size() > 0 &&
          node.output_size() > 0;
 }
 
-// The initializer with the codes of a decoding node.
-const std::string& codes_of(const NodeProto& node) { return node.input(is_nbits(node) ? 1 : 0); }
-
 // In opset 17, `to` is the only attribute of a Cast.
 bool is_cast_to(const NodeProto& node, int dtype) {
   return node.domain().empty() && node.op_type() == "Cast" && node.input_size() == 1 &&
          node.output_size() == 1 && node.attribute_size() == 1 && node.attribute(0).i() == dtype;
+}
+
+Result<Coded> read_coded(const Decoder& decoder, const PartReader& parts) {
+  if (is_nbits(*decoder.node)) return read_nbits(*decoder.node, parts);
+  if (is_coded_moe(*decoder.node)) return read_experts(decoder, parts);
+  return read_dequantize(decoder, parts);
 }
 
 using NodesByName = std::map<std::string_view, const NodeProto*>;
@@ -183,6 +217,11 @@ bool is_nbits(const NodeProto& node) {
          node.input_size() > 1;
 }
 
+void Decoders::add_experts(const NodeProto& node) {
+  for (const int codes : {kGateUpInputs.codes, kDownInputs.codes})
+    if (codes < node.input_size()) by_codes_.emplace(node.input(codes), Decoder{&node, codes});
+}
+
 Decoders::Decoders(const onnx::GraphProto& graph) {
   NodesByName widen, narrow;  // by output, by input
   for (const NodeProto& node : graph.node()) {
@@ -190,8 +229,9 @@ Decoders::Decoders(const onnx::GraphProto& graph) {
     if (is_cast_to(node, TensorProto::FLOAT16)) narrow.emplace(node.input(0), &node);
   }
   for (const NodeProto& node : graph.node()) {
+    if (is_coded_moe(node)) add_experts(node);
     if (!is_dequantize(node) && !is_nbits(node)) continue;
-    Decoder decoder{&node};
+    Decoder decoder{&node, is_nbits(node) ? 1 : 0};
     if (is_dequantize(node) && node.input_size() > 1) {
       decoder.widen = node_at(widen, node.input(1));
       decoder.narrow = node_at(narrow, node.output(0));
@@ -199,7 +239,7 @@ Decoders::Decoders(const onnx::GraphProto& graph) {
     // The form of an f16 weight has both casts. A single cast is a separate op.
     if (!decoder.widen || !decoder.narrow) decoder.widen = decoder.narrow = nullptr;
     // Several nodes may share codes. emplace() keeps the first one.
-    by_codes_.emplace(codes_of(node), decoder);
+    by_codes_.emplace(node.input(decoder.codes), decoder);
     for (const NodeProto* part : {decoder.node, decoder.widen, decoder.narrow})
       if (part) by_node_.emplace(part, decoder);
   }
@@ -216,15 +256,14 @@ const Decoder* Decoders::of_node(const NodeProto& node) const {
 }
 
 const std::string& decoded_name(const Decoder& decoder) {
-  if (is_nbits(*decoder.node)) return decoder.node->input(1);
+  if (!is_dequantize(*decoder.node)) return decoder.node->input(decoder.codes);
   return decoder.narrow ? decoder.narrow->output(0) : decoder.node->output(0);
 }
 
 Result<WeightView> read_coded_weight(const Decoder& decoder, const Initializers& initializers,
                                      const std::string& folder, WeightTable& table) {
   PartReader parts(*decoder.node, initializers, folder, table);
-  MOEC_ASSIGN(const Coded coded, is_nbits(*decoder.node) ? read_nbits(*decoder.node, parts)
-                                                         : read_dequantize(decoder, parts));
+  MOEC_ASSIGN(const Coded coded, read_coded(decoder, parts));
   return view_of(coded, decoded_name(decoder), parts);
 }
 

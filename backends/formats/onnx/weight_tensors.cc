@@ -30,7 +30,13 @@ void WeightTensors::add(ValueId value) {
   }
   const auto& affine = std::get<AffineEncoding>(weight.encoding);
   const auto& entry = layout_.find(weight, WeightPart::codes);
-  if (*onnx_weight_form(affine, type) == OnnxWeightForm::nbits) {
+  const OnnxWeightForm form = *onnx_weight_form(affine, type);
+  if (form == OnnxWeightForm::experts) {
+    Dims packed = type.dims;
+    packed.back() = packed.back() * affine.bits / 8;
+    return fill_external({DType::u8, packed}, location_, entry.offset, entry.bytes, tensor);
+  }
+  if (form == OnnxWeightForm::nbits) {
     const int64_t block = affine.block.at(1);
     // The layout of onnxruntime: [N, blocks per row, bytes per block]. A row is padded to whole
     // blocks.
@@ -80,24 +86,41 @@ void WeightTensors::fill_nbits(ValueId weight, onnx::NodeProto& node) {
   add_parameters(weight, onnx::TensorProto::UINT8, node);
 }
 
+const std::string& WeightTensors::parameter(ValueId weight, const StoredPart& part,
+                                            const Dims& dims, int zeros_type) {
+  std::string& name = parameters_[{weight, part.part}];
+  if (!name.empty()) return name;
+  name = names_.fresh(fmt::format("{}.{}", names_.tensor(weight), enum_name(part.part)));
+  const auto& entry = layout_.find(*shard_.producer_as<Weight>(weight), part.part);
+  onnx::TensorProto& tensor = *graph_.add_initializer();
+  tensor.set_name(name);
+  fill_external({part.type.dtype, dims}, location_, entry.offset, entry.bytes, tensor);
+  if (part.type.dtype == DType::u8) tensor.set_data_type(zeros_type);
+  return name;
+}
+
 void WeightTensors::add_parameters(ValueId weight, int zeros_type, onnx::NodeProto& node) {
   for (const StoredPart& part : stored_parts(encoding(weight), shard_.type(weight))) {
     if (part.part == WeightPart::codes) continue;
-    std::string& name = parameters_[{weight, part.part}];
-    if (name.empty()) {
-      name = names_.fresh(fmt::format("{}.{}", names_.tensor(weight), enum_name(part.part)));
-      const auto& entry = layout_.find(*shard_.producer_as<Weight>(weight), part.part);
-      onnx::TensorProto& tensor = *graph_.add_initializer();
-      tensor.set_name(name);
-      const int64_t count = static_cast<int64_t>(entry.bytes) / dtype_bytes(part.type.dtype);
-      // A DequantizeLinear with a single scale requires a scalar. MatMulNBits gets a vector, even
-      // of one element.
-      const Dims dims = count == 1 && zeros_type == onnx::TensorProto::INT8 ? Dims{} : Dims{count};
-      fill_external({part.type.dtype, dims}, location_, entry.offset, entry.bytes, tensor);
-      if (part.type.dtype == DType::u8) tensor.set_data_type(zeros_type);
-    }
-    node.add_input(name);
+    const auto& entry = layout_.find(*shard_.producer_as<Weight>(weight), part.part);
+    const int64_t count = static_cast<int64_t>(entry.bytes) / dtype_bytes(part.type.dtype);
+    // A DequantizeLinear with a single scale requires a scalar. MatMulNBits gets a vector, even of
+    // one element.
+    const Dims dims = count == 1 && zeros_type == onnx::TensorProto::INT8 ? Dims{} : Dims{count};
+    node.add_input(parameter(weight, part, dims, zeros_type));
   }
+}
+
+std::string WeightTensors::expert_part(ValueId weight, WeightPart part) {
+  const Type& type = shard_.type(weight);
+  for (const StoredPart& stored : stored_parts(encoding(weight), type, CodeForm::excess)) {
+    if (stored.part != part) continue;
+    Dims dims{type.dims.at(0), type.dims.at(1)};
+    if (expert_block_size(affine(weight), type) > 0)
+      dims.push_back(stored.type.elements() / (dims.at(0) * dims.at(1)));
+    return parameter(weight, stored, dims, onnx::TensorProto::UINT8);
+  }
+  return {};
 }
 
 }  // namespace moec

@@ -36,8 +36,20 @@ class WeightTensors {
   // Turns a node that has only its first input into a MatMulNBits with the weight.
   void fill_nbits(ValueId weight, onnx::NodeProto& node);
 
+  // For quantized weights of experts, [E, N, K].
+  const AffineEncoding& affine(ValueId weight) const {
+    return std::get<AffineEncoding>(encoding(weight));
+  }
+  // The initializer of its scales or zeros, which is added on the first use. Empty if the weight
+  // has no such part.
+  std::string expert_part(ValueId weight, WeightPart part);
+
  private:
   const Encoding& encoding(ValueId weight) const;
+  // The name of the initializer of a part other than the codes, which is added on the first use.
+  // Empty `dims`: a scalar. `zeros_type` is the ONNX type of u8 parts.
+  const std::string& parameter(ValueId weight, const StoredPart& part, const Dims& dims,
+                               int zeros_type);
   // Adds a Cast of the input, named under the shard's path.
   onnx::NodeProto& add_cast(const std::string& input, int dtype, const std::string& name);
   // Adds the parts of a weight other than its codes as inputs of the node. Nodes that use the same

@@ -61,6 +61,20 @@ TEST(Cost, ScalesSoftMoeByTopK) {
   EXPECT_EQ(cost.bytes_active, cost.bytes_dense / 2);
 }
 
+TEST(Cost, ScalesMoeByTopK) {
+  Builder b("s", Form::static_ops);
+  const ValueId x = b.input("x", tokens(64)), routing = b.input("routing", tokens(2));
+  const ValueId gate_up =
+      b.weight(seeded_view(1, {DType::f32, {2, 64, 64}}), "gate_up", AffineEncoding{8, {1, 1, 64}});
+  const ValueId down = b.weight(seeded_view(2, {DType::f32, {2, 64, 32}}));
+  b.output("y", b.emit(Moe{1}, {x, routing, gate_up, down}));
+  const ShardCost cost = count_cost(b.finish(), 1, 2);
+  EXPECT_EQ(cost.macs_dense, 3 * 2 * (64 * 64 + 64 * 32));
+  EXPECT_EQ(cost.macs_active, cost.macs_dense / 2);
+  EXPECT_EQ(cost.bytes_dense, 2 * 64 * (64 + 4) + 2 * 64 * 32 * 4);
+  EXPECT_EQ(cost.bytes_active, cost.bytes_dense / 2);
+}
+
 TEST(Cost, CountsAttentionScoresAndValues) {
   Builder b("s", Form::model);
   ValueId q = b.input("q", tokens(8)), k = b.input("k", tokens(4)), v = b.input("v", tokens(4));

@@ -29,6 +29,9 @@ std::vector<Owned> owned_weights(const Shard& shard, const Roles& roles, WeightR
   return owned;
 }
 
+// Number of matrices per expert, `unfused` outside of a moe, which has one for gate and up.
+int matrices_of(const Shard& shard, int unfused) { return count_ops<Moe>(shard) > 0 ? 2 : unfused; }
+
 // Checks that each expert of [first, first + count) owns `parts` weights, alone or as blocks of a
 // bank, and that their names agree.
 void expect_whole(const Shard& shard, const Roles& roles, int64_t experts, int64_t first,
@@ -59,7 +62,7 @@ struct ExpertsCase {
 std::vector<ExpertsCase> all_cases() {
   std::vector<ExpertsCase> cases;
   for (RoutingForm routing : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk,
-                              RoutingForm::full_softmax, RoutingForm::host})
+                              RoutingForm::full_softmax, RoutingForm::host, RoutingForm::op})
     for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
       cases.push_back({routing, ExpertForm::unrolled, projection, 16384});
       cases.push_back({routing, ExpertForm::bank, projection, 16384});
@@ -75,7 +78,7 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   SCOPED_TRACE(decl.name + " of " + std::to_string(tokens) + " tokens, " + to_string(passes));
   const Shard shard = run_default(golden_shard(plan, index, tokens), passes);
   const MoeConfig& moe = plan.model.moe;
-  const auto matrices = static_cast<int>(plan.model.mlp.gating.matrices());
+  const int matrices = matrices_of(shard, static_cast<int>(plan.model.mlp.gating.matrices()));
   const Roles roles = find_experts(shard, moe.experts);
   expect_whole(shard, roles, moe.experts, decl.first_expert, decl.experts,
                (moe.expert_biases ? 2 : 1) * matrices);
@@ -180,7 +183,8 @@ void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) 
   }
   for (size_t layer = 0; layer < layers; ++layer)
     for (int64_t e = -1; e < experts; ++e)
-      EXPECT_EQ((weights[{layer, e}]), e < 0 ? 1 : 3) << "layer " << layer << " expert " << e;
+      EXPECT_EQ((weights[{layer, e}]), e < 0 ? 1 : matrices_of(shard, 3))
+          << "layer " << layer << " expert " << e;
 }
 
 TEST(FindExpertsOf, FindsTheExpertsOfSeveralLayers) {
@@ -266,7 +270,8 @@ TEST(FindExpertsOf, AssignsLatentMapsToNoExpert) {
         if (const ShardDecl& decl = plan->shards[i]; decl.experts > 0) {
           SCOPED_TRACE(decl.name + ", " + to_string(passes));
           const Shard shard = run_default(golden_shard(*plan, i, 3), passes);
-          expect_whole(shard, find_experts(shard, 4), 4, decl.first_expert, decl.experts, 3);
+          expect_whole(shard, find_experts(shard, 4), 4, decl.first_expert, decl.experts,
+                       matrices_of(shard, 3));
         }
     }
 }

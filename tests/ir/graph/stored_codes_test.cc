@@ -65,6 +65,25 @@ TEST(StoredCodes, FindsCodesInGgufBlocks) {
                 rows + ", scales)" + scales + ", " + rows + ", zeros)" + scales + ")");
 }
 
+TEST(StoredCodes, ReadsItsOwnValuesWithoutZeros) {
+  const std::string rows = "@b:u8[8,144] | unblock(q4_k)";
+  for (const std::string& text :
+       {kStored, rows, rows + " | slice(0, 2, 4) | reshape(4, 256, 1, 1)", rows + " | cast(f16)",
+        "concat(0; " + rows + ", " + rows + ") | permute(1, 0)",
+        std::string("@b:u8[6,36] | unblock(q4_0) | slice(1, 32, 32)")}) {
+    auto stored = stored_in(text);
+    ASSERT_TRUE(stored) << text;
+    stored->zeros.reset();
+    stored->encoding.zero_point = false;
+    const auto read = stored_codes(values_of(*stored));
+    ASSERT_TRUE(read) << text;
+    EXPECT_EQ(to_string(read->codes), to_string(stored->codes));
+    EXPECT_EQ(to_string(read->scales), to_string(stored->scales));
+    EXPECT_EQ(read->encoding, stored->encoding);
+    EXPECT_FALSE(read->zeros);
+  }
+}
+
 TEST(StoredCodes, RejectsChangedValuesAndCutBlocks) {
   for (const std::string& text :
        {kStored + " | slice(1, 16, 32)", kStored + " | slice(1, 0, 40)", kStored + " | scale(2)",
