@@ -208,6 +208,7 @@ tl::unexpected<Diagnostics> foreign(const std::string& folder,
 std::vector<std::string> OutNames::top_level() const {
   std::vector<std::string> names = {embedding, rope};
   if (!runtime_meta.empty()) names.push_back(runtime_meta);
+  names.insert(names.end(), decoder.begin(), decoder.end());
   return names;
 }
 

@@ -18,8 +18,9 @@ inline constexpr const char* kReportFile = "report.json";
 // The configurable names of an export. manifest.json, manifest.bin and report.json are fixed.
 struct OutNames {
   std::string embedding = "embed.bin", rope = "rope.bin";
-  std::string stem_prefix;   // prefix of each shard's path: "zaya_ane/"; may be empty
-  std::string runtime_meta;  // manifest for the ane-book's runtimes; empty: not written
+  std::string stem_prefix;           // prefix of each shard's path: "zaya_ane/"; may be empty
+  std::string runtime_meta;          // manifest for the ane-book's runtimes; empty: not written
+  std::vector<std::string> decoder;  // files for onnxruntime-genai; empty: not written
 
   // Names of files at the top of the folder.
   std::vector<std::string> top_level() const;

@@ -179,9 +179,12 @@ Status read_weight_form(JsonFields& fields, TargetWeightForms& entry) {
 }
 
 Status read_engine(JsonFields& fields, TargetEngine& engine) {
-  // `expand_sigmoid` and `coded_matmul_rank` are optional: their defaults fit most engines.
+  // All are optional: their defaults fit most engines.
   if (fields.has("expand_sigmoid"))
     MOEC_TRY(fields.boolean("expand_sigmoid", engine.expand_sigmoid));
+  if (fields.has("has_moe")) MOEC_TRY(fields.boolean("has_moe", engine.has_moe));
+  if (fields.has("decoder_graph")) MOEC_TRY(fields.boolean("decoder_graph", engine.decoder_graph));
+  if (fields.has("splits_zeros")) MOEC_TRY(fields.boolean("splits_zeros", engine.splits_zeros));
   if (!fields.has("coded_matmul_rank")) return {};
   int64_t& rank = engine.coded_matmul_rank;
   MOEC_TRY(fields.whole("coded_matmul_rank", rank));
@@ -221,6 +224,8 @@ Result<Target> read_target(JsonFields fields) {
   MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(read_weights(fields, target));
   MOEC_TRY(read_engine(fields, target.engine));
+  if (target.engine.decoder_graph && target.format != ShardFormat::onnx)
+    return fields.bad("decoder_graph", "requires the format onnx");
   MOEC_TRY(fields.finish());
   target.limits = derive_limits(target.rules);
   return target;

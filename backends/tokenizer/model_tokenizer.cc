@@ -66,7 +66,7 @@ Result<std::vector<int64_t>> ModelTokenizer::encode(std::string_view text,
                 "pass token ids instead of text");
   MOEC_ASSIGN(std::vector<int64_t> tokens, tokenizer->encode(text, special));
   // A tokenizer.json may have more tokens than the embedding has rows, for example after it was
-  // copied from another model. Vocabulary::add() rejects negative ids.
+  // copied from another model. Tokenizer::parse() rejects negative ids.
   for (const int64_t token : tokens)
     if (token >= vocab_)
       return fail("tokenizer.vocabulary",

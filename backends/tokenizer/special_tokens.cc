@@ -1,5 +1,7 @@
 #include "backends/tokenizer/special_tokens.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 namespace moec {
@@ -13,6 +15,8 @@ Result<std::vector<int64_t>> ids_of(JsonFields& fields, const std::string& name)
   MOEC_ASSIGN(JsonFields token, tokens.object(name));
   std::vector<int64_t> ids;
   MOEC_TRY(token.integers("ids", ids));
+  for (const int64_t id : ids)
+    if (id < 0) return token.bad("ids", fmt::format("contains {}, but must not be negative", id));
   return ids;
 }
 
@@ -49,7 +53,9 @@ Status read_pair(JsonFields& fields, std::string_view name, std::vector<int64_t>
   const auto* items = pair->array();
   if (!items || items->size() != 2 || !(*items)[1].integer())
     return fields.bad(name, "must be a token and its id");
-  tokens.push_back(*(*items)[1].integer());
+  const int64_t id = *(*items)[1].integer();
+  if (id < 0) return fields.bad(name, fmt::format("has id {}, which must not be negative", id));
+  tokens.push_back(id);
   return {};
 }
 

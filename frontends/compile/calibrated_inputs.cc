@@ -122,11 +122,14 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
     return no_use(
         "--calibration needs the checkpoint's weights, but --seeded-weights replaces them",
         "omit --seeded-weights or --calibration");
-  if (passes.experts == ExpertForm::bank)
-    return no_use(
-        "--experts bank combines experts with different inputs in one weight, which --calibration "
-        "does not support",
-        "omit --experts bank or --calibration");
+  const bool fuses = passes.routing == RoutingForm::op;
+  if (fuses || passes.experts == ExpertForm::bank) {
+    const char* form = fuses ? "--routing op" : "--experts bank";
+    return no_use(fmt::format("{} combines experts with different inputs in one weight, which "
+                              "--calibration does not support",
+                              form),
+                  fmt::format("omit {} or --calibration", form));
+  }
   MOEC_ASSIGN(CalibrationStats stats, CalibrationStats::open(folder));
   MOEC_ASSIGN(const std::string config, source_config_text(source));
   // Moments of another checkpoint may have the same shapes. Only the identity of the checkpoint

@@ -15,7 +15,7 @@ namespace moec {
 // Opens the calibration in `folder`; returns null if `folder` is empty. `source` is the path of the
 // plan's checkpoint, to which the calibration must belong. Errors: those of
 // CalibrationStats::open(); calibrate.other_checkpoint; calibrate.no_use (all weights are floats,
-// weights are random, or experts are banks, which combine experts with different inputs).
+// weights are random, or experts are banks or fused, which combines experts with different inputs).
 Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::string& folder,
                                                                  const Plan& plan,
                                                                  const PassOptions& passes,

@@ -12,6 +12,7 @@
 #include "backends/weights/calibration/calibration_stats.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/views/weight_reader.h"
+#include "frontends/export/decoder_export.h"
 #include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
 
@@ -30,7 +31,8 @@ struct ExportJob {
   const EncoderLimit& encoder;          // limits encoding with `calibration`
   Journal& journal;
   const PayloadCallback& advance;
-  int workers = 1;  // threads that each export a unit (export_units.h)
+  int workers = 1;                         // threads that each export a unit (export_units.h)
+  const DecoderExport* decoder = nullptr;  // null: the target has no decoder graph
 
   // Polled between tiles. Errors: export.interrupted if the user stopped the export,
   // emit.folder_gone if the output folder vanished.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "backends/files/sync_tree.h"
 #include "backends/formats/format.h"
 #include "backends/manifest/file_names.h"
@@ -13,6 +15,7 @@
 #include "frontends/compile/compile_shard.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/options/export_options.h"
+#include "frontends/export/pipeline_export.h"
 #include "frontends/export/report.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/process_memory.h"
@@ -110,15 +113,9 @@ Result<PreparedExport> OpenExport::prepare() && {
 }
 
 ExportJob PreparedExport::job(const PayloadCallback& advance) const {
-  return {planned_.options,
-          planned_.plan,
-          planned_.names,
-          planned_.reader,
-          planned_.calibration.get(),
-          planned_.encoder,
-          folder_->journal,
-          advance,
-          planned_.workers};
+  return {planned_.options,           planned_.plan,         planned_.names,   planned_.reader,
+          planned_.calibration.get(), planned_.encoder,      folder_->journal, advance,
+          planned_.workers,           planned_.decoder.get()};
 }
 
 ExportSummary PreparedExport::summarize(ExportedParts parts) {
@@ -154,10 +151,22 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
                           planned_.cuts, parts.shards};
   // Written before the manifest, which lists the digest of the report.
   MOEC_ASSIGN(manifest::FileRef report, write_report(output.folder, facts, output.sha256));
+  std::map<std::string, DecoderPart> decoder_parts;
+  for (ExportedShard& shard : parts.shards)
+    if (shard.decoder) decoder_parts.emplace(shard.shard.name, std::move(*shard.decoder));
   ExportSummary summary = summarize(std::move(parts));
   Manifest& manifest = summary.manifest;
+  if (planned_.decoder) {
+    MOEC_ASSIGN(auto files,
+                planned_.decoder->write(manifest, std::move(decoder_parts), planned_.options));
+    for (manifest::FileRef& file : files) manifest.side_files.push_back(std::move(file));
+  }
+  if (output.compat == Compat::genai) {
+    MOEC_ASSIGN(auto files, write_pipeline(manifest, planned_.plan.model, planned_.options));
+    for (manifest::FileRef& file : files) manifest.side_files.push_back(std::move(file));
+  }
   manifest.side_files.push_back(std::move(report));
-  if (output.ane_book) {
+  if (output.compat == Compat::ane_book) {
     MOEC_ASSIGN(manifest.side_files.emplace_back(),
                 write_runtime_meta(manifest, planned_.options, planned_.names, planned_.plan));
   }

@@ -18,11 +18,13 @@
 #include "frontends/compile/describe_export.h"
 #include "frontends/compile/export_compile.h"
 #include "frontends/compile/find_folds.h"
+#include "frontends/compile/pipeline_form.h"
 #include "frontends/compile/plan_top_k.h"
 #include "frontends/compile/weight_values.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/export_inputs.h"
 #include "frontends/export/parallel_targets.h"
+#include "frontends/export/pipeline_export.h"
 #include "frontends/export/plan_memory.h"
 #include "frontends/sources/gguf/open_gguf.h"
 #include "frontends/sources/open_source.h"
@@ -75,7 +77,8 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
                           config_path(options.source.path)));
   ExpertChoices& experts = made.plan.build.experts;
   // The variants come first: a mask must leave enough experts for the largest of them.
-  MOEC_ASSIGN(experts.top_k, plan_top_k(compile, made.plan.model, options.output.ane_book));
+  MOEC_ASSIGN(experts.top_k,
+              plan_top_k(compile, made.plan.model, options.output.compat == Compat::ane_book));
   MOEC_TRY(check_capacity(compile.passes, made.plan.model));
   if (!compile.choice.mask.empty()) {
     MOEC_ASSIGN(experts.mask, mask_of(compile, made.plan.model, experts.top_k));
@@ -267,8 +270,10 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
   Manifest manifest =
       describe_plan(plan, compile.passes, compile.cuts.budgets, compile.choice.rules);
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
-  if (options.output.ane_book)
+  if (options.output.compat == Compat::ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
+  if (options.output.compat == Compat::genai)
+    MOEC_TRY(check_pipeline(plan, manifest.build, compile.passes.target.engine.decoder_graph));
   if (!names_gguf(options.source.path)) {
     MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
   }
@@ -348,6 +353,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_checkpoint(options, cuts, notes));
+  MOEC_ASSIGN(auto decoder, plan_decoder(plan, options.compile));
   MOEC_ASSIGN(const PlannedBytes bytes, keep_budgets(plan, options, targets, notes));
   MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned, bytes.encoder));
   // Precedes find_folds(), which reads all up and down projections and is slower.
@@ -361,9 +367,10 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   }
   // Follows find_folds(), because folds change the weights of the shards.
   MOEC_TRY(try_each_kind(plan, own.compile));
+  if (decoder) MOEC_TRY(decoder->try_each_kind(plan, own));
   note_packaging(options.compile, notes);
   note_rotations(plan, notes);
-  if (options.output.ane_book) note_fixed_in_book(plan, notes);
+  if (options.output.compat == Compat::ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(CarriedSource carried, carried_files_of(options.source, notes));
   MOEC_ASSIGN(Manifest manifest, begin_manifest(own, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
@@ -373,12 +380,14 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
         fmt::format("{} in {} bytes", encoder.limit.inputs, encoder.limit.bytes);
   MOEC_ASSIGN(auto calibration, open_calibration(options.compile.calibration, plan,
                                                  options.compile.passes, options.source.path));
-  OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
+  OutNames names = options.output.compat == Compat::ane_book ? ane_book_names(options) : OutNames();
+  if (decoder) names.decoder = decoder_files();
+  if (options.output.compat == Compat::genai) names.decoder = pipeline_names(manifest);
   return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
                        std::move(open.reader), std::move(calibration), bytes.encoder.limit,
-                       open.workers,           std::move(names),       std::move(carried),
-                       std::move(manifest),    bytes.payload,          std::move(inputs),
-                       std::move(notes)};
+                       open.workers,           std::move(decoder),     std::move(names),
+                       std::move(carried),     std::move(manifest),    bytes.payload,
+                       std::move(inputs),      std::move(notes)};
 }
 
 }  // namespace moec

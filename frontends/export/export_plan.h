@@ -1,16 +1,19 @@
 // Plans and checks the export of one target before anything is written.
 #pragma once
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "backends/manifest/manifest.h"
+#include "backends/output/carried_files.h"
 #include "backends/output/journal_text.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/calibration/calibration_stats.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/views/weight_reader.h"
+#include "frontends/export/decoder_export.h"
 #include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
 #include "models/plan/cut_options.h"
@@ -25,7 +28,8 @@ struct PlannedExport {
   WeightReader reader;
   std::shared_ptr<const CalibrationStats> calibration;  // may be null
   EncoderLimit encoder;                                 // limits encoding with `calibration`
-  int workers = 1;  // number of jobs, as far as the memory allows
+  int workers = 1;                               // number of jobs, as far as the memory allows
+  std::shared_ptr<const DecoderExport> decoder;  // null: the target has no decoder graph
   OutNames names;
   CarriedSource carried;
   Manifest manifest;           // the fields that are known before files are written

@@ -119,6 +119,10 @@ Result<ExportedShard> export_shard(const ExportJob& job, PreparedShard& shard) {
   ExportedShard exported;
   exported.shard = describe_shard(job.plan, shard.index, shard.compiled, emitted,
                                   job.options.compile.passes.target);
+  if (job.decoder) {
+    MOEC_ASSIGN(exported.decoder, job.decoder->part(shard.index, shard.compiled, job.options,
+                                                    expert_layout(job, shard.index)));
+  }
   exported.costs = std::move(shard.compiled.costs);
   exported.passes = std::move(shard.compiled.passes);
   exported.notes = std::move(shard.compiled.notes);

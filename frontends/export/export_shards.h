@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace moec {
 
 struct ExportedShard {
   manifest::Shard shard;
-  std::vector<ShardCost> costs;    // per token, one for each of plan.build.experts.top_k
-  std::vector<PassReport> passes;  // of the widest width
+  std::vector<ShardCost> costs;        // per token, one for each of plan.build.experts.top_k
+  std::vector<PassReport> passes;      // of the widest width
+  std::optional<DecoderPart> decoder;  // if the target has a decoder graph
   Diagnostics notes;
   uint64_t bytes_read = 0;  // from the checkpoint's payload
 };

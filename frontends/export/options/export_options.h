@@ -19,9 +19,14 @@ using ProgressCallback =
 // Code of the error that ends an export when ExportCallbacks::stop returns true.
 inline constexpr const char* kExportInterrupted = "export.interrupted";
 
+// The runtime whose files are also written: the names and manifest of frontends/export/ane_book.h,
+// or the files of frontends/export/pipeline_export.h.
+enum class Compat : uint8_t { none, ane_book, genai };
+constexpr auto enum_names(Compat) { return name_table<Compat>({"none", "ane-book", "genai"}); }
+
 struct OutputOptions {
   std::string folder;
-  bool ane_book = false;   // also write the names and manifest of frontends/export/ane_book.h
+  Compat compat = Compat::none;
   std::string book_model;  // MODEL in the names of ane_book.h; empty: derived from the source
   bool sha256 = false;     // record the SHA-256 of each file in the manifest
   uint64_t expert_alignment = 0;  // EmitOptions::expert_alignment

@@ -17,7 +17,7 @@ using Text = OptionText;
 using W = const Words&;
 
 constexpr OptionScope kTargetOfPlanCoreml{"Target", OptionUsers::planning, OptionFormats::coreml};
-constexpr OptionScope kOutputOfPlanCoreml{"Output", OptionUsers::planning, OptionFormats::coreml};
+constexpr OptionScope kOutputOfPlanGraph{"Output", OptionUsers::planning, OptionFormats::graphs};
 constexpr OptionScope kTargetCoreml{"Target", OptionUsers::exporting, OptionFormats::coreml};
 constexpr OptionScope kOutputCoreml{"Output", OptionUsers::exporting, OptionFormats::coreml};
 constexpr OptionScope kOutputGguf{"Output", OptionUsers::exporting, OptionFormats::gguf};
@@ -53,13 +53,14 @@ const OptionRow kOutputRows[] = {
          },
      .recorded = [](R r) -> Text { return r.options.compile.coreml.packaging; }},
     {.name = "--compat",
-     .scope = kOutputOfPlanCoreml,
-     .value = {.kind = OptionKind::text, .choices = "ane-book"},
-     .help = "Core ML: use the file names of another runtime, and also write its metadata",
-     .set = [](W, Options& options) { options.output.ane_book = true; },
-     .recorded = [](R r) -> Text {
-       return std::string(r.options.output.ane_book ? "ane-book" : "none");
-     }},
+     .scope = kOutputOfPlanGraph,
+     .value = {.kind = OptionKind::text, .choices = "ane-book genai"},
+     .help = "Also write the files of another runtime. ane-book: file names and metadata of the "
+             "ane-book's runtimes, for Core ML; genai: a pipeline of onnxruntime-genai, for ONNX "
+             "with --tokens 1,W",
+     .set = [](W words,
+               Options& options) { options.output.compat = *parse_enum<Compat>(words[0]); },
+     .recorded = [](R r) -> Text { return std::string(enum_name(r.options.output.compat)); }},
     {.name = "--multi-function",
      .scope = kTargetCoreml,
      // Recorded by the row of --widths, which sets the same field.

@@ -9,6 +9,7 @@
 #include "backends/formats/format.h"
 #include "backends/targets/find_target.h"
 #include "frontends/compile/ane_book_form.h"
+#include "ir/base/parse_number.h"
 #include "ir/target/weight_support.h"
 #include "models/plan/target_budgets.h"
 
@@ -125,6 +126,17 @@ Status apply(const OptionRow& row, const Words& words, ExportOptions& options) {
   return {};
 }
 
+// Only an engine with an op for mixtures of experts runs the form op.
+Status check_routing(const Target& target, RoutingForm routing) {
+  if (routing != RoutingForm::op || target.engine.has_moe) return {};
+  return fail(
+      "export.flags",
+      fmt::format("--routing op requires an op for mixtures of experts, which the engine of "
+                  "target {} does not have",
+                  target.name),
+      "pass --routing rank, or --target onnx for onnxruntime on CPUs");
+}
+
 // Derives the settings that depend on several options.
 Status derive(const GivenOptions& given, ExportOptions& options) {
   CompileOptions& compile = options.compile;
@@ -132,6 +144,7 @@ Status derive(const GivenOptions& given, ExportOptions& options) {
   Target& target = compile.passes.target;
   if (!given.contains("--form")) target.projection = projection_for(target, build.weights);
   MOEC_TRY(check_weight_forms(target, build.weights));
+  MOEC_TRY(check_routing(target, compile.passes.routing));
   if (target.projection == ProjectionForm::matmul) {
     // The projection may also follow from --weights, so the check of a single row cannot find this
     // conflict.
@@ -152,7 +165,7 @@ Status derive(const GivenOptions& given, ExportOptions& options) {
   if (!given.contains("--expert-align") && compile.cuts.experts_per_shard > 0)
     options.output.expert_alignment = kExpertAlignment;
   // The ane-book runtimes require these cuts, whatever the rows set.
-  if (options.output.ane_book) cut_for_ane_book(compile.cuts);
+  if (options.output.compat == Compat::ane_book) cut_for_ane_book(compile.cuts);
   return {};
 }
 

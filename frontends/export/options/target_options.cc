@@ -57,7 +57,8 @@ const OptionRow kPassesRows[] = {
      .help = "Implementation of the router's selection. rank: compares each score with all others; "
              "iterate: finds the maximum top-k times; topk: uses the TopK op; host: puts the "
              "router into a separate shard, whose outputs are inputs of the experts; full_softmax: "
-             "uses the softmax weights of all experts, which is not exact",
+             "uses the softmax weights of all experts, which is not exact; op: topk, and one op of "
+             "onnxruntime for all experts of a shard, which computes only chosen experts (CPU)",
      .set =
          [](W words, Options& options) {
            options.compile.passes.routing = *parse_enum<RoutingForm>(words[0]);

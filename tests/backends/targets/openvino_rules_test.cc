@@ -47,7 +47,7 @@ const RuleSamples& openvino_samples() {
   static const RuleSamples all = {
       {"V1", read_state_or_port},   {"V2", of_widths},           {"V3", chosen_two},
       {"V4", root_in(DType::bf16)}, {"V5", root_in(DType::f32)}, {"V6", shifted_by},
-      {"V7", product_in_blocks},
+      {"V7", product_in_blocks},    {"V8", experts_or_matmul},
   };
   return all;
 }

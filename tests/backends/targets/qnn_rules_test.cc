@@ -95,6 +95,7 @@ const RuleSamples& qnn_samples() {
       {"Q12", of_tokens},
       {"Q13", bounded_exp},
       {"Q14", uneven_blocks},
+      {"Q15", experts_or_matmul},
   };
   return all;
 }

@@ -55,6 +55,7 @@ const RuleSamples& rknn_samples() {
        }},
       {"K8", either(project_down, root)},
       {"K9", either(with_number(BinaryFn::add, 1e5), with_number(BinaryFn::add, 6e4))},
+      {"K10", experts_or_matmul},
   };
   return all;
 }

@@ -35,6 +35,19 @@ inline RuleSample read_state_or_port(bool breaks) {
   return {b.finish()};
 }
 
+// A mixture of two experts, or the projection of tokens by one matrix.
+inline RuleSample experts_or_matmul(bool breaks) {
+  Builder b("L00.moe", Form::static_ops);
+  const auto weight = [&](const Dims& dims) {
+    return b.weight(seeded_view(1, {DType::f16, dims}));
+  };
+  const ValueId x = b.input("x", token_type(DType::f16, Layout::rows, 4, 3));
+  const ValueId routing = b.input("routing", token_type(DType::f16, Layout::rows, 2, 3));
+  b.output("y", breaks ? b.emit(Moe{1}, {x, routing, weight({2, 12, 4}), weight({2, 4, 6})})
+                       : b.matmul(x, weight({4, 6})));
+  return {b.finish()};
+}
+
 inline bool breaks_rule(const Target& target, const RuleSample& sample, const std::string& id) {
   for (const OpBreach& breach : find_breaches(target, sample.shard))
     if (breach.rule->id == id) return true;

@@ -64,6 +64,21 @@ TEST(Tokenizer, OmitsSpecialTokensOnRequest) {
   EXPECT_THAT(tokens_of(json_of(around), "a", SpecialTokens::leave_out).value(), ElementsAre(0));
 }
 
+TEST(Tokenizer, RejectsNegativeSpecialTokens) {
+  const auto refused = [](const std::string& processor, const std::string& named) {
+    const auto tokens = tokens_of(json_of(R"("post_processor": )" + processor), "a");
+    ASSERT_FALSE(tokens) << processor;
+    EXPECT_EQ(tokens.error().front().code, "tokenizer.malformed");
+    EXPECT_EQ(tokens.error().front().place.file, "tokenizer.json");
+    EXPECT_THAT(render(tokens.error()), testing::HasSubstr(named));
+  };
+  refused(R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x", "type_id": 0}},
+      {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+      "special_tokens": {"x": {"id": "x", "ids": [1, -2], "tokens": ["b", "b"]}}})",
+          "-2");
+  refused(R"({"type": "BertProcessing", "cls": ["a", 0], "sep": ["b", -1]})", "-1");
+}
+
 TEST(Tokenizer, NamesUnsupportedComponents) {
   const auto refused = [](const std::string& members, const std::string& named) {
     const auto tokens = tokens_of(json_of(members), "ab");
