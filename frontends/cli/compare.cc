@@ -128,11 +128,14 @@ struct CompareFlags {
 Result<CompareOptions> compare_options(const CompareFlags& flags) {
   CompareOptions options = flags.options;
   MOEC_TRY(require_export(options.compared));
-  // --activations applies to B only, so that its error shows.
+  // --activations and --cache-dtype apply to B only, so that their errors show.
   SessionFlags exact = flags.session;
-  exact.activations = "f32";
+  exact.activations = exact.cache_dtype = "f32";
   MOEC_ASSIGN(options.session, session_options(exact));
-  if (flags.session.activations != exact.activations) options.engine = cpu_engine_of(flags.session);
+  MOEC_ASSIGN(const SessionOptions of_b, session_options(flags.session));
+  // Otherwise both exports share an engine, because each engine has threads.
+  if (flags.session.activations != exact.activations) options.engine = of_b.engine;
+  options.cache_dtype = of_b.cache_dtype;
   // The flag is a percentage, the limit a share.
   if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
   // A golden contains its own text, so the checks below do not apply.
@@ -187,6 +190,7 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
   SessionOptions session = options.session;
   session.top_k = options.top_k;
   if (options.engine) session.engine = options.engine;
+  session.cache_dtype = options.cache_dtype;
   MOEC_ASSIGN(const Golden golden, Golden::open(options.reference));
   MOEC_ASSIGN(const ValidationReport validation,
               validate_model(options.compared, golden, session, ThresholdTable::builtin()));
@@ -211,7 +215,8 @@ int run_compare(const CompareFlags& flags) {
 
 // Restricts flags to B, which comparisons by group or by document do not have.
 void apply_flags_to_b(CLI::App& command, CLI::Option* groups, CLI::Option* against) {
-  for (const char* flag : {"--top-k", "--battery", "--category", "--confidence", "--activations"})
+  for (const char* flag :
+       {"--top-k", "--battery", "--category", "--confidence", "--activations", "--cache-dtype"})
     command.get_option(flag)->excludes(groups)->excludes(against)->description(
         "For B: " + command.get_option(flag)->get_description());
 }

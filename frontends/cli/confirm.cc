@@ -4,25 +4,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/files/spawn_program.h"
 #include "backends/targets/load_target.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/print_measured.h"
+#include "frontends/cli/python_script.h"
 #include "frontends/jobs/check/list_contexts.h"
 #include "frontends/jobs/check/measured.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A vendor's compiler and emulator. `name` is also the name of the target whose rules the engine
 // confirms and that lists the chips.
@@ -72,19 +69,9 @@ Result<std::string> chip_of(const ConfirmFlags& flags) {
   return flags.chip;
 }
 
-// Returns the script in the checkout that built this program, or in the working folder.
 Result<std::string> script_of(const ConfirmFlags& flags) {
   if (!flags.script.empty()) return flags.script;
-  const std::string& script = engine_of(flags).script;
-  // The program is in build/PRESET/frontends of its checkout.
-  const fs::path built = fs::path(path_of_this_program()).parent_path();
-  // This program's checkout comes first, so that the script has the version of the program.
-  for (const fs::path& root : {built / "../../..", fs::path(".")})
-    if (fs::exists(root / script)) return (root / script).lexically_normal().string();
-  return fail(
-      "confirm.script",
-      fmt::format("{} is neither in this program's checkout nor in the working folder", script),
-      "pass its path with --script");
+  return find_script(engine_of(flags).script, "pass its path with --script");
 }
 
 std::string python_of(const ConfirmFlags& flags) {
@@ -99,28 +86,24 @@ std::string measured_path(const ConfirmFlags& flags) {
                                 : flags.measured;
 }
 
-std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::string& script,
-                                      const std::string& chip) {
-  std::vector<std::string> words = {script, flags.folder, "--chip",
-                                    chip,   "--measured", measured_path(flags)};
+std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::string& chip) {
+  std::vector<std::string> words = {flags.folder, "--chip", chip, "--measured",
+                                    measured_path(flags)};
   if (!flags.golden.empty()) words.insert(words.end(), {"--golden", flags.golden});
   if (!flags.contexts.empty()) words.insert(words.end(), {"--context-binaries", flags.contexts});
   if (flags.no_run) words.emplace_back("--no-run");
   return words;
 }
 
-// Exit codes 0 and 1 of the script mean that it has written the measurement. Otherwise, the script
-// has printed its own error.
-Result<int> run_script(const ConfirmFlags& flags, const std::string& chip) {
+// Exit codes 0 and 1 of the script mean that it has written the measurement.
+Result<int> measure(const ConfirmFlags& flags, const std::string& chip) {
   MOEC_ASSIGN(const std::string script, script_of(flags));
-  const std::string python = python_of(flags);
   // With --json, the script's output must not mix with the report on stdout.
-  MOEC_ASSIGN(const int code, run_program(python, arguments_of(flags, script, chip), flags.json));
-  if (code == kExitFine || code == kExitFellShort) return code;
-  return fail("confirm.engine", fmt::format("{} {} exited with code {}", python, script, code),
-              fmt::format("read its error above; if a package is missing, install it as the "
-                          "script's --help describes and select that Python with --python or {}",
-                          engine_of(flags).python_variable));
+  return run_script({python_of(flags), script, "confirm.engine",
+                     fmt::format("if a package is missing, install it as the script's --help "
+                                 "describes and select that Python with --python or {}",
+                                 engine_of(flags).python_variable)},
+                    arguments_of(flags, chip), flags.json);
 }
 
 Result<int> confirm(const ConfirmFlags& flags) {
@@ -128,7 +111,7 @@ Result<int> confirm(const ConfirmFlags& flags) {
   // Flags are checked before the compiler runs, which takes the longest.
   MOEC_ASSIGN(const std::string chip, chip_of(flags));
   if (!flags.contexts.empty()) MOEC_TRY(check_context_folder(flags.folder, flags.contexts));
-  MOEC_ASSIGN(const int code, run_script(flags, chip));
+  MOEC_ASSIGN(const int code, measure(flags, chip));
   // list_contexts() extends the manifest, which check_folder() reads.
   if (!flags.contexts.empty()) MOEC_TRY(list_contexts(flags.folder, flags.contexts));
   MOEC_ASSIGN(const auto report,

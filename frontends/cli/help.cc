@@ -46,7 +46,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"opt", "Compile", "--passes --list-passes --target --timing"},
     {"family", "Compile", ""},
     {"check", "Prove", "--chip --explain --ops --sarif --json"},
-    {"validate", "Prove", "--golden --precision --thresholds --record --json"},
+    {"validate", "Prove", "--golden --engine --precision --thresholds --record --json"},
     {"compare", "Prove", "--text --tokens --window --max-kl --min-top1 --json"},
     {"confirm", "Prove", "--engine --chip --golden --python"},
     {"run", "Run",
@@ -100,7 +100,8 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--expert --multiply upcycle:--experts upcycle:--layers upcycle:--top-k"},
     {"Run",
      "--chat --max-tokens --stop-token --ignore-eos --temperature --sample-top-k --top-p --seed "
-     "--precision --engine --engine-cache --threads --activations --seconds --repeats "
+     "--precision --engine --engine-cache --threads --activations --cache-dtype --seconds "
+     "--repeats "
      "--energy-per-byte "
      "--energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "

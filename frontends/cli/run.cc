@@ -226,7 +226,7 @@ Status show_spans(const RunFlags& flags, const Prompt& prompt, Session& session,
                   const Diagnostics& notes) {
   MOEC_ASSIGN(const TaggedText tagged, label_text(session, prompt, flags.redact));
   if (flags.json)
-    print_json(spans_json(prompt, tagged, flags.redact, notes));
+    print_json(spans_json(prompt, tagged, flags.redact, session, notes));
   else if (flags.redact)
     print_redacted(flags, prompt, tagged);
   else
@@ -278,8 +278,9 @@ Status run(const RunFlags& flags) {
   }));
   // Only after success, so that a failed run leaves the earlier state.
   if (session.experts()) MOEC_TRY(session.experts()->save_state());
-  // The JSON object of a text already contains these reports.
+  // The JSON object already contains these reports.
   if (flags.json) return {};
+  print_notes(note_widened(session));
   say("{}", routing_report(session));
   say("{}", expert_report(session));
   if (flags.memory_report) say("{}", memory_table(memory_report(session)));

@@ -42,9 +42,10 @@ struct SimulateFlags {
 // --cache-bias affects.
 constexpr std::array kTraceFlags = {"--pool",         "--step-tokens", "--profile", "--pin-top-k",
                                     "--expert-bytes", "--export",      "--plot"};
-constexpr std::array kExportFlags = {"--cache-bias", "--keep-top",    "--prompt", "--text",
-                                     "--tokens",     "--prompts",     "--window", "--precision",
-                                     "--threads",    "--activations", "--memory", "--quiet"};
+constexpr std::array kExportFlags = {
+    "--cache-bias",  "--keep-top", "--prompt",    "--text",    "--tokens",
+    "--prompts",     "--window",   "--precision", "--threads", "--activations",
+    "--cache-dtype", "--memory",   "--quiet"};
 
 template <class Names>
 Status refuse_given(const CLI::App& command, const Names& names, const char* source) {

@@ -7,16 +7,20 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/chat_flags.h"
 #include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/cli/python_script.h"
 #include "frontends/jobs/validate/record_validation.h"
 #include "frontends/jobs/validate/validate_model.h"
 #include "frontends/jobs/validate/validation_json.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 
@@ -85,8 +89,12 @@ void print_validation(const ValidationReport& report) {
   print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
 }
 
+// A Python package, which runs the graph of the whole model or a pipeline of shards; moec's own
+// engines run shards.
+constexpr const char* kGenai = "onnxruntime-genai";
+
 struct ValidateFlags {
-  std::string folder, golden, thresholds;
+  std::string folder, golden, thresholds, python = default_python();
   SessionFlags session;
   // The reference executor has the summation order that is used for comparisons with goldens.
   EngineFlags engine{.engine = "reference"};
@@ -123,6 +131,42 @@ Result<ValidationReport> validate(const ValidateFlags& flags) {
   return report;
 }
 
+// Every other flag configures moec's own engines.
+Status check_genai_flags(const CLI::App& command) {
+  const std::set<std::string> known = {"OUT", "--golden", "--engine", "--python", "--json"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && !known.contains(name))
+      return fail("engine.option", fmt::format("engine {} has no option {}", kGenai, name),
+                  fmt::format("omit {}, or omit --engine", name));
+  }
+  return {};
+}
+
+// Returns the exit code of the script, which prints the figures.
+Result<int> validate_with_genai(const ValidateFlags& flags, const CLI::App& command) {
+  MOEC_TRY(check_genai_flags(command));
+  MOEC_TRY(check_paths(flags));
+  if (!file_exists(flags.folder + "/genai_config.json"))
+    return fail("validate.genai",
+                fmt::format("{} has no genai_config.json, which {} requires", flags.folder, kGenai),
+                "export with --target ort-genai or --compat genai");
+  MOEC_ASSIGN(const std::string script,
+              find_script("scripts/validate_with_genai.py", "run moec in its checkout"));
+  std::vector<std::string> words = {flags.folder, "--golden", flags.golden};
+  if (flags.json) words.emplace_back("--json");
+  return run_script({flags.python, script, "validate.engine",
+                     fmt::format("if a package is missing, install it with {} -m pip install numpy "
+                                 "onnxruntime-genai, or select another interpreter with --python",
+                                 flags.python)},
+                    words);
+}
+
+int run_genai(const ValidateFlags& flags, const CLI::App& command) {
+  const Result<int> code = validate_with_genai(flags, command);
+  return code ? *code : report_failure(code.error(), flags.json);
+}
+
 int run_validate(const ValidateFlags& flags) {
   const auto report = validate(flags);
   if (!report) return report_failure(report.error(), flags.json);
@@ -148,13 +192,21 @@ void add_validate_command(CLI::App& app, int& exit_code) {
                       "A file of thresholds per bit width, with the fields of "
                       "frontends/jobs/validate/thresholds.json (default: that file)");
   add_session_flags(*command, flags->session);
-  add_engine_flags(*command, flags->engine);
+  add_engine_flags(*command, flags->engine,
+                   {kGenai,
+                    "folders of --target ort-genai or --compat genai, in the Python package of "
+                    "this name"});
+  command->add_option("--python", flags->python,
+                      "With --engine onnxruntime-genai: Python interpreter with that package "
+                      "(default: the environment variable MOEC_PYTHON, else python3)");
   add_mask_flag(*command, flags->session.expert_mask);
   add_form_flags(*command, flags->session.top_k);
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec validate out/tinymoe --golden tests/golden/tinymoe");
-  command->callback([flags, &exit_code] { exit_code = run_validate(*flags); });
+  command->callback([flags, command, &exit_code] {
+    exit_code = flags->engine.engine == kGenai ? run_genai(*flags, *command) : run_validate(*flags);
+  });
 }
 
 }  // namespace moec

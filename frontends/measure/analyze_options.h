@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,8 +46,10 @@ struct AnalyzeOptions {
   std::string folder;                        // output folder
   uint64_t group_bytes = uint64_t{1} << 30;  // CalibrateOptions::group_bytes; checkpoints only
   SessionOptions session;                    // exports only
-  bool imatrix_file = false;                 // writes imatrix.gguf; checkpoints only
-  bool pairs_file = false;                   // writes coactivation.csv
+  // Kernels that run a checkpoint; null: the sums of the reference executor.
+  std::shared_ptr<const Products> products;
+  bool imatrix_file = false;          // writes imatrix.gguf; checkpoints only
+  bool pairs_file = false;            // writes coactivation.csv
   std::optional<TableOptions> table;  // also computes the table of costs; the text is then optional
   std::function<bool()> stop;         // may be empty
   std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;

@@ -87,8 +87,8 @@ void LayerCounter::add(const TextChunk& window, const ExpertRows& rows) {
     return all.subspan(i * width, width);
   };
   for (size_t i = 0; i < count; ++i) {
-    // Tokens from `window.count` on fill up the last window of a document.
-    if (rows.tokens[i] >= window.count) continue;
+    // Tokens from `window.count()` on fill up the last window of a document.
+    if (rows.tokens[i] >= window.count()) continue;
     choose(window.first + rows.tokens[i], rows.expert, rows.weights[i]);
     const double norm = euclidean_norm(row(rows.output, i));
     // If the routing weight multiplies the expert's input, the output already includes it.

@@ -23,7 +23,7 @@ class CheckpointRun {
       : options_(options), plan_(plan), weights_(weights), measured_(measured) {}
 
   Status run(CountedParts parts) {
-    WindowRun run(plan_, measured_.text);
+    WindowRun run(plan_, measured_.text, options_.products.get());
     const uint64_t window =
         static_cast<uint64_t>(measured_.text.window * plan_.model.hidden) * sizeof(float);
     const uint64_t total =

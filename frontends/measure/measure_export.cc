@@ -69,7 +69,7 @@ class ExportRun {
   }
 
   static void see_routing(const Seen& seen, WatchedLayer& layer) {
-    layer.routing = unpack_rows(seen.value, seen.chunk.count);
+    layer.routing = unpack_rows(seen.value, seen.chunk.count());
     layer.routed = true;
     for_chosen(layer, [&](int64_t t, int64_t expert, double weight) {
       layer.counter.choose(seen.chunk.first + t, expert, weight);
@@ -79,7 +79,7 @@ class ExportRun {
 
   // The input of the down matrix already includes the routing weight, so its output does too.
   static void see_output(const Seen& seen, int64_t expert, WatchedLayer& layer) {
-    const Rows rows = unpack_rows(seen.value, seen.chunk.count);
+    const Rows rows = unpack_rows(seen.value, seen.chunk.count());
     // Experts of an unrolled graph process all tokens, so rows with routing weight 0 are skipped.
     for (int64_t t = 0; t < layer.routing.count(); ++t) {
       const double weight = at(layer.routing.row(t), expert);
@@ -91,7 +91,7 @@ class ExportRun {
   }
 
   static void see_hidden(const Seen& seen, int64_t expert, WatchedLayer& layer) {
-    const Rows rows = unpack_rows(seen.value, seen.chunk.count);
+    const Rows rows = unpack_rows(seen.value, seen.chunk.count());
     for (int64_t t = 0; t < layer.routing.count(); ++t) {
       if (at(layer.routing.row(t), expert) == 0) continue;
       layer.counter.add_activations(expert, rows.row(t));
@@ -127,7 +127,8 @@ class ExportRun {
                                  "analyze.no_outputs",
                                  "the results lack norms, saliency and activations, because the "
                                  "graphs do not label the outputs of single experts",
-                                 "analyze the checkpoint, or an export with --experts unrolled",
+                                 "analyze the checkpoint, or an export with --experts unrolled and "
+                                 "a --routing other than op",
                                  {.file = options_.source}});
     return {};
   }

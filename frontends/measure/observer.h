@@ -14,20 +14,21 @@
 
 namespace moec {
 
-// Tokens [first, first + count) that run together: a part of a window in a session, and a whole
+// Tokens [first, first + count()) that run together: a part of a window in a session, and a whole
 // window in a plan. Token numbers continue across windows and do not count padding.
 struct TextChunk {
   int64_t window = 0;
-  int64_t first = 0, count = 0;
+  int64_t first = 0;
   int64_t position = 0;  // of the first token in its window
   std::span<const int64_t> tokens;
   bool ends_window = true;
+
+  int64_t count() const { return std::ssize(tokens); }
 };
 
 // Returns the chunk of a whole window.
 inline TextChunk chunk_of(const Text& text, int64_t window) {
-  const TextPart& part = at(text.parts, window);
-  return {window, part.first, part.count, 0, text.tokens_of(window)};
+  return {window, at(text.parts, window).first, 0, text.tokens_of(window)};
 }
 
 // Callbacks of a run; each may be empty. An error of a callback ends the run.

@@ -53,6 +53,7 @@ Result<std::vector<SuitePrompt>> parse_prompt_suite(std::string_view text,
       for (Diagnostic& error : prompt.error()) error.place.line = line;
       return fail(std::move(prompt.error()));
     }
+    prompt->place = {.file = file, .line = line};
     prompts.push_back(*std::move(prompt));
   }
   if (prompts.empty())

@@ -25,6 +25,7 @@ struct SuitePrompt {
   std::string category;
   std::optional<std::string> text;
   std::vector<int64_t> tokens;  // used if `text` is absent
+  Place place;                  // its file and line
 };
 
 // Text of the bundled suite.

@@ -32,9 +32,8 @@ class TextRunner {
       const TextChunk whole = chunk_of(text_, window);
       MOEC_TRY(
           each_chunk(whole.tokens, 0, size, [&](std::span<const int64_t> tokens, int64_t position) {
-            const int64_t count = std::ssize(tokens);
-            chunk_ = {window, whole.first + position,         count, position,
-                      tokens, position + count == whole.count};
+            const bool ends_window = position + std::ssize(tokens) == whole.count();
+            chunk_ = {window, whole.first + position, position, tokens, ends_window};
             return run_chunk();
           }));
     }

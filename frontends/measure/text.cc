@@ -8,6 +8,7 @@
 #include "frontends/measure/prompt_suite.h"
 #include "ir/base/invariant.h"
 #include "ir/base/json.h"
+#include "ir/base/name_file.h"
 #include "ir/base/parse_number.h"
 #include "ir/base/regular_file.h"
 
@@ -58,17 +59,17 @@ Result<std::vector<int64_t>> read_text(const TextSource& source, const std::stri
                                        const ModelTokenizer& tokenizer) {
   MOEC_TRY(check_takes_text(source, tokenizer));
   MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
-  return tokenizer.encode(text);
+  return naming_file(tokenizer.encode(text), path);
 }
 
-Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source,
-                        int64_t size) {
+Status check_vocabulary(const std::vector<int64_t>& tokens, const std::string& command,
+                        int64_t size, const Place& place) {
   for (size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= size)
-      return fail(source.command + ".vocabulary",
+      return fail(command + ".vocabulary",
                   fmt::format("token {} of the text, {}, is outside the vocabulary of {}", i,
                               tokens[i], size),
-                  "encode the text with the tokenizer of this checkpoint");
+                  "encode the text with the tokenizer of this checkpoint", place);
   return {};
 }
 
@@ -77,26 +78,30 @@ Result<std::vector<int64_t>> read_tokens(const TextSource& source,
                                          const ModelTokenizer& tokenizer) {
   std::vector<int64_t> tokens;
   const bool ids = !source.tokens.empty();
-  for (const std::string& path : ids ? source.tokens : source.texts) {
+  const std::vector<std::string>& files = ids ? source.tokens : source.texts;
+  for (const std::string& path : files) {
     MOEC_ASSIGN(const std::vector<int64_t> more,
                 ids ? read_ids(source, path) : read_text(source, path, tokenizer));
+    MOEC_TRY(check_vocabulary(more, source.command, tokenizer.vocab(), {.file = path}));
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
-  if (tokens.empty())
+  if (!tokens.empty()) return tokens;
+  const char* const next = "pass --text FILES or --tokens FILE with at least a few thousand tokens";
+  if (files.empty())
     return fail(source.command + ".empty",
-                fmt::format("there is no text to {} with", source.command),
-                "pass --text FILES or --tokens FILE with at least a few thousand tokens");
-  MOEC_TRY(check_vocabulary(tokens, source, tokenizer.vocab()));
-  return tokens;
+                fmt::format("no text was given for moec {}", source.command), next);
+  return fail(
+      source.command + ".empty",
+      files.size() == 1 ? "the text has no tokens" : "this text and all others have no tokens",
+      next, {.file = files.front()});
 }
 
 // A tokenizer can remove all of a prompt, e.g. its spaces.
-Status check_has_tokens(const Document& document, const TextSource& source) {
+Status check_has_tokens(const Document& document, const std::string& command, const Place& place) {
   if (!document.tokens.empty()) return {};
-  return fail(source.command + ".empty",
+  return fail(command + ".empty",
               fmt::format("a prompt of category {} has no tokens", printable(document.category)),
-              "remove the prompt, or write text that the tokenizer encodes",
-              {.file = source.prompts.empty() ? source.model : source.prompts});
+              "remove the prompt, or write text that the tokenizer encodes", place);
 }
 
 Result<std::vector<Document>> read_suite(const TextSource& source,
@@ -105,12 +110,13 @@ Result<std::vector<Document>> read_suite(const TextSource& source,
   std::vector<Document> documents;
   for (SuitePrompt& prompt : prompts) {
     if (prompt.text) {
-      MOEC_ASSIGN(prompt.tokens, encode_text(source, tokenizer, *prompt.text));
+      MOEC_ASSIGN(prompt.tokens,
+                  naming_place(encode_text(source, tokenizer, *prompt.text), prompt.place));
     }
     // Ids of a suite may be from another model's vocabulary.
-    MOEC_TRY(check_vocabulary(prompt.tokens, source, tokenizer.vocab()));
+    MOEC_TRY(check_vocabulary(prompt.tokens, source.command, tokenizer.vocab(), prompt.place));
     documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
-    MOEC_TRY(check_has_tokens(documents.back(), source));
+    MOEC_TRY(check_has_tokens(documents.back(), source.command, prompt.place));
   }
   return documents;
 }
@@ -212,7 +218,7 @@ Result<std::vector<Document>> read_documents(const TextSource& source,
   if (!source.prompt.empty()) {
     MOEC_ASSIGN(std::vector<int64_t> tokens, encode_text(source, tokenizer, source.prompt));
     documents.push_back({kTextCategory, std::move(tokens)});
-    MOEC_TRY(check_has_tokens(documents.back(), source));
+    MOEC_TRY(check_has_tokens(documents.back(), source.command, {.file = source.model}));
   }
   const auto add = [&](const TextSource& one) -> Status {
     MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(one, tokenizer));
@@ -224,7 +230,8 @@ Result<std::vector<Document>> read_documents(const TextSource& source,
   for (const std::string& path : source.tokens)
     MOEC_TRY(add({source.command, source.model, {}, {path}}));
   if (documents.empty())
-    return fail(source.command + ".empty", fmt::format("there is no text to {}", source.command),
+    return fail(source.command + ".empty",
+                fmt::format("no text was given for moec {}", source.command),
                 "pass --prompts default, --text FILES or --tokens FILE");
   return documents;
 }

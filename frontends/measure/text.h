@@ -86,6 +86,7 @@ Text cut_documents(const std::vector<Document>& documents, int64_t window);
 //   no_tokenizer  a text for a model without a tokenizer
 //   tokens        a word that is not a token id
 //   vocabulary    an id outside the vocabulary
+// Errors of a text name its file, and those of a suite's prompt also its line.
 Result<Text> read_windows(const TextSource& source, const ModelTokenizer& tokenizer,
                           int64_t window);
 

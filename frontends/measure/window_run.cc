@@ -24,8 +24,11 @@ Tensor zeros_of(const Type& type) {
 
 }  // namespace
 
-WindowRun::WindowRun(const Plan& plan, const Text& text)
-    : plan_(plan), text_(text), ropes_(rope_tables(plan.model, plan.build.context)) {}
+WindowRun::WindowRun(const Plan& plan, const Text& text, const Products* products)
+    : plan_(plan),
+      text_(text),
+      products_(products),
+      ropes_(rope_tables(plan.model, plan.build.context)) {}
 
 Status WindowRun::embed(const WeightReader& weights) {
   Rows rows{plan_.model.hidden, {}};
@@ -144,7 +147,7 @@ Status WindowRun::layers(const WeightReader& weights, const Observer& observer) 
     const size_t shard = plan_.schedule[index].shard;
     if (observer.shard) MOEC_TRY(observer.shard(plan_.shards[shard]));
     MOEC_ASSIGN(const Shard body, build_shard(plan_, shard, text_.window));
-    MOEC_ASSIGN(Executor executor, Executor::create(body, weights));
+    MOEC_ASSIGN(Executor executor, this->executor(body, weights));
     MOEC_TRY(step(index, executor, observer));
     // Edges are kept for the whole text, so those that no later step reads are released.
     keep_edges(index + 1);

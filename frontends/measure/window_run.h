@@ -12,12 +12,18 @@ namespace moec {
 
 class WindowRun {
  public:
-  // `plan` and `text` must outlive the object.
-  WindowRun(const Plan& plan, const Text& text);
+  // Kernels of matrix products; null: the sums of the reference executor. `plan`, `text` and
+  // `products` must outlive the object.
+  WindowRun(const Plan& plan, const Text& text, const Products* products = nullptr);
 
   // Computes the embeddings of the text, the input of the first step. Errors: those of
   // WeightReader.
   Status embed(const WeightReader& weights);
+
+  // Prepares the shard of a step. Errors: those of Executor::create().
+  Result<Executor> executor(const Shard& body, const WeightReader& weights) const {
+    return Executor::create(body, weights, {.products = products_});
+  }
 
   // Runs step `index` of the schedule on one window with an executor of the step's shard, and
   // stores the values that later steps read. Returns the shard's outputs. Errors: those of
@@ -49,6 +55,7 @@ class WindowRun {
 
   const Plan& plan_;
   const Text& text_;
+  const Products* products_;
   std::vector<RopeTable> ropes_;  // one per rotation
   std::map<std::string, Rows> edges_;
 };

@@ -1,8 +1,10 @@
 #include "models/families/family_concepts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 namespace moec {
 namespace {
@@ -90,6 +92,47 @@ void check_term(FieldReader& reader, const Family& family, const std::string& na
                "themselves");
 }
 
+// Names of the concepts from which a concept may be computed.
+std::vector<std::string> terms_of(const ConceptRule& rule) {
+  std::vector<std::string> terms;
+  for (const auto& expression : {rule.expression, rule.if_null}) {
+    if (!expression) continue;
+    terms.push_back(expression->left);
+    if (expression->has_two()) terms.push_back(expression->right);
+  }
+  return terms;
+}
+
+// Extends a path of concepts, each computed from the next, until it returns to its first concept.
+// Returns false if it cannot. `seen` has the concepts that were tried.
+bool close_circle(const Family& family, std::vector<std::string>& path,
+                  std::set<std::string>& seen) {
+  const auto rule = family.concepts.find(path.back());
+  if (rule == family.concepts.end()) return false;
+  for (const std::string& term : terms_of(rule->second)) {
+    const bool closes = term == path.front();
+    if (!closes && !seen.insert(term).second) continue;
+    path.push_back(term);
+    if (closes || close_circle(family, path, seen)) return true;
+    path.pop_back();
+  }
+  return false;
+}
+
+// A config with null for all keys of a circle would be computed without end.
+void check_circles(FieldReader& reader, const Family& family, const JsonValue& concepts) {
+  for (const auto& [name, rule] : family.concepts) {
+    std::vector<std::string> path = {name};
+    std::set<std::string> seen;
+    // A circle is reported once, from its first concept on.
+    if (!close_circle(family, path, seen) || *std::min_element(path.begin(), path.end()) != name)
+      continue;
+    reader.error("family.expression",
+                 fmt::format("\"{}\" is computed from itself: {}", name, fmt::join(path, ", ")),
+                 *concepts.find(name), "remove one of these \"null\" rules or defaults");
+  }
+}
+
 // Checks a family without experts: all layers are dense.
 void check_dense(FieldReader& reader, const Family& family, const JsonValue& root) {
   if (family.concepts.count("dense_ff") == 0)
@@ -175,6 +218,7 @@ void read_concepts(FieldReader& reader, const JsonValue& root, Family& family) {
     if (const Concept* item = find_concept(member.key))
       family.concepts[member.key] = read_concept_rule(reader, *item, member.value);
   check_concepts(reader, family, root);
+  if (!reader.failed()) check_circles(reader, family, *root.find("concepts"));
 }
 
 }  // namespace moec

@@ -50,6 +50,32 @@ Shard encoded_conv(const Encoding& encoding, const Type& weight, Layout layout =
   return b.finish();
 }
 
+// Two tokens through 3 experts, with matrices in these encodings.
+struct MoeCase {
+  Encoding gate_up, down;
+  bool biases = false;
+  Gating gating;
+};
+
+Shard encoded_moe(const MoeCase& c, DType dtype, int64_t d, int64_t f) {
+  Builder b("L00.moe", Form::placed);
+  const auto weight = [&](uint64_t seed, Dims dims, const std::string& name,
+                          const Encoding& encoding) {
+    return b.weight(then(seeded_view(seed, {DType::f32, std::move(dims)}), CastStep{dtype}), name,
+                    encoding);
+  };
+  std::vector<ValueId> operands = {b.input("x", token_type(dtype, Layout::rows, d, 2)),
+                                   b.input("routing", token_type(dtype, Layout::rows, 3, 2)),
+                                   weight(3, {3, 2 * f, d}, "gate_up", c.gate_up),
+                                   weight(4, {3, d, f}, "down", c.down)};
+  if (c.biases) {
+    operands.push_back(weight(5, {3, 2 * f}, "gate_up_bias", PlainEncoding{}));
+    operands.push_back(weight(6, {3, d}, "down_bias", PlainEncoding{}));
+  }
+  b.output("y", b.emit(Moe{2, c.gating}, std::move(operands)));
+  return b.finish();
+}
+
 // Lists the node types of an emitted shard.
 std::vector<std::string> nodes_of(const Shard& shard) {
   const TestFolder folder;
@@ -172,6 +198,32 @@ TEST(EncodedOnnx, DequantizesWholeRowInt8Blocks) {
   EXPECT_EQ(nodes_of(shard), (std::vector<std::string>{"DequantizeLinear", "Transpose", "MatMul"}));
 }
 
+TEST(EncodedOnnx, RoundTripsPlainExperts) {
+  const Gating clamped{Activation::clamped_swiglu, 7, 1.702};
+  for (const Gating& gating : {Gating(), clamped})
+    for (const bool biases : {false, true})
+      expect_onnx(
+          encoded_moe({PlainEncoding{}, PlainEncoding{}, biases, gating}, DType::f32, 6, 4));
+  EXPECT_EQ(
+      nodes_of(encoded_moe({}, DType::f32, 6, 4)),
+      (std::vector<std::string>{"Log", "Max", "MoE", "ReduceSum", "Greater", "Mul", "Where"}));
+}
+
+TEST(EncodedOnnx, RoundTripsExpertsInCodes) {
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const bool biases : {false, true}) {
+      for (const bool zero : {false, true}) {
+        const AffineEncoding blocks{4, {1, 1, 32}, zero};
+        expect_onnx(encoded_moe({blocks, blocks, biases}, dtype, 96, 64));
+      }
+      const AffineEncoding wide{8, {1, 1, 32}};
+      expect_onnx(encoded_moe({wide, wide, biases}, dtype, 96, 64));
+      const MoeCase rows{AffineEncoding{8, {1, 1, 6}}, AffineEncoding{8, {1, 1, 4}}, biases};
+      expect_onnx(encoded_moe(rows, dtype, 6, 4));
+      EXPECT_EQ(nodes_of(encoded_moe(rows, dtype, 6, 4)), std::vector<std::string>{"QMoE"});
+    }
+}
+
 TEST(EncodedCoreml, RoundTripsInt8AlongAnAxis) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const bool zero : {false, true}) {
@@ -242,6 +294,25 @@ TEST(EncodedOnnx, RejectsFormsMissingFromOnnx) {
   const ValueId x = b.input("x", {DType::f32, {24, 64}});
   b.output("y", b.add(x, b.weight(seeded_view(1, {DType::f32, {24, 64}}), "w",
                                   AffineEncoding{4, {1, 32}})));
+  EXPECT_EQ(code_of_emission(b.finish()), "emit.encoding");
+}
+
+TEST(EncodedOnnx, RejectsExpertsInDifferentCodes) {
+  const AffineEncoding four{4, {1, 1, 32}}, eight{8, {1, 1, 32}};
+  const auto code = [](const Encoding& gate_up, const Encoding& down) {
+    return code_of_emission(encoded_moe({gate_up, down}, DType::f32, 96, 64));
+  };
+  EXPECT_EQ(code(four, four), "");
+  EXPECT_EQ(code(four, eight), "emit.encoding");
+  EXPECT_EQ(code(four, PlainEncoding{}), "emit.encoding");
+  EXPECT_EQ(code(eight, AffineEncoding{8, {1, 1, 64}}), "emit.encoding");
+}
+
+TEST(EncodedOnnx, RejectsOtherUsesOfExperts) {
+  Builder b("L00.moe", Form::placed);
+  const ValueId w =
+      b.weight(seeded_view(3, {DType::f32, {2, 4, 32}}), "w", AffineEncoding{4, {1, 1, 32}});
+  b.output("y", b.reshape(w, {8, 32}));
   EXPECT_EQ(code_of_emission(b.finish()), "emit.encoding");
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "backends/cpu/cpu_engine.h"
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
@@ -137,7 +138,10 @@ Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags) {
   // The kind decides how the model runs: a checkpoint is read layer by layer, an export through a
   // session.
   options.exported = kind_of_path(options.source) == PathKind::exported;
-  if (!options.exported) MOEC_TRY(require_checkpoint(options.source));
+  if (!options.exported) {
+    MOEC_TRY(require_checkpoint(options.source));
+    options.products = cpu_products(flags.session.threads);
+  }
   // With --table, a text is optional: most rows of the table follow from the model alone.
   if (flags.with_table) {
     options.table = flags.table;

@@ -70,9 +70,10 @@ void append_element(std::string& list, std::string_view word) {
   if (!word.empty()) list.append(",").append(word);
 }
 
-// Converts a quoted list: "1 2 3" becomes "1,2,3".
-// Not used for --text, because names of files may contain spaces.
+// Converts a quoted list: "1 2 3" becomes "1,2,3". Returns all other values unchanged, because
+// --tokens also accepts files, whose names may contain spaces.
 std::string with_commas(std::string_view words) {
+  if (words.find_first_not_of("0123456789, ") != std::string_view::npos) return std::string(words);
   std::string list;
   while (!words.empty()) {
     const size_t end = std::min(words.find(' '), words.size());

@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "backends/cpu/cpu_engine.h"
 #include "frontends/cli/flags/family_flags.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/flags/source_flag.h"
 #include "frontends/export/options/option_bytes.h"
 
@@ -33,6 +35,7 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
   command.add_flag("--sensitivity", flags.sensitivity,
                    "Also measure the sensitivity to errors of each layer's experts, for --weights "
                    "auto:BITS; --out may contain a finished calibration");
+  add_threads_flag(command, flags.threads);
   add_family_options(command, flags.family);
   command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
   command.add_flag("--json", flags.json, "Print the report as JSON");
@@ -47,6 +50,7 @@ Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags) {
   options.folder = flags.out;
   options.window = flags.window;
   options.sensitivity = flags.sensitivity;
+  options.products = cpu_products(flags.threads);
   if (flags.group_memory.empty()) return options;
   MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--group-memory", flags.group_memory));
   options.group_bytes = static_cast<uint64_t>(bytes);

@@ -19,6 +19,7 @@ struct CalibrateFlags {
   std::string source, out, tokens, group_memory;
   std::vector<std::string> texts;
   int64_t window = 256;
+  int threads = 0;  // 0: one per core
   bool sensitivity = false, quiet = false, json = false;
 };
 

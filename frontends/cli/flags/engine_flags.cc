@@ -3,24 +3,28 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <vector>
 
 #include "backends/openvino/openvino_engine.h"
 #include "frontends/cli/flags/one_of.h"
 
 namespace moec {
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
-  CLI::Option* engine =
-      command
-          .add_option(
-              "--engine", flags.engine,
-              "Engine that runs the graphs. cpu: on all cores, directly on the stored weights; "
-              "reference: on one core, with the summation order used for comparisons with goldens; "
-              "openvino: compiled for --device (only in builds with OpenVINO)")
-          // Accepts openvino in every build. In a build without OpenVINO, openvino_engine() reports
-          // the reason.
-          ->check(one_of({"cpu", "reference", "openvino"}))
-          ->capture_default_str();
+void add_engine_flags(CLI::App& command, EngineFlags& flags, const OtherEngine& other) {
+  // Accepts openvino in every build. In a build without OpenVINO, openvino_engine() reports the
+  // reason.
+  std::vector<std::string> names = {"cpu", "reference", "openvino"};
+  std::string help =
+      "Engine that runs the graphs. cpu: on all cores, directly on the stored weights; "
+      "reference: on one core, with the summation order used for comparisons with goldens; "
+      "openvino: compiled for --device (only in builds with OpenVINO)";
+  if (!other.name.empty()) {
+    names.push_back(other.name);
+    help += fmt::format("; {}: {}", other.name, other.help);
+  }
+  CLI::Option* engine = command.add_option("--engine", flags.engine, help)
+                            ->check(one_of(names))
+                            ->capture_default_str();
   command
       .add_option("--device", flags.device,
                   "With --engine openvino: CPU, GPU or NPU, or a numbered device such as GPU.1 "

@@ -19,7 +19,12 @@ struct EngineFlags {
   bool keeps_compiled = false;
 };
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags);
+// A further word for --engine, for a command that runs it itself, and its help.
+struct OtherEngine {
+  std::string name, help;
+};
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags, const OtherEngine& other = {});
 
 // Returns the engine that the flags name: `cpu` (the engine of session_options()), OpenVINO, or
 // null for the reference executor. Errors: engine.option (a flag that the engine does not accept),

@@ -98,10 +98,11 @@ void add_expert_flags(CLI::App& command, ExpertFlags& flags) {
                   "read it (exact); skip: compute the token without it; stop: fail (default: load)")
       ->check(one_of_enum<OnMiss>());
   command
-      .add_option("--expert-reads", flags.reads,
-                  "When to read missing experts. ahead: all of a layer, while the first ones "
-                  "compute; prefetch: also experts that the next layer will probably need; serial: "
-                  "each expert when it is needed (default: ahead)")
+      .add_option(
+          "--expert-reads", flags.reads,
+          "When to read missing experts. ahead: all of a layer, while the first ones "
+          "compute; prefetch: also experts that the next layers will probably need; serial: "
+          "each expert when it is needed (default: ahead)")
       // The name of `prefetch` in version 0.1, accepted for one more release.
       ->transform([](const std::string& reads) -> std::string {
         return reads == "foresee" ? "prefetch" : reads;

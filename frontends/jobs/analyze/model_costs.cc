@@ -14,6 +14,7 @@
 #include "frontends/sources/open_source.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/json_fields.h"
+#include "ir/base/median.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/seconds_since.h"
 #include "models/plan/plan_model.h"
@@ -49,13 +50,6 @@ Result<StepTime> time_width(Session& session, int64_t width, int64_t runs,
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 Result<std::vector<StepTime>> time_steps(Session& session, int64_t runs,
                                          const std::function<Status()>& stop) {

@@ -26,10 +26,6 @@ struct StepTime {
 Result<std::vector<StepTime>> time_steps(Session& session, int64_t runs,
                                          const std::function<Status()>& stop);
 
-// Returns the median, or 0 if there are no values. For an even number of values, this is the mean
-// of the middle two.
-double median(std::vector<double> values);
-
 // Prices of the energy estimate, in picojoules. The estimate covers only weight bytes read and
 // multiply-adds per token. It ignores caches, values and all other costs, so that it can compare
 // models but not predict a device.

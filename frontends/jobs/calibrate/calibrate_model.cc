@@ -122,7 +122,10 @@ struct CalibrationJob {
 class Calibration {
  public:
   Calibration(const CalibrationJob& job, CalibrationIndex& index)
-      : job_(job), index_(index), run_(job.plan, job.text), layers_(layers_of(job.plan)) {}
+      : job_(job),
+        index_(index),
+        run_(job.plan, job.text, job.options.products.get()),
+        layers_(layers_of(job.plan)) {}
 
   // Returns the bytes of hidden states that pass through all layers.
   static uint64_t work(const Plan& plan, const Text& text) {
@@ -173,7 +176,7 @@ class Calibration {
       writer.begin_part(tapped.inputs);
       {
         // Frees the weights before the sums are written.
-        MOEC_ASSIGN(Executor executor, Executor::create(tapped.body, job_.weights));
+        MOEC_ASSIGN(Executor executor, run_.executor(tapped.body, job_.weights));
         MOEC_TRY(run_.step(step, executor,
                            {.end = [&](const TextChunk&) { return after_window(name); },
                             .matrices = [&](const MatrixInput& input) { writer.add(input); }}));

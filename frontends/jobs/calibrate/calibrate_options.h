@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/reference/products.h"
 #include "frontends/sources/family_options.h"
 
 namespace moec {
@@ -29,6 +31,9 @@ struct CalibrateOptions {
   // Also measure each layer's sensitivity to errors of its experts (measure_sensitivity.h). If
   // true, the folder may contain a finished calibration of the same checkpoint, text and window.
   bool sensitivity = false;
+  // Kernels that run the checkpoint; null: the sums of the reference executor. The moments of both
+  // differ by rounding only, because the orders of their sums differ.
+  std::shared_ptr<const Products> products;
   // Each callback may be empty. `stop` returns true to interrupt the run. `progress` receives the
   // bytes of hidden states that passed through a part of a layer since its previous call, the total
   // over all parts, and the name of the part.

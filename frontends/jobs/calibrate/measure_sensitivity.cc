@@ -117,7 +117,7 @@ class SensitivityRun {
         weights_(weights),
         stats_(stats),
         files_{options_.folder, "sensitivity", "remove sensitivity.json and run the command again"},
-        exact_(plan, text_) {}
+        exact_(plan, text_, options_.products.get()) {}
 
   // Runs the measurement and writes kSensitivityFile after each layer.
   Status run() {
@@ -249,7 +249,7 @@ class SensitivityRun {
 
   Status run_all(size_t step, const Shard& body, const std::vector<WindowRun*>& runs) {
     // One executor for all runs, so that the weights of the step are read once.
-    MOEC_ASSIGN(Executor executor, Executor::create(body, weights_));
+    MOEC_ASSIGN(Executor executor, exact_.executor(body, weights_));
     const Observer observer{.begin = [&](const TextChunk&) { return check_not_stopped(); },
                             .end = [&](const TextChunk&) -> Status {
                               told(step);
@@ -261,7 +261,7 @@ class SensitivityRun {
 
   // Runs one slice of the vocabulary.
   Status run_head(size_t step, const TappedShard& tapped) {
-    MOEC_ASSIGN(Executor executor, Executor::create(tapped.body, weights_));
+    MOEC_ASSIGN(Executor executor, exact_.executor(tapped.body, weights_));
     for (int64_t window = 0; window < text_.windows(); ++window) {
       MOEC_TRY(check_not_stopped());
       MOEC_ASSIGN(const Rows exact, logits_of(exact_, step, executor, window));

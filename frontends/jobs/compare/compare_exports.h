@@ -20,6 +20,7 @@ struct CompareOptions {
   SessionOptions session;           // for both exports; each gets half of the memory
   TopKRequest top_k;                // for the compared export
   std::shared_ptr<Engine> engine;   // runs the compared export; null: that of `session`
+  DType cache_dtype = DType::f32;   // SessionOptions::cache_dtype of the compared export
   CompareLimits limits;
   // Receives the tokens that both exports processed since its previous call, and the total. May be
   // empty.

@@ -105,7 +105,7 @@ class RoutingSimulator {
       if (chunk.first > 0) comparer.end_window();
     }
     MOEC_ASSIGN(const Rows plain, plain_.pass(chunk.tokens, chunk.position));
-    for (int64_t t = 0; t < chunk.count; ++t) {
+    for (int64_t t = 0; t < chunk.count(); ++t) {
       MOEC_ASSIGN(const Rows aware,
                   run.pass(chunk.tokens.subspan(static_cast<size_t>(t), 1), chunk.position + t));
       // Passes no next token, because the report has no bits per token.

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/residency/changes_json.h"
 #include "frontends/jobs/residency/simulate_trace.h"
 #include "frontends/measure/unit_chart.h"
 #include "ir/base/at.h"
@@ -49,14 +50,6 @@ std::string changes_lines(const Simulation& simulation) {
     for (const DomainChange& change : changes) out += fmt::format(" {}", change.token);
   }
   return out.empty() ? out : out + "\n";
-}
-
-nlohmann::ordered_json changes_json(const std::vector<DomainChange>& changes) {
-  auto json = nlohmann::ordered_json::array();
-  for (const DomainChange& change : changes)
-    json.push_back(
-        {{"token", change.token}, {"hit_rate_before", change.before}, {"hit_rate", change.within}});
-  return json;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "backends/residency/changes_json.h"
 #include "ir/base/byte_text.h"
 #include "ir/base/process_memory.h"
 
@@ -75,14 +76,6 @@ ordered_json start_json(const WarmStart& start) {
           {"cold_hit_rate", start.first.cold_hit_rate()}};
 }
 
-ordered_json changes_json(const std::vector<DomainChange>& changes) {
-  auto json = ordered_json::array();
-  for (const DomainChange& change : changes)
-    json.push_back(
-        {{"token", change.token}, {"hit_rate_before", change.before}, {"hit_rate", change.within}});
-  return json;
-}
-
 }  // namespace
 
 std::string change_text(const DomainChange& change) {
@@ -123,6 +116,7 @@ ordered_json expert_json(const Session& session) {
                        {"misses", counts.misses},
                        {"hit_rate", counts.hit_rate()},
                        {"bytes_read", counts.bytes_read},
+                       {"read_calls", counts.read_calls},
                        {"bytes_read_per_token", per_token(counts.bytes_read, session)},
                        {"foreseen", counts.prefetched},
                        {"foreseen_in_vain", counts.in_vain},

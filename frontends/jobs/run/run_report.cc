@@ -64,8 +64,9 @@ MemoryReport memory_report(const Session& session) {
   report.machine = machine_memory();
   report.peak = process_memory().peak;
   const LoadedShards& loaded = session.loaded();
-  // 1, because the session of a run has only one sequence.
-  const SessionParts parts = parts_beside_shards(session.manifest(), 1);
+  // The session of a run has only one sequence.
+  const SessionParts parts =
+      parts_beside_shards(session.manifest(), {.sequences = 1, .dtype = session.cache_dtype()});
   report.items = {
       // The mapped bytes are an item by themselves, so they are subtracted from kept_bytes().
       {"weights of loaded shards, in mapped files", loaded.kept_mapped()},
@@ -102,6 +103,21 @@ ordered_json memory_json(const MemoryReport& report) {
   return json;
 }
 
+// Adds the engine, the experts in slots, the routing and the memory.
+void add_session(const Session& session, ordered_json& json) {
+  json["engine"] = session.engine().name;
+  if (!session.engine().device.empty()) json["device"] = session.engine().device;
+  if (session.experts()) json["experts"] = expert_json(session);
+  add_routing(session, json);
+  json["memory"] = memory_json(memory_report(session));
+}
+
+// Adds note_widened(), which is complete only after a run.
+Diagnostics notes_after_run(Diagnostics notes, const Session& session) {
+  for (Diagnostic& note : note_widened(session)) notes.push_back(std::move(note));
+  return notes;
+}
+
 }  // namespace
 
 Result<ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
@@ -119,14 +135,10 @@ Result<ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
                        {"prefill_seconds", text.prefill_seconds},
                        {"decode_seconds", text.decode_seconds},
                        {"decode_tokens_per_second", text.decode_tokens_per_second()},
-                       {"skipped_steps", session.skipped_steps()},
-                       {"engine", session.engine().name}};
-  if (!session.engine().device.empty()) json["device"] = session.engine().device;
-  if (session.experts()) json["experts"] = expert_json(session);
-  add_routing(session, json);
-  json["memory"] = memory_json(memory_report(session));
+                       {"skipped_steps", session.skipped_steps()}};
+  add_session(session, json);
   if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
-  return report_json(true, json, notes);
+  return report_json(true, json, notes_after_run(notes, session));
 }
 
 std::string text_of_span(const std::string& text, const TextSpan& span) {
@@ -134,7 +146,7 @@ std::string text_of_span(const std::string& text, const TextSpan& span) {
 }
 
 ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted,
-                        const Diagnostics& notes) {
+                        const Session& session, const Diagnostics& notes) {
   auto spans = ordered_json::array();
   for (const TextSpan& span : tagged.spans) {
     ordered_json json = {
@@ -145,7 +157,8 @@ ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool red
   ordered_json json = {
       {"tokens", prompt.tokens.size()}, {"windows", tagged.windows}, {"spans", spans}};
   if (redacted) json["redacted"] = redact(*prompt.text, tagged.spans);
-  return report_json(true, json, notes);
+  add_session(session, json);
+  return report_json(true, json, notes_after_run(notes, session));
 }
 
 // Converts the spans and the token count of `tagged` from tokens to bytes.

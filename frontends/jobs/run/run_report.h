@@ -36,16 +36,16 @@ MemoryReport memory_report(const Session& session);
 // machine's memory.
 std::string memory_table(const MemoryReport& report);
 
-// The prompt, tokens, text (null without a tokenizer), stop reason, and times. Errors: those of
-// Tokenizer::decode().
+// The prompt, tokens, text (null without a tokenizer), stop reason, times, and the engine, experts,
+// routing and memory of the session. Errors: those of Tokenizer::decode().
 Result<nlohmann::ordered_json> text_json(const Prompt& prompt, const GeneratedText& text,
                                          const Session& session, const Tokenizer* tokenizer,
                                          const Diagnostics& notes = {});
 
-// Returns an object with `spans` and, if `redacted` is true, the redacted text. Redaction requires
-// a text prompt. Bytes that are not UTF-8 become U+FFFD.
+// Returns an object with `spans`, the redacted text if `redacted` is true, and the same data of the
+// session as text_json(). Redaction requires a text prompt. Bytes that are not UTF-8 become U+FFFD.
 nlohmann::ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted,
-                                  const Diagnostics& notes = {});
+                                  const Session& session, const Diagnostics& notes = {});
 
 // The text of the span.
 std::string text_of_span(const std::string& text, const TextSpan& span);

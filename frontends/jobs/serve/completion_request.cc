@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backends/runtime/text/prompt.h"
+#include "frontends/jobs/serve/request_fields.h"
 #include "ir/base/json_fields.h"
 
 namespace moec {
@@ -17,70 +18,8 @@ constexpr int64_t kMaxStops = 4;
 constexpr int64_t kMaxTopLogprobs = 20;
 // Each text occupies a place in the queue.
 constexpr int64_t kMaxTexts = 16;  // per request
-
-// Fields that are accepted only if their value has no effect.
-struct OnlyValue {
-  std::string_view name;
-  double value;
-};
-constexpr std::array kOnlyValues = {OnlyValue{"best_of", 1}, OnlyValue{"presence_penalty", 0},
-                                    OnlyValue{"frequency_penalty", 0}};
-// Fields that are accepted only if they are null, false or empty.
-// With a chat template, is_passed_over() accepts "tools" first, and "tool_choice" if the value is
-// "auto".
-constexpr std::array kRefused = {"echo",        "suffix",     "logit_bias",    "tools",
-                                 "tool_choice", "functions",  "function_call", "response_format",
-                                 "audio",       "modalities", "verbosity"};
 // Two names of the same field.
 constexpr std::array<std::string_view, 2> kMaxTokensNames = {"max_tokens", "max_completion_tokens"};
-// Ignored fields, which do not affect the text.
-constexpr std::array kIgnored = {"model",
-                                 "user",
-                                 "metadata",
-                                 "store",
-                                 "service_tier",
-                                 "parallel_tool_calls",
-                                 "safety_identifier",
-                                 "prompt_cache_key",
-                                 "prompt_cache_retention"};
-
-// Fields that the chat template uses.
-constexpr std::array<std::string_view, 3> kOfTemplate = {"tools", "documents",
-                                                         "chat_template_kwargs"};
-
-template <class Names>
-bool is_one_of(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// True if the value is null, false or empty; for a choice of tools also "none".
-bool is_off(const JsonMember& member) {
-  const JsonValue& value = member.value;
-  const bool is_choice = member.key == "tool_choice" || member.key == "function_call";
-  if (const bool* flag = value.boolean()) return !*flag;
-  if (const std::string* text = value.string())
-    return text->empty() || (is_choice && *text == "none");
-  if (const auto* list = value.array()) return list->empty();
-  if (const auto* object = value.object()) return object->empty();
-  return value.is_null();
-}
-
-bool is_text(const JsonValue* value, std::string_view text = "text") {
-  return value && value->string() && *value->string() == text;
-}
-
-// True if the field requests text output, {"type": "text"} or ["text"]. moec supports no other
-// output.
-bool asks_for_text(const JsonMember& member) {
-  if (member.key == "response_format") return is_text(member.value.find("type"));
-  const auto* list = member.value.array();
-  return member.key == "modalities" && list && list->size() == 1 && is_text(&list->front());
-}
-
-// True if the verbosity is the default, "medium".
-bool is_usual(const JsonMember& member) {
-  return member.key == "verbosity" && member.value.string() && *member.value.string() == "medium";
-}
 
 // Random seed for a request without a seed.
 uint64_t any_seed() {

@@ -26,6 +26,9 @@ using std::chrono::steady_clock;
 constexpr milliseconds kPollMoment{100};  // maximum delay until finish() is noticed
 constexpr int kRequestsOfConnection = 1000;
 constexpr milliseconds kLinger{1000};
+// Maximum bytes on the wire per piece of a chunked body in addition to its data: a length, possibly
+// with leading zeros, and two line ends.
+constexpr uint64_t kPieceFraming = 16;
 
 // One connection. Buffers reads, because the library reads single bytes and would need a system
 // call for each.
@@ -43,6 +46,7 @@ class ClientStream final : public httplib::Stream {
     }
     // The limits count per request, so they start at its first byte.
     read_ = 0;
+    framing_ = kPieceFraming;  // of the next piece
     in_head_ = true;
     deadline_ = steady_clock::now() + limits_.deadline;
     return true;
@@ -53,6 +57,8 @@ class ClientStream final : public httplib::Stream {
   void make_last() { last_ = true; }
   bool is_last() const { return last_; }
   void end_head() { in_head_ = false; }
+  // Called per piece of the body that has arrived.
+  void allow_framing() { framing_ += kPieceFraming; }
 
   bool client_left() const {
     char next = 0;
@@ -127,12 +133,11 @@ class ClientStream final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
-  // Maximum bytes on the wire, where a body may exceed most_body because chunked encoding adds
-  // lengths.
+  // Maximum bytes on the wire. The framing of a chunked body does not count towards most_body, and
+  // grows with its pieces, so that a client cannot send lengths without data. read_body() checks
+  // the exact size.
   uint64_t most_bytes() const {
-    // The factor allows length lines of the same size as the data, which chunks of a few bytes
-    // exceed. read_body() checks the exact size.
-    return in_head_ ? limits_.most_head : limits_.most_head + 2 * limits_.most_body;
+    return in_head_ ? limits_.most_head : limits_.most_head + limits_.most_body + framing_;
   }
 
   ssize_t refuse_size() {
@@ -198,6 +203,7 @@ class ClientStream final : public httplib::Stream {
   std::array<char, 16 << 10> buffer_{};
   size_t begin_ = 0, end_ = 0;  // unread range of the buffer
   uint64_t read_ = 0;           // bytes of the current request
+  uint64_t framing_ = 0;        // bytes of it that may be framing
   bool in_head_ = true, spent_ = false, last_ = false;
   steady_clock::time_point deadline_;
 };
@@ -308,6 +314,7 @@ Result<std::string> LimitedServer::read_body(const httplib::Request& request,
   const auto announced = parse_number<uint64_t>(request.get_header_value("Content-Length"));
   bool too_large = announced && *announced > limits_.most_body;
   const bool whole = !too_large && reader([&](const char* data, size_t size) {
+    if (current_stream) current_stream->allow_framing();
     // The subtraction cannot wrap around, because `body` never exceeds the limit.
     too_large = size > limits_.most_body - body.size();
     if (!too_large) body.append(data, size);

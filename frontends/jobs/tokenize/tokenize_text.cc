@@ -7,6 +7,7 @@
 #include "backends/tokenizer/model_tokenizer.h"
 #include "frontends/measure/prompt_suite.h"
 #include "frontends/sources/open_source.h"
+#include "ir/base/name_file.h"
 
 namespace moec {
 
@@ -59,8 +60,9 @@ Result<std::vector<TokenizedText>> tokenize_suite(const std::string& model,
   const ModelTokenizer tokenizer = tokenizer_of(model);
   std::vector<TokenizedText> texts;
   for (const SuitePrompt& prompt : suite) {
-    MOEC_ASSIGN(TokenizedText text,
-                prompt.text ? encode(tokenizer, *prompt.text) : decode(tokenizer, prompt.tokens));
+    MOEC_ASSIGN(TokenizedText text, naming_place(prompt.text ? encode(tokenizer, *prompt.text)
+                                                             : decode(tokenizer, prompt.tokens),
+                                                 prompt.place));
     texts.push_back(std::move(text));
   }
   return texts;

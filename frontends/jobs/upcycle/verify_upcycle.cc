@@ -103,7 +103,7 @@ class GroupPicks {
   void add(const TextChunk& window, int64_t layer, const ExpertRows& rows) {
     for (const int64_t token : rows.tokens)
       // Padding tokens of the last window do not count.
-      if (token < window.count) ++picks_[{layer, window.first + token}][rows.expert / group_];
+      if (token < window.count()) ++picks_[{layer, window.first + token}][rows.expert / group_];
   }
 
   void count(UpcycleComparison& comparison) const {

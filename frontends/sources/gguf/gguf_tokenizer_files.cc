@@ -263,7 +263,8 @@ Result<std::string> gguf_tokenizer_json(const GgufValues& values) {
 
 Result<std::string> gguf_tokenizer_config(const GgufValues& values) {
   MOEC_ASSIGN(const auto tokens, values.find_array<std::string_view>("tokenizer.ggml.tokens"));
-  auto json = ordered_json::object();
+  // Runtimes ignore a chat template without a class of tokenizers (onnxruntime-genai 0.18).
+  ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   for (const auto& [name, kind] : {std::pair("bos", "bos"), std::pair("eos", "eos"),
                                    std::pair("unk", "unknown"), std::pair("pad", "padding")}) {
     MOEC_ASSIGN(const auto id,

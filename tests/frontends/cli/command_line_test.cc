@@ -24,6 +24,7 @@ TEST(CommandLine, AcceptsCommaAndSpaceSeparatedLists) {
   EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens", "1,16"}), both);
   EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens", "1", "16"}), both);
   EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens=1", "16"}), both);
+  EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens", "1, 16"}), both);
   EXPECT_EQ(tokens_of({"plan", "--tokens", "1,", "16", source, "--json"}), both);
   expect_fine(run_command({"plan", "--max-shard-mb", "moe=200", "attn=1000", source}));
   expect_fine(export_case("tinymoe", out, {"--tokens", "1", "2"}));
@@ -34,6 +35,15 @@ TEST(CommandLine, AcceptsCommaAndSpaceSeparatedLists) {
   const std::string ir = source_path("tests/passes/lower_router.ir");
   expect_fine(run_command({"opt", "--passes", "lower_router", "lower_rms_norm", ir}));
   expect_fine(run_command({"opt", "--skip-pass", "fold_constants", "eliminate_common", ir}));
+}
+
+TEST(CommandLine, KeepsSpacesInNamesOfFiles) {
+  const Words words = {"calibrate", checkpoint_of("mixtral_a"), "--out", fresh_folder("out")};
+  for (const char* path : {"/no/such folder/ids 1", "no, such"}) {
+    Words all = words;
+    all.insert(all.end(), {"--tokens", path});
+    EXPECT_THAT(run_command(all).err, HasSubstr(path));
+  }
 }
 
 TEST(CommandLine, AcceptsTheOldNameOfPrefetch) {
@@ -138,10 +148,10 @@ TEST(CommandLine, ListsAllowedValuesForUnknownOnes) {
   for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
            {{"plan", "x", "--routing", "rnk"},
             "error[cli.value]: --routing: \"rnk\" is not one of rank, iterate, topk, host, "
-            "full_softmax (did you mean 'rank'?)"},
+            "full_softmax, op (did you mean 'rank'?)"},
            {{"plan", "x", "--dtype", "f64"}, "\"f64\" is not one of f32, f16"},
            {{"plan", "mixtral-8x7b", "--target", "magic"},
-            "use one of ane, gguf, onnx, openvino, qnn"},
+            "use one of ane, gguf, onnx, openvino, ort-genai, qnn"},
            {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "use one of a13 (m1)"},
            {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "use one of the kinds attn, moe"},
            {{"opt", ir, "--skip-pass", "magic"}, "use one of limit_capacity, "},

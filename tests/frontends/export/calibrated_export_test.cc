@@ -197,6 +197,19 @@ TEST(CalibratedExport, ReportsTheTextsNarrowness) {
     EXPECT_EQ(read_file(out + data), read_file(nearest + data)) << "nothing is believed";
 }
 
+// Each form combines experts in one weight, which has no single calibrated input.
+TEST(CalibratedExport, RejectsCombinedExperts) {
+  const std::string out = fresh_folder("out") + "/out";
+  for (const Words& form : {Words{"--experts", "bank"}, Words{"--routing", "op"}}) {
+    const Outcome refused = export_tinymoe(
+        out, {"--weights", "int8", "--calibration", known_stats(), form[0], form[1]});
+    EXPECT_EQ(refused.exit_code, kExitBadInput);
+    EXPECT_THAT(refused.err, HasSubstr("calibrate.no_use"));
+    EXPECT_THAT(refused.err, HasSubstr("omit " + form[0]));
+    EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+  }
+}
+
 TEST(CalibratedExport, RejectsACalibrationOfAnotherCheckpoint) {
   const std::string out = fresh_folder("out") + "/out";
   const Outcome refused = run_command({"export", checkpoint_of("mixtral_a"), "-o", out, "--quiet",

@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "mixtral_a",
                 {"--target", "ane", "--compat", "ane-book", "--kv", "io"},
                 "compat.ane_book"},
-        Refusal{"book_onnx", "mixtral_a", {"--compat", "ane-book"}, "export.flags"},
+        Refusal{"book_onnx", "mixtral_a", {"--compat", "ane-book"}, "compat.ane_book"},
         Refusal{"book_dense",
                 "qwen2_moe_b",
                 {"--target", "ane", "--compat", "ane-book"},

@@ -152,6 +152,17 @@ TEST(EncodedExports, RejectResumingWithOtherForms) {
   EXPECT_TRUE(export_model(options)) << "a different spelling of the same forms";
 }
 
+TEST(FusedExports, RejectTargetsWithoutTheOp) {
+  const std::string out = fresh_folder("out") + "/out";
+  for (const std::string target : {"ane", "qnn", "rknn", "openvino", "gguf"}) {
+    const Outcome refused = run_command(
+        {"export", checkpoint_of("tinymoe"), "-o", out, "--target", target, "--routing", "op"});
+    EXPECT_EQ(refused.exit_code, kExitBadInput) << target;
+    EXPECT_THAT(refused.err, HasSubstr("export.flags")) << target;
+    EXPECT_FALSE(std::filesystem::exists(out)) << target;
+  }
+}
+
 TEST(EncodedExports, AreRejectedBeforeWriting) {
   const std::string out = fresh_folder("out") + "/out";
   const Outcome refused = run_command({"export", checkpoint_of("tinymoe"), "-o", out, "--target",

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "frontends/measure/run_text.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
@@ -32,7 +33,7 @@ TEST(ChunkOf, ExcludesPadding) {
   EXPECT_EQ(second.first, 2);
   EXPECT_THAT(second.tokens, ElementsAre(3));
   EXPECT_EQ(third.first, 3);
-  EXPECT_EQ(third.count, 1);
+  EXPECT_EQ(third.count(), 1);
   EXPECT_THAT(third.tokens, ElementsAre(4));
 }
 
@@ -73,8 +74,8 @@ TEST(ReadDocuments, RejectsAnEmptySource) {
   EXPECT_EQ(documents.error().front().code, "compare.empty");
 }
 
-// The normalizer removes all of the prompt.
-TEST(ReadDocuments, RejectsPromptsWithoutTokens) {
+// Its normalizer removes texts of spaces.
+ModelTokenizer stripping_tokenizer() {
   const auto open = [] {
     return Tokenizer::parse(R"({"version": "1.0", "added_tokens": [],
       "normalizer": {"type": "Strip", "strip_left": true, "strip_right": true},
@@ -82,13 +83,68 @@ TEST(ReadDocuments, RejectsPromptsWithoutTokens) {
       "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})",
                             "tokenizer.json");
   };
-  const ModelTokenizer tokenizer(open, 1);
+  return {open, 1};
+}
+
+TEST(ReadDocuments, RejectsPromptsWithoutTokens) {
+  const ModelTokenizer tokenizer = stripping_tokenizer();
   TextSource source{.command = "analyze", .model = "model", .prompt = "a"};
   ASSERT_TRUE(read_documents(source, tokenizer));
   source.prompt = "  ";
   const auto documents = read_documents(source, tokenizer);
   ASSERT_FALSE(documents);
   EXPECT_EQ(documents.error().front().code, "analyze.empty");
+}
+
+std::string text_file(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + running_test() + "." + name;
+  write_file(path, text);
+  return path;
+}
+
+using CodeAndPlace = std::pair<std::string, Place>;
+
+// Returns the code and the place of the error.
+template <class T>
+CodeAndPlace error_of(const Result<T>& result) {
+  EXPECT_FALSE(result);
+  if (result) return {};
+  return {result.error().front().code, result.error().front().place};
+}
+
+TEST(ReadWindows, NamesFilesOfBadTexts) {
+  const ModelTokenizer tokenizer = stripping_tokenizer();
+  const std::string good = text_file("good", "0"), large = text_file("large", "0 1");
+  const std::string gaps = text_file("gaps", " \n"), bytes = text_file("bytes", "\xff");
+  const auto of_tokens = [&](const std::vector<std::string>& files) {
+    return error_of(
+        read_windows({.command = "analyze", .model = "model", .tokens = files}, tokenizer, 4));
+  };
+  const auto of_texts = [&](const std::vector<std::string>& files) {
+    return error_of(
+        read_windows({.command = "analyze", .model = "model", .texts = files}, tokenizer, 4));
+  };
+  EXPECT_EQ(of_tokens({good, large}), (CodeAndPlace{"analyze.vocabulary", {.file = large}}));
+  EXPECT_EQ(of_tokens({gaps}), (CodeAndPlace{"analyze.empty", {.file = gaps}}));
+  EXPECT_EQ(of_texts({gaps, gaps}), (CodeAndPlace{"analyze.empty", {.file = gaps}}));
+  EXPECT_EQ(of_texts({bytes}), (CodeAndPlace{"tokenizer.utf8", {.file = bytes}}));
+}
+
+TEST(ReadDocuments, NamesLinesOfBadPrompts) {
+  const ModelTokenizer tokenizer = stripping_tokenizer();
+  const auto error_with = [&](const std::string& prompt) {
+    const std::string path =
+        text_file("suite", "{\"category\": \"a\", \"text\": \"a\"}\n\n{\"category\": \"b\", " +
+                               prompt + "}\n");
+    return std::pair(path,
+                     error_of(read_documents({.command = "analyze", .prompts = path}, tokenizer)));
+  };
+  for (const auto& [prompt, code] : {std::pair("\"text\": \"  \"", "analyze.empty"),
+                                     std::pair("\"tokens\": [1]", "analyze.vocabulary")}) {
+    const auto [path, error] = error_with(prompt);
+    EXPECT_EQ(error.first, code);
+    EXPECT_EQ(error.second, (Place{.file = path, .line = 3}));
+  }
 }
 
 }  // namespace

@@ -241,6 +241,23 @@ TEST(Family, RejectsInvalidExpressions) {
   expect_refused("= hidden / heads", "= head_dim", "family.expression", "\"head_dim\"");
 }
 
+// A config with null for both keys would recurse without end.
+TEST(Family, RejectsCircularNullRules) {
+  const std::string heads = "\"keys\": [\"h\"]", kv = "\"default\": \"= heads\"";
+  const std::string both = with(heads, heads + ", \"null\": \"= kv_heads\"");
+  for (const char* rule : {"\"default\": 4, \"null\": \"= heads\"", "\"null\": \"= heads\""}) {
+    std::string text = both;
+    text.replace(text.find(kv), kv.size(), rule);
+    expect_error(load_family(text, "f.json"), "family.expression",
+                 "\"heads\" is computed from itself: heads, kv_heads, heads");
+    EXPECT_EQ(load_family(text, "f.json").error().front().place.file, "f.json");
+    EXPECT_EQ(load_family(text, "f.json").error().size(), 1u);
+  }
+  expect_refused(heads, heads + ", \"null\": \"= heads\"", "family.expression",
+                 "\"heads\" is computed from itself: heads, heads");
+  EXPECT_TRUE(load_family(with(heads, heads + ", \"null\": \"= top_k\"")));
+}
+
 TEST(Family, RequiresLayerAndExpertInTemplates) {
   expect_refused("embed.weight", "embed.{i}", "family.template", "neither {i} nor {e}");
   expect_refused("m.{i}.{e}.up", "m.{i}.up", "family.template", "{i} and {e}");

@@ -138,12 +138,6 @@ TEST(ModelCosts, StopOnRequestDuringTiming) {
   expect_error(tabulate_model(options), kAnalyzeInterrupted, "stopped");
 }
 
-TEST(StepTimes, ReturnTheMedian) {
-  EXPECT_EQ(median({3, 1, 2}), 2);
-  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
-  EXPECT_EQ(median({}), 0);
-}
-
 TEST(LoadBalance, CountsExpertsAboveAFifthShare) {
   const auto used = [](std::vector<int64_t> counts) { return used_part(counts); };
   EXPECT_EQ(used({5, 5, 5, 5}), 1);

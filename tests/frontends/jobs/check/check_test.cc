@@ -7,6 +7,7 @@
 
 #include "tests/files.h"
 #include "tests/frontends/cli/command.h"
+#include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 
 namespace moec {

@@ -119,8 +119,19 @@ TEST(Compare, MeasuresInt8ActivationsOfB) {
   const json rounded = comparison({four, four, "--text", text, "--activations", "int8"});
   EXPECT_GT(rounded["kl"]["mean"], 0);
   EXPECT_LT(rounded["kl"]["mean"], 0.001);
+  EXPECT_EQ(
+      code_of(Words{four, four, "--text", text, "--activations", "int8", "--precision", "f16"}),
+      "cli.conflict");
   const std::string groups = ids_file("{}");
-  EXPECT_EQ(code_of({four, "--groups", groups, "--activations", "int8"}), "cli.conflict");
+  EXPECT_EQ(code_of(Words{four, "--groups", groups, "--activations", "int8"}), "cli.conflict");
+}
+
+TEST(Compare, MeasuresF16CachesOfB) {
+  const std::string plain = compared_export("tinymoe", "plain"), text = heldout(96);
+  const json rounded = comparison({plain, plain, "--text", text, "--cache-dtype", "f16"});
+  EXPECT_GT(rounded["kl"]["mean"], 0);
+  EXPECT_LT(rounded["kl"]["mean"], 1e-4);
+  EXPECT_EQ(code_of({plain, "--groups", ids_file("{}"), "--cache-dtype", "f16"}), "cli.conflict");
 }
 
 TEST(Compare, ReportsMissedThresholds) {
@@ -174,9 +185,9 @@ TEST(Compare, ComparesWithAGolden) {
     EXPECT_GT(shard["sqnr_db"], name.ends_with(".moe") ? 15 : 35) << shard;
     EXPECT_FALSE(shard.contains("mean_cosine"));
   }
-  EXPECT_EQ(code_of({golden, plain, "--text", heldout(64)}), "compare.golden_text");
+  EXPECT_EQ(code_of(Words{golden, plain, "--text", heldout(64)}), "compare.golden_text");
   const std::string other = compared_export("qwen3_moe_b", "other");
-  EXPECT_EQ(code_of({golden, other}), "golden.other_model");
+  EXPECT_EQ(code_of(Words{golden, other}), "golden.other_model");
 }
 
 // Predictions are comparable across targets, widths, splits and routing forms.
@@ -204,15 +215,15 @@ TEST(Compare, RejectsBadInput) {
   const std::string out = compared_export("mixtral_a", "out");
   const std::string other = compared_export("mixtral_b", "other");
   const std::string ids = ids_file("1 2 3");
-  EXPECT_EQ(code_of({out, other, "--tokens", ids}), "compare.checkpoint");
-  EXPECT_EQ(code_of({out, checkpoint_of("mixtral_a"), "--tokens", ids}), "cli.wrong_source");
-  EXPECT_EQ(code_of({out, out}), "compare.empty");
-  EXPECT_EQ(code_of({out, out, "--tokens", ids_file(" \n")}), "compare.empty");
-  EXPECT_EQ(code_of({out, out, "--tokens", ids_file("1 x")}), "compare.tokens");
-  EXPECT_EQ(code_of({out, out, "--tokens", ids_file("1 99999999")}), "compare.vocabulary");
-  EXPECT_EQ(code_of({out, out, "--tokens", fresh_folder("nothing")}), "compare.text");
-  EXPECT_EQ(code_of({out, out, "--text", ids}), "compare.no_tokenizer");
-  EXPECT_EQ(code_of({out, out, "--text", ids, "--tokens", ids}), "cli.conflict");
+  EXPECT_EQ(code_of(Words{out, other, "--tokens", ids}), "compare.checkpoint");
+  EXPECT_EQ(code_of(Words{out, checkpoint_of("mixtral_a"), "--tokens", ids}), "cli.wrong_source");
+  EXPECT_EQ(code_of(Words{out, out}), "compare.empty");
+  EXPECT_EQ(code_of(Words{out, out, "--tokens", ids_file(" \n")}), "compare.empty");
+  EXPECT_EQ(code_of(Words{out, out, "--tokens", ids_file("1 x")}), "compare.tokens");
+  EXPECT_EQ(code_of(Words{out, out, "--tokens", ids_file("1 99999999")}), "compare.vocabulary");
+  EXPECT_EQ(code_of(Words{out, out, "--tokens", fresh_folder("nothing")}), "compare.text");
+  EXPECT_EQ(code_of(Words{out, out, "--text", ids}), "compare.no_tokenizer");
+  EXPECT_EQ(code_of(Words{out, out, "--text", ids, "--tokens", ids}), "cli.conflict");
 }
 
 }  // namespace

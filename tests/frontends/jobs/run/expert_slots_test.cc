@@ -2,8 +2,10 @@
 // experts bit for bit, and no bytes of unselected experts are read.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "backends/cpu/cpu_engine.h"
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/runtime/session/session.h"
@@ -85,6 +87,53 @@ TEST_P(ExpertSlots, MatchAllExpertsBitForBit) {
     EXPECT_EQ(some.experts()->capacity(), capacity);
     EXPECT_GT(some.experts()->counts().misses, 0);
   }
+}
+
+// Exports a checkpoint of seeded weights with expert matrices of 128 x `width` elements.
+std::string seeded_export(int64_t width, Words flags) {
+  const std::string folder = fresh_folder("seeded");
+  auto config = nlohmann::json::parse(read_file(source_path("models/tinymoe/config.json")));
+  config["num_hidden_layers"] = 2;
+  config["num_local_experts"] = 4;
+  config["moe_intermediate_size"] = width;
+  write_file(folder + "/config.json", config.dump());
+  const std::string out = folder + "/out";
+  Words words = {"export",
+                 folder + "/config.json",
+                 "--seeded-weights",
+                 "5",
+                 "--out",
+                 out,
+                 "--tokens",
+                 "1,4",
+                 "--context",
+                 "32",
+                 "--routing",
+                 "host",
+                 "--experts-per-shard",
+                 "1",
+                 "--quiet"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  expect_fine(run_command(words));
+  return out;
+}
+
+// Kernels of the engine multiply the same codes in slots as in mapped files.
+TEST(ExpertSlotsOnCpu, MatchAllExpertsBitForBit) {
+  for (const int64_t width : {64, 160})
+    for (const Words& flags : {Words{"--weights", "experts=int4"},
+                               Words{"--weights", "experts=int8:32", "--form", "matmul"},
+                               Words{"--weights", "4bit", "--target", "ane"}}) {
+      const std::string out = seeded_export(width, flags);
+      for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8}) {
+        SessionOptions options{.engine = cpu_engine(read_shard, 2, format)};
+        Session all = Session::open(out, read_shard, options).value();
+        options.experts = slots(2);
+        Session some = Session::open(out, read_shard, options).value();
+        EXPECT_EQ(logits_of(some), logits_of(all))
+            << width << " " << flags[1] << " " << (format == ActivationFormat::int8);
+      }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -195,6 +244,38 @@ Rows skipped_weights(const std::string& golden, ExpertStoreCounts& counts) {
   return second;
 }
 
+TEST(ExpertStore, ReadsNeighboursInOneCall) {
+  const std::string out = export_to("tinymoe", {"--experts-per-shard", "16"});
+  const auto store = open_store(out, {.capacity = 16});
+  std::vector<std::pair<int64_t, float>> all;
+  for (int64_t expert = 0; expert < 16; ++expert) all.emplace_back(expert, 0.0625F);
+  Rows weights = chosen(16, all);
+  ASSERT_TRUE(store->begin_layer(0, weights));
+  const ExpertStoreCounts counts = store->counts();
+  EXPECT_EQ(counts.misses, 16);
+  // The experts follow one another in the file, and a call reads up to 1 MiB.
+  const auto calls = static_cast<double>(counts.read_calls);
+  EXPECT_GE(calls, static_cast<double>(counts.bytes_read) / (1 << 20));
+  EXPECT_LT(counts.read_calls, 16);
+}
+
+TEST(ExpertStore, PrefetchesSeveralLayersAhead) {
+  const std::string out = export_to("tinymoe", {"--experts-per-shard", "4"});
+  const auto store = open_store(out, {.capacity = 2, .reads = ExpertReads::prefetch});
+  ASSERT_EQ(store->prefetch_depth(), PrefetchDepth::kMost);
+  Rows now = chosen(16, {{0, 0.5F}});
+  ASSERT_TRUE(store->begin_layer(0, now));
+  store->prefetch(1, chosen(16, {{1, 0.5F}}), 1);
+  store->prefetch(3, chosen(16, {{2, 0.5F}, {3, 0.5F}}), 3);
+  EXPECT_TRUE(store->holds({1, 1}) && store->holds({3, 2}) && store->holds({3, 3}));
+  EXPECT_FALSE(store->holds({2, 0}));
+  // Layer 3 uses one of the two experts.
+  Rows later = chosen(16, {{3, 0.5F}, {4, 0.5F}});
+  ASSERT_TRUE(store->begin_layer(3, later));
+  EXPECT_EQ(store->counts().prefetched, 1);
+  EXPECT_EQ(store->counts().in_vain, 1);
+}
+
 TEST(ExpertStore, RedistributesSkippedWeightsIfNormalized) {
   ExpertStoreCounts counts;
   const Rows weights = skipped_weights("mixtral_a", counts);
@@ -271,6 +352,8 @@ TEST(ExpertStore, RequiresSeparateExperts) {
   EXPECT_EQ(refusal("mixtral_a", {}, slots(1)), "session.routers");
   EXPECT_EQ(refusal("mixtral_a", {"--layers-per-shard", "1"}, slots(1)), "session.routers");
   EXPECT_EQ(refusal("mixtral_a", {"--experts-per-shard", "2", "--experts", "bank"}, slots(1)),
+            "session.bank");
+  EXPECT_EQ(refusal("mixtral_a", {"--experts-per-shard", "2", "--routing", "op"}, slots(1)),
             "session.bank");
   EXPECT_EQ(refusal("mixtral_a", {"--experts-per-shard", "2"}, {.memory_bytes = 4096}),
             "session.capacity");

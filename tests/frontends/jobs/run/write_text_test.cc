@@ -45,9 +45,11 @@ TEST(LabelText, RedactsOnlyTexts) {
   const Prompt text = prompt_of_text("Call Ann", session.manifest(), byte_tokenizer()).value();
   const auto tagged = label_text(session, text, true);
   ASSERT_TRUE(tagged.has_value()) << render(tagged.error());
-  const nlohmann::ordered_json json = spans_json(text, *tagged, true);
+  const nlohmann::ordered_json json = spans_json(text, *tagged, true, session);
   EXPECT_EQ(json["redacted"], redact("Call Ann", tagged->spans));
   EXPECT_EQ(json["spans"].size(), tagged->spans.size());
+  EXPECT_EQ(json["engine"], session.engine().name);
+  EXPECT_GT(json["memory"]["peak_bytes"], 0);
 }
 
 TEST(GateLog, HasOneRowPerSelectedExpert) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,8 +12,17 @@
 #include <vector>
 
 #include "frontends/sources/gguf/gguf.h"
+#include "tests/files.h"
 
 namespace moec {
+
+// Returns an empty folder for the running test.
+inline std::string folder_of_test() {
+  std::string path = testing::TempDir() + "/gguf_" + running_test();
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
 
 template <class T>
 std::string number_bytes(T value) {

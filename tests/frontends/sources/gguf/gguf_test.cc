@@ -9,13 +9,6 @@
 namespace moec {
 namespace {
 
-std::string folder_of_test() {
-  std::string path = testing::TempDir() + "/gguf_" + running_test();
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
-}
-
 // A model in several files; the first file has the keys.
 class GgufParts : public testing::Test {
  protected:

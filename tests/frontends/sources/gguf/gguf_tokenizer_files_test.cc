@@ -69,6 +69,7 @@ TEST(GgufTokenizerFiles, WritesSpecialTokens) {
   const auto config = gguf_tokenizer_config(
       values_of(byte_level("gpt-2").text("tokenizer.chat_template", "{{ x }}")));
   ASSERT_TRUE(config);
+  EXPECT_THAT(*config, testing::HasSubstr("\"tokenizer_class\": \"PreTrainedTokenizerFast\""));
   EXPECT_THAT(*config, testing::HasSubstr("\"bos_token\": \"<s>\""));
   EXPECT_THAT(*config, testing::HasSubstr("\"chat_template\": \"{{ x }}\""));
 }
