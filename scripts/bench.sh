@@ -16,7 +16,7 @@
 #
 # measures one layer in the reference executor, onnxruntime and OpenVINO, from the same files (scripts/bench/engines.py).
 #
-#   scripts/bench.sh decode [MODEL…] [--rounds 3] [--prompt 128] [--tokens 64] [--threads N] [--genai MODEL=FOLDER]
+#   scripts/bench.sh decode [MODEL…] [--rounds 3] [--prompt 128] [--tokens 64] [--threads N]
 #
 # measures prefill, decode and memory of moec, llama.cpp and onnxruntime-genai on the same weights
 # (scripts/bench/decode.py).

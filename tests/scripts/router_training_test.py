@@ -9,6 +9,7 @@ Skipped without PyTorch:
 import json
 import pathlib
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,13 +25,13 @@ import train_router  # noqa: E402
 from golden.cases import CASES  # noqa: E402
 from golden.checkpoint import new_model, randomise, write_checkpoint  # noqa: E402
 from golden.request import Refused  # noqa: E402
-from golden.routing import choice_scores, router_scores  # noqa: E402
+from golden.routing import ROUTING, choice_scores, router_scores  # noqa: E402
 from training.optimiser import balance_of  # noqa: E402
 from training.router import job as jobs  # noqa: E402
 from training.router.request import Phase, Settings  # noqa: E402
 from training.router.routers import (  # noqa: E402
-    Decision, Watch, check_biases, check_weights, counts_of, find_routers, move_biases, parameters_of, redraw,
-    router_losses, score_of)
+    Decision, Watch, check_biases, check_weights, counts_of, find_routers, move_biases, parameters_of,
+    probabilities, redraw, router_losses, score_of)
 from training.router.run_folder import Part  # noqa: E402
 from training.router.texts import Texts  # noqa: E402
 from training.router.trainer import Diverged, Trainer, predict  # noqa: E402
@@ -160,6 +161,14 @@ def test_losses_match_their_formulas():
     scores = 1 / (1 + np.exp(-logits.numpy()))
     assert sigmoid.item() == pytest.approx(3 * (fraction * (scores / scores.sum(1, keepdims=True)).mean(0)).sum())
     assert score_of("deepseek_v3") == "sigmoid" and score_of("mixtral") == score_of("some_new_moe") == "softmax"
+
+
+def test_unknown_scores_are_named(monkeypatch):
+    monkeypatch.setitem(ROUTING, "new_moe", {"score": "hardmax"})
+    for compute in (lambda: score_of("new_moe"), lambda: probabilities(torch.zeros(1, 4), "hardmax"),
+                    lambda: router_scores(SimpleNamespace(model_type="new_moe"), torch.zeros(1, 4))):
+        with pytest.raises(ValueError, match='unknown score "hardmax"'):
+            compute()
 
 
 def test_minimizing_the_balance_loss_spreads_tokens():

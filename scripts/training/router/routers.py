@@ -7,7 +7,7 @@ import torch
 from golden.capture import choice_bias
 from golden.checkpoint import biases_choice
 from golden.request import Refused
-from golden.routing import ROUTING
+from golden.routing import ROUTING, function_of
 from training.optimiser import balance_of
 
 NAMES = ("gate", "router")          # transformers' names of the router next to `experts`
@@ -53,12 +53,13 @@ def find_routers(model):
 
 
 def score_of(family):
-    """The scores of a family for the balance loss: "sigmoid", divided by the sum over experts, or "softmax"."""
-    return "sigmoid" if ROUTING.get(family, {}).get("score") == "sigmoid" else "softmax"
+    """The scores of a family for the balance loss: "sigmoid", divided by the sum over experts, or "softmax", also for
+    families that ROUTING lacks. Raises ValueError for an unknown score."""
+    return function_of(ROUTING[family]["score"]) if family in ROUTING else "softmax"
 
 
 def probabilities(logits, score):
-    if score == "softmax":
+    if function_of(score) == "softmax":
         return logits.softmax(-1)
     scores = logits.sigmoid()
     return scores / scores.sum(-1, keepdim=True)
