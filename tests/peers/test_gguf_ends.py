@@ -46,7 +46,7 @@ def with_tokens(golden, tmp_path_factory):
 def test_end_tokens_match_llama_cpp(keys, with_tokens, moec, tmp_path):
     for texts in GROUPS if not keys else GROUPS[:1]:
         file = with_tokens(texts, keys)
-        moec("export", file, "--out", tmp_path / "out", "--force", "--quiet")
+        moec("export", file, "--out", tmp_path / "out", "--force", "--quiet", "--layers", 1, "--tokens", 1)
         assert eos_tokens(tmp_path / "out") == llama_cpp.ends(file), texts
 
 

@@ -71,7 +71,7 @@ def many(tmp_path_factory):
     ("wide", 128, ("--layers", "2")),
     ("wide", 128, ("--layers", "4", "--target", "ane", "--max-shard-mb", "10")),
     ("wide", 128, ("--layers", "4", "--target", "onnx,ane", "--dtype", "f16", "--max-shard-mb", "10")),
-    ("many", 256, ()),
+    ("many", 144, ("--layers", "128")),
     ("many", 256, ("--layers", "60", "--target", "ane")),
 ], ids=["wide-onnx", "wide-ane", "wide-both", "many-onnx", "many-ane"])
 def test_memory_stays_within_the_budget(source, memory, more, failing_disk, request, tmp_path):

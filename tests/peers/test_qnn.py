@@ -92,8 +92,8 @@ def test_shards_and_chains_match_the_golden(case, emulated, golden, worst):
 
 
 # Scales weights of the golden, selected by a part of their names: squares of the activations overflow f16, even if the
-# file computes them in f32.
-SCALES = [("qwen3_next_a", "conv1d", 100), ("kimi_linear_a", "conv1d", 100), ("qwen3_next_a", "conv1d", 0.1),
+# file computes them in f32. At these factors no two experts of kimi_linear_a nearly tie; at 100 f16 chooses another one.
+SCALES = [("qwen3_next_a", "conv1d", 100), ("kimi_linear_a", "conv1d", 150), ("qwen3_next_a", "conv1d", 0.1),
           ("nemotron_h_a", "embeddings", 3000), ("mixtral_a", "embed_tokens", 3000)]
 
 

@@ -301,10 +301,22 @@ def test_rejects_requests_beyond_the_limits(folder, data, status):
     assert server.stop() == 0
 
 
-def test_accepts_chunked_requests(server):
-    body = b'{"prompt": "a", "max_tokens": 2}'
+def in_bytes(body):
+    """A chunked request with one byte per chunk."""
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-    assert status_of(send(server, [request(chunks, "Transfer-Encoding: chunked")])) == 200
+    return request(chunks, "Transfer-Encoding: chunked")
+
+
+def test_accepts_chunked_requests(server):
+    assert status_of(send(server, [in_bytes(b'{"prompt": "a", "max_tokens": 2}')])) == 200
+
+
+def test_counts_only_data_of_chunks(folder):
+    server = Server(folder, "--max-body", "128KiB")
+    body = b'{"prompt": "a", "max_tokens": 2}'.ljust(128 << 10)
+    assert status_of(send(server, [in_bytes(body)])) == 200
+    assert status_of(send(server, [in_bytes(body + b" ")])) == 413
+    assert server.stop() == 0
 
 
 def is_readable(client):
