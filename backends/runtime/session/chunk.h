@@ -43,7 +43,7 @@ struct Chunk {
   size_t width = 0;                     // index into build.tokens
   std::map<std::string, Rows> edges;    // values between shards, computed so far
   Rows rope;                            // rows of the RoPE table, by token; empty without a table
-  Rows logits;                          // [count, vocab]; each head shard fills its columns
+  Rows logits;                          // [count, vocab]; empty before the first head shard
   std::map<int64_t, NewRows> new_rows;  // by layer
   int64_t layer_of_experts = -1;        // latest layer passed to ExpertStore::begin_layer()
 };

@@ -105,6 +105,16 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
   MOEC_CHECK(false, "the source of an input is not handled");
 }
 
+// Each head shard fills its columns.
+static void take_logits(const Tensor& tensor, int64_t vocab_begin, Chunk& chunk) {
+  Rows& logits = chunk.logits;
+  if (logits.data.empty()) logits.data.resize(static_cast<size_t>(chunk.count * logits.columns));
+  const Rows slice = unpack_rows(tensor, chunk.count);
+  for (int64_t t = 0; t < chunk.count; ++t)
+    std::copy_n(slice.row(t).begin(), slice.columns,
+                logits.data.begin() + t * logits.columns + vocab_begin);
+}
+
 void Session::Impl::take_output(const OutputBinding& binding, const manifest::Shard& shard,
                                 const Tensor& tensor, Chunk& chunk) {
   switch (binding.sink) {
@@ -130,13 +140,8 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
     case SinkKind::recurrent_state:
       sequence.caches.at(binding.layer).state = tensor.data;
       return;
-    case SinkKind::logits: {
-      const Rows slice = unpack_rows(tensor, chunk.count);
-      for (int64_t t = 0; t < chunk.count; ++t)
-        std::copy_n(slice.row(t).begin(), slice.columns,
-                    chunk.logits.data.begin() + t * chunk.logits.columns + shard.vocab_begin);
-      return;
-    }
+    case SinkKind::logits:
+      return take_logits(tensor, shard.vocab_begin, chunk);
   }
 }
 

@@ -32,6 +32,10 @@ using StepProbe = std::function<void(const manifest::Shard&, std::string_view, c
 // column per expert, 0 for experts that the token did not choose.
 using RoutingObserver = std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
 
+// Tokens whose logits a pass computes. The head of a model with a large vocabulary takes as long
+// as several layers.
+enum class LogitsOf : uint8_t { each, last, none };
+
 struct SessionOptions {
   // Engine that runs the graphs; null: the reference executor. Options that the engine does not
   // support are refused.
@@ -115,14 +119,16 @@ class Session {
   const Manifest& manifest() const;
 
   // Feeds tokens at the current position, in chunks of the exported widths, and advances the
-  // position. Returns their logits, [tokens, vocab]. Errors: session.context_full, session.token
-  // (an id outside the vocabulary), session.port, session.memory (a shard alone exceeds the
-  // memory), those of reading a shard, and those of the ExpertStore.
-  Result<Rows> feed(std::span<const int64_t> tokens, const StepProbe& probe = {});
-  // Runs tokens through all steps in one chunk, with the first token at `position`. Returns their
-  // logits, [tokens, vocab]. Does not change the session's position. Errors: those of feed();
-  // session.width (no exported width holds that many tokens).
-  Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe = {});
+  // position. Returns the wanted logits, [tokens, vocab]. Errors: session.context_full,
+  // session.token (an id outside the vocabulary), session.port, session.memory (a shard alone
+  // exceeds the memory), those of reading a shard, and those of the ExpertStore.
+  Result<Rows> feed(std::span<const int64_t> tokens, const StepProbe& probe = {},
+                    LogitsOf wanted = LogitsOf::each);
+  // Runs tokens through all steps in one chunk, with the first token at `position`. Returns the
+  // wanted logits, [tokens, vocab]. Does not change the session's position. Errors: those of
+  // feed(); session.width (no exported width holds that many tokens).
+  Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe = {},
+                    LogitsOf wanted = LogitsOf::each);
   // Sets the observer of routing weights, called for each router that runs if its graph labels the
   // weights. An empty observer ends observation.
   void observe_routing(RoutingObserver observer);

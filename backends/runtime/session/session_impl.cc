@@ -331,9 +331,26 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   }
   chunk.edges[std::string(kEmbedEdge)] = std::move(rows);
   MOEC_ASSIGN(chunk.rope, impl_->rope_rows(position, chunk.count));
-  chunk.logits = {manifest.logits.vocab,
-                  std::vector<float>(static_cast<size_t>(chunk.count * manifest.logits.vocab))};
+  chunk.logits.columns = manifest.logits.vocab;
   return chunk;
+}
+
+// Keeps the last token of a chunk, for steps that process each token by itself.
+void Session::Impl::keep_last(Chunk& chunk) const {
+  const auto keep = [](Rows& rows) {
+    if (rows.data.empty()) return;
+    rows.data.erase(rows.data.begin(), rows.data.end() - rows.columns);
+  };
+  for (auto& [name, rows] : chunk.edges) keep(rows);
+  keep(chunk.rope);
+  chunk.position += chunk.count - 1;
+  chunk.count = 1;
+  chunk.width = 0;
+}
+
+bool Session::Impl::is_head(const manifest::Step& step) const {
+  return std::all_of(step.outputs.begin(), step.outputs.end(),
+                     [](const OutputBinding& output) { return output.sink == SinkKind::logits; });
 }
 
 void Session::observe_routing(RoutingObserver observer) {
@@ -341,59 +358,35 @@ void Session::observe_routing(RoutingObserver observer) {
 }
 
 Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
-                           const StepProbe& probe) {
+                           const StepProbe& probe, LogitsOf wanted) {
   MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));
-  for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
+  const auto count = chunk.count;
+  for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step) {
+    if (impl_->is_head(impl_->manifest.schedule[step]) && wanted != LogitsOf::each) {
+      if (wanted == LogitsOf::none) continue;
+      if (chunk.count > 1) impl_->keep_last(chunk);
+    }
     MOEC_TRY(run_step(step, chunk, probe));
-  impl_->counts.tokens += chunk.count;
+  }
+  impl_->counts.tokens += count;
   return std::move(chunk.logits);
 }
 
-Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
+Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe,
+                           LogitsOf wanted) {
   // Checks the total length first: an overlong input must not leave some of its tokens in caches.
   MOEC_TRY(check_room(impl_->sequence.position + std::ssize(tokens), impl_->manifest));
   Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {
     const auto count = static_cast<size_t>(chunk_size(std::ssize(tokens)));
-    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->sequence.position, probe));
+    const bool is_last = count == tokens.size();
+    const LogitsOf own = wanted == LogitsOf::last && !is_last ? LogitsOf::none : wanted;
+    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->sequence.position, probe, own));
     logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
     impl_->sequence.position += static_cast<int64_t>(count);
     tokens = tokens.subspan(count);
   }
   return logits;
-}
-
-BorrowedCaches::~BorrowedCaches() {
-  // The pointers are valid, because a std::map does not move its elements (Sequence::caches). The
-  // destructor also returns the caches after a failed run.
-  for (const auto& [cache, port] : floats_) *cache = std::move(tensors_.at(port).data);
-  for (const auto& [cache, port] : halves_) *cache = std::move(tensors_.at(port).halves);
-}
-
-template <class T>
-Tensor BorrowedCaches::lend(const manifest::Port& port, std::vector<T>& cache,
-                            std::vector<T> Tensor::*elements, Lent<T>& lent) const {
-  Tensor tensor{port.type(), {}};
-  if (const auto found = lent.find(&cache); found != lent.end()) {
-    tensor.*elements = tensors_.at(found->second).*elements;
-    return tensor;
-  }
-  MOEC_CHECK(tensor.type.elements() == std::ssize(cache), "cache of {} values for port {}",
-             cache.size(), port.name);
-  lent[&cache] = port.name;
-  tensor.*elements = std::move(cache);
-  return tensor;
-}
-
-Tensor BorrowedCaches::lend(const manifest::Port& port, std::vector<float>& cache) {
-  return lend(port, cache, &Tensor::data, floats_);
-}
-
-Tensor BorrowedCaches::lend(const manifest::Port& port, CacheValues& cache) {
-  // A lent vector is empty, so the map tells which of both it is.
-  if (!cache.halves.empty() || halves_.contains(&cache.halves))
-    return lend(port, cache.halves, &Tensor::halves, halves_);
-  return lend(port, cache.floats);
 }
 
 }  // namespace moec

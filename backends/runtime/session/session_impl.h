@@ -101,6 +101,9 @@ struct Session::Impl {
   size_t graph_of(const manifest::Shard& shard, const Chunk& chunk) const;
   // Experts per token in a layer.
   int64_t top_k_of(int64_t layer) const;
+  void keep_last(Chunk& chunk) const;
+  // True if the step computes logits and nothing else.
+  bool is_head(const manifest::Step& step) const;
   Status choose_variant();
   Status check_engine() const;
   Status read_masks();

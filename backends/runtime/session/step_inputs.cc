@@ -18,6 +18,11 @@ Tensor zeros(const manifest::Port& port) {
   return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
 }
 
+// True if the elements of a tensor of tokens are in the order of Rows.
+bool is_token_major(const Type& type) {
+  return !is_channel_major(type.layout) || tokens_of(type) == 1;
+}
+
 // Index of (token, channel) in a tensor with either layout.
 size_t token_index(const Type& type, int64_t token, int64_t channel) {
   const int64_t index = is_channel_major(type.layout) ? channel * tokens_of(type) + token
@@ -56,7 +61,8 @@ void store_values(CacheValues& cache, int64_t to, std::span<const float> values)
 
 Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
   Tensor tensor = zeros(port);
-  if (tensor.type.layout == Layout::plain) {  // RoPE rows: [T, columns]
+  // Also for RoPE rows, which are plain: [T, columns].
+  if (is_token_major(tensor.type)) {
     std::copy(rows.data.begin(), rows.data.end(), tensor.data.begin());
     return tensor;
   }
@@ -69,6 +75,10 @@ Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
 
 Rows unpack_rows(const Tensor& tensor, int64_t count) {
   Rows rows{channels_of(tensor.type), {}};
+  if (is_token_major(tensor.type)) {
+    rows.data.assign(tensor.data.begin(), tensor.data.begin() + count * rows.columns);
+    return rows;
+  }
   rows.data.reserve(static_cast<size_t>(count * rows.columns));
   for (int64_t t = 0; t < count; ++t)
     for (int64_t c = 0; c < rows.columns; ++c)

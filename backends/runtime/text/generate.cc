@@ -48,12 +48,12 @@ TextWriter::TextWriter(std::vector<int64_t> rest, int64_t reused, const Manifest
   done_ = most_ < 1;
 }
 
-// Feeds one chunk per step and discards its logits unless it is the last: with a long prompt and a
-// large vocabulary, the logits of all tokens would use gigabytes.
+// Feeds one chunk per step. Only the logits of the last token are needed.
 Result<std::optional<int64_t>> TextWriter::step(Session& session) {
   const auto start = Clock::now();
   const auto count = static_cast<size_t>(session.chunk_size(std::ssize(feed_)));
-  MOEC_ASSIGN(const Rows logits, session.feed(std::span(feed_).first(count)));
+  const LogitsOf wanted = count == feed_.size() ? LogitsOf::last : LogitsOf::none;
+  MOEC_ASSIGN(const Rows logits, session.feed(std::span(feed_).first(count), {}, wanted));
   (text_.tokens.empty() ? text_.prefill_seconds : text_.decode_seconds) += seconds_since(start);
   feed_.erase(feed_.begin(), feed_.begin() + static_cast<std::ptrdiff_t>(count));
   return feed_.empty() ? take(logits) : std::nullopt;

@@ -69,6 +69,25 @@ TEST(Engine, RunsItsCompiledGraphs) {
   EXPECT_EQ(engine->compiled_, 2 * std::ssize(with.manifest().shards)) << "each width once";
 }
 
+// Heads run for the last token alone, with the narrow graph, or not at all.
+TEST(Engine, RunsHeadsForWantedLogitsOnly) {
+  const std::string out = small_export();
+  Session all = Session::open(out, read_shard).value();
+  Session some = Session::open(out, read_shard).value();
+  const std::vector<int64_t> first(11, 3), second = {1, 4, 1, 5};
+  ASSERT_TRUE(all.feed(first));
+  EXPECT_THAT(some.feed(first, {}, LogitsOf::none).value().data, IsEmpty());
+  const Rows wanted = all.feed(second).value();
+  const Rows found = some.feed(second, {}, LogitsOf::last).value();
+  ASSERT_EQ(found.count(), 1);
+  const auto last = wanted.row(3);
+  EXPECT_THAT(found.data, testing::Pointwise(testing::FloatNear(1e-5F), last));
+  EXPECT_EQ(all.position(), some.position());
+  EXPECT_EQ(all.tokens_run(), some.tokens_run());
+  const std::vector<int64_t> next = {9};
+  EXPECT_EQ(some.feed(next).value().data, all.feed(next).value().data);
+}
+
 TEST(Engine, ReceivesWatchedValuesOnlyForRouters) {
   const std::string out = small_export();
   auto engine = std::make_shared<PlainEngine>();
