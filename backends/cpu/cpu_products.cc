@@ -153,58 +153,58 @@ void tokens_times_columns(ThreadTeam& team, const float* x, const Factor& w,
       });
 }
 
-// Rounds the activations of each token to int8, in groups along `inner`. Element i of token t is
-// x[i * element + t * token].
-std::unique_ptr<float[]> rounded_tokens(const float* x, int64_t inner, int64_t tokens,
-                                        int64_t element, int64_t token) {
-  auto to = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(inner * tokens));
-  std::vector<float> values(static_cast<size_t>(inner));
-  for (int64_t t = 0; t < tokens; ++t) {
-    for (int64_t i = 0; i < inner; ++i) values[static_cast<size_t>(i)] = x[i * element + t * token];
-    round_token(values);
-    for (int64_t i = 0; i < inner; ++i)
-      to[static_cast<size_t>(i * element + t * token)] = values[static_cast<size_t>(i)];
-  }
-  return to;
-}
-
 }  // namespace
 
-bool CpuProducts::dot_codes(const Factor& w, std::span<const float> token, int64_t outputs,
-                            float* out) const {
-  const auto inner = std::ssize(token);
-  if (!w.stored || inner == 0 || w.begin % inner != 0) return false;
-  const auto arranged = w.stored->arrange(token, format_);
-  if (!arranged) return false;
-  divide_product(team_, outputs, outputs * inner, [&](int64_t begin, int64_t end) {
+// Kernels of f32 activations decode the codes for each token, which pays off for a single one.
+std::vector<CodedToken> CpuProducts::arrange(const StoredWeight& w, const TokenColumns& x) const {
+  std::vector<CodedToken> tokens;
+  std::vector<float> token(static_cast<size_t>(x.inner));
+  for (int64_t t = 0; t < x.count; ++t) {
+    const float* from = x.values + t * x.strides.token;
+    for (int64_t i = 0; i < x.inner; ++i)
+      token[static_cast<size_t>(i)] = from[i * x.strides.element];
+    auto arranged = w.arrange(token, format_);
+    if (!arranged) return {};
+    if (x.count > 1 && arranged->format == ActivationFormat::f32) return {};
+    tokens.push_back(std::move(*arranged));
+  }
+  return tokens;
+}
+
+bool CpuProducts::dot_codes(const Factor& w, const TokenColumns& x, int64_t outputs,
+                            const TokenColumns::Strides& to, float* out) const {
+  if (!w.stored || x.inner == 0 || w.begin % x.inner != 0) return false;
+  const std::vector<CodedToken> tokens = arrange(*w.stored, x);
+  if (tokens.empty()) return false;
+  divide_product(team_, outputs, outputs * x.inner * x.count, [&](int64_t begin, int64_t end) {
     std::optional<MappedRead> read;
     if (const auto range = w.stored->range()) read.emplace(*range);
-    w.stored->dot({w.begin / inner + begin, end - begin}, *arranged, out + begin);
+    // The rows of a tile stay in the caches for all tokens.
+    const int64_t tile = x.count == 1 ? end - begin : tile_rows(x.inner, x.count);
+    std::vector<float> sums(static_cast<size_t>(tile));
+    for (int64_t row = begin; row < end; row += tile) {
+      const RowRange rows{w.begin / x.inner + row, std::min(tile, end - row)};
+      for (int64_t t = 0; t < x.count; ++t) {
+        w.stored->dot(rows, tokens[static_cast<size_t>(t)], sums.data());
+        float* at = out + t * to.token + row * to.element;
+        for (int64_t i = 0; i < rows.count; ++i) at[i * to.element] = sums[static_cast<size_t>(i)];
+      }
+    }
   });
   return true;
 }
 
 void CpuProducts::multiply(const Factor& a, const Factor& b, bool b_is_turned,
                            const ProductSizes& sizes, float* out) const {
-  const int64_t inner = sizes.inner;
   const bool is_turned = b_is_turned || (b.stored && b.stored->is_turned());
-  const auto token = [&](const Factor& of) {
-    return std::span(of.values, static_cast<size_t>(inner));
-  };
-  if (sizes.columns == 1 && dot_codes(a, token(b), sizes.rows, out)) return;
-  if (is_turned && sizes.rows == 1 && dot_codes(b, token(a), sizes.columns, out)) return;
-  const auto rounds = [&](const Factor& w) {
-    return format_ == ActivationFormat::int8 && w.stored && w.stored->rounds_tokens(inner);
-  };
-  if (rounds(a)) {
-    const auto tokens = rounded_tokens(b.values, inner, sizes.columns, sizes.columns, 1);
-    multiply_exactly(a, {tokens.get()}, b_is_turned, sizes, out);
-  } else if (is_turned && rounds(b)) {
-    const auto tokens = rounded_tokens(a.values, inner, sizes.rows, 1, inner);
-    multiply_exactly({tokens.get()}, b, b_is_turned, sizes, out);
-  } else {
-    multiply_exactly(a, b, b_is_turned, sizes, out);
-  }
+  const int64_t inner = sizes.inner;
+  if (dot_codes(a, {b.values, sizes.columns, inner, {1, sizes.columns}}, sizes.rows,
+                {1, sizes.columns}, out))
+    return;
+  if (is_turned && dot_codes(b, {a.values, sizes.rows, inner, {inner, 1}}, sizes.columns,
+                             {sizes.columns, 1}, out))
+    return;
+  multiply_exactly(a, b, b_is_turned, sizes, out);
 }
 
 void CpuProducts::multiply_exactly(const Factor& a, const Factor& b, bool b_is_turned,

@@ -1,16 +1,17 @@
 // Multithreaded matrix products of the engine `cpu`, computed from weights in their stored form.
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "backends/cpu/thread_team.h"
 #include "backends/reference/products.h"
 
 namespace moec {
 
-// Each thread decodes the rows of stored weights that it multiplies, tile by tile; the product of
-// codes with a single token decodes them in registers. The outputs are divided among threads, but
-// the terms of a sum are not, so results do not depend on the number of threads.
+// Each thread decodes the rows of stored weights that it multiplies, tile by tile; products of
+// codes with a single token, or with int8 activations, decode them in registers. The outputs are
+// divided among threads, but the terms of a sum are not, so results do not depend on the number of
+// threads.
 //
 // With ActivationFormat::int8, products with rows of codes round the activations of each token.
 class CpuProducts : public Products {
@@ -25,9 +26,20 @@ class CpuProducts : public Products {
   }
 
  private:
-  // out [outputs] = w [outputs, token] · token. Returns false if the weight is not rows of codes
-  // with a dot kernel.
-  bool dot_codes(const Factor& w, std::span<const float> token, int64_t outputs, float* out) const;
+  // Activations of `count` tokens, and the distances of tokens and of a token's elements.
+  struct TokenColumns {
+    struct Strides {
+      int64_t token = 1, element = 1;
+    };
+    const float* values = nullptr;
+    int64_t count = 0, inner = 0;
+    Strides strides;
+  };
+  // Empty if the weight is not rows of codes with a kernel for this number of tokens.
+  std::vector<CodedToken> arrange(const StoredWeight& w, const TokenColumns& x) const;
+  // Products of w [outputs, inner] with each token. Returns false if there is no kernel.
+  bool dot_codes(const Factor& w, const TokenColumns& x, int64_t outputs,
+                 const TokenColumns::Strides& to, float* out) const;
   // Multiplies by f32 activations.
   void multiply_exactly(const Factor& a, const Factor& b, bool b_is_turned,
                         const ProductSizes& sizes, float* out) const;

@@ -83,11 +83,6 @@ const CodedRows* StoredWeight::coded_rows(int64_t columns) const {
   return rows && rows->columns == columns && is_large && !form_.rounds ? rows : nullptr;
 }
 
-bool StoredWeight::rounds_tokens(int64_t columns) const {
-  const CodedRows* rows = coded_rows(columns);
-  return rows && moec::rounds_tokens(*rows);
-}
-
 std::optional<CodedToken> StoredWeight::arrange(std::span<const float> token,
                                                 ActivationFormat format) const {
   const CodedRows* rows = coded_rows(std::ssize(token));

@@ -53,9 +53,6 @@ class StoredWeight {
   // Converts elements [begin, begin + count). Thread-safe.
   void widen(int64_t begin, int64_t count, float* to) const;
 
-  // True if products with the weight, as rows of `columns` codes, can round activations to int8. As
-  // dot(), requires kStoredElements.
-  bool rounds_tokens(int64_t columns) const;
   // Arranges the activations of a token for dot(), if the weight consists of rows of as many codes
   // that kernels multiply without decoding; nullopt otherwise.
   std::optional<CodedToken> arrange(std::span<const float> token, ActivationFormat format) const;

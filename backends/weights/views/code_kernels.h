@@ -39,8 +39,6 @@ constexpr int64_t lane_codes(int bits) {
   return bits == 8 ? 1 : bits == 3 ? 8 : bits == 6 ? 4 : codes;
 }
 constexpr int64_t float_planes(int bits) { return lane_codes(bits); }
-// Integer products have 16 bits per activation, so half a lane is multiplied at a time.
-constexpr int64_t integer_planes(int bits) { return bits == 8 ? 1 : lane_codes(bits) / 2; }
 // Kernels read whole vectors, so the planes are separated by this number of bytes.
 constexpr int64_t kPlanePadding = 64;
 
@@ -50,11 +48,15 @@ struct TokenValues {
   int64_t plane = 0;            // elements from one plane to the next
   const float* sums = nullptr;  // of the activations of each group
 };
-// The same in integer_planes(), quantized: activation = code · scale of its group. Codes lie
-// in [-127, 127].
+// The same, quantized: activation = factor · scale of its group. Factors lie in [-127, 127].
 struct TokenCodes {
-  const int16_t* codes = nullptr;
+  // For codes of 8 bits.
+  const int16_t* byte_factors = nullptr;
+  // For codes of 4 bits: the factors of even and of odd elements, `plane` apart, and the sums of
+  // those of each lane of 8 codes.
+  const int8_t* nibble_factors = nullptr;
   int64_t plane = 0;
+  const int32_t* lane_sums = nullptr;
   const float* scales = nullptr;
   const float* sums = nullptr;  // of the quantized activations of each group
 };
@@ -86,7 +88,7 @@ void dot_linear_rows(const CodeBlockRows& rows, const LinearCodes& codes, TokenC
 // As above; number i is table[code i], of a table of 2^bits entries. `bits` is 1, 2, 3, 4, 6 or 8.
 void dot_table_rows(const CodeBlockRows& rows, int bits, const float* table, TokenValues token,
                     float* out);
-// With codes of 4 bits.
+// With codes of 4 bits, and entries in [-32, 31].
 using NibbleIntegers = std::array<int8_t, 16>;
 void dot_table_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
                     float* out);

@@ -174,8 +174,12 @@ class RowProducts {
   }
   TokenCodes codes_from(int64_t column) const {
     const int64_t group = column / kTokenGroup;
-    return {token_.codes.data() + column / integer_planes(kernel_.bits), token_.plane,
-            token_.scales.data() + group, token_.sums.data() + group};
+    return {.byte_factors = token_.byte_factors.data() + column,
+            .nibble_factors = token_.nibble_factors.data() + column / 2,
+            .plane = token_.plane,
+            .lane_sums = token_.lane_sums.data() + column / lane_codes(4),
+            .scales = token_.scales.data() + group,
+            .sums = token_.sums.data() + group};
   }
 
   const CodedRows& rows_;
@@ -184,21 +188,19 @@ class RowProducts {
   DotKernel kernel_;
 };
 
-}  // namespace
-
 // Tables have no integer values. The integers of f4_e2m1 are twice its values, and the kernels
 // would subtract an offset only once.
-bool rounds_tokens(const CodedRows& rows) {
-  const bool has_integers =
-      !rows.table && !(rows.offsets && holds_packing(rows.codes, Packing::f4_e2m1));
-  return has_integers && has_dot_kernel(rows);
+bool has_integers(const CodedRows& rows) {
+  return !rows.table && !(rows.offsets && holds_packing(rows.codes, Packing::f4_e2m1));
 }
+
+}  // namespace
 
 std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
                                         ActivationFormat format) {
   if (!has_dot_kernel(rows)) return std::nullopt;
   return arranged({token, static_cast<size_t>(rows.columns)},
-                  rounds_tokens(rows) ? format : ActivationFormat::f32, dot_kernel(rows).bits);
+                  has_integers(rows) ? format : ActivationFormat::f32, dot_kernel(rows).bits);
 }
 
 bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,

@@ -29,12 +29,10 @@ struct CodedRows {
 bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, int64_t count,
                  float* to);
 
-// True if arrange_token() rounds activations to int8 on request.
-bool rounds_tokens(const CodedRows& rows);
-
 // Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if codes
 // without a table do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a
-// group of activations. Rows with a table are multiplied by f32 activations in either format.
+// group of activations. Rows with a table, and MXFP4 rows with offsets, are multiplied by f32
+// activations in either format.
 std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
                                         ActivationFormat format);
 

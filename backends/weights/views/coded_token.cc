@@ -39,25 +39,22 @@ float largest_magnitude(const float* values, int64_t count) {
   return std::bit_cast<float>(largest);
 }
 
-// Appends the codes, the scale and the sum of a group.
-void quantize_group(const float* values, int64_t count, CodedToken& token) {
+// Writes the factors of a group, and appends its scale and its sum.
+void quantize_group(const float* values, int64_t count, int16_t* factors, CodedToken& token) {
   const float largest = largest_magnitude(values, count);
   const bool is_finite = std::isfinite(largest);
   // Below this, 127 / largest may overflow, so the group becomes zeros.
   const bool is_zero = largest < 127 * std::numeric_limits<float>::min();
-  const auto first = std::ssize(token.codes);
-  token.codes.resize(static_cast<size_t>(first + count));
-  int16_t* codes = token.codes.data() + first;
   int32_t sum = 0;
   if (is_finite && !is_zero) {
     const float inverse = 127 / largest;
     for (int64_t i = 0; i < count; ++i) {
-      const auto code = static_cast<int32_t>(nearest(values[i] * inverse));
-      codes[i] = static_cast<int16_t>(code);
-      sum += code;
+      const auto factor = static_cast<int32_t>(nearest(values[i] * inverse));
+      factors[i] = static_cast<int16_t>(factor);
+      sum += factor;
     }
   }
-  // Zero codes times NaN are NaN, as is a product with an infinite or undefined activation.
+  // Zero factors times NaN are NaN, as is a product with an infinite or undefined activation.
   const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
   token.scales.push_back(scale);
   token.sums.push_back(static_cast<float>(sum) * scale);
@@ -72,24 +69,30 @@ void for_each_group(int64_t columns, const Visit& visit) {
 
 CodedToken quantized(std::span<const float> token) {
   CodedToken to{.columns = std::ssize(token), .format = ActivationFormat::int8};
+  to.byte_factors.resize(token.size());
   for_each_group(to.columns, [&](int64_t first, int64_t count) {
-    quantize_group(token.data() + first, count, to);
+    quantize_group(token.data() + first, count, to.byte_factors.data() + first, to);
   });
   return to;
 }
 
-}  // namespace
-
-void round_token(std::span<float> token) {
-  const CodedToken rounded = quantized(token);
-  for (size_t i = 0; i < token.size(); ++i)
-    token[i] = static_cast<float>(rounded.codes[i]) * rounded.scales[i / kTokenGroup];
+// Moves the factors to planes for codes of 4 bits.
+void arrange_nibbles(CodedToken& token) {
+  const std::vector<int8_t> factors(token.byte_factors.begin(), token.byte_factors.end());
+  token.nibble_factors = in_planes(std::span<const int8_t>(factors), 2, token.plane);
+  constexpr int64_t kLane = lane_codes(4);
+  token.lane_sums.resize(
+      static_cast<size_t>((token.columns + kLane - 1) / kLane + kPlanePadding / 4));
+  for (size_t i = 0; i < factors.size(); ++i) token.lane_sums[i / kLane] += factors[i];
+  token.byte_factors.clear();
 }
+
+}  // namespace
 
 CodedToken arranged(std::span<const float> token, ActivationFormat format, int bits) {
   if (format == ActivationFormat::int8) {
     CodedToken to = quantized(token);
-    to.codes = in_planes(std::span<const int16_t>(to.codes), integer_planes(bits), to.plane);
+    if (bits == 4) arrange_nibbles(to);
     return to;
   }
   CodedToken to{.columns = std::ssize(token)};

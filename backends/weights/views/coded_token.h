@@ -18,18 +18,17 @@ enum class ActivationFormat : uint8_t {
 struct CodedToken {
   int64_t columns = 0;
   ActivationFormat format = ActivationFormat::f32;
-  int64_t plane = 0;           // elements from one plane to the next
-  std::vector<float> values;   // of f32, in planes
-  std::vector<int16_t> codes;  // of int8, in planes, with scales
-  std::vector<float> scales;
-  std::vector<float> sums;  // of each group
+  int64_t plane = 0;                   // elements from one plane to the next
+  std::vector<float> values;           // of f32, in planes
+  std::vector<int16_t> byte_factors;   // of int8, for codes of 8 bits
+  std::vector<int8_t> nibble_factors;  // of int8, for codes of 4 bits, in planes
+  std::vector<int32_t> lane_sums;      // of nibble_factors
+  std::vector<float> scales;           // of int8, of each group
+  std::vector<float> sums;             // of each group
 };
 
-// Rounds activations as ActivationFormat::int8 does. Infinite and undefined activations make their
-// group NaN.
-void round_token(std::span<float> token);
-
-// Arranges activations in a format, for codes of this number of bits.
+// Arranges activations in a format, for codes of this number of bits. Infinite and undefined
+// activations make their group NaN in int8.
 CodedToken arranged(std::span<const float> token, ActivationFormat format, int bits);
 
 }  // namespace moec

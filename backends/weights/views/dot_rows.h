@@ -77,6 +77,12 @@ Words load_words(const std::byte* from) {
 // Loads the codes of the first lanes; those of the others are 0.
 template <int kBits>
 Words load_part(const std::byte* from, int64_t lanes) {
+#if HWY_TARGET <= HWY_AVX2
+  // A copy to the stack would wait until its bytes are written.
+  if constexpr (kLaneBytes<kBits> == 4)
+    return hn::MaskedLoad(hn::FirstN(Ints(), static_cast<size_t>(lanes)), Ints(),
+                          reinterpret_cast<const int32_t*>(from));
+#endif
   std::array<std::byte, HWY_LANES(uint8_t) + 4> padded{};
   std::memcpy(padded.data(), from, static_cast<size_t>(lanes * kLaneBytes<kBits>));
   return load_words<kBits>(padded.data());

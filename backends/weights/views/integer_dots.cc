@@ -12,67 +12,88 @@ HWY_BEFORE_NAMESPACE();
 namespace moec::HWY_NAMESPACE {
 namespace {
 
-// Codes as integer factors of the quantized activations.
-template <int kCodeBits>
-class IntegerProducts {
+// Codes of 4 bits as unsigned numbers, 2^kExcessBits above their own. A lane sums 8 products.
+template <int kExcessBits>
+class NibbleIntegerProducts {
  public:
-  static constexpr int kBits = kCodeBits;
-  static constexpr int64_t kPlanes = integer_planes(kBits);
-  explicit IntegerProducts(TokenCodes token) : token_(token) {}
+  static constexpr int kBits = 4;
+  explicit NibbleIntegerProducts(TokenCodes token) : token_(token) {}
 
   const float* scales() const { return token_.scales; }
   const float* sums() const { return token_.sums; }
   float activation(int64_t i) const {
-    const int16_t code = token_.codes[i % kPlanes * token_.plane + i / kPlanes];
+    const int8_t code = token_.nibble_factors[i % 2 * token_.plane + i / 2];
     return static_cast<float>(code) * token_.scales[i / kTokenGroup];
   }
 
+#if HWY_TARGET != HWY_SCALAR
  protected:
+  // Products of the numbers of the codes in the low and in the high half of each byte.
+  Vector sum_of(hn::Vec<Bytes> low, hn::Vec<Bytes> high, int64_t lane) const {
+    const hn::Repartition<int8_t, Ints> d;
+    const int8_t* factors = token_.nibble_factors + 4 * lane;
+    const auto pairs = hn::Add(multiply_pairs(low, hn::LoadU(d, factors)),
+                               multiply_pairs(high, hn::LoadU(d, factors + token_.plane)));
+    auto other_half = hn::Zero(Ints());
+    const auto sums = hn::ReorderWidenMulAccumulate(Ints(), pairs, hn::Set(Shorts(), 1),
+                                                    hn::Zero(Ints()), other_half);
+    const auto too_much = hn::ShiftLeft<kExcessBits>(hn::LoadU(Ints(), token_.lane_sums + lane));
+    return hn::ConvertTo(Floats(), hn::Sub(hn::Add(sums, other_half), too_much));
+  }
+
+ private:
+  // The sums of two neighbouring products. They fit in 16 bits, and so do those of two such sums:
+  // 4 · 64 · 127.
+  static hn::Vec<Shorts> multiply_pairs(hn::Vec<Bytes> numbers,
+                                        hn::Vec<hn::Repartition<int8_t, Ints>> factors) {
+#if HWY_TARGET <= HWY_AVX3
+    return {_mm512_maddubs_epi16(numbers.raw, factors.raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return {_mm256_maddubs_epi16(numbers.raw, factors.raw)};
+#elif HWY_TARGET <= HWY_SSSE3
+    return {_mm_maddubs_epi16(numbers.raw, factors.raw)};
+#else
+    const auto n = hn::BitCast(Shorts(), numbers), f = hn::BitCast(Shorts(), factors);
+    const auto even =
+        hn::Mul(hn::And(n, hn::Set(Shorts(), 255)), hn::ShiftRight<8>(hn::ShiftLeft<8>(f)));
+    const auto odd = hn::Mul(hn::ShiftRight<8>(n), hn::ShiftRight<8>(f));
+    return hn::Add(even, odd);
+#endif
+  }
+#endif
+
+ private:
   TokenCodes token_;
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// Sums of products by 32-bit lane.
-class IntegerSums {
- public:
-  IntegerSums() { even_ = odd_ = hn::Zero(Ints()); }
-  void add(hn::Vec<Shorts> integers, const int16_t* activations) {
-    even_ = hn::ReorderWidenMulAccumulate(Ints(), integers, hn::LoadU(Shorts(), activations), even_,
-                                          odd_);
+// The codes in the halves of each byte.
+struct Halves {
+  explicit Halves(Words words) {
+    const Bytes d;
+    const auto bytes = hn::BitCast(d, words), mask = hn::Set(d, uint8_t{15});
+    low = hn::And(bytes, mask);
+    const hn::RebindToUnsigned<Shorts> shorts;
+    high = hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(shorts, bytes))), mask);
   }
-  Vector total() const { return hn::ConvertTo(Floats(), hn::Add(even_, odd_)); }
-
- private:
-  hn::Vec<Ints> even_, odd_;
+  hn::Vec<Bytes> low, high;
 };
-
-// integer(integral_constant) returns one integer for each half of a lane.
-template <class Integer, size_t... kPlane>
-Vector sum_planes(const TokenCodes& token, int64_t lane, const Integer& integer,
-                  std::index_sequence<kPlane...> /*planes*/) {
-  IntegerSums sums;
-  (sums.add(integer(std::integral_constant<int, kPlane>()),
-            token.codes + kPlane * token.plane + 2 * lane),
-   ...);
-  return sums.total();
-}
 #endif
 
-class NibbleProducts : public IntegerProducts<4> {
+class NibbleProducts : public NibbleIntegerProducts<3> {
  public:
   NibbleProducts(const LinearCodes& codes, TokenCodes token)
-      : IntegerProducts<4>(token), codes_(codes) {}
+      : NibbleIntegerProducts(token), codes_(codes) {}
 
   int center() const { return codes_.center; }
   float number(uint8_t code) const { return static_cast<float>(signed_number<4>(code, codes_)); }
 
 #if HWY_TARGET != HWY_SCALAR
+  // A number in two's complement is 8 less than its bits with the sign inverted.
   Vector operator()(Words words, int64_t lane) const {
-    const auto flipped = hn::BitCast(Shorts(), hn::Xor(words, flip_nibbles(codes_)));
-    const auto integer = [&](auto plane) {
-      return signed_field<4, plane.value>(Shorts(), flipped);
-    };
-    return sum_planes(token_, lane, integer, std::make_index_sequence<kPlanes>());
+    const LinearCodes unsigned_codes{4, static_cast<uint8_t>(codes_.flip ^ 8), 0};
+    const Halves halves(hn::Xor(words, flip_nibbles(unsigned_codes)));
+    return sum_of(halves.low, halves.high, lane);
   }
 #endif
 
@@ -80,49 +101,57 @@ class NibbleProducts : public IntegerProducts<4> {
   LinearCodes codes_;
 };
 
-template <bool kSigned>
-class ByteProducts : public IntegerProducts<8>, public ByteCodes<kSigned> {
- public:
-  explicit ByteProducts(TokenCodes token) : IntegerProducts<8>(token) {}
-
-#if HWY_TARGET != HWY_SCALAR
-  Vector operator()(const std::byte* codes, int64_t first) const {
-    static_assert(HWY_LANES(int16_t) <= kTokenGroup);
-    IntegerSums sums;
-    for (int64_t i = 0; i < kTokenGroup; i += 2 * lanes())
-      sums.add(ByteCodes<kSigned>::load(Shorts(), codes + i), token_.codes + first + i);
-    return sums.total();
-  }
-#endif
-};
-
-class TableProducts : public IntegerProducts<4> {
+class TableProducts : public NibbleIntegerProducts<5> {
  public:
   TableProducts(const NibbleIntegers& table, TokenCodes token)
-      : IntegerProducts<4>(token), table_(table) {}
+      : NibbleIntegerProducts(token), table_(table) {
+    for (size_t i = 0; i < table.size(); ++i)
+      unsigned_[i] = static_cast<uint8_t>(table[i] + (1 << 5));
+  }
 
   static int center() { return 0; }
   float number(uint8_t code) const { return table_[code]; }
 
 #if HWY_TARGET != HWY_SCALAR
   Vector operator()(Words words, int64_t lane) const {
-    const Bytes d;
-    const auto codes = hn::BitCast(d, words), low = hn::Set(d, uint8_t{15});
-    const auto table = hn::BitCast(d, hn::LoadDup128(hn::RebindToSigned<Bytes>(), table_.data()));
-    const auto high_codes = hn::And(
-        hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(hn::RebindToUnsigned<Shorts>(), codes))), low);
-    const auto even = hn::BitCast(Shorts(), hn::TableLookupBytes(table, hn::And(codes, low)));
-    const auto odd = hn::BitCast(Shorts(), hn::TableLookupBytes(table, high_codes));
-    // Code i of a half lane is in byte i / 2.
-    const auto integer = [&](auto plane) {
-      return signed_field<8, plane.value / 2>(Shorts(), plane.value % 2 == 0 ? even : odd);
-    };
-    return sum_planes(token_, lane, integer, std::make_index_sequence<kPlanes>());
+    const Halves halves(words);
+    const auto table = hn::LoadDup128(Bytes(), unsigned_);
+    return sum_of(hn::TableLookupBytes(table, halves.low), hn::TableLookupBytes(table, halves.high),
+                  lane);
   }
 #endif
 
  private:
   NibbleIntegers table_;
+  HWY_ALIGN uint8_t unsigned_[16];
+};
+
+template <bool kSigned>
+class ByteProducts : public ByteCodes<kSigned> {
+ public:
+  static constexpr int kBits = 8;
+  explicit ByteProducts(TokenCodes token) : token_(token) {}
+
+  const float* scales() const { return token_.scales; }
+  const float* sums() const { return token_.sums; }
+  float activation(int64_t i) const {
+    return static_cast<float>(token_.byte_factors[i]) * token_.scales[i / kTokenGroup];
+  }
+
+#if HWY_TARGET != HWY_SCALAR
+  Vector operator()(const std::byte* codes, int64_t first) const {
+    static_assert(HWY_LANES(int16_t) <= kTokenGroup);
+    auto even = hn::Zero(Ints()), odd = hn::Zero(Ints());
+    for (int64_t i = 0; i < kTokenGroup; i += 2 * lanes())
+      even = hn::ReorderWidenMulAccumulate(Ints(), ByteCodes<kSigned>::load(Shorts(), codes + i),
+                                           hn::LoadU(Shorts(), token_.byte_factors + first + i),
+                                           even, odd);
+    return hn::ConvertTo(Floats(), hn::Add(even, odd));
+  }
+#endif
+
+ private:
+  TokenCodes token_;
 };
 
 void dot_linear(const CodeBlockRows& rows, const LinearCodes& codes, TokenCodes token, float* out) {

@@ -128,16 +128,29 @@ TEST_P(CpuProductsTest, EqualProductsOfDecodedWeights) {
   });
 }
 
-// A single token is multiplied in integers, so only its order of summation differs.
+// Integers are summed within a group, so only the order of summation differs.
 TEST_P(CpuProductsTest, RoundActivationsLikeRoundToken) {
   const CpuProducts int8(2, ActivationFormat::int8), f32(2, ActivationFormat::f32);
   for_each_product(GetParam(), [&](const Factor& weight, bool is_left, const auto& tokens) {
     const auto found = product(int8, weight, is_left, tokens);
-    const auto wanted = product(f32, weight, is_left, GetParam().rounds ? rounded(tokens) : tokens);
-    if (GetParam().rounds && std::ssize(tokens) == kInner)
-      expect_near(found, wanted);
+    if (GetParam().rounds)
+      expect_near(found, product(f32, weight, is_left, rounded(tokens)));
     else
-      EXPECT_EQ(found, wanted);
+      EXPECT_EQ(found, product(f32, weight, is_left, tokens));
+  });
+}
+
+// With int8 activations, the number of tokens in a step does not change a result.
+TEST_P(CpuProductsTest, MultiplyTokensInt8AsSingleOnes) {
+  if (!GetParam().rounds) return;
+  const CpuProducts products(2, ActivationFormat::int8);
+  for_each_product(GetParam(), [&](const Factor& weight, bool is_left, const auto& tokens) {
+    const auto found = product(products, weight, is_left, tokens);
+    for (int64_t t = 0; t < std::ssize(tokens) / kInner; ++t) {
+      const auto begin = tokens.begin() + t * kInner;
+      const auto single = product(products, weight, is_left, {begin, begin + kInner});
+      EXPECT_TRUE(std::equal(single.begin(), single.end(), found.begin() + t * kOutputs)) << t;
+    }
   });
 }
 

@@ -12,9 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backends/weights/views/code_kernels.h"
+#include "backends/weights/views/coded_token.h"
 #include "backends/weights/views/convert.h"
 #include "backends/weights/views/unblock.h"
 #include "backends/weights/views/weight_reader.h"
@@ -43,6 +46,13 @@ inline std::string write_file(const std::string& name, const Bytes& bytes) {
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
   return path;
+}
+
+// Rounds activations as products with ActivationFormat::int8 do.
+inline void round_token(std::span<float> token) {
+  const CodedToken rounded = arranged(token, ActivationFormat::int8, 8);
+  for (size_t i = 0; i < token.size(); ++i)
+    token[i] = static_cast<float>(rounded.byte_factors[i]) * rounded.scales[i / kTokenGroup];
 }
 
 template <class T>
