@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct CountedAxis {
   bool operator==(const CountedAxis&) const = default;
 };
 
+// Values of attention_core.h, computed by `op`.
+struct AttentionCore {
+  OpId op;
+  ValueId queries, old_keys, new_keys, old_values, new_values, mask;
+};
+
 struct Gate {
   ValueId weights;       // an input, or a slice
   OpId slice;            // the op that computes the weights; invalid for an input
@@ -39,6 +46,7 @@ struct Gate {
   // Of keys: the axes of the values that the part reads and computes. With an argument, because the
   // default constructor is explicit.
   IdMap<ValueId, CountedAxis> key_axis = IdMap<ValueId, CountedAxis>(0);
+  std::optional<AttentionCore> core;  // of keys: all that the part computes
 };
 
 struct Gates {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/reference/attention_core.h"
 #include "backends/reference/code_form.h"
 #include "backends/reference/rounding.h"
 #include "backends/weights/encode/weight_encoder.h"
@@ -46,7 +47,6 @@ void find_fixed_values(Program& program) {
     const Op& op = program.shard.ops[id];
     const uint8_t fixed = is_fixed_op(program, op) ? 1 : 0;
     for (ValueId result : op.results) program.is_fixed[result] = fixed;
-    program.is_fixed_op[id] = op.results.empty() ? 0 : fixed;
   }
 }
 
@@ -63,10 +63,6 @@ void find_last_uses(Program& program) {
     for (ValueId id : program.shard.ops[op].operands) program.last_use[id] = op.index;
   for (const Output& output : program.shard.outputs)
     program.last_use[output.value] = static_cast<uint32_t>(program.shard.ops.size());
-}
-
-bool is_brought(const Program& program, ValueId id) {
-  return program.is_fixed[id] || program.paged.values[id];
 }
 
 IdMap<ValueId, uint8_t> brought_values(const Program& program) {
@@ -201,21 +197,18 @@ uint64_t f32_bytes(const Shard& shard, ValueId id) {
 // which rounding may require, and of outputs, which the caller receives.
 uint64_t most_of_a_run(const Program& program) {
   const Shard& shard = program.shard;
-  uint64_t live = 0;
-  for (const ValueId input : shard.inputs) live += 2 * f32_bytes(shard, input);
-  uint64_t most = live;
   const auto size = [&](ValueId id) {
     const auto& paged = program.paged.values[id];
     return program.is_fixed[id] || (paged && !paged->as_tensor) ? 0 : f32_bytes(shard, id);
   };
-  for (const OpId op : op_ids(shard)) {
-    for (const ValueId id : shard.ops[op].results) live += size(id);
+  uint64_t live = 0;
+  for (const ValueId input : shard.inputs) live += 2 * f32_bytes(shard, input);
+  uint64_t most = live;
+  for (const RunStep& step : program.runs.plain.steps) {
+    for (const ValueId id : shard.ops[step.op].results) live += size(id);
     most = std::max(most, live);
-    for (const ValueId id : shard.ops[op].results)
-      if (program.last_use[id] <= op.index) live -= size(id);
-    std::set<ValueId> operands(shard.ops[op].operands.begin(), shard.ops[op].operands.end());
-    for (const ValueId id : operands)
-      if (program.last_use[id] == op.index && size(id) <= live) live -= size(id);
+    for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i)
+      live -= std::min(live, size(program.runs.plain.dropped[i]));
   }
   for (const Output& output : shard.outputs) live += f32_bytes(shard, output.value);
   return std::max(most, live);
@@ -303,7 +296,8 @@ Status load_fixed_values(Program& program, const WeightReader& weights) {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(&program.fixed[id]);
-    std::vector<Tensor> results = eval_op(program, op, std::move(operands), program.types[op_id]);
+    std::vector<Tensor> results =
+        eval_op(program, op_id, std::move(operands), program.types[op_id]);
     for (size_t i = 0; i < results.size(); ++i)
       program.fixed[op.results[i]] = std::move(results[i]);
   }
@@ -311,20 +305,20 @@ Status load_fixed_values(Program& program, const WeightReader& weights) {
 }
 
 // Empty if all operands are in memory.
-std::vector<const StoredWeight*> stored_operands(const Program& program, const Op& op) {
-  const auto is_stored = [&](ValueId id) { return program.stored[id].has_value(); };
-  if (std::none_of(op.operands.begin(), op.operands.end(), is_stored)) return {};
+std::vector<const StoredWeight*> stored_operands(const Program& program, OpId op) {
+  if (!program.runs.reads_weights[op]) return {};
   std::vector<const StoredWeight*> stored;
-  for (ValueId id : op.operands) stored.push_back(is_stored(id) ? &*program.stored[id] : nullptr);
+  for (ValueId id : program.shard.ops[op].operands)
+    stored.push_back(program.stored[id] ? &*program.stored[id] : nullptr);
   return stored;
 }
 
 }  // namespace
 
-std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, std::span<const Type> types,
-                            const RunProbes& probes) {
-  Call call{std::move(operands), types, stored_operands(program, op), {}, probes.experts};
+std::vector<Tensor> eval_op(const Program& program, OpId id, std::vector<const Tensor*> operands,
+                            std::span<const Type> types, const RunProbes& probes) {
+  const Op& op = program.shard.ops[id];
+  Call call{std::move(operands), types, stored_operands(program, id), {}, probes.experts};
   call.products = program.options.products;
   call.right_is_turned = op.operands.size() == 2 && program.turned[op.operands[1]].valid();
   if (probes.matrices)
@@ -359,6 +353,18 @@ static void open_watched(Program& program) {
   }
 }
 
+static void find_cores(Program& program) {
+  Gates& gates = program.gates;
+  if (program.options.precision != Precision::f32) return;
+  for (uint32_t i = 0; i < gates.gates.size(); ++i) {
+    const auto core = gates.gates[i].core = find_attention_core(program.shard, gates, i);
+    if (!core) continue;
+    for (const ValueId id : {core->queries, core->old_keys, core->new_keys, core->old_values,
+                             core->new_values, core->mask})
+      program.last_use[id] = std::max(program.last_use[id], core->op.index);
+  }
+}
+
 // Keeps the weights of each gate alive until the last op of its part.
 static void keep_gates(Program& program) {
   for (const Gate& gate : program.gates.gates)
@@ -380,9 +386,11 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   if (options.products != nullptr) {
     program.gates = find_gates(shard, brought_values(program));
     open_watched(program);
+    find_cores(program);
     keep_gates(program);
   }
   MOEC_TRY(find_stored_weights(program, matrices, weights));
+  plan_runs(program);
   MOEC_TRY(check_memory(program));
   if (options.products != nullptr) note_widened(program);
   MOEC_TRY(load_fixed_values(program, weights));

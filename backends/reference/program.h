@@ -11,16 +11,40 @@
 #include <vector>
 
 #include "backends/reference/eval.h"
+#include "backends/reference/fused_ops.h"
 #include "backends/reference/gates.h"
 #include "backends/reference/paged_weights.h"
 
 namespace moec {
 
+// An op that a run evaluates, or several at once.
+struct RunStep {
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  OpId op;                 // of a fused op: the one with its result
+  uint32_t fused = kNone;  // index in PlannedRuns::fused
+  // Values that no later step uses: a range of RunPlan::dropped.
+  uint32_t first_dropped = 0, end_dropped = 0;
+};
+
+// The steps of a run in order. They lie together in memory, because weights displace everything
+// else from the caches between two products.
+struct RunPlan {
+  std::vector<RunStep> steps;
+  std::vector<ValueId> dropped;
+};
+
+struct PlannedRuns {
+  IdMap<OpId, uint8_t> reads_weights;  // 1: an operand is stored or in a unit of the pager
+  std::vector<FusedOp> fused;          // empty without kernels for products
+  RunPlan plain;                       // of runs without a probe of values
+  RunPlan probed;                      // of the others: all ops, none of them fused
+};
+
 struct Program {
   Shard shard;
   ExecutorOptions options;
   IdMap<ValueId, uint8_t> is_fixed;         // 1: depends only on weights and constants
-  IdMap<OpId, uint8_t> is_fixed_op;         // 1: all results are fixed, and there is one at least
   IdVector<OpId, std::vector<Type>> types;  // of the results of each op, as declared
   IdVector<ValueId, Tensor> fixed;          // values of fixed ids; the others are empty
   IdVector<ValueId, std::optional<StoredWeight>> stored;  // if set, `fixed` has only the type
@@ -29,6 +53,7 @@ struct Program {
   IdMap<ValueId, uint32_t> last_use;  // index of the last op that uses the value; 0: none
   IdMap<ValueId, ValueId> turned;     // transposed right factor → the operand of the transpose
   Gates gates;                        // empty without kernels for products
+  PlannedRuns runs;
   std::map<std::string, Tensor, std::less<>> states;
   ExecutorMemory memory;
   bool releases_weights = false;  // after each op that uses them
@@ -36,6 +61,10 @@ struct Program {
 
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
                              const ExecutorOptions& options);
+
+// Sets `runs`, and the last uses of what fused ops read. The values that are fixed, stored, paged,
+// turned and gated must be known.
+void plan_runs(Program& program);
 
 void reset_states(Program& program);
 
@@ -45,8 +74,12 @@ Result<std::vector<Tensor>> run_program(Program& program, const std::vector<cons
 
 // Returns the results of an op, rounded and of the given types. The op is not a weight and does not
 // access a state.
-std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, std::span<const Type> types,
-                            const RunProbes& probes = {});
+std::vector<Tensor> eval_op(const Program& program, OpId op, std::vector<const Tensor*> operands,
+                            std::span<const Type> types, const RunProbes& probes = {});
+
+// True if the value exists before a run: it is fixed, or a weight of the pager.
+inline bool is_brought(const Program& program, ValueId id) {
+  return program.is_fixed[id] != 0 || program.paged.values[id].has_value();
+}
 
 }  // namespace moec

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 
+#include "backends/reference/attention_core.h"
 #include "backends/reference/program.h"
 #include "backends/reference/rounding.h"
 #include "backends/reference/tensor_pool.h"
@@ -23,9 +25,10 @@ class UnitsInUse {
   // Binds the operands of an op that come from units. Returns true if all are available: not if a
   // unit has no part in this run, and not after an error. Puts operands that the op needs as
   // tensors into `tensors`, as zeros if they are unavailable.
-  bool bind(const Op& op, IdMap<ValueId, Tensor>& tensors) {
+  bool bind(OpId op, IdMap<ValueId, Tensor>& tensors) {
+    if (!program_.runs.reads_weights[op]) return true;
     bool all = true;
-    for (const ValueId id : op.operands) {
+    for (const ValueId id : program_.shard.ops[op].operands) {
       if (!program_.paged.values[id]) continue;
       const HeldBytes* bytes = bytes_of(program_.paged.values[id]->unit);
       if (program_.paged.values[id]->as_tensor)
@@ -38,11 +41,11 @@ class UnitsInUse {
     return all;
   }
 
-  // Releases the units whose last op this was.
+  // Releases the units that no op after this one uses.
   void end(OpId op) {
     // erase() invalidates `unit`, so the loop continues with the iterator that erase() returns.
     for (auto unit = held_.begin(); unit != held_.end();) {
-      const bool ends = program_.paged.last_ops.at(unit->first) == op.index;
+      const bool ends = program_.paged.last_ops.at(unit->first) <= op.index;
       if (ends) pager_->release(unit->first);
       unit = ends ? held_.erase(unit) : std::next(unit);
     }
@@ -110,11 +113,15 @@ class Run {
 
   Result<std::vector<Tensor>> operator()(const std::vector<const Tensor*>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) define(shard_.inputs[i], *inputs[i]);
-    for (OpId op : op_ids(shard_)) {
-      if (program_.is_fixed_op[op] && !probes_.values) continue;
-      step(op);
-      for (ValueId id : shard_.ops[op].results) see(id);
-      drop_used(op);
+    const RunPlan& plan = probes_.values ? program_.runs.probed : program_.runs.plain;
+    for (const RunStep& step : plan.steps) {
+      if (step.fused != RunStep::kNone)
+        put(shard_.ops[step.op].results.front(), evaluate_fused(step));
+      else
+        run(step.op);
+      if (probes_.values)
+        for (ValueId id : shard_.ops[step.op].results) see(id);
+      drop_used(plan, step);
       if (!units_.failure()) return fail(units_.failure().error());
     }
     std::vector<Tensor> outputs;
@@ -156,15 +163,14 @@ class Run {
   }
 
   bool is_ready(const Op& op) const {
-    return !op.results.empty() && (program_.is_fixed[op.results.front()] != 0 ||
-                                   program_.paged.values[op.results.front()].has_value());
+    return !op.results.empty() && is_brought(program_, op.results.front());
   }
 
-  void step(OpId id) {
+  void run(OpId id) {
     const Op& op = shard_.ops[id];
-    if (is_ready(op) || is_left_out(op) || is_early_[id]) return;
+    if ((probes_.values && is_ready(op)) || is_early_[id]) return;
     if (const uint32_t gate = program_.gates.of_op[id]; gate != Gates::kNone)
-      return step_gated(id, gate);
+      return run_gated(id, gate);
     if (ends_in_reshape(id)) return put(op.results.front(), reshaped(op));
     if (reads_state(op.data)) {
       at_[op.results.front()] = &program_.states[*state_of(op.data)];
@@ -175,28 +181,49 @@ class Run {
       writes_[*state_of(op.data)] = *whole(op.operands.front());
       return;
     }
-    take(op, units_.bind(op, own_) ? evaluate(id) : zeros(op));
+    take(op, units_.bind(id, own_) ? evaluate(id) : zeros(op));
+  }
+
+  Tensor evaluate_fused(const RunStep& step) {
+    const FusedOp& fused = program_.runs.fused[step.fused];
+    std::array<const Tensor*, 3> operands{};
+    const size_t count = fused.operands.size();
+    for (size_t i = 0; i < count; ++i) operands.at(i) = whole(fused.operands[i]);
+    return eval(fused, std::span(operands).first(count), program_.types[step.op].front());
   }
 
   // Computes an op for the indices that its gate selects. Inner values of the part have only the
   // elements at these indices. Values that the rest of the shard reads have all elements.
-  void step_gated(OpId id, uint32_t number) {
+  void run_gated(OpId id, uint32_t number) {
     const Gate& gate = program_.gates.gates[number];
     const OpenGate& open = opened(gate, number);
     const Op& op = shard_.ops[id];
     const ValueId result = op.results.front();
-    if (open.all) {
-      take(op, units_.bind(op, own_) ? evaluate(id) : zeros(op));
+    if (gate.core && reads_in_place(*gate.core)) {
+      if (id == gate.core->op) put(result, evaluate_core(*gate.core, open));
+    } else if (open.all) {
+      take(op, units_.bind(id, own_) ? evaluate(id) : zeros(op));
     } else if (open.indices.empty()) {
       if (program_.gates.leaves[result]) take(op, zeros(op));
     } else if (has_selected(result, number)) {
       const CountedAxis axis = gated_axis(result, number);
-      Tensor part = evaluate_part(op, number);
+      Tensor part = evaluate_part(id, number);
       const bool leaves = program_.gates.leaves[result] != 0;
       put(result,
           leaves ? scatter_selected(part, shard_.type(result), axis, open) : std::move(part));
     }
     if (gate.last_op == id.index) open_.erase(number);
+  }
+
+  // Kernels read f32 only.
+  bool reads_in_place(const AttentionCore& core) const {
+    return at_[core.old_keys]->halves.empty() && at_[core.old_values]->halves.empty();
+  }
+
+  Tensor evaluate_core(const AttentionCore& core, const OpenGate& open) {
+    const CoreTensors tensors{whole(core.queries),    whole(core.old_keys),   whole(core.new_keys),
+                              whole(core.old_values), whole(core.new_values), whole(core.mask)};
+    return eval_core(tensors, open, *program_.options.products, program_.types[core.op].front());
   }
 
   // Returns the selected indices of a gate. The first op of the part computes them. A gate that is
@@ -226,11 +253,12 @@ class Run {
   // a value has no tensor, because a size cannot be 0. A concatenation of keys omits the value.
   bool has_selected(ValueId id, uint32_t number) const { return selected_count(id, number) != 0; }
 
-  Tensor evaluate_part(const Op& op, uint32_t number) {
+  Tensor evaluate_part(OpId op_id, uint32_t number) {
+    const Op& op = shard_.ops[op_id];
     Type type = shard_.type(op.results.front());
     if (const auto count = selected_count(op.results.front(), number))
       type = with_size(std::move(type), gated_axis(op.results.front(), number).axis, *count);
-    if (!units_.bind(op, own_))
+    if (!units_.bind(op_id, own_))
       return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
     if (joins_whole_keys(op, number)) return join_keys(op, number, type);
     std::vector<const Tensor*> operands;
@@ -239,7 +267,7 @@ class Run {
       if (has_selected(from, number)) operands.push_back(part_of(from, number));
     }
     return std::move(
-        eval_op(program_, op, std::move(operands), std::span(&type, 1), probes_).front());
+        eval_op(program_, op_id, std::move(operands), std::span(&type, 1), probes_).front());
   }
 
   // True for a concatenation along the axis of the gate whose operands come from outside of the
@@ -278,11 +306,6 @@ class Run {
     return program_.is_fixed[id] ? at_[id] : nullptr;
   }
 
-  // True if the result of a transpose is not needed: products use its operand directly.
-  bool is_left_out(const Op& op) const {
-    return !probes_.values && !op.results.empty() && program_.turned[op.results.front()].valid();
-  }
-
   // True if the op reshapes a value of this run that has no later use.
   bool ends_in_reshape(OpId id) const {
     const Op& op = shard_.ops[id];
@@ -302,11 +325,17 @@ class Run {
     std::vector<const Tensor*> operands;
     operands.reserve(op.operands.size());
     for (ValueId id : op.operands) {
-      const auto& paged = program_.paged.values[id];
+      const bool is_held = program_.runs.reads_weights[op_id] && is_held_tensor(id);
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
-      operands.push_back(paged && paged->as_tensor ? &own_[id] : whole(from));
+      operands.push_back(is_held ? &own_[id] : whole(from));
     }
-    return eval_op(program_, op, std::move(operands), program_.types[op_id], probes_);
+    return eval_op(program_, op_id, std::move(operands), program_.types[op_id], probes_);
+  }
+
+  // True for a weight of a unit that ops need as f32.
+  bool is_held_tensor(ValueId id) const {
+    const auto& paged = program_.paged.values[id];
+    return paged && paged->as_tensor;
   }
 
   // Results of products with a weight that has no part in the run.
@@ -337,17 +366,15 @@ class Run {
       probes_.values(shard_.label(id), *at_[id]);
   }
 
-  // Frees operands without later uses, and results without any use.
-  void drop_used(OpId op) {
-    units_.end(op);
+  // Frees the values without later uses.
+  void drop_used(const RunPlan& plan, const RunStep& step) {
+    units_.end(step.op);
     // Mapped pages count as memory of the process until they are released.
     if (program_.releases_weights)
-      for (ValueId id : shard_.ops[op].operands)
+      for (ValueId id : shard_.ops[step.op].operands)
         if (program_.stored[id]) program_.stored[id]->release();
-    for (ValueId id : shard_.ops[op].operands)
-      if (program_.last_use[id] == op.index) recycle(std::move(own_[id]));
-    for (ValueId id : shard_.ops[op].results)
-      if (program_.last_use[id] <= op.index) recycle(std::move(own_[id]));
+    for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i)
+      recycle(std::move(own_[plan.dropped[i]]));
   }
 
   Program& program_;

@@ -1,0 +1,219 @@
+#include "backends/reference/attention_core.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/reference/axis.h"
+#include "backends/reference/paged_weights.h"
+#include "backends/reference/tensor_pool.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kMostTokens = 4;
+
+class CoreFinder {
+ public:
+  CoreFinder(const Shard& shard, const Gates& gates, uint32_t number)
+      : shard_(shard), gates_(gates), number_(number) {}
+
+  std::optional<AttentionCore> find() {
+    const Gate& gate = gates_.gates[number_];
+    if (gate.along != GateAxis::keys) return {};
+    AttentionCore core{.op = OpId{gate.last_op}, .mask = gate.weights};
+    const Op* product = inner(core.op);
+    if (!is<MatMul>(product)) return {};
+    const Op* softmax = past_reshapes(product->operands[0]);
+    if (!is<Softmax>(softmax)) return {};
+    const Op* sum = inner(shard_.values[softmax->operands[0]].producer);
+    if (!is_add(sum) || sum->operands[1] != core.mask) return {};
+    const Op* scores = past_reshapes(sum->operands[0]);
+    if (!is<MatMul>(scores)) return {};
+    const Op* turned = inner(shard_.values[scores->operands[1]].producer);
+    const auto* transpose = turned ? std::get_if<Transpose>(&turned->data) : nullptr;
+    if (transpose == nullptr || !swaps_last_axes(transpose->perm)) return {};
+    core.queries = scores->operands[0];
+    const bool joins = rows(turned->operands[0], core.old_keys, core.new_keys) &&
+                       rows(product->operands[1], core.old_values, core.new_values);
+    if (!joins || !fits(core) || seen_ != ops_of_part()) return {};
+    return core;
+  }
+
+ private:
+  template <class OpT>
+  static bool is(const Op* op) {
+    return op != nullptr && std::holds_alternative<OpT>(op->data);
+  }
+  static bool is_add(const Op* op) {
+    return is<Binary>(op) && std::get<Binary>(op->data).fn == BinaryFn::add;
+  }
+
+  // An op of the part, or null.
+  const Op* inner(OpId id) {
+    if (!id.valid() || gates_.of_op[id] != number_) return nullptr;
+    ++seen_;
+    return &shard_.ops[id];
+  }
+
+  const Op* past_reshapes(ValueId id) {
+    const Op* op = inner(shard_.values[id].producer);
+    while (is<Reshape>(op)) op = inner(shard_.values[op->operands[0]].producer);
+    return op;
+  }
+
+  // A cache followed by new rows, both from outside of the part.
+  bool rows(ValueId id, ValueId& old_rows, ValueId& new_rows) {
+    const Op* op = inner(shard_.values[id].producer);
+    if (!is<Concat>(op) || op->operands.size() != 2) return false;
+    if (std::get<Concat>(op->data).axis != 2) return false;
+    old_rows = op->operands[0];
+    new_rows = op->operands[1];
+    return gates_.of_value[old_rows] != number_ && gates_.of_value[new_rows] != number_;
+  }
+
+  const Dims& dims(ValueId id) const { return shard_.type(id).dims; }
+
+  // The sizes are those of CoreTensors. A product of ranks below 4 would join other rows.
+  bool fits(const AttentionCore& core) const {
+    for (const ValueId id : {core.queries, core.old_keys, core.new_keys, core.old_values,
+                             core.new_values, core.mask, shard_.ops[core.op].results[0]})
+      if (dims(id).rank() != 4 || dims(id)[0] != 1) return false;
+    const int64_t tokens = dims(core.mask)[2], heads = dims(core.old_keys)[1];
+    const bool same_heads = std::all_of(
+        heads_.begin(), heads_.end(), [&](auto member) { return dims(core.*member)[1] == heads; });
+    return tokens <= kMostTokens && same_heads && dims(core.new_keys)[2] == tokens &&
+           dims(core.new_values)[2] == tokens && dims(core.queries)[2] % tokens == 0 &&
+           dims(core.mask)[3] == dims(core.old_keys)[2] + tokens;
+  }
+
+  int64_t ops_of_part() const {
+    int64_t count = 0;
+    for (const OpId id : op_ids(shard_)) count += gates_.of_op[id] == number_ ? 1 : 0;
+    return count;
+  }
+
+  static constexpr std::array heads_ = {&AttentionCore::queries, &AttentionCore::old_keys,
+                                        &AttentionCore::new_keys, &AttentionCore::old_values,
+                                        &AttentionCore::new_values};
+  const Shard& shard_;
+  const Gates& gates_;
+  uint32_t number_;
+  int64_t seen_ = 0;
+};
+
+// Consecutive selected keys, all of a cache or all new.
+struct KeyRun {
+  bool is_new = false;
+  int64_t first = 0, count = 0;  // rows of the cache, or of the new rows
+  int64_t at = 0;                // number of selected keys before
+};
+
+std::vector<KeyRun> runs_of(const OpenGate& open, int64_t cached, int64_t all) {
+  std::vector<KeyRun> runs;
+  const auto add = [&](int64_t key, int64_t at) {
+    const bool is_new = key >= cached;
+    const int64_t row = is_new ? key - cached : key;
+    if (!runs.empty() && runs.back().is_new == is_new &&
+        runs.back().first + runs.back().count == row)
+      ++runs.back().count;
+    else
+      runs.push_back({is_new, row, 1, at});
+  };
+  const int64_t count = open.all ? all : std::ssize(open.indices);
+  for (int64_t i = 0; i < count; ++i) add(open.all ? i : open.indices[static_cast<size_t>(i)], i);
+  return runs;
+}
+
+class Core {
+ public:
+  Core(const CoreTensors& tensors, const OpenGate& open, const Products& products)
+      : tensors_(tensors), products_(products) {
+    const Dims& queries = tensors.queries->type.dims;
+    heads_ = queries[1];
+    rows_ = queries[2];
+    dims_ = queries[3];
+    value_dims_ = tensors.old_values->type.dims[3];
+    cached_ = tensors.old_keys->type.dims[2];
+    tokens_ = tensors.new_keys->type.dims[2];
+    runs_ = runs_of(open, cached_, cached_ + tokens_);
+    keys_ = runs_.back().at + runs_.back().count;
+    scores_.resize(static_cast<size_t>(rows_ * keys_));
+    part_.resize(static_cast<size_t>(rows_ * std::max(keys_, value_dims_)));
+    sums_.resize(static_cast<size_t>(rows_ * value_dims_));
+  }
+
+  Tensor operator()(const Type& type) {
+    Tensor result = make_tensor(type);
+    for (int64_t head = 0; head < heads_; ++head) {
+      score(head);
+      for (int64_t row = 0; row < rows_; ++row) weigh((head * rows_ + row) % tokens_, row);
+      add_values(head, result.data.data() + head * rows_ * value_dims_);
+    }
+    return result;
+  }
+
+ private:
+  // The rows of a run, in a matrix of a cache or in the one of the new rows.
+  const float* rows_of(const Tensor& old_rows, const Tensor& new_rows, int64_t head,
+                       const KeyRun& run) const {
+    const Tensor& from = run.is_new ? new_rows : old_rows;
+    const Dims& dims = from.type.dims;
+    return from.data.data() + (head * dims[2] + run.first) * dims[3];
+  }
+
+  void score(int64_t head) {
+    const float* queries = tensors_.queries->data.data() + head * rows_ * dims_;
+    for (const KeyRun& run : runs_) {
+      const float* keys = rows_of(*tensors_.old_keys, *tensors_.new_keys, head, run);
+      products_.multiply({queries}, {keys}, true, {rows_, dims_, run.count}, part_.data());
+      for (int64_t row = 0; row < rows_; ++row)
+        std::copy_n(part_.data() + row * run.count, run.count,
+                    scores_.data() + row * keys_ + run.at);
+    }
+  }
+
+  // Turns the scores of a row into probabilities.
+  void weigh(int64_t token, int64_t row) {
+    float* scores = scores_.data() + row * keys_;
+    const float* mask = tensors_.mask->data.data() + token * (cached_ + tokens_);
+    for (const KeyRun& run : runs_) {
+      const float* from = mask + (run.is_new ? cached_ : 0) + run.first;
+      for (int64_t i = 0; i < run.count; ++i) scores[run.at + i] += from[i];
+    }
+    softmax({scores, keys_, 1}, scores);
+  }
+
+  void add_values(int64_t head, float* out) {
+    std::fill_n(out, rows_ * value_dims_, 0.0f);
+    for (const KeyRun& run : runs_) {
+      for (int64_t row = 0; row < rows_; ++row)
+        std::copy_n(scores_.data() + row * keys_ + run.at, run.count,
+                    part_.data() + row * run.count);
+      const float* values = rows_of(*tensors_.old_values, *tensors_.new_values, head, run);
+      products_.multiply({part_.data()}, {values}, false, {rows_, run.count, value_dims_},
+                         sums_.data());
+      for (size_t i = 0; i < sums_.size(); ++i) out[i] += sums_[i];
+    }
+  }
+
+  const CoreTensors& tensors_;
+  const Products& products_;
+  std::vector<KeyRun> runs_;
+  int64_t heads_ = 0, rows_ = 0, dims_ = 0, value_dims_ = 0, cached_ = 0, tokens_ = 0, keys_ = 0;
+  std::vector<float> scores_, part_, sums_;
+};
+
+}  // namespace
+
+std::optional<AttentionCore> find_attention_core(const Shard& shard, const Gates& gates,
+                                                 uint32_t gate) {
+  return CoreFinder(shard, gates, gate).find();
+}
+
+Tensor eval_core(const CoreTensors& core, const OpenGate& open, const Products& products,
+                 const Type& type) {
+  return Core(core, open, products)(type);
+}
+
+}  // namespace moec

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+
+#include "backends/reference/axis.h"
+#include "backends/reference/fused_ops.h"
+
+namespace moec {
+namespace {
+
+class FusedFinder {
+ public:
+  FusedFinder(const Shard& shard, const IdMap<OpId, uint8_t>& excluded)
+      : shard_(shard), uses_(count_uses(shard)), taken_(excluded) {}
+
+  // From the last op on, so that a norm has its weight if there is one.
+  std::vector<FusedOp> all() {
+    std::vector<FusedOp> found;
+    for (size_t i = shard_.ops.size(); i-- > 0;) {
+      const OpId id{static_cast<uint32_t>(i)};
+      if (taken_[id]) continue;
+      for (const auto find : {&FusedFinder::norm, &FusedFinder::rotation, &FusedFinder::gate}) {
+        std::optional<FusedOp> fused = (this->*find)(id);
+        if (!fused) continue;
+        std::sort(fused->ops.begin(), fused->ops.end());
+        for (const OpId part : fused->ops) taken_[part] = 1;
+        found.push_back(std::move(*fused));
+        break;
+      }
+    }
+    std::reverse(found.begin(), found.end());
+    return found;
+  }
+
+ private:
+  const Type& type(ValueId id) const { return shard_.type(id); }
+  const std::vector<ValueId>& operands(OpId id) const { return shard_.ops[id].operands; }
+
+  // The op if it applies the function, and is free.
+  bool is_binary(OpId id, BinaryFn fn) const {
+    const auto* binary =
+        id.valid() && !taken_[id] ? std::get_if<Binary>(&shard_.ops[id].data) : nullptr;
+    return binary != nullptr && binary->fn == fn &&
+           type(shard_.ops[id].results[0]).dtype == DType::f32;
+  }
+  bool is_unary(OpId id, UnaryFn fn) const {
+    const auto* unary =
+        id.valid() && !taken_[id] ? std::get_if<Unary>(&shard_.ops[id].data) : nullptr;
+    return unary != nullptr && unary->fn == fn;
+  }
+
+  // The op that computes a value with this number of uses, all of them inside of the group; else
+  // invalid.
+  OpId maker(ValueId id, uint32_t uses = 1) const {
+    return uses_[id] == uses ? shard_.values[id].producer : OpId{};
+  }
+
+  std::optional<float> number(ValueId id) const {
+    const auto* constant = shard_.producer_as<Constant>(id);
+    if (constant == nullptr || type(id).elements() != 1) return {};
+    return static_cast<float>(constant->values.front());
+  }
+
+  // w has one factor per element of the axis.
+  bool is_factor(ValueId w, ValueId x, int64_t axis) const {
+    const int64_t size = type(x).dims.at(axis);
+    return type(w).elements() == size && type(w).rank() == type(x).rank() &&
+           type(w).dims.at(axis) == size;
+  }
+
+  std::optional<FusedOp> norm(OpId last) const {
+    if (!is_binary(last, BinaryFn::mul)) return {};
+    // x · w, or the product with the root itself.
+    if (const OpId scaled = maker(operands(last)[0]); is_binary(scaled, BinaryFn::mul))
+      if (auto fused = normalised(scaled)) {
+        const ValueId w = operands(last)[1];
+        if (is_factor(w, fused->operands[0], mean_axis(*fused))) {
+          fused->operands.push_back(w);
+          fused->ops.push_back(last);
+          return fused;
+        }
+      }
+    return normalised(last);
+  }
+
+  int64_t mean_axis(const FusedOp& norm) const {
+    for (const OpId id : norm.ops)
+      if (const auto* reduce = std::get_if<Reduce>(&shard_.ops[id].data)) return reduce->axis;
+    return 0;
+  }
+
+  // x / sqrt(mean of x² + eps)
+  std::optional<FusedOp> normalised(OpId product) const {
+    const ValueId x = operands(product)[0];
+    const OpId inverse = maker(operands(product)[1]);
+    if (!is_unary(inverse, UnaryFn::reciprocal)) return {};
+    const OpId root = maker(operands(inverse)[0]);
+    if (!is_unary(root, UnaryFn::sqrt)) return {};
+    const OpId sum = maker(operands(root)[0]);
+    if (!is_binary(sum, BinaryFn::add)) return {};
+    const OpId mean = maker(operands(sum)[0]);
+    const std::optional<float> eps = number(operands(sum)[1]);
+    const auto* reduce =
+        mean.valid() && !taken_[mean] ? std::get_if<Reduce>(&shard_.ops[mean].data) : nullptr;
+    if (!eps || reduce == nullptr || reduce->fn != ReduceFn::mean) return {};
+    const OpId square = maker(operands(mean)[0]);
+    if (!is_binary(square, BinaryFn::mul)) return {};
+    if (operands(square)[0] != x || operands(square)[1] != x) return {};
+    const Lines lines(type(x).dims, reduce->axis);
+    if (lines.step != 1) return {};
+    return FusedOp{
+        FusedKind::norm, {x}, {square, mean, sum, root, inverse, product}, *eps, lines.size};
+  }
+
+  // Half of the last axis of a value.
+  struct Half {
+    ValueId from;
+    bool is_second = false;
+    OpId op;
+  };
+  std::optional<Half> half(ValueId id) const {
+    const OpId op = maker(id, 2);
+    const auto* slice =
+        op.valid() && !taken_[op] ? std::get_if<Slice>(&shard_.ops[op].data) : nullptr;
+    if (slice == nullptr) return {};
+    const ValueId from = operands(op)[0];
+    const Dims& dims = type(from).dims;
+    const bool halves = slice->axis == dims.rank() - 1 && 2 * slice->size == dims.back() &&
+                        (slice->begin == 0 || slice->begin == slice->size);
+    if (!halves) return {};
+    return Half{from, slice->begin != 0, op};
+  }
+
+  // A product of a half with cos or sin.
+  struct Turn {
+    Half half;
+    ValueId by;
+    OpId op;
+  };
+  std::optional<Turn> turn(ValueId id) const {
+    const OpId op = maker(id);
+    if (!is_binary(op, BinaryFn::mul)) return {};
+    const std::optional<Half> of = half(operands(op)[0]);
+    const ValueId by = operands(op)[1];
+    if (!of || type(of->from).rank() < 2) return {};
+    const Dims& dims = type(of->from).dims;
+    if (type(by).elements() != dims.at(dims.rank() - 2) * dims.back() / 2) return {};
+    const bool is_per_token = type(by).rank() == dims.rank() &&
+                              type(by).dims.at(dims.rank() - 2) == dims.at(dims.rank() - 2) &&
+                              2 * type(by).dims.back() == dims.back();
+    if (!is_per_token) return {};
+    return Turn{*of, by, op};
+  }
+
+  // `other` turns this half by the factor of `one`.
+  static bool turns(const Turn& one, const Turn& other, const Half& half) {
+    return one.by == other.by && other.half.op == half.op;
+  }
+
+  // concat(a cos - b sin, b cos + a sin)
+  std::optional<FusedOp> rotation(OpId last) const {
+    const auto* concat = std::get_if<Concat>(&shard_.ops[last].data);
+    if (concat == nullptr || operands(last).size() != 2) return {};
+    const OpId first = maker(operands(last)[0]), second = maker(operands(last)[1]);
+    if (!is_binary(first, BinaryFn::sub) || !is_binary(second, BinaryFn::add)) return {};
+    const std::optional<Turn> a_cos = turn(operands(first)[0]), b_sin = turn(operands(first)[1]);
+    const std::optional<Turn> b_cos = turn(operands(second)[0]), a_sin = turn(operands(second)[1]);
+    if (!a_cos || !b_sin || !b_cos || !a_sin) return {};
+    const Half &a = a_cos->half, &b = b_sin->half;
+    if (a.is_second || !b.is_second || a.from != b.from) return {};
+    if (!turns(*a_cos, *b_cos, b) || !turns(*b_sin, *a_sin, a)) return {};
+    if (concat->axis != type(a.from).rank() - 1) return {};
+    return FusedOp{FusedKind::rotation,
+                   {a.from, a_cos->by, a_sin->by},
+                   {a.op, b.op, a_cos->op, b_sin->op, b_cos->op, a_sin->op, first, second, last}};
+  }
+
+  // (g · sigmoid(g)) · u
+  std::optional<FusedOp> gate(OpId last) const {
+    if (!is_binary(last, BinaryFn::mul)) return {};
+    const OpId silu = maker(operands(last)[0]);
+    if (!is_binary(silu, BinaryFn::mul)) return {};
+    const ValueId g = operands(silu)[0], u = operands(last)[1];
+    const OpId sigmoid = maker(operands(silu)[1]);
+    if (!is_unary(sigmoid, UnaryFn::sigmoid) || operands(sigmoid)[0] != g) return {};
+    if (type(g).dims != type(u).dims) return {};
+    return FusedOp{FusedKind::gate, {g, u}, {sigmoid, silu, last}};
+  }
+
+  const Shard& shard_;
+  IdMap<ValueId, uint32_t> uses_;
+  IdMap<OpId, uint8_t> taken_;
+};
+
+}  // namespace
+
+std::vector<FusedOp> find_fused(const Shard& shard, const IdMap<OpId, uint8_t>& excluded) {
+  return FusedFinder(shard, excluded).all();
+}
+
+}  // namespace moec

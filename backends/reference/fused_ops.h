@@ -1,0 +1,36 @@
+// Groups of ops that a run with kernels computes in one step: a step of one token has thousands of
+// small ops, and each of them costs more than its arithmetic.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backends/reference/reference.h"
+#include "ir/graph/shard.h"
+
+namespace moec {
+
+// The results equal those of the single ops bit for bit.
+//   norm      operands x and, optionally, w: x / sqrt(mean of x² + eps) · w along contiguous
+//             elements, as rms_normalise() (ir/graph/rms.h) lowers it. w has one factor per
+//             element.
+//   rotation  operands x, cos, sin: (a, b) -> (a cos - b sin, b cos + a sin), a and b the halves of
+//             the last axis of x [.., T, 2h]; cos and sin have T * h elements
+//   gate      operands g and u of the same sizes: g · sigmoid(g) · u
+enum class FusedKind : uint8_t { norm, rotation, gate };
+
+struct FusedOp {
+  FusedKind kind = FusedKind::norm;
+  std::vector<ValueId> operands;
+  std::vector<OpId> ops;  // ascending; the last one has the result
+  float eps = 0;          // of a norm
+  int64_t size = 0;       // of a norm: the elements of a mean
+};
+
+// Returns disjoint groups without ops of `excluded`, in the order of their last ops. No other op
+// reads an inner value of a group, and none is an output.
+std::vector<FusedOp> find_fused(const Shard& shard, const IdMap<OpId, uint8_t>& excluded);
+
+Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type);
+
+}  // namespace moec

@@ -1,0 +1,104 @@
+#include <algorithm>
+
+#include "backends/reference/program.h"
+
+namespace moec {
+namespace {
+
+void find_weight_readers(Program& program) {
+  for (const OpId id : op_ids(program.shard))
+    for (const ValueId operand : program.shard.ops[id].operands)
+      if (program.stored[operand] || program.paged.values[operand])
+        program.runs.reads_weights[id] = 1;
+}
+
+// A transpose is left out if products use its operand directly.
+bool is_left_out(const Program& program, const Op& op) {
+  return !op.results.empty() && program.turned[op.results.front()].valid();
+}
+
+bool is_ready(const Program& program, const Op& op) {
+  return !op.results.empty() && is_brought(program, op.results.front());
+}
+
+// A fused op reads its operands at the place of its last op.
+void fuse(Program& program) {
+  if (program.options.products == nullptr || program.options.precision != Precision::f32) return;
+  IdMap<OpId, uint8_t> excluded(program.shard.ops.size());
+  for (const OpId id : op_ids(program.shard)) {
+    const bool is_gated = program.gates.of_op[id] != Gates::kNone;
+    const bool is_single =
+        is_gated || program.runs.reads_weights[id] || is_ready(program, program.shard.ops[id]);
+    excluded[id] = is_single ? 1 : 0;
+  }
+  program.runs.fused = find_fused(program.shard, excluded);
+  for (const FusedOp& fused : program.runs.fused)
+    for (const ValueId id : fused.operands)
+      program.last_use[id] = std::max(program.last_use[id], fused.ops.back().index);
+}
+
+// Values of a run with the index of the last op that uses them, in the order of these indices.
+// Outputs have no such op. A result without any use ends with its own op.
+std::vector<std::pair<uint32_t, ValueId>> ends_of_values(const Program& program) {
+  const Shard& shard = program.shard;
+  std::vector<std::pair<uint32_t, ValueId>> ends;
+  for (uint32_t i = 0; i < shard.values.size(); ++i) {
+    const ValueId id{i};
+    if (program.is_fixed[id]) continue;
+    const OpId producer = shard.values[id].producer;
+    const uint32_t made = producer.valid() ? producer.index : 0;
+    const uint32_t end = std::max(program.last_use[id], made);
+    if (end < shard.ops.size()) ends.emplace_back(end, id);
+  }
+  std::sort(ends.begin(), ends.end());
+  return ends;
+}
+
+// Adds the steps and, to each, the values that end with it or with an op before it that is no step.
+RunPlan plan_of(const Program& program, const std::vector<RunStep>& steps) {
+  RunPlan plan{steps, {}};
+  const auto ends = ends_of_values(program);
+  auto next = ends.begin();
+  for (RunStep& step : plan.steps) {
+    step.first_dropped = static_cast<uint32_t>(plan.dropped.size());
+    for (; next != ends.end() && next->first <= step.op.index; ++next)
+      plan.dropped.push_back(next->second);
+    step.end_dropped = static_cast<uint32_t>(plan.dropped.size());
+  }
+  return plan;
+}
+
+std::vector<RunStep> each_op(const Program& program) {
+  std::vector<RunStep> steps;
+  for (const OpId id : op_ids(program.shard)) steps.push_back({id});
+  return steps;
+}
+
+std::vector<RunStep> needed_steps(const Program& program) {
+  IdMap<OpId, uint32_t> fused(program.shard.ops.size(), RunStep::kNone);
+  IdMap<OpId, uint8_t> is_inner(program.shard.ops.size());
+  for (uint32_t i = 0; i < program.runs.fused.size(); ++i) {
+    for (const OpId id : program.runs.fused[i].ops) is_inner[id] = 1;
+    const OpId last = program.runs.fused[i].ops.back();
+    is_inner[last] = 0;
+    fused[last] = i;
+  }
+  std::vector<RunStep> steps;
+  for (const OpId id : op_ids(program.shard)) {
+    const Op& op = program.shard.ops[id];
+    if (!is_inner[id] && !is_ready(program, op) && !is_left_out(program, op))
+      steps.push_back({id, fused[id]});
+  }
+  return steps;
+}
+
+}  // namespace
+
+void plan_runs(Program& program) {
+  find_weight_readers(program);
+  fuse(program);
+  program.runs.plain = plan_of(program, needed_steps(program));
+  program.runs.probed = plan_of(program, each_op(program));
+}
+
+}  // namespace moec

@@ -1,0 +1,125 @@
+#include "backends/reference/fused_ops.h"
+
+#include <gmock/gmock.h>
+
+#include "backends/cpu/cpu_products.h"
+#include "ir/text/text.h"
+
+namespace moec {
+namespace {
+
+const std::string kNorm =
+    "shard s static {\n"
+    "  input %x : f32[3,40]{rows}\n"
+    "  input %w : f32[1,40]\n"
+    "  %eps = constant {type = f32[], values = [1e-5]} : f32[]\n"
+    "  %square = mul %x, %x : f32[3,40]{rows}\n"
+    "  %mean = reduce_mean %square {axis = 1} : f32[3,1]{rows}\n"
+    "  %sum = add %mean, %eps : f32[3,1]{rows}\n"
+    "  %rms = sqrt %sum : f32[3,1]{rows}\n"
+    "  %inverse = reciprocal %rms : f32[3,1]{rows}\n"
+    "  %normalised = mul %x, %inverse : f32[3,40]{rows}\n";
+const std::string kWeighted =
+    "  %y = mul %normalised, %w : f32[3,40]{rows}\n"
+    "  output y = %y\n";
+
+const std::string kRotation =
+    "shard s static {\n"
+    "  input %x : f32[1,2,3,8]\n"
+    "  input %cos : f32[1,1,3,4]\n"
+    "  input %sin : f32[1,1,3,4]\n"
+    "  %a = slice %x {axis = 3, begin = 0, size = 4} : f32[1,2,3,4]\n"
+    "  %b = slice %x {axis = 3, begin = 4, size = 4} : f32[1,2,3,4]\n"
+    "  %a_cos = mul %a, %cos : f32[1,2,3,4]\n"
+    "  %b_sin = mul %b, %sin : f32[1,2,3,4]\n"
+    "  %b_cos = mul %b, %cos : f32[1,2,3,4]\n"
+    "  %a_sin = mul %a, %sin : f32[1,2,3,4]\n"
+    "  %first = sub %a_cos, %b_sin : f32[1,2,3,4]\n"
+    "  %second = add %b_cos, %a_sin : f32[1,2,3,4]\n"
+    "  %y = concat %first, %second {axis = 3} : f32[1,2,3,8]\n"
+    "  output y = %y\n}\n";
+
+const std::string kGate =
+    "shard s static {\n"
+    "  input %g : f32[3,40]{rows}\n"
+    "  input %u : f32[3,40]{rows}\n"
+    "  %sigmoid = sigmoid %g : f32[3,40]{rows}\n"
+    "  %silu = mul %g, %sigmoid : f32[3,40]{rows}\n"
+    "  %y = mul %silu, %u : f32[3,40]{rows}\n"
+    "  output y = %y\n";
+
+std::vector<FusedKind> kinds_of(const Shard& shard) {
+  std::vector<FusedKind> kinds;
+  for (const FusedOp& op : find_fused(shard, IdMap<OpId, uint8_t>())) kinds.push_back(op.kind);
+  return kinds;
+}
+
+// A probe of values makes a run compute each op.
+std::vector<Tensor> run(const Shard& shard, const Probe& probe) {
+  const CpuProducts products(1, ActivationFormat::f32);
+  Executor executor = Executor::create(shard, WeightTable{}, {.products = &products}).value();
+  return executor.run(seeded_inputs(shard, 7), probe).value();
+}
+
+void expect_fused(const std::string& text, FusedKind kind) {
+  const Shard shard = parse_shard(text).value();
+  EXPECT_THAT(kinds_of(shard), testing::ElementsAre(kind));
+  EXPECT_EQ(run(shard, {}), run(shard, [](std::string_view, const Tensor&) {}));
+}
+
+void expect_single_ops(const std::string& text) {
+  const Shard shard = parse_shard(text).value();
+  EXPECT_THAT(kinds_of(shard), testing::IsEmpty());
+  EXPECT_EQ(run(shard, {}), run(shard, [](std::string_view, const Tensor&) {}));
+}
+
+TEST(FusedOps, EqualTheirOpsBitForBit) {
+  expect_fused(kNorm + kWeighted + "}\n", FusedKind::norm);
+  expect_fused(kNorm + "  output y = %normalised\n}\n", FusedKind::norm);
+  expect_fused(kRotation, FusedKind::rotation);
+  expect_fused(kGate + "}\n", FusedKind::gate);
+}
+
+// Other ops and outputs need inner values.
+TEST(FusedOps, KeepSharedValues) {
+  expect_single_ops(kNorm + kWeighted + "  output m = %mean\n}\n");
+  expect_single_ops(kGate + "  output s = %silu\n}\n");
+}
+
+// The weight of another axis, and a norm along an axis that is not contiguous.
+TEST(FusedOps, RejectOtherAxes) {
+  const Shard shard = parse_shard(
+                          "shard s static {\n"
+                          "  input %x : f32[40,3]\n"
+                          "  %eps = constant {type = f32[], values = [1e-5]} : f32[]\n"
+                          "  %square = mul %x, %x : f32[40,3]\n"
+                          "  %mean = reduce_mean %square {axis = 0} : f32[1,3]\n"
+                          "  %sum = add %mean, %eps : f32[1,3]\n"
+                          "  %rms = sqrt %sum : f32[1,3]\n"
+                          "  %inverse = reciprocal %rms : f32[1,3]\n"
+                          "  %y = mul %x, %inverse : f32[40,3]\n"
+                          "  output y = %y\n}\n")
+                          .value();
+  EXPECT_THAT(kinds_of(shard), testing::IsEmpty());
+}
+
+// Swapped sines would turn in the other direction.
+TEST(FusedOps, RejectOtherRotations) {
+  std::string text = kRotation;
+  text.replace(text.find("sub %a_cos"), 3, "add");
+  expect_single_ops(text);
+}
+
+// Runs in f16 round each op.
+TEST(FusedOps, StaySingleInF16) {
+  const Shard shard = parse_shard(kNorm + kWeighted + "}\n").value();
+  const CpuProducts products(1, ActivationFormat::f32);
+  const auto run_in_f16 = [&](const Products* kernels) {
+    const ExecutorOptions options{.precision = Precision::f16, .products = kernels};
+    return Executor::create(shard, WeightTable{}, options)->run(seeded_inputs(shard, 7)).value();
+  };
+  EXPECT_EQ(run_in_f16(&products), run_in_f16(nullptr));
+}
+
+}  // namespace
+}  // namespace moec
