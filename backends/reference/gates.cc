@@ -141,7 +141,7 @@ Tensor concat_selected(std::span<const SelectedOperand> operands, const Type& ty
 Tensor scatter_selected(const Tensor& part, const Type& type, const CountedAxis& axis,
                         const OpenGate& open) {
   const Lines lines(type.dims, axis.axis);
-  Tensor whole{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+  Tensor whole = make_zeros(type);
   const float* from = part.data.data();
   for_each_selected(lines, axis, open, [&](int64_t, int64_t to, int64_t elements) {
     std::copy_n(from, elements, whole.data.data() + to);

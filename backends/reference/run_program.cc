@@ -80,7 +80,7 @@ class UnitsInUse {
   // A missing unit reads as zeros, as if the expert were not part of the model.
   Tensor tensor_of(ValueId id, const HeldBytes* bytes) {
     const Type& type = program_.shard.type(id);
-    Tensor tensor{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+    Tensor tensor = make_zeros(type);
     if (!bytes) return tensor;
     Status decoded =
         program_.paged.values[id]->view.widen(*bytes, 0, type.elements(), tensor.data.data());
@@ -258,8 +258,7 @@ class Run {
     Type type = shard_.type(op.results.front());
     if (const auto count = selected_count(op.results.front(), number))
       type = with_size(std::move(type), gated_axis(op.results.front(), number).axis, *count);
-    if (!units_.bind(op_id, own_))
-      return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
+    if (!units_.bind(op_id, own_)) return make_zeros(type);
     if (joins_whole_keys(op, number)) return join_keys(op, number, type);
     std::vector<const Tensor*> operands;
     for (const ValueId id : op.operands) {
@@ -341,10 +340,7 @@ class Run {
   // Results of products with a weight that has no part in the run.
   std::vector<Tensor> zeros(const Op& op) const {
     std::vector<Tensor> results;
-    for (ValueId id : op.results) {
-      const Type& type = shard_.type(id);
-      results.push_back({type, std::vector<float>(static_cast<size_t>(type.elements()))});
-    }
+    for (ValueId id : op.results) results.push_back(make_zeros(shard_.type(id)));
     return results;
   }
 

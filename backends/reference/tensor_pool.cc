@@ -1,5 +1,6 @@
 #include "backends/reference/tensor_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace moec {
@@ -27,6 +28,12 @@ Tensor make_tensor(const Type& type) {
     return tensor;
   }
   return {type, std::vector<float>(elements)};
+}
+
+Tensor make_zeros(const Type& type) {
+  Tensor tensor = make_tensor(type);
+  std::fill(tensor.data.begin(), tensor.data.end(), 0.0f);
+  return tensor;
 }
 
 void recycle(Tensor&& tensor) {
