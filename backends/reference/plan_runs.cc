@@ -54,7 +54,7 @@ std::vector<std::pair<uint32_t, ValueId>> ends_of_values(const Program& program)
   return ends;
 }
 
-// Adds the steps and, to each, the values that end with it or with an op before it that is no step.
+// Gives each step the values that end with it, or with an omitted op before it.
 RunPlan plan_of(const Program& program, const std::vector<RunStep>& steps) {
   RunPlan plan{steps, {}};
   const auto ends = ends_of_values(program);

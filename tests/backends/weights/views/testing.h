@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/weights/views/code_kernels.h"
 #include "backends/weights/views/coded_token.h"
 #include "backends/weights/views/convert.h"
 #include "backends/weights/views/unblock.h"
@@ -48,11 +47,11 @@ inline std::string write_file(const std::string& name, const Bytes& bytes) {
   return path;
 }
 
-// Rounds activations as products with ActivationFormat::int8 do.
+// Rounds activations as products with ActivationFormat::int8 do: in groups of 32 (kTokenGroup).
 inline void round_token(std::span<float> token) {
   const CodedToken rounded = arranged(token, ActivationFormat::int8, 8);
   for (size_t i = 0; i < token.size(); ++i)
-    token[i] = static_cast<float>(rounded.byte_factors[i]) * rounded.scales[i / kTokenGroup];
+    token[i] = static_cast<float>(rounded.byte_factors[i]) * rounded.scales[i / 32];
 }
 
 template <class T>
