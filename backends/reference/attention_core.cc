@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "backends/reference/axis.h"
 #include "backends/reference/paged_weights.h"
 #include "backends/reference/tensor_pool.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {
@@ -74,11 +76,12 @@ class CoreFinder {
 
   const Dims& dims(ValueId id) const { return shard_.type(id).dims; }
 
-  // The sizes are those of CoreTensors. A product of ranks below 4 would join other rows.
+  // The sizes are those of CoreTensors, and no op rounds its result to another type.
   bool fits(const AttentionCore& core) const {
     for (const ValueId id : {core.queries, core.old_keys, core.new_keys, core.old_values,
                              core.new_values, core.mask, shard_.ops[core.op].results[0]})
-      if (dims(id).rank() != 4 || dims(id)[0] != 1) return false;
+      if (dims(id).rank() != 4 || dims(id)[0] != 1 || shard_.type(id).dtype != DType::f32)
+        return false;
     const int64_t tokens = dims(core.mask)[2], heads = dims(core.old_keys)[1];
     const bool same_heads = std::all_of(
         heads_.begin(), heads_.end(), [&](auto member) { return dims(core.*member)[1] == heads; });
@@ -154,12 +157,18 @@ class Core {
   }
 
  private:
-  // The rows of a run, in a matrix of a cache or in the one of the new rows.
+  // The rows of a run: in place, or widened if the cache stores halves.
   const float* rows_of(const Tensor& old_rows, const Tensor& new_rows, int64_t head,
-                       const KeyRun& run) const {
+                       const KeyRun& run) {
     const Tensor& from = run.is_new ? new_rows : old_rows;
     const Dims& dims = from.type.dims;
-    return from.data.data() + (head * dims[2] + run.first) * dims[3];
+    const int64_t at = (head * dims[2] + run.first) * dims[3];
+    if (from.halves.empty()) return from.data.data() + at;
+    const auto count = static_cast<size_t>(run.count * dims[3]);
+    widened_.resize(std::max(widened_.size(), count));
+    const auto halves = std::as_bytes(std::span(from.halves).subspan(static_cast<size_t>(at)));
+    decode(DType::f16, halves.data(), count, widened_.data());
+    return widened_.data();
   }
 
   void score(int64_t head) {
@@ -201,7 +210,7 @@ class Core {
   const Products& products_;
   std::vector<KeyRun> runs_;
   int64_t heads_ = 0, rows_ = 0, dims_ = 0, value_dims_ = 0, cached_ = 0, tokens_ = 0, keys_ = 0;
-  std::vector<float> scores_, part_, sums_;
+  std::vector<float> scores_, part_, sums_, widened_;
 };
 
 }  // namespace

@@ -21,6 +21,14 @@ bool is_ready(const Program& program, const Op& op) {
   return !op.results.empty() && is_brought(program, op.results.front());
 }
 
+// True if the core of attention computes what the op is needed for.
+bool is_in_core(const Program& program, OpId id) {
+  const uint32_t number = program.gates.of_op[id];
+  if (number == Gates::kNone) return false;
+  const auto& core = program.gates.gates[number].core;
+  return core && core->op != id;
+}
+
 // A fused op reads its operands at the place of its last op.
 void fuse(Program& program) {
   if (program.options.products == nullptr || program.options.precision != Precision::f32) return;
@@ -86,8 +94,9 @@ std::vector<RunStep> needed_steps(const Program& program) {
   std::vector<RunStep> steps;
   for (const OpId id : op_ids(program.shard)) {
     const Op& op = program.shard.ops[id];
-    if (!is_inner[id] && !is_ready(program, op) && !is_left_out(program, op))
-      steps.push_back({id, fused[id]});
+    const bool is_omitted = is_inner[id] || is_in_core(program, id) || is_ready(program, op) ||
+                            is_left_out(program, op);
+    if (!is_omitted) steps.push_back({id, fused[id]});
   }
   return steps;
 }

@@ -199,7 +199,7 @@ class Run {
     const OpenGate& open = opened(gate, number);
     const Op& op = shard_.ops[id];
     const ValueId result = op.results.front();
-    if (gate.core && reads_in_place(*gate.core)) {
+    if (gate.core) {
       if (id == gate.core->op) put(result, evaluate_core(*gate.core, open));
     } else if (open.all) {
       take(op, units_.bind(id, own_) ? evaluate(id) : zeros(op));
@@ -215,14 +215,10 @@ class Run {
     if (gate.last_op == id.index) open_.erase(number);
   }
 
-  // Kernels read f32 only.
-  bool reads_in_place(const AttentionCore& core) const {
-    return at_[core.old_keys]->halves.empty() && at_[core.old_values]->halves.empty();
-  }
-
+  // Caches of halves are widened row by row.
   Tensor evaluate_core(const AttentionCore& core, const OpenGate& open) {
-    const CoreTensors tensors{whole(core.queries),    whole(core.old_keys),   whole(core.new_keys),
-                              whole(core.old_values), whole(core.new_values), whole(core.mask)};
+    const CoreTensors tensors{whole(core.queries),  at_[core.old_keys],     whole(core.new_keys),
+                              at_[core.old_values], whole(core.new_values), whole(core.mask)};
     return eval_core(tensors, open, *program_.options.products, program_.types[core.op].front());
   }
 
