@@ -157,6 +157,7 @@ void tokens_times_columns(ThreadTeam& team, const float* x, const Factor& w,
 
 // Kernels of f32 activations decode the codes for each token, which pays off for a single one.
 std::vector<CodedToken> CpuProducts::arrange(const StoredWeight& w, const TokenColumns& x) const {
+  if (x.count > 1 && format_ == ActivationFormat::f32) return {};
   std::vector<CodedToken> tokens;
   std::vector<float> token(static_cast<size_t>(x.inner));
   for (int64_t t = 0; t < x.count; ++t) {

@@ -84,7 +84,7 @@ class CoreFinder {
         return false;
     const int64_t tokens = dims(core.mask)[2], heads = dims(core.old_keys)[1];
     const bool same_heads = std::all_of(
-        heads_.begin(), heads_.end(), [&](auto member) { return dims(core.*member)[1] == heads; });
+        kHeads.begin(), kHeads.end(), [&](auto member) { return dims(core.*member)[1] == heads; });
     return tokens <= kMostTokens && same_heads && dims(core.new_keys)[2] == tokens &&
            dims(core.new_values)[2] == tokens && dims(core.queries)[2] % tokens == 0 &&
            dims(core.mask)[3] == dims(core.old_keys)[2] + tokens;
@@ -96,7 +96,7 @@ class CoreFinder {
     return count;
   }
 
-  static constexpr std::array heads_ = {&AttentionCore::queries, &AttentionCore::old_keys,
+  static constexpr std::array kHeads = {&AttentionCore::queries, &AttentionCore::old_keys,
                                         &AttentionCore::new_keys, &AttentionCore::old_values,
                                         &AttentionCore::new_values};
   const Shard& shard_;

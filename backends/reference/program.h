@@ -74,7 +74,7 @@ Result<std::vector<Tensor>> run_program(Program& program, const std::vector<cons
 
 // Returns the results of an op, rounded and of the given types. The op is not a weight and does not
 // access a state.
-std::vector<Tensor> eval_op(const Program& program, OpId op, std::vector<const Tensor*> operands,
+std::vector<Tensor> eval_op(const Program& program, OpId id, std::vector<const Tensor*> operands,
                             std::span<const Type> types, const RunProbes& probes = {});
 
 // True if the value exists before a run: it is fixed, or a weight of the pager.
