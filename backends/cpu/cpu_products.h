@@ -37,7 +37,7 @@ class CpuProducts : public Products {
   };
   // Empty if the weight is not rows of codes with a kernel for this number of tokens.
   std::vector<CodedToken> arrange(const StoredWeight& w, const TokenColumns& x) const;
-  // Products of w [outputs, inner] with each token. Returns false if there is no kernel.
+  // Multiplies w [outputs, inner] by each token. Returns false if arrange() returns no tokens.
   bool dot_codes(const Factor& w, const TokenColumns& x, int64_t outputs,
                  const TokenColumns::Strides& to, float* out) const;
   // Multiplies by f32 activations.

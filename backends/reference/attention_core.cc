@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <vector>
 
 #include "backends/reference/axis.h"
 #include "backends/reference/paged_weights.h"
 #include "backends/reference/tensor_pool.h"
-#include "backends/weights/views/convert.h"
 
 namespace moec {
 namespace {
@@ -82,6 +80,9 @@ class CoreFinder {
                              core.new_values, core.mask, shard_.ops[core.op].results[0]})
       if (dims(id).rank() != 4 || dims(id)[0] != 1 || shard_.type(id).dtype != DType::f32)
         return false;
+    // Scores that the mask expands have more rows than the queries.
+    const Dims& result = dims(shard_.ops[core.op].results[0]);
+    if (result[2] != dims(core.queries)[2] || result[3] != dims(core.old_values)[3]) return false;
     const int64_t tokens = dims(core.mask)[2], heads = dims(core.old_keys)[1];
     const bool same_heads = std::all_of(
         kHeads.begin(), kHeads.end(), [&](auto member) { return dims(core.*member)[1] == heads; });
@@ -164,10 +165,9 @@ class Core {
     const Dims& dims = from.type.dims;
     const int64_t at = (head * dims[2] + run.first) * dims[3];
     if (from.halves.empty()) return from.data.data() + at;
-    const auto count = static_cast<size_t>(run.count * dims[3]);
-    widened_.resize(std::max(widened_.size(), count));
-    const auto halves = std::as_bytes(std::span(from.halves).subspan(static_cast<size_t>(at)));
-    decode(DType::f16, halves.data(), count, widened_.data());
+    const int64_t count = run.count * dims[3];
+    widened_.resize(std::max(widened_.size(), static_cast<size_t>(count)));
+    copy_elements(from, at, count, widened_.data());
     return widened_.data();
   }
 

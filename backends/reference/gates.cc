@@ -65,7 +65,8 @@ std::vector<int64_t> seen_keys(const Tensor& mask) {
   return keys;
 }
 
-// Copies `count` elements from index `from` on as f32.
+}  // namespace
+
 void copy_elements(const Tensor& tensor, int64_t from, int64_t count, float* to) {
   if (tensor.halves.empty()) {
     std::copy_n(tensor.data.data() + from, count, to);
@@ -74,8 +75,6 @@ void copy_elements(const Tensor& tensor, int64_t from, int64_t count, float* to)
   const auto halves = std::as_bytes(std::span(tensor.halves).subspan(static_cast<size_t>(from)));
   decode(DType::f16, halves.data(), static_cast<size_t>(count), to);
 }
-
-}  // namespace
 
 Tensor widened(const Tensor& tensor) {
   Tensor wide{tensor.type, std::vector<float>(static_cast<size_t>(tensor.type.elements()))};

@@ -81,6 +81,8 @@ struct OpenGate {
 // Tokens whose weight is not 0, NaN included; keys that a token sees, or all if a token sees none.
 OpenGate open_gate(const Gate& gate, const Tensor& weights);
 
+// Writes elements [from, from + count) of a tensor as f32.
+void copy_elements(const Tensor& tensor, int64_t from, int64_t count, float* to);
 // The tensor with all elements in `data`.
 Tensor widened(const Tensor& tensor);
 

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 
+#include "backends/reference/attention_core.h"
 #include "backends/reference/program.h"
 
 namespace moec {
@@ -29,7 +31,23 @@ bool is_in_core(const Program& program, OpId id) {
   return core && core->op != id;
 }
 
-// A fused op reads its operands at the place of its last op.
+void keep_until(Program& program, OpId op, std::span<const ValueId> values) {
+  for (const ValueId id : values) program.last_use[id] = std::max(program.last_use[id], op.index);
+}
+
+// A core reads its operands at the place of its last op, as does a fused op.
+void find_cores(Program& program) {
+  if (program.options.precision != Precision::f32) return;
+  std::vector<Gate>& gates = program.gates.gates;
+  for (uint32_t i = 0; i < gates.size(); ++i) {
+    const auto core = gates[i].core = find_attention_core(program.shard, program.gates, i);
+    if (!core) continue;
+    const std::array operands = {core->queries,    core->old_keys,   core->new_keys,
+                                 core->old_values, core->new_values, core->mask};
+    keep_until(program, core->op, operands);
+  }
+}
+
 void fuse(Program& program) {
   if (program.options.products == nullptr || program.options.precision != Precision::f32) return;
   IdMap<OpId, uint8_t> excluded(program.shard.ops.size());
@@ -41,8 +59,7 @@ void fuse(Program& program) {
   }
   program.runs.fused = find_fused(program.shard, excluded);
   for (const FusedOp& fused : program.runs.fused)
-    for (const ValueId id : fused.operands)
-      program.last_use[id] = std::max(program.last_use[id], fused.ops.back().index);
+    keep_until(program, fused.ops.back(), fused.operands);
 }
 
 // Values of a run with the index of the last op that uses them, in the order of these indices.
@@ -105,6 +122,7 @@ std::vector<RunStep> needed_steps(const Program& program) {
 
 void plan_runs(Program& program) {
   find_weight_readers(program);
+  find_cores(program);
   fuse(program);
   program.runs.plain = plan_of(program, needed_steps(program));
   program.runs.probed = plan_of(program, each_op(program));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "backends/reference/attention_core.h"
 #include "backends/reference/code_form.h"
 #include "backends/reference/rounding.h"
 #include "backends/weights/encode/weight_encoder.h"
@@ -353,18 +352,6 @@ static void open_watched(Program& program) {
   }
 }
 
-static void find_cores(Program& program) {
-  Gates& gates = program.gates;
-  if (program.options.precision != Precision::f32) return;
-  for (uint32_t i = 0; i < gates.gates.size(); ++i) {
-    const auto core = gates.gates[i].core = find_attention_core(program.shard, gates, i);
-    if (!core) continue;
-    for (const ValueId id : {core->queries, core->old_keys, core->new_keys, core->old_values,
-                             core->new_values, core->mask})
-      program.last_use[id] = std::max(program.last_use[id], core->op.index);
-  }
-}
-
 // Keeps the weights of each gate alive until the last op of its part.
 static void keep_gates(Program& program) {
   for (const Gate& gate : program.gates.gates)
@@ -386,7 +373,6 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   if (options.products != nullptr) {
     program.gates = find_gates(shard, brought_values(program));
     open_watched(program);
-    find_cores(program);
     keep_gates(program);
   }
   MOEC_TRY(find_stored_weights(program, matrices, weights));

@@ -62,8 +62,8 @@ struct Program {
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
                              const ExecutorOptions& options);
 
-// Sets `runs`, and the last uses of what fused ops read. The values that are fixed, stored, paged,
-// turned and gated must be known.
+// Sets `runs`, the cores of gates, and the last uses of what cores and fused ops read. The values
+// that are fixed, stored, paged, turned and gated must be known.
 void plan_runs(Program& program);
 
 void reset_states(Program& program);

@@ -196,7 +196,7 @@ def turn(engine, prompt, tokens):
     time.sleep(PAUSE)
     seconds, first = engine.run(prompt, 1)
     if not first:
-        sys.exit("the text ends after the prompt, so there is no decode to measure: pass another --prompt")
+        sys.exit("the text ends after the prompt, so nothing is decoded: pass another --prompt")
     fed = len(prompt) - getattr(engine, "reused", 0)
     prompt = prompt + first
     decoding, written = engine.run(prompt, tokens)

@@ -52,8 +52,8 @@ struct TokenValues {
 struct TokenCodes {
   // For codes of 8 bits.
   const int16_t* byte_factors = nullptr;
-  // For codes of 4 bits: the factors of even and of odd elements, `plane` apart, and the sums of
-  // those of each lane of 8 codes.
+  // For codes of 4 bits: the factors of even elements, then, `plane` bytes later, of odd ones.
+  // lane_sums[i] is the sum of factors 8 i to 8 i + 7.
   const int8_t* nibble_factors = nullptr;
   int64_t plane = 0;
   const int32_t* lane_sums = nullptr;

@@ -60,5 +60,24 @@ TEST(AttentionCore, RejectsOtherParts) {
   EXPECT_FALSE(core_of(attention(1, masked(1), "  output all = %keys_all\n")));
 }
 
+// One row of scores per head, which the mask of two tokens expands to two.
+TEST(AttentionCore, RejectsExpandedScores) {
+  EXPECT_FALSE(core_of(
+      "shard s static {\n"
+      "  input %folded : f32[1,2,2,4]\n  input %attn_mask : f32[1,1,2,7]\n"
+      "  input %k_cache : f32[1,2,5,4]\n  input %v_cache : f32[1,2,5,4]\n"
+      "  input %k_new : f32[1,2,2,4]\n  input %v_new : f32[1,2,2,4]\n"
+      "  %keys_all = concat %k_cache, %k_new {axis = 2} : f32[1,2,7,4]\n"
+      "  %values_all = concat %v_cache, %v_new {axis = 2} : f32[1,2,7,4]\n"
+      "  %keys = transpose %keys_all {perm = [0, 1, 3, 2], layout = plain} : f32[1,2,4,7]\n"
+      "  %products = matmul %folded, %keys : f32[1,2,2,7]\n"
+      "  %by_head = reshape %products {dims = [1, 4, 1, 7], layout = plain} : f32[1,4,1,7]\n"
+      "  %masked = add %by_head, %attn_mask : f32[1,4,2,7]\n"
+      "  %probs = softmax %masked {axis = 3} : f32[1,4,2,7]\n"
+      "  %rows = reshape %probs {dims = [1, 2, 4, 7], layout = plain} : f32[1,2,4,7]\n"
+      "  %context = matmul %rows, %values_all : f32[1,2,4,4]\n"
+      "  output out = %context\n}\n"));
+}
+
 }  // namespace
 }  // namespace moec
