@@ -70,16 +70,28 @@ class Source {
   std::optional<MappedRead> read_;
 };
 
-// Returns the transpose of a [rows, columns] matrix.
-std::unique_ptr<float[]> transposed(const float* from, int64_t rows, int64_t columns) {
+// Copies a [rows, columns] matrix to its transpose, in blocks that stay in the L1 cache.
+void transpose(ConstMatrix from, int64_t rows, int64_t columns, MutableMatrix to) {
   constexpr int64_t kBlock = 16;
-  auto to = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(rows * columns));
   for (int64_t r = 0; r < rows; r += kBlock)
     for (int64_t c = 0; c < columns; c += kBlock)
       for (int64_t i = r; i < std::min(r + kBlock, rows); ++i)
         for (int64_t j = c; j < std::min(c + kBlock, columns); ++j)
-          to[static_cast<size_t>(j * rows + i)] = from[i * columns + j];
-  return to;
+          to.data[j * to.stride + i] = from.data[i * from.stride + j];
+}
+
+std::unique_ptr<float[]> floats(int64_t count) {
+  return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count));
+}
+
+// Copies tokens [first, first + count) to rows of x.inner activations.
+void copy_tokens(const TokenColumns& x, int64_t first, int64_t count, float* to) {
+  const float* from = x.values + first * x.strides.token;
+  if (x.strides.element == 1)
+    for (int64_t t = 0; t < count; ++t)
+      std::copy_n(from + t * x.strides.token, x.inner, to + t * x.inner);
+  else
+    transpose({from, x.strides.element}, x.inner, count, {to, x.inner});
 }
 
 // Runs `work` on [0, count), divided among the team if the product is large.
@@ -89,49 +101,86 @@ void divide_product(ThreadTeam& team, int64_t count, int64_t products,
   team.divide(count, kStep, work);
 }
 
-// out [outputs, tokens] = w [outputs, inner] · x [inner, tokens].
-void weights_times_tokens(ThreadTeam& team, const Factor& w, const float* x,
-                          const ProductSizes& sizes, float* out) {
-  const int64_t tokens = sizes.columns;
-  const bool few = tokens <= kFewTokens;
-  const auto turned = few && tokens > 1 ? transposed(x, sizes.inner, tokens) : nullptr;
-  const ConstMatrix vectors{turned ? turned.get() : x, sizes.inner};
-  divide_product(team, sizes.rows, sizes.rows * sizes.inner * tokens,
-                 [&](int64_t begin, int64_t end) {
-                   const Source source(w, sizes.inner);
-                   const int64_t tile = tile_rows(sizes.inner, tokens);
-                   for (int64_t row = begin; row < end; row += tile) {
-                     const int64_t count = std::min(tile, end - row);
-                     const ConstMatrix rows = source.rows(row, count);
-                     const KernelSizes part{count, sizes.inner, tokens};
-                     if (few)
-                       dot_rows(rows, vectors, part, {out + row * tokens, tokens});
-                     else
-                       multiply_rows(rows, {x, tokens}, part, {out + row * tokens, tokens});
-                   }
-                 });
-}
+// Activations of many tokens in panels of consecutive tokens, [inner, tokens of the panel], so that
+// a kernel reads consecutive memory.
+class TokenPanels {
+  static constexpr int64_t kPanel = 32;  // the widest tile of the kernels
 
-// out [tokens, outputs] = x [tokens, inner] · transpose of w [outputs, inner].
-void tokens_times_turned(ThreadTeam& team, const float* x, const Factor& w,
-                         const ProductSizes& sizes, float* out) {
-  const int64_t tokens = sizes.rows, outputs = sizes.columns;
-  if (tokens > kFewTokens) {
-    const auto turned = transposed(x, tokens, sizes.inner);
-    const auto columns =
-        std::make_unique_for_overwrite<float[]>(static_cast<size_t>(tokens * outputs));
-    weights_times_tokens(team, w, turned.get(), {outputs, sizes.inner, tokens}, columns.get());
-    const auto rows = transposed(columns.get(), outputs, tokens);
-    std::copy_n(rows.get(), tokens * outputs, out);
-    return;
+ public:
+  TokenPanels(ThreadTeam& team, const TokenColumns& x) : inner_(x.inner), tokens_(x.count) {
+    // Kept for the next product, because fresh memory costs more than packing.
+    thread_local std::vector<float> memory;
+    const auto size = static_cast<size_t>(count() * kPanel * x.inner);
+    if (memory.size() < size) memory.resize(size);
+    values_ = memory.data();
+    team.divide(count(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) pack(x, p);
+    });
   }
-  divide_product(team, outputs, outputs * sizes.inner * tokens, [&](int64_t begin, int64_t end) {
-    const Source source(w, sizes.inner);
-    const int64_t tile = tile_rows(sizes.inner, tokens);
+
+  // out [rows, tokens] = rows [count, inner] · tokens.
+  void multiply(ConstMatrix rows, int64_t row_count, MutableMatrix out) const {
+    for (int64_t p = 0; p < count(); ++p)
+      multiply_rows(rows, {panel(p), kPanel}, {row_count, inner_, columns(p)},
+                    {out.data + p * kPanel, out.stride});
+  }
+
+ private:
+  int64_t count() const { return (tokens_ + kPanel - 1) / kPanel; }
+  int64_t columns(int64_t p) const { return std::min(kPanel, tokens_ - p * kPanel); }
+  float* panel(int64_t p) const { return values_ + p * kPanel * inner_; }
+
+  void pack(const TokenColumns& x, int64_t p) {
+    const float* from = x.values + p * kPanel * x.strides.token;
+    if (x.strides.element == 1)
+      return transpose({from, x.strides.token}, columns(p), inner_, {panel(p), kPanel});
+    for (int64_t i = 0; i < inner_; ++i)
+      std::copy_n(from + i * x.strides.element, columns(p), panel(p) + i * kPanel);
+  }
+
+  int64_t inner_, tokens_;
+  float* values_ = nullptr;
+};
+
+// Products of weights [outputs, inner] with many tokens.
+void multiply_many(ThreadTeam& team, const Factor& w, const TokenColumns& x, const Outputs& out) {
+  const TokenPanels panels(team, x);
+  const int64_t tile = tile_rows(x.inner, x.count);
+  divide_product(team, out.count, out.count * x.inner * x.count, [&](int64_t begin, int64_t end) {
+    const Source source(w, x.inner);
+    const bool is_turned = out.strides.element == 1;
+    const auto turned = is_turned ? floats(std::min(tile, end - begin) * x.count) : nullptr;
     for (int64_t row = begin; row < end; row += tile) {
       const int64_t count = std::min(tile, end - row);
-      dot_rows({x, sizes.inner}, source.rows(row, count), {tokens, sizes.inner, count},
-               {out + row, outputs});
+      float* to = out.values + row * out.strides.element;
+      if (is_turned) {
+        panels.multiply(source.rows(row, count), count, {turned.get(), x.count});
+        transpose({turned.get(), x.count}, count, x.count, {to, out.strides.token});
+      } else {
+        panels.multiply(source.rows(row, count), count, {to, out.strides.element});
+      }
+    }
+  });
+}
+
+// Products of weights [outputs, inner] with a few tokens.
+void multiply_few(ThreadTeam& team, const Factor& w, const TokenColumns& x, const Outputs& out) {
+  const bool is_turned = out.strides.element == 1;
+  const auto copied = x.strides.element == 1 ? nullptr : floats(x.count * x.inner);
+  if (copied) copy_tokens(x, 0, x.count, copied.get());
+  const ConstMatrix tokens{copied ? copied.get() : x.values, copied ? x.inner : x.strides.token};
+  divide_product(team, out.count, out.count * x.inner * x.count, [&](int64_t begin, int64_t end) {
+    const Source source(w, x.inner);
+    const int64_t tile = tile_rows(x.inner, x.count);
+    for (int64_t row = begin; row < end; row += tile) {
+      const int64_t count = std::min(tile, end - row);
+      float* to = out.values + row * out.strides.element;
+      if (is_turned)
+        dot_rows(tokens, source.rows(row, count), {x.count, x.inner, count},
+                 {to, out.strides.token});
+      else
+        dot_rows(source.rows(row, count), tokens, {count, x.inner, x.count},
+                 {to, out.strides.element});
     }
   });
 }
@@ -155,66 +204,78 @@ void tokens_times_columns(ThreadTeam& team, const float* x, const Factor& w,
 
 }  // namespace
 
-// Kernels of f32 activations decode the codes for each token, which pays off for a single one.
-std::vector<CodedToken> CpuProducts::arrange(const StoredWeight& w, const TokenColumns& x) const {
-  if (x.count > 1 && format_ == ActivationFormat::f32) return {};
-  std::vector<CodedToken> tokens;
-  std::vector<float> token(static_cast<size_t>(x.inner));
-  for (int64_t t = 0; t < x.count; ++t) {
-    const float* from = x.values + t * x.strides.token;
-    for (int64_t i = 0; i < x.inner; ++i)
-      token[static_cast<size_t>(i)] = from[i * x.strides.element];
-    auto arranged = w.arrange(token, format_);
-    if (!arranged) return {};
-    if (x.count > 1 && arranged->format == ActivationFormat::f32) return {};
-    tokens.push_back(std::move(*arranged));
-  }
-  return tokens;
-}
-
-bool CpuProducts::dot_codes(const Factor& w, const TokenColumns& x, int64_t outputs,
-                            const TokenColumns::Strides& to, float* out) const {
+bool CpuProducts::dot_codes(const Factor& w, const TokenColumns& x, const Outputs& out) const {
   if (!w.stored || x.inner == 0 || w.begin % x.inner != 0) return false;
-  const std::vector<CodedToken> tokens = arrange(*w.stored, x);
-  if (tokens.empty()) return false;
-  divide_product(team_, outputs, outputs * x.inner * x.count, [&](int64_t begin, int64_t end) {
-    std::optional<MappedRead> read;
-    if (const auto range = w.stored->range()) read.emplace(*range);
-    // The rows of a tile stay in the caches for all tokens.
-    const int64_t tile = x.count == 1 ? end - begin : tile_rows(x.inner, x.count);
-    std::vector<float> sums(static_cast<size_t>(tile));
-    for (int64_t row = begin; row < end; row += tile) {
-      const RowRange rows{w.begin / x.inner + row, std::min(tile, end - row)};
-      for (int64_t t = 0; t < x.count; ++t) {
-        w.stored->dot(rows, tokens[static_cast<size_t>(t)], sums.data());
-        float* at = out + t * to.token + row * to.element;
-        for (int64_t i = 0; i < rows.count; ++i) at[i * to.element] = sums[static_cast<size_t>(i)];
-      }
+  if (x.count == 1) return dot_token(w, x, out);
+  // Kernels of f32 activations decode the codes for each token, which pays off for a single one.
+  if (format_ == ActivationFormat::f32) return false;
+  const int bits = w.stored->integer_bits(x.inner);
+  if (bits == 0) return false;
+  // The memory is kept, because fresh memory costs more than to arrange tokens. Other threads use
+  // that of the calling one.
+  thread_local CodedTokens memory;
+  CodedTokens& tokens = memory;
+  tokens.reset(x.inner, x.count, bits);
+  team_.divide(tokens.blocks(), 1, [&](int64_t begin, int64_t end) {
+    const auto rows = floats(kTokenBlock * x.inner);
+    for (int64_t block = begin; block < end; ++block) {
+      copy_tokens(x, block * kTokenBlock, tokens.tokens_in(block), rows.get());
+      tokens.set_block(block, rows.get());
     }
   });
+  dot_tokens(w, tokens, out);
   return true;
+}
+
+bool CpuProducts::dot_token(const Factor& w, const TokenColumns& x, const Outputs& out) const {
+  const auto token = w.stored->arrange({x.values, static_cast<size_t>(x.inner)}, format_);
+  if (!token) return false;
+  divide_product(team_, out.count, out.count * x.inner, [&](int64_t begin, int64_t end) {
+    std::optional<MappedRead> read;
+    if (const auto range = w.stored->range()) read.emplace(*range);
+    w.stored->dot({w.begin / x.inner + begin, end - begin}, *token, out.values + begin);
+  });
+  return true;
+}
+
+void CpuProducts::dot_tokens(const Factor& w, const CodedTokens& tokens, const Outputs& out) const {
+  const int64_t inner = tokens.columns(), count = tokens.count();
+  divide_product(team_, out.count, out.count * inner * count, [&](int64_t begin, int64_t end) {
+    std::optional<MappedRead> read;
+    if (const auto range = w.stored->range()) read.emplace(*range);
+    const RowRange rows{w.begin / inner + begin, end - begin};
+    float* to = out.values + begin * out.strides.element;
+    if (out.strides.element == 1) return w.stored->dot(rows, tokens, {to, out.strides.token});
+    const auto turned = floats(count * rows.count);
+    w.stored->dot(rows, tokens, {turned.get(), rows.count});
+    transpose({turned.get(), rows.count}, count, rows.count, {to, out.strides.element});
+  });
 }
 
 void CpuProducts::multiply(const Factor& a, const Factor& b, bool b_is_turned,
                            const ProductSizes& sizes, float* out) const {
   const bool is_turned = b_is_turned || (b.stored && b.stored->is_turned());
+  const auto multiply_tokens = [&](const Factor& w, const TokenColumns& x, const Outputs& to) {
+    if (dot_codes(w, x, to)) return;
+    x.count <= kFewTokens ? multiply_few(team_, w, x, to) : multiply_many(team_, w, x, to);
+  };
   const int64_t inner = sizes.inner;
-  if (dot_codes(a, {b.values, sizes.columns, inner, {1, sizes.columns}}, sizes.rows,
-                {1, sizes.columns}, out))
-    return;
-  if (is_turned && dot_codes(b, {a.values, sizes.rows, inner, {inner, 1}}, sizes.columns,
-                             {sizes.columns, 1}, out))
-    return;
-  multiply_exactly(a, b, b_is_turned, sizes, out);
+  if (a.stored || (!b.stored && !is_turned && sizes.columns <= kFewTokens))
+    multiply_tokens(a, {b.values, sizes.columns, inner, {1, sizes.columns}},
+                    {out, sizes.rows, {1, sizes.columns}});
+  else if (is_turned)
+    multiply_tokens(b, {a.values, sizes.rows, inner, {inner, 1}},
+                    {out, sizes.columns, {sizes.columns, 1}});
+  else
+    tokens_times_columns(team_, a.values, b, sizes, out);
 }
 
-void CpuProducts::multiply_exactly(const Factor& a, const Factor& b, bool b_is_turned,
-                                   const ProductSizes& sizes, float* out) const {
-  if (a.stored || (!b.stored && !b_is_turned && sizes.columns <= kFewTokens))
-    return weights_times_tokens(team_, a, b.values, sizes, out);
-  if (b_is_turned || (b.stored && b.stored->is_turned()))
-    return tokens_times_turned(team_, a.values, b, sizes, out);
-  tokens_times_columns(team_, a.values, b, sizes, out);
+void CpuProducts::softmax(const float* x, int64_t count, float* to) const {
+  softmax_values(x, count, to);
+}
+
+void CpuProducts::sigmoid(const float* x, int64_t count, float* to) const {
+  sigmoid_values(x, count, to);
 }
 
 }  // namespace moec

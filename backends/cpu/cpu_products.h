@@ -8,6 +8,23 @@
 
 namespace moec {
 
+// Distances of tokens, and of the elements of a token. One of them is 1.
+struct TokenStrides {
+  int64_t token = 1, element = 1;
+};
+// Activations of `count` tokens.
+struct TokenColumns {
+  const float* values = nullptr;
+  int64_t count = 0, inner = 0;
+  TokenStrides strides;
+};
+// Destination of `count` outputs of each token.
+struct Outputs {
+  float* values = nullptr;
+  int64_t count = 0;
+  TokenStrides strides;
+};
+
 // Each thread decodes the rows of stored weights that it multiplies, tile by tile; products of
 // codes with a single token, or with int8 activations, decode them in registers. The outputs are
 // divided among threads, but the terms of a sum are not, so results do not depend on the number of
@@ -20,29 +37,19 @@ class CpuProducts : public Products {
 
   void multiply(const Factor& a, const Factor& b, bool b_is_turned, const ProductSizes& sizes,
                 float* out) const override;
+  void softmax(const float* x, int64_t count, float* to) const override;
+  void sigmoid(const float* x, int64_t count, float* to) const override;
   void divide(int64_t count,
               const std::function<void(int64_t begin, int64_t end)>& work) const override {
     team_.divide(count, 1, work);
   }
 
  private:
-  // Activations of `count` tokens, and the distances of tokens and of a token's elements.
-  struct TokenColumns {
-    struct Strides {
-      int64_t token = 1, element = 1;
-    };
-    const float* values = nullptr;
-    int64_t count = 0, inner = 0;
-    Strides strides;
-  };
-  // Empty if the weight is not rows of codes with a kernel for this number of tokens.
-  std::vector<CodedToken> arrange(const StoredWeight& w, const TokenColumns& x) const;
-  // Multiplies w [outputs, inner] by each token. Returns false if arrange() returns no tokens.
-  bool dot_codes(const Factor& w, const TokenColumns& x, int64_t outputs,
-                 const TokenColumns::Strides& to, float* out) const;
-  // Multiplies by f32 activations.
-  void multiply_exactly(const Factor& a, const Factor& b, bool b_is_turned,
-                        const ProductSizes& sizes, float* out) const;
+  // Multiplies w [outputs, inner] by each token. Returns false if w is not rows of codes with a
+  // kernel for this number of tokens.
+  bool dot_codes(const Factor& w, const TokenColumns& x, const Outputs& out) const;
+  bool dot_token(const Factor& w, const TokenColumns& x, const Outputs& out) const;
+  void dot_tokens(const Factor& w, const CodedTokens& tokens, const Outputs& out) const;
 
   mutable ThreadTeam team_;
   ActivationFormat format_;

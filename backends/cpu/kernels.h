@@ -30,6 +30,12 @@ void multiply_rows(ConstMatrix a, ConstMatrix b, const KernelSizes& sizes, Mutab
 // columns.
 void dot_rows(ConstMatrix a, ConstMatrix b, const KernelSizes& sizes, MutableMatrix out);
 
+// to[i] = e^(x[i] - max x) / Σ e^(x[j] - max x), and NaN if an element is NaN or the maximum is
+// infinite. The arrays may be the same. Exponentials have errors of at most 2 ulp.
+void softmax_values(const float* x, int64_t count, float* to);
+// to[i] = 1 / (1 + e^-x[i]), in the same way.
+void sigmoid_values(const float* x, int64_t count, float* to);
+
 // Returns the name of the vector instruction set in use, such as "AVX2".
 const char* vector_target();
 

@@ -38,12 +38,12 @@ Lines::Lines(const Dims& dims, int64_t axis) : size(dims.at(axis)) {
   }
 }
 
-// Sums in double, which has 29 more fraction bits than f32. Callers round the sum to f32 once.
 bool keeps_axis(const Dims& from, int64_t from_axis, const Dims& to, int64_t to_axis) {
   const Lines old_lines(from, from_axis), new_lines(to, to_axis);
   return new_lines.size == old_lines.size && new_lines.outer == old_lines.outer;
 }
 
+// Sums in double, which has 29 more fraction bits than f32. Callers round the sum to f32 once.
 double sum_of(const Line& line) {
   double sum = 0;
   for (int64_t i = 0; i < line.size; ++i) sum += line[i];
@@ -91,6 +91,13 @@ Tensor eval(const Softmax& op, const Call& call) {
   const Tensor& x = call[0];
   Tensor result = make_tensor(call.type());
   const Lines lines(x.type.dims, op.axis);
+  if (call.products != nullptr && lines.step == 1) {
+    call.products->divide_lines(lines.outer, lines.size, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin * lines.size; at < end * lines.size; at += lines.size)
+        call.products->softmax(x.data.data() + at, lines.size, result.data.data() + at);
+    });
+    return result;
+  }
   lines.for_each([&](int64_t at) {
     softmax({x.data.data() + at, lines.size, lines.step}, result.data.data() + at);
   });

@@ -1,10 +1,9 @@
 #include "backends/reference/fused_ops.h"
 
-#include <array>
 #include <cmath>
 
 #include "backends/reference/tensor_pool.h"
-#include "ir/graph/elementwise.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
@@ -21,13 +20,17 @@ void normalise(std::span<const float> x, float eps, const float* w, float* to) {
     for (size_t i = 0; i < x.size(); ++i) to[i] = x[i] * inverse;
 }
 
-Tensor norm(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type) {
+Tensor norm(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type,
+            const Products& kernels) {
   Tensor result = make_tensor(type);
   const float* w = operands.size() > 1 ? operands[1]->data.data() : nullptr;
   const std::span<const float> x(operands[0]->data);
   const auto size = static_cast<size_t>(op.size);
-  for (size_t i = 0; i < x.size(); i += size)
-    normalise(x.subspan(i, size), op.eps, w, result.data.data() + i);
+  kernels.divide_lines(std::ssize(x) / op.size, op.size, [&](int64_t begin, int64_t end) {
+    const size_t last = static_cast<size_t>(end) * size;
+    for (size_t i = static_cast<size_t>(begin) * size; i < last; i += size)
+      normalise(x.subspan(i, size), op.eps, w, result.data.data() + i);
+  });
   return result;
 }
 
@@ -38,39 +41,49 @@ void rotate(const float* x, const float* cos, const float* sin, size_t half, flo
   }
 }
 
-Tensor rotation(std::span<const Tensor* const> operands, const Type& type) {
+Tensor rotation(std::span<const Tensor* const> operands, const Type& type,
+                const Products& kernels) {
   Tensor result = make_tensor(type);
-  const auto [x, cos, sin] = std::array{operands[0], operands[1], operands[2]};
-  const auto half = static_cast<size_t>(type.dims.back()) / 2;
+  const Tensor &x = *operands[0], &cos = *operands[1], &sin = *operands[2];
+  const auto half = static_cast<size_t>(type.dims.back()) / 2, tokens = cos.data.size() / half;
   // The angles of the tokens repeat for each head.
-  for (size_t i = 0, angle = 0; i < x->data.size(); i += 2 * half, angle += half) {
-    if (angle == cos->data.size()) angle = 0;
-    rotate(x->data.data() + i, cos->data.data() + angle, sin->data.data() + angle, half,
-           result.data.data() + i);
-  }
+  kernels.divide_lines(
+      std::ssize(x.data) / type.dims.back(), type.dims.back(), [&](int64_t begin, int64_t end) {
+        for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+          const size_t at = row * 2 * half, angle = row % tokens * half;
+          rotate(x.data.data() + at, cos.data.data() + angle, sin.data.data() + angle, half,
+                 result.data.data() + at);
+        }
+      });
   return result;
 }
 
-Tensor gate(std::span<const Tensor* const> operands, const Type& type) {
+Tensor gate(std::span<const Tensor* const> operands, const Type& type, const Products& kernels) {
   Tensor result = make_tensor(type);
-  const std::span<const float> g(operands[0]->data), u(operands[1]->data);
-  for (size_t i = 0; i < g.size(); ++i)
-    result.data[i] = g[i] * apply(UnaryFn::sigmoid, g[i]) * u[i];
+  const float *g = operands[0]->data.data(), *u = operands[1]->data.data();
+  float* to = result.data.data();
+  kernels.divide_lines(std::ssize(result.data), 1, [&](int64_t begin, int64_t end) {
+    kernels.sigmoid(g + begin, end - begin, to + begin);
+    for (int64_t i = begin; i < end; ++i) to[i] = g[i] * to[i] * u[i];
+  });
   return result;
 }
 
 }  // namespace
 
-Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type) {
+Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type,
+            const Products& kernels) {
   switch (op.kind) {
     case FusedKind::norm:
-      return norm(op, operands, type);
+      return norm(op, operands, type, kernels);
     case FusedKind::rotation:
-      return rotation(operands, type);
+      return rotation(operands, type, kernels);
     case FusedKind::gate:
+      return gate(operands, type, kernels);
+    case FusedKind::sum:
       break;
   }
-  return gate(operands, type);
+  MOEC_CHECK(false, "a run evaluates sums itself");
 }
 
 }  // namespace moec

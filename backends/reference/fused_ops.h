@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/reference/gates.h"
+#include "backends/reference/products.h"
 #include "backends/reference/reference.h"
 #include "ir/graph/shard.h"
 
@@ -17,7 +19,9 @@ namespace moec {
 //   rotation  operands x, cos, sin: (a, b) -> (a cos - b sin, b cos + a sin), a and b the halves of
 //             the last axis of x [.., T, 2h]; cos and sin have T * h elements
 //   gate      operands g and u of the same sizes: g · sigmoid(g) · u
-enum class FusedKind : uint8_t { norm, rotation, gate };
+//   sum       operands of the same sizes, added in order; some of them are results of gated parts,
+//             of which only the selected elements are computed and added. A zero may lose its sign.
+enum class FusedKind : uint8_t { norm, rotation, gate, sum };
 
 struct FusedOp {
   FusedKind kind = FusedKind::norm;
@@ -29,8 +33,11 @@ struct FusedOp {
 
 // Returns disjoint groups without ops of `excluded`, in the order of their last ops. No other op
 // reads an inner value of a group, and none is an output.
-std::vector<FusedOp> find_fused(const Shard& shard, const IdMap<OpId, uint8_t>& excluded);
+std::vector<FusedOp> find_fused(const Shard& shard, const Gates& gates,
+                                const IdMap<OpId, uint8_t>& excluded);
 
-Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type);
+// Not for sums, which depend on the gates of a run.
+Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type,
+            const Products& kernels);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Interface of matrix product kernels. Without kernels, the reference executor sums in Eigen's
+// Interface of the kernels of an engine. Without kernels, the reference executor sums in Eigen's
 // order and decodes most coded weights to f32. With kernels, an engine keeps every weight that they
 // can read in its stored form.
 #pragma once
@@ -31,10 +31,20 @@ class Products {
   virtual void multiply(const Factor& a, const Factor& b, bool b_is_turned,
                         const ProductSizes& sizes, float* out) const = 0;
 
+  // to[i] = e^x[i] / Σ e^x[j], and 1 / (1 + e^-x[i]); NaN remains NaN. `to` may be `x`.
+  virtual void softmax(const float* x, int64_t count, float* to) const = 0;
+  virtual void sigmoid(const float* x, int64_t count, float* to) const = 0;
+
   // Calls work(begin, end) for disjoint ranges that cover [0, count), possibly on several threads.
   // For work on independent elements, whose results do not depend on the division.
   virtual void divide(int64_t count,
                       const std::function<void(int64_t begin, int64_t end)>& work) const = 0;
+  // The same for `count` lines of `size` elements, divided if they are worth waking threads.
+  void divide_lines(int64_t count, int64_t size,
+                    const std::function<void(int64_t begin, int64_t end)>& work) const {
+    constexpr int64_t kFewElements = 16 << 10;
+    count* size < kFewElements ? work(0, count) : divide(count, work);
+  }
 };
 
 }  // namespace moec

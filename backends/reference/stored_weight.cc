@@ -73,29 +73,44 @@ void StoredWeight::widen(int64_t begin, int64_t count, float* to) const {
 }
 
 // Null if the weight is small or not rows of `columns` codes, or if each element is rounded.
-const CodedRows* StoredWeight::coded_rows(int64_t columns) const {
+const CodedRows* StoredWeight::coded_rows(int64_t columns, ActivationFormat format) const {
   const auto* mapped = std::get_if<MappedView>(&values_);
   const auto* held = std::get_if<HeldValues>(&values_);
   if (!mapped && !held) return nullptr;
   const Type& type = mapped ? mapped->type() : held->view->type();
   const CodedRows* rows = mapped ? &mapped->rows() : held->view->rows();
   const bool is_large = type.elements() >= kStoredElements;
-  return rows && rows->columns == columns && is_large && !form_.rounds ? rows : nullptr;
+  const bool rounds = form_.rounds && !(rows && skips_rounding(*rows, format));
+  return rows && rows->columns == columns && is_large && !rounds ? rows : nullptr;
+}
+
+const HeldBytes& StoredWeight::held() const {
+  const auto* mapped = std::get_if<MappedView>(&values_);
+  return mapped ? mapped->held() : *std::get<HeldValues>(values_).bytes;
 }
 
 std::optional<CodedToken> StoredWeight::arrange(std::span<const float> token,
                                                 ActivationFormat format) const {
-  const CodedRows* rows = coded_rows(std::ssize(token));
+  const CodedRows* rows = coded_rows(std::ssize(token), format);
   return rows ? arrange_token(*rows, token.data(), format) : std::nullopt;
 }
 
+int StoredWeight::integer_bits(int64_t columns) const {
+  const CodedRows* rows = coded_rows(columns, ActivationFormat::int8);
+  return rows ? moec::integer_bits(*rows) : 0;
+}
+
+// Both kinds of weights hold all bytes of their view.
+constexpr const char* kLacksBytes = "rows of codes from {} on lack bytes";
+
 void StoredWeight::dot(const RowRange& rows, const CodedToken& token, float* out) const {
-  const CodedRows& coded = *coded_rows(token.columns);
-  const auto* mapped = std::get_if<MappedView>(&values_);
-  const HeldBytes& held = mapped ? mapped->held() : *std::get<HeldValues>(values_).bytes;
-  // Both kinds of weights hold all bytes of their view.
-  MOEC_CHECK(dot_coded_rows(coded, held, rows, token, out), "rows of codes from {} on lack bytes",
-             rows.first);
+  MOEC_CHECK(dot_coded_rows(*coded_rows(token.columns, token.format), held(), rows, token, out),
+             kLacksBytes, rows.first);
+}
+
+void StoredWeight::dot(const RowRange& rows, const CodedTokens& tokens, TokenProducts out) const {
+  const CodedRows& coded = *coded_rows(tokens.columns(), ActivationFormat::int8);
+  MOEC_CHECK(dot_coded_rows(coded, held(), rows, tokens, out), kLacksBytes, rows.first);
 }
 
 }  // namespace moec

@@ -56,12 +56,17 @@ class StoredWeight {
   // Arranges the activations of a token for dot(), if the weight consists of rows of as many codes
   // that kernels multiply without decoding; nullopt otherwise.
   std::optional<CodedToken> arrange(std::span<const float> token, ActivationFormat format) const;
+  // Returns the bits of the codes if the weight consists of rows of `columns` codes that kernels
+  // multiply by int8 activations, else 0.
+  int integer_bits(int64_t columns) const;
   // out[r] = row (first + r) · token. Thread-safe.
   void dot(const RowRange& rows, const CodedToken& token, float* out) const;
+  void dot(const RowRange& rows, const CodedTokens& tokens, TokenProducts out) const;
 
  private:
   DType dtype() const;
-  const CodedRows* coded_rows(int64_t columns) const;
+  const CodedRows* coded_rows(int64_t columns, ActivationFormat format) const;
+  const HeldBytes& held() const;
 
   Values values_;
   StoredForm form_;

@@ -128,15 +128,13 @@ class TableProducts : public FloatProducts<kCodeBits> {
   Lookup<kCodeBits> lookup_;
 };
 
-void dot_linear(const CodeBlockRows& rows, const LinearCodes& codes, TokenValues token,
-                float* out) {
+void dot_linear(const BlockRows& rows, const LinearCodes& codes, TokenValues token, float* out) {
   if (codes.bits == 4) return dot_each_row(rows, NibbleProducts(codes, token), out);
   codes.flip == 0 ? dot_each_row(rows, ByteProducts<true>(token), out)
                   : dot_each_row(rows, ByteProducts<false>(token), out);
 }
 
-void dot_table(const CodeBlockRows& rows, int bits, const float* table, TokenValues token,
-               float* out) {
+void dot_table(const BlockRows& rows, int bits, const float* table, TokenValues token, float* out) {
   switch (bits) {
     case 1:
       return dot_each_row(rows, TableProducts<1>(table, token), out);
@@ -163,12 +161,12 @@ namespace moec {
 HWY_EXPORT(dot_linear);
 HWY_EXPORT(dot_table);
 
-void dot_linear_rows(const CodeBlockRows& rows, const LinearCodes& codes, TokenValues token,
+void dot_linear_rows(const BlockRows& rows, const LinearCodes& codes, TokenValues token,
                      float* out) {
   HWY_DYNAMIC_DISPATCH(dot_linear)(rows, codes, token, out);
 }
 
-void dot_table_rows(const CodeBlockRows& rows, int bits, const float* table, TokenValues token,
+void dot_table_rows(const BlockRows& rows, int bits, const float* table, TokenValues token,
                     float* out) {
   HWY_DYNAMIC_DISPATCH(dot_table)(rows, bits, table, token, out);
 }

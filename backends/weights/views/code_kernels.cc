@@ -17,7 +17,7 @@ namespace {
 
 // Calls decode(affine, first code, count) for each block.
 template <class Decode>
-void for_each_block(const CodeBlocks& blocks, Decode decode) {
+void for_each_block(const BlockRow& blocks, Decode decode) {
   for (int64_t at = 0, block = 0; at < blocks.count; at += blocks.block, ++block)
     decode(Affine{blocks.scales[block], blocks.offsets ? blocks.offsets[block] : 0.0f}, at,
            std::min(blocks.block, blocks.count - at));
@@ -59,7 +59,7 @@ void look_up_nibbles(const std::byte* from, const Lookup<4>& lookup, float* to) 
 #endif
 }
 
-void decode_nibbles(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
+void decode_nibbles(const BlockRow& blocks, const NibbleTable& table, float* to) {
   for_each_block(blocks, [&](const Affine& affine, int64_t first, int64_t count) {
     const Lookup<4> lookup(table.data(), affine);
     int64_t i = first;
@@ -71,7 +71,7 @@ void decode_nibbles(const CodeBlocks& blocks, const NibbleTable& table, float* t
 }
 
 template <class Byte>
-void decode_bytes(const CodeBlocks& blocks, float* to) {
+void decode_bytes(const BlockRow& blocks, float* to) {
   const Floats d;
   const hn::Rebind<Byte, Floats> narrow;
   const auto* codes = reinterpret_cast<const Byte*>(blocks.codes);
@@ -84,7 +84,7 @@ void decode_bytes(const CodeBlocks& blocks, float* to) {
   });
 }
 
-void decode_byte_codes(const CodeBlocks& blocks, bool is_signed, float* to) {
+void decode_byte_codes(const BlockRow& blocks, bool is_signed, float* to) {
   is_signed ? decode_bytes<int8_t>(blocks, to) : decode_bytes<uint8_t>(blocks, to);
 }
 
@@ -108,11 +108,11 @@ HWY_EXPORT(decode_nibbles);
 HWY_EXPORT(decode_byte_codes);
 HWY_EXPORT(look_up);
 
-void decode_nibble_blocks(const CodeBlocks& blocks, const NibbleTable& table, float* to) {
+void decode_nibble_blocks(const BlockRow& blocks, const NibbleTable& table, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_nibbles)(blocks, table, to);
 }
 
-void decode_byte_blocks(const CodeBlocks& blocks, bool is_signed, float* to) {
+void decode_byte_blocks(const BlockRow& blocks, bool is_signed, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_byte_codes)(blocks, is_signed, to);
 }
 

@@ -116,7 +116,7 @@ class RowDecoder {
     return true;
   }
 
-  void decode_blocks(const CodeBlocks& blocks, const Segment& part) const {
+  void decode_blocks(const BlockRow& blocks, const Segment& part) const {
     if (kernel_.is_nibbles)
       decode_nibble_blocks(blocks, kernel_.values, part.values);
     else

@@ -29,12 +29,18 @@ struct CodedRows {
 bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, int64_t count,
                  float* to);
 
+// Returns true if products with activations in this format do not round the values of codes:
+// products of integers, which are less exact than f16.
+bool skips_rounding(const CodedRows& rows, ActivationFormat format);
+
 // Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if codes
 // without a table do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a
 // group of activations. Rows with a table, and MXFP4 rows with offsets, are multiplied by f32
 // activations in either format.
 std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
                                         ActivationFormat format);
+// Returns the bits of the codes if the rows are multiplied by int8 activations, else 0.
+int integer_bits(const CodedRows& rows);
 
 struct RowRange {
   int64_t first = 0, count = 0;
@@ -44,5 +50,8 @@ struct RowRange {
 // token alone. Returns false if `held` lacks some of the bytes.
 bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,
                     const CodedToken& token, float* out);
+// The same for several tokens. Groups are summed in another order than for one token.
+bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,
+                    const CodedTokens& tokens, TokenProducts out);
 
 }  // namespace moec

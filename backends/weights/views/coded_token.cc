@@ -1,12 +1,8 @@
 #include "backends/weights/views/coded_token.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
+#include <array>
 #include <numeric>
-
-#include "backends/weights/views/code_kernels.h"
 
 namespace moec {
 namespace {
@@ -23,43 +19,6 @@ std::vector<Element> in_planes(std::span<const Element> elements, int64_t planes
   return to;
 }
 
-// Rounds a number of at most 2^22 to the nearest integer, ties to even: the sum has no fraction
-// bits. std::nearbyint is a call on CPUs without SSE4.1.
-float nearest(float value) {
-  constexpr float kShift = 3 << 22;
-  return value + kShift - kShift;
-}
-
-// The largest magnitude; NaN or infinite if a value is. Without their sign, the bits of floats are
-// ordered as their magnitudes are, and compilers vectorize the maximum of integers.
-float largest_magnitude(const float* values, int64_t count) {
-  int32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i)
-    largest = std::max(largest, std::bit_cast<int32_t>(values[i]) & 0x7FFFFFFF);
-  return std::bit_cast<float>(largest);
-}
-
-// Writes the factors of a group, and appends its scale and its sum.
-void quantize_group(const float* values, int64_t count, int16_t* factors, CodedToken& token) {
-  const float largest = largest_magnitude(values, count);
-  const bool is_finite = std::isfinite(largest);
-  // Below this, 127 / largest may overflow, so the group becomes zeros.
-  const bool is_zero = largest < 127 * std::numeric_limits<float>::min();
-  int32_t sum = 0;
-  if (is_finite && !is_zero) {
-    const float inverse = 127 / largest;
-    for (int64_t i = 0; i < count; ++i) {
-      const auto factor = static_cast<int32_t>(nearest(values[i] * inverse));
-      factors[i] = static_cast<int16_t>(factor);
-      sum += factor;
-    }
-  }
-  // Zero factors times NaN are NaN, as is a product with an infinite or undefined activation.
-  const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
-  token.scales.push_back(scale);
-  token.sums.push_back(static_cast<float>(sum) * scale);
-}
-
 // Calls visit(first, count) for each group.
 template <class Visit>
 void for_each_group(int64_t columns, const Visit& visit) {
@@ -69,22 +28,33 @@ void for_each_group(int64_t columns, const Visit& visit) {
 
 CodedToken quantized(std::span<const float> token) {
   CodedToken to{.columns = std::ssize(token), .format = ActivationFormat::int8};
-  to.byte_factors.resize(token.size());
+  to.factors.resize(token.size() + kPlanePadding);
   for_each_group(to.columns, [&](int64_t first, int64_t count) {
-    quantize_group(token.data() + first, count, to.byte_factors.data() + first, to);
+    int8_t* factors = to.factors.data() + first;
+    to.scales.push_back(quantize_group(token.data() + first, count, factors));
+    to.sums.push_back(static_cast<float>(std::accumulate(factors, factors + count, 0)) *
+                      to.scales.back());
   });
   return to;
 }
 
 // Moves the factors to planes for codes of 4 bits.
 void arrange_nibbles(CodedToken& token) {
-  const std::vector<int8_t> factors(token.byte_factors.begin(), token.byte_factors.end());
-  token.nibble_factors = in_planes(std::span<const int8_t>(factors), 2, token.plane);
+  const std::span<const int8_t> factors(token.factors.data(), static_cast<size_t>(token.columns));
   constexpr int64_t kLane = lane_codes(4);
   token.lane_sums.resize(
       static_cast<size_t>((token.columns + kLane - 1) / kLane + kPlanePadding / 4));
   for (size_t i = 0; i < factors.size(); ++i) token.lane_sums[i / kLane] += factors[i];
-  token.byte_factors.clear();
+  token.factors = in_planes(factors, 2, token.plane);
+}
+
+// Copies the factors of a group of token `t` to its block, in the order of TokenCodeBlocks.
+void spread_steps(const int8_t* factors, int bits, int64_t t, std::array<int8_t, 4>* block) {
+  for (int64_t s = 0; s < kGroupSteps; ++s) {
+    const int8_t* from = factors + (bits == 4 ? s / 2 * 8 + s % 2 : 4 * s);
+    const int64_t step = bits == 4 ? 2 : 1;
+    block[s * kTokenBlock + t] = {from[0], from[step], from[2 * step], from[3 * step]};
+  }
 }
 
 }  // namespace
@@ -102,6 +72,47 @@ CodedToken arranged(std::span<const float> token, ActivationFormat format, int b
     to.sums.push_back(std::accumulate(begin, begin + count, 0.0f));
   });
   return to;
+}
+
+void CodedTokens::reset(int64_t columns, int64_t count, int bits) {
+  columns_ = columns;
+  count_ = count;
+  groups_ = (columns + kTokenGroup - 1) / kTokenGroup;
+  bits_ = bits;
+  const auto groups = static_cast<size_t>(blocks() * kTokenBlock * groups_);
+  factors_.resize(groups * kGroupSteps);
+  factor_sums_.resize(groups);
+  scales_.resize(groups);
+  sums_.resize(groups);
+}
+
+int64_t CodedTokens::blocks() const { return (count_ + kTokenBlock - 1) / kTokenBlock; }
+
+int64_t CodedTokens::tokens_in(int64_t block) const {
+  return std::min(kTokenBlock, count_ - block * kTokenBlock);
+}
+
+void CodedTokens::set_block(int64_t block, const float* tokens) {
+  for (int64_t t = 0; t < tokens_in(block); ++t, tokens += columns_)
+    for_each_group(columns_, [&](int64_t first, int64_t count) {
+      std::array<int8_t, kTokenGroup> factors{};
+      const int64_t group = block * groups_ + first / kTokenGroup;
+      const auto at = static_cast<size_t>(group * kTokenBlock + t);
+      scales_[at] = quantize_group(tokens + first, count, factors.data());
+      factor_sums_[at] = std::accumulate(factors.begin(), factors.end(), 0);
+      sums_[at] = static_cast<float>(factor_sums_[at]) * scales_[at];
+      spread_steps(factors.data(), bits_, t, factors_.data() + group * kTokenBlock * kGroupSteps);
+    });
+}
+
+TokenCodeBlocks CodedTokens::from(int64_t column) const {
+  const int64_t first = column / kTokenGroup * kTokenBlock;
+  return {.count = count_,
+          .groups = groups_,
+          .factors = factors_.data() + first * kGroupSteps,
+          .factor_sums = factor_sums_.data() + first,
+          .scales = scales_.data() + first,
+          .sums = sums_.data() + first};
 }
 
 }  // namespace moec

@@ -185,7 +185,7 @@ class GroupDots {
  public:
   explicit GroupDots(const Products& products) : products_(products) {}
 
-  float operator()(const CodeBlocks& row) const {
+  float operator()(const BlockRow& row) const {
     RowSums sums;
     HWY_ALIGN float scales[kChunk], offsets[kChunk];
     if (row.scales == nullptr) std::fill_n(scales, kChunk, 1.0f);
@@ -204,7 +204,7 @@ class GroupDots {
 
  private:
   struct Chunk {
-    const CodeBlocks& row;
+    const BlockRow& row;
     int64_t first = 0;  // group
     const float* scales = nullptr;
     const float* offsets = nullptr;
@@ -253,20 +253,20 @@ class GroupDots {
   }
 
   template <size_t... kVector>
-  void add_vectors(const CodeBlocks& row, int64_t lane, Vector factors, RowSums& sums,
+  void add_vectors(const BlockRow& row, int64_t lane, Vector factors, RowSums& sums,
                    std::index_sequence<kVector...> /*vectors*/) const {
     (add_vector<kVector>(row, lane + static_cast<int64_t>(kVector) * vector_lanes(), factors, sums),
      ...);
   }
 
   template <size_t kVector>
-  void add_vector(const CodeBlocks& row, int64_t lane, Vector factors, RowSums& sums) const {
+  void add_vector(const BlockRow& row, int64_t lane, Vector factors, RowSums& sums) const {
     const Vector products = products_(load(row, lane), lane);
     const Vector spread = spread_(factors, kVector);
     kVector % 2 == 0 ? sums.add_even(products, spread) : sums.add_odd(products, spread);
   }
 
-  static auto load(const CodeBlocks& row, int64_t lane) {
+  static auto load(const BlockRow& row, int64_t lane) {
     const std::byte* from = row.codes + lane * kLaneBytes<kBits>;
     if constexpr (kWidens) {
       return from;
@@ -304,7 +304,7 @@ template <class Products>
 class GroupDots {
  public:
   explicit GroupDots(const Products& /*products*/) {}
-  float operator()(const CodeBlocks& /*row*/) const { return 0; }
+  float operator()(const BlockRow& /*row*/) const { return 0; }
 };
 
 #endif
@@ -312,7 +312,7 @@ class GroupDots {
 // Products of the codes from `begin` on, one by one. `Products` also has number(code) and
 // activation(i).
 template <class Products>
-float dot_one_by_one(const CodeBlocks& row, int64_t begin, const Products& products) {
+float dot_one_by_one(const BlockRow& row, int64_t begin, const Products& products) {
   float sum = 0;
   for (int64_t i = begin; i < row.count; ++i) {
     const int64_t block = i / row.block;
@@ -326,9 +326,9 @@ float dot_one_by_one(const CodeBlocks& row, int64_t begin, const Products& produ
 }
 
 template <class Products>
-void dot_each_row(const CodeBlockRows& rows, const Products& products, float* out) {
+void dot_each_row(const BlockRows& rows, const Products& products, float* out) {
   constexpr bool kScalar = HWY_TARGET == HWY_SCALAR;
-  CodeBlocks row = rows.first;
+  BlockRow row = rows.first;
   const GroupDots<Products> dot_groups(products);
   const int64_t whole = kScalar ? 0 : row.count / kTokenGroup * kTokenGroup;
   const int64_t blocks = (row.count + row.block - 1) / row.block;

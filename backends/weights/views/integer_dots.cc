@@ -22,7 +22,7 @@ class NibbleIntegerProducts {
   const float* scales() const { return token_.scales; }
   const float* sums() const { return token_.sums; }
   float activation(int64_t i) const {
-    const int8_t code = token_.nibble_factors[i % 2 * token_.plane + i / 2];
+    const int8_t code = token_.factors[i % 2 * token_.plane + i / 2];
     return static_cast<float>(code) * token_.scales[i / kTokenGroup];
   }
 
@@ -31,7 +31,7 @@ class NibbleIntegerProducts {
   // Products of the numbers of the codes in the low and in the high half of each byte.
   Vector sum_of(hn::Vec<Bytes> low, hn::Vec<Bytes> high, int64_t lane) const {
     const hn::Repartition<int8_t, Ints> d;
-    const int8_t* factors = token_.nibble_factors + 4 * lane;
+    const int8_t* factors = token_.factors + 4 * lane;
     const auto pairs = hn::Add(multiply_pairs(low, hn::LoadU(d, factors)),
                                multiply_pairs(high, hn::LoadU(d, factors + token_.plane)));
     auto other_half = hn::Zero(Ints());
@@ -135,7 +135,7 @@ class ByteProducts : public ByteCodes<kSigned> {
   const float* scales() const { return token_.scales; }
   const float* sums() const { return token_.sums; }
   float activation(int64_t i) const {
-    return static_cast<float>(token_.byte_factors[i]) * token_.scales[i / kTokenGroup];
+    return static_cast<float>(token_.factors[i]) * token_.scales[i / kTokenGroup];
   }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -143,9 +143,11 @@ class ByteProducts : public ByteCodes<kSigned> {
     static_assert(HWY_LANES(int16_t) <= kTokenGroup);
     auto even = hn::Zero(Ints()), odd = hn::Zero(Ints());
     for (int64_t i = 0; i < kTokenGroup; i += 2 * lanes())
-      even = hn::ReorderWidenMulAccumulate(Ints(), ByteCodes<kSigned>::load(Shorts(), codes + i),
-                                           hn::LoadU(Shorts(), token_.byte_factors + first + i),
-                                           even, odd);
+      even = hn::ReorderWidenMulAccumulate(
+          Ints(), ByteCodes<kSigned>::load(Shorts(), codes + i),
+          hn::PromoteTo(Shorts(),
+                        hn::LoadU(hn::Rebind<int8_t, Shorts>(), token_.factors + first + i)),
+          even, odd);
     return hn::ConvertTo(Floats(), hn::Add(even, odd));
   }
 #endif
@@ -154,14 +156,13 @@ class ByteProducts : public ByteCodes<kSigned> {
   TokenCodes token_;
 };
 
-void dot_linear(const CodeBlockRows& rows, const LinearCodes& codes, TokenCodes token, float* out) {
+void dot_linear(const BlockRows& rows, const LinearCodes& codes, TokenCodes token, float* out) {
   if (codes.bits == 4) return dot_each_row(rows, NibbleProducts(codes, token), out);
   codes.flip == 0 ? dot_each_row(rows, ByteProducts<true>(token), out)
                   : dot_each_row(rows, ByteProducts<false>(token), out);
 }
 
-void dot_table(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
-               float* out) {
+void dot_table(const BlockRows& rows, const NibbleIntegers& table, TokenCodes token, float* out) {
   dot_each_row(rows, TableProducts(table, token), out);
 }
 
@@ -175,12 +176,12 @@ namespace moec {
 HWY_EXPORT(dot_linear);
 HWY_EXPORT(dot_table);
 
-void dot_linear_rows(const CodeBlockRows& rows, const LinearCodes& codes, TokenCodes token,
+void dot_linear_rows(const BlockRows& rows, const LinearCodes& codes, TokenCodes token,
                      float* out) {
   HWY_DYNAMIC_DISPATCH(dot_linear)(rows, codes, token, out);
 }
 
-void dot_table_rows(const CodeBlockRows& rows, const NibbleIntegers& table, TokenCodes token,
+void dot_table_rows(const BlockRows& rows, const NibbleIntegers& table, TokenCodes token,
                     float* out) {
   HWY_DYNAMIC_DISPATCH(dot_table)(rows, table, token, out);
 }

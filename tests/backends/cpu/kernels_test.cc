@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -78,6 +80,52 @@ TEST(Kernels, KeepRowBitsAcrossBatchSizes) {
 }
 
 TEST(Kernels, ReportTheirVectorTarget) { EXPECT_STRNE(vector_target(), ""); }
+
+TEST(Kernels, SoftmaxesMatchF64) {
+  for_each_vector_target([] {
+    for (const int64_t count : {1, 3, 16, 33, 5000}) {
+      auto x = random_values(count, 3);
+      for (float& value : x) value *= 30;
+      if (count > 2) x[1] = -std::numeric_limits<float>::infinity();
+      std::vector<float> found(x.size());
+      softmax_values(x.data(), count, found.data());
+      const float top = *std::ranges::max_element(x);
+      double sum = 0;
+      for (const float value : x) sum += std::exp(double{value - top});
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double wanted = std::exp(double{x[i] - top}) / sum;
+        ASSERT_NEAR(found[i], wanted, 1e-6 * wanted + 1e-38) << count << " at " << i;
+      }
+    }
+  });
+}
+
+TEST(Kernels, SigmoidsMatchF64) {
+  for_each_vector_target([] {
+    auto x = random_values(50, 4);
+    for (float& value : x) value *= 120;
+    std::vector<float> found = x;
+    sigmoid_values(found.data(), std::ssize(found), found.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double wanted = 1 / (1 + std::exp(-double{x[i]}));
+      ASSERT_NEAR(found[i], wanted, 1e-6 * wanted + 1e-38) << x[i];
+    }
+  });
+}
+
+TEST(Kernels, KeepNan) {
+  for_each_vector_target([] {
+    for (const int64_t at : {0, 7, 18}) {
+      std::vector<float> x(19, 1.0f);
+      x[static_cast<size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
+      std::vector<float> found(x.size());
+      sigmoid_values(x.data(), std::ssize(x), found.data());
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(std::isnan(found[i]), std::isnan(x[i])) << i;
+      softmax_values(x.data(), std::ssize(x), found.data());
+      for (const float value : found) ASSERT_TRUE(std::isnan(value)) << at;
+    }
+  });
+}
 
 }  // namespace
 }  // namespace moec

@@ -40,21 +40,33 @@ TEST_P(CodedRowsTest, MatchTheReaderBitForBit) {
   }
 }
 
-// Compares the products of a token with rows of codes with sums of decoded values in f64.
-void expect_products(const MappedView& mapped, std::span<const float> weights,
-                     std::vector<float> token, ActivationFormat format) {
-  const CodedRows& rows = mapped.rows();
-  const auto arranged = arrange_token(rows, token.data(), format);
-  ASSERT_TRUE(arranged);
-  const auto columns = static_cast<size_t>(rows.columns), count = weights.size() / columns;
-  std::vector<float> products(count);
-  const RowRange all{0, static_cast<int64_t>(count)};
-  ASSERT_TRUE(dot_coded_rows(rows, mapped.held(), all, *arranged, products.data()));
-  if (arranged->format == ActivationFormat::int8) round_token(token);
-  for (size_t r = 0; r < count; ++r) {
+// Weights of coded rows, and tokens to multiply them by.
+struct Factors {
+  const MappedView& mapped;
+  std::vector<float> weights, tokens;
+
+  int64_t columns() const { return mapped.rows().columns; }
+  int64_t rows() const { return std::ssize(weights) / columns(); }
+  int64_t count() const { return std::ssize(tokens) / columns(); }
+  std::span<const float> token(int64_t t) const {
+    return std::span(tokens).subspan(static_cast<size_t>(t * columns()),
+                                     static_cast<size_t>(columns()));
+  }
+  std::span<const float> row(int64_t r) const {
+    return std::span(weights).subspan(static_cast<size_t>(r * columns()),
+                                      static_cast<size_t>(columns()));
+  }
+};
+
+// Compares the products of a token with sums of decoded values in f64.
+void expect_products(const Factors& factors, int64_t t, ActivationFormat format,
+                     const float* products) {
+  std::vector<float> token(factors.token(t).begin(), factors.token(t).end());
+  if (format == ActivationFormat::int8) round_token(token);
+  for (int64_t r = 0; r < factors.rows(); ++r) {
     double sum = 0, magnitude = 0;
-    for (size_t c = 0; c < columns; ++c) {
-      const double product = static_cast<double>(weights[r * columns + c]) * token[c];
+    for (size_t c = 0; c < token.size(); ++c) {
+      const double product = static_cast<double>(factors.row(r)[c]) * token[c];
       sum += product;
       magnitude += std::abs(product);
     }
@@ -64,22 +76,52 @@ void expect_products(const MappedView& mapped, std::span<const float> weights,
   }
 }
 
+void expect_single_products(const Factors& factors, ActivationFormat format) {
+  const CodedRows& rows = factors.mapped.rows();
+  const auto token = arrange_token(rows, factors.tokens.data(), format);
+  ASSERT_TRUE(token);
+  std::vector<float> products(static_cast<size_t>(factors.rows()));
+  ASSERT_TRUE(
+      dot_coded_rows(rows, factors.mapped.held(), {0, factors.rows()}, *token, products.data()));
+  expect_products(factors, 0, token->format, products.data());
+}
+
+// Multiplies all rows but the first, so that the last tile has fewer rows than others.
+void expect_several_products(const Factors& factors) {
+  const CodedRows& rows = factors.mapped.rows();
+  const int bits = integer_bits(rows);
+  if (bits == 0) return;
+  CodedTokens tokens;
+  tokens.reset(rows.columns, factors.count(), bits);
+  for (int64_t block = 0; block < tokens.blocks(); ++block)
+    tokens.set_block(block, factors.token(block * kTokenBlock).data());
+  const int64_t stride = factors.rows() + 3;
+  std::vector<float> products(static_cast<size_t>(factors.count() * stride));
+  ASSERT_TRUE(
+      dot_coded_rows(rows, factors.mapped.held(), {0, 1}, tokens, {products.data(), stride}));
+  ASSERT_TRUE(dot_coded_rows(rows, factors.mapped.held(), {1, factors.rows() - 1}, tokens,
+                             {products.data() + 1, stride}));
+  for (int64_t t = 0; t < factors.count(); ++t)
+    expect_products(factors, t, ActivationFormat::int8, products.data() + t * stride);
+}
+
 TEST_P(CodedRowsTest, MultiplyLikeTheirValues) {
   const WeightView view = parse_view(GetParam().view).value();
   const WeightReader reader = WeightReader::open(write_tensors(view, GetParam().name)).value();
   const auto mapped = reader.map_codes(view).value();
   if (!mapped) return;
   const MappedRead guard(mapped->range());
-  const std::vector<float> weights = reader.read_f32(view, 1 << 20).value();
-  std::vector<float> token(static_cast<size_t>(mapped->rows().columns));
+  Factors factors{*mapped, reader.read_f32(view, 1 << 20).value(), {}};
+  factors.tokens.resize(static_cast<size_t>(6 * mapped->rows().columns));
   std::mt19937 random(11);
-  for (float& x : token) x = static_cast<float>(random() % 2000) / 500.0f - 2.0f;
-  ASSERT_EQ(arrange_token(mapped->rows(), token.data(), ActivationFormat::f32).has_value(),
+  for (float& x : factors.tokens) x = static_cast<float>(random() % 2000) / 500.0f - 2.0f;
+  ASSERT_EQ(arrange_token(mapped->rows(), factors.tokens.data(), ActivationFormat::f32).has_value(),
             GetParam().multiplies);
   if (!GetParam().multiplies) return;
   for_each_vector_target([&] {
     for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8})
-      expect_products(*mapped, weights, token, format);
+      expect_single_products(factors, format);
+    expect_several_products(factors);
   });
 }
 

@@ -51,7 +51,7 @@ inline std::string write_file(const std::string& name, const Bytes& bytes) {
 inline void round_token(std::span<float> token) {
   const CodedToken rounded = arranged(token, ActivationFormat::int8, 8);
   for (size_t i = 0; i < token.size(); ++i)
-    token[i] = static_cast<float>(rounded.byte_factors[i]) * rounded.scales[i / 32];
+    token[i] = static_cast<float>(rounded.factors[i]) * rounded.scales[i / 32];
 }
 
 template <class T>
