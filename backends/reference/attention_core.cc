@@ -4,14 +4,11 @@
 #include <array>
 #include <vector>
 
-#include "backends/reference/axis.h"
 #include "backends/reference/paged_weights.h"
 #include "backends/reference/tensor_pool.h"
 
 namespace moec {
 namespace {
-
-constexpr int64_t kMostTokens = 4;
 
 class CoreFinder {
  public:
@@ -86,8 +83,8 @@ class CoreFinder {
     const int64_t tokens = dims(core.mask)[2], heads = dims(core.old_keys)[1];
     const bool same_heads = std::all_of(
         kHeads.begin(), kHeads.end(), [&](auto member) { return dims(core.*member)[1] == heads; });
-    return tokens <= kMostTokens && same_heads && dims(core.new_keys)[2] == tokens &&
-           dims(core.new_values)[2] == tokens && dims(core.queries)[2] % tokens == 0 &&
+    return same_heads && dims(core.new_keys)[2] == tokens && dims(core.new_values)[2] == tokens &&
+           dims(core.queries)[2] % tokens == 0 &&
            dims(core.mask)[3] == dims(core.old_keys)[2] + tokens;
   }
 
@@ -151,7 +148,9 @@ class Core {
     Tensor result = make_tensor(type);
     for (int64_t head = 0; head < heads_; ++head) {
       score(head);
-      for (int64_t row = 0; row < rows_; ++row) weigh((head * rows_ + row) % tokens_, row);
+      products_.divide_lines(rows_, keys_, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) weigh((head * rows_ + row) % tokens_, row);
+      });
       add_values(head, result.data.data() + head * rows_ * value_dims_);
     }
     return result;
@@ -190,7 +189,7 @@ class Core {
       const float* from = mask + (run.is_new ? cached_ : 0) + run.first;
       for (int64_t i = 0; i < run.count; ++i) scores[run.at + i] += from[i];
     }
-    softmax({scores, keys_, 1}, scores);
+    products_.softmax(scores, keys_, scores);
   }
 
   void add_values(int64_t head, float* out) {

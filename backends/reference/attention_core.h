@@ -23,8 +23,7 @@ struct CoreTensors {
   const Tensor *old_values = nullptr, *new_values = nullptr, *mask = nullptr;
 };
 
-// Returns the core if it is all of the gate's part, for at most four tokens. With more of them, the
-// products take much longer than a copy of the keys.
+// Returns the core if it is all of the gate's part.
 std::optional<AttentionCore> find_attention_core(const Shard& shard, const Gates& gates,
                                                  uint32_t gate);
 

@@ -10,8 +10,8 @@ namespace {
 
 class FusedFinder {
  public:
-  FusedFinder(const Shard& shard, const IdMap<OpId, uint8_t>& excluded)
-      : shard_(shard), uses_(count_uses(shard)), taken_(excluded) {}
+  FusedFinder(const Shard& shard, const Gates& gates, const IdMap<OpId, uint8_t>& excluded)
+      : shard_(shard), gates_(gates), uses_(count_uses(shard)), taken_(excluded) {}
 
   // From the last op on, so that a norm has its weight if there is one.
   std::vector<FusedOp> all() {
@@ -19,7 +19,8 @@ class FusedFinder {
     for (size_t i = shard_.ops.size(); i-- > 0;) {
       const OpId id{static_cast<uint32_t>(i)};
       if (taken_[id]) continue;
-      for (const auto find : {&FusedFinder::norm, &FusedFinder::rotation, &FusedFinder::gate}) {
+      for (const auto find :
+           {&FusedFinder::norm, &FusedFinder::rotation, &FusedFinder::gate, &FusedFinder::sum}) {
         std::optional<FusedOp> fused = (this->*find)(id);
         if (!fused) continue;
         std::sort(fused->ops.begin(), fused->ops.end());
@@ -187,15 +188,37 @@ class FusedFinder {
     return FusedOp{FusedKind::gate, {g, u}, {sigmoid, silu, last}};
   }
 
+  // ((a + b) + c) + d, of which a value or more are results of parts.
+  std::optional<FusedOp> sum(OpId last) const {
+    FusedOp sum{FusedKind::sum};
+    for (OpId op = last; is_sum(op); op = maker(operands(op)[0])) {
+      sum.ops.push_back(op);
+      sum.operands.push_back(operands(op)[1]);
+    }
+    if (sum.ops.size() < 2) return {};
+    sum.operands.push_back(operands(sum.ops.back())[0]);
+    std::reverse(sum.operands.begin(), sum.operands.end());
+    const bool has_parts = std::any_of(sum.operands.begin(), sum.operands.end(), [&](ValueId id) {
+      return uses_[id] == 1 && gates_.is_leaf_of_tokens(id);
+    });
+    return has_parts ? std::optional(std::move(sum)) : std::nullopt;
+  }
+
+  bool is_sum(OpId id) const {
+    return is_binary(id, BinaryFn::add) && type(operands(id)[0]).dims == type(operands(id)[1]).dims;
+  }
+
   const Shard& shard_;
+  const Gates& gates_;
   IdMap<ValueId, uint32_t> uses_;
   IdMap<OpId, uint8_t> taken_;
 };
 
 }  // namespace
 
-std::vector<FusedOp> find_fused(const Shard& shard, const IdMap<OpId, uint8_t>& excluded) {
-  return FusedFinder(shard, excluded).all();
+std::vector<FusedOp> find_fused(const Shard& shard, const Gates& gates,
+                                const IdMap<OpId, uint8_t>& excluded) {
+  return FusedFinder(shard, gates, excluded).all();
 }
 
 }  // namespace moec

@@ -149,4 +149,18 @@ Tensor scatter_selected(const Tensor& part, const Type& type, const CountedAxis&
   return whole;
 }
 
+void add_elements(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+void add_selected(const Tensor& part, const CountedAxis& axis, const OpenGate& open,
+                  Tensor& whole) {
+  const Lines lines(whole.type.dims, axis.axis);
+  const float* from = part.data.data();
+  for_each_selected(lines, axis, open, [&](int64_t, int64_t to, int64_t elements) {
+    add_elements(from, elements, whole.data.data() + to);
+    from += elements;
+  });
+}
+
 }  // namespace moec

@@ -58,6 +58,10 @@ struct Gates {
   IdMap<ValueId, uint8_t> leaves;               // 1: a result of a part that ops outside of it read
   IdMap<ValueId, CountedAxis> token_axis;
 
+  // True for a result of a part of selected tokens that ops outside of it read.
+  bool is_leaf_of_tokens(ValueId id) const {
+    return leaves[id] != 0 && gates[of_value[id]].along == GateAxis::tokens;
+  }
   // The axis along which a gate selects elements of a value.
   CountedAxis axis(ValueId id, uint32_t gate) const {
     return gates[gate].along == GateAxis::tokens ? token_axis[id] : gates[gate].key_axis[id];
@@ -101,6 +105,9 @@ Tensor concat_selected(std::span<const SelectedOperand> operands, const Type& ty
 // A value of type `type` with the elements of `part` at the selected indices, and zeros elsewhere.
 Tensor scatter_selected(const Tensor& part, const Type& type, const CountedAxis& axis,
                         const OpenGate& open);
+// Adds the elements of `part` to those of `whole` at the selected indices.
+void add_selected(const Tensor& part, const CountedAxis& axis, const OpenGate& open, Tensor& whole);
+void add_elements(const float* from, int64_t count, float* to);
 // The type with another size of an axis.
 Type with_size(Type type, int64_t axis, int64_t size);
 

@@ -57,9 +57,14 @@ void fuse(Program& program) {
         is_gated || program.runs.reads_weights[id] || is_ready(program, program.shard.ops[id]);
     excluded[id] = is_single ? 1 : 0;
   }
-  program.runs.fused = find_fused(program.shard, excluded);
-  for (const FusedOp& fused : program.runs.fused)
+  program.runs.fused = find_fused(program.shard, program.gates, excluded);
+  const auto uses = count_uses(program.shard);
+  for (const FusedOp& fused : program.runs.fused) {
     keep_until(program, fused.ops.back(), fused.operands);
+    if (fused.kind != FusedKind::sum) continue;
+    for (const ValueId id : fused.operands)
+      program.runs.is_summed[id] = uses[id] == 1 && program.gates.is_leaf_of_tokens(id) ? 1 : 0;
+  }
 }
 
 // Values of a run with the index of the last op that uses them, in the order of these indices.
@@ -93,6 +98,24 @@ RunPlan plan_of(const Program& program, const std::vector<RunStep>& steps) {
   return plan;
 }
 
+// Lets runs skip the steps of a part whose results only sums read.
+void skip_closed_parts(const Program& program, std::vector<RunStep>& steps) {
+  const Gates& gates = program.gates;
+  for (size_t first = 0, next = 0; first < steps.size(); first = std::max(next, first + 1)) {
+    const uint32_t number = gates.of_op[steps[first].op];
+    next = first;
+    if (number == Gates::kNone || gates.gates[number].core) continue;
+    bool is_needed = false;
+    for (; next < steps.size(); ++next) {
+      const OpId op = steps[next].op;
+      if (op != gates.gates[number].slice && gates.of_op[op] != number) break;
+      for (const ValueId id : program.shard.ops[op].results)
+        is_needed |= gates.leaves[id] != 0 && !program.runs.is_summed[id];
+    }
+    if (!is_needed) steps[first].after_closed = static_cast<uint32_t>(next);
+  }
+}
+
 std::vector<RunStep> each_op(const Program& program) {
   std::vector<RunStep> steps;
   for (const OpId id : op_ids(program.shard)) steps.push_back({id});
@@ -115,6 +138,7 @@ std::vector<RunStep> needed_steps(const Program& program) {
                             is_left_out(program, op);
     if (!is_omitted) steps.push_back({id, fused[id]});
   }
+  skip_closed_parts(program, steps);
   return steps;
 }
 

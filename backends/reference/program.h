@@ -25,6 +25,9 @@ struct RunStep {
   uint32_t fused = kNone;  // index in PlannedRuns::fused
   // Values that no later step uses: a range of RunPlan::dropped.
   uint32_t first_dropped = 0, end_dropped = 0;
+  // Of the first step of a gated part: the step after the part, from where a run goes on if the
+  // gate selects nothing. 0: the other steps of the part must run.
+  uint32_t after_closed = 0;
 };
 
 // The steps of a run in order. They lie together in memory, because weights displace everything
@@ -37,6 +40,7 @@ struct RunPlan {
 struct PlannedRuns {
   IdMap<OpId, uint8_t> reads_weights;  // 1: an operand is stored or in a unit of the pager
   std::vector<FusedOp> fused;          // empty without kernels for products
+  IdMap<ValueId, uint8_t> is_summed;   // 1: a plain run needs only the selected elements
   RunPlan plain;                       // of runs without a probe of values
   RunPlan probed;                      // of the others: all ops, none of them fused
 };

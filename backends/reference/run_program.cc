@@ -10,91 +10,6 @@
 namespace moec {
 namespace {
 
-// Units of the pager that a run holds, each from its first to its last use.
-class UnitsInUse {
- public:
-  explicit UnitsInUse(Program& program) : program_(program), pager_(program.options.pager) {}
-  UnitsInUse(const UnitsInUse&) = delete;
-  UnitsInUse& operator=(const UnitsInUse&) = delete;
-  // After an error some units are still held. They must be released, or the pager could not evict
-  // them.
-  ~UnitsInUse() {
-    for (const auto& [unit, bytes] : held_) pager_->release(unit);
-  }
-
-  // Binds the operands of an op that come from units. Returns true if all are available: not if a
-  // unit has no part in this run, and not after an error. Puts operands that the op needs as
-  // tensors into `tensors`, as zeros if they are unavailable.
-  bool bind(OpId op, IdMap<ValueId, Tensor>& tensors) {
-    if (!program_.runs.reads_weights[op]) return true;
-    bool all = true;
-    for (const ValueId id : program_.shard.ops[op].operands) {
-      if (!program_.paged.values[id]) continue;
-      const HeldBytes* bytes = bytes_of(program_.paged.values[id]->unit);
-      if (program_.paged.values[id]->as_tensor)
-        tensors[id] = tensor_of(id, bytes);
-      else if (bytes)
-        bind_stored(id, bytes);
-      else
-        all = false;
-    }
-    return all;
-  }
-
-  // Releases the units that no op after this one uses.
-  void end(OpId op) {
-    // erase() invalidates `unit`, so the loop continues with the iterator that erase() returns.
-    for (auto unit = held_.begin(); unit != held_.end();) {
-      const bool ends = program_.paged.last_ops.at(unit->first) <= op.index;
-      if (ends) pager_->release(unit->first);
-      unit = ends ? held_.erase(unit) : std::next(unit);
-    }
-  }
-
-  const Status& failure() const { return failure_; }
-
- private:
-  // Returns null if the pager has no bytes for the unit in this run, or after an error. A null from
-  // the pager is stored, too, so that acquire() is called once per unit.
-  const HeldBytes* bytes_of(size_t unit) {
-    if (const auto found = held_.find(unit); found != held_.end()) return found->second;
-    // No further unit is acquired after an error, which the run reports after the op.
-    if (!failure_) return nullptr;
-    auto bytes = pager_->acquire(unit);
-    if (!bytes) {
-      failure_ = fail(std::move(bytes.error()));
-      return nullptr;
-    }
-    return held_[unit] = *bytes;
-  }
-
-  void bind_stored(ValueId id, const HeldBytes* bytes) {
-    const PagedWeight& weight = *program_.paged.values[id];
-    const bool rounds =
-        program_.options.precision == Precision::f16 && weight.view.type().dtype != DType::f16;
-    program_.fixed[id].type = program_.shard.type(id);
-    program_.stored[id].emplace(HeldValues{&weight.view, bytes, &failure_},
-                                StoredForm{rounds, weight.is_turned});
-  }
-
-  // A missing unit reads as zeros, as if the expert were not part of the model.
-  Tensor tensor_of(ValueId id, const HeldBytes* bytes) {
-    const Type& type = program_.shard.type(id);
-    Tensor tensor = make_zeros(type);
-    if (!bytes) return tensor;
-    Status decoded =
-        program_.paged.values[id]->view.widen(*bytes, 0, type.elements(), tensor.data.data());
-    if (!decoded && failure_) failure_ = std::move(decoded);
-    round_elements(tensor, program_.options.precision);
-    return tensor;
-  }
-
-  Program& program_;
-  WeightPager* pager_;
-  std::map<size_t, const HeldBytes*> held_;
-  Status failure_;
-};
-
 // One run and its values.
 class Run {
  public:
@@ -114,7 +29,12 @@ class Run {
   Result<std::vector<Tensor>> operator()(const std::vector<const Tensor*>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) define(shard_.inputs[i], *inputs[i]);
     const RunPlan& plan = probes_.values ? program_.runs.probed : program_.runs.plain;
-    for (const RunStep& step : plan.steps) {
+    for (size_t next = 0; next < plan.steps.size();) {
+      const RunStep& step = plan.steps[next++];
+      if (step.after_closed != 0 && is_closed(step.op)) {
+        next = step.after_closed;
+        continue;
+      }
       if (step.fused != RunStep::kNone)
         put(shard_.ops[step.op].results.front(), evaluate_fused(step));
       else
@@ -186,33 +106,50 @@ class Run {
 
   Tensor evaluate_fused(const RunStep& step) {
     const FusedOp& fused = program_.runs.fused[step.fused];
+    if (fused.kind == FusedKind::sum) return sum_of_parts(fused);
     std::array<const Tensor*, 3> operands{};
     const size_t count = fused.operands.size();
     for (size_t i = 0; i < count; ++i) operands.at(i) = whole(fused.operands[i]);
-    return eval(fused, std::span(operands).first(count), program_.types[step.op].front());
+    return eval(fused, std::span(operands).first(count), program_.types[step.op].front(),
+                *program_.options.products);
+  }
+
+  // Adds only the elements that gates selected.
+  Tensor sum_of_parts(const FusedOp& sum) {
+    Tensor result = make_zeros(program_.types[sum.ops.back()].front());
+    for (const ValueId id : sum.operands) {
+      const uint32_t number = program_.gates.of_value[id];
+      const OpenGate* open = program_.runs.is_summed[id] ? &open_.at(number) : nullptr;
+      if (!open || open->all)
+        add_elements(whole(id)->data.data(), std::ssize(result.data), result.data.data());
+      else if (!open->indices.empty())
+        add_selected(own_[id], gated_axis(id, number), *open, result);
+    }
+    return result;
   }
 
   // Computes an op for the indices that its gate selects. Inner values of the part have only the
   // elements at these indices. Values that the rest of the shard reads have all elements.
   void run_gated(OpId id, uint32_t number) {
     const Gate& gate = program_.gates.gates[number];
-    const OpenGate& open = opened(gate, number);
+    OpenGate& open = opened(gate, number);
     const Op& op = shard_.ops[id];
     const ValueId result = op.results.front();
+    const bool is_completed =
+        program_.gates.leaves[result] != 0 && (probes_.values || !program_.runs.is_summed[result]);
     if (gate.core) {
       if (id == gate.core->op) put(result, evaluate_core(*gate.core, open));
     } else if (open.all) {
       take(op, units_.bind(id, own_) ? evaluate(id) : zeros(op));
     } else if (open.indices.empty()) {
-      if (program_.gates.leaves[result]) take(op, zeros(op));
+      if (is_completed) take(op, zeros(op));
     } else if (has_selected(result, number)) {
       const CountedAxis axis = gated_axis(result, number);
       Tensor part = evaluate_part(id, number);
-      const bool leaves = program_.gates.leaves[result] != 0;
       put(result,
-          leaves ? scatter_selected(part, shard_.type(result), axis, open) : std::move(part));
+          is_completed ? scatter_selected(part, shard_.type(result), axis, open) : std::move(part));
     }
-    if (gate.last_op == id.index) open_.erase(number);
+    if (gate.last_op == id.index) open.gathered.clear();
   }
 
   // Caches of halves are widened row by row.
@@ -232,6 +169,12 @@ class Run {
       is_early_[gate.slice] = 1;
     }
     return open_.emplace(number, open_gate(gate, *whole(gate.weights))).first->second;
+  }
+
+  bool is_closed(OpId id) {
+    const uint32_t number = program_.gates.of_op[id];
+    const OpenGate& open = opened(program_.gates.gates[number], number);
+    return !open.all && open.indices.empty();
   }
 
   CountedAxis gated_axis(ValueId id, uint32_t number) const {
@@ -320,17 +263,13 @@ class Run {
     std::vector<const Tensor*> operands;
     operands.reserve(op.operands.size());
     for (ValueId id : op.operands) {
-      const bool is_held = program_.runs.reads_weights[op_id] && is_held_tensor(id);
+      // A weight of a unit that the op needs as f32.
+      const bool is_held = program_.runs.reads_weights[op_id] && program_.paged.values[id] &&
+                           program_.paged.values[id]->as_tensor;
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
       operands.push_back(is_held ? &own_[id] : whole(from));
     }
     return eval_op(program_, op_id, std::move(operands), program_.types[op_id], probes_);
-  }
-
-  // True for a weight of a unit that ops need as f32.
-  bool is_held_tensor(ValueId id) const {
-    const auto& paged = program_.paged.values[id];
-    return paged && paged->as_tensor;
   }
 
   // Results of products with a weight that has no part in the run.
@@ -377,7 +316,7 @@ class Run {
   // Points to a fixed value, a state, an input, or an element of own_.
   IdMap<ValueId, const Tensor*> at_;
   std::map<std::string, Tensor> writes_;
-  std::map<uint32_t, OpenGate> open_;  // by gate, from the first op of its part to the last one
+  std::map<uint32_t, OpenGate> open_;  // by gate, from the first op of its part on
   IdMap<OpId, uint8_t> is_early_;      // slices that a gate needed before their turn
 };
 

@@ -1,33 +1,64 @@
 #include "backends/reference/tensor_pool.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace moec {
 namespace {
 
-constexpr size_t kPooledTensors = 64;
-constexpr size_t kPooledElements = size_t{16} << 10;  // 64 KiB
+// Tensors of a thread that wait for their next use. Small ones are separate, because a few large
+// ones would otherwise take all of the room.
+class FreeTensors {
+ public:
+  // Keeps at most `tensors` tensors, and `elements` elements in all.
+  FreeTensors(size_t tensors, size_t elements) : tensors_(tensors), elements_(elements) {}
 
-std::vector<Tensor>& free_tensors() {
-  thread_local std::vector<Tensor> tensors;
-  return tensors;
+  std::optional<Tensor> take(size_t elements) {
+    for (size_t i = free_.size(); i-- > 0;) {
+      if (free_[i].data.size() != elements) continue;
+      std::swap(free_[i], free_.back());
+      Tensor tensor = std::move(free_.back());
+      free_.pop_back();
+      held_ -= elements;
+      return tensor;
+    }
+    return std::nullopt;
+  }
+
+  // Frees the oldest tensors if there is no room.
+  void keep(Tensor&& tensor) {
+    const size_t elements = tensor.data.size();
+    if (elements > elements_) return;
+    while (free_.size() == tensors_ || held_ + elements > elements_) {
+      held_ -= free_.front().data.size();
+      free_.erase(free_.begin());
+    }
+    held_ += elements;
+    free_.push_back(std::move(tensor));
+  }
+
+ private:
+  size_t tensors_, elements_, held_ = 0;
+  std::vector<Tensor> free_;
+};
+
+constexpr size_t kSmallElements = size_t{16} << 10;  // 64 KiB
+
+FreeTensors& free_tensors(size_t elements) {
+  thread_local FreeTensors small(64, 64 * kSmallElements), large(32, size_t{4} << 20);
+  return elements <= kSmallElements ? small : large;
 }
 
 }  // namespace
 
 Tensor make_tensor(const Type& type) {
   const auto elements = static_cast<size_t>(type.elements());
-  std::vector<Tensor>& free = free_tensors();
-  for (size_t i = free.size(); elements <= kPooledElements && i-- > 0;) {
-    if (free[i].data.size() != elements) continue;
-    std::swap(free[i], free.back());
-    Tensor tensor = std::move(free.back());
-    free.pop_back();
-    tensor.type = type;
-    return tensor;
-  }
-  return {type, std::vector<float>(elements)};
+  std::optional<Tensor> tensor = free_tensors(elements).take(elements);
+  if (!tensor) return {type, std::vector<float>(elements)};
+  tensor->type = type;
+  return std::move(*tensor);
 }
 
 Tensor make_zeros(const Type& type) {
@@ -37,10 +68,8 @@ Tensor make_zeros(const Type& type) {
 }
 
 void recycle(Tensor&& tensor) {
-  std::vector<Tensor>& free = free_tensors();
-  const bool fits = !tensor.data.empty() && tensor.data.size() <= kPooledElements;
-  if (fits && tensor.halves.empty() && free.size() < kPooledTensors)
-    free.push_back(std::move(tensor));
+  if (!tensor.data.empty() && tensor.halves.empty())
+    free_tensors(tensor.data.size()).keep(std::move(tensor));
   tensor = {};
 }
 

@@ -11,8 +11,8 @@ Tensor make_tensor(const Type& type);
 
 Tensor make_zeros(const Type& type);
 
-// Lets this thread's next make_tensor() reuse the memory. Frees large tensors, and those beyond a
-// limit of tensors per thread: at most 4 MiB stay allocated.
+// Lets this thread's next make_tensor() of as many elements reuse the memory, which is not cleared.
+// Of a thread, at most 20 MiB stay allocated.
 void recycle(Tensor&& tensor);
 
 }  // namespace moec

@@ -50,7 +50,8 @@ const std::string kGate =
 
 std::vector<FusedKind> kinds_of(const Shard& shard) {
   std::vector<FusedKind> kinds;
-  for (const FusedOp& op : find_fused(shard, IdMap<OpId, uint8_t>())) kinds.push_back(op.kind);
+  for (const FusedOp& op : find_fused(shard, Gates(), IdMap<OpId, uint8_t>()))
+    kinds.push_back(op.kind);
   return kinds;
 }
 
