@@ -60,7 +60,8 @@ struct Gates {
 
   // True for a result of a part of selected tokens that ops outside of it read.
   bool is_leaf_of_tokens(ValueId id) const {
-    return leaves[id] != 0 && gates[of_value[id]].along == GateAxis::tokens;
+    const uint32_t gate = of_value[id];
+    return leaves[id] != 0 && gate != kNone && gates[gate].along == GateAxis::tokens;
   }
   // The axis along which a gate selects elements of a value.
   CountedAxis axis(ValueId id, uint32_t gate) const {

@@ -98,22 +98,31 @@ RunPlan plan_of(const Program& program, const std::vector<RunStep>& steps) {
   return plan;
 }
 
-// Lets runs skip the steps of a part whose results only sums read.
-void skip_closed_parts(const Program& program, std::vector<RunStep>& steps) {
-  const Gates& gates = program.gates;
-  for (size_t first = 0, next = 0; first < steps.size(); first = std::max(next, first + 1)) {
-    const uint32_t number = gates.of_op[steps[first].op];
-    next = first;
-    if (number == Gates::kNone || gates.gates[number].core) continue;
-    bool is_needed = false;
-    for (; next < steps.size(); ++next) {
-      const OpId op = steps[next].op;
-      if (op != gates.gates[number].slice && gates.of_op[op] != number) break;
-      for (const ValueId id : program.shard.ops[op].results)
-        is_needed |= gates.leaves[id] != 0 && !program.runs.is_summed[id];
-    }
-    if (!is_needed) steps[first].after_closed = static_cast<uint32_t>(next);
+// True if ops outside of the part read a result of the op, and no sum that skips closed parts.
+bool is_read_outside(const Program& program, OpId op) {
+  const std::vector<ValueId>& results = program.shard.ops[op].results;
+  return std::any_of(results.begin(), results.end(), [&](ValueId id) {
+    return program.gates.leaves[id] != 0 && !program.runs.is_summed[id];
+  });
+}
+
+// Lets runs skip the steps of closed parts from `first` on. Returns the number of the step that
+// follows them.
+size_t skip_part(const Program& program, std::vector<RunStep>& steps, size_t first) {
+  const uint32_t number = program.gates.of_op[steps[first].op];
+  if (number == Gates::kNone || program.gates.gates[number].core) return first + 1;
+  // A gate computes its slice before.
+  const OpId slice = program.gates.gates[number].slice;
+  bool is_needed = false;
+  size_t next = first;
+  for (; next < steps.size(); ++next) {
+    const OpId op = steps[next].op;
+    const bool is_part = program.gates.of_op[op] == number;
+    if (!is_part && op != slice) break;
+    is_needed |= is_part && is_read_outside(program, op);
   }
+  if (!is_needed) steps[first].after_closed = static_cast<uint32_t>(next);
+  return next;
 }
 
 std::vector<RunStep> each_op(const Program& program) {
@@ -138,7 +147,7 @@ std::vector<RunStep> needed_steps(const Program& program) {
                             is_left_out(program, op);
     if (!is_omitted) steps.push_back({id, fused[id]});
   }
-  skip_closed_parts(program, steps);
+  for (size_t step = 0; step < steps.size();) step = skip_part(program, steps, step);
   return steps;
 }
 

@@ -1,11 +1,12 @@
 #include "backends/runtime/session/step_inputs.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <span>
 #include <utility>
 
 #include "backends/reference/heads.h"
+#include "backends/reference/tensor_pool.h"
 #include "backends/weights/views/convert.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
@@ -30,20 +31,36 @@ size_t token_index(const Type& type, int64_t token, int64_t channel) {
   return static_cast<size_t>(index);
 }
 
-// Returns the position of the token at column `key` of the mask; absent if the column has no token.
-// Row r of the cache contains position r. With append, rows from `position` on are still empty, and
-// the new tokens follow the cache. Without a cache, the columns are the new tokens.
-std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
+// Consecutive positions, or columns of a mask: [begin, end), empty if begin >= end.
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+// Returns the positions that a query sees. A window or chunk of 0 is unlimited.
+Range positions_seen(const InputBinding& binding, int64_t query) {
+  Range seen{0, query + binding.ahead + 1};
+  if (binding.window > 0) seen.begin = std::max(seen.begin, query - binding.window + 1);
+  if (binding.chunk == 0) return seen;
+  const int64_t chunk = query / binding.chunk * binding.chunk;
+  return {std::max(seen.begin, chunk), std::min(seen.end, chunk + binding.chunk)};
+}
+
+// Returns the columns with these positions. Row r of the cache contains position r. With append,
+// rows from `position` on are still empty, and the new tokens follow the cache. Without a cache,
+// the columns are the new tokens.
+std::array<Range, 2> columns_of(const Range& positions, const MaskScope& scope) {
+  const Range added{std::max(positions.begin, scope.position) - scope.position,
+                    positions.end - scope.position};
   switch (scope.cache) {
     case CacheForm::none:
-      return key < scope.count ? std::optional(scope.position + key) : std::nullopt;
+      return {{{added.begin, std::min(added.end, scope.count)}}};
     case CacheForm::append:
-      if (key >= scope.context) return scope.position + key - scope.context;
-      return key < scope.position ? std::optional(key) : std::nullopt;
+      return {{{positions.begin, std::min(positions.end, scope.position)},
+               {added.begin + scope.context, added.end + scope.context}}};
     case CacheForm::blend:
       break;
   }
-  return key;
+  return {{positions}};
 }
 
 // Stores values from index `to` on.
@@ -86,24 +103,21 @@ Rows unpack_rows(const Tensor& tensor, int64_t count) {
   return rows;
 }
 
+// The mask has the shape [pages, 1, tokens, rows]: key k is row k % rows of page k / rows.
 Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
                       const InputBinding& binding, double masked_value) {
-  const int64_t window = binding.window, chunk = binding.chunk;
-  Tensor mask = zeros(port);
-  // The mask has the shape [pages, 1, tokens, rows]: key k is row k % rows of page k / rows. A
-  // window or chunk of 0 is unlimited.
+  Tensor mask = make_tensor(port.type());
+  std::fill(mask.data.begin(), mask.data.end(), static_cast<float>(masked_value));
   const int64_t pages = port.dims[0], tokens = port.dims[2], rows = port.dims[3];
-  for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t query = scope.position + t;
-    for (int64_t key = 0; key < pages * rows; ++key) {
-      const std::optional<int64_t> position = position_of(key, scope);
-      const bool seen = position && *position <= query + binding.ahead &&
-                        (window == 0 || *position > query - window) &&
-                        (chunk == 0 || *position / chunk == query / chunk);
-      const int64_t index = (key / rows * tokens + t) * rows + key % rows;
-      if (!seen) at(mask.data, index) = static_cast<float>(masked_value);
+  for (int64_t t = 0; t < tokens; ++t)
+    for (const Range& seen : columns_of(positions_seen(binding, scope.position + t), scope)) {
+      const int64_t end = std::min(seen.end, pages * rows);
+      for (int64_t key = seen.begin; key < end;) {
+        const int64_t count = std::min(rows - key % rows, end - key);
+        std::fill_n(mask.data.begin() + (key / rows * tokens + t) * rows + key % rows, count, 0.0f);
+        key += count;
+      }
     }
-  }
   return mask;
 }
 
