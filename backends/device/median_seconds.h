@@ -24,14 +24,16 @@ struct Repetition {
 
 // Calls call(0), call(1), …, which return a Status, for about repetition.seconds. Returns the
 // median duration, because other programs on the machine delay single calls; at least
-// kLeastSeconds. Errors: those of `call`, after the first of which it ends; doctor.interrupted.
-template <class Call>
-Result<double> median_seconds(const Repetition& repetition, Call call) {
+// kLeastSeconds. Calls prepare() before each call, outside of its duration. Errors: those of
+// `call`, after the first of which it ends; doctor.interrupted.
+template <class Call, class Prepare = decltype([] {})>
+Result<double> median_seconds(const Repetition& repetition, Call call, Prepare prepare = {}) {
   constexpr size_t kLeastCalls = 3;
   std::vector<double> durations;
   const Clock::time_point start = Clock::now();
   while (durations.size() < kLeastCalls || seconds_since(start) < repetition.seconds) {
     MOEC_TRY(check_stop(repetition.stop));
+    prepare();
     const Clock::time_point begin = Clock::now();
     MOEC_TRY(call(durations.size()));
     durations.push_back(seconds_since(begin));

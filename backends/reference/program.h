@@ -86,4 +86,33 @@ inline bool is_brought(const Program& program, ValueId id) {
   return program.is_fixed[id] != 0 || program.paged.values[id].has_value();
 }
 
+// Units of the pager that a run holds, each from its first to its last use.
+class UnitsInUse {
+ public:
+  explicit UnitsInUse(Program& program);
+  UnitsInUse(const UnitsInUse&) = delete;
+  UnitsInUse& operator=(const UnitsInUse&) = delete;
+  // After an error some units are still held. They must be released, or the pager could not evict
+  // them.
+  ~UnitsInUse();
+
+  // Binds the operands of an op that come from units. Returns true if all are available: not if a
+  // unit has no part in this run, and not after an error. Puts operands that the op needs as
+  // tensors into `tensors`, as zeros if they are unavailable.
+  bool bind(OpId op, IdMap<ValueId, Tensor>& tensors);
+  // Releases the units that no op after this one uses.
+  void end(OpId op);
+  const Status& failure() const { return failure_; }
+
+ private:
+  const HeldBytes* bytes_of(size_t unit);
+  void bind_stored(ValueId id, const HeldBytes* bytes);
+  Tensor tensor_of(ValueId id, const HeldBytes* bytes);
+
+  Program& program_;
+  WeightPager* pager_;
+  std::map<size_t, const HeldBytes*> held_;
+  Status failure_;
+};
+
 }  // namespace moec

@@ -28,6 +28,15 @@ Result<double> price_product(const ProductWork& product, const DeviceProfile& pr
   return seconds * product.times;
 }
 
+// Products of attention are small, so that one thread computes each. Unlike in the measurement of
+// doctor, the caches of CPUs do not hold the keys and values of all layers.
+double price_attention(const ShardWork::Activations& part, const DeviceProfile& profile) {
+  const double rate = profile.memory_rate / static_cast<double>(profile.threads);
+  const double bytes = part.weights * static_cast<double>(sizeof(float));
+  return part.times *
+         std::max(profile.activations.seconds(part.weights, part.tokens), bytes / rate);
+}
+
 }  // namespace
 
 WorkSeconds& WorkSeconds::operator+=(const WorkSeconds& other) {
@@ -49,7 +58,7 @@ Result<WorkSeconds> price(const ShardWork& work, const DeviceProfile& profile) {
     seconds.products += priced;
   }
   for (const ShardWork::Activations& part : work.activations)
-    seconds.attention += part.times * profile.activations.seconds(part.weights, part.tokens);
+    seconds.attention += price_attention(part, profile);
   for (size_t kind = 0; kind < work.elements.size(); ++kind)
     seconds.elements += at(work.elements, kind) * at(profile.element_seconds, kind);
   seconds.ops =

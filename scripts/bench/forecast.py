@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--capacities", nargs="+", default=["all"])
     parser.add_argument("--width", type=int, default=64, help="token width of prompts")
     parser.add_argument("--prompt", type=int, default=128, help="tokens of the prompt")
-    parser.add_argument("--tokens", type=int, default=64, help="generated tokens")
+    parser.add_argument("--tokens", type=int, default=256, help="generated tokens")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench/forecast")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -147,7 +147,8 @@ struct VectorSums {
 #else
       const hn::Vec<decltype(shorts)> pairs{_mm_maddubs_epi16(numbers.raw, factors.raw)};
 #endif
-      auto unused = hn::Zero(Ints());  // on x86, a lane is the sum of its own two products
+      // On x86, a lane is the sum of two products of this lane.
+      auto unused = hn::Zero(Ints());
       return hn::ReorderWidenMulAccumulate(Ints(), pairs, hn::Set(shorts, 1), sums, unused);
     }
 #endif
