@@ -49,6 +49,17 @@ TEST(Forecast, LimitsProductsByMemory) {
   EXPECT_NEAR(seconds->products, 4e-6, kTolerance);
 }
 
+// One thread reads the keys and values of a head.
+TEST(Forecast, LimitsAttentionByMemory) {
+  ShardWork work;
+  work.activations = {{.weights = 500, .tokens = 1}};
+  DeviceProfile profile = made_up_profile();
+  profile.memory_rate = 1e9;
+  const auto seconds = price(work, profile);
+  ASSERT_TRUE(seconds);
+  EXPECT_NEAR(seconds->attention, 500 * 4 / 0.5e9, kTolerance);
+}
+
 TEST(Forecast, RejectsUnmeasuredForms) {
   ShardWork work;
   work.products = {{.encoding = PaletteEncoding{3, {16, 10}}, .inner = 10, .weights = 1000}};
