@@ -1,6 +1,6 @@
 #include "backends/reference/rounding.h"
 
-#include "ir/graph/scalar.h"
+#include "backends/weights/views/convert.h"
 
 namespace moec {
 
@@ -12,7 +12,7 @@ bool rounds_elements(DType dtype, Precision precision) {
 void round_elements(Tensor& tensor, Precision precision) {
   if (!rounds_elements(tensor.type.dtype, precision)) return;
   const DType dtype = precision == Precision::f16 ? DType::f16 : tensor.type.dtype;
-  for (float& value : tensor.data) value = round_to(dtype, value);
+  round_values(dtype, tensor.data.data(), tensor.data.size());
 }
 
 }  // namespace moec

@@ -125,6 +125,31 @@ TEST_P(CodedRowsTest, MultiplyLikeTheirValues) {
   });
 }
 
+// Of an export in f16. Its products with f32 activations are those of the rounded values.
+TEST(CodedRows, KeepIntegersOfRoundedValues) {
+  const WeightView view =
+      parse_view("@c:u8[4,32] | unpack(u4) | dequant(1, 32; @s:f32[4,2]) | cast(f16)").value();
+  const WeightReader reader = WeightReader::open(write_tensors(view, "rounded")).value();
+  const auto mapped = reader.map_codes(view).value();
+  ASSERT_TRUE(mapped);
+  const MappedRead guard(mapped->range());
+  const std::vector<float> token(64, 1.0f), weights = reader.read_f32(view, 1 << 20).value();
+  EXPECT_FALSE(arrange_token(mapped->rows(), token.data(), ActivationFormat::f32));
+  EXPECT_EQ(integer_bits(mapped->rows()), 4);
+  const auto arranged = arrange_token(mapped->rows(), token.data(), ActivationFormat::int8);
+  ASSERT_TRUE(arranged);
+  std::vector<float> products(4);
+  ASSERT_TRUE(dot_coded_rows(mapped->rows(), mapped->held(), {0, 4}, *arranged, products.data()));
+  for (size_t r = 0; r < products.size(); ++r) {
+    float sum = 0, magnitude = 0;
+    for (size_t c = 0; c < token.size(); ++c) {
+      sum += weights[r * token.size() + c];
+      magnitude += std::abs(weights[r * token.size() + c]);
+    }
+    EXPECT_NEAR(products[r], sum, 5e-4f * magnitude) << r;
+  }
+}
+
 TEST(RoundToken, RoundsToTheNearestCode) {
   std::vector<float> token(40, 0.0f);
   token[3] = -127.0f;
