@@ -211,8 +211,8 @@ bool CpuProducts::dot_codes(const Factor& w, const TokenColumns& x, const Output
   if (format_ == ActivationFormat::f32) return false;
   const int bits = w.stored->integer_bits(x.inner);
   if (bits == 0) return false;
-  // The memory is kept, because fresh memory costs more than to arrange tokens. Other threads use
-  // that of the calling one.
+  // Kept for the next product, because fresh memory costs more than arranging tokens. The other
+  // threads use the memory of the calling thread.
   thread_local CodedTokens memory;
   CodedTokens& tokens = memory;
   tokens.reset(x.inner, x.count, bits);

@@ -188,7 +188,7 @@ class FusedFinder {
     return FusedOp{FusedKind::gate, {g, u}, {sigmoid, silu, last}};
   }
 
-  // ((a + b) + c) + d, of which a value or more are results of parts.
+  // ((a + b) + c) + d, with at least one result of a gated part.
   std::optional<FusedOp> sum(OpId last) const {
     FusedOp sum{FusedKind::sum};
     for (OpId op = last; is_sum(op); op = maker(operands(op)[0])) {

@@ -98,7 +98,8 @@ RunPlan plan_of(const Program& program, const std::vector<RunStep>& steps) {
   return plan;
 }
 
-// True if ops outside of the part read a result of the op, and no sum that skips closed parts.
+// True if anything outside of the part reads a result of the op, except for sums that skip closed
+// parts.
 bool is_read_outside(const Program& program, OpId op) {
   const std::vector<ValueId>& results = program.shard.ops[op].results;
   return std::any_of(results.begin(), results.end(), [&](ValueId id) {

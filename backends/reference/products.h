@@ -43,7 +43,8 @@ class Products {
   void divide_lines(int64_t count, int64_t size,
                     const std::function<void(int64_t begin, int64_t end)>& work) const {
     constexpr int64_t kFewElements = 16 << 10;
-    count* size < kFewElements ? work(0, count) : divide(count, work);
+    if (size * count < kFewElements) return work(0, count);
+    divide(count, work);
   }
 };
 

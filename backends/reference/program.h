@@ -25,8 +25,8 @@ struct RunStep {
   uint32_t fused = kNone;  // index in PlannedRuns::fused
   // Values that no later step uses: a range of RunPlan::dropped.
   uint32_t first_dropped = 0, end_dropped = 0;
-  // Of the first step of a gated part: the step after the part, from where a run goes on if the
-  // gate selects nothing. 0: the other steps of the part must run.
+  // Of the first step of a gated part: the step after the part, with which a run continues if the
+  // gate selects nothing. 0: the run needs the other steps of the part.
   uint32_t after_closed = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "backends/reference/tensor_pool.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,13 +28,13 @@ class FreeTensors {
     return std::nullopt;
   }
 
-  // Frees the oldest tensors if there is no room.
+  // Frees the oldest tensors while the tensors exceed a limit.
   void keep(Tensor&& tensor) {
     const size_t elements = tensor.data.size();
     if (elements > elements_) return;
     while (free_.size() == tensors_ || held_ + elements > elements_) {
       held_ -= free_.front().data.size();
-      free_.erase(free_.begin());
+      free_.pop_front();
     }
     held_ += elements;
     free_.push_back(std::move(tensor));
@@ -41,7 +42,7 @@ class FreeTensors {
 
  private:
   size_t tensors_, elements_, held_ = 0;
-  std::vector<Tensor> free_;
+  std::deque<Tensor> free_;
 };
 
 constexpr size_t kSmallElements = size_t{16} << 10;  // 64 KiB

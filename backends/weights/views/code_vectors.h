@@ -113,6 +113,32 @@ inline hn::Vec<Ints> load_codes(const uint8_t* from) {
   return hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<uint8_t, Floats>(), from));
 }
 
+#if HWY_TARGET != HWY_SCALAR
+
+using Shorts = hn::Repartition<int16_t, Ints>;
+using Bytes = hn::Repartition<uint8_t, Ints>;
+using SignedBytes = hn::Repartition<int8_t, Ints>;
+
+// The sums of two neighbouring products. With numbers below 64, they fit in 16 bits, and so do
+// those of two such sums: 4 · 63 · 127.
+inline hn::Vec<Shorts> multiply_pairs(hn::Vec<Bytes> numbers, hn::Vec<SignedBytes> factors) {
+#if HWY_TARGET <= HWY_AVX3
+  return {_mm512_maddubs_epi16(numbers.raw, factors.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return {_mm256_maddubs_epi16(numbers.raw, factors.raw)};
+#elif HWY_TARGET <= HWY_SSSE3
+  return {_mm_maddubs_epi16(numbers.raw, factors.raw)};
+#else
+  const auto n = hn::BitCast(Shorts(), numbers), f = hn::BitCast(Shorts(), factors);
+  const auto even =
+      hn::Mul(hn::And(n, hn::Set(Shorts(), 255)), hn::ShiftRight<8>(hn::ShiftLeft<8>(f)));
+  const auto odd = hn::Mul(hn::ShiftRight<8>(n), hn::ShiftRight<8>(f));
+  return hn::Add(even, odd);
+#endif
+}
+
+#endif
+
 }  // namespace moec::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

@@ -41,8 +41,6 @@ int signed_number(uint8_t code, const LinearCodes& codes) {
 
 #if HWY_TARGET != HWY_SCALAR
 
-using Shorts = hn::Repartition<int16_t, Ints>;
-using Bytes = hn::Repartition<uint8_t, Ints>;
 using Words = hn::Vec<Ints>;  // 32-bit lanes of codes
 
 // Bytes of the codes of a vector; codes of 3 or 6 bits fill 24 bits of a lane.

@@ -40,26 +40,6 @@ class NibbleIntegerProducts {
     const auto too_much = hn::ShiftLeft<kExcessBits>(hn::LoadU(Ints(), token_.lane_sums + lane));
     return hn::ConvertTo(Floats(), hn::Sub(hn::Add(sums, other_half), too_much));
   }
-
- private:
-  // The sums of two neighbouring products. They fit in 16 bits, and so do those of two such sums:
-  // 4 · 64 · 127.
-  static hn::Vec<Shorts> multiply_pairs(hn::Vec<Bytes> numbers,
-                                        hn::Vec<hn::Repartition<int8_t, Ints>> factors) {
-#if HWY_TARGET <= HWY_AVX3
-    return {_mm512_maddubs_epi16(numbers.raw, factors.raw)};
-#elif HWY_TARGET == HWY_AVX2
-    return {_mm256_maddubs_epi16(numbers.raw, factors.raw)};
-#elif HWY_TARGET <= HWY_SSSE3
-    return {_mm_maddubs_epi16(numbers.raw, factors.raw)};
-#else
-    const auto n = hn::BitCast(Shorts(), numbers), f = hn::BitCast(Shorts(), factors);
-    const auto even =
-        hn::Mul(hn::And(n, hn::Set(Shorts(), 255)), hn::ShiftRight<8>(hn::ShiftLeft<8>(f)));
-    const auto odd = hn::Mul(hn::ShiftRight<8>(n), hn::ShiftRight<8>(f));
-    return hn::Add(even, odd);
-#endif
-  }
 #endif
 
  private:

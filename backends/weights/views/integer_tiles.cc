@@ -50,7 +50,7 @@ struct NibbleNumbers {
       to[shift / 4] = static_cast<int32_t>(numbers);
 #else
       const hn::RebindToUnsigned<Ints> d;
-      const hn::Repartition<uint8_t, Ints> bytes;
+      const Bytes bytes;
       const auto codes =
           hn::And(hn::ShiftRightSame(hn::LoadU(d, words), shift), hn::Set(d, uint32_t{0x0F0F0F0F}));
       const auto numbers =
@@ -138,18 +138,11 @@ struct VectorSums {
     const Words factors = spread(of);
 #if HWY_TARGET <= HWY_SSSE3
     if constexpr (Numbers::kBits == 4) {
-      // The sums of two products of numbers below 64 fit in 16 bits.
-      const hn::Repartition<int16_t, Ints> shorts;
-#if HWY_TARGET == HWY_AVX3
-      const hn::Vec<decltype(shorts)> pairs{_mm512_maddubs_epi16(numbers.raw, factors.raw)};
-#elif HWY_TARGET == HWY_AVX2
-      const hn::Vec<decltype(shorts)> pairs{_mm256_maddubs_epi16(numbers.raw, factors.raw)};
-#else
-      const hn::Vec<decltype(shorts)> pairs{_mm_maddubs_epi16(numbers.raw, factors.raw)};
-#endif
+      const auto pairs =
+          multiply_pairs(hn::BitCast(Bytes(), numbers), hn::BitCast(SignedBytes(), factors));
       // On x86, a lane is the sum of two products of this lane.
       auto unused = hn::Zero(Ints());
-      return hn::ReorderWidenMulAccumulate(Ints(), pairs, hn::Set(shorts, 1), sums, unused);
+      return hn::ReorderWidenMulAccumulate(Ints(), pairs, hn::Set(Shorts(), 1), sums, unused);
     }
 #endif
     const auto product = [](Words number, Words factor) {

@@ -17,8 +17,8 @@ namespace moec {
 namespace {
 
 // A session prepares the inputs of a graph, takes its outputs and checks its files in the time of
-// about this many ops. Measured on a Zen 4, where an op took 0.22 µs: 5 µs per graph of tinymoe,
-// which fits in the caches, and 16 µs per graph of SmolLM2.
+// about this many ops. Measured on a Zen 4 with 0.22 µs per op: 5 µs per graph of tinymoe, whose
+// weights the caches hold, and 16 µs per graph of SmolLM2.
 double session_ops(int64_t weight_bytes) {
   constexpr int64_t kCachedBytes = int64_t{16} << 20;
   return weight_bytes <= kCachedBytes ? 25 : 75;

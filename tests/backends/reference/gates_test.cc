@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/cpu/cpu_products.h"
 #include "backends/reference/fused_ops.h"
+#include "backends/reference/program.h"
 #include "backends/reference/reference.h"
 #include "ir/text/text.h"
 
@@ -116,6 +118,22 @@ TEST(Gates, AreSummedInOneStep) {
   ASSERT_EQ(fused.size(), 1);
   EXPECT_EQ(fused.front().kind, FusedKind::sum);
   EXPECT_EQ(fused.front().operands.size(), 3);
+}
+
+// The first step of each expert names the step after it, unless the expert is an output.
+TEST(Gates, SkipStepsOfClosedExperts) {
+  const auto skipped = [](const std::string& text) {
+    const CpuProducts products(1, ActivationFormat::f32);
+    const WeightReader weights = WeightReader::open(WeightTable{}).value();
+    const Program program =
+        load_program(parse_shard(text).value(), weights, {.products = &products}).value();
+    return std::ranges::count_if(program.runs.plain.steps,
+                                 [](const RunStep& step) { return step.after_closed > 0; });
+  };
+  std::string text = experts(Layout::rows, 8);
+  EXPECT_EQ(skipped(text), 2);
+  text.insert(text.rfind('}'), "  output e = %e0.out\n");
+  EXPECT_EQ(skipped(text), 1);
 }
 
 TEST(Gates, MatchTheReferenceForSelectedTokens) {
