@@ -1,6 +1,7 @@
 #include "backends/cpu/cpu_products.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -163,59 +164,131 @@ void multiply_many(ThreadTeam& team, const Factor& w, const TokenColumns& x, con
   });
 }
 
-// Products of weights [outputs, inner] with a few tokens.
-void multiply_few(ThreadTeam& team, const Factor& w, const TokenColumns& x, const Outputs& out) {
-  const bool is_turned = out.strides.element == 1;
-  const auto copied = x.strides.element == 1 ? nullptr : floats(x.count * x.inner);
-  if (copied) copy_tokens(x, 0, x.count, copied.get());
-  const ConstMatrix tokens{copied ? copied.get() : x.values, copied ? x.inner : x.strides.token};
-  divide_product(team, out.count, out.count * x.inner * x.count, [&](int64_t begin, int64_t end) {
-    const Source source(w, x.inner);
-    const int64_t tile = tile_rows(x.inner, x.count);
-    for (int64_t row = begin; row < end; row += tile) {
-      const int64_t count = std::min(tile, end - row);
-      float* to = out.values + row * out.strides.element;
-      if (is_turned)
-        dot_rows(tokens, source.rows(row, count), {x.count, x.inner, count},
-                 {to, out.strides.token});
-      else
-        dot_rows(source.rows(row, count), tokens, {count, x.inner, x.count},
-                 {to, out.strides.element});
-    }
-  });
+// Outputs [begin, end) of products of weights [outputs, inner] with a few tokens.
+void dot_outputs(const Factor& w, const TokenColumns& x, int64_t begin, int64_t end,
+                 const Outputs& out) {
+  const Source source(w, x.inner);
+  const ConstMatrix tokens{x.values, x.strides.token};
+  const int64_t tile = tile_rows(x.inner, x.count);
+  for (int64_t row = begin; row < end; row += tile) {
+    const int64_t count = std::min(tile, end - row);
+    float* to = out.values + row * out.strides.element;
+    if (out.strides.element == 1)
+      dot_rows(tokens, source.rows(row, count), {x.count, x.inner, count}, {to, out.strides.token});
+    else
+      dot_rows(source.rows(row, count), tokens, {count, x.inner, x.count},
+               {to, out.strides.element});
+  }
 }
 
-// out [tokens, outputs] = x [tokens, inner] · w [inner, outputs].
+// Products of weights [outputs, inner] with a few tokens.
+void multiply_few(ThreadTeam& team, const Factor& w, const TokenColumns& x, const Outputs& out) {
+  const auto copied = x.strides.element == 1 ? nullptr : floats(x.count * x.inner);
+  if (copied) copy_tokens(x, 0, x.count, copied.get());
+  const TokenColumns rows = copied ? TokenColumns{copied.get(), x.count, x.inner, {x.inner, 1}} : x;
+  divide_product(team, out.count, out.count * x.inner * x.count,
+                 [&](int64_t begin, int64_t end) { dot_outputs(w, rows, begin, end, out); });
+}
+
+// Columns [begin, end) of out [tokens, outputs] = x [tokens, inner] · w [inner, outputs].
+void multiply_columns(const float* x, const Factor& w, const ProductSizes& sizes, int64_t begin,
+                      int64_t end, float* out) {
+  const int64_t outputs = sizes.columns;
+  const Source source(w, outputs);
+  const int64_t room = kMatrixTile / std::max<int64_t>(sizes.inner, 1) / kStep * kStep;
+  const int64_t tile = source.is_whole() ? end - begin : std::max<int64_t>(room, 4 * kStep);
+  for (int64_t at = begin; at < end; at += tile) {
+    const int64_t count = std::min(tile, end - at);
+    multiply_rows({x, sizes.inner}, source.columns(sizes.inner, at, count),
+                  {sizes.rows, sizes.inner, count}, {out + at, outputs});
+  }
+}
+
 void tokens_times_columns(ThreadTeam& team, const float* x, const Factor& w,
                           const ProductSizes& sizes, float* out) {
-  const int64_t outputs = sizes.columns;
   divide_product(
-      team, outputs, outputs * sizes.inner * sizes.rows, [&](int64_t begin, int64_t end) {
-        const Source source(w, outputs);
-        const int64_t room = kMatrixTile / std::max<int64_t>(sizes.inner, 1) / kStep * kStep;
-        const int64_t tile = source.is_whole() ? end - begin : std::max<int64_t>(room, 4 * kStep);
-        for (int64_t at = begin; at < end; at += tile) {
-          const int64_t count = std::min(tile, end - at);
-          multiply_rows({x, sizes.inner}, source.columns(sizes.inner, at, count),
-                        {sizes.rows, sizes.inner, count}, {out + at, outputs});
-        }
-      });
+      team, sizes.columns, sizes.columns * sizes.inner * sizes.rows,
+      [&](int64_t begin, int64_t end) { multiply_columns(x, w, sizes, begin, end, out); });
 }
+
+// A product of one token, prepared for the threads that compute its outputs.
+class TokenWork {
+ public:
+  // `token` is the arranged token for weights that are rows of codes, else null.
+  TokenWork(const TokenProduct& product, const CodedToken* token)
+      : product_(product), token_(token) {}
+
+  int64_t steps() const { return (product_.outputs + kStep - 1) / kStep; }
+
+  // Computes the outputs of steps [first, last).
+  void operator()(int64_t first, int64_t last) const {
+    const TokenProduct& p = product_;
+    const int64_t begin = first * kStep, end = std::min(last * kStep, p.outputs);
+    if (token_ != nullptr) return dot_codes(begin, end);
+    if (p.is_columns)
+      return multiply_columns(p.token, p.weight, {1, p.inner, p.outputs}, begin, end, p.out);
+    dot_outputs(p.weight, {p.token, 1, p.inner, {p.inner, 1}}, begin, end,
+                {p.out, p.outputs, {p.outputs, 1}});
+  }
+
+ private:
+  void dot_codes(int64_t begin, int64_t end) const {
+    const StoredWeight& weight = *product_.weight.stored;
+    std::optional<MappedRead> read;
+    if (const auto range = weight.range()) read.emplace(*range);
+    const int64_t first = product_.weight.begin / product_.inner;
+    weight.dot({first + begin, end - begin}, *token_, product_.out + begin);
+  }
+
+  const TokenProduct& product_;
+  const CodedToken* token_;
+};
+
+// How a product needs its token; nullopt unless the weight is rows of codes.
+std::optional<Arrangement> arrangement_of(const TokenProduct& product, ActivationFormat format) {
+  const StoredWeight* stored = product.weight.stored;
+  const bool has_rows = stored != nullptr && !product.is_columns && product.inner > 0 &&
+                        product.weight.begin % product.inner == 0;
+  return has_rows ? stored->arrangement(product.inner, format) : std::nullopt;
+}
+
+// The arranged tokens of products. Consecutive products with the same token and arrangement share
+// one.
+class ArrangedTokens {
+ public:
+  explicit ArrangedTokens(ActivationFormat format) : format_(format) {}
+
+  // Null if the product needs no arranged token. Stays valid.
+  const CodedToken* of(const TokenProduct& product) {
+    const auto as = arrangement_of(product, format_);
+    if (!as) return nullptr;
+    if (tokens_.empty() || product.token != token_ || *as != as_) {
+      tokens_.push_back(arranged({product.token, static_cast<size_t>(product.inner)}, *as));
+      token_ = product.token;
+      as_ = *as;
+    }
+    return &tokens_.back();
+  }
+
+ private:
+  ActivationFormat format_;
+  std::deque<CodedToken> tokens_;
+  const float* token_ = nullptr;  // of the last of tokens_
+  Arrangement as_;
+};
 
 }  // namespace
 
 bool CpuProducts::dot_codes(const Factor& w, const TokenColumns& x, const Outputs& out) const {
-  if (!w.stored || x.inner == 0 || w.begin % x.inner != 0) return false;
-  if (x.count == 1) return dot_token(w, x, out);
   // Kernels of f32 activations decode the codes for each token, which pays off for a single one.
-  if (format_ == ActivationFormat::f32) return false;
-  const int bits = w.stored->integer_bits(x.inner);
-  if (bits == 0) return false;
+  if (!w.stored || format_ == ActivationFormat::f32) return false;
+  const auto as = arrangement_of({.weight = w, .inner = x.inner}, format_);
+  if (!as || as->format != ActivationFormat::int8) return false;
   // Kept for the next product, because fresh memory costs more than arranging tokens. The other
   // threads use the memory of the calling thread.
   thread_local CodedTokens memory;
   CodedTokens& tokens = memory;
-  tokens.reset(x.inner, x.count, bits);
+  tokens.reset(x.inner, x.count, as->bits);
   team_.divide(tokens.blocks(), 1, [&](int64_t begin, int64_t end) {
     const auto rows = floats(kTokenBlock * x.inner);
     for (int64_t block = begin; block < end; ++block) {
@@ -224,17 +297,6 @@ bool CpuProducts::dot_codes(const Factor& w, const TokenColumns& x, const Output
     }
   });
   dot_tokens(w, tokens, out);
-  return true;
-}
-
-bool CpuProducts::dot_token(const Factor& w, const TokenColumns& x, const Outputs& out) const {
-  const auto token = w.stored->arrange({x.values, static_cast<size_t>(x.inner)}, format_);
-  if (!token) return false;
-  divide_product(team_, out.count, out.count * x.inner, [&](int64_t begin, int64_t end) {
-    std::optional<MappedRead> read;
-    if (const auto range = w.stored->range()) read.emplace(*range);
-    w.stored->dot({w.begin / x.inner + begin, end - begin}, *token, out.values + begin);
-  });
   return true;
 }
 
@@ -255,19 +317,44 @@ void CpuProducts::dot_tokens(const Factor& w, const CodedTokens& tokens, const O
 void CpuProducts::multiply(const Factor& a, const Factor& b, bool b_is_turned,
                            const ProductSizes& sizes, float* out) const {
   const bool is_turned = b_is_turned || (b.stored && b.stored->is_turned());
-  const auto multiply_tokens = [&](const Factor& w, const TokenColumns& x, const Outputs& to) {
+  const auto multiply_rows_of = [&](const Factor& w, const TokenColumns& x, const Outputs& to) {
+    if (x.count == 1) {
+      const TokenProduct product{w, false, x.values, x.inner, to.count, to.values};
+      return multiply_tokens(std::span(&product, 1));
+    }
     if (dot_codes(w, x, to)) return;
     x.count <= kFewTokens ? multiply_few(team_, w, x, to) : multiply_many(team_, w, x, to);
   };
   const int64_t inner = sizes.inner;
   if (a.stored || (!b.stored && !is_turned && sizes.columns <= kFewTokens))
-    multiply_tokens(a, {b.values, sizes.columns, inner, {1, sizes.columns}},
-                    {out, sizes.rows, {1, sizes.columns}});
+    multiply_rows_of(a, {b.values, sizes.columns, inner, {1, sizes.columns}},
+                     {out, sizes.rows, {1, sizes.columns}});
   else if (is_turned)
-    multiply_tokens(b, {a.values, sizes.rows, inner, {inner, 1}},
-                    {out, sizes.columns, {sizes.columns, 1}});
+    multiply_rows_of(b, {a.values, sizes.rows, inner, {inner, 1}},
+                     {out, sizes.columns, {sizes.columns, 1}});
   else
     tokens_times_columns(team_, a.values, b, sizes, out);
+}
+
+void CpuProducts::multiply_tokens(std::span<const TokenProduct> products) const {
+  ArrangedTokens tokens(format_);
+  std::vector<TokenWork> works;
+  works.reserve(products.size());
+  int64_t steps = 0, multiplications = 0;
+  for (const TokenProduct& product : products) {
+    works.emplace_back(product, tokens.of(product));
+    steps += works.back().steps();
+    multiplications += product.inner * product.outputs;
+  }
+  const auto compute = [&](int64_t begin, int64_t end) {
+    for (const TokenWork& work : works) {
+      if (begin < work.steps() && end > 0)
+        work(std::max<int64_t>(begin, 0), std::min(end, work.steps()));
+      begin -= work.steps();
+      end -= work.steps();
+    }
+  };
+  multiplications < kSmallProduct ? compute(0, steps) : team_.divide(steps, 1, compute);
 }
 
 void CpuProducts::softmax(const float* x, int64_t count, float* to) const {

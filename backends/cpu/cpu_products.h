@@ -1,7 +1,7 @@
 // Multithreaded matrix products of the engine `cpu`, computed from weights in their stored form.
 #pragma once
 
-#include <vector>
+#include <span>
 
 #include "backends/cpu/thread_team.h"
 #include "backends/reference/products.h"
@@ -37,6 +37,7 @@ class CpuProducts : public Products {
 
   void multiply(const Factor& a, const Factor& b, bool b_is_turned, const ProductSizes& sizes,
                 float* out) const override;
+  void multiply_tokens(std::span<const TokenProduct> products) const override;
   void softmax(const float* x, int64_t count, float* to) const override;
   void sigmoid(const float* x, int64_t count, float* to) const override;
   void divide(int64_t count,
@@ -45,10 +46,9 @@ class CpuProducts : public Products {
   }
 
  private:
-  // Multiplies w [outputs, inner] by each token. Returns false if w is not rows of codes with a
-  // kernel for this number of tokens.
+  // Multiplies w [outputs, inner] by each of several tokens. Returns false if w is not rows of
+  // codes with a kernel for int8 activations.
   bool dot_codes(const Factor& w, const TokenColumns& x, const Outputs& out) const;
-  bool dot_token(const Factor& w, const TokenColumns& x, const Outputs& out) const;
   void dot_tokens(const Factor& w, const CodedTokens& tokens, const Outputs& out) const;
 
   mutable ThreadTeam team_;

@@ -19,10 +19,10 @@ class FusedFinder {
     for (size_t i = shard_.ops.size(); i-- > 0;) {
       const OpId id{static_cast<uint32_t>(i)};
       if (taken_[id]) continue;
-      for (const auto find :
-           {&FusedFinder::norm, &FusedFinder::rotation, &FusedFinder::gate, &FusedFinder::sum}) {
+      for (const auto find : {&FusedFinder::norm, &FusedFinder::rotation, &FusedFinder::gate,
+                              &FusedFinder::guard, &FusedFinder::sum}) {
         std::optional<FusedOp> fused = (this->*find)(id);
-        if (!fused) continue;
+        if (!fused || !is_in_one_part(*fused)) continue;
         std::sort(fused->ops.begin(), fused->ops.end());
         for (const OpId part : fused->ops) taken_[part] = 1;
         found.push_back(std::move(*fused));
@@ -34,6 +34,12 @@ class FusedFinder {
   }
 
  private:
+  bool is_in_one_part(const FusedOp& fused) const {
+    return std::all_of(fused.ops.begin(), fused.ops.end(), [&](OpId id) {
+      return gates_.of_op[id] == gates_.of_op[fused.ops.front()];
+    });
+  }
+
   const Type& type(ValueId id) const { return shard_.type(id); }
   const std::vector<ValueId>& operands(OpId id) const { return shard_.ops[id].operands; }
 
@@ -186,6 +192,22 @@ class FusedFinder {
     if (!is_unary(sigmoid, UnaryFn::sigmoid) || operands(sigmoid)[0] != g) return {};
     if (type(g).dims != type(u).dims) return {};
     return FusedOp{FusedKind::gate, {g, u}, {sigmoid, silu, last}};
+  }
+
+  // r == 0 ? 0 : x · r
+  std::optional<FusedOp> guard(OpId last) const {
+    if (!std::holds_alternative<Select>(shard_.ops[last].data)) return {};
+    const OpId is_zero = maker(operands(last)[0]), product = maker(operands(last)[2]);
+    if (number(operands(last)[1]) != 0.0f || !is_binary(product, BinaryFn::mul)) return {};
+    const ValueId x = operands(product)[0], r = operands(product)[1];
+    if (type(r).elements() != 1 || type(x).dims != type(shard_.ops[last].results[0]).dims)
+      return {};
+    const auto* compare = is_zero.valid() && !taken_[is_zero]
+                              ? std::get_if<Compare>(&shard_.ops[is_zero].data)
+                              : nullptr;
+    if (compare == nullptr || compare->fn != CompareFn::equal) return {};
+    if (operands(is_zero)[0] != r || number(operands(is_zero)[1]) != 0.0f) return {};
+    return FusedOp{FusedKind::guard, {x, r}, {product, is_zero, last}};
   }
 
   // ((a + b) + c) + d, with at least one result of a gated part.

@@ -1,5 +1,6 @@
 #include "backends/reference/fused_ops.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/reference/tensor_pool.h"
@@ -69,6 +70,15 @@ Tensor gate(std::span<const Tensor* const> operands, const Type& type, const Pro
   return result;
 }
 
+Tensor guard(std::span<const Tensor* const> operands, const Type& type) {
+  const float factor = operands[1]->data.front();
+  if (factor == 0) return make_zeros(type);
+  Tensor result = make_tensor(type);
+  std::ranges::transform(operands[0]->data, result.data.begin(),
+                         [&](float x) { return x * factor; });
+  return result;
+}
+
 }  // namespace
 
 Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type,
@@ -80,6 +90,8 @@ Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Ty
       return rotation(operands, type, kernels);
     case FusedKind::gate:
       return gate(operands, type, kernels);
+    case FusedKind::guard:
+      return guard(operands, type);
     case FusedKind::sum:
       break;
   }

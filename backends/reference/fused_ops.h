@@ -19,9 +19,10 @@ namespace moec {
 //   rotation  operands x, cos, sin: (a, b) -> (a cos - b sin, b cos + a sin), a and b the halves of
 //             the last axis of x [.., T, 2h]; cos and sin have T * h elements
 //   gate      operands g and u of the same sizes: g · sigmoid(g) · u
+//   guard     operands x and r, one number: x · r, but zeros if r is 0
 //   sum       operands of the same sizes, added in order; some of them are results of gated parts,
 //             of which only the selected elements are computed and added. A zero may lose its sign.
-enum class FusedKind : uint8_t { norm, rotation, gate, sum };
+enum class FusedKind : uint8_t { norm, rotation, gate, guard, sum };
 
 struct FusedOp {
   FusedKind kind = FusedKind::norm;
@@ -32,7 +33,8 @@ struct FusedOp {
 };
 
 // Returns disjoint groups without ops of `excluded`, in the order of their last ops. No other op
-// reads an inner value of a group, and none is an output.
+// reads an inner value of a group, and none is an output. The ops of a group belong to one part of
+// a gate, or to none.
 std::vector<FusedOp> find_fused(const Shard& shard, const Gates& gates,
                                 const IdMap<OpId, uint8_t>& excluded);
 

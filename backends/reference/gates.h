@@ -63,6 +63,10 @@ struct Gates {
     const uint32_t gate = of_value[id];
     return leaves[id] != 0 && gate != kNone && gates[gate].along == GateAxis::tokens;
   }
+  // True if the gate opens its part for the only token of the step, or closes it.
+  bool is_of_one_token(const Shard& shard, uint32_t gate) const {
+    return gates[gate].along == GateAxis::tokens && shard.type(gates[gate].weights).elements() == 1;
+  }
   // The axis along which a gate selects elements of a value.
   CountedAxis axis(ValueId id, uint32_t gate) const {
     return gates[gate].along == GateAxis::tokens ? token_axis[id] : gates[gate].key_axis[id];

@@ -25,11 +25,9 @@ enum class AtHidden : uint8_t { unknown, low, zero };
 class KeyPart {
  public:
   KeyPart(const Shard& shard, const IdMap<ValueId, uint8_t>& is_brought)
-      : shard_(shard), is_brought_(is_brought) {
-    for (const OpId id : op_ids(shard)) {
-      for (const ValueId operand : shard.ops[id].operands) users_[operand].push_back(id);
+      : shard_(shard), is_brought_(is_brought), users_(find_users(shard)) {
+    for (const OpId id : op_ids(shard))
       for (const ValueId result : shard.ops[id].results) producer_[result] = id;
-    }
     for (const Output& output : shard.outputs) is_output_[output.value] = 1;
   }
 

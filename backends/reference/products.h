@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "backends/reference/stored_weight.h"
 
@@ -21,6 +22,15 @@ struct ProductSizes {
   int64_t rows = 0, inner = 0, columns = 0;
 };
 
+// A product of one token with a matrix: out [outputs] = weight · token.
+struct TokenProduct {
+  Factor weight;
+  bool is_columns = false;  // the matrix is [inner, outputs], otherwise [outputs, inner]
+  const float* token = nullptr;
+  int64_t inner = 0, outputs = 0;
+  float* out = nullptr;
+};
+
 class Products {
  public:
   virtual ~Products() = default;
@@ -30,6 +40,10 @@ class Products {
   // turned.
   virtual void multiply(const Factor& a, const Factor& b, bool b_is_turned,
                         const ProductSizes& sizes, float* out) const = 0;
+
+  // Computes all products, with the same results as multiply(). Their threads meet once, and a
+  // token of consecutive products is arranged once.
+  virtual void multiply_tokens(std::span<const TokenProduct> products) const = 0;
 
   // to[i] = e^x[i] / Σ e^x[j], and 1 / (1 + e^-x[i]); NaN remains NaN. `to` may be `x`.
   virtual void softmax(const float* x, int64_t count, float* to) const = 0;

@@ -204,7 +204,7 @@ uint64_t most_of_a_run(const Program& program) {
   for (const ValueId input : shard.inputs) live += 2 * f32_bytes(shard, input);
   uint64_t most = live;
   for (const RunStep& step : program.runs.plain.steps) {
-    for (const ValueId id : shard.ops[step.op].results) live += size(id);
+    for (const ValueId id : results_of(program, step)) live += size(id);
     most = std::max(most, live);
     for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i)
       live -= std::min(live, size(program.runs.plain.dropped[i]));
@@ -363,6 +363,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   Program program;
   program.shard = shard;
   program.options = options;
+  program.runs.values = IdMap<ValueId, Tensor>(shard.values.size());
   const WeightMatrices matrices = find_weight_matrices(shard, options.products != nullptr);
   MOEC_ASSIGN(program.paged, find_paged(shard, matrices, weights.table(), options.pager));
   find_types(program);

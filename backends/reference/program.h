@@ -14,15 +14,17 @@
 #include "backends/reference/fused_ops.h"
 #include "backends/reference/gates.h"
 #include "backends/reference/paged_weights.h"
+#include "backends/reference/weight_products.h"
 
 namespace moec {
 
+enum class StepKind : uint8_t { op, fused, products, parts };
+
 // An op that a run evaluates, or several at once.
 struct RunStep {
-  static constexpr uint32_t kNone = UINT32_MAX;
-
-  OpId op;                 // of a fused op: the one with its result
-  uint32_t fused = kNone;  // index in PlannedRuns::fused
+  OpId op;  // of several: the last of a fused op and of a sum of parts, the first of products
+  StepKind kind = StepKind::op;
+  uint32_t index = 0;  // in the list of PlannedRuns of this kind
   // Values that no later step uses: a range of RunPlan::dropped.
   uint32_t first_dropped = 0, end_dropped = 0;
   // Of the first step of a gated part: the step after the part, with which a run continues if the
@@ -37,12 +39,29 @@ struct RunPlan {
   std::vector<ValueId> dropped;
 };
 
+// Parts of a step of one token that differ only in their weights, and the sum of their results. A
+// run computes the first step of each open part, then the second of each, and so on, so that their
+// products run together.
+struct JointParts {
+  struct Part {
+    uint32_t gate = 0;
+    std::vector<RunStep> steps;
+    std::vector<ValueId> values;  // that the steps compute
+  };
+  uint32_t sum = 0;  // index in PlannedRuns::fused
+  std::vector<Part> parts;
+};
+
 struct PlannedRuns {
   IdMap<OpId, uint8_t> reads_weights;  // 1: an operand is stored or in a unit of the pager
-  std::vector<FusedOp> fused;          // empty without kernels for products
-  IdMap<ValueId, uint8_t> is_summed;   // 1: a plain run needs only the selected elements
-  RunPlan plain;                       // of runs without a probe of values
-  RunPlan probed;                      // of the others: all ops, none of them fused
+  // Empty without kernels for products.
+  std::vector<FusedOp> fused;
+  std::vector<ProductGroup> products;
+  std::vector<JointParts> parts;
+  IdMap<ValueId, uint8_t> is_summed;  // 1: a plain run needs only the selected elements
+  RunPlan plain;                      // of runs without a probe of values
+  RunPlan probed;                     // of the others: all ops, none of them fused
+  IdMap<ValueId, Tensor> values;      // of the run in progress; empty between runs
 };
 
 struct Program {
@@ -66,6 +85,18 @@ struct Program {
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
                              const ExecutorOptions& options);
 
+// The values that a step computes, except for those inside of fused ops and joint parts.
+std::vector<ValueId> results_of(const Program& program, const RunStep& step);
+
+// The stored weights, the gates and the fused ops must be known. Omits weights of the pager.
+WeightProducts find_weight_products(const Program& program);
+
+// Extends the last uses of values to an op.
+void keep_until(Program& program, OpId op, std::span<const ValueId> values);
+
+// Moves the steps of parts that a run computes together to `runs.parts`, in the place of their sum.
+void join_parts(Program& program, std::vector<RunStep>& steps);
+
 // Sets `runs`, the cores of gates, and the last uses of what cores and fused ops read. The values
 // that are fixed, stored, paged, turned and gated must be known.
 void plan_runs(Program& program);
@@ -85,6 +116,42 @@ std::vector<Tensor> eval_op(const Program& program, OpId id, std::vector<const T
 inline bool is_brought(const Program& program, ValueId id) {
   return program.is_fixed[id] != 0 || program.paged.values[id].has_value();
 }
+
+// The values of a run: inputs, states, what exists before the run, and what the run has computed.
+class RunValues {
+ public:
+  explicit RunValues(Program& program);
+  RunValues(const RunValues&) = delete;
+  RunValues& operator=(const RunValues&) = delete;
+  // Clears values that an error has left.
+  ~RunValues();
+
+  // Uses an input in place unless it has another type or must be rounded.
+  void define(ValueId id, const Tensor& input);
+  void refer(ValueId id, const Tensor& state) { at_[id] = &state; }
+  void put(ValueId id, Tensor value);
+  // The results of an op.
+  void take(const Op& op, std::vector<Tensor> results);
+  // Frees a value that the run has computed.
+  void drop(ValueId id);
+
+  // Not of a weight in a slot that is decoded for the op, whose elements are in own().
+  const Tensor& at(ValueId id) const;
+  // The value with all elements as f32. Widens halves, which later ops of the run then reuse.
+  const Tensor& whole(ValueId id);
+  bool is_known(ValueId id) const { return at_[id] != nullptr; }
+  bool is_own(ValueId id) const { return at_[id] == &program_.runs.values[id]; }
+  Tensor& own(ValueId id) { return program_.runs.values[id]; }
+  IdMap<ValueId, Tensor>& own() { return program_.runs.values; }
+  // Moves the outputs. The values are then used up.
+  std::vector<Tensor> outputs();
+
+ private:
+  Program& program_;
+  // Points to a state, an input, or an element of PlannedRuns::values; null for other values.
+  IdMap<ValueId, const Tensor*> at_;
+  bool is_finished_ = false;
+};
 
 // Units of the pager that a run holds, each from its first to its last use.
 class UnitsInUse {

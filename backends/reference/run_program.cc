@@ -18,16 +18,14 @@ class Run {
         shard_(program.shard),
         probes_(probes),
         units_(program),
-        own_(shard_.values.size()),
-        at_(shard_.values.size()) {
-    for (uint32_t i = 0; i < shard_.values.size(); ++i) {
-      const bool has_place = program.is_fixed[ValueId{i}] || program.paged.values[ValueId{i}];
-      if (has_place) at_[ValueId{i}] = &program.fixed[ValueId{i}];
-    }
-  }
+        values_(program),
+        open_(program.gates.gates.size()) {}
 
   Result<std::vector<Tensor>> operator()(const std::vector<const Tensor*>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) define(shard_.inputs[i], *inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      values_.define(shard_.inputs[i], *inputs[i]);
+      see(shard_.inputs[i]);
+    }
     const RunPlan& plan = probes_.values ? program_.runs.probed : program_.runs.plain;
     for (size_t next = 0; next < plan.steps.size();) {
       const RunStep& step = plan.steps[next++];
@@ -35,53 +33,19 @@ class Run {
         next = step.after_closed;
         continue;
       }
-      if (step.fused != RunStep::kNone)
-        put(shard_.ops[step.op].results.front(), evaluate_fused(step));
-      else
-        run(step.op);
+      evaluate_step(step);
       if (probes_.values)
         for (ValueId id : shard_.ops[step.op].results) see(id);
       drop_used(plan, step);
       if (!units_.failure()) return fail(units_.failure().error());
     }
-    std::vector<Tensor> outputs;
-    for (const Output& output : shard_.outputs) outputs.push_back(output_of(output.value));
-    // An output is not a pointer, because at_ may point to a state that is replaced here.
+    std::vector<Tensor> outputs = values_.outputs();
+    // After the outputs, which may be states.
     for (auto& [state, value] : writes_) program_.states[state] = std::move(value);
     return outputs;
   }
 
  private:
-  // Uses an input in place unless it has another type or must be rounded.
-  void define(ValueId id, const Tensor& input) {
-    const Type& type = shard_.type(id);
-    at_[id] = &input;
-    // Rounding to binary16 does not change halves.
-    const bool rounds = rounds_elements(type.dtype, program_.options.precision) &&
-                        (input.halves.empty() || type.dtype == DType::bf16);
-    if (input.type != type || rounds) put(id, {type, input.data, input.halves});
-    if (rounds) {
-      own_[id] = widened(own_[id]);
-      round_elements(own_[id], program_.options.precision);
-    }
-    see(id);
-  }
-
-  // The value with all elements as f32. Widens halves, which later ops of the run then reuse.
-  const Tensor* whole(ValueId id) {
-    if (!at_[id]->halves.empty()) put(id, widened(*at_[id]));
-    return at_[id];
-  }
-
-  // Moves a value that the run computed, unless another output has the same value.
-  Tensor output_of(ValueId id) {
-    const Tensor* value = whole(id);
-    const auto outputs = std::count_if(shard_.outputs.begin(), shard_.outputs.end(),
-                                       [&](const Output& output) { return output.value == id; });
-    if (value != &own_[id] || outputs > 1) return *value;
-    return std::move(own_[id]);
-  }
-
   bool is_ready(const Op& op) const {
     return !op.results.empty() && is_brought(program_, op.results.front());
   }
@@ -91,26 +55,96 @@ class Run {
     if ((probes_.values && is_ready(op)) || is_early_[id]) return;
     if (const uint32_t gate = program_.gates.of_op[id]; gate != Gates::kNone)
       return run_gated(id, gate);
-    if (ends_in_reshape(id)) return put(op.results.front(), reshaped(op));
-    if (reads_state(op.data)) {
-      at_[op.results.front()] = &program_.states[*state_of(op.data)];
-      return;
-    }
+    if (ends_in_reshape(id)) return values_.put(op.results.front(), reshaped(op));
+    if (reads_state(op.data))
+      return values_.refer(op.results.front(), program_.states[*state_of(op.data)]);
     // Writes take effect after the run: a later read in the same run must see the old value.
     if (writes_state(op.data)) {
-      writes_[*state_of(op.data)] = *whole(op.operands.front());
+      writes_[*state_of(op.data)] = values_.whole(op.operands.front());
       return;
     }
-    take(op, units_.bind(id, own_) ? evaluate(id) : zeros(op));
+    values_.take(op, units_.bind(id, values_.own()) ? evaluate(id) : zeros(op));
   }
 
-  Tensor evaluate_fused(const RunStep& step) {
-    const FusedOp& fused = program_.runs.fused[step.fused];
-    if (fused.kind == FusedKind::sum) return sum_of_parts(fused);
+  void evaluate_step(const RunStep& step) {
+    if (step.kind == StepKind::op) return run(step.op);
+    if (step.kind == StepKind::parts) return evaluate_parts(program_.runs.parts[step.index]);
+    if (leaves_out(step)) return;
+    if (step.kind == StepKind::products) return multiply(program_.runs.products[step.index]);
+    const FusedOp& fused = program_.runs.fused[step.index];
+    values_.put(shard_.ops[step.op].results.front(), fused.kind == FusedKind::sum
+                                                         ? sum_of_parts(fused)
+                                                         : evaluate_fused(fused, step.op));
+  }
+
+  // True if the step is in a closed part, of whose values others may read zeros.
+  bool leaves_out(const RunStep& step) {
+    if (program_.gates.of_op[step.op] == Gates::kNone || !is_closed(step.op)) return false;
+    for (const ValueId id : results_of(program_, step))
+      if (program_.gates.leaves[id] && !program_.runs.is_summed[id])
+        values_.put(id, make_zeros(shard_.type(id)));
+    return true;
+  }
+
+  void multiply(std::span<const WeightProduct> all) {
+    std::vector<TokenProduct> products;
+    products.reserve(all.size());
+    for (const WeightProduct& of : all) {
+      values_.put(of.result, make_tensor(shard_.type(of.result)));
+      const auto& stored = program_.stored[of.weight];
+      const Factor weight = stored ? Factor{nullptr, &*stored, 0}
+                                   : Factor{values_.at(of.weight).data.data(), nullptr, 0};
+      products.push_back({weight, of.is_columns, values_.whole(of.token).data.data(), of.inner,
+                          of.outputs, values_.own(of.result).data.data()});
+    }
+    program_.options.products->multiply_tokens(products);
+    for (const WeightProduct& of : all)
+      round_elements(values_.own(of.result), program_.options.precision);
+  }
+
+  void evaluate_parts(const JointParts& joint) {
+    std::vector<const JointParts::Part*> open;
+    for (const JointParts::Part& part : joint.parts)
+      if (opens(part.gate)) open.push_back(&part);
+    for (size_t i = 0; i < joint.parts.front().steps.size(); ++i) {
+      std::vector<WeightProduct> products;
+      for (const JointParts::Part* part : open) {
+        const RunStep& step = part->steps[i];
+        if (step.kind != StepKind::products) {
+          evaluate_step(step);
+          continue;
+        }
+        const ProductGroup& group = program_.runs.products[step.index];
+        products.insert(products.end(), group.begin(), group.end());
+      }
+      if (!products.empty()) multiply(products);
+    }
+    const FusedOp& sum = program_.runs.fused[joint.sum];
+    values_.put(shard_.ops[sum.ops.back()].results.front(), sum_of_parts(sum));
+    for (const JointParts::Part* part : open)
+      for (const ValueId id : part->values) values_.drop(id);
+  }
+
+  // Opens or closes the gate of a joint part. Computes its slice only if it opens.
+  bool opens(uint32_t number) {
+    const Gate& gate = program_.gates.gates[number];
+    if (gate.slice.valid()) {
+      const Op& slice = shard_.ops[gate.slice];
+      // The operand has size 1 along all other axes.
+      const auto index = static_cast<size_t>(std::get<Slice>(slice.data).begin);
+      if (values_.whole(slice.operands.front()).data[index] == 0.0f) {
+        open_[number].emplace();
+        return false;
+      }
+    }
+    return !opened(gate, number).indices.empty();
+  }
+
+  Tensor evaluate_fused(const FusedOp& fused, OpId last) {
     std::array<const Tensor*, 3> operands{};
     const size_t count = fused.operands.size();
-    for (size_t i = 0; i < count; ++i) operands.at(i) = whole(fused.operands[i]);
-    return eval(fused, std::span(operands).first(count), program_.types[step.op].front(),
+    for (size_t i = 0; i < count; ++i) operands.at(i) = &values_.whole(fused.operands[i]);
+    return eval(fused, std::span(operands).first(count), program_.types[last].front(),
                 *program_.options.products);
   }
 
@@ -119,11 +153,11 @@ class Run {
     Tensor result = make_zeros(program_.types[sum.ops.back()].front());
     for (const ValueId id : sum.operands) {
       const uint32_t number = program_.gates.of_value[id];
-      const OpenGate* open = program_.runs.is_summed[id] ? &open_.at(number) : nullptr;
+      const OpenGate* open = program_.runs.is_summed[id] ? &*open_[number] : nullptr;
       if (!open || open->all)
-        add_elements(whole(id)->data.data(), std::ssize(result.data), result.data.data());
+        add_elements(values_.whole(id).data.data(), std::ssize(result.data), result.data.data());
       else if (!open->indices.empty())
-        add_selected(own_[id], gated_axis(id, number), *open, result);
+        add_selected(values_.own(id), gated_axis(id, number), *open, result);
     }
     return result;
   }
@@ -138,37 +172,38 @@ class Run {
     const bool is_completed =
         program_.gates.leaves[result] != 0 && (probes_.values || !program_.runs.is_summed[result]);
     if (gate.core) {
-      if (id == gate.core->op) put(result, evaluate_core(*gate.core, open));
+      if (id == gate.core->op) values_.put(result, evaluate_core(*gate.core, open));
     } else if (open.all) {
-      take(op, units_.bind(id, own_) ? evaluate(id) : zeros(op));
+      values_.take(op, units_.bind(id, values_.own()) ? evaluate(id) : zeros(op));
     } else if (open.indices.empty()) {
-      if (is_completed) take(op, zeros(op));
+      if (is_completed) values_.take(op, zeros(op));
     } else if (has_selected(result, number)) {
       const CountedAxis axis = gated_axis(result, number);
       Tensor part = evaluate_part(id, number);
-      put(result,
-          is_completed ? scatter_selected(part, shard_.type(result), axis, open) : std::move(part));
+      values_.put(result, is_completed ? scatter_selected(part, shard_.type(result), axis, open)
+                                       : std::move(part));
     }
     if (gate.last_op == id.index) open.gathered.clear();
   }
 
   // Caches of halves are widened row by row.
   Tensor evaluate_core(const AttentionCore& core, const OpenGate& open) {
-    const CoreTensors tensors{whole(core.queries),  at_[core.old_keys],     whole(core.new_keys),
-                              at_[core.old_values], whole(core.new_values), whole(core.mask)};
+    const CoreTensors tensors{&values_.whole(core.queries),    &values_.at(core.old_keys),
+                              &values_.whole(core.new_keys),   &values_.at(core.old_values),
+                              &values_.whole(core.new_values), &values_.whole(core.mask)};
     return eval_core(tensors, open, *program_.options.products, program_.types[core.op].front());
   }
 
   // Returns the selected indices of a gate. The first op of the part computes them. A gate that is
   // a slice may come later in the op list, so it is evaluated early and skipped at its turn.
   OpenGate& opened(const Gate& gate, uint32_t number) {
-    if (const auto found = open_.find(number); found != open_.end()) return found->second;
-    if (gate.slice.valid() && !at_[gate.weights]) {
+    if (open_[number]) return *open_[number];
+    if (gate.slice.valid() && !values_.is_known(gate.weights)) {
       const Op& slice = shard_.ops[gate.slice];
-      take(slice, evaluate(gate.slice));
+      values_.take(slice, evaluate(gate.slice));
       is_early_[gate.slice] = 1;
     }
-    return open_.emplace(number, open_gate(gate, *whole(gate.weights))).first->second;
+    return open_[number].emplace(open_gate(gate, values_.whole(gate.weights)));
   }
 
   bool is_closed(OpId id) {
@@ -185,7 +220,7 @@ class Run {
   std::optional<int64_t> selected_count(ValueId id, uint32_t number) const {
     const CountedAxis axis = gated_axis(id, number);
     if (axis.axis < 0) return std::nullopt;
-    return count_selected(open_.at(number), axis, shard_.type(id).dims.at(axis.axis));
+    return count_selected(*open_[number], axis, shard_.type(id).dims.at(axis.axis));
   }
 
   // False for a value without selected indices, such as the cache if tokens see new keys only. Such
@@ -197,7 +232,7 @@ class Run {
     Type type = shard_.type(op.results.front());
     if (const auto count = selected_count(op.results.front(), number))
       type = with_size(std::move(type), gated_axis(op.results.front(), number).axis, *count);
-    if (!units_.bind(op_id, own_)) return make_zeros(type);
+    if (!units_.bind(op_id, values_.own())) return make_zeros(type);
     if (joins_whole_keys(op, number)) return join_keys(op, number, type);
     std::vector<const Tensor*> operands;
     for (const ValueId id : op.operands) {
@@ -219,8 +254,9 @@ class Run {
 
   Tensor join_keys(const Op& op, uint32_t number, const Type& type) const {
     std::vector<SelectedOperand> operands;
-    for (const ValueId id : op.operands) operands.push_back({at_[id], gated_axis(id, number)});
-    return concat_selected(operands, type, open_.at(number));
+    for (const ValueId id : op.operands)
+      operands.push_back({&values_.at(id), gated_axis(id, number)});
+    return concat_selected(operands, type, *open_[number]);
   }
 
   // An operand's elements at the indices that an open gate selects, at least one. A value of the
@@ -228,20 +264,21 @@ class Run {
   // and kept until the part ends.
   const Tensor* part_of(ValueId id, uint32_t number) {
     if (const Tensor* brought = brought_tensor(id)) return brought;
-    if (program_.gates.of_value[id] == number && !program_.gates.leaves[id]) return &own_[id];
+    if (program_.gates.of_value[id] == number && !program_.gates.leaves[id])
+      return &values_.own(id);
     const CountedAxis axis = gated_axis(id, number);
-    OpenGate& open = open_.at(number);
-    if (axis.axis < 0) return whole(id);
+    OpenGate& open = *open_[number];
+    if (axis.axis < 0) return &values_.whole(id);
     const auto found = open.gathered.find(id);
     if (found != open.gathered.end()) return &found->second;
-    return &open.gathered.emplace(id, gather_selected(*at_[id], axis, open)).first->second;
+    return &open.gathered.emplace(id, gather_selected(values_.at(id), axis, open)).first->second;
   }
 
   // Null for a value that a run computes.
-  const Tensor* brought_tensor(ValueId id) const {
+  const Tensor* brought_tensor(ValueId id) {
     const auto& paged = program_.paged.values[id];
-    if (paged) return paged->as_tensor ? &own_[id] : at_[id];
-    return program_.is_fixed[id] ? at_[id] : nullptr;
+    if (paged) return paged->as_tensor ? &values_.own(id) : &values_.at(id);
+    return program_.is_fixed[id] ? &values_.at(id) : nullptr;
   }
 
   // True if the op reshapes a value of this run that has no later use.
@@ -249,12 +286,12 @@ class Run {
     const Op& op = shard_.ops[id];
     if (!std::holds_alternative<Reshape>(op.data)) return false;
     const ValueId from = op.operands.front();
-    return at_[from] == &own_[from] && program_.last_use[from] == id.index;
+    return values_.is_own(from) && program_.last_use[from] == id.index;
   }
 
   // Reuses the elements, which are already rounded.
   Tensor reshaped(const Op& op) {
-    Tensor& from = own_[op.operands.front()];
+    Tensor& from = values_.own(op.operands.front());
     return {shard_.type(op.results.front()), std::move(from.data), std::move(from.halves)};
   }
 
@@ -267,7 +304,7 @@ class Run {
       const bool is_held = program_.runs.reads_weights[op_id] && program_.paged.values[id] &&
                            program_.paged.values[id]->as_tensor;
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
-      operands.push_back(is_held ? &own_[id] : whole(from));
+      operands.push_back(is_held ? &values_.own(id) : &values_.whole(from));
     }
     return eval_op(program_, op_id, std::move(operands), program_.types[op_id], probes_);
   }
@@ -279,45 +316,45 @@ class Run {
     return results;
   }
 
-  void put(ValueId id, Tensor value) {
-    own_[id] = std::move(value);
-    at_[id] = &own_[id];
-  }
-
-  void take(const Op& op, std::vector<Tensor> results) {
-    for (size_t i = 0; i < op.results.size(); ++i) put(op.results[i], std::move(results[i]));
-  }
-
   // Probes do not see values without complete elements: stored and paged weights, inner values of
   // gated parts, and halves.
   void see(ValueId id) const {
     const bool is_part = program_.gates.of_value[id] != Gates::kNone && !program_.gates.leaves[id];
     if (probes_.values && !program_.stored[id] && !program_.paged.values[id] && !is_part &&
-        at_[id]->halves.empty())
-      probes_.values(shard_.label(id), *at_[id]);
+        values_.at(id).halves.empty())
+      probes_.values(shard_.label(id), values_.at(id));
   }
 
   // Frees the values without later uses.
   void drop_used(const RunPlan& plan, const RunStep& step) {
     units_.end(step.op);
-    // Mapped pages count as memory of the process until they are released.
-    if (program_.releases_weights)
-      for (ValueId id : shard_.ops[step.op].operands)
-        if (program_.stored[id]) program_.stored[id]->release();
-    for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i)
-      recycle(std::move(own_[plan.dropped[i]]));
+    if (program_.releases_weights) release_weights(step);
+    for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i) values_.drop(plan.dropped[i]);
+  }
+
+  // Mapped pages count as memory of the process until they are released.
+  void release_weights(const RunStep& step) const {
+    if (step.kind == StepKind::parts)
+      for (const JointParts::Part& part : program_.runs.parts[step.index].parts)
+        for (const RunStep& inner : part.steps) release_weights(inner);
+    if (step.kind == StepKind::products)
+      for (const WeightProduct& product : program_.runs.products[step.index])
+        release(product.weight);
+    for (const ValueId id : shard_.ops[step.op].operands) release(id);
+  }
+
+  void release(ValueId id) const {
+    if (program_.stored[id]) program_.stored[id]->release();
   }
 
   Program& program_;
   const Shard& shard_;
   const RunProbes& probes_;
   UnitsInUse units_;
-  IdMap<ValueId, Tensor> own_;
-  // Points to a fixed value, a state, an input, or an element of own_.
-  IdMap<ValueId, const Tensor*> at_;
+  RunValues values_;
   std::map<std::string, Tensor> writes_;
-  std::map<uint32_t, OpenGate> open_;  // by gate, from the first op of its part on
-  IdMap<OpId, uint8_t> is_early_;      // slices that a gate needed before their turn
+  std::vector<std::optional<OpenGate>> open_;  // by gate, from the first op of its part on
+  IdMap<OpId, uint8_t> is_early_;              // slices that a gate needed before their turn
 };
 
 }  // namespace

@@ -89,15 +89,10 @@ const HeldBytes& StoredWeight::held() const {
   return mapped ? mapped->held() : *std::get<HeldValues>(values_).bytes;
 }
 
-std::optional<CodedToken> StoredWeight::arrange(std::span<const float> token,
-                                                ActivationFormat format) const {
-  const CodedRows* rows = coded_rows(std::ssize(token), format);
-  return rows ? arrange_token(*rows, token.data(), format) : std::nullopt;
-}
-
-int StoredWeight::integer_bits(int64_t columns) const {
-  const CodedRows* rows = coded_rows(columns, ActivationFormat::int8);
-  return rows ? moec::integer_bits(*rows) : 0;
+std::optional<Arrangement> StoredWeight::arrangement(int64_t columns,
+                                                     ActivationFormat format) const {
+  const CodedRows* rows = coded_rows(columns, format);
+  return rows ? arrangement_of(*rows, format) : std::nullopt;
 }
 
 // Both kinds of weights hold all bytes of their view.

@@ -53,12 +53,9 @@ class StoredWeight {
   // Converts elements [begin, begin + count). Thread-safe.
   void widen(int64_t begin, int64_t count, float* to) const;
 
-  // Arranges the activations of a token for dot(), if the weight consists of rows of as many codes
-  // that kernels multiply without decoding; nullopt otherwise.
-  std::optional<CodedToken> arrange(std::span<const float> token, ActivationFormat format) const;
-  // Returns the bits of the codes if the weight consists of rows of `columns` codes that kernels
-  // multiply by int8 activations, else 0.
-  int integer_bits(int64_t columns) const;
+  // Returns how dot() needs the activations of a token, if the weight consists of rows of `columns`
+  // codes that kernels multiply without decoding; nullopt otherwise.
+  std::optional<Arrangement> arrangement(int64_t columns, ActivationFormat format) const;
   // out[r] = row (first + r) · token. Thread-safe.
   void dot(const RowRange& rows, const CodedToken& token, float* out) const;
   void dot(const RowRange& rows, const CodedTokens& tokens, TokenProducts out) const;

@@ -120,12 +120,10 @@ enum class AtZero : uint8_t { unknown, zero, is_true };
 class GateFinder {
  public:
   GateFinder(const Shard& shard, const IdMap<ValueId, uint8_t>& is_brought, Gates& gates)
-      : shard_(shard), is_brought_(is_brought), users_(shard.values.size()), gates_(gates) {
+      : shard_(shard), is_brought_(is_brought), users_(find_users(shard)), gates_(gates) {
     gates_.token_axis = TokenAxes(shard, is_brought).find();
-    for (const OpId id : op_ids(shard)) {
-      for (const ValueId operand : shard.ops[id].operands) users_[operand].push_back(id);
+    for (const OpId id : op_ids(shard))
       for (const ValueId result : shard.ops[id].results) producer_[result] = id;
-    }
     for (const Output& output : shard.outputs) is_output_[output.value] = 1;
   }
 

@@ -22,4 +22,11 @@ IdMap<ValueId, uint32_t> count_uses(const Shard& shard) {
   return uses;
 }
 
+IdMap<ValueId, std::vector<OpId>> find_users(const Shard& shard) {
+  IdMap<ValueId, std::vector<OpId>> users(shard.values.size());
+  for (const OpId id : op_ids(shard))
+    for (const ValueId operand : shard.ops[id].operands) users[operand].push_back(id);
+  return users;
+}
+
 }  // namespace moec

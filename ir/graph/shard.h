@@ -71,6 +71,9 @@ inline bool is_source(const Shard& shard, ValueId value) {
 // Counts, for each value, its uses as an operand or an output.
 IdMap<ValueId, uint32_t> count_uses(const Shard& shard);
 
+// Returns, for each value, the ops that use it as an operand, in order; an op once per use.
+IdMap<ValueId, std::vector<OpId>> find_users(const Shard& shard);
+
 // The ids of a shard's ops, in order: for (OpId op : op_ids(shard)) …
 class OpIds {
  public:

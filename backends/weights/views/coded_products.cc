@@ -155,7 +155,11 @@ template <class Tokens>
 class RowProducts {
  public:
   RowProducts(const CodedRows& rows, const HeldBytes& held, const Tokens& tokens)
-      : rows_(rows), held_(held), tokens_(tokens), kernel_(dot_kernel(rows)) {}
+      : rows_(rows), held_(held), tokens_(tokens), kernel_(dot_kernel(rows)) {
+    // Kernels of 8 bits always count unsigned codes from 128.
+    cancels_ = rows.offsets && kernel_.bits == 4 && offsets_are(kernel_.linear.center);
+    if (cancels_) kernel_.linear.center = 0;
+  }
 
   bool dot(const RowRange& range, TokenProducts out) const {
     const int64_t room = room_of_part();
@@ -176,6 +180,12 @@ class RowProducts {
  private:
   int64_t blocks_of(int64_t columns) const {
     return (columns + rows_.block_columns - 1) / rows_.block_columns;
+  }
+
+  // True if each offset is this number.
+  bool offsets_are(int center) const {
+    const auto* constant = std::get_if<float>(&rows_.offsets->form);
+    return constant != nullptr && *constant == static_cast<float>(center);
   }
 
   // Columns that a kernel multiplies at a time: one block of a table; as many blocks as there is
@@ -239,7 +249,7 @@ class RowProducts {
     BlockRow& of = band.rows.first;
     of.scales = parameters(*rows_.scales, band, block, buffer.data());
     if (of.scales == nullptr) return false;
-    if (rows_.offsets) {
+    if (rows_.offsets && !cancels_) {
       of.offsets = parameters(*rows_.offsets, band, block, buffer.data() + kLongBandBlocks);
       if (of.offsets == nullptr) return false;
     }
@@ -252,20 +262,14 @@ class RowProducts {
   const HeldBytes& held_;
   const Tokens& tokens_;
   DotKernel kernel_;
+  bool cancels_ = false;  // the offsets are the center of the codes
 };
 
 }  // namespace
 
-std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
-                                        ActivationFormat format) {
+std::optional<Arrangement> arrangement_of(const CodedRows& rows, ActivationFormat format) {
   if (!has_dot_kernel(rows, format)) return std::nullopt;
-  return arranged({token, static_cast<size_t>(rows.columns)},
-                  has_integers(rows) ? format : ActivationFormat::f32, dot_kernel(rows).bits);
-}
-
-int integer_bits(const CodedRows& rows) {
-  return has_integers(rows) && has_dot_kernel(rows, ActivationFormat::int8) ? dot_kernel(rows).bits
-                                                                            : 0;
+  return Arrangement{has_integers(rows) ? format : ActivationFormat::f32, dot_kernel(rows).bits};
 }
 
 bool dot_coded_rows(const CodedRows& rows, const HeldBytes& held, const RowRange& range,

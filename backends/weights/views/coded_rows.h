@@ -33,14 +33,11 @@ bool decode_rows(const CodedRows& rows, const HeldBytes& held, int64_t begin, in
 // products of integers, which are less exact than f16.
 bool skips_rounding(const CodedRows& rows, ActivationFormat format);
 
-// Arranges rows.columns activations. Returns nullopt if the rows must be decoded first: if codes
-// without a table do not have 4 or 8 bits, if a row does not begin at a byte, or if blocks divide a
-// group of activations. Rows with a table, and MXFP4 rows with offsets, are multiplied by f32
-// activations in either format.
-std::optional<CodedToken> arrange_token(const CodedRows& rows, const float* token,
-                                        ActivationFormat format);
-// Returns the bits of the codes if the rows are multiplied by int8 activations, else 0.
-int integer_bits(const CodedRows& rows);
+// Returns how products need the activations of a token. Returns nullopt if the rows must be decoded
+// first: if codes without a table do not have 4 or 8 bits, if a row does not begin at a byte, or if
+// blocks divide a group of activations. Rows with a table, and MXFP4 rows with offsets, are
+// multiplied by f32 activations in either format.
+std::optional<Arrangement> arrangement_of(const CodedRows& rows, ActivationFormat format);
 
 struct RowRange {
   int64_t first = 0, count = 0;

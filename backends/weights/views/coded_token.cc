@@ -59,14 +59,14 @@ void spread_steps(const int8_t* factors, int bits, int64_t t, std::array<int8_t,
 
 }  // namespace
 
-CodedToken arranged(std::span<const float> token, ActivationFormat format, int bits) {
-  if (format == ActivationFormat::int8) {
+CodedToken arranged(std::span<const float> token, Arrangement as) {
+  if (as.format == ActivationFormat::int8) {
     CodedToken to = quantized(token);
-    if (bits == 4) arrange_nibbles(to);
+    if (as.bits == 4) arrange_nibbles(to);
     return to;
   }
   CodedToken to{.columns = std::ssize(token)};
-  to.values = in_planes(token, float_planes(bits), to.plane);
+  to.values = in_planes(token, float_planes(as.bits), to.plane);
   for_each_group(to.columns, [&](int64_t first, int64_t count) {
     const auto begin = token.begin() + first;
     to.sums.push_back(std::accumulate(begin, begin + count, 0.0f));

@@ -16,6 +16,13 @@ enum class ActivationFormat : uint8_t {
   int8,  // rounded: per group of 32, int8 codes with one scale, max |activation| / 127
 };
 
+// Order and format of the activations of a token, for codes of some number of bits.
+struct Arrangement {
+  ActivationFormat format = ActivationFormat::f32;
+  int bits = 8;
+  bool operator==(const Arrangement&) const = default;
+};
+
 // Activations of one token, arranged for dot_coded_rows(): in the layout that code_kernels.h
 // describes.
 struct CodedToken {
@@ -29,9 +36,8 @@ struct CodedToken {
   std::vector<float> sums;         // of each group
 };
 
-// Arranges activations in a format, for codes of this number of bits. Infinite and undefined
-// activations make their group NaN in int8.
-CodedToken arranged(std::span<const float> token, ActivationFormat format, int bits);
+// Infinite and undefined activations make their group NaN in int8.
+CodedToken arranged(std::span<const float> token, Arrangement as);
 
 // Activations of several tokens in int8.
 class CodedTokens {

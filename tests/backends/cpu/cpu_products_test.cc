@@ -161,6 +161,36 @@ TEST_P(CpuProductsTest, MultiplyInt8TokensIndependently) {
   });
 }
 
+// The same weight with two tokens, and a matrix in memory that has a column per output.
+TEST_P(CpuProductsTest, MultiplyTokensTogether) {
+  const MappedWeight weight(GetParam());
+  const StoredWeight stored = weight.stored(true);
+  const std::vector<float> tokens = random_tokens(3);
+  const std::vector<float> first(tokens.begin(), tokens.begin() + kInner),
+      second(tokens.begin() + kInner, tokens.begin() + 2 * kInner);
+  const std::vector<float> columns = turned(weight.decoded(), kOutputs, kInner);
+  for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::int8}) {
+    const CpuProducts products(2, format);
+    std::vector<float> out(3 * kOutputs);
+    const auto to = [&](int64_t number) { return out.data() + number * kOutputs; };
+    const std::vector<TokenProduct> all = {
+        {{.stored = &stored}, false, first.data(), kInner, kOutputs, to(0)},
+        {{.stored = &stored}, false, second.data(), kInner, kOutputs, to(1)},
+        {{columns.data()}, true, second.data(), kInner, kOutputs, to(2)}};
+    products.multiply_tokens(all);
+    std::vector<float> wanted = product(products, {.stored = &stored}, false, first);
+    const auto append = [&](const std::vector<float>& more) {
+      wanted.insert(wanted.end(), more.begin(), more.end());
+    };
+    append(product(products, {.stored = &stored}, false, second));
+    std::vector<float> by_columns(kOutputs);
+    products.multiply({second.data()}, {columns.data()}, false, {1, kInner, kOutputs},
+                      by_columns.data());
+    append(by_columns);
+    EXPECT_EQ(out, wanted);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, CpuProductsTest,
                          testing::Values(kF32, kF16, kInt8, kInt4, kMxfp4, kPalette),
                          [](const auto& info) { return info.param.name; });

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "backends/cpu/cpu_products.h"
 #include "ir/text/text.h"
 
@@ -48,6 +50,16 @@ const std::string kGate =
     "  %y = mul %silu, %u : f32[3,40]{rows}\n"
     "  output y = %y\n";
 
+const std::string kGuard =
+    "shard s static {\n"
+    "  input %x : f32[1,40]{rows}\n"
+    "  input %r : f32[1,1]{rows}\n"
+    "  %zero = constant {type = f32[], values = [0]} : f32[]\n"
+    "  %product = mul %x, %r : f32[1,40]{rows}\n"
+    "  %is_zero = equal %r, %zero : bool[1,1]{rows}\n"
+    "  %y = select %is_zero, %zero, %product : f32[1,40]{rows}\n"
+    "  output y = %y\n}\n";
+
 std::vector<FusedKind> kinds_of(const Shard& shard) {
   std::vector<FusedKind> kinds;
   for (const FusedOp& op : find_fused(shard, Gates(), IdMap<OpId, uint8_t>()))
@@ -79,6 +91,7 @@ TEST(FusedOps, EqualTheirOpsBitForBit) {
   expect_fused(kNorm + "  output y = %normalised\n}\n", FusedKind::norm);
   expect_fused(kRotation, FusedKind::rotation);
   expect_fused(kGate + "}\n", FusedKind::gate);
+  expect_fused(kGuard, FusedKind::guard);
 }
 
 // Other ops and outputs need inner values.
@@ -108,6 +121,24 @@ TEST(FusedOps, RejectOtherAxes) {
 TEST(FusedOps, RejectOtherRotations) {
   std::string text = kRotation;
   text.replace(text.find("sub %a_cos"), 3, "add");
+  expect_single_ops(text);
+}
+
+TEST(FusedOps, GuardAgainstProductsWithZero) {
+  const Shard shard = parse_shard(kGuard).value();
+  const CpuProducts products(1, ActivationFormat::f32);
+  Executor executor = Executor::create(shard, WeightTable{}, {.products = &products}).value();
+  std::vector<Tensor> inputs = seeded_inputs(shard, 7);
+  inputs[0].data.front() = std::numeric_limits<float>::infinity();
+  inputs[1].data.front() = 0;
+  EXPECT_THAT(executor.run(inputs).value().front().data, testing::Each(0.0f));
+}
+
+// A factor other than the one that is compared.
+TEST(FusedOps, RejectOtherGuards) {
+  std::string text = kGuard;
+  text.replace(text.find("equal %r"), 8, "equal %s");
+  text.insert(text.find("  %zero"), "  input %s : f32[1,1]{rows}\n");
   expect_single_ops(text);
 }
 

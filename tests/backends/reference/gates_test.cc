@@ -99,6 +99,12 @@ Gates gates_of(const std::string& text) {
   return find_gates(shard, brought);
 }
 
+Program load(const std::string& text) {
+  static const CpuProducts products(1, ActivationFormat::f32);
+  const WeightReader weights = WeightReader::open(WeightTable{}).value();
+  return load_program(parse_shard(text).value(), weights, {.products = &products}).value();
+}
+
 TEST(Gates, FindOneGatePerExpert) {
   for (const Layout layout : {Layout::rows, Layout::channels})
     for (const int64_t tokens : {1, 8, 5})
@@ -123,17 +129,37 @@ TEST(Gates, AreSummedInOneStep) {
 // The first step of each expert names the step after it, unless the expert is an output.
 TEST(Gates, SkipStepsOfClosedExperts) {
   const auto skipped = [](const std::string& text) {
-    const CpuProducts products(1, ActivationFormat::f32);
-    const WeightReader weights = WeightReader::open(WeightTable{}).value();
-    const Program program =
-        load_program(parse_shard(text).value(), weights, {.products = &products}).value();
-    return std::ranges::count_if(program.runs.plain.steps,
+    return std::ranges::count_if(load(text).runs.plain.steps,
                                  [](const RunStep& step) { return step.after_closed > 0; });
   };
   std::string text = experts(Layout::rows, 8);
   EXPECT_EQ(skipped(text), 2);
   text.insert(text.rfind('}'), "  output e = %e0.out\n");
   EXPECT_EQ(skipped(text), 1);
+}
+
+// Of one token: their products run together.
+TEST(Gates, JoinAlikeParts) {
+  for (const Layout layout : {Layout::rows, Layout::channels}) {
+    const Program program = load(experts(layout, 1));
+    ASSERT_EQ(program.runs.parts.size(), 1);
+    EXPECT_EQ(program.runs.parts.front().parts.size(), 2);
+    for (const std::vector<float>& routing :
+         {std::vector{0.5f, 0.25f}, {0.0f, 1.0f}, {1.0f, 0.0f}, {0.0f, 0.0f}})
+      expect_near(run_both(experts(layout, 1), routing));
+  }
+  EXPECT_THAT(load(experts(Layout::rows, 2)).runs.parts, testing::IsEmpty());
+}
+
+TEST(Gates, KeepPartsApartThatOthersRead) {
+  std::string text = experts(Layout::rows, 1);
+  text.insert(text.rfind('}'), "  output e = %e0.out\n");
+  EXPECT_THAT(load(text).runs.parts, testing::IsEmpty());
+  expect_near(run_both(text, {0.0f, 0.5f}));
+  std::string sliced = experts(Layout::rows, 1);
+  sliced.insert(sliced.rfind('}'), "  output g = %e1.gate\n");
+  EXPECT_THAT(load(sliced).runs.parts, testing::IsEmpty());
+  expect_near(run_both(sliced, {0.5f, 0.0f}));
 }
 
 TEST(Gates, MatchTheReferenceForSelectedTokens) {

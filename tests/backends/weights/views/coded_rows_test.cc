@@ -76,9 +76,16 @@ void expect_products(const Factors& factors, int64_t t, ActivationFormat format,
   }
 }
 
+std::optional<CodedToken> arrange(const CodedRows& rows, const float* token,
+                                  ActivationFormat format) {
+  const auto as = arrangement_of(rows, format);
+  if (!as) return std::nullopt;
+  return arranged({token, static_cast<size_t>(rows.columns)}, *as);
+}
+
 void expect_single_products(const Factors& factors, ActivationFormat format) {
   const CodedRows& rows = factors.mapped.rows();
-  const auto token = arrange_token(rows, factors.tokens.data(), format);
+  const auto token = arrange(rows, factors.tokens.data(), format);
   ASSERT_TRUE(token);
   std::vector<float> products(static_cast<size_t>(factors.rows()));
   ASSERT_TRUE(
@@ -89,10 +96,10 @@ void expect_single_products(const Factors& factors, ActivationFormat format) {
 // Multiplies all rows but the first, so that the last tile has fewer rows than others.
 void expect_several_products(const Factors& factors) {
   const CodedRows& rows = factors.mapped.rows();
-  const int bits = integer_bits(rows);
-  if (bits == 0) return;
+  const Arrangement as = arrangement_of(rows, ActivationFormat::int8).value();
+  if (as.format != ActivationFormat::int8) return;
   CodedTokens tokens;
-  tokens.reset(rows.columns, factors.count(), bits);
+  tokens.reset(rows.columns, factors.count(), as.bits);
   for (int64_t block = 0; block < tokens.blocks(); ++block)
     tokens.set_block(block, factors.token(block * kTokenBlock).data());
   const int64_t stride = factors.rows() + 3;
@@ -115,7 +122,7 @@ TEST_P(CodedRowsTest, MultiplyLikeTheirValues) {
   factors.tokens.resize(static_cast<size_t>(6 * mapped->rows().columns));
   std::mt19937 random(11);
   for (float& x : factors.tokens) x = static_cast<float>(random() % 2000) / 500.0f - 2.0f;
-  ASSERT_EQ(arrange_token(mapped->rows(), factors.tokens.data(), ActivationFormat::f32).has_value(),
+  ASSERT_EQ(arrange(mapped->rows(), factors.tokens.data(), ActivationFormat::f32).has_value(),
             GetParam().multiplies);
   if (!GetParam().multiplies) return;
   for_each_vector_target([&] {
@@ -134,12 +141,12 @@ TEST(CodedRows, KeepIntegersOfRoundedValues) {
   ASSERT_TRUE(mapped);
   const MappedRead guard(mapped->range());
   const std::vector<float> token(64, 1.0f), weights = reader.read_f32(view, 1 << 20).value();
-  EXPECT_FALSE(arrange_token(mapped->rows(), token.data(), ActivationFormat::f32));
-  EXPECT_EQ(integer_bits(mapped->rows()), 4);
-  const auto arranged = arrange_token(mapped->rows(), token.data(), ActivationFormat::int8);
-  ASSERT_TRUE(arranged);
+  EXPECT_FALSE(arrange(mapped->rows(), token.data(), ActivationFormat::f32));
+  const auto rounded = arrange(mapped->rows(), token.data(), ActivationFormat::int8);
+  ASSERT_TRUE(rounded);
+  EXPECT_EQ(rounded->format, ActivationFormat::int8);
   std::vector<float> products(4);
-  ASSERT_TRUE(dot_coded_rows(mapped->rows(), mapped->held(), {0, 4}, *arranged, products.data()));
+  ASSERT_TRUE(dot_coded_rows(mapped->rows(), mapped->held(), {0, 4}, *rounded, products.data()));
   for (size_t r = 0; r < products.size(); ++r) {
     float sum = 0, magnitude = 0;
     for (size_t c = 0; c < token.size(); ++c) {
@@ -265,7 +272,7 @@ TEST(CodedRows, FailIfBytesAreMissing) {
   EXPECT_TRUE(decode_rows(rows, HeldBytes({{100, 16, bytes.data()}}), 0, 32, values.data()));
   EXPECT_FALSE(decode_rows(rows, HeldBytes({{100, 15, bytes.data()}}), 0, 32, values.data()));
   EXPECT_FALSE(decode_rows(rows, HeldBytes({{0, 16, bytes.data()}}), 0, 32, values.data()));
-  const CodedToken token = arrange_token(rows, values.data(), ActivationFormat::f32).value();
+  const CodedToken token = arrange(rows, values.data(), ActivationFormat::f32).value();
   float product = 0;
   const auto dot = [&](const HeldPiece& piece) {
     return dot_coded_rows(rows, HeldBytes({piece}), {0, 1}, token, &product);
@@ -286,10 +293,10 @@ TEST(CodedRows, ReadNothingAfterTheirCodes) {
       rows.entries = 256;
       const std::vector<float> token(static_cast<size_t>(columns), 1.0f);
       for_each_vector_target([&] {
-        const auto arranged = arrange_token(rows, token.data(), ActivationFormat::f32).value();
+        const auto one = arrange(rows, token.data(), ActivationFormat::f32).value();
         std::array<float, 2> out{};
-        ASSERT_TRUE(dot_coded_rows(rows, HeldBytes({{0, bytes.size(), bytes.data()}}), {0, 2},
-                                   arranged, out.data()));
+        ASSERT_TRUE(dot_coded_rows(rows, HeldBytes({{0, bytes.size(), bytes.data()}}), {0, 2}, one,
+                                   out.data()));
         EXPECT_EQ(out[1], 2.0f * static_cast<float>(columns)) << code_bits(packing) << " bits";
       });
     }

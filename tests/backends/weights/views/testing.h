@@ -49,7 +49,7 @@ inline std::string write_file(const std::string& name, const Bytes& bytes) {
 
 // Rounds activations as products with ActivationFormat::int8 do: in groups of 32 (kTokenGroup).
 inline void round_token(std::span<float> token) {
-  const CodedToken rounded = arranged(token, ActivationFormat::int8, 8);
+  const CodedToken rounded = arranged(token, {ActivationFormat::int8, 8});
   for (size_t i = 0; i < token.size(); ++i)
     token[i] = static_cast<float>(rounded.factors[i]) * rounded.scales[i / 32];
 }
