@@ -31,8 +31,16 @@ class ProductFinder {
     return gate == Gates::kNone || program_.gates.is_of_one_token(shard_, gate);
   }
 
+  // True for weights that are in memory, stored, or bound by their unit.
   bool is_weight(ValueId id) const {
-    return program_.is_fixed[id] != 0 && !program_.paged.values[id];
+    const auto& paged = program_.paged.values[id];
+    return paged ? !paged->as_tensor : program_.is_fixed[id] != 0;
+  }
+
+  bool is_turned(ValueId weight) const {
+    const auto& paged = program_.paged.values[weight];
+    const auto& stored = program_.stored[weight];
+    return paged ? paged->is_turned : stored && stored->is_turned();
   }
 
   std::optional<WeightProduct> product_of(OpId id) const {
@@ -54,8 +62,7 @@ class ProductFinder {
     const int64_t inner = type(x).dims.back(), outputs = type(w).dims.back();
     const bool is_one = type(x).elements() == inner && type(w).elements() == inner * outputs;
     if (!is_one || !is_weight(w)) return {};
-    const auto& stored = program_.stored[w];
-    return WeightProduct{{}, x, w, {}, !stored || !stored->is_turned(), inner, outputs};
+    return WeightProduct{{}, x, w, {}, !is_turned(w), inner, outputs};
   }
 
   // A convolution of one position, without a bias.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "backends/reference/code_form.h"
 #include "backends/reference/rounding.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
@@ -188,72 +187,6 @@ Status find_stored_weights(Program& program, const WeightMatrices& matrices,
   return {};
 }
 
-uint64_t f32_bytes(const Shard& shard, ValueId id) {
-  return static_cast<uint64_t>(shard.type(id).elements()) * sizeof(float);
-}
-
-// Peak bytes, during a run, of values that are neither fixed nor states. Includes copies of inputs,
-// which rounding may require, and of outputs, which the caller receives.
-uint64_t most_of_a_run(const Program& program) {
-  const Shard& shard = program.shard;
-  const auto size = [&](ValueId id) {
-    const auto& paged = program.paged.values[id];
-    return program.is_fixed[id] || (paged && !paged->as_tensor) ? 0 : f32_bytes(shard, id);
-  };
-  uint64_t live = 0;
-  for (const ValueId input : shard.inputs) live += 2 * f32_bytes(shard, input);
-  uint64_t most = live;
-  for (const RunStep& step : program.runs.plain.steps) {
-    for (const ValueId id : results_of(program, step)) live += size(id);
-    most = std::max(most, live);
-    for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i)
-      live -= std::min(live, size(program.runs.plain.dropped[i]));
-  }
-  for (const Output& output : shard.outputs) live += f32_bytes(shard, output.value);
-  return std::max(most, live);
-}
-
-// Bytes of an op with its name, operands and results; measured on graphs of unrolled experts.
-constexpr uint64_t kOpBytes = 1024;
-
-// Rejects excessive sizes before anything is allocated.
-Status check_memory(Program& program) {
-  const Shard& shard = program.shard;
-  ExecutorMemory& memory = program.memory;
-  memory.run = most_of_a_run(program);
-  for (const State& state : shard.states) {  // a run writes a second copy
-    const auto bytes = static_cast<uint64_t>(state.type.elements()) * sizeof(float);
-    memory.held += bytes;
-    memory.run += bytes;
-  }
-  for (uint32_t i = 0; i < shard.values.size(); ++i) {
-    const ValueId id{i};
-    if (program.is_fixed[id] && !program.stored[id]) memory.held += f32_bytes(shard, id);
-    if (memory.held + memory.run > program.options.memory_limit)
-      return fail("reference.too_large",
-                  fmt::format("running the shard would exceed the memory limit of {} bytes",
-                              program.options.memory_limit),
-                  "split the shard, or raise the memory limit",
-                  {.shard = shard.name, .op = shard.label(id)});
-  }
-  // Added after the check, so these bytes are reported but not limited.
-  memory.held += shard.ops.size() * kOpBytes;
-  return {};
-}
-
-// Records the coded weights that are held as f32 although they are large.
-void note_widened(Program& program) {
-  for (const Op& op : program.shard.ops) {
-    const auto* weight = std::get_if<Weight>(&op.data);
-    if (!weight) continue;
-    const ValueId id = op.results.front();
-    if (program.stored[id] || program.paged.values[id]) continue;
-    if (program.shard.type(id).elements() < kStoredElements) continue;
-    if (const std::string form = code_form(weight->view); !form.empty())
-      program.memory.widened[form] += f32_bytes(program.shard, id);
-  }
-}
-
 // Returns the weight's values after encoding, as a reader of the emitted file decodes them.
 Result<std::vector<float>> read_encoded(const Weight& op, const Type& type,
                                         const WeightReader& weights) {
@@ -358,24 +291,39 @@ static void keep_gates(Program& program) {
     program.last_use[gate.weights] = std::max(program.last_use[gate.weights], gate.last_op);
 }
 
-Result<Program> load_program(const Shard& shard, const WeightReader& weights,
-                             const ExecutorOptions& options) {
+// All but what depends on the weights.
+static Program prepare(const Shard& shard, const ExecutorOptions& options, PagedWeights paged) {
   Program program;
   program.shard = shard;
   program.options = options;
+  program.paged = std::move(paged);
   program.runs.values = IdMap<ValueId, Tensor>(shard.values.size());
-  const WeightMatrices matrices = find_weight_matrices(shard, options.products != nullptr);
-  MOEC_ASSIGN(program.paged, find_paged(shard, matrices, weights.table(), options.pager));
   find_types(program);
   find_fixed_values(program);
   find_last_uses(program);
   find_turned(program);
   keep_turned(program);
-  if (options.products != nullptr) {
-    program.gates = find_gates(shard, brought_values(program));
-    open_watched(program);
-    keep_gates(program);
-  }
+  if (options.products == nullptr) return program;
+  program.gates = find_gates(shard, brought_values(program));
+  open_watched(program);
+  keep_gates(program);
+  return program;
+}
+
+Program plan_program(const Shard& shard, const Products& products) {
+  PagedWeights paged;
+  for (size_t i = 0; i < shard.values.size(); ++i) paged.values.push({});
+  Program program = prepare(shard, {.products = &products}, std::move(paged));
+  for (size_t i = 0; i < shard.values.size(); ++i) program.stored.push({});
+  plan_runs(program);
+  return program;
+}
+
+Result<Program> load_program(const Shard& shard, const WeightReader& weights,
+                             const ExecutorOptions& options) {
+  const WeightMatrices matrices = find_weight_matrices(shard, options.products != nullptr);
+  MOEC_ASSIGN(PagedWeights paged, find_paged(shard, matrices, weights.table(), options.pager));
+  Program program = prepare(shard, options, std::move(paged));
   MOEC_TRY(find_stored_weights(program, matrices, weights));
   plan_runs(program);
   MOEC_TRY(check_memory(program));

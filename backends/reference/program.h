@@ -82,13 +82,17 @@ struct Program {
   bool releases_weights = false;  // after each op that uses them
 };
 
+// The program of a shard whose weights are not read, with the plan of its runs: for forecasts. All
+// weights count as values in memory.
+Program plan_program(const Shard& shard, const Products& products);
+
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
                              const ExecutorOptions& options);
 
 // The values that a step computes, except for those inside of fused ops and joint parts.
 std::vector<ValueId> results_of(const Program& program, const RunStep& step);
 
-// The stored weights, the gates and the fused ops must be known. Omits weights of the pager.
+// The stored and paged weights and the gates must be known.
 WeightProducts find_weight_products(const Program& program);
 
 // Extends the last uses of values to an op.
@@ -102,6 +106,11 @@ void join_parts(Program& program, std::vector<RunStep>& steps);
 void plan_runs(Program& program);
 
 void reset_states(Program& program);
+
+// Counts the memory of the program. Rejects excessive sizes before anything is allocated.
+Status check_memory(Program& program);
+// Records the coded weights that are held as f32 although they are large.
+void note_widened(Program& program);
 
 // The number and types of inputs must match the shard. Errors: those of the pager.
 Result<std::vector<Tensor>> run_program(Program& program, const std::vector<const Tensor*>& inputs,

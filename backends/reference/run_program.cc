@@ -91,6 +91,10 @@ class Run {
     products.reserve(all.size());
     for (const WeightProduct& of : all) {
       values_.put(of.result, make_tensor(shard_.type(of.result)));
+      if (!units_.bind(of.op, values_.own())) {
+        std::ranges::fill(values_.own(of.result).data, 0.0f);
+        continue;
+      }
       const auto& stored = program_.stored[of.weight];
       const Factor weight = stored ? Factor{nullptr, &*stored, 0}
                                    : Factor{values_.at(of.weight).data.data(), nullptr, 0};

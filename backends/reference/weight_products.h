@@ -11,7 +11,7 @@ namespace moec {
 struct WeightProduct {
   OpId op;
   ValueId token;   // has the elements of the token: the operand, or what the operand reshapes
-  ValueId weight;  // in memory, or stored
+  ValueId weight;  // in memory, stored or paged
   ValueId result;  // of the op, or of the reshapes that alone read it
   bool is_columns = false;  // the weight has a column per output, otherwise a row
   int64_t inner = 0, outputs = 0;

@@ -40,7 +40,7 @@ struct ShardWork {
   };
   std::vector<Activations> activations;
   std::array<double, enum_count<ElementWork>> elements{};
-  double ops = 0, idle_ops = 0;  // evaluated, skipped
+  double ops = 0, idle_ops = 0;  // steps of the plan that a run takes, and that it skips
 };
 
 // Seconds by cause.

@@ -3,40 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/reference/gates.h"
-#include "backends/reference/paged_weights.h"
+#include "backends/cpu/cpu_products.h"
+#include "backends/reference/program.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
 
 namespace moec {
 namespace {
-
-// Values that depend only on weights and constants. The engine computes them once at load.
-IdMap<ValueId, uint8_t> find_fixed(const Shard& shard) {
-  IdMap<ValueId, uint8_t> fixed(shard.values.size());
-  for (const Op& op : shard.ops) {
-    const bool is_fixed =
-        !reads_state(op.data) &&
-        std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId id) { return fixed[id]; });
-    for (const ValueId id : op.results) fixed[id] = is_fixed ? 1 : 0;
-  }
-  return fixed;
-}
-
-// Transposes whose results are only right factors of products, which read the operand in place.
-IdMap<ValueId, uint8_t> find_turned(const Shard& shard, const IdMap<ValueId, uint8_t>& fixed) {
-  IdMap<ValueId, uint8_t> turned(shard.values.size());
-  for (const Op& op : shard.ops)
-    if (const auto* transpose = std::get_if<Transpose>(&op.data))
-      turned[op.results[0]] = swaps_last_axes(transpose->perm) && !fixed[op.operands[0]] ? 1 : 0;
-  for (const Op& op : shard.ops)
-    for (size_t i = 0; i < op.operands.size(); ++i)
-      if (i != 1 || !std::holds_alternative<MatMul>(op.data) || fixed[op.operands[0]])
-        turned[op.operands[i]] = 0;
-  for (const Output& output : shard.outputs) turned[output.value] = 0;
-  return turned;
-}
 
 // The weight whose values an operand has, perhaps in another order; invalid if there is none.
 ValueId weight_behind(const Shard& shard, ValueId id) {
@@ -90,41 +64,90 @@ double overlap(double a, double b, double c, double d) {
 
 class Counter {
  public:
-  Counter(const Shard& shard, const WorkSetting& setting)
-      : shard_(shard),
+  Counter(const Program& program, const WorkSetting& setting)
+      : program_(program),
+        shard_(program.shard),
         setting_(setting),
-        fixed_(find_fixed(shard)),
-        turned_(find_turned(shard, fixed_)),
-        gates_(find_gates(shard, fixed_)),
-        uses_(count_uses(shard)) {}
+        gates_(program.gates),
+        uses_(count_uses(shard_)) {}
 
   ShardWork run() {
-    for (const OpId id : op_ids(shard_)) count(id);
+    for (const RunStep& step : program_.runs.plain.steps) count_step(step);
     count_ports();
     return std::move(work_);
   }
 
  private:
-  bool is_idle(const Op& op) const {
-    if (op.results.empty()) return false;
-    const ValueId result = op.results.front();
-    return fixed_[result] || turned_[result] || reads_state(op.data);
+  // Seconds of an op are those of a step: the engine computes several ops in one.
+  void count_step(const RunStep& step) {
+    gate_ = gates_.of_op[step.op];
+    const double times = times_of_gate();
+    work_.ops += times;
+    // A closed part costs one step at most, if the run can skip the others.
+    if (!skipped_.contains(gate_)) work_.idle_ops += 1 - times;
+    if (step.after_closed != 0) skipped_.insert(gate_);
+    switch (step.kind) {
+      case StepKind::op:
+        return count_core_or_op(step.op, times);
+      case StepKind::fused:
+        return count_fused(program_.runs.fused[step.index], times);
+      case StepKind::products:
+        for (const WeightProduct& product : program_.runs.products[step.index])
+          count_op(product.op, times);
+        return;
+      case StepKind::parts:
+        return count_parts(program_.runs.parts[step.index]);
+    }
   }
 
-  void count(OpId id) {
-    const Op& op = shard_.ops[id];
-    if (is_idle(op)) {
-      ++work_.idle_ops;
-      return;
+  // The core of attention computes all ops of its gate, and reads the keys in place.
+  void count_core_or_op(OpId id, double times) {
+    if (gate_ == Gates::kNone || !gates_.gates[gate_].core) return count_op(id, times);
+    for (const OpId inner : op_ids(shard_)) {
+      if (gates_.of_op[inner] != gate_) continue;
+      const OpData& data = shard_.ops[inner].data;
+      if (std::holds_alternative<Concat>(data) || std::holds_alternative<Transpose>(data) ||
+          std::holds_alternative<Reshape>(data))
+        continue;
+      count_op(inner, times);
     }
-    gate_ = gates_.of_op[id];
-    const double times = is_token_gate() ? setting_.expert_chance : 1;
-    work_.ops += times;
-    work_.idle_ops += 1 - times;
+  }
+
+  void count_fused(const FusedOp& fused, double times) {
+    if (fused.kind == FusedKind::sum) return count_sum(fused);
+    for (const OpId id : fused.ops) count_op(id, times);
+  }
+
+  // The sum begins with zeros and adds the elements that gates selected.
+  void count_sum(const FusedOp& sum) {
+    for (const ValueId id : sum.operands) {
+      gate_ = program_.runs.is_summed[id] ? gates_.of_value[id] : Gates::kNone;
+      add(ElementWork::arithmetic, times_of_gate() * selected(id));
+    }
+    gate_ = Gates::kNone;
+    add(ElementWork::move, selected(sum.operands.front()));
+  }
+
+  // Closed parts cost nothing; an open one computes its slice.
+  void count_parts(const JointParts& joint) {
+    for (const JointParts::Part& part : joint.parts) {
+      gate_ = part.gate;
+      if (gates_.gates[gate_].slice.valid()) work_.ops += times_of_gate();
+      skipped_.insert(gate_);
+      for (const RunStep& step : part.steps) count_step(step);
+    }
+    count_sum(program_.runs.fused[joint.sum]);
+  }
+
+  // Expected runs of the current part per run of the shard.
+  double times_of_gate() const { return is_token_gate() ? setting_.expert_chance : 1; }
+
+  void count_op(OpId id, double times) {
+    const Op& op = shard_.ops[id];
     if (gate_ != Gates::kNone) count_gate(op, times);
     if (is_product(op)) return count_product(op, times);
     if (std::holds_alternative<Moe>(op.data)) return count_experts(op);
-    if (ends_in_reshape(op)) return;
+    if (reads_state(op.data) || ends_in_reshape(op)) return;
     // A reduction reads more elements than it returns.
     const bool reads = std::holds_alternative<Reduce>(op.data) ||
                        std::holds_alternative<TopK>(op.data) || op.results.empty();
@@ -142,14 +165,14 @@ class Counter {
   // Counts what a gated part gathers from outside, and the zeros of results that leave it.
   void count_gate(const Op& op, double times) {
     for (const ValueId id : op.results)
-      if (is_token_gate() && gates_.leaves[id])
+      if (is_token_gate() && gates_.leaves[id] && !program_.runs.is_summed[id])
         add(ElementWork::move, static_cast<double>(shard_.type(id).elements()));
     // A concatenation copies the selected rows directly into its result. A gate that selects
     // everything gathers nothing.
     if (std::holds_alternative<Concat>(op.data)) return;
     for (const ValueId id : op.operands) {
       const bool is_inside = gates_.of_value[id] == gate_ && !gates_.leaves[id];
-      if (is_inside || fixed_[id] || share(id) >= 1) continue;
+      if (is_inside || program_.is_fixed[id] || share(id) >= 1) continue;
       if (gathered_.insert({gate_, id}).second) add(ElementWork::move, times * selected(id));
     }
   }
@@ -168,7 +191,7 @@ class Counter {
     for (const ValueId id : op.operands) part = std::min(part, share(id));
     const double macs = static_cast<double>(count_macs(shard_, op)) * part;
     for (size_t i = 0; i < 2; ++i)
-      if (fixed_[op.operands[i]]) return count_weight(op, i, {macs, times});
+      if (program_.is_fixed[op.operands[i]]) return count_weight(op, i, {macs, times});
     const double left = selected(op.operands[0]), right = selected(op.operands[1]);
     const double weights = std::max({left, right, 1.0});
     work_.activations.push_back({weights, macs / weights, times});
@@ -260,12 +283,13 @@ class Counter {
       add(ElementWork::move, 2 * static_cast<double>(state.type.elements()));
   }
 
+  const Program& program_;
   const Shard& shard_;
   const WorkSetting& setting_;
-  IdMap<ValueId, uint8_t> fixed_, turned_;
-  Gates gates_;
+  const Gates& gates_;
   IdMap<ValueId, uint32_t> uses_;
   uint32_t gate_ = Gates::kNone;  // of the op that is being counted
+  std::set<uint32_t> skipped_;    // gates whose closed parts need no further steps
   std::set<std::pair<uint32_t, ValueId>> gathered_;
   ShardWork work_;
 };
@@ -273,7 +297,9 @@ class Counter {
 }  // namespace
 
 ShardWork count_work(const Shard& shard, const WorkSetting& setting) {
-  return Counter(shard, setting).run();
+  const CpuProducts products(1, ActivationFormat::f32);
+  const Program program = plan_program(shard, products);
+  return Counter(program, setting).run();
 }
 
 }  // namespace moec

@@ -1,6 +1,6 @@
-// Counts the work of one run of a compiled shard in the engine `cpu`: what the engine skips,
-// because no token chose an expert or no token sees a key, is not counted
-// (backends/reference/gates.h).
+// Counts the work of one run of a compiled shard by the plan of the engine `cpu`
+// (backends/reference/program.h). What the engine skips, because no token chose an expert or no
+// token sees a key, is not counted.
 #pragma once
 
 #include "ir/graph/shard.h"

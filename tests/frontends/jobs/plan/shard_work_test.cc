@@ -38,7 +38,7 @@ TEST(ShardWork, CountsProductsAndPorts) {
   EXPECT_EQ(work.products[0].tokens, 2);
   EXPECT_EQ(work.products[0].times, 1);
   EXPECT_EQ(work.ops, 2) << "the product and the sum";
-  EXPECT_EQ(work.idle_ops, 2) << "the weight and its transpose";
+  EXPECT_EQ(work.idle_ops, 0);
   EXPECT_EQ(elements(work, ElementWork::arithmetic), 8);
   EXPECT_EQ(elements(work, ElementWork::move), 16 + 2 * 8) << "the input, twice the output";
   EXPECT_TRUE(work.activations.empty());
@@ -85,7 +85,9 @@ std::string two_experts() {
             ".on = select %e" + e + ".off, %zero, %e" + e + ".routed : f32[1,8]{rows}\n" + "  %e" +
             e + ".down = weight seeded(2" + e + "):f32[8,8] : f32[8,8]\n" + "  %e" + e +
             ".out = matmul %e" + e + ".on, %e" + e + ".down : f32[1,8]{rows}\n";
-  return text + "  %sum = add %e0.out, %e1.out : f32[1,8]{rows}\n  output y = %sum\n";
+  return text +
+         "  %sum = add %e0.out, %e1.out : f32[1,8]{rows}\n"
+         "  %y = add %sum, %x : f32[1,8]{rows}\n  output y = %y\n";
 }
 
 double executed_weights(const ShardWork& work) {
@@ -99,8 +101,12 @@ TEST(ShardWork, CountsExpertsByTheirChance) {
   const ShardWork some = work_of(two_experts(), {.expert_chance = 0.25});
   EXPECT_EQ(executed_weights(all), 4 * 64);
   EXPECT_EQ(executed_weights(some), 64);
-  EXPECT_LT(some.ops, all.ops);
-  EXPECT_EQ(some.ops + some.idle_ops, all.ops + all.idle_ops);
+  // Per expert: two products, the guard and the slice of its weight; then their sum.
+  EXPECT_EQ(all.ops, 2 * 4 + 1);
+  EXPECT_EQ(some.ops, 0.25 * 2 * 4 + 1);
+  EXPECT_EQ(some.idle_ops, 0);
+  EXPECT_EQ(elements(all, ElementWork::arithmetic) - elements(some, ElementWork::arithmetic),
+            0.75 * 2 * (8 + 1 + 8 + 8));
 }
 
 // Four heads on two heads of keys: three new tokens after a cache of five rows.
