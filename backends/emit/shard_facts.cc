@@ -15,6 +15,17 @@ bool chooses_layout(const auto& op) {
   return is_own || is_of_type;
 }
 
+// True if the value is in the range of the element type. Floats always are, because they are
+// rounded.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  if (dtype == DType::boolean) return value == 0 || value == 1;
+  if (dtype == DType::u8) return value >= 0 && value <= 255;
+  // 2^63 - 1 is not a double, so the upper bound is exclusive.
+  const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;
+  return value >= -limit && value < limit;
+}
+
 }  // namespace
 
 Status check_placed(const Shard& shard) {
@@ -24,6 +35,33 @@ Status check_placed(const Shard& shard) {
                 fmt::format("the shard is in form {}, expected form placed", form_name(shard.form)),
                 "run the pass `place` last", {.shard = shard.name});
   if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
+  return {};
+}
+
+Status check_stateless(const Shard& shard, std::string_view format) {
+  if (shard.states.empty()) return {};
+  return fail("emit.state",
+              fmt::format("state \"{}\" has no {} form: {} models are stateless",
+                          shard.states.front().name, format, format),
+              "build the shard with explicit cache inputs (cache form append)",
+              {.shard = shard.name});
+}
+
+Place place_of(const Shard& shard, const Op& op) {
+  Place place{.shard = shard.name};
+  if (!op.results.empty()) place.op = shard.label(op.results.front());
+  return place;
+}
+
+Status check_constants(const Shard& shard) {
+  for (const Op& op : shard.ops)
+    if (const auto* constant = std::get_if<Constant>(&op.data))
+      for (double value : constant->values)
+        if (!holds(constant->type.dtype, value))
+          return fail("emit.constant",
+                      fmt::format("{} is out of range for element type {}", value,
+                                  dtype_name(constant->type.dtype)),
+                      "use another element type for the constant", place_of(shard, op));
   return {};
 }
 

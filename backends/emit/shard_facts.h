@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ir/graph/shard.h"
 
@@ -10,6 +11,16 @@ namespace moec {
 // Fails unless the shard is in form placed and passes verify(). Errors: emit.form, those of
 // verify().
 Status check_placed(const Shard& shard);
+
+// Fails with emit.state if the shard has a state, which files of `format` ("ONNX") cannot express.
+Status check_stateless(const Shard& shard, std::string_view format);
+
+// Fails with emit.constant if a value of a constant is out of range for the constant's element
+// type.
+Status check_constants(const Shard& shard);
+
+// The op's place in the shard, for errors. A state write has no result, so it has no label.
+Place place_of(const Shard& shard, const Op& op);
 
 // True if a file must state the layout of this value: inputs, constants, and the results of reshape
 // and transpose. Readers infer the layouts of all other values.

@@ -8,7 +8,7 @@
 #include "backends/formats/coreml/mil_names.h"
 #include "backends/formats/coreml/read_coreml.h"
 #include "backends/formats/onnx/check_onnx.h"
-#include "backends/formats/onnx/graph_names.h"
+#include "backends/formats/onnx/onnx_ops.h"
 #include "backends/formats/onnx/read_onnx.h"
 #include "backends/formats/onnx/write_onnx_codes.h"
 #include "ir/base/at.h"

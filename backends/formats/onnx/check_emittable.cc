@@ -9,22 +9,6 @@
 namespace moec {
 namespace {
 
-// A state write has no result, so its place is only the shard.
-Place place_of(const Shard& shard, const Op& op) {
-  Place place{.shard = shard.name};
-  if (!op.results.empty()) place.op = shard.label(op.results.front());
-  return place;
-}
-
-Status check_state(const Shard& shard) {
-  if (shard.states.empty()) return {};
-  return fail("emit.state",
-              fmt::format("state \"{}\" has no ONNX form: ONNX models are stateless",
-                          shard.states.front().name),
-              "build the shard with explicit cache inputs (cache form append)",
-              {.shard = shard.name});
-}
-
 // True if the ONNX op supports bfloat16. Opset 17 uses the Conv and TopK of opset 11, which lack
 // it, and onnxruntime's MoE and QMoE have no CPU kernel for it. Every op is listed, so that a new
 // op does not compile until it is added here.
@@ -60,29 +44,6 @@ Status check_dtypes(const Shard& shard) {
   return {};
 }
 
-// True if the value is in the range of the element type. Floats always are, because they are
-// rounded.
-bool holds(DType dtype, double value) {
-  if (is_float(dtype)) return true;
-  if (dtype == DType::boolean) return value == 0 || value == 1;
-  if (dtype == DType::u8) return value >= 0 && value <= 255;
-  // 2^63 - 1 is not a double, so the upper bound is exclusive.
-  const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;
-  return value >= -limit && value < limit;
-}
-
-Status check_constants(const Shard& shard) {
-  for (const Op& op : shard.ops)
-    if (const auto* constant = std::get_if<Constant>(&op.data))
-      for (double value : constant->values)
-        if (!holds(constant->type.dtype, value))
-          return fail("emit.constant",
-                      fmt::format("{} is out of range for element type {}", value,
-                                  dtype_name(constant->type.dtype)),
-                      "use another element type for the constant", place_of(shard, op));
-  return {};
-}
-
 Status check_ports(const Shard& shard) {
   for (const Output& output : shard.outputs)
     for (ValueId input : shard.inputs)
@@ -99,7 +60,7 @@ Status check_ports(const Shard& shard) {
 
 Status check_emittable(const Shard& shard) {
   MOEC_TRY(check_placed(shard));
-  MOEC_TRY(check_state(shard));
+  MOEC_TRY(check_stateless(shard, "ONNX"));
   MOEC_TRY(check_encoded(shard));
   MOEC_TRY(check_dtypes(shard));
   MOEC_TRY(check_constants(shard));

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 #include "backends/formats/onnx/external_data.h"
 #include "backends/formats/onnx/node_ops.h"
@@ -22,30 +21,14 @@ using onnx::NodeProto;
 using onnx::TensorProto;
 using onnx::ValueInfoProto;
 
-// True for the characters that IR names may contain.
-bool is_name_character(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
-         c == '.';
-}
-
-// The IR name for a label; empty for a number, which labels an unnamed value.
-std::string ir_name(const std::string& label) {
-  if (std::all_of(label.begin(), label.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return {};
-  std::string name = label;
-  for (char& c : name)
-    if (!is_name_character(c)) c = '_';
-  return name;
-}
-
 class GraphReader {
  public:
-  GraphReader(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
+  GraphReader(const onnx::GraphProto& graph, const GraphMetadata& metadata,
               const std::string& folder)
       : graph_(graph), metadata_(metadata), folder_(folder), decoders_(graph), moes_(graph) {}
 
   Result<LoadedShard> read() {
-    out_.shard.name = ir_name(metadata_.shard.empty() ? graph_.name() : metadata_.shard);
+    out_.shard.name = IrNames::legal(metadata_.shard.empty() ? graph_.name() : metadata_.shard);
     if (out_.shard.name.empty()) out_.shard.name = "graph";
     out_.shard.form = Form::placed;
     MOEC_TRY(index_tensors());
@@ -82,7 +65,7 @@ class GraphReader {
   Layout layout_of(const std::string& tensor) const;
 
   const onnx::GraphProto& graph_;
-  const OnnxMetadata& metadata_;
+  const GraphMetadata& metadata_;
   const std::string& folder_;
   LoadedShard out_;
   std::map<std::string, ValueId, std::less<>> values_;
@@ -90,7 +73,7 @@ class GraphReader {
   Decoders decoders_;
   MoeReader moes_;
   std::map<std::string_view, const ValueInfoProto*> stated_;
-  std::unordered_set<std::string> names_;
+  IrNames names_;
 };
 
 // ---- Names -------------------------------------------------------------------------------------
@@ -106,15 +89,9 @@ Status GraphReader::index_tensors() {
   return {};
 }
 
-// Distinct tensors may give equal IR names, so a name in use gets a suffix.
 std::string GraphReader::claim_name(const std::string& tensor) {
   const auto label = metadata_.labels.find(tensor);
-  std::string wanted = ir_name(label == metadata_.labels.end() ? tensor : label->second);
-  if (wanted.empty()) return wanted;
-  std::string name = wanted;
-  for (int suffix = 2; !names_.insert(name).second; ++suffix)
-    name = fmt::format("{}_{}", wanted, suffix);
-  return name;
+  return names_.claim(label == metadata_.labels.end() ? tensor : label->second);
 }
 
 Layout GraphReader::layout_of(const std::string& tensor) const {
@@ -352,7 +329,7 @@ Status GraphReader::read_outputs() {
 
 }  // namespace
 
-Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
+Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const GraphMetadata& metadata,
                                const std::string& folder) {
   return GraphReader(graph, metadata, folder).read();
 }

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "backends/formats/onnx/onnx_metadata.h"
+#include "backends/emit/graph_metadata.h"
 #include "ir/graph/loaded_shard.h"
 
 namespace onnx {
@@ -14,7 +14,7 @@ class GraphProto;
 namespace moec {
 
 // `folder` contains the external data. Errors do not name the file; the caller adds it.
-Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
+Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const GraphMetadata& metadata,
                                const std::string& folder);
 
 }  // namespace moec

@@ -5,11 +5,13 @@
 
 #include <map>
 
+#include "backends/emit/graph_metadata.h"
 #include "backends/emit/metadata_keys.h"
 #include "backends/emit/op_tables.h"
 #include "backends/emit/shard_facts.h"
 #include "backends/formats/onnx/initializers.h"
 #include "backends/formats/onnx/onnx_names.h"
+#include "backends/formats/onnx/onnx_ops.h"
 #include "backends/formats/onnx/onnx_types.h"
 #include "backends/formats/onnx/set_attributes.h"
 #include "backends/formats/onnx/weight_tensors.h"
@@ -62,11 +64,16 @@ class GraphWriter {
   }
 
   std::string sources() const;
-  std::string layouts() const;
-  std::string value_names() const;
+  std::string layouts() const { return layout_lines(shard_, tensor_name()); }
+  std::string value_names() const {
+    return label_lines(shard_, tensor_name(), [](const std::string& tensor) { return tensor; });
+  }
   std::string owners(const MoeLayers& moe) const;
 
  private:
+  TensorName tensor_name() const {
+    return [this](ValueId value) { return names_.tensor(value); };
+  }
   void write_ports();
   void write_initializer(const Op& op);
   void write_node(OpId id);
@@ -273,28 +280,8 @@ std::string GraphWriter::sources() const {
   return positions;
 }
 
-// Layouts that ONNX cannot express, one value per line.
-std::string GraphWriter::layouts() const {
-  std::string lines;
-  for (uint32_t i = 0; i < shard_.values.size(); ++i) {
-    const Layout layout = shard_.type(ValueId{i}).layout;
-    if (layout != Layout::plain && states_layout(shard_, ValueId{i}))
-      lines += fmt::format("{} {}\n", layout_name(layout), names_.tensor(ValueId{i}));
-  }
-  return lines;
-}
-
-// Lists only labels that differ from the tensor's name, because most are equal.
-std::string GraphWriter::value_names() const {
-  std::string lines;
-  for (uint32_t i = 0; i < shard_.values.size(); ++i)
-    if (const std::string label = shard_.label(ValueId{i}); label != names_.tensor(ValueId{i}))
-      lines += fmt::format("{} {}\n", label, names_.tensor(ValueId{i}));
-  return lines;
-}
-
 std::string GraphWriter::owners(const MoeLayers& moe) const {
-  return to_text(owners_of(shard_, moe, [&](ValueId value) { return names_.tensor(value); }));
+  return to_text(owners_of(shard_, moe, tensor_name()));
 }
 
 void add_metadata(onnx::ModelProto& model, std::string key, std::string value) {

@@ -27,8 +27,8 @@
 
 #include "backends/emit/data_layout.h"
 #include "backends/emit/expert_order.h"
+#include "backends/emit/graph_names.h"
 #include "backends/emit/moe_layers.h"
-#include "backends/formats/onnx/graph_names.h"
 #include "backends/formats/onnx/onnx_options.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/shard.h"

@@ -62,7 +62,9 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph())
     return fail("onnx.parse", "the file is damaged or not an ONNX model", "export the model again");
   MOEC_TRY(check_model(model));
-  MOEC_ASSIGN(const OnnxMetadata metadata, read_metadata(model));
+  GraphMetadata metadata;
+  for (const auto& entry : model.metadata_props())
+    MOEC_TRY(add_entry(entry.key(), entry.value(), {}, "onnx.metadata", metadata));
   return read_graph(model.graph(), metadata, fs::path(path).parent_path().string());
 }
 

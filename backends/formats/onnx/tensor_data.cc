@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
+#include <string_view>
 
+#include "backends/emit/element_bytes.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {
 
 using onnx::TensorProto;
-static_assert(std::endian::native == std::endian::little, "raw data is read in memory order");
 
 tl::unexpected<Diagnostics> fail_tensor(std::string code, std::string cause,
                                         const std::string& tensor) {
@@ -33,42 +32,10 @@ Result<Type> checked_type(DType dtype, Dims dims, const std::string& name) {
 }
 
 // Uses memcpy(), because raw data need not be aligned.
-template <class T>
-T load(const char* bytes) {
-  T value;
+int64_t load_integer(const char* bytes) {
+  int64_t value;
   std::memcpy(&value, bytes, sizeof value);
   return value;
-}
-
-// Integers become doubles, too; inline_values() rejects i64 values of magnitude 2^53 or more.
-double element(DType dtype, const char* bytes) {
-  switch (dtype) {
-    case DType::f32:
-      return load<float>(bytes);
-    case DType::f16:
-      return f32_from_f16(load<uint16_t>(bytes));
-    case DType::bf16:
-      return f32_from_bf16(load<uint16_t>(bytes));
-    case DType::i64:
-      return static_cast<double>(load<int64_t>(bytes));
-    case DType::i32:
-      return load<int32_t>(bytes);
-    case DType::boolean:
-      return load<uint8_t>(bytes) != 0;
-    case DType::u8:
-    case DType::f8_e4m3:  // no ONNX type maps to it
-      return load<uint8_t>(bytes);
-  }
-  return 0;
-}
-
-std::vector<double> raw_values(const std::string& raw, DType dtype) {
-  const auto size = static_cast<size_t>(dtype_bytes(dtype));
-  std::vector<double> values;
-  values.reserve(raw.size() / size);
-  for (size_t at = 0; at < raw.size(); at += size)
-    values.push_back(element(dtype, raw.data() + at));
-  return values;
 }
 
 // int32_data holds the bit patterns of 16-bit floats (TensorProto in onnx.proto).
@@ -95,16 +62,11 @@ std::vector<double> typed_values(const TensorProto& tensor, DType dtype) {
 
 // Constants are held as doubles, which are exact up to 2^53. Compares the integers of an i64
 // tensor, because 2^53 + 1 becomes 2^53 as a double.
-bool fit_doubles(const TensorProto& tensor) {
-  const auto fits = [](int64_t value) {
-    return value >= -(int64_t{1} << 53) && value <= int64_t{1} << 53;
-  };
-  if (!tensor.has_raw_data())
-    return std::all_of(tensor.int64_data().begin(), tensor.int64_data().end(), fits);
-  const std::string& raw = tensor.raw_data();
-  for (size_t at = 0; at + sizeof(int64_t) <= raw.size(); at += sizeof(int64_t))
-    if (!fits(load<int64_t>(raw.data() + at))) return false;
-  return true;
+bool holds_doubles(const TensorProto& tensor) {
+  if (tensor.has_raw_data()) return fit_doubles(tensor.raw_data());
+  const auto& data = tensor.int64_data();
+  return fit_doubles(std::string_view(reinterpret_cast<const char*>(data.data()),
+                                      static_cast<size_t>(data.size()) * sizeof(int64_t)));
 }
 
 }  // namespace
@@ -169,13 +131,13 @@ Result<std::vector<double>> inline_values(const TensorProto& tensor, const Type&
   if (!tensor.has_raw_data())
     values = typed_values(tensor, type.dtype);
   else if (whole_elements)
-    values = raw_values(tensor.raw_data(), type.dtype);
+    values = element_values(type.dtype, tensor.raw_data());
   if (!whole_elements || std::ssize(values) != type.elements())
     return fail_tensor(
         "onnx.tensor_data",
         fmt::format("the data has {} elements, expected {}", values.size(), to_string(type)),
         tensor.name());
-  if (type.dtype == DType::i64 && !fit_doubles(tensor))
+  if (type.dtype == DType::i64 && !holds_doubles(tensor))
     return fail_tensor("onnx.tensor_data", "an integer constant exceeds 2^53", tensor.name());
   return values;
 }
@@ -191,7 +153,7 @@ Result<std::vector<int64_t>> inline_integers(const TensorProto& tensor) {
   const std::string& raw = tensor.raw_data();
   if (tensor.has_raw_data() && raw.size() % sizeof(int64_t) == 0)
     for (size_t at = 0; at < raw.size(); at += sizeof(int64_t))
-      values.push_back(load<int64_t>(raw.data() + at));
+      values.push_back(load_integer(raw.data() + at));
   // A scalar has one element and no sizes.
   const int64_t stated = tensor.dims_size() == 0 ? 1 : tensor.dims(0);
   if (raw.size() % sizeof(int64_t) != 0 || std::ssize(values) != stated)

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/emit/data_layout.h"
-#include "backends/formats/onnx/graph_names.h"
+#include "backends/emit/graph_names.h"
 #include "backends/formats/onnx/write_onnx_codes.h"
 
 namespace onnx {

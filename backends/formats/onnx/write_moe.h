@@ -15,7 +15,7 @@
 
 #include <string>
 
-#include "backends/formats/onnx/graph_names.h"
+#include "backends/emit/graph_names.h"
 #include "backends/formats/onnx/weight_tensors.h"
 
 namespace moec {

@@ -1,5 +1,5 @@
-// The names of a shard's values and ops in an ONNX graph. Values, inputs, outputs and initializers
-// share one name space. The names are chosen to be readable in viewers:
+// The names of a shard's values and ops in a graph of ONNX or TFLite. Values, inputs, outputs and
+// sources share one name space. The names are chosen to be readable in viewers:
 //   inputs, outputs   their port names
 //   weights           the checkpoint tensor, if the view covers the whole tensor
 //   other values      their label in the IR ("experts.3.h", "12")
@@ -27,7 +27,7 @@ class GraphNames {
   // Returns an unused node name under the shard's path.
   std::string fresh_node(std::string_view last);
 
-  // Outputs that need an Identity node to get their port name, because their value is an input, a
+  // Outputs that need a copying node to get their port name, because their value is an input, a
   // source, or also another output.
   const std::vector<Output>& copies() const { return copies_; }
 
@@ -44,13 +44,6 @@ class GraphNames {
   IdMap<ValueId, std::string> tensors_;
   std::vector<Output> copies_;
 };
-
-// True if the op becomes an initializer of the graph. A splat of several elements becomes an Expand
-// of a scalar instead, which needs no space in the file.
-bool is_initializer(const OpData& data);
-
-// Returns the node name of each op of the shard; empty for ops without a node.
-IdMap<OpId, std::string> onnx_op_names(const Shard& shard);
 
 // "experts.3.gate" → "experts.3/gate": a number stays joined to the word before it.
 std::string netron_path(std::string_view dotted);
