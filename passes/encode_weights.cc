@@ -102,8 +102,11 @@ enum class MatrixUse : uint8_t { none, conv, matmul, experts, other };
 
 class ShardEncoder {
  public:
-  ShardEncoder(const Shard& shard, const WeightForms& forms)
-      : shard_(shard), forms_(forms), uses_(shard.values.size(), MatrixUse::none) {
+  ShardEncoder(const Shard& shard, const WeightForms& forms, bool float_rows)
+      : shard_(shard),
+        forms_(forms),
+        float_rows_(float_rows),
+        uses_(shard.values.size(), MatrixUse::none) {
     for (const Op& op : shard.ops)
       for (size_t i = 0; i < op.operands.size(); ++i) note(op.operands[i], use_of(op, i));
     for (const Output& output : shard.outputs) note(output.value, MatrixUse::other);
@@ -155,11 +158,12 @@ class ShardEncoder {
     auto encoding =
         use == MatrixUse::experts ? encoding_of_experts(view, value) : encoding_for(view, value);
     if (!encoding) return fail(placed(std::move(encoding.error()), value));
-    if (is_plain(*encoding)) {
+    const bool turns = use == MatrixUse::matmul && (float_rows_ || !is_plain(*encoding));
+    if (!turns && is_plain(*encoding)) {
       rewriter.copy(id);
       return {};
     }
-    if (use == MatrixUse::matmul) turned_.insert(value);
+    if (turns) turned_.insert(value);
     rewriter.copy_as(id, Weight{std::move(view), std::move(*encoding)}, {});
     return {};
   }
@@ -245,6 +249,7 @@ class ShardEncoder {
 
   const Shard& shard_;
   const WeightForms& forms_;
+  const bool float_rows_;
   IdMap<ValueId, MatrixUse> uses_;
   std::set<ValueId> turned_;  // stored as [N, K]; matmuls read [K, N]
 };
@@ -253,8 +258,9 @@ class ShardEncoder {
 
 Result<Shard> encode_weights(const Shard& shard, PassContext& context) {
   const WeightForms& forms = context.options.weights;
-  if (forms.all_float()) return shard;
-  return ShardEncoder(shard, forms).run();
+  const bool float_rows = context.options.target.engine.matrix_rows;
+  if (forms.all_float() && !float_rows) return shard;
+  return ShardEncoder(shard, forms, float_rows).run();
 }
 
 }  // namespace moec

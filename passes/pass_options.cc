@@ -121,6 +121,11 @@ constexpr Option kOptions[] = {
      [](PassOptions& o, std::string_view v) {
        return set_limit(o.target.engine.coded_matmul_rank, v);
      }},
+    {"matrix_rows",
+     [](const PassOptions& o) {
+       return std::string(o.target.engine.matrix_rows ? "true" : "false");
+     },
+     [](PassOptions& o, std::string_view v) { return set_bool(o.target.engine.matrix_rows, v); }},
     {"splits_zeros",
      [](const PassOptions& o) {
        return std::string(o.target.engine.splits_zeros ? "true" : "false");

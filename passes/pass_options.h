@@ -11,9 +11,9 @@ namespace moec {
 
 // Sets one option. Names: routing, experts, attention, bank_channel_limit, kept_experts (slots by
 // router, "0,2|1,3") and weights (WeightForms in ir/graph/weight_form.h). For the target:
-// projection, sum, has_state, expand_sigmoid, coded_matmul_rank, splits_zeros, limits.channels,
-// limits.extent, limits.fan_in, limits.guarded, limits.exp_below, limits.no_reciprocals and
-// limits.narrow_slice. Errors: passes.option.
+// projection, sum, has_state, expand_sigmoid, coded_matmul_rank, matrix_rows, splits_zeros,
+// limits.channels, limits.extent, limits.fan_in, limits.guarded, limits.exp_below,
+// limits.no_reciprocals and limits.narrow_slice. Errors: passes.option.
 Status set_pass_option(PassOptions& options, std::string_view name_and_value);
 
 // Returns all options in a fixed order, separated by spaces; set_pass_option() accepts each word.

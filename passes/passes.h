@@ -221,7 +221,7 @@ Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 
 // Encodes the matrices of projections in the forms of PassOptions::weights. A matmul reads its
 // matrix [K, N] through a transpose of the encoded [N, K], because codes and scales are stored per
-// row.
+// row. If the target's engine has matrix_rows, float matrices of matmuls are stored likewise.
 //   %w = weight @a : [N,K,1,1]; %y = conv %x, %w
 //   ──▶  %w = weight @a as affine(8; 1, K, 1, 1); y = conv %x, %w
 //   %w = weight @a | permute(1,0) : [K,N]; %y = matmul %x, %w

@@ -58,7 +58,8 @@ constexpr Pass kPasses[] = {
      "moves state writes directly after their values"},
     {"limit_extents", limit_extents, kStatic, kStatic,
      "reports values with an axis above the target's limit"},
-    {"encode_weights", encode_weights, kStatic, kStatic, "quantizes the matrices of projections"},
+    {"encode_weights", encode_weights, kStatic, kStatic,
+     "stores the matrices of projections as codes or rows"},
     {"split_zeros", split_zeros, kStatic, kStatic,
      "computes float zeros of codes in products of their own"},
     {"batch_coded_matmuls", batch_coded_matmuls, kStatic, kStatic,
@@ -149,7 +150,7 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            // After every pass that removes ops.
            when(limits.extent > 0, "limit_extents"),
            // After passes that fold views or count channels: it adds transposes of weights.
-           when(codes, "encode_weights"),
+           when(codes || engine.matrix_rows, "encode_weights"),
            when(codes && engine.splits_zeros, "split_zeros"),
            when(codes && engine.coded_matmul_rank > 2 && !conv, "batch_coded_matmuls"),
            // Last: the rules apply only to ops that will be emitted.

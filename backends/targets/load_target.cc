@@ -184,6 +184,7 @@ Status read_engine(JsonFields& fields, TargetEngine& engine) {
     MOEC_TRY(fields.boolean("expand_sigmoid", engine.expand_sigmoid));
   if (fields.has("has_moe")) MOEC_TRY(fields.boolean("has_moe", engine.has_moe));
   if (fields.has("decoder_graph")) MOEC_TRY(fields.boolean("decoder_graph", engine.decoder_graph));
+  if (fields.has("matrix_rows")) MOEC_TRY(fields.boolean("matrix_rows", engine.matrix_rows));
   if (fields.has("splits_zeros")) MOEC_TRY(fields.boolean("splits_zeros", engine.splits_zeros));
   if (!fields.has("coded_matmul_rank")) return {};
   int64_t& rank = engine.coded_matmul_rank;

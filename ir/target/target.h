@@ -206,6 +206,8 @@ struct TargetEngine {
   // Rank that matmuls with block-quantized weights require of activations: 2 ([T, C]) or 3 ([1, T,
   // C]).
   int64_t coded_matmul_rank = 2;
+  // True if the engine reads the matrices of projections as rows [N, K], as checkpoints store them.
+  bool matrix_rows = false;
   // True if the engine is slow at matmuls with 4-bit codes whose zeros are floats (split_zeros).
   bool splits_zeros = false;
 };

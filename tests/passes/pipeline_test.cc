@@ -339,7 +339,10 @@ TEST(PassOptionText, RoundTripsAllOptions) {
       .target = {.projection = ProjectionForm::matmul,
                  .sum = SumForm::tree,
                  .has_state = true,
-                 .engine = {.expand_sigmoid = true, .coded_matmul_rank = 3, .splits_zeros = true}}};
+                 .engine = {.expand_sigmoid = true,
+                            .coded_matmul_rank = 3,
+                            .matrix_rows = true,
+                            .splits_zeros = true}}};
   const std::string text = to_string(options);
   PassOptions read_back;
   std::istringstream words(text);
@@ -352,6 +355,7 @@ TEST(PassOptionText, RoundTripsAllOptions) {
   EXPECT_TRUE(read_back.target.has_state);
   EXPECT_TRUE(read_back.target.engine.expand_sigmoid);
   EXPECT_EQ(read_back.target.engine.coded_matmul_rank, 3);
+  EXPECT_TRUE(read_back.target.engine.matrix_rows);
   EXPECT_TRUE(read_back.target.engine.splits_zeros);
 }
 
