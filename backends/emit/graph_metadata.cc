@@ -101,11 +101,11 @@ std::string layout_lines(const Shard& shard, const TensorName& name) {
   return lines;
 }
 
-std::string label_lines(const Shard& shard, const TensorName& name, const TensorLabel& expected) {
+std::string label_lines(const Shard& shard, const TensorName& name, const TensorName& assumed) {
   std::string lines;
   for (uint32_t i = 0; i < shard.values.size(); ++i) {
-    const std::string label = shard.label(ValueId{i}), tensor = name(ValueId{i});
-    if (label != expected(tensor)) lines += fmt::format("{} {}\n", label, tensor);
+    const std::string label = shard.label(ValueId{i});
+    if (label != assumed(ValueId{i})) lines += fmt::format("{} {}\n", label, name(ValueId{i}));
   }
   return lines;
 }

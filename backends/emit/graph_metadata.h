@@ -32,13 +32,12 @@ Status add_entry(std::string_view key, const std::string& text, const std::strin
 
 // The name of a value's tensor.
 using TensorName = std::function<std::string(ValueId)>;
-// The IR label that a reader assumes for a tensor without a line of its own.
-using TensorLabel = std::function<std::string(const std::string& tensor)>;
 
 // The text of kLayoutsEntry: the layouts that the graph cannot express, one value per line.
 std::string layout_lines(const Shard& shard, const TensorName& name);
-// The text of kNamesEntry: labels that differ from the expected ones, because most do not.
-std::string label_lines(const Shard& shard, const TensorName& name, const TensorLabel& expected);
+// The text of kNamesEntry: labels that differ from those that a reader assumes, because most do
+// not.
+std::string label_lines(const Shard& shard, const TensorName& name, const TensorName& assumed);
 
 // Gives the values of a file that is read names that are legal and unique in the IR.
 class IrNames {

@@ -26,6 +26,14 @@ bool holds(DType dtype, double value) {
   return value >= -limit && value < limit;
 }
 
+// True if `dims` is `inner` with leading sizes of 1.
+bool has_ones_in_front(const Dims& inner, const Dims& dims) {
+  const int64_t ones = dims.rank() - inner.rank();
+  for (int64_t axis = 0; axis < dims.rank(); ++axis)
+    if (dims.at(axis) != (axis < ones ? 1 : inner.at(axis - ones))) return false;
+  return ones >= 0;
+}
+
 }  // namespace
 
 Status check_placed(const Shard& shard) {
@@ -69,6 +77,24 @@ bool states_layout(const Shard& shard, ValueId value) {
   const OpId producer = shard.values[value].producer;
   return !producer.valid() ||
          std::visit([](const auto& op) { return chooses_layout(op); }, shard.ops[producer].data);
+}
+
+bool is_row_to_column(const Op& op) {
+  const auto* transpose = std::get_if<Transpose>(&op.data);
+  return transpose && transpose->perm == std::vector<int64_t>{1, 0};
+}
+
+// The recursion ends at the transpose: a reshape is followed to its operand.
+ValueId turned_weight(const Shard& shard, ValueId value) {
+  const OpId producer = shard.values[value].producer;
+  if (!producer.valid()) return {};
+  const Op& op = shard.ops[producer];
+  if (is_row_to_column(op))
+    return shard.producer_as<Weight>(op.operands.front()) ? op.operands.front() : ValueId{};
+  const bool widens =
+      std::holds_alternative<Reshape>(op.data) &&
+      has_ones_in_front(shard.type(op.operands.front()).dims, shard.type(value).dims);
+  return widens ? turned_weight(shard, op.operands.front()) : ValueId{};
 }
 
 std::string describe_file(const Shard& shard, const std::string& family) {

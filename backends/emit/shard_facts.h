@@ -26,6 +26,13 @@ Place place_of(const Shard& shard, const Op& op);
 // and transpose. Readers infer the layouts of all other values.
 bool states_layout(const Shard& shard, ValueId value);
 
+// True for a transpose from [N, K] to [K, N].
+bool is_row_to_column(const Op& op);
+
+// The weight [N, K] whose transpose, [K, N] or [1, …, K, N], is the value; an invalid id if there
+// is none. encode_weights stores matrices in this form.
+ValueId turned_weight(const Shard& shard, ValueId value);
+
 // A one-line description for the file's metadata; `family` may be empty.
 std::string describe_file(const Shard& shard, const std::string& family);
 

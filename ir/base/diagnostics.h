@@ -64,6 +64,15 @@ inline tl::unexpected<Diagnostics> fail(Diagnostics diagnostics) {
   return tl::unexpected<Diagnostics>(std::move(diagnostics));
 }
 
+// Adds the file to the diagnostics that name none, because inner readers do not know it.
+template <class T>
+Result<T> with_file(Result<T> result, const std::string& path) {
+  if (!result)
+    for (Diagnostic& finding : result.error())
+      if (finding.place.file.empty()) finding.place.file = path;
+  return result;
+}
+
 #define MOEC_CONCAT_INNER(a, b) a##b
 #define MOEC_CONCAT(a, b) MOEC_CONCAT_INNER(a, b)
 

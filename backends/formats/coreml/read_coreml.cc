@@ -196,14 +196,6 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_function(function, *block, context);
 }
 
-// Adds the path to diagnostics, because the inner readers do not know it.
-Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
-  if (!result)
-    for (Diagnostic& finding : result.error())
-      if (finding.place.file.empty()) finding.place.file = path;
-  return result;
-}
-
 Result<std::string> load(const std::string& path) {
   const auto file = RegularFile::open(path);
   if (!file)

@@ -65,9 +65,7 @@ class GraphWriter {
 
   std::string sources() const;
   std::string layouts() const { return layout_lines(shard_, tensor_name()); }
-  std::string value_names() const {
-    return label_lines(shard_, tensor_name(), [](const std::string& tensor) { return tensor; });
-  }
+  std::string value_names() const { return label_lines(shard_, tensor_name(), tensor_name()); }
   std::string owners(const MoeLayers& moe) const;
 
  private:

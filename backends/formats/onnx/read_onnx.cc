@@ -68,14 +68,6 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_graph(model.graph(), metadata, fs::path(path).parent_path().string());
 }
 
-// Adds the path to diagnostics, because the inner readers do not know it.
-Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
-  if (!result)
-    for (Diagnostic& finding : result.error())
-      if (finding.place.file.empty()) finding.place.file = path;
-  return result;
-}
-
 Result<std::string> read_model_bytes(const std::string& path) {
   const auto file = RegularFile::open(path);
   if (!file)

@@ -54,12 +54,6 @@ bool is_expert_weight(const Shard& shard, ValueId value) {
   return has_form(shard, value, OnnxWeightForm::experts);
 }
 
-// True for a transpose from [N, K] to [K, N].
-bool is_row_to_column(const Op& op) {
-  const auto* transpose = std::get_if<Transpose>(&op.data);
-  return transpose && transpose->perm == std::vector<int64_t>{1, 0};
-}
-
 tl::unexpected<Diagnostics> refuse(const Shard& shard, ValueId value, std::string cause,
                                    std::string next) {
   return fail("emit.encoding", std::move(cause), std::move(next),
@@ -74,26 +68,10 @@ Status check_form(const Shard& shard, const Weight& weight, ValueId value) {
                 "use int8 or int8:tensor, or pass --form matmul to use int4:32 or int8:32");
 }
 
-// True if `dims` is `inner` with leading sizes of 1.
-bool has_ones_in_front(const Dims& inner, const Dims& dims) {
-  const int64_t ones = dims.rank() - inner.rank();
-  for (int64_t axis = 0; axis < dims.rank(); ++axis)
-    if (dims.at(axis) != (axis < ones ? 1 : inner.at(axis - ones))) return false;
-  return ones >= 0;
-}
-
-// The MatMulNBits weight whose transpose, [K, N] or [1, …, K, N], is the value; an invalid id if
-// there is none. The recursion ends at the transpose: a reshape is followed to its operand.
+// The MatMulNBits weight whose transpose is the value; an invalid id if there is none.
 ValueId turned_nbits(const Shard& shard, ValueId value) {
-  const OpId producer = shard.values[value].producer;
-  if (!producer.valid()) return {};
-  const Op& op = shard.ops[producer];
-  if (is_row_to_column(op) && is_nbits_weight(shard, op.operands.front()))
-    return op.operands.front();
-  const bool widens =
-      std::holds_alternative<Reshape>(op.data) &&
-      has_ones_in_front(shard.type(op.operands.front()).dims, shard.type(value).dims);
-  return widens ? turned_nbits(shard, op.operands.front()) : ValueId{};
+  const ValueId weight = turned_weight(shard, value);
+  return weight.valid() && is_nbits_weight(shard, weight) ? weight : ValueId{};
 }
 
 // A QMoE has one number of bits and one block size (expert_block_size).
