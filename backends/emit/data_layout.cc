@@ -37,8 +37,8 @@ std::string weight_key(const Weight& weight) {
   return key;
 }
 
-void DataLayout::add(const Weight& weight, const Type& type, const std::string& name,
-                     CodeForm form) {
+void DataLayout::add(const Weight& weight, const Type& type, const std::string& name, CodeForm form,
+                     std::optional<DType> scales) {
   Entry entry{.key = weight_key(weight), .name = name, .dtype = type.dtype};
   entry.source = {weight, type, form};
   entry.bytes = static_cast<uint64_t>(type.bytes());
@@ -51,7 +51,8 @@ void DataLayout::add(const Weight& weight, const Type& type, const std::string& 
     for (const StoredPart& part : stored_parts(weight.encoding, type, form)) {
       entry.part = part;
       entry.dtype = part.type.dtype;
-      entry.bytes = static_cast<uint64_t>(part.type.bytes());
+      if (part.part == WeightPart::scales && scales) entry.dtype = *scales;
+      entry.bytes = static_cast<uint64_t>(part.type.elements() * dtype_bytes(entry.dtype));
       place(entry, part_key(key, part.part));
     }
   }

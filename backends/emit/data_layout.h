@@ -53,9 +53,10 @@ class DataLayout {
 
   explicit DataLayout(DataFormat format) : format_(format) {}
 
-  // Adds a weight. A weight that was added before keeps its first name.
+  // Adds a weight. A weight that was added before keeps its first name. `scales` is the element
+  // type in which scales are stored, in which each must be exact; unset: that of the weight.
   void add(const Weight& weight, const Type& type, const std::string& name,
-           CodeForm form = CodeForm::signed_codes);
+           CodeForm form = CodeForm::signed_codes, std::optional<DType> scales = {});
   // Adds elements that do not come from a checkpoint, as the bytes to write.
   void add_literal(std::string bytes, DType dtype, const std::string& name);
   // Aligns the data of the next entry to `alignment`, a power of two and a multiple of the format's

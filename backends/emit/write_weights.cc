@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <variant>
 
+#include "backends/emit/element_bytes.h"
 #include "backends/files/digest.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/encode/copied_codes.h"
@@ -186,7 +187,25 @@ class EntryWriter {
   Status write_parameters(const Entry& entry) {
     MOEC_CHECK(encoder_.index() != 0, "the parameters of {} precede its codes", entry.key);
     if (is_new_) report_.weight_bytes += entry.bytes;
-    return put(parameters(entry.part->part));
+    const auto bytes = parameters(entry.part->part);
+    if (entry.dtype == entry.part->type.dtype) return put(bytes);
+    const auto narrow = narrowed(entry, bytes);
+    return narrow ? put(*narrow) : fail(narrow.error());
+  }
+
+  // The scales of an entry, whose type differs from that of the weight.
+  static Result<std::vector<std::byte>> narrowed(const Entry& entry,
+                                                 std::span<const std::byte> bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::vector<double> scales = element_values(entry.part->type.dtype, text);
+    const std::string stored = element_bytes(entry.dtype, scales);
+    const auto words = std::as_bytes(std::span(stored));
+    if (element_values(entry.dtype, stored) == scales)
+      return std::vector<std::byte>(words.begin(), words.end());
+    return fail("encode.scale",
+                fmt::format("a scale is not exact in {}, in which the format stores scales",
+                            dtype_name(entry.dtype)),
+                "keep this weight float: add NAME=float to --weights", {.tensor = entry.name});
   }
 
   // Several packages may contain the same weight; it is reported once.
