@@ -26,6 +26,8 @@ if [ -x build/release/frontends/moec ]; then
   build/release/frontends/moec export models/tinymoe --out $shards/onnx --tokens 1 --force >/dev/null
   build/release/frontends/moec export models/tinymoe --out $shards/coreml --target ane --tokens 1,4 \
     --multi-function --force --quiet >/dev/null 2>&1
+  build/release/frontends/moec export models/tinymoe --out $shards/tflite --target litert --tokens 1,4 --force \
+    --quiet >/dev/null 2>&1
   build/release/frontends/moec export tests/golden/mixtral_a --out $shards/small --target ane --force \
     --quiet >/dev/null 2>&1
 fi
@@ -40,6 +42,7 @@ gather_seeds() {
     gguf_fuzz) pattern='*.gguf' ;;
     ir_text_fuzz) pattern='*.ir' ;;
     onnx_fuzz) pattern='*.onnx' ;;
+    tflite_fuzz) pattern='*.tflite' ;;
     coreml_fuzz) pattern='*.mlmodel' ;;
     package_fuzz) pattern=Manifest.json ;;
     blob_fuzz) pattern=weight.bin folders=("$PWD/$shards/small") ;;

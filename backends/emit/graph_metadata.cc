@@ -120,7 +120,7 @@ std::string IrNames::legal(std::string label) {
 }
 
 std::string IrNames::claim(const std::string& label) {
-  const std::string wanted = legal(label);
+  std::string wanted = legal(label);
   if (wanted.empty()) return wanted;
   std::string name = wanted;
   for (int suffix = 2; !names_.insert(name).second; ++suffix)

@@ -11,6 +11,9 @@
 #include "backends/formats/onnx/onnx_ops.h"
 #include "backends/formats/onnx/read_onnx.h"
 #include "backends/formats/onnx/write_onnx_codes.h"
+#include "backends/formats/tflite/emit_tflite.h"
+#include "backends/formats/tflite/path_names.h"
+#include "backends/formats/tflite/read_tflite.h"
 #include "ir/base/at.h"
 
 namespace moec {
@@ -69,6 +72,29 @@ Result<LoadedShard> read_from_coreml(const std::string& path, const GraphSelecti
 
 constexpr std::array<std::string_view, 1> kGgufSuffixes = {".gguf"};
 
+// ---- TFLite ------------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 1> kTfliteSuffixes = {".tflite"};
+
+std::vector<std::string> names_for_tflite(const std::string& stem, std::span<const GraphKey>,
+                                          const FormatOptions&) {
+  return tflite_file_names(stem);
+}
+
+Result<EmitReport> emit_as_tflite(std::span<const ShardWidth> widths, const WeightReader& weights,
+                                  const EmitOptions& emit, const FormatOptions&) {
+  return emit_tflite(widths, weights, emit);
+}
+
+Result<std::vector<WeightView>> views_for_tflite(std::span<const ShardWidth> widths,
+                                                 const FormatOptions& options) {
+  return tflite_weight_views(widths, options.experts);
+}
+
+Result<LoadedShard> read_from_tflite(const std::string& path, const GraphSelection& graph) {
+  return read_tflite(path, graph.function);
+}
+
 // ---- The table ---------------------------------------------------------------------------------
 
 // format_of() indexes the table, so the rows must be in the order of ShardFormat.
@@ -99,6 +125,15 @@ const std::array kFormats = {
            .about = "a .gguf file",
            .shape = FormatShape::weights_only,
            .suffixes = kGgufSuffixes},
+    Format{.id = ShardFormat::tflite,
+           .about = "a .tflite file",
+           .suffixes = kTfliteSuffixes,
+           .graph_suffixes = kTfliteSuffixes,
+           .file_names = names_for_tflite,
+           .emit = emit_as_tflite,
+           .weight_views = views_for_tflite,
+           .read = read_from_tflite,
+           .op_names = tflite_op_names},
 };
 static_assert(kFormats.size() == enum_count<ShardFormat>, "one row per format");
 

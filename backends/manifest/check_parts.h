@@ -74,6 +74,20 @@ inline bool shares_file(const Shard& shard, size_t width) {
   return width > 0 && shard.widths[width].file == shard.widths[width - 1].file;
 }
 
+// Returns true if the data file is also the file of the shard's graphs, as in format tflite.
+inline bool holds_graphs(const Shard& shard, const FileRef& data) {
+  return !shard.widths.empty() && shard.widths.front().file == data;
+}
+
+// Calls visit(FileRef) once for each file of the shard.
+template <class Visit>
+void for_each_file(const Shard& shard, Visit&& visit) {
+  for (size_t i = 0; i < shard.widths.size(); ++i)
+    if (!shares_file(shard, i)) visit(shard.widths[i].file);
+  for (const FileRef& file : shard.data)
+    if (!holds_graphs(shard, file)) visit(file);
+}
+
 // Calls visit(FileRef, shard name) for each file of the manifest. The name is empty for files that
 // belong to no shard.
 template <class Visit>
@@ -83,11 +97,8 @@ void for_each_file(const Manifest& manifest, Visit&& visit) {
   if (manifest.binary) visit(*manifest.binary, std::string());
   if (manifest.has_embedding()) visit(manifest.embedding.file, std::string());
   if (manifest.rope) visit(manifest.rope->table.file, std::string());
-  for (const Shard& shard : manifest.shards) {
-    for (size_t i = 0; i < shard.widths.size(); ++i)
-      if (!shares_file(shard, i)) visit(shard.widths[i].file, shard.name);
-    for (const FileRef& file : shard.data) visit(file, shard.name);
-  }
+  for (const Shard& shard : manifest.shards)
+    for_each_file(shard, [&](const FileRef& file) { visit(file, shard.name); });
 }
 
 }  // namespace moec::manifest

@@ -146,11 +146,11 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
       "inspect", "Describe a checkpoint or an exported folder, or print the IR of a shard file");
   auto flags = std::make_shared<InspectFlags>();
   add_source(*command, "SOURCE", flags->options.source,
-             "Checkpoint folder, exported folder, .onnx file or .mlpackage")
+             "Checkpoint folder, exported folder, .onnx file, .tflite file or .mlpackage")
       ->required();
   add_family_options(*command, flags->options.family);
   command->add_option("--function", flags->options.function,
-                      "Function to read from a .mlpackage that has several");
+                      "Function to read from a .mlpackage or .tflite file that has several");
   command->add_flag("--tensors", flags->tensors,
                     "Also list the checkpoint's tensors with their types");
   command->add_flag("--all", flags->all, "List every shard of an export, even if there are many");

@@ -6,6 +6,7 @@
 
 #include "backends/files/sync_tree.h"
 #include "backends/formats/format.h"
+#include "backends/manifest/check_parts.h"
 #include "backends/manifest/file_names.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
@@ -56,8 +57,7 @@ size_t count_parts(const Plan& plan) {
 
 uint64_t file_bytes(const manifest::Shard& shard) {
   int64_t bytes = 0;
-  for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
-  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  manifest::for_each_file(shard, [&](const manifest::FileRef& file) { bytes += file.bytes; });
   return static_cast<uint64_t>(bytes);
 }
 

@@ -52,9 +52,9 @@ constexpr auto enum_names(AttentionForm) {
 }
 
 // The file format of a target's shards.
-enum class ShardFormat : uint8_t { onnx, coreml, gguf };
+enum class ShardFormat : uint8_t { onnx, coreml, gguf, tflite };
 constexpr auto enum_names(ShardFormat) {
-  return name_table<ShardFormat>({"onnx", "coreml", "gguf"});
+  return name_table<ShardFormat>({"onnx", "coreml", "gguf", "tflite"});
 }
 
 // Names of a tensor's axes, aligned to the right: [batch, channels, height, width] up to rank 4,

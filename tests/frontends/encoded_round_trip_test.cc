@@ -9,6 +9,8 @@
 #include "backends/formats/coreml/read_coreml.h"
 #include "backends/formats/onnx/emit_onnx.h"
 #include "backends/formats/onnx/read_onnx.h"
+#include "backends/formats/tflite/emit_tflite.h"
+#include "backends/formats/tflite/read_tflite.h"
 #include "backends/reference/reference.h"
 #include "ir/text/text.h"
 #include "tests/backends/formats/onnx/testing.h"
@@ -140,6 +142,58 @@ void expect_coreml(const Shard& shard, int least_version) {
   ASSERT_TRUE(read) << render(read.error()) << print(shard);
   expect_same(shard, *read,
               shard.type(shard.inputs[0]).dtype == DType::f16 ? Precision::f16 : Precision::f32);
+}
+
+void expect_tflite(const Shard& shard) {
+  const TestFolder folder;
+  const ShardWidth width{3, &shard};
+  auto report = emit_tflite({&width, 1}, no_files(), {.folder = folder.string(), .stem = "shard"});
+  ASSERT_TRUE(report) << render(report.error()) << print(shard);
+  auto read = read_tflite(folder / "shard.tflite");
+  ASSERT_TRUE(read) << render(read.error()) << print(shard);
+  const std::vector<Tensor> inputs = seeded_inputs(shard, 7);
+  auto run = [&](const Shard& each, const WeightTable& table) {
+    auto executor = Executor::create(each, table, {});
+    EXPECT_TRUE(executor) << render(executor.error());
+    return executor->run(inputs).value();
+  };
+  EXPECT_EQ(run(read->shard, read->weights), run(shard, {}));
+}
+
+std::string tflite_refusal(const Shard& shard) {
+  const ShardWidth width{3, &shard};
+  const auto views = tflite_weight_views({&width, 1});
+  return views ? std::string() : views.error().front().code;
+}
+
+TEST(EncodedTflite, RoundTripsInt4Blocks) {
+  for (const int64_t block : {32, 64, 128})
+    for (const int64_t uses : {1, 2})
+      expect_tflite(encoded_matmul(AffineEncoding{4, {1, block}}, {DType::f32, {24, 128}}, uses));
+}
+
+// The scales are stored as f16, whatever the type of the weight.
+TEST(EncodedTflite, StoresScalesAsF16) {
+  const TestFolder folder;
+  const Shard shard = encoded_matmul(AffineEncoding{4, {1, 32}}, {DType::f32, {24, 64}});
+  const ShardWidth width{3, &shard};
+  auto report = emit_tflite({&width, 1}, no_files(), {.folder = folder.string(), .stem = "shard"});
+  ASSERT_TRUE(report) << render(report.error());
+  ASSERT_EQ(report->ranges.size(), 2u);
+  EXPECT_EQ(report->ranges[0].range.bytes, 24 * 64 / 2);
+  EXPECT_EQ(report->ranges[1].range.bytes, 24 * 2 * 2);
+}
+
+TEST(EncodedTflite, RejectsCodesWithoutKernels) {
+  const Type type{DType::f32, {24, 128}};
+  for (const AffineEncoding& encoding :
+       {AffineEncoding{4, {1, 16}}, AffineEncoding{4, {1, 32}, true}, AffineEncoding{8, {1, 32}},
+        AffineEncoding{4, {1, 128 * 2}}})
+    EXPECT_EQ(tflite_refusal(encoded_matmul(encoding, type)), "emit.encoding");
+  EXPECT_EQ(tflite_refusal(encoded_matmul(AffineEncoding{4, {1, 32}}, {DType::f32, {24, 80}})),
+            "emit.encoding");
+  EXPECT_EQ(tflite_refusal(encoded_matmul(AffineEncoding{4, {1, 32}}, {DType::f16, {24, 64}})),
+            "emit.encoding");
 }
 
 TEST(EncodedOnnx, RoundTripsInt8Convolutions) {

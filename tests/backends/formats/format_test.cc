@@ -9,7 +9,8 @@ namespace {
 using testing::UnorderedElementsAre;
 
 TEST(Format, OrdersRowsByTheirIds) {
-  for (const ShardFormat id : {ShardFormat::onnx, ShardFormat::coreml, ShardFormat::gguf})
+  for (const ShardFormat id :
+       {ShardFormat::onnx, ShardFormat::coreml, ShardFormat::gguf, ShardFormat::tflite})
     EXPECT_EQ(format_of(id).id, id);
   EXPECT_EQ(all_formats().size(), enum_names(ShardFormat{}).size());
 }
@@ -34,18 +35,22 @@ TEST(Format, PredictsFileNames) {
                                    "moe/L00.mlpackage/Data/com.apple.CoreML/model.mlmodel",
                                    "moe/L00.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
   EXPECT_EQ(format_of(ShardFormat::coreml).file_names("moe/L00", widths, {}).size(), 6u);
+  EXPECT_THAT(format_of(ShardFormat::tflite).file_names("moe/L00", widths, {}),
+              UnorderedElementsAre("moe/L00.tflite"));
 }
 
 TEST(Format, RecognizesGraphsByTheirSuffix) {
   EXPECT_EQ(format_of_path("moe/L00.t1.onnx")->id, ShardFormat::onnx);
   EXPECT_EQ(format_of_path("moe/L00.mlpackage")->id, ShardFormat::coreml);
   EXPECT_EQ(format_of_path("model.mlmodel")->id, ShardFormat::coreml);
+  EXPECT_EQ(format_of_path("moe/L00.tflite")->id, ShardFormat::tflite);
   EXPECT_EQ(format_of_path("moe/L00.data"), nullptr);
   EXPECT_EQ(format_of_path("onnx"), nullptr);
 }
 
 TEST(Format, ListsTheSuffixesOfAllFormats) {
-  EXPECT_THAT(shard_suffixes(), UnorderedElementsAre(".onnx", ".data", ".mlpackage", ".gguf"));
+  EXPECT_THAT(shard_suffixes(),
+              UnorderedElementsAre(".onnx", ".data", ".mlpackage", ".gguf", ".tflite"));
 }
 
 TEST(Format, RejectsGraphsOfWeightsOnlyFormats) {
