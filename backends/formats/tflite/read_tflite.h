@@ -27,7 +27,8 @@ namespace moec {
 Result<LoadedShard> read_tflite(const std::string& path, const std::string& function = {});
 
 // Reads the file's first bytes, which contain the flatbuffer; `file_bytes` is the size of the file
-// and bounds the weights. `path` is used in messages and for the weights.
+// and bounds the weights. `bytes` are read in place, so they must be aligned to 16 bytes. `path` is
+// used in messages and for the weights.
 Result<LoadedShard> parse_tflite(std::span<const std::byte> bytes, const std::string& path,
                                  uint64_t file_bytes, const std::string& function = {});
 

@@ -84,7 +84,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"tree", {"--sum", "tree"}}, Variant{"bc1s", {"--layout", "bc1s"}},
                     Variant{"head_slices", {"--head-slices", "3"}},
                     Variant{"whole_layers", {"--layers-per-shard", "2"}},
-                    Variant{"f16", {"--dtype", "f16"}}),
+                    Variant{"f16", {"--dtype", "f16"}}, Variant{"litert", {"--target", "litert"}},
+                    Variant{"litert_bank", {"--target", "litert", "--experts", "bank"}},
+                    Variant{"litert_topk", {"--target", "litert", "--routing", "topk"}},
+                    Variant{
+                        "litert_groups",
+                        {"--target", "litert", "--routing", "host", "--experts-per-shard", "2"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(EndToEnd, PrintsDecimalSizesOnly) {

@@ -78,6 +78,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"whole_layers", {"--layers-per-shard", "2"}},
                     Variant{"whole_layers_bank",
                             {"--layers-per-shard", "2", "--experts", "bank", "--form", "matmul"}},
+                    Variant{"litert", {"--target", "litert"}},
+                    Variant{
+                        "litert_groups",
+                        {"--target", "litert", "--routing", "host", "--experts-per-shard", "2"}},
                     Variant{"coreml_whole_layers",
                             {"--target", "ane", "--layers-per-shard", "2", "--kv", "io"}},
                     Variant{"coreml", {"--target", "ane"}},

@@ -90,7 +90,8 @@ class EditedExport {
 
  private:
   static std::string stem_of(const std::string& file) {
-    return file.substr(0, file.find(".t1."));  // without width and suffix
+    // Without width and suffix.
+    return file.substr(0, std::min(file.find(".t1."), file.find(".tflite")));
   }
 
   static void shorten_ranges(Json& shard) {

@@ -1,0 +1,60 @@
+// The rules and weight forms of targets/litert.json. Each rule has one shard that breaks it and one
+// that keeps it; a new rule without such a pair fails these tests.
+#include <gmock/gmock.h>
+
+#include "backends/targets/load_target.h"
+#include "ir/target/weight_support.h"
+#include "tests/backends/targets/rule_samples.h"
+
+namespace moec {
+namespace {
+
+RuleSample root_of_narrow_floats(bool breaks) {
+  return of_input({breaks ? DType::bf16 : DType::f16, {3, 64}},
+                  [](Builder& b, ValueId x) { return b.unary(UnaryFn::sqrt, x); });
+}
+
+RuleSample narrow_choice(bool breaks) {
+  return of_input({breaks ? DType::f16 : DType::f32, {1, 8}}, [](Builder& b, ValueId x) {
+    return b.emit_all(TopK{2, 1}, {x})[0];
+  });
+}
+
+RuleSample compared_or_softmax(bool breaks) {
+  return of_input({DType::f32, {3, 64}}, [=](Builder& b, ValueId x) {
+    return breaks ? b.compare(CompareFn::less, x, b.scalar_like(x, 1)) : b.softmax(x, 1);
+  });
+}
+
+const RuleSamples& litert_samples() {
+  static const RuleSamples all = {{"L1", read_state_or_port},
+                                  {"L2", root_of_narrow_floats},
+                                  {"L3", narrow_choice},
+                                  {"L4", experts_or_matmul},
+                                  {"L5", compared_or_softmax}};
+  return all;
+}
+
+TEST(LitertRules, FlagOnlyTheirBreakingSamples) {
+  expect_samples_break_their_rules(builtin_target("litert").value(), litert_samples());
+}
+
+TEST(LitertTarget, StoresMatricesAsRows) {
+  const Target target = builtin_target("litert").value();
+  EXPECT_EQ(target.format, ShardFormat::tflite);
+  EXPECT_EQ(target.projection, ProjectionForm::matmul);
+  EXPECT_TRUE(target.engine.matrix_rows);
+  EXPECT_FALSE(target.has_state);
+}
+
+TEST(LitertForms, AcceptsBlocksForMatmulsOnly) {
+  const Target target = builtin_target("litert").value();
+  for (const char* text : {"int4:32", "int4:64", "int4:128"}) {
+    const WeightForm form = parse_weight_form(text).value();
+    EXPECT_TRUE(takes_weight_form(target, form, ProjectionForm::matmul)) << text;
+    EXPECT_FALSE(takes_weight_form(target, form, ProjectionForm::conv)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace moec
