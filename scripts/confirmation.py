@@ -1,5 +1,5 @@
-"""Common parts of the scripts that check an export with a vendor's compiler and emulator: confirm_with_qnn.py and
-confirm_with_rknn.py.
+"""Common parts of the scripts that check an export with a vendor's compiler and emulator: confirm_with_qnn.py,
+confirm_with_rknn.py and confirm_with_litert.py.
 
 A compiler has `unit` (the name of the NPU in a target's file), `machine()` (the head of measured.json) and
 `compile(path)`, which returns (session or None, the file's entry of measured.json). A session has onnxruntime's
@@ -76,37 +76,52 @@ class Pair:
         return wanted
 
 
+def place_of(width):
+    """Identifies a graph: its file, and its function if the file has several graphs."""
+    path, function = width["file"]["path"], width["function"]
+    return f"{path}#{function}" if function else path
+
+
 class Emulated(Runner):
     """A Runner whose shards run in the emulator."""
 
     def __init__(self, folder, compiler, threads=1):
         super().__init__(folder, threads=threads)
         self.compiler = compiler
-        self.graphs = {}  # path → entry of measured.json
+        self.graphs = {}  # place_of() → entry of measured.json
+
+    def compile(self, width):
+        return self.compiler.compile(self.folder / width["file"]["path"])
+
+    def compared(self):
+        """A Runner that runs each shard in the emulator and in the reference."""
+        return Compared(self)
 
     def session(self, width):
-        path = width["file"]["path"]
-        if path not in self.sessions:
-            self.sessions[path], self.graphs[path] = self.compiler.compile(self.folder / path)
-            if self.sessions[path] is None:
-                raise ValueError(f"{path}: {self.graphs[path]['error']}")
-        return self.sessions[path]
+        place = place_of(width)
+        if place not in self.sessions:
+            self.sessions[place], self.graphs[place] = self.compile(width)
+            if self.sessions[place] is None:
+                raise ValueError(f"{place}: {self.graphs[place]['error']}")
+        return self.sessions[place]
 
 
 class Compared(Runner):
     """A Runner on the CPU that also runs each shard in the emulator, on the same inputs."""
 
+    reference = "onnxruntime's CPU provider"
+
     def __init__(self, emulated):
         super().__init__(emulated.folder, skip_idle_groups=False, threads=1)
         self.emulated = emulated
-        self.worst = {}  # path → minimum cosine over outputs
+        self.worst = {}  # place_of() → minimum cosine over outputs
 
     def session(self, width):
-        path = width["file"]["path"]
+        place = place_of(width)
 
         def note(names, got, wanted):
             least = min(cosine(*pair) for pair in zip(got, wanted))
-            self.worst[path] = min(least, self.worst.get(path, 1.0))
+            self.worst[place] = min(least, self.worst.get(place, 1.0))
 
         return Pair(super().session(width), self.emulated.session(width), note)
 
@@ -135,14 +150,14 @@ def read_steps(golden, manifest):
 
 def run_chains(emulated, steps):
     """Runs the steps on the CPU and in the emulator; returns the entry of the whole model in measured.json."""
-    compared = Compared(emulated)
+    compared = emulated.compared()
     wanted = [compared.feed(tokens) for tokens, _ in steps]
     emulated.reset()
     got = np.concatenate([emulated.feed(tokens) for tokens, _ in steps])
     references = [cpu if golden is None else golden for cpu, (_, golden) in zip(wanted, steps)]
     reference = np.concatenate(references)
     return compared.worst, {
-        "reference": "onnxruntime's CPU provider" if steps[0][1] is None else "golden",
+        "reference": compared.reference if steps[0][1] is None else "golden",
         "rows": len(got),
         "same_top1": int((got.argmax(1) == reference.argmax(1)).sum()),
         "cosine": cosine(got, reference),
@@ -157,20 +172,21 @@ def measure(emulated, golden, run):
     """Returns measured.json without its head. Runs the shards if all of them compile."""
     graphs = []
     for shard, width in widths_of(emulated.manifest):
-        path = width["file"]["path"]
+        path, place = width["file"]["path"], place_of(width)
         try:
             emulated.session(width)
         except ValueError as error:
             print(f"{error}", file=sys.stderr)
             run = False
         graphs.append({"shard": shard["name"], "tokens": width["tokens"], "digest": width["file"]["digest"],
-                       "path": path, **emulated.graphs[path]})
+                       "path": path, "function": width["function"], **emulated.graphs[place]})
     if not run:
         return {"graphs": graphs}
     worst, chain = run_chains(emulated, read_steps(golden, emulated.manifest))
     for graph in graphs:
-        if graph["path"] in worst:
-            graph["cosine"] = worst[graph["path"]]
+        place = place_of({"file": {"path": graph["path"]}, "function": graph["function"]})
+        if place in worst:
+            graph["cosine"] = worst[place]
     return {"chain": chain, "graphs": graphs}
 
 
@@ -218,10 +234,10 @@ def add_arguments(parser, target, chips, chip):
                         help=f"minimum cosine of an output in the emulator (default: {MIN_COSINE})")
 
 
-def confirm(compiler, args):
+def confirm(compiler, args, runner=Emulated):
     """Measures an export and writes measured.json. If requested and every file compiles, also writes the compiled files.
     Returns True if all checks pass."""
-    emulated = Emulated(args.out, compiler)
+    emulated = runner(args.out, compiler)
     measured = {"format": FORMAT, "version": VERSION, "machine": compiler.machine(),
                 **measure(emulated, args.golden, args.run)}
     args.measured.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
@@ -231,10 +247,10 @@ def confirm(compiler, args):
     return good
 
 
-def run(parser, open_compiler):
-    """Main function of the scripts: returns 0 if all checks pass, otherwise 1; exits with 2 if the input is invalid."""
+def run(parser, open_compiler, runner=Emulated):
+    """Main function of the scripts; `runner` is a kind of Emulated. Returns 0 if all checks pass, otherwise 1; exits with 2 if the input is invalid."""
     args = parser.parse_args()
     try:
-        return 0 if confirm(open_compiler(args.chip), args) else 1
+        return 0 if confirm(open_compiler(args.chip), args, runner) else 1
     except (OSError, ValueError, KeyError) as error:
         parser.exit(2, f"error[confirm.input]: {error}\n")

@@ -2,9 +2,9 @@
 # Makes the Python environments for tests with vendors' compilers and runtimes, build/vendors/NAME. moec's build does
 # not depend on them, and they are not part of moec.
 #
-#   scripts/install_vendors.sh [qnn] [coreai] [rknn]
+#   scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert]
 #
-# Default: qnn and coreai. rknn takes 1.5 GB and must be named.
+# Default: qnn, coreai and litert. rknn takes 1.5 GB and must be named.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -38,6 +38,15 @@ packages_rknn="rknn-toolkit2==2.5.0 numpy==1.26.4 onnx==1.16.1 onnxruntime==1.20
   setuptools==65.5.0 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.4.1 networkx==3.6.1 jinja2==3.1.6
   markupsafe==3.0.4 filelock==4.2.12 fsspec==2026.9.0"
 
+about_litert() {
+  cat <<END
+ai-edge-litert is Google's runtime for .tflite files, under the Apache-2.0 licence. Its wheel also contains plugins for
+the compilers of other vendors, without these compilers; moec does not use them.
+END
+}
+packages_litert="ai-edge-litert==2.3.0 backports.strenum==1.2.8 flatbuffers==25.12.19 ml_dtypes==0.6.0 numpy==2.4.6
+  protobuf==7.36.2 tqdm==4.70.1 typing_extensions==4.16.0"
+
 # install NAME PACKAGES: makes the environment, unless it has exactly these packages.
 install() {
   folder=build/vendors/$1
@@ -56,12 +65,13 @@ install() {
   echo "$packages" > "$folder/packages.txt"
 }
 
-[ $# -gt 0 ] || set -- qnn coreai
+[ $# -gt 0 ] || set -- qnn coreai litert
 for name; do
   case $name in
     qnn) install qnn "$packages_qnn" ;;
+    litert) install litert "$packages_litert" ;;
     coreai) install coreai "$packages_coreai" ;;
     rknn) install rknn "$packages_rknn" ;;
-    *) echo "usage: scripts/install_vendors.sh [qnn] [coreai] [rknn]" >&2; exit 2 ;;
+    *) echo "usage: scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert]" >&2; exit 2 ;;
   esac
 done

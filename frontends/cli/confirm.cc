@@ -22,7 +22,7 @@ namespace moec {
 namespace {
 
 // A vendor's compiler and emulator. `name` is also the name of the target whose rules the engine
-// confirms and that lists the chips.
+// confirms and that lists the chips; `chip` is the default, empty if there are none.
 struct VendorEngine {
   std::string name, script, python_variable, chip;
 };
@@ -31,7 +31,8 @@ const std::vector<VendorEngine>& engines() {
   // The compilers come as Python packages, so scripts drive them.
   static const std::vector<VendorEngine> all = {
       {"qnn", "scripts/confirm_with_qnn.py", "MOEC_QNN_PYTHON", "v75"},
-      {"rknn", "scripts/confirm_with_rknn.py", "MOEC_RKNN_PYTHON", "rk3588"}};
+      {"rknn", "scripts/confirm_with_rknn.py", "MOEC_RKNN_PYTHON", "rk3588"},
+      {"litert", "scripts/confirm_with_litert.py", "MOEC_LITERT_PYTHON", ""}};
   return all;
 }
 
@@ -87,8 +88,9 @@ std::string measured_path(const ConfirmFlags& flags) {
 }
 
 std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::string& chip) {
-  std::vector<std::string> words = {flags.folder, "--chip", chip, "--measured",
-                                    measured_path(flags)};
+  std::vector<std::string> words = {flags.folder};
+  if (!chip.empty()) words.insert(words.end(), {"--chip", chip});
+  words.insert(words.end(), {"--measured", measured_path(flags)});
   if (!flags.golden.empty()) words.insert(words.end(), {"--golden", flags.golden});
   if (!flags.contexts.empty()) words.insert(words.end(), {"--context-binaries", flags.contexts});
   if (flags.no_run) words.emplace_back("--no-run");
@@ -133,11 +135,12 @@ int run_confirm(const ConfirmFlags& flags) {
 }
 
 void add_flags(CLI::App& command, ConfirmFlags& flags) {
-  command.add_option("OUT", flags.folder, "An exported folder of ONNX files")->required();
+  command.add_option("OUT", flags.folder, "An exported folder of ONNX or TFLite files")->required();
   command
       .add_option("--engine", flags.engine,
                   "Compiler and emulator. qnn: Qualcomm's, from the Python package "
-                  "onnxruntime-qnn; rknn: Rockchip's, from rknn-toolkit2 (default: qnn)")
+                  "onnxruntime-qnn; rknn: Rockchip's, from rknn-toolkit2; litert: LiteRT's "
+                  "interpreter with XNNPACK on this CPU, from ai-edge-litert (default: qnn)")
       ->check(one_of(engine_names()));
   command.add_option("--chip", flags.chip,
                      "Chip family: v68 to v81 for qnn; rk3562 to rk3588 and rv1126b for rknn "
@@ -154,7 +157,8 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
   command.add_flag("--no-run", flags.no_run, "Compile only; do not run the emulator");
   command.add_option("--python", flags.python,
                      "Python interpreter with the engine's package (default: the environment "
-                     "variable MOEC_QNN_PYTHON or MOEC_RKNN_PYTHON, else python3)");
+                     "variable MOEC_QNN_PYTHON, MOEC_RKNN_PYTHON or MOEC_LITERT_PYTHON, else "
+                     "python3)");
   command.add_option(
       "--script", flags.script,
       "Path of scripts/confirm_with_ENGINE.py (default: in this program's checkout)");

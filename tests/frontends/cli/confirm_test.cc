@@ -132,6 +132,8 @@ TEST_F(Confirm, ForwardsTheEnginesChipName) {
   EXPECT_EQ(chip_of({}), "v75");
   EXPECT_EQ(chip_of({"--chip", "sm8750"}), "v79");
   EXPECT_EQ(chip_of({"--engine", "rknn"}), "rk3588");
+  // LiteRT has no chips, so the script gets its next argument, the file for the measurement.
+  EXPECT_THAT(chip_of({"--engine", "litert"}), testing::EndsWith("measured.json"));
   EXPECT_EQ(chip_of({"--engine", "rknn", "--chip", "rk3568"}), "rk3566");
   for (const Words& words : {Words{"--chip", "rk3588"}, Words{"--engine", "rknn", "--chip", "v75"}})
     EXPECT_THAT(run("exit 2\n", words).err, HasSubstr("error[target.unknown_chip]"));
