@@ -1,6 +1,8 @@
-// Each rule of targets/qnn.json has one shard that breaks it and one that keeps it. A new rule
-// without such a pair fails these tests.
+// Each rule of targets/qnn.json and litert-qnn.json has one shard that breaks it and one that keeps
+// it. A new rule without such a pair fails these tests. The two targets share most rules, because
+// their compilers use the same libraries.
 #include "backends/targets/load_target.h"
+#include "ir/target/weight_support.h"
 #include "tests/backends/targets/rule_samples.h"
 
 namespace moec {
@@ -113,6 +115,37 @@ TEST(QnnRules, SetLimitsPerChip) {
   EXPECT_TRUE(for_chip(target, "v75")->limits.guarded);
   EXPECT_FALSE(for_chip(target, "v68")->limits.guarded);
   EXPECT_TRUE(for_chip(target, "sm8750")->limits.guarded);
+}
+
+const RuleSamples& litert_qnn_samples() {
+  static const RuleSamples all = {
+      {"H1", read_state_or_port}, {"H2", exp_in(DType::bf16)}, {"H3", largest},
+      {"H4", experts_or_matmul},  {"H5", exp_in(DType::f32)},  {"H6", projected_sigmoid},
+      {"H7", sliced_heads},       {"H8", bounded_exp},         {"H9", added_constant},
+  };
+  return all;
+}
+
+TEST(LitertQnnRules, FlagOnlyTheirBreakingSamples) {
+  expect_samples_break_their_rules(builtin_target("litert-qnn").value(), litert_qnn_samples());
+}
+
+TEST(LitertQnnRules, SetLimitsOfEveryChip) {
+  const Target target = builtin_target("litert-qnn").value();
+  EXPECT_EQ(target.format, ShardFormat::tflite);
+  EXPECT_TRUE(target.engine.matrix_rows);
+  for (const char* chip : {"v73", "sm8650", "v79"}) {
+    const TargetLimits limits = for_chip(target, chip)->limits;
+    EXPECT_TRUE(limits.guarded);
+    EXPECT_EQ(limits.narrow_slice, 8);
+    EXPECT_EQ(limits.exp_below, 87);
+  }
+}
+
+TEST(LitertQnnForms, RejectBlocksOfFourBits) {
+  const WeightForm form = parse_weight_form("int4:32").value();
+  EXPECT_FALSE(
+      takes_weight_form(builtin_target("litert-qnn").value(), form, ProjectionForm::matmul));
 }
 
 }  // namespace
