@@ -1,5 +1,5 @@
 """Common parts of the scripts that check an export with a vendor's compiler and emulator: confirm_with_qnn.py,
-confirm_with_rknn.py and confirm_with_litert.py.
+confirm_with_rknn.py, confirm_with_litert.py and confirm_with_litert_qnn.py.
 
 A compiler has `unit` (the name of the NPU in a target's file), `machine()` (the head of measured.json) and
 `compile(path)`, which returns (session or None, the file's entry of measured.json). A session has onnxruntime's

@@ -2,9 +2,9 @@
 # Makes the Python environments for tests with vendors' compilers and runtimes, build/vendors/NAME. moec's build does
 # not depend on them, and they are not part of moec.
 #
-#   scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert]
+#   scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert] [litert-qnn]
 #
-# Default: qnn, coreai and litert. rknn takes 1.5 GB and must be named.
+# Default: all but rknn. rknn takes 1.5 GB and must be named.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -47,11 +47,20 @@ END
 packages_litert="ai-edge-litert==2.3.0 backports.strenum==1.2.8 flatbuffers==25.12.19 ml_dtypes==0.6.0 numpy==2.4.6
   protobuf==7.36.2 tqdm==4.70.1 typing_extensions==4.16.0"
 
+about_litert_qnn() {
+  cat <<END
+litert-qnn is Qualcomm's plugin of LiteRT, in ai-edge-litert (Apache-2.0), with the libraries of onnxruntime-qnn, which
+are under Qualcomm's "AI Stack License" of its file Qualcomm_LICENSE.pdf. Who installs or uses it accepts that licence,
+and decides whether it permits this plugin to use the libraries.
+END
+}
+packages_litert_qnn="$packages_litert onnx==1.23.2 onnxruntime==1.32.0 onnxruntime-qnn==2.7.0"
+
 # install NAME PACKAGES: makes the environment, unless it has exactly these packages.
 install() {
   folder=build/vendors/$1
   echo "$folder, from PyPI:"
-  "about_$1"
+  "about_$(echo "$1" | tr - _)"
   packages="$2 $tests"
   if [ "$(cat "$folder/packages.txt" 2>/dev/null)" = "$packages" ]; then
     echo "$folder is up to date"
@@ -65,13 +74,14 @@ install() {
   echo "$packages" > "$folder/packages.txt"
 }
 
-[ $# -gt 0 ] || set -- qnn coreai litert
+[ $# -gt 0 ] || set -- qnn coreai litert litert-qnn
 for name; do
   case $name in
     qnn) install qnn "$packages_qnn" ;;
     litert) install litert "$packages_litert" ;;
+    litert-qnn) install litert-qnn "$packages_litert_qnn" ;;
     coreai) install coreai "$packages_coreai" ;;
     rknn) install rknn "$packages_rknn" ;;
-    *) echo "usage: scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert]" >&2; exit 2 ;;
+    *) echo "usage: scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert] [litert-qnn]" >&2; exit 2 ;;
   esac
 done

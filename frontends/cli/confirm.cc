@@ -32,7 +32,8 @@ const std::vector<VendorEngine>& engines() {
   static const std::vector<VendorEngine> all = {
       {"qnn", "scripts/confirm_with_qnn.py", "MOEC_QNN_PYTHON", "v75"},
       {"rknn", "scripts/confirm_with_rknn.py", "MOEC_RKNN_PYTHON", "rk3588"},
-      {"litert", "scripts/confirm_with_litert.py", "MOEC_LITERT_PYTHON", ""}};
+      {"litert", "scripts/confirm_with_litert.py", "MOEC_LITERT_PYTHON", ""},
+      {"litert-qnn", "scripts/confirm_with_litert_qnn.py", "MOEC_LITERT_QNN_PYTHON", "v75"}};
   return all;
 }
 
@@ -140,16 +141,18 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
       .add_option("--engine", flags.engine,
                   "Compiler and emulator. qnn: Qualcomm's, from the Python package "
                   "onnxruntime-qnn; rknn: Rockchip's, from rknn-toolkit2; litert: LiteRT's "
-                  "interpreter with XNNPACK on this CPU, from ai-edge-litert (default: qnn)")
+                  "interpreter with XNNPACK on this CPU, from ai-edge-litert; litert-qnn: "
+                  "Qualcomm's plugin of LiteRT, from ai-edge-litert and onnxruntime-qnn (default: "
+                  "qnn)")
       ->check(one_of(engine_names()));
   command.add_option("--chip", flags.chip,
-                     "Chip family: v68 to v81 for qnn; rk3562 to rk3588 and rv1126b for rknn "
-                     "(default: v75 or rk3588)");
+                     "Chip family: v68 to v81 for qnn; v73, v75 or v79 for litert-qnn; rk3562 to "
+                     "rk3588 and rv1126b for rknn (default: v75 or rk3588)");
   command.add_option("--golden", flags.golden,
                      "Golden folder that supplies the tokens and the reference logits (default: up "
                      "to 16 fixed tokens, compared with onnxruntime's CPU provider)");
   command.add_option("--context-binaries", flags.contexts,
-                     "Also write the compiled contexts, and contexts.json with their digests, to "
+                     "Also write the compiled files, and contexts.json with their digests, to "
                      "this folder; if this folder is inside OUT, the manifest lists the files");
   command.add_option(
       "--measured", flags.measured,
@@ -157,11 +160,11 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
   command.add_flag("--no-run", flags.no_run, "Compile only; do not run the emulator");
   command.add_option("--python", flags.python,
                      "Python interpreter with the engine's package (default: the environment "
-                     "variable MOEC_QNN_PYTHON, MOEC_RKNN_PYTHON or MOEC_LITERT_PYTHON, else "
-                     "python3)");
-  command.add_option(
-      "--script", flags.script,
-      "Path of scripts/confirm_with_ENGINE.py (default: in this program's checkout)");
+                     "variable MOEC_QNN_PYTHON, MOEC_RKNN_PYTHON, MOEC_LITERT_PYTHON or "
+                     "MOEC_LITERT_QNN_PYTHON, else python3)");
+  command.add_option("--script", flags.script,
+                     "Path of the engine's script, such as scripts/confirm_with_qnn.py (default: "
+                     "in this program's checkout)");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 

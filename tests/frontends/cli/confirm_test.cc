@@ -1,5 +1,5 @@
-// Runs moec confirm with a shell script instead of Python. tests/peers/test_qnn.py and test_rknn.py
-// run the real engines.
+// Runs moec confirm with a shell script instead of Python. tests/peers/test_qnn.py, test_rknn.py,
+// test_litert.py and test_litert_qnn.py run the real engines.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -134,10 +134,14 @@ TEST_F(Confirm, ForwardsTheEnginesChipName) {
   EXPECT_EQ(chip_of({"--engine", "rknn"}), "rk3588");
   // LiteRT has no chips, so the script gets its next argument, the file for the measurement.
   EXPECT_THAT(chip_of({"--engine", "litert"}), testing::EndsWith("measured.json"));
+  EXPECT_EQ(chip_of({"--engine", "litert-qnn"}), "v75");
+  EXPECT_EQ(chip_of({"--engine", "litert-qnn", "--chip", "sm8550"}), "v73");
   EXPECT_EQ(chip_of({"--engine", "rknn", "--chip", "rk3568"}), "rk3566");
-  for (const Words& words : {Words{"--chip", "rk3588"}, Words{"--engine", "rknn", "--chip", "v75"}})
+  for (const Words& words : {Words{"--chip", "rk3588"}, Words{"--engine", "rknn", "--chip", "v75"},
+                             Words{"--engine", "litert-qnn", "--chip", "v68"}})
     EXPECT_THAT(run("exit 2\n", words).err, HasSubstr("error[target.unknown_chip]"));
   EXPECT_THAT(run("exit 2\n", {"--engine", "rknn"}).err, HasSubstr("MOEC_RKNN_PYTHON"));
+  EXPECT_THAT(run("exit 2\n", {"--engine", "litert-qnn"}).err, HasSubstr("MOEC_LITERT_QNN_PYTHON"));
 }
 
 TEST_F(Confirm, ReportsAFailingScript) {
