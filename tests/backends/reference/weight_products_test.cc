@@ -36,7 +36,7 @@ const std::string kOfChannels =
     "  %b = conv %x, %b.w {groups = 1} : f32[1,16,1,1]{channels}\n"
     "  output a = %a\n  output b = %b\n}\n";
 
-Program load(const std::string& text) {
+Program load_with_products(const std::string& text) {
   static const CpuProducts products(2, ActivationFormat::f32);
   const WeightReader weights = WeightReader::open(WeightTable{}).value();
   return load_program(parse_shard(text).value(), weights, {.products = &products}).value();
@@ -44,7 +44,7 @@ Program load(const std::string& text) {
 
 // A probe of values makes a run compute each op.
 void expect_same_bits(const std::string& text) {
-  Program program = load(text);
+  Program program = load_with_products(text);
   const std::vector<Tensor> inputs = seeded_inputs(program.shard, 7);
   std::vector<const Tensor*> lent;
   for (const Tensor& input : inputs) lent.push_back(&input);
@@ -55,7 +55,8 @@ void expect_same_bits(const std::string& text) {
 }
 
 TEST(WeightProducts, OfOneTokenRunTogether) {
-  const Program rows = load(kOfRows + "}\n"), channels = load(kOfChannels);
+  const Program rows = load_with_products(kOfRows + "}\n"),
+                channels = load_with_products(kOfChannels);
   EXPECT_THAT(rows.runs.products, testing::ElementsAre(SizeIs(2), SizeIs(1)));
   EXPECT_THAT(rows.runs.plain.steps, SizeIs(3));  // no reshapes
   EXPECT_THAT(channels.runs.products, testing::ElementsAre(SizeIs(2)));
@@ -65,7 +66,7 @@ TEST(WeightProducts, OfOneTokenRunTogether) {
 
 TEST(WeightProducts, KeepReshapesThatOthersRead) {
   const std::string text = kOfRows + "  output heads = %heads\n  output o = %o\n}\n";
-  EXPECT_THAT(load(text).runs.plain.steps, SizeIs(4));
+  EXPECT_THAT(load_with_products(text).runs.plain.steps, SizeIs(4));
   expect_same_bits(text);
 }
 
@@ -73,7 +74,7 @@ TEST(WeightProducts, StaySingleForSeveralTokens) {
   std::string text = kOfChannels;
   for (size_t at = 0; (at = text.find(",1,1]{", at)) != std::string::npos;)
     text.replace(at, 5, ",2,1]");
-  EXPECT_THAT(load(text).runs.products, IsEmpty());
+  EXPECT_THAT(load_with_products(text).runs.products, IsEmpty());
   expect_same_bits(text);
 }
 
