@@ -89,6 +89,15 @@ def test_reports_refused_blocks(compiled):
     assert any("Unsupported quantization type" in graph.get("error", "") for graph in measured["graphs"])
 
 
+def test_lists_ops_outside_partitions(compiled):
+    measured = measure(compiled("tinymoe", "--target", "litert", "--routing", "topk"), None, run=True)
+    split = [graph for graph in measured["graphs"] if graph["partitions"] > 1]
+    assert {graph["shard"].partition(".")[2] for graph in split} == {"moe"}
+    assert all("outside the plugin's 2 partitions" in graph["error"] for graph in split)
+    left = {op["op"] for graph in split for op in graph["ops"] if op["preferred"] != litert_qnn.UNIT}
+    assert left == {"RESHAPE", "EQUAL"}  # of the int32 indices of TOPK_V2
+
+
 def test_command_confirms_and_keeps_files(export, golden, moec, tmp_path):
     want = golden("mixtral_a")
     folder = export(want.checkpoint, "--target", "litert-qnn", *widths("mixtral_a"))
