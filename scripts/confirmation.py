@@ -248,7 +248,8 @@ def confirm(compiler, args, runner=Emulated):
 
 
 def run(parser, open_compiler, runner=Emulated):
-    """Main function of the scripts; `runner` is a kind of Emulated. Returns 0 if all checks pass, otherwise 1; exits with 2 if the input is invalid."""
+    """Main function of the scripts; `runner` is a kind of Emulated. Returns 0 if all checks pass, otherwise 1; exits with 2
+    if the input is invalid."""
     args = parser.parse_args()
     try:
         return 0 if confirm(open_compiler(args.chip), args, runner) else 1

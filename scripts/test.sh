@@ -6,8 +6,8 @@
 #   scripts/test.sh [--vendors]
 #
 # --vendors also installs Qualcomm's compiler and emulator, under its licence, Apple's Linux runtime of Core AI and LiteRT,
-# runs golden cases with them (tests/peers/test_qnn.py, test_coreai.py, test_litert.py, test_litert_qnn.py), and runs all commands on a model
-# from PyPI (scripts/tour.sh).
+# runs golden cases with them (tests/peers/test_qnn.py, test_coreai.py, test_litert.py, test_litert_qnn.py), and runs all
+# commands on a model from PyPI (scripts/tour.sh).
 set -u
 vendors=${1:-}
 if [ $# -gt 1 ] || { [ -n "$vendors" ] && [ "$vendors" != --vendors ]; }; then

@@ -189,8 +189,8 @@ class EntryWriter {
     if (is_new_) report_.weight_bytes += entry.bytes;
     const auto bytes = parameters(entry.part->part);
     if (entry.dtype == entry.part->type.dtype) return put(bytes);
-    const auto narrow = narrowed(entry, bytes);
-    return narrow ? put(*narrow) : fail(narrow.error());
+    MOEC_ASSIGN(const std::vector<std::byte> narrow, narrowed(entry, bytes));
+    return put(narrow);
   }
 
   // The scales of an entry, whose type differs from that of the weight.

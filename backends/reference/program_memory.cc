@@ -26,7 +26,11 @@ uint64_t most_of_a_run(const Program& program) {
   uint64_t most = live;
   for (const RunStep& step : program.runs.plain.steps) {
     for (const ValueId id : results_of(program, step)) live += size(id);
-    most = std::max(most, live);
+    uint64_t inside = 0;  // if the token chose all experts
+    if (step.kind == StepKind::parts)
+      for (const JointParts::Part& part : program.runs.parts[step.index].parts)
+        for (const ValueId id : part.values) inside += size(id);
+    most = std::max(most, live + inside);
     for (uint32_t i = step.first_dropped; i < step.end_dropped; ++i)
       live -= std::min(live, size(program.runs.plain.dropped[i]));
   }

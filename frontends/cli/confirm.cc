@@ -150,7 +150,7 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
                      "rk3588 and rv1126b for rknn (default: v75 or rk3588)");
   command.add_option("--golden", flags.golden,
                      "Golden folder that supplies the tokens and the reference logits (default: up "
-                     "to 16 fixed tokens, compared with onnxruntime's CPU provider)");
+                     "to 16 fixed tokens, compared with results on this CPU)");
   command.add_option("--context-binaries", flags.contexts,
                      "Also write the compiled files, and contexts.json with their digests, to "
                      "this folder; if this folder is inside OUT, the manifest lists the files");

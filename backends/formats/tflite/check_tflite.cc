@@ -32,7 +32,7 @@ class OpCheck {
   Refusal operator()(const Softmax& softmax) const { return last_axis(softmax.axis); }
   Refusal operator()(const TopK& topk) const { return last_axis(topk.axis); }
   Refusal operator()(const Moe&) const {
-    return {"TFLite has no moe with every activation", "export with --routing rank"};
+    return {"TFLite has no moe", "export with --routing rank"};
   }
   template <class OpT>
   requires InGroup<OpT, OpGroup::state> Refusal operator()(const OpT&) const {

@@ -56,6 +56,8 @@ class SubgraphReader {
   Status append(OpData data, std::vector<ValueId> operands, const std::vector<int32_t>& tensors);
   Result<ValueId> append_inner(OpData data, std::vector<ValueId> operands);
   Status bind(int32_t tensor, ValueId value);
+  Status define(int32_t tensor, ValueId value);
+  Result<std::vector<int64_t>> integers(const Operator& node, uint32_t input) const;
   Result<Type> stated_type(int32_t tensor) const;
   std::string claim_name(int32_t tensor);
   std::map<int32_t, std::string> port_names(
@@ -127,6 +129,18 @@ Status SubgraphReader::bind(int32_t tensor, ValueId value) {
   return {};
 }
 
+// Binds a computed value, which gets the name of its tensor.
+Status SubgraphReader::define(int32_t tensor, ValueId value) {
+  MOEC_TRY(bind(tensor, value));
+  out_.shard.values[value].name = claim_name(tensor);
+  return {};
+}
+
+// The values of an input that is an i32 constant. Fails if the operator has no such input.
+Result<std::vector<int64_t>> SubgraphReader::integers(const Operator& node, uint32_t input) const {
+  return tensors_.integers(input < node.inputs()->size() ? node.inputs()->Get(input) : -1);
+}
+
 Result<ValueId> SubgraphReader::value_of(int32_t tensor) {
   MOEC_TRY(tensors_.check_index(tensor));
   if (!at(values_, tensor).valid()) {
@@ -186,10 +200,7 @@ Status SubgraphReader::append(OpData data, std::vector<ValueId> operands,
   if (tensors.size() != results.size())
     return fail_op(
         fmt::format("an operator has {} outputs, expected {}", tensors.size(), results.size()));
-  for (size_t i = 0; i < results.size(); ++i) {
-    MOEC_TRY(bind(tensors[i], results[i]));
-    out_.shard.values[results[i]].name = claim_name(tensors[i]);
-  }
+  for (size_t i = 0; i < results.size(); ++i) MOEC_TRY(define(tensors[i], results[i]));
   return {};
 }
 
@@ -233,10 +244,7 @@ Status SubgraphReader::read_general(Builtin code, const Operator& node, uint32_t
     values.push_back(value);
     types.push_back(out_.shard.type(value));
   }
-  NodeInputs inputs{
-      types, {}, [&](uint32_t i) -> Result<std::vector<int64_t>> {
-        return tensors_.integers(i < node.inputs()->size() ? node.inputs()->Get(i) : -1);
-      }};
+  NodeInputs inputs{types, {}, [&](uint32_t input) { return integers(node, input); }};
   MOEC_ASSIGN(inputs.result, stated_type(node.outputs()->Get(0)));
   MOEC_ASSIGN(OpData data, read_node(code, node, inputs));
   return append(std::move(data), std::move(values),
@@ -306,14 +314,12 @@ Status SubgraphReader::read_copy(const Operator& node) {
 
 Status SubgraphReader::read_topk(const Operator& node) {
   MOEC_ASSIGN(const ValueId x, value_of(node.inputs()->Get(0)));
-  MOEC_ASSIGN(const std::vector<int64_t> k,
-              tensors_.integers(node.inputs()->size() > 1 ? node.inputs()->Get(1) : -1));
+  MOEC_ASSIGN(const std::vector<int64_t> k, integers(node, 1));
   if (k.size() != 1 || node.outputs()->size() != 2)
     return fail_op("TOPK_V2 must have one k and two outputs");
   MOEC_ASSIGN(const ValueId values,
               append_inner(TopK{k.front(), out_.shard.type(x).rank() - 1}, {x}));
-  MOEC_TRY(bind(node.outputs()->Get(0), values));
-  out_.shard.values[values].name = claim_name(node.outputs()->Get(0));
+  MOEC_TRY(define(node.outputs()->Get(0), values));
   narrow_indices_[node.outputs()->Get(1)] =
       out_.shard.ops[out_.shard.values[values].producer].results[1];
   return {};
@@ -337,18 +343,15 @@ Status SubgraphReader::find_conv_inputs() {
 Result<bool> SubgraphReader::read_reordering(Builtin code, const Operator& node) {
   const int32_t from = node.inputs()->Get(0), to = node.outputs()->Get(0);
   if (code == Builtin::CAST && narrow_indices_.contains(from)) {
-    MOEC_TRY(bind(to, narrow_indices_.at(from)));
-    out_.shard.values[narrow_indices_.at(from)].name = claim_name(to);
+    MOEC_TRY(define(to, narrow_indices_.at(from)));
     return true;
   }
   const bool opens = conv_inputs_.contains(to), closes = channels_first_.contains(from);
   if (code != Builtin::TRANSPOSE || !(opens || closes)) return false;
-  MOEC_ASSIGN(const std::vector<int64_t> perm,
-              tensors_.integers(node.inputs()->size() > 1 ? node.inputs()->Get(1) : -1));
+  MOEC_ASSIGN(const std::vector<int64_t> perm, integers(node, 1));
   if (perm != kChannelsLast) return false;
   if (closes) {
-    MOEC_TRY(bind(to, channels_first_.at(from)));
-    out_.shard.values[channels_first_.at(from)].name = claim_name(to);
+    MOEC_TRY(define(to, channels_first_.at(from)));
     return true;
   }
   MOEC_ASSIGN(channels_first_[to], value_of(from));

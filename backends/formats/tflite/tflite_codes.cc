@@ -22,8 +22,8 @@ Status check_form(const Shard& shard, ValueId value, const Encoding& encoding) {
   if (type.dtype != DType::f32)
     return refuse(shard, value, cause, "export with --dtype f32, which quantized weights require");
   return refuse(shard, value, cause,
-                "choose a block size of 32, 64, 128 or 256 that divides the inputs, or keep the "
-                "weight float");
+                "choose a block size of 32, 64 or 128 that divides the inputs, or keep the weight "
+                "float");
 }
 
 bool is_quantized(const Shard& shard, ValueId value) {

@@ -15,7 +15,7 @@ namespace moec {
 inline constexpr uint32_t kTfliteVersion = 3;
 
 // LiteRT checks only the largest registered version of an op. Version 1 also has kernels for f16
-// (ai-edge-litert 2.3.0), except for the ops of op_version().
+// (ai-edge-litert 2.3.0); node_writer.cc states the exceptions.
 using tflite::Builtin;
 
 // Ops with one operand. Nothing: a reciprocal is a DIV, and an erf is part of a GELU.

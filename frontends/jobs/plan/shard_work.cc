@@ -78,7 +78,7 @@ class Counter {
   }
 
  private:
-  // Seconds of an op are those of a step: the engine computes several ops in one.
+  // A step counts as one op, even if it computes several.
   void count_step(const RunStep& step) {
     gate_ = gates_.of_op[step.op];
     const double times = times_of_gate();
