@@ -125,8 +125,9 @@ class Runner:
         self.weights = Weights()
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
-        if self.manifest["build"]["format"] != self.format:
-            raise ValueError(f"{folder} has no {self.format} files: export with --target {self.target}")
+        format = self.manifest["build"]["format"]
+        if format != self.format:
+            raise ValueError(f"{folder} holds {format} files: export with --target {self.target}")
         self.check_node(self.manifest.get("node"))
         self.top_k = self.form_named(top_k)
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}

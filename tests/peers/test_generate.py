@@ -140,7 +140,7 @@ def test_script_explains_unsupported_exports_in_one_line(golden, export, tmp_pat
     onnx = export(case, "--tokens", "1,16", "--context", "32")
     coreml = export(case, "--target", "ane", "--kv", "io")
     for folder, prompt, said in ((tmp_path / "none", "a", "manifest.json"),
-                                 (coreml, "a", "has no ONNX files"),
+                                 (coreml, "a", "files: export with --target onnx"),
                                  (onnx, "", "the prompt is empty"),
                                  (onnx, "a" * 33, "33 tokens exceed the context of 32")):
         command = [sys.executable, REPO / "scripts/run_with_onnxruntime.py", folder, "--prompt", prompt]
