@@ -60,6 +60,29 @@ void DataLayout::add(const Weight& weight, const Type& type, const std::string& 
   next_alignment_ = 0;
 }
 
+void DataLayout::add_codes(const Weight& weight, const Type& type, const std::string& name) {
+  add_part(weight, type, name, WeightPart::codes);
+}
+
+void DataLayout::add_scales(const Weight& weight, const Type& type, const std::string& name) {
+  add_part(weight, type, name, WeightPart::scales);
+}
+
+void DataLayout::add_part(const Weight& weight, const Type& type, const std::string& name,
+                          WeightPart part) {
+  MOEC_CHECK(!is_copied(weight.encoding), "{} stores codes that were copied", name);
+  Entry entry{.key = weight_key(weight), .name = name, .source = {weight, type}};
+  for (const StoredPart& stored : stored_parts(weight.encoding, type)) {
+    if (stored.part != part) continue;
+    entry.part = stored;
+    entry.dtype = stored.type.dtype;
+    entry.bytes = static_cast<uint64_t>(stored.type.bytes());
+    entry.precedes_codes = part == WeightPart::scales;
+    place(entry, part_key(entry.key, part));
+  }
+  next_alignment_ = 0;
+}
+
 void DataLayout::add_literal(std::string bytes, DType dtype, const std::string& name) {
   std::string key = literal_key(bytes, dtype);
   Entry entry{.key = key, .name = name, .dtype = dtype};

@@ -1,6 +1,6 @@
 // The weights of a data file and their offsets. Each distinct weight, identified by weight_key(),
 // is stored once, regardless of how many ops and token widths use it. An encoded weight has one
-// entry per part, codes first.
+// entry per part, codes first, unless the format stores scales before the codes.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,13 @@ class DataLayout {
     std::string literal;             // the bytes of a literal; empty for a weight
     uint64_t offset = 0, bytes = 0;  // extent of the data, without the lead-in
     uint64_t alignment = 1;          // alignment of `offset`
+    bool precedes_codes = false;     // scales that are written before the codes
 
     // True if writing this entry reads the weight's values. Scales, zeros and tables follow from
-    // the codes' pass.
-    bool reads() const { return literal.empty() && (!part || part->part == WeightPart::codes); }
+    // the codes' pass, unless they precede the codes.
+    bool reads() const {
+      return literal.empty() && (!part || part->part == WeightPart::codes || precedes_codes);
+    }
     // The views that writing this entry reads, in order: the weight's values if reads(), then
     // copied codes or scales.
     std::vector<WeightView> views() const;
@@ -57,6 +60,10 @@ class DataLayout {
   // type in which scales are stored, in which each must be exact; unset: that of the weight.
   void add(const Weight& weight, const Type& type, const std::string& name,
            CodeForm form = CodeForm::signed_codes, std::optional<DType> scales = {});
+  // Add one part of an encoded weight, whose codes are computed. Scales need a layout of their own,
+  // which is written first; it reads the weight for the scales alone.
+  void add_codes(const Weight& weight, const Type& type, const std::string& name);
+  void add_scales(const Weight& weight, const Type& type, const std::string& name);
   // Adds elements that do not come from a checkpoint, as the bytes to write.
   void add_literal(std::string bytes, DType dtype, const std::string& name);
   // Aligns the data of the next entry to `alignment`, a power of two and a multiple of the format's
@@ -74,6 +81,7 @@ class DataLayout {
   uint64_t weight_bytes() const;  // excludes heads, gaps and literals
 
  private:
+  void add_part(const Weight& weight, const Type& type, const std::string& name, WeightPart part);
   void place(Entry entry, const std::string& place_key);
   const Entry& find_key(const std::string& place_key) const;
 

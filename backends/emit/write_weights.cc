@@ -53,6 +53,7 @@ class EntryWriter {
  private:
   Status write_weight(const Entry& entry) {
     const bool copied = is_copied(entry.source.weight.encoding);
+    if (entry.precedes_codes) return scan_scales(entry);
     if (!entry.reads()) return copied ? copy_parameters(entry) : write_parameters(entry);
     StreamReport stream;
     MOEC_TRY(copied       ? copy_codes(entry, stream)
@@ -137,7 +138,28 @@ class EntryWriter {
     return bytes ? put(*bytes) : fail(with_tensor(bytes.error(), entry.name));
   }
 
+  // Encodes the weight for its scales alone. The weight is described with its codes.
+  Status scan_scales(const Entry& entry) {
+    is_new_ = !reported_.contains(entry.key);
+    StreamReport stream;
+    MOEC_TRY(encode(entry, {[](std::span<const std::byte>) { return Status(); }, {}}, stream));
+    report_.bytes_read += stream.bytes_read;
+    return write_parameters(entry);
+  }
+
   Status stream_codes(const Entry& entry, StreamReport& stream) {
+    uint64_t decoded = 0;
+    EncodedSink sink{[this](std::span<const std::byte> codes) { return put(codes); }, {}};
+    if (options_.on_weight)
+      sink.values = [&](std::span<const std::byte> values) -> Status {
+        options_.on_weight(entry.key, decoded, values);
+        decoded += values.size();
+        return {};
+      };
+    return encode(entry, sink, stream);
+  }
+
+  Status encode(const Entry& entry, const EncodedSink& sink, StreamReport& stream) {
     const auto& [weight, type, form] = entry.source;
     // Releases the previous encoder and metric before inputs_of() reads the next metric, so that
     // the memory of two weights is never held at once.
@@ -148,23 +170,16 @@ class EntryWriter {
     }
     if (!inputs_)
       return stream_through(encoder_.emplace<WeightEncoder>(weight.encoding, type, form), entry,
-                            stream);
+                            sink, stream);
     auto calibrated = CalibratedEncoder::create(weight.encoding, type, {*inputs_, 1}, form);
     if (!calibrated) return fail(with_tensor(calibrated.error(), entry.name));
-    return stream_through(encoder_.emplace<CalibratedEncoder>(std::move(*calibrated)), entry,
+    return stream_through(encoder_.emplace<CalibratedEncoder>(std::move(*calibrated)), entry, sink,
                           stream);
   }
 
   template <class Encoder>
-  Status stream_through(Encoder& encoder, const Entry& entry, StreamReport& stream) {
-    uint64_t decoded = 0;
-    EncodedSink sink{[this](std::span<const std::byte> codes) { return put(codes); }, {}};
-    if (options_.on_weight)
-      sink.values = [&](std::span<const std::byte> values) -> Status {
-        options_.on_weight(entry.key, decoded, values);
-        decoded += values.size();
-        return {};
-      };
+  Status stream_through(Encoder& encoder, const Entry& entry, const EncodedSink& sink,
+                        StreamReport& stream) {
     const Status streamed = views_.next(
         [&](std::span<const std::byte> tile) { return encoder.add(tile, sink); }, stream);
     // The encoder does not know tensor names, so with_tensor() adds the name to its errors.

@@ -5,8 +5,10 @@
 //   int8             8-bit integers, one scale per output row; also int8:row
 //   int8:tensor      one scale for the whole weight
 //   int8:expert      one scale per expert; differs from int8:tensor only in banks of experts
-//   int8:32          one scale per 32 inputs of a row; also int8:64, int8:128
-//   int4             4-bit integers, one scale per 32 inputs, as int4:32; also int4:64, int4:128
+//   int8:32          one scale per 32 inputs of a row; also int8:64, int8:128, int8:256
+//   int4             4-bit integers, one scale per 32 inputs, as int4:32; also int4:64, int4:128,
+//                    int4:256
+//   int4:row         one scale per output row
 //   int4:32:zero     with zero points; :zero may follow each of the integer forms above
 //   int4-lut         4-bit indices into a table that 16 output rows share; also int4-lut:g16
 //   int4-lut:g8      one table per 8 output rows; indices have 1, 2, 3, 4, 6 or 8 bits
@@ -46,7 +48,7 @@ constexpr auto enum_names(ScaleScope) {
 struct AffineForm {
   int64_t bits = 8;  // 4 or 8
   ScaleScope scope = ScaleScope::row;
-  int64_t block = 0;  // 32, 64 or 128 with blocks, else 0
+  int64_t block = 0;  // 32, 64, 128 or 256 with blocks, else 0
   bool zero_point = false;
   bool operator==(const AffineForm&) const = default;
 };

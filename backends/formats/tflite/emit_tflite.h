@@ -2,10 +2,8 @@
 //
 //   FOLDER/STEM.tflite   a flatbuffer with one subgraph and one signature per graph, named t16, or
 //                        t16_k2 for a top-k variant; after it the weights, shared by all graphs
-// The weights begin at multiples of 64 KiB, in the order in which the ops first use them. Buffers
-// state their offset and size in the file, so a file may exceed the 2 GiB of a flatbuffer.
-// Constants are inside the flatbuffer. subgraph_writer.h documents the mapping of ops and names.
-// The output is deterministic.
+// tflite_contents.h documents the file, subgraph_writer.h the mapping of ops and names. The output
+// is deterministic.
 #pragma once
 
 #include <span>
@@ -16,8 +14,6 @@
 #include "backends/emit/emit.h"
 
 namespace moec {
-
-inline constexpr uint64_t kTfliteDataAlignment = 64 * 1024;
 
 // Returns the only path that emit_tflite() writes, relative to the folder.
 std::vector<std::string> tflite_file_names(const std::string& stem);

@@ -4,8 +4,24 @@
 
 namespace moec {
 
-// By convention, buffer 0 is empty and means "no constant".
-ModelWriter::ModelWriter() { buffers_.push_back(tflite::CreateBuffer(builder_)); }
+ModelWriter::ModelWriter(const DataLayout& scales, uint64_t begin) : begin_(begin) {
+  // A flatbuffer is written from its end.
+  const auto& entries = scales.entries();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
+    scales_[entry->key] = builder_.CreateVector(std::vector<float>(entry->bytes / sizeof(float)));
+  // By convention, buffer 0 is empty and means "no constant".
+  buffers_.push_back(tflite::CreateBuffer(builder_));
+}
+
+flatbuffers::Offset<tflite::QuantizationParameters> ModelWriter::row_quantization(
+    const Weight& weight) {
+  const Scales scales = scales_.at(weight_key(weight));
+  const size_t rows = flatbuffers::GetTemporaryPointer(builder_, scales)->size();
+  const auto [zeros, is_new] = zero_points_.try_emplace(rows);
+  // LiteRT refuses scales without zero points.
+  if (is_new) zeros->second = builder_.CreateVector(std::vector<int64_t>(rows));
+  return tflite::CreateQuantizationParameters(builder_, 0, 0, scales, zeros->second);
+}
 
 uint32_t ModelWriter::inline_buffer(const std::string& bytes) {
   const auto [found, is_new] =
@@ -23,7 +39,7 @@ uint32_t ModelWriter::inline_buffer(const std::string& bytes) {
 uint32_t ModelWriter::file_buffer(uint64_t offset, uint64_t bytes) {
   const auto [found, is_new] =
       file_buffers_.try_emplace({offset, bytes}, static_cast<uint32_t>(buffers_.size()));
-  if (is_new) buffers_.push_back(tflite::CreateBuffer(builder_, 0, offset, bytes));
+  if (is_new) buffers_.push_back(tflite::CreateBuffer(builder_, 0, offset - begin_, bytes));
   return found->second;
 }
 

@@ -1,5 +1,5 @@
-// Collects the parts of a TFLite model that its subgraphs share: buffers, operator codes and
-// metadata. Equal bytes become one buffer.
+// Collects the parts of a TFLite model that its subgraphs share: buffers, scales per row, operator
+// codes and metadata. Equal bytes become one buffer.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/emit/data_layout.h"
 #include "backends/formats/tflite/tflite_ops.h"
 
 namespace moec {
@@ -25,13 +26,18 @@ struct Signature {
 
 class ModelWriter {
  public:
-  ModelWriter();
+  // The flatbuffer ends with the layout's entries, which are zeros: the scales per row, each as a
+  // vector with its count in the 4 bytes before it. `begin` is the model's position in the
+  // file, from which buffers count.
+  explicit ModelWriter(const DataLayout& scales, uint64_t begin = 0);
 
   flatbuffers::FlatBufferBuilder& builder() { return builder_; }
 
   // Return the index of a buffer with these bytes, or with this range of the file.
   uint32_t inline_buffer(const std::string& bytes);
   uint32_t file_buffer(uint64_t offset, uint64_t bytes);
+  // The quantization of a weight with a scale per row, whose scales are in the layout.
+  flatbuffers::Offset<tflite::QuantizationParameters> row_quantization(const Weight& weight);
   uint32_t operator_code(Builtin code, int32_t version);
 
   void add_metadata(const std::string& key, const std::string& text);
@@ -41,9 +47,14 @@ class ModelWriter {
   std::string finish(const std::string& description);
 
  private:
+  using Scales = flatbuffers::Offset<flatbuffers::Vector<float>>;
+  using ZeroPoints = flatbuffers::Offset<flatbuffers::Vector<int64_t>>;
   std::vector<flatbuffers::Offset<tflite::TensorMap>> maps(const std::vector<Signature::Port>&);
 
+  uint64_t begin_;
   flatbuffers::FlatBufferBuilder builder_;
+  std::map<std::string, Scales> scales_;      // by weight_key()
+  std::map<size_t, ZeroPoints> zero_points_;  // by count
   std::vector<flatbuffers::Offset<tflite::Buffer>> buffers_;
   std::map<std::string, uint32_t> inline_buffers_;
   std::map<std::pair<uint64_t, uint64_t>, uint32_t> file_buffers_;

@@ -108,14 +108,7 @@ class NodeFiller {
         tflite::CreateConcatenationOptions(builder_, static_cast<int32_t>(op.axis)));
   }
 
-  void operator()(const Reshape& op) const {
-    node_.inputs.push_back(context_.integers(op.dims, {op.dims.rank()}));
-    const std::vector<int32_t> sizes(op.dims.begin(), op.dims.end());
-    // The options repeat the input, for runtimes that read only one of them.
-    const auto shape = builder_.CreateVector(sizes);
-    set(Builtin::RESHAPE, BuiltinOptions::ReshapeOptions,
-        tflite::CreateReshapeOptions(builder_, shape));
-  }
+  void operator()(const Reshape& op) const { fill_reshape(op.dims, context_, node_); }
 
   void operator()(const Transpose& op) const { fill_transpose(op.perm, context_, node_); }
 
@@ -187,6 +180,15 @@ void fill_transpose(const std::vector<int64_t>& perm, const NodeParts& context, 
   node.inputs.push_back(context.integers(perm, {std::ssize(perm)}));
   node.type = BuiltinOptions::TransposeOptions;
   node.options = tflite::CreateTransposeOptions(context.builder).Union();
+}
+
+void fill_reshape(const Dims& dims, const NodeParts& context, TfliteNode& node) {
+  node.code = Builtin::RESHAPE;
+  node.inputs.push_back(context.integers(dims, {dims.rank()}));
+  node.type = BuiltinOptions::ReshapeOptions;
+  // The options repeat the input, for runtimes that read only one of them.
+  const auto shape = context.builder.CreateVector(std::vector<int32_t>(dims.begin(), dims.end()));
+  node.options = tflite::CreateReshapeOptions(context.builder, shape).Union();
 }
 
 void fill_broadcast(const Dims& dims, const NodeParts& context, TfliteNode& node) {

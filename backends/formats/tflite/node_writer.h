@@ -38,6 +38,7 @@ void fill_gelu(flatbuffers::FlatBufferBuilder& builder, TfliteNode& node);
 void fill_conv(int64_t groups, flatbuffers::FlatBufferBuilder& builder, TfliteNode& node);
 void fill_cast(DType from, DType to, flatbuffers::FlatBufferBuilder& builder, TfliteNode& node);
 void fill_transpose(const std::vector<int64_t>& perm, const NodeParts& context, TfliteNode& node);
+void fill_reshape(const Dims& dims, const NodeParts& context, TfliteNode& node);
 void fill_broadcast(const Dims& dims, const NodeParts& context, TfliteNode& node);
 void fill_topk(int64_t k, const NodeParts& context, TfliteNode& node);
 

@@ -68,7 +68,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   if (!verifies(bytes))
     return fail("tflite.parse", "the flatbuffer is damaged, or has 2 GiB or more",
                 "export the model again");
-  const TfliteFile file{tflite::GetModel(bytes.data()), path, file_bytes};
+  const TfliteFile file{bytes.data(), tflite::GetModel(bytes.data()), path, file_bytes};
   if (file.model->version() != kTfliteVersion)
     return fail("tflite.version",
                 fmt::format("schema version {} is unsupported, expected {}", file.model->version(),

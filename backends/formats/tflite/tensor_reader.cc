@@ -130,6 +130,21 @@ Result<std::vector<int64_t>> TensorReader::integers(int32_t index) const {
   return std::vector<int64_t>(values.begin(), values.end());
 }
 
+Result<TensorRange> TensorReader::row_scales(int32_t index, const Dims& counts) const {
+  const tflite::QuantizationParameters& stated = *quantization(index);
+  const auto* scales = stated.scale();
+  const auto* zeros = stated.zero_point();
+  const Type type{DType::f32, counts};
+  const bool has_zeros =
+      zeros && std::any_of(zeros->begin(), zeros->end(), [](int64_t zero) { return zero != 0; });
+  if (!scales || std::ssize(*scales) != type.elements() || stated.quantized_dimension() != 0 ||
+      has_zeros)
+    return fail_tensor("tflite.quantized", "the codes need one scale per row, and zero points of 0",
+                       index);
+  const auto* first = reinterpret_cast<const std::byte*>(scales->Data());
+  return TensorRange{0, static_cast<uint64_t>(first - file_.start), type};
+}
+
 Result<TensorRange> TensorReader::range(int32_t index, const Type& type) const {
   const tflite::Buffer& contents = *buffer(index);
   const auto bytes = static_cast<uint64_t>(type.bytes());

@@ -3,6 +3,7 @@
 
 #include <tflite_generated.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ namespace moec {
 
 // A verified model, and the file that contains it.
 struct TfliteFile {
+  const std::byte* start = nullptr;  // of the flatbuffer
   const tflite::Model* model = nullptr;
   std::string path;
   uint64_t bytes = 0;
@@ -51,6 +53,9 @@ class TensorReader {
   Result<std::vector<int64_t>> integers(int32_t index) const;
   // The range of the file with a tensor of this type. Error tflite.buffer.
   Result<TensorRange> range(int32_t index, const Type& type) const;
+  // The range of the scales per row inside the flatbuffer, f32 of these sizes. Error
+  // tflite.quantized: other counts, other axes than the first, zero points other than 0.
+  Result<TensorRange> row_scales(int32_t index, const Dims& counts) const;
 
  private:
   Result<Type> sized(DType dtype, int32_t index) const;

@@ -21,9 +21,15 @@ Status check_form(const Shard& shard, ValueId value, const Encoding& encoding) {
       fmt::format("{} of {} has no TFLite form", to_string(encoding), to_string(type));
   if (type.dtype != DType::f32)
     return refuse(shard, value, cause, "export with --dtype f32, which quantized weights require");
-  return refuse(shard, value, cause,
-                "choose a block size of 32, 64 or 128 that divides the inputs, or keep the weight "
-                "float");
+  return refuse(
+      shard, value, cause,
+      "choose int8, or a block size of 32, 64, 128 or 256 that divides the inputs, or keep "
+      "the weight float");
+}
+
+// Kernels for codes require f32 activations and scales that belong to one row.
+bool is_coded_matrix(const AffineEncoding& encoding, const Type& type) {
+  return type.dtype == DType::f32 && type.rank() == 2 && encoding.block.at(0) == 1;
 }
 
 bool is_quantized(const Shard& shard, ValueId value) {
@@ -36,11 +42,12 @@ bool is_quantized(const Shard& shard, ValueId value) {
 std::optional<TfliteWeightForm> tflite_weight_form(const Encoding& encoding, const Type& type) {
   if (is_plain(encoding)) return TfliteWeightForm::plain;
   const auto* affine = std::get_if<AffineEncoding>(&encoding);
-  // Kernels for codes require f32 activations.
-  if (!affine || affine->zero_point || affine->copied || type.dtype != DType::f32 ||
-      type.rank() != 2 || affine->block.at(0) != 1 || affine->bits != 4)
+  if (!affine || affine->zero_point || affine->copied || !is_coded_matrix(*affine, type))
     return std::nullopt;
   const int64_t block = affine->block.at(1), inputs = type.dims.at(1);
+  // Codes of 4 bits are stored in pairs, across the ends of rows.
+  if (block == inputs && (affine->bits == 8 || inputs % 2 == 0)) return TfliteWeightForm::rows;
+  if (affine->bits != 4) return std::nullopt;
   const bool has_kernel = block == 32 || block == 64 || block == 128 || block == 256;
   if (has_kernel && inputs % block == 0) return TfliteWeightForm::blocks;
   return std::nullopt;

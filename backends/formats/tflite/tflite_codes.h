@@ -1,5 +1,7 @@
 // The TFLite forms of encoded weights [N, K] of a FULLY_CONNECTED with f32 activations.
 //
+//   affine(8; 1, K), affine(4; 1, K) with an even K
+//       INT8 or INT4 codes, one f32 scale per row in the tensor's QuantizationParameters
 //   affine(4; 1, B) with B of 32, 64, 128 or 256 that divides K
 //       INT4 codes with BlockwiseQuantization: the scales are an f16 tensor [N, K/B] of the
 //       subgraph. XNNPACK has no kernel for other blocks. With f32 scales it refuses the model, and
@@ -14,7 +16,7 @@
 
 namespace moec {
 
-enum class TfliteWeightForm : uint8_t { plain, blocks };
+enum class TfliteWeightForm : uint8_t { plain, rows, blocks };
 
 // Returns the form of a weight with this encoding; nullopt if TFLite has none.
 std::optional<TfliteWeightForm> tflite_weight_form(const Encoding& encoding, const Type& type);

@@ -47,9 +47,9 @@ TEST(LitertTarget, StoresMatricesAsRows) {
   EXPECT_FALSE(target.has_state);
 }
 
-TEST(LitertForms, AcceptsBlocksForMatmulsOnly) {
+TEST(LitertForms, AcceptsCodesForMatmulsOnly) {
   const Target target = builtin_target("litert").value();
-  for (const char* text : {"int4:32", "int4:64", "int4:128"}) {
+  for (const char* text : {"int8", "int4:row", "int4:32", "int4:64", "int4:128", "int4:256"}) {
     const WeightForm form = parse_weight_form(text).value();
     EXPECT_TRUE(takes_weight_form(target, form, ProjectionForm::matmul)) << text;
     EXPECT_FALSE(takes_weight_form(target, form, ProjectionForm::conv)) << text;

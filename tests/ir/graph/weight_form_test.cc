@@ -20,10 +20,12 @@ std::string form_error(std::string_view text) {
 }
 
 TEST(WeightForm, RoundTripsEveryText) {
-  for (const char* text : {"float", "f16", "bf16", "int8", "int8:tensor", "int8:expert",
-                           "int8:zero", "int8:tensor:zero", "int4:row", "int4:32", "int4:64",
-                           "int4:128", "int4:64:zero", "int1-lut:g16", "int2-lut:tensor",
-                           "int3-lut:g8", "int4-lut:g32", "int6-lut:g16", "int8-lut:tensor"})
+  for (const char* text : {"float",           "f16",         "bf16",         "int8",
+                           "int8:tensor",     "int8:expert", "int8:zero",    "int8:tensor:zero",
+                           "int4:row",        "int4:32",     "int4:64",      "int4:128",
+                           "int4:256",        "int8:256",    "int4:64:zero", "int1-lut:g16",
+                           "int2-lut:tensor", "int3-lut:g8", "int4-lut:g32", "int6-lut:g16",
+                           "int8-lut:tensor"})
     EXPECT_EQ(to_string(form_named(text)), text);
 }
 

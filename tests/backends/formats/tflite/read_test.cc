@@ -129,6 +129,34 @@ TEST_F(TfliteFile, RejectsUnknownOperators) {
   EXPECT_THAT(result.error().front().cause, HasSubstr("100"));
 }
 
+// A file with a scale per row.
+class TfliteCodes : public TfliteFile {
+ protected:
+  void SetUp() override {
+    const Shard shard = coded_shard({8, {1, 64}}, 64);
+    ASSERT_TRUE(emit_widths({{3, &shard}}, folder_));
+    bytes_ = read_file(path());
+    ASSERT_EQ(code(), "");
+  }
+  tflite::QuantizationParameters& quantization() {
+    return *find_table(graph().mutable_tensors(), [](const auto& each) {
+              return each.type() == tflite::TensorType::INT8;
+            })->mutable_quantization();
+  }
+};
+
+TEST_F(TfliteCodes, RejectsZeroPoints) {
+  quantization().mutable_zero_point()->Mutate(5, 1);
+  EXPECT_EQ(code(), "tflite.quantized");
+}
+
+TEST_F(TfliteCodes, RejectsOtherCountsOfScales) {
+  // The count of a vector precedes its elements.
+  auto* count = reinterpret_cast<uint32_t*>(quantization().mutable_scale()->Data()) - 1;
+  *count = 5;
+  EXPECT_EQ(code(), "tflite.quantized");
+}
+
 // A damaged file yields a finding or a shard that verifies, never a crash.
 TEST_F(TfliteFile, SurvivesDamagedBytes) {
   const std::string good = bytes_;

@@ -63,6 +63,11 @@ TEST(TfliteRoundTrip, KeepsConvolutions) {
     for (const bool bias : {false, true}) expect_round_trip(conv_shard(DType::f32, groups, bias));
 }
 
+TEST(TfliteRoundTrip, KeepsQuantizedWeights) {
+  for (const int64_t bits : {4, 8}) expect_round_trip(coded_shard({bits, {1, 64}}, 64));
+  expect_round_trip(coded_shard({8, {1, 33}}, 33));
+}
+
 TEST(TfliteRoundTrip, KeepsProductsOfManyAxes) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f32, {1, 2, 3, 4}});

@@ -45,6 +45,15 @@ inline Shard conv_shard(DType dtype, int64_t groups, bool bias) {
   return b.finish();
 }
 
+// A product with quantized weights of 6 rows.
+inline Shard coded_shard(const AffineEncoding& encoding, int64_t inputs) {
+  Builder b("L00.moe", Form::placed);
+  const ValueId x = b.input("x", token_type(DType::f32, Layout::rows, inputs, 3));
+  const Weight weight{seeded_view(4, {DType::f32, {6, inputs}}), encoding};
+  b.output("y", b.matmul(x, b.transpose(b.emit(weight, {}, "w"), {1, 0})));
+  return b.finish();
+}
+
 // The operators of a file's first graph, in order.
 inline std::vector<std::string> operators_of(const std::string& path) {
   const std::string bytes = read_file(path);
