@@ -10,7 +10,7 @@ build="
   ca-certificates g++ cmake ninja-build pkg-config
   libfmt-dev libexpected-dev nlohmann-json3-dev libxxhash-dev libhwy-dev libssl-dev libeigen3-dev libcli11-dev
   libcpp-httplib-dev libpcre2-dev libutf8proc-dev libonnx-dev libprotobuf-dev protobuf-compiler
-  libflatbuffers-dev flatbuffers-compiler
+  libflatbuffers-dev flatbuffers-compiler zlib1g-dev
 "
 test="
   libgtest-dev libgmock-dev libbenchmark-dev ccache clang-14 libclang-rt-14-dev clang-format-14 python3 python3-venv

@@ -2,7 +2,7 @@
 # Makes the Python environments for tests with vendors' compilers and runtimes, build/vendors/NAME. moec's build does
 # not depend on them, and they are not part of moec.
 #
-#   scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert] [litert-qnn]
+#   scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert] [litertlm] [litert-qnn]
 #
 # Default: all but rknn. rknn takes 1.5 GB and must be named.
 set -eu
@@ -47,6 +47,14 @@ END
 packages_litert="ai-edge-litert==2.3.0 backports.strenum==1.2.8 flatbuffers==25.12.19 ml_dtypes==0.6.0 numpy==2.4.6
   protobuf==7.36.2 tqdm==4.70.1 typing_extensions==4.16.0"
 
+about_litertlm() {
+  cat <<END
+litert-lm-api is Google's runtime for .litertlm files, and litert-lm-builder its packer, under the Apache-2.0 licence;
+with ai-edge-litert, which runs their graphs alone.
+END
+}
+packages_litertlm="$packages_litert litert-lm-api==0.18.1 litert-lm-builder==0.18.1 absl-py==2.5.1 tomli==2.5.0"
+
 about_litert_qnn() {
   cat <<END
 litert-qnn is Qualcomm's plugin of LiteRT, in ai-edge-litert (Apache-2.0), with the libraries of onnxruntime-qnn, which
@@ -74,14 +82,15 @@ install() {
   echo "$packages" > "$folder/packages.txt"
 }
 
-[ $# -gt 0 ] || set -- qnn coreai litert litert-qnn
+[ $# -gt 0 ] || set -- qnn coreai litert litertlm litert-qnn
 for name; do
   case $name in
     qnn) install qnn "$packages_qnn" ;;
     litert) install litert "$packages_litert" ;;
+    litertlm) install litertlm "$packages_litertlm" ;;
     litert-qnn) install litert-qnn "$packages_litert_qnn" ;;
     coreai) install coreai "$packages_coreai" ;;
     rknn) install rknn "$packages_rknn" ;;
-    *) echo "usage: scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert] [litert-qnn]" >&2; exit 2 ;;
+    *) echo "usage: scripts/install_vendors.sh [qnn] [coreai] [rknn] [litert] [litertlm] [litert-qnn]" >&2; exit 2 ;;
   esac
 done

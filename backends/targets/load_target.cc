@@ -225,8 +225,9 @@ Result<Target> read_target(JsonFields fields) {
   MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(read_weights(fields, target));
   MOEC_TRY(read_engine(fields, target.engine));
-  if (target.engine.decoder_graph && target.format != ShardFormat::onnx)
-    return fields.bad("decoder_graph", "requires the format onnx");
+  if (target.engine.decoder_graph && target.format != ShardFormat::onnx &&
+      target.format != ShardFormat::tflite)
+    return fields.bad("decoder_graph", "requires the format onnx or tflite");
   MOEC_TRY(fields.finish());
   target.limits = derive_limits(target.rules);
   return target;

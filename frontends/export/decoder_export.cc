@@ -69,7 +69,8 @@ DecoderExport::DecoderExport(const Plan& plan)
 
 Result<std::shared_ptr<const DecoderExport>> plan_decoder(const Plan& plan,
                                                           const CompileOptions& compile) {
-  if (!compile.passes.target.engine.decoder_graph) return nullptr;
+  const Target& target = compile.passes.target;
+  if (!target.engine.decoder_graph || target.format != ShardFormat::onnx) return nullptr;
   MOEC_TRY(check_family(plan.model));
   MOEC_TRY(check_form(plan, compile));
   return std::shared_ptr<const DecoderExport>(new DecoderExport(plan));

@@ -1,5 +1,5 @@
-// The folder of a target with a decoder graph (ir/target/target.h): unmodified onnxruntime-genai
-// loads and runs it.
+// The folder of a target with a decoder graph (ir/target/target.h) in the format onnx: unmodified
+// onnxruntime-genai loads and runs it.
 //
 //   OUT/model.onnx          the whole model, reading the data files and tables of the export
 //   OUT/genai_config.json   the engine's configuration
@@ -52,7 +52,7 @@ class DecoderExport {
   Plan few_rows_, more_rows_, one_token_;
 };
 
-// Returns null if the target has no decoder graph. Errors: genai.family (the model keeps no cache
+// Returns null if the target has no such graph. Errors: genai.family (the model keeps no cache
 // or is not a text generator), genai.form (options that the graph cannot express).
 Result<std::shared_ptr<const DecoderExport>> plan_decoder(const Plan& plan,
                                                           const CompileOptions& compile);

@@ -15,6 +15,7 @@
 #include "backends/runtime/text/text_windows.h"
 #include "frontends/compile/compile_shard.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/litertlm_export.h"
 #include "frontends/export/options/export_options.h"
 #include "frontends/export/pipeline_export.h"
 #include "frontends/export/report.h"
@@ -160,6 +161,10 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
     MOEC_ASSIGN(auto files,
                 planned_.decoder->write(manifest, std::move(decoder_parts), planned_.options));
     for (manifest::FileRef& file : files) manifest.side_files.push_back(std::move(file));
+  }
+  if (packs_litertlm(planned_.options.compile.passes.target)) {
+    const PayloadCallback advance;  // the file has no shards
+    MOEC_ASSIGN(manifest.side_files.emplace_back(), write_litertlm(manifest, job(advance)));
   }
   if (output.compat == Compat::genai) {
     MOEC_ASSIGN(auto files, write_pipeline(manifest, planned_.plan.model, planned_.options));

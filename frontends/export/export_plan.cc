@@ -23,6 +23,7 @@
 #include "frontends/compile/weight_values.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/export/litertlm_export.h"
 #include "frontends/export/parallel_targets.h"
 #include "frontends/export/pipeline_export.h"
 #include "frontends/export/plan_memory.h"
@@ -373,6 +374,8 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   if (options.output.compat == Compat::ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(CarriedSource carried, carried_files_of(options.source, notes));
   MOEC_ASSIGN(Manifest manifest, begin_manifest(own, plan, notes));
+  const Target& target = own.compile.passes.target;
+  if (packs_litertlm(target)) MOEC_TRY(check_litertlm(plan, manifest, own.compile));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   // With blocks of inputs, the bytes depend on the encoder's limit and thus on --memory.
   if (const EncoderMemory& encoder = bytes.encoder; !encoder.in_blocks.empty())
@@ -382,6 +385,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                                  options.compile.passes, options.source.path));
   OutNames names = options.output.compat == Compat::ane_book ? ane_book_names(options) : OutNames();
   if (decoder) names.decoder = decoder_files();
+  if (packs_litertlm(target)) names.decoder = {kLitertlmFile};
   if (options.output.compat == Compat::genai) names.decoder = pipeline_names(manifest);
   return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
                        std::move(open.reader), std::move(calibration), bytes.encoder.limit,

@@ -200,8 +200,8 @@ struct TargetEngine {
   bool expand_sigmoid = false;
   // True if the engine has an op for mixtures of experts, `moe` (--routing op).
   bool has_moe = false;
-  // True if the export is also a folder for onnxruntime-genai: one graph of the whole model with a
-  // symbolic number of tokens reads the shards' data files (backends/formats/genai).
+  // True if the export is also one for an engine that runs whole models: a folder for
+  // onnxruntime-genai, or with the format tflite a file for LiteRT-LM (backends/formats/litertlm).
   bool decoder_graph = false;
   // Rank that matmuls with block-quantized weights require of activations: 2 ([T, C]) or 3 ([1, T,
   // C]).
