@@ -99,7 +99,11 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "kimi_linear_a",
                                             "kimi_linear_b",
                                             "exaone_moe_a",
-                                            "exaone_moe_b"};
+                                            "exaone_moe_b",
+                                            "mellum_a",
+                                            "mellum_b",
+                                            "sarvam_mla_a",
+                                            "sarvam_mla_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

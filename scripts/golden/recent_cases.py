@@ -5,12 +5,49 @@ from transformers import GlmMoeDsaConfig, HYV3Config
 from transformers import Gemma4TextConfig, Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
 from transformers.models.ernie4_5_vl_moe import Ernie4_5_VLMoeTextConfig
 from transformers.models.glm4v_moe import Glm4vMoeTextConfig
+from transformers.models.mellum import MellumConfig
 from transformers.models.minimax_m3_vl import MiniMaxM3VLTextConfig
 from transformers.models.qwen3_vl_moe import Qwen3VLMoeTextConfig
+from transformers.models.sarvam_mla import SarvamMLAConfig
 
 from golden.case_parts import BF16, F16, rope
 
 RECENT = {
+    # windows of 5 tokens and rotations by layer type, one with YaRN; a dense layer, head_dim 12 where d/H is 8
+    "mellum_a": dict(family="mellum", disk=BF16, config=MellumConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, num_experts=7, num_experts_per_tok=3, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        mlp_layer_types=["sparse", "dense", "sparse"], vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=dict(
+            full_attention=rope(2000.0, "yarn", factor=4.0, original_max_position_embeddings=12),
+            sliding_attention=rope(500.0)))),
+    # full attention in all layers, which all have experts, and no renormalisation; fused experts on disk, tied; types of
+    # layers, window and rotations are the class's defaults
+    "mellum_b": dict(family="mellum", disk=F16, fused=True, config=MellumConfig, absent=[
+        "attention_bias", "hidden_act", "layer_types", "mlp_layer_types", "rms_norm_eps", "rope_parameters",
+        "sliding_window"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=8, num_experts=6, num_experts_per_tok=2, norm_topk_prob=False, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96)),
+    # groups, dense layer 0, YaRN, queries without a latent as in the release
+    "sarvam_mla_a": dict(family="sarvam_mla", disk=BF16, config=SarvamMLAConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=None, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
+        routed_scaling_factor=1.5, norm_topk_prob=True, first_k_dense_replace=1, vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                             mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # a latent of the queries, halves rotated, fused experts on disk, tied; routing, biases and the dense layer 0 are the
+    # class's defaults
+    "sarvam_mla_b": dict(family="sarvam_mla", disk=F16, fused=True, config=SarvamMLAConfig, absent=[
+        "attention_bias", "first_k_dense_replace", "hidden_act", "n_group", "n_shared_experts", "norm_topk_prob",
+        "num_key_value_heads", "rms_norm_eps", "routed_scaling_factor", "topk_group"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=3, num_attention_heads=5,
+        q_lora_rank=18, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=6,
+        num_experts_per_tok=2, rope_interleave=False, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope())),
     # groups, dense layer 1 by the list of types, YaRN, two shared experts
     "glm4_moe_lite_a": dict(family="glm4_moe_lite", disk=BF16, config=Glm4MoeLiteConfig, args=dict(
         hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,

@@ -27,6 +27,11 @@ const std::vector<RopeType>& rope_types() {
        RopeScaling::yarn,
        {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
         "mscale", "mscale_all_dim", "truncate"}},
+      // The name of yarn in the release of sarvam_mla.
+      {"deepseek_yarn",
+       RopeScaling::yarn,
+       {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "mscale",
+        "mscale_all_dim"}},
       {"longrope",
        RopeScaling::longrope,
        {"short_factor", "long_factor", "short_mscale", "long_mscale",
