@@ -45,7 +45,8 @@ constexpr std::array kWithoutLimit = {RuleCondition::op_is,
                                       RuleCondition::state_functions,
                                       RuleCondition::fused_activation,
                                       RuleCondition::coded_matmul_uneven,
-                                      RuleCondition::scalar_constant};
+                                      RuleCondition::scalar_constant,
+                                      RuleCondition::grouped_conv};
 
 bool has_limit(RuleCondition condition) {
   return std::find(kWithoutLimit.begin(), kWithoutLimit.end(), condition) == kWithoutLimit.end();
@@ -63,7 +64,7 @@ Status read_condition(JsonFields& fields, TargetRule& rule) {
     MOEC_TRY(read_ops(fields, rule.ops));
   if (needs_axes(rule.condition) || (takes_axes(rule.condition) && fields.has("axes")))
     MOEC_TRY(read_names(fields, "axes", rule.axes));
-  if (rule.condition == RuleCondition::dtype_is)
+  if (rule.condition == RuleCondition::dtype_is || rule.condition == RuleCondition::grouped_conv)
     MOEC_TRY(
         fields.named("dtypes", parse_dtype, [&](DType dtype) { rule.dtypes.push_back(dtype); }));
   if (concerns_shards(rule.condition) && fields.has("kinds"))

@@ -85,6 +85,8 @@ Axis axis_at(size_t rank, size_t index);
 //   scalar_constant    one of the operands is a constant with one element
 //   exp_below          an exp whose operand has no lower bound of at least -`limit`
 //                      (fused_forms.h)
+//   grouped_conv       a convolution in several groups, each of several channels, with a value of
+//                      one of `dtypes`
 // For a whole shard:
 //   weight_bytes_above, weight_bytes_below   the bytes of all weights
 //   tokens_above       the file accepts more than `limit` tokens per run
@@ -109,6 +111,7 @@ enum class RuleCondition : uint8_t {
   coded_matmul_uneven,
   scalar_constant,
   exp_below,
+  grouped_conv,
   weight_bytes_above,
   weight_bytes_below,
   tokens_above,
@@ -134,6 +137,7 @@ constexpr auto enum_names(RuleCondition) {
                                     "coded_matmul_uneven",
                                     "scalar_constant",
                                     "exp_below",
+                                    "grouped_conv",
                                     "weight_bytes_above",
                                     "weight_bytes_below",
                                     "tokens_above",

@@ -67,6 +67,7 @@ class OpRule {
         &OpRule::has_uneven_blocks,     // coded_matmul_uneven
         &OpRule::has_scalar_constant,   // scalar_constant
         &OpRule::is_exp_below,          // exp_below
+        &OpRule::is_grouped_conv,       // grouped_conv
         nullptr,                        // weight_bytes_above
         nullptr,                        // weight_bytes_below
         nullptr,                        // tokens_above
@@ -146,6 +147,11 @@ class OpRule {
   }
 
   bool is_exp_below() const { return is_exp_below_limit(shard_, op_, rule_.limit); }
+  bool is_grouped_conv() const {
+    const auto* conv = std::get_if<Conv>(&op_.data);
+    // A filter has the sizes [outputs, channels per group, taps, 1].
+    return conv && conv->groups > 1 && shard_.type(op_.operands[1]).dims.at(1) > 1 && has_dtype();
+  }
   bool has_scalar_constant() const {
     return std::any_of(op_.operands.begin(), op_.operands.end(), [&](ValueId operand) {
       return shard_.producer_as<Constant>(operand) != nullptr &&
@@ -262,6 +268,7 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
       nullptr,  // coded_matmul_uneven
       nullptr,  // scalar_constant
       nullptr,  // exp_below
+      nullptr,  // grouped_conv
       weight_bytes_above,
       weight_bytes_below,
       tokens_above,

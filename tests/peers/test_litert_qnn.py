@@ -81,6 +81,14 @@ def test_single_precision_runs_in_half(compiled, golden):
     assert min(graph["cosine"] for graph in measured["graphs"]) >= SHARD_COSINE
 
 
+def test_keeps_rows_of_eight_bits(compiled, golden):
+    flags = ("--target", "litert-qnn", "--dtype", "f32", "--weights", "int8")
+    measured = measure(compiled("tinymoe", *flags), golden("tinymoe").folder, run=True)
+    check_placement(measured)
+    assert min(graph["cosine"] for graph in measured["graphs"]) >= SHARD_COSINE
+    assert measured["chain"]["cosine"] >= CHAIN_COSINE
+
+
 def test_reports_refused_blocks(compiled):
     """The plugin refuses the whole file, which the target litert-qnn predicts."""
     measured = measure(compiled("tinymoe", "--target", "litert", "--weights", "attn=int4:32"), None, run=True)

@@ -5,6 +5,8 @@
 #include "backends/targets/load_target.h"
 #include "ir/target/weight_support.h"
 #include "tests/backends/targets/rule_samples.h"
+#include "tests/files.h"
+#include "tests/source_dir.h"
 
 namespace moec {
 namespace {
@@ -26,12 +28,20 @@ RuleSample compared_or_softmax(bool breaks) {
   });
 }
 
+// Two groups of 3 channels, or six of one.
+RuleSample convolution_in_groups(bool breaks) {
+  const Type type = token_type(DType::f16, Layout::channels, 6, 4);
+  return of_input(type, [=](Builder& b, ValueId x) {
+    const int64_t groups = breaks ? 2 : 6;
+    const ValueId filter = b.constant({DType::f16, {6, 6 / groups, 3, 1}}, {1}, "w");
+    return b.emit(Conv{groups}, {x, filter});
+  });
+}
+
 const RuleSamples& litert_samples() {
-  static const RuleSamples all = {{"L1", read_state_or_port},
-                                  {"L2", root_of_narrow_floats},
-                                  {"L3", narrow_choice},
-                                  {"L4", experts_or_matmul},
-                                  {"L5", compared_or_softmax}};
+  static const RuleSamples all = {{"L1", read_state_or_port},  {"L2", root_of_narrow_floats},
+                                  {"L3", narrow_choice},       {"L4", experts_or_matmul},
+                                  {"L5", compared_or_softmax}, {"L6", convolution_in_groups}};
   return all;
 }
 
@@ -45,6 +55,19 @@ TEST(LitertTarget, StoresMatricesAsRows) {
   EXPECT_EQ(target.projection, ProjectionForm::matmul);
   EXPECT_TRUE(target.engine.matrix_rows);
   EXPECT_FALSE(target.has_state);
+}
+
+// The file of litertlm repeats that of litert, and adds its decoder graph.
+TEST(LitertlmTarget, HasTheRulesOfLitert) {
+  const auto text_of = [](const char* name) {
+    return read_file(source_dir() + "/backends/targets/" + name + ".json");
+  };
+  std::string text = text_of("litertlm");
+  for (const auto& [from, to] : {std::pair<std::string, std::string>("litertlm", "litert"),
+                                 {"  \"decoder_graph\": true,\n", ""}})
+    text.replace(text.find(from), from.size(), to);
+  EXPECT_EQ(text, text_of("litert"));
+  EXPECT_TRUE(builtin_target("litertlm").value().engine.decoder_graph);
 }
 
 TEST(LitertForms, AcceptsCodesForMatmulsOnly) {

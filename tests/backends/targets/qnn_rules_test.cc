@@ -142,10 +142,12 @@ TEST(LitertQnnRules, SetLimitsOfEveryChip) {
   }
 }
 
-TEST(LitertQnnForms, RejectBlocksOfFourBits) {
-  const WeightForm form = parse_weight_form("int4:32").value();
-  EXPECT_FALSE(
-      takes_weight_form(builtin_target("litert-qnn").value(), form, ProjectionForm::matmul));
+TEST(LitertQnnForms, AcceptOnlyRowsOfEightBits) {
+  const Target target = builtin_target("litert-qnn").value();
+  for (const char* text : {"int8", "int4:row", "int4:32", "int4:256"})
+    EXPECT_EQ(takes_weight_form(target, parse_weight_form(text).value(), ProjectionForm::matmul),
+              text == std::string("int8"))
+        << text;
 }
 
 }  // namespace
