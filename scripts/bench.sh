@@ -20,6 +20,11 @@
 #
 # measures prefill, decode and memory of moec, llama.cpp and onnxruntime-genai on the same weights
 # (scripts/bench/decode.py).
+#
+#   scripts/bench.sh litert [--experts 16] [--rounds 3] [--threads 2]
+#
+# measures one layer in LiteRT, with and without its cache of packed weights, and whole models in LiteRT-LM
+# (scripts/bench/litert.py).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -35,6 +40,12 @@ if [ "${1:-}" = engines ]; then
   scripts/install_python.sh >&2
   { cmake --preset release -DMOEC_OPENVINO=ON && cmake --build --preset release --target moec; } >&2
   exec .venv/bin/python scripts/bench/engines.py "$@"
+fi
+if [ "${1:-}" = litert ]; then
+  shift
+  { scripts/install_python.sh && scripts/install_vendors.sh litertlm; } >&2
+  { cmake --preset release && cmake --build --preset release --target moec; } >&2
+  exec .venv/bin/python scripts/bench/litert.py "$@"
 fi
 if [ "${1:-}" = decode ]; then
   shift

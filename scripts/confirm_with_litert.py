@@ -7,7 +7,8 @@
     moec check out/tinymoe-litert --measured measured.json
 
 Loads each graph in the interpreter with its default delegate, XNNPACK, and lists the ops that the delegate replaced. Then
-runs the graph: alone, with XNNPACK and with LiteRT's own kernels on the same inputs, and chained with the other shards.
+runs the graph as a CompiledModel with XNNPACK, and in the interpreter with LiteRT's own kernels on the same inputs: alone,
+and chained with the other shards.
 Inputs are the tokens of --golden, or up to 16 fixed tokens without it.
 
 The interpreter lists only the ops of a file's first graph. For the others, the script exchanges the graphs in a copy of
@@ -39,10 +40,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 try:
     from ai_edge_litert import schema_py_generated as schema
+    from ai_edge_litert.environment import Environment
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     import confirmation
-    from run_with_litert import LitertRunner, Signature
+    from run_with_litert import LitertRunner, Signature, compile_model
 except ImportError as missing:
     print(f"error[confirm.package]: {missing}\n  next: run scripts/install_vendors.sh litert and use its Python, "
           "build/vendors/litert/bin/python", file=sys.stderr)
@@ -105,10 +107,24 @@ def placed_ops(interpreter):
     return listed, sum(op["op_name"] == "DELEGATE" for op in ops)
 
 
+class Interpreted:
+    """A graph of a file in the interpreter, with the interface of an onnxruntime session."""
+
+    def __init__(self, interpreter, name):
+        self.call = interpreter.get_signature_runner(name)
+
+    def run(self, names, feeds):
+        results = self.call(**feeds)
+        return [results[name] for name in names]
+
+
 class Loader:
     """Loads graphs in LiteRT."""
 
     unit, takes_all = UNIT, False
+
+    def __init__(self):
+        self.environment = Environment.create()
 
     def compile(self, path, function):
         """Loads a graph; returns (session or None, its entry of measured.json)."""
@@ -119,8 +135,8 @@ class Loader:
             interpreter.allocate_tensors()
             ops, partitions = placed_ops(interpreter)
             del interpreter, content
-            session = Signature(Interpreter(model_path=str(path), num_threads=1), function)
-        except RuntimeError as error:  # the interpreter's only exception
+            session = Signature(compile_model(path, self.environment, threads=1), function)
+        except RuntimeError as error:  # LiteRT's only exception
             return None, {"ops": [], "error": str(error)}
         return session, {"seconds": round(time.monotonic() - began, 2), "partitions": partitions, "ops": ops}
 
@@ -147,9 +163,9 @@ class Loaded(confirmation.Emulated):
 class OwnKernels(confirmation.Compared, LitertRunner):
     """Runs each shard with LiteRT's own kernels, too."""
 
-    reference = "LiteRT's own kernels"
+    reference, signature = "LiteRT's own kernels", Interpreted
 
-    def interpreter(self, path):
+    def model(self, path):
         if path not in self.sessions:
             self.sessions[path] = Interpreter(
                 model_path=str(self.folder / path), num_threads=1,

@@ -8,11 +8,17 @@ run_with_onnxruntime.py, next to this script.
     moec export models/tinymoe --out out/tinymoe --target litert --tokens 1,16
     scripts/run_with_litert.py out/tinymoe --prompt "def " --max-tokens 60
 
-A file has a signature per token width. XNNPACK packs the weights once per signature, so the process needs about twice
-the memory of the weights for two widths.
+A file has a signature per token width. Each signature packs its weights, so the process needs twice the memory of the
+weights for two widths. --weight-cache keeps the packed weights once, in files that later runs map into memory.
 """
 
-from ai_edge_litert.interpreter import Interpreter
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.cpu_options import CpuOptions
+from ai_edge_litert.environment import Environment
+from ai_edge_litert.options import Options
 
 from run_with_onnxruntime import Runner, run_command
 
@@ -20,34 +26,60 @@ from run_with_onnxruntime import Runner, run_command
 class Signature:
     """A graph of a file, with the interface of an onnxruntime session."""
 
-    def __init__(self, interpreter, name):
-        self.call = interpreter.get_signature_runner(name)
+    def __init__(self, model, name):
+        self.model, self.name, self.details = model, name, model.get_output_tensor_details(name)
+        self.inputs = {port: model.create_input_buffer_by_name(name, port)
+                       for port in model.get_input_tensor_details(name)}
+        self.outputs = {port: model.create_output_buffer_by_name(name, port) for port in self.details}
 
     def run(self, names, feeds):
-        results = self.call(**feeds)
-        return [results[name] for name in names]
+        for port, values in feeds.items():
+            self.inputs[port].write(values)
+        self.model.run_by_name(self.name, self.inputs, self.outputs)
+        return [self.values(port) for port in names]
+
+    def values(self, port):
+        shape, dtype = self.details[port]["shape"], self.details[port]["dtype"]
+        return self.outputs[port].read(int(np.prod(shape)), dtype).reshape(shape)
+
+
+def compile_model(path, environment, threads, weight_cache=""):
+    cpu = CpuOptions(num_threads=threads, xnnpack_weight_cache_path=weight_cache)
+    return CompiledModel.from_file(str(path), environment=environment, options=Options(cpu_options=cpu))
 
 
 class LitertRunner(Runner):
-    """A Runner whose shards run in LiteRT's interpreter with XNNPACK."""
+    """A Runner whose shards run in LiteRT on the CPU, with XNNPACK. `weight_cache` is a folder for packed weights."""
 
-    format, target = "tflite", "litert"
+    format, target, signature = "tflite", "litert", Signature
+
+    def __init__(self, folder, skip_idle_groups=True, threads=0, top_k="", weight_cache=""):
+        super().__init__(folder, skip_idle_groups, threads, top_k)
+        self.weight_cache, self.environment = weight_cache, Environment.create()
+        if weight_cache:
+            Path(weight_cache).mkdir(parents=True, exist_ok=True)
 
     def session(self, width):
-        """The signature of a width; all signatures of a file share an interpreter."""
+        """The signature of a width; all signatures of a file share a model."""
         place = (width["file"]["path"], width["function"])
         if place not in self.sessions:
-            self.sessions[place] = Signature(self.interpreter(place[0]), place[1])
+            self.sessions[place] = self.signature(self.model(place[0]), place[1])
         return self.sessions[place]
 
-    def interpreter(self, path):
+    def model(self, path):
         if path not in self.sessions:
-            self.sessions[path] = Interpreter(model_path=str(self.folder / path), num_threads=self.threads or None)
+            cache = str(Path(self.weight_cache, path.replace("/", "_") + ".cache")) if self.weight_cache else ""
+            self.sessions[path] = compile_model(self.folder / path, self.environment, self.threads, cache)
         return self.sessions[path]
 
 
+def add_options(parser):
+    parser.add_argument("--weight-cache", default="", metavar="FOLDER", help="folder for packed weights")
+
+
 def main():
-    run_command(__doc__, lambda parser: None, lambda args: LitertRunner(args.folder, threads=args.threads, top_k=args.top_k))
+    run_command(__doc__, add_options, lambda args: LitertRunner(
+        args.folder, threads=args.threads, top_k=args.top_k, weight_cache=args.weight_cache))
 
 
 if __name__ == "__main__":
