@@ -13,7 +13,6 @@ using testing::HasSubstr;
 ExportOptions options_of(const char* golden, const std::string& out) {
   ExportOptions options =
       export_options_of(source_dir() + "/tests/golden/" + golden, "litertlm", out);
-  options.compile.build.layout = Layout::rows;
   options.compile.build.context = 32;
   return options;
 }

@@ -68,7 +68,9 @@ TEST_P(ResumeAnywhere, WritesTheUninterruptedBytes) {
 INSTANTIATE_TEST_SUITE_P(Resume, ResumeAnywhere,
                          testing::Values(Setup{"onnx_1", "onnx", 1}, Setup{"onnx_2", "onnx", 2},
                                          Setup{"onnx_8", "onnx", 8}, Setup{"ane_1", "ane", 1},
-                                         Setup{"ane_2", "ane", 2}, Setup{"ane_8", "ane", 8}),
+                                         Setup{"ane_2", "ane", 2}, Setup{"ane_8", "ane", 8},
+                                         Setup{"litertlm_1", "litertlm", 1},
+                                         Setup{"litertlm_2", "litertlm", 2}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // An export stopped before its last tile, and an uninterrupted export for comparison.

@@ -22,6 +22,8 @@ inline ExportOptions export_options_of(const std::string& source, const std::str
   options.compile.passes.attention = options.compile.passes.target.attention;
   options.compile.build.dtype = options.compile.passes.target.dtype;
   options.compile.build.tokens = {1, 8};
+  if (options.compile.passes.target.format == ShardFormat::tflite)
+    options.compile.build.layout = Layout::rows;
   options.compile.build.cache =
       options.compile.passes.target.has_state ? CacheForm::blend : CacheForm::append;
   options.compile.build.head_slices = 0;

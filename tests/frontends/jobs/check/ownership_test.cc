@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <mlmodel.pb.h>
 #include <onnx/onnx_pb.h>
+#include <tflite_generated.h>
+
+#include <cstring>
 
 #include "tests/frontends/jobs/check/edited_export.h"
 
@@ -12,7 +15,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kOnnxFile = "moe/L00.t1.onnx";
-constexpr const char* kCoremlFile = "moe/L00.t1.mlpackage/Data/com.apple.CoreML/model.mlmodel";
 
 template <class Message>
 Message load_message(const std::string& path) {
@@ -51,6 +53,51 @@ void edit_coreml(const std::string& path, const EditText& edit) {
   save_message(model, path);
 }
 
+// Writes the edited text into the padding between the flatbuffer and the weights.
+void edit_tflite(const std::string& path, const EditText& edit) {
+  std::string bytes = read_file(path);
+  tflite::Model& model = *tflite::GetMutableModel(bytes.data());
+  size_t weights = bytes.size();
+  for (const tflite::Buffer* buffer : *model.buffers())
+    if (buffer->offset() > 1) weights = std::min<size_t>(weights, buffer->offset());
+  for (const tflite::Metadata* entry : *model.metadata()) {
+    if (entry->name()->str() != "moec.t1.weights") continue;
+    auto& buffer = *reinterpret_cast<flatbuffers::Table*>(
+        model.mutable_buffers()->GetMutableObject(entry->buffer()));
+    const auto* old = model.buffers()->Get(entry->buffer())->data();
+    const std::string text = edit(std::string(old->begin(), old->end()));
+    // Readers ignore entries of other programs.
+    if (text.empty()) bytes[bytes.find("moec.t1.weights")] = 'x';
+    const auto count = static_cast<flatbuffers::uoffset_t>(text.size());
+    char* vector = bytes.data() + (weights - sizeof count - count) / 16 * 16 - sizeof count;
+    ASSERT_EQ(std::string(vector, sizeof count + count).find_first_not_of('\0'), std::string::npos);
+    std::memcpy(vector, &count, sizeof count);
+    std::memcpy(vector + sizeof count, text.data(), count);
+    ASSERT_TRUE(buffer.SetPointer(tflite::Buffer::VT_DATA, reinterpret_cast<uint8_t*>(vector)));
+    return write_file(path, bytes);
+  }
+  ADD_FAILURE() << path << " states no owners";
+}
+
+struct Format {
+  const char* name;
+  Words flags;
+  const char* file;
+  void (*edit)(const std::string& path, const EditText& edit);
+};
+
+const Format kFormats[] = {
+    {"onnx", {}, kOnnxFile, edit_onnx},
+    {"coreml",
+     {"--target", "ane"},
+     "moe/L00.t1.mlpackage/Data/com.apple.CoreML/model.mlmodel",
+     edit_coreml},
+    {"tflite", {"--target", "litert"}, "moe/L00.tflite", edit_tflite},
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+
 // Returns an edit that replaces the first occurrence of `from`, which must exist.
 EditText replace(const std::string& from, const std::string& to) {
   return [=](std::string text) {
@@ -61,28 +108,21 @@ EditText replace(const std::string& from, const std::string& to) {
 }
 
 // Edits the ownership map of shard L00.moe in an export of the given format, then runs moec check.
-Outcome check_edited(bool coreml, const EditText& edit) {
-  const EditedExport edited("mixtral_a", coreml ? Words{"--target", "ane"} : Words{});
-  if (coreml)
-    edit_coreml(edited.path(kCoremlFile), edit);
-  else
-    edit_onnx(edited.path(kOnnxFile), edit);
+Outcome check_edited(const Format& format, const EditText& edit) {
+  const EditedExport edited("mixtral_a", format.flags);
+  format.edit(edited.path(format.file), edit);
   edited.bring_manifest_in_line();
   return edited.check();
 }
 
-class Ownership : public testing::TestWithParam<bool> {
+class Ownership : public testing::TestWithParam<Format> {
  protected:
-  // Returns the spelling of a weight's name in the tested format.
-  static std::string spelled(const std::string& onnx, const std::string& coreml) {
-    return GetParam() ? coreml : onnx;
-  }
   static void expect_found(const EditText& edit, const std::string& message) {
     const Outcome outcome = check_edited(GetParam(), edit);
     EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.out << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr("error[coverage.ownership]"));
     EXPECT_THAT(outcome.out, HasSubstr("shard L00.moe"));
-    EXPECT_THAT(outcome.out, HasSubstr(GetParam() ? kCoremlFile : kOnnxFile));
+    EXPECT_THAT(outcome.out, HasSubstr(GetParam().file));
     EXPECT_THAT(outcome.out, HasSubstr(message));
   }
 };
@@ -137,11 +177,11 @@ TEST_P(Ownership, RejectsMalformedMaps) {
   const Outcome outcome =
       check_edited(GetParam(), [](const std::string&) { return std::string("expert 0 2\n"); });
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
-  EXPECT_THAT(outcome.out, HasSubstr(spelled("error[onnx.metadata]", "error[coreml.metadata]")));
+  EXPECT_THAT(outcome.out, HasSubstr(std::string("error[") + GetParam().name + ".metadata]"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Ownership, testing::Bool(),
-                         [](const auto& info) { return info.param ? "coreml" : "onnx"; });
+INSTANTIATE_TEST_SUITE_P(Formats, Ownership, testing::ValuesIn(kFormats),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // A bank states blocks; groups and whole layers state the model's expert numbers.
 TEST(OwnershipForms, AcceptsBanksGroupsAndWholeLayers) {
