@@ -20,7 +20,7 @@ RECENT = {
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
         mlp_layer_types=["sparse", "dense", "sparse"], vocab_size=90, tie_word_embeddings=False,
         max_position_embeddings=96, rope_parameters=dict(
-            full_attention=rope(2000.0, "yarn", factor=4.0, original_max_position_embeddings=12),
+            full_attention=rope(2000.0, "yarn", factor=8.0, original_max_position_embeddings=12),
             sliding_attention=rope(500.0)))),
     # full attention in all layers, which all have experts, and no renormalisation; fused experts on disk, tied; types of
     # layers, window and rotations are the class's defaults
