@@ -62,8 +62,9 @@ Result<EmittedFile> emit_litertlm(const DecoderModel& model, const LitertlmText&
   };
   place(LitertlmContent::metadata, metadata.size());
   place(LitertlmContent::tokenizer, tokenizer.size());
-  const TfliteContents contents =
-      lay_out_contents(decoder_source(model), round_up(end, kTfliteDataAlignment));
+  const TfliteSource source = decoder_source(model);
+  MOEC_TRY(check_constant_bytes(source.shards, options.limits, options.stem));
+  const TfliteContents contents = lay_out_contents(source, round_up(end, kTfliteDataAlignment));
   sections.push_back({LitertlmContent::model, contents.begin, contents.end()});
   MOEC_TRY(check_layout(contents.weights, weights, options.tile_bytes));
 

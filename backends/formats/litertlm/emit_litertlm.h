@@ -20,8 +20,8 @@ struct LitertlmText {
 };
 
 // Writes options.folder/options.stem. The model must have passed check_decoder(). The output is
-// deterministic. The file gets its final name when it is complete. Errors: litertlm.compress, and
-// those of OutputFile and WeightReader.
+// deterministic. The file gets its final name when it is complete. Errors: litertlm.compress,
+// emit.graph_too_large, and those of OutputFile and WeightReader.
 Result<EmittedFile> emit_litertlm(const DecoderModel& model, const LitertlmText& text,
                                   const WeightReader& weights, const EmitOptions& options);
 

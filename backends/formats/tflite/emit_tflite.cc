@@ -1,7 +1,5 @@
 #include "backends/formats/tflite/emit_tflite.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 
 #include "backends/emit/shard_facts.h"
@@ -21,25 +19,6 @@ namespace fs = std::filesystem;
 Status check_widths(std::span<const ShardWidth> widths) {
   for (const ShardWidth& width : widths) MOEC_TRY(check_tflite(*width.shard));
   return {};
-}
-
-// Bytes of the constants, which are inside the flatbuffer. FlatBufferBuilder aborts above 2 GiB, so
-// they are counted before it is called; the rest of a flatbuffer has some MiB.
-uint64_t constant_bytes(std::span<const ShardWidth> widths) {
-  uint64_t bytes = 0;
-  for (const ShardWidth& width : widths)
-    for (const Op& op : width.shard->ops)
-      if (const auto* constant = std::get_if<Constant>(&op.data))
-        bytes += static_cast<uint64_t>(constant->type.bytes());
-  return bytes;
-}
-
-Status check_size(uint64_t bytes, const EmitOptions& options, const std::string& path) {
-  if (bytes <= options.limits.graph_bytes / 2) return {};
-  return fail("emit.graph_too_large",
-              fmt::format("the graphs have {} bytes of constants, the limit is {}", bytes,
-                          options.limits.graph_bytes / 2),
-              "split the shard, or fold fewer constants", {.file = path});
 }
 
 TfliteSource source_of(std::span<const ShardWidth> widths, const ExpertLayout& experts) {
@@ -63,8 +42,8 @@ Result<EmitReport> emit_tflite(std::span<const ShardWidth> widths, const WeightR
   MOEC_CHECK(!widths.empty(), "{} has no token width", options.stem);
   const std::string name = tflite_file_names(options.stem).front();
   MOEC_TRY(check_widths(widths));
-  MOEC_TRY(check_size(constant_bytes(widths), options, name));
   TfliteSource source = source_of(widths, options.experts);
+  MOEC_TRY(check_constant_bytes(source.shards, options.limits, name));
   source.write_model = [&](const DataLayout& layout, ModelWriter& model) {
     for (const ShardWidth& width : widths)
       add_shard(*width.shard, layout, to_string(width.key(), '_'), options.experts.layers, model);

@@ -1,5 +1,7 @@
 #include "backends/formats/tflite/tflite_contents.h"
 
+#include <fmt/format.h>
+
 #include "backends/emit/expert_order.h"
 #include "backends/emit/write_weights.h"
 #include "backends/formats/tflite/model_writer.h"
@@ -73,6 +75,22 @@ Status write_head(const TfliteContents& contents, const WeightReader& weights,
 }
 
 }  // namespace
+
+// FlatBufferBuilder aborts above 2 GiB, so the bytes are counted before it is called; the rest of a
+// flatbuffer has some MiB.
+Status check_constant_bytes(const std::vector<const Shard*>& shards, const FileLimits& limits,
+                            const std::string& path) {
+  uint64_t bytes = 0;
+  for (const Shard* shard : shards)
+    for (const Op& op : shard->ops)
+      if (const auto* constant = std::get_if<Constant>(&op.data))
+        bytes += static_cast<uint64_t>(constant->type.bytes());
+  if (bytes <= limits.graph_bytes / 2) return {};
+  return fail("emit.graph_too_large",
+              fmt::format("the graphs have {} bytes of constants, the limit is {}", bytes,
+                          limits.graph_bytes / 2),
+              "split the shard, or fold fewer constants", {.file = path});
+}
 
 // The flatbuffer states offsets that depend on its own size. Offsets have a fixed number of bytes,
 // so a first flatbuffer, with other offsets, has the size of the second one.

@@ -38,6 +38,11 @@ struct TfliteContents {
   uint64_t end() const { return std::max(weights.file_bytes(), begin + model.size()); }
 };
 
+// Fails with emit.graph_too_large if the constants of the shards, which are inside the flatbuffer,
+// have more bytes than a flatbuffer can hold.
+Status check_constant_bytes(const std::vector<const Shard*>& shards, const FileLimits& limits,
+                            const std::string& path);
+
 TfliteContents lay_out_contents(const TfliteSource& source, uint64_t begin = 0);
 
 // Returns the views that write_contents() reads, in order.
