@@ -43,7 +43,7 @@ def read_checkpoint(folder):
     if quantization:
         DECODERS[quantization["quant_method"]](tensors, quantization)
     config = config.get("text_config", config)  # config of a text model inside a larger model
-    further = config.get("num_nextn_predict_layers", 0)
+    further = config.get("num_nextn_predict_layers") or 0
     behind = tuple(f"model.layers.{config['num_hidden_layers'] + i}." for i in range(further))
     return {name: values for name, values in tensors.items() if not name.startswith(behind)}
 
