@@ -6,9 +6,10 @@ namespace moec {
 
 ModelWriter::ModelWriter(const DataLayout& scales, uint64_t begin) : begin_(begin) {
   // A flatbuffer is written from its end.
-  const auto& entries = scales.entries();
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
-    scales_[entry->key] = builder_.CreateVector(std::vector<float>(entry->bytes / sizeof(float)));
+  for (size_t i = scales.entries().size(); i-- > 0;) {
+    const DataLayout::Entry& entry = scales.entries()[i];
+    scales_[entry.key] = builder_.CreateVector(std::vector<float>(entry.bytes / sizeof(float)));
+  }
   // By convention, buffer 0 is empty and means "no constant".
   buffers_.push_back(tflite::CreateBuffer(builder_));
 }

@@ -72,7 +72,7 @@ void edit_tflite(const std::string& path, const EditText& edit) {
     char* vector = bytes.data() + (weights - sizeof count - count) / 16 * 16 - sizeof count;
     ASSERT_EQ(std::string(vector, sizeof count + count).find_first_not_of('\0'), std::string::npos);
     std::memcpy(vector, &count, sizeof count);
-    std::memcpy(vector + sizeof count, text.data(), count);
+    std::copy(text.begin(), text.end(), vector + sizeof count);
     ASSERT_TRUE(buffer.SetPointer(tflite::Buffer::VT_DATA, reinterpret_cast<uint8_t*>(vector)));
     return write_file(path, bytes);
   }
