@@ -135,8 +135,10 @@ Result<TensorRange> TensorReader::row_scales(int32_t index, const Dims& counts) 
   const auto* scales = stated.scale();
   const auto* zeros = stated.zero_point();
   const Type type{DType::f32, counts};
-  const bool has_zeros =
-      zeros && std::any_of(zeros->begin(), zeros->end(), [](int64_t zero) { return zero != 0; });
+  // Compared by bytes: the verifier does not check that the elements are aligned.
+  const size_t zero_bytes = zeros ? zeros->size() * sizeof(int64_t) : 0;
+  const bool has_zeros = zeros && std::any_of(zeros->Data(), zeros->Data() + zero_bytes,
+                                              [](uint8_t byte) { return byte != 0; });
   if (!scales || std::ssize(*scales) != type.elements() || stated.quantized_dimension() != 0 ||
       has_zeros)
     return fail_tensor("tflite.quantized", "the codes need one scale per row, and zero points of 0",

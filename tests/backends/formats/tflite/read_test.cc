@@ -1,9 +1,11 @@
 // Damaged, hostile and foreign files: read_tflite() reports an error or a shard that verifies.
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <random>
 
 #include "backends/formats/tflite/read_tflite.h"
+#include "backends/formats/tflite/tflite_contents.h"
 #include "ir/verify/verify.h"
 #include "tests/backends/formats/tflite/testing.h"
 
@@ -148,6 +150,17 @@ class TfliteCodes : public TfliteFile {
 TEST_F(TfliteCodes, RejectsZeroPoints) {
   quantization().mutable_zero_point()->Mutate(5, 1);
   EXPECT_EQ(code(), "tflite.quantized");
+}
+
+// The verifier does not check the alignment of a vector's elements.
+TEST_F(TfliteCodes, ReadsMisalignedZeroPoints) {
+  const uint32_t count = quantization().zero_point()->size();
+  char* vector = bytes_.data() + kTfliteDataAlignment - 4096;
+  std::memcpy(vector, &count, sizeof count);
+  ASSERT_TRUE(as_table(&quantization())
+                  .SetPointer(tflite::QuantizationParameters::VT_ZERO_POINT,
+                              reinterpret_cast<uint8_t*>(vector)));
+  EXPECT_EQ(code(), "");
 }
 
 TEST_F(TfliteCodes, RejectsOtherCountsOfScales) {
