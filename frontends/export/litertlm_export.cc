@@ -41,6 +41,9 @@ Status check_options(const Plan& plan, const CompileOptions& compile) {
                        "omit --routing host");
   if (!plan.build.experts.top_k.empty())
     return cannot_pack("the file has one graph per width, without top-k variants", "omit --top-k");
+  if (compile.passes.capacity > 0)
+    return cannot_pack("LiteRT-LM pads prompts, and padding would take places of --capacity",
+                       "omit --capacity");
   if (!compile.calibration.empty())
     return cannot_pack("weights with a calibration are written to shards only",
                        "omit --calibration");

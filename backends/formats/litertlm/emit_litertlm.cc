@@ -51,17 +51,19 @@ Status put(const std::string& bytes, uint64_t position, OutputFile& file) {
 
 Result<EmittedFile> emit_litertlm(const DecoderModel& model, const LitertlmText& text,
                                   const WeightReader& weights, const EmitOptions& options) {
-  const std::string metadata = metadata_of(text);
-  MOEC_ASSIGN(const std::string tokenizer, compressed(text.tokenizer));
+  std::vector<std::pair<LitertlmContent, std::string>> parts = {
+      {LitertlmContent::metadata, metadata_of(text)}};
+  if (!text.tokenizer.empty()) {
+    MOEC_ASSIGN(std::string tokenizer, compressed(text.tokenizer));
+    parts.emplace_back(LitertlmContent::tokenizer, std::move(tokenizer));
+  }
   std::vector<LitertlmSection> sections;
   uint64_t end = kLitertlmBlock;
-  const auto place = [&](LitertlmContent content, uint64_t bytes) {
+  for (const auto& [content, bytes] : parts) {
     const uint64_t begin = round_up(end, kLitertlmBlock);
-    end = begin + bytes;
+    end = begin + bytes.size();
     sections.push_back({content, begin, end});
-  };
-  place(LitertlmContent::metadata, metadata.size());
-  place(LitertlmContent::tokenizer, tokenizer.size());
+  }
   const TfliteSource source = decoder_source(model);
   MOEC_TRY(check_constant_bytes(source.shards, options.limits, options.stem));
   const TfliteContents contents = lay_out_contents(source, round_up(end, kTfliteDataAlignment));
@@ -72,8 +74,7 @@ Result<EmittedFile> emit_litertlm(const DecoderModel& model, const LitertlmText&
   MOEC_ASSIGN(OutputFile file, OutputFile::create(path, contents.end(), options.sha256));
   const std::string header = litertlm_header(sections);
   MOEC_TRY(put(header, 0, file));
-  MOEC_TRY(put(metadata, sections[0].begin, file));
-  MOEC_TRY(put(tokenizer, sections[1].begin, file));
+  for (size_t i = 0; i < parts.size(); ++i) MOEC_TRY(put(parts[i].second, sections[i].begin, file));
   MOEC_TRY(file.pad_to(contents.begin));
   EmitReport report;
   MOEC_TRY(write_contents(contents, weights, options, file, report));

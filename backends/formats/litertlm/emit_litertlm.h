@@ -12,7 +12,7 @@
 namespace moec {
 
 struct LitertlmText {
-  std::string tokenizer;               // of tokenizer.json
+  std::string tokenizer;               // of tokenizer.json; empty: none
   std::optional<int64_t> start_token;  // precedes each text
   std::vector<int64_t> end_tokens;
   std::string chat_template;  // Jinja; empty: none

@@ -2,6 +2,7 @@
 #include "frontends/export/litertlm_export.h"
 
 #include <gmock/gmock.h>
+#include <litertlm_generated.h>
 
 #include "tests/frontends/export/testing.h"
 
@@ -35,6 +36,15 @@ TEST(LitertlmExport, ListsTheFileInTheManifest) {
   EXPECT_EQ(bytes.substr(0, 8), "LITERTLM");
 }
 
+// A section without contents would be a tokenizer that LiteRT-LM cannot read.
+TEST(LitertlmExport, OmitsAbsentTokenizers) {
+  const std::string out = fresh_folder("out");
+  ASSERT_TRUE(export_model(options_of("qwen3_moe_a", out)));
+  const std::string bytes = read_file(out + "/model.litertlm");
+  const auto* header = litertlm::GetHeader(bytes.data() + 32);
+  EXPECT_EQ(header->section_metadata()->objects()->size(), 2u);
+}
+
 TEST(LitertlmExport, WritesEqualBytesAgain) {
   const std::string out = fresh_folder("out"), again = fresh_folder("again");
   ASSERT_TRUE(export_model(options_of("qwen3_moe_a", out)));
@@ -63,6 +73,9 @@ TEST(LitertlmExport, RefusesFormsWithoutAGraph) {
   ExportOptions host = options_of("qwen3_moe_a", out);
   host.compile.build.host_routing = true;
   EXPECT_THAT(refusal(host), HasSubstr("omit --routing host"));
+  ExportOptions limited = options_of("qwen3_moe_a", out);
+  limited.compile.passes.capacity = 4;
+  EXPECT_THAT(refusal(limited), HasSubstr("omit --capacity"));
 }
 
 TEST(LitertlmExport, RefusesModelsThatLabelTokens) {
