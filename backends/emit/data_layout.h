@@ -61,7 +61,7 @@ class DataLayout {
   void add(const Weight& weight, const Type& type, const std::string& name,
            CodeForm form = CodeForm::signed_codes, std::optional<DType> scales = {});
   // Add one part of an encoded weight, whose codes are computed. Scales need a layout of their own,
-  // which is written first; it reads the weight for the scales alone.
+  // which is written first; it reads the weight only for the scales.
   void add_codes(const Weight& weight, const Type& type, const std::string& name);
   void add_scales(const Weight& weight, const Type& type, const std::string& name);
   // Adds elements that do not come from a checkpoint, as the bytes to write.

@@ -138,7 +138,7 @@ class EntryWriter {
     return bytes ? put(*bytes) : fail(with_tensor(bytes.error(), entry.name));
   }
 
-  // Encodes the weight for its scales alone. The weight is described with its codes.
+  // Encodes the weight only for its scales. The weight is described with its codes.
   Status scan_scales(const Entry& entry) {
     is_new_ = !reported_.contains(entry.key);
     StreamReport stream;

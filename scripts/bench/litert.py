@@ -21,7 +21,7 @@ FORMS = {"f32": (), "int8": ("--weights", "int8"), "int4:row": ("--weights", "in
 PROMPT, CONTEXT = 128, 512
 
 
-# ---- In a process of its own, with LiteRT's packages ------------------------------------------------------------------
+# ---- In a separate process, with LiteRT's packages ----------------------------------------------------------------------
 
 
 def resident_mb(key="VmRSS"):

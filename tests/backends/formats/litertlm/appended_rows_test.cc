@@ -25,9 +25,9 @@ TEST(AppendedRows, FindsTheConcatenation) {
 }
 
 TEST(AppendedRows, RejectsOtherUses) {
-  Appending behind;
-  behind.b.output("keys", behind.b.concat({behind.rows, behind.cache}, 2));
-  EXPECT_FALSE(appended_rows(behind.b.finish(), behind.cache));
+  Appending reversed;
+  reversed.b.output("keys", reversed.b.concat({reversed.rows, reversed.cache}, 2));
+  EXPECT_FALSE(appended_rows(reversed.b.finish(), reversed.cache));
 
   Appending twice;
   twice.b.output("keys", twice.b.concat({twice.cache, twice.rows}, 2));

@@ -283,8 +283,10 @@ TEST(ClassDefaults, MatchPerLayerLists) {
 // scaling explicit.
 const JsonValue* rotation_of(const Family& family, const JsonValue& config, const JsonValue& made) {
   const JsonValue* types = config.find("layer_types");
-  // The type of the first layer in configs without a list: mellum has windows only with one.
-  const char* first = family.model_type == "mellum" ? "full_attention" : "sliding_attention";
+  // The type of the first layer in configs without a list.
+  const Result<HfConfig> usual = read_with(family.model_type, "");
+  const bool has_window = usual && usual->model.layers.front().window > 0;
+  const char* first = has_window ? "sliding_attention" : "full_attention";
   for (const std::string& type :
        {types == nullptr ? "hybrid" : *types->array()->at(0).string(), std::string(first)})
     if (const JsonValue* nested = made.find(type)) return nested;
