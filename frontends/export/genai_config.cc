@@ -1,14 +1,7 @@
 #include "frontends/export/genai_config.h"
 
-#include <limits>
-#include <optional>
-
-#include "frontends/sources/gguf/open_gguf.h"
-#include "frontends/sources/hf/infinities.h"
-#include "frontends/sources/open_source.h"
+#include "frontends/export/sampling_defaults.h"
 #include "ir/base/at.h"
-#include "ir/base/json.h"
-#include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
 
 namespace moec {
@@ -16,35 +9,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr uint64_t kMaxGenerationConfig = 16u << 20;
-
-// Adds the number if it is from `least` to `most`.
-void add_number(const JsonValue& config, const char* key, double least, double most,
-                ordered_json& search) {
-  const JsonValue* value = config.find(key);
-  const std::optional<double> number = value ? value->number() : std::nullopt;
-  if (!number || *number < least || *number > most) return;
-  if (const int64_t* whole = value->integer())
-    search[key] = *whole;
-  else
-    search[key] = *number;
-}
-
-// Adds the checkpoint's settings for sampling. Without them the engine is greedy. At temperature 0
-// the engine is greedy, too. A top_k of 0 sets no limit, but is greedy without a top_p
-// (onnxruntime-genai 0.18).
+// Without settings for sampling the engine is greedy. At temperature 0 the engine is greedy, too. A
+// top_k of 0 sets no limit, but is greedy without a top_p (onnxruntime-genai 0.18).
 Status add_sampling(const std::string& source, ordered_json& search) {
-  const std::string path = source_folder(source) + "/generation_config.json";
-  if (names_gguf(source) || !file_exists(path)) return {};
-  MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxGenerationConfig));
-  MOEC_ASSIGN(const JsonValue config, parse_json(with_infinities(text), {.file = path}));
-  const JsonValue* sample = config.find("do_sample");
-  if (sample && sample->boolean()) search["do_sample"] = *sample->boolean();
-  add_number(config, "temperature", 0, 1e4, search);
-  add_number(config, "top_p", std::numeric_limits<float>::min(), 1, search);
-  const JsonValue* count = config.find("top_k");
-  if (count && count->integer()) add_number(config, "top_k", 0, INT32_MAX, search);
-  if (search.value("top_k", 1) == 0 && !search.contains("top_p")) search["top_p"] = 1;
+  MOEC_ASSIGN(const SamplingDefaults sampling, sampling_defaults(source));
+  if (sampling.do_sample) search["do_sample"] = *sampling.do_sample;
+  if (sampling.temperature) search["temperature"] = *sampling.temperature;
+  if (sampling.top_p) search["top_p"] = *sampling.top_p;
+  if (sampling.top_k) search["top_k"] = *sampling.top_k;
+  if (sampling.top_k == 0 && !sampling.top_p) search["top_p"] = 1;
   return {};
 }
 

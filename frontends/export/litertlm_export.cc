@@ -11,6 +11,7 @@
 #include "backends/tokenizer/tokenizer.h"
 #include "frontends/compile/compile_shard.h"
 #include "frontends/export/gguf/chat_templates.h"
+#include "frontends/export/sampling_defaults.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/at.h"
 #include "ir/base/json.h"
@@ -170,10 +171,27 @@ Result<std::optional<int64_t>> start_token_of(const Tokenizer& tokenizer) {
   return tokens.empty() ? std::optional<int64_t>() : tokens.front();
 }
 
-Result<LitertlmText> text_of(const Manifest& manifest, const std::string& folder,
+// The checkpoint's sampling; none if it is greedy. Absent settings have the defaults of
+// transformers' GenerationConfig.
+Result<std::optional<LitertlmSampling>> sampling_of(const std::string& source, int64_t vocab) {
+  MOEC_ASSIGN(const SamplingDefaults defaults, sampling_defaults(source));
+  LitertlmSampling sampling;
+  sampling.temperature = defaults.temperature.value_or(1);
+  if (!defaults.do_sample.value_or(false) || sampling.temperature == 0)
+    return std::optional<LitertlmSampling>();
+  constexpr int64_t kDefaultTopK = 50;
+  const int64_t limit = defaults.top_k.value_or(kDefaultTopK);
+  sampling.k = limit == 0 ? vocab : std::min(limit, vocab);
+  sampling.p = defaults.top_p.value_or(1);
+  return std::optional(sampling);
+}
+
+Result<LitertlmText> text_of(const Manifest& manifest, const ExportOptions& options,
                              int64_t max_tokens) {
+  const std::string& folder = options.output.folder;
   LitertlmText text;
   text.max_tokens = max_tokens;
+  MOEC_ASSIGN(text.sampling, sampling_of(options.source.path, manifest.logits.vocab));
   text.end_tokens = manifest.model.eos_tokens;
   // LiteRT-LM requires an end token. The last id is the least likely one.
   if (text.end_tokens.empty()) text.end_tokens = {manifest.logits.vocab - 1};
@@ -216,8 +234,7 @@ Result<manifest::FileRef> write_litertlm(const Manifest& manifest, const ExportJ
   MOEC_TRY(decoder.compile(job.options.compile, [](size_t) { return true; }));
   // The last step of a prompt may be padded, and its rows must fit into the cache.
   const int64_t widest = *std::max_element(build.tokens.begin(), build.tokens.end());
-  MOEC_ASSIGN(const LitertlmText text,
-              text_of(manifest, output.folder, build.context - widest + 1));
+  MOEC_ASSIGN(const LitertlmText text, text_of(manifest, job.options, build.context - widest + 1));
   EmitOptions emit{.folder = output.folder, .stem = kLitertlmFile, .sha256 = output.sha256};
   emit.on_progress = [&](uint64_t) { return job.check_not_stopped(); };
   MOEC_ASSIGN(const EmittedFile file, emit_litertlm(decoder.model(), text, job.reader, emit));

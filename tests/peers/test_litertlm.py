@@ -137,3 +137,14 @@ def test_builder_reads_the_header(golden, export):
     litertlm_peek.peek_litertlm_file(str(folder / "model.litertlm"), None, said)
     for part in ("TFLiteModel", "tf_lite_prefill_decode", "LlmMetadataProto", "HF_Tokenizer_Zlib", "max_num_tokens: 145"):
         assert part in said.getvalue()
+
+
+@pytest.mark.parametrize("limit, greedy", ((1, True), (0, False)))
+def test_sampling_follows_the_checkpoint(limit, greedy, golden, export, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(golden("tinymoe").checkpoint, source)
+    settings = {"do_sample": True, "temperature": 4.0, "top_k": limit}
+    (source / "generation_config.json").write_text(json.dumps(settings))
+    options = ("--target", "litertlm", "--tokens", "1,16", "--context", "160")
+    sampled = answer(export(source, *options), "class Lexer(object):")
+    assert (sampled == answer(export(golden("tinymoe").checkpoint, *options), "class Lexer(object):")) == greedy

@@ -22,6 +22,13 @@ std::string metadata_of(const LitertlmText& text) {
         static_cast<int32_t>(*text.start_token));
   for (const int64_t token : text.end_tokens)
     metadata.add_stop_tokens()->mutable_token_ids()->add_ids(static_cast<int32_t>(token));
+  if (text.sampling) {
+    auto& sampler = *metadata.mutable_sampler_params();
+    sampler.set_type(litertlm::SamplerParameters::top_p);
+    sampler.set_k(static_cast<int32_t>(text.sampling->k));
+    sampler.set_p(static_cast<float>(text.sampling->p));
+    sampler.set_temperature(static_cast<float>(text.sampling->temperature));
+  }
   metadata.set_max_num_tokens(static_cast<int32_t>(text.max_tokens));
   metadata.mutable_llm_model_type()->mutable_generic_model();
   metadata.set_jinja_prompt_template(text.chat_template);
