@@ -19,8 +19,10 @@ pytest.importorskip("ai_edge_litert")
 
 import confirm_with_litert as litert  # noqa: E402
 import flatbuffers  # noqa: E402
+import measure_partitions  # noqa: E402
 from ai_edge_litert import schema_py_generated as schema  # noqa: E402
 from comparison import Comparison  # noqa: E402
+from conftest import find_binary  # noqa: E402
 from goldens import CASES, REPO, WRITERS  # noqa: E402
 from run_with_litert import LitertRunner  # noqa: E402
 
@@ -89,6 +91,14 @@ def test_command_confirms_predictions(case, export, golden, moec):
     assert min(graph["cosine"] for graph in measured["graphs"]) >= 0.999999
     assert all(graph["partitions"] >= 1 for graph in measured["graphs"])
     moec("check", folder, "--measured", folder / "measured.json")
+
+
+def test_document_shows_measured_partitions():
+    shown = measure_partitions.README.read_text().split(measure_partitions.BEGIN)[1]
+    families = {path.stem for path in (REPO / "models/families").glob("*.json")} - {"common", "class_defaults"}
+    assert all(f"| `{family}` |" in shown for family in families)
+    measured = measure_partitions.measure(find_binary(), litert.Loader(), "zaya_*")
+    assert measure_partitions.table(measured).splitlines()[2] in shown
 
 
 # ---- The schema --------------------------------------------------------------------------------
