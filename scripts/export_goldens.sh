@@ -14,7 +14,7 @@ moec=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2")
 shift 2
-[ $# -gt 0 ] || set -- onnx ane qnn rknn openvino ort-genai litert litertlm litert-qnn gguf
+[ $# -gt 0 ] || set -- onnx ane qnn rknn openvino ort-genai litert litertlm litert-qnn litert-mediatek gguf
 cd "$(dirname "$0")/.."
 for config in tests/golden/*/config.json; do
   folder=$(dirname "$config")

@@ -118,18 +118,6 @@ Status read_min_coverage(JsonFields& fields, int64_t& percent) {
   return {};
 }
 
-Status read_chips(JsonFields& fields, Target& target) {
-  return fields.each("chips", [&](JsonFields& chip) -> Status {
-    ChipFamily family;
-    MOEC_TRY(chip.text("family", family.name));
-    MOEC_TRY(chip.texts("chips", family.chips));
-    MOEC_TRY(chip.text("about", family.about));
-    MOEC_TRY(chip.finish());
-    target.chips.push_back(std::move(family));
-    return {};
-  });
-}
-
 // A rule may name only chip families of the target.
 Status check_chips(const Target& target, const TargetRule& rule, const JsonFields& fields) {
   for (const std::string& chip : rule.chips)
@@ -140,9 +128,34 @@ Status check_chips(const Target& target, const TargetRule& rule, const JsonField
   return {};
 }
 
+Status read_chips(JsonFields& fields, Target& target) {
+  target.chips.clear();
+  MOEC_TRY(fields.each("chips", [&](JsonFields& chip) -> Status {
+    ChipFamily family;
+    MOEC_TRY(chip.text("family", family.name));
+    MOEC_TRY(chip.texts("chips", family.chips));
+    MOEC_TRY(chip.text("about", family.about));
+    MOEC_TRY(chip.finish());
+    target.chips.push_back(std::move(family));
+    return {};
+  }));
+  for (const TargetRule& inherited : target.rules) MOEC_TRY(check_chips(target, inherited, fields));
+  return {};
+}
+
+// A rule with the id of an inherited rule replaces it; other rules follow the inherited ones.
+void add_rule(std::vector<TargetRule>& rules, TargetRule rule) {
+  const auto inherited = std::find_if(rules.begin(), rules.end(),
+                                      [&](const TargetRule& other) { return other.id == rule.id; });
+  if (inherited == rules.end())
+    rules.push_back(std::move(rule));
+  else
+    *inherited = std::move(rule);
+}
+
 Status read_rules(JsonFields& fields, Target& target) {
   // Messages and `moec check --explain` identify a rule by its id alone, so an id must be unique
-  // within a target.
+  // within a file.
   std::set<std::string> ids;
   return fields.each("rules", [&](JsonFields& item) -> Status {
     MOEC_ASSIGN(TargetRule rule, read_rule(item));
@@ -150,7 +163,7 @@ Status read_rules(JsonFields& fields, Target& target) {
       return item.bad("id", fmt::format("is \"{}\", which an earlier rule already has",
                                         printable(rule.id, 60)));
     MOEC_TRY(check_chips(target, rule, item));
-    target.rules.push_back(std::move(rule));
+    add_rule(target.rules, std::move(rule));
     return {};
   });
 }
@@ -194,7 +207,8 @@ Status read_engine(JsonFields& fields, TargetEngine& engine) {
   return {};
 }
 
-// Optional: a target without these fields accepts only float weights.
+// Optional: without these fields, the target has the inherited entries, or accepts only float
+// weights.
 Status read_weights(JsonFields& fields, Target& target) {
   if (fields.has("four_bits")) {
     std::string text;
@@ -204,26 +218,51 @@ Status read_weights(JsonFields& fields, Target& target) {
     target.four_bits = *form;
   }
   if (!fields.has("weights")) return {};
+  target.weights.clear();
   return fields.each("weights", [&](JsonFields& item) -> Status {
     return read_weight_form(item, target.weights.emplace_back());
   });
 }
 
+// The target that the file extends, or an empty one.
+Result<Target> read_base(JsonFields& fields) {
+  if (!fields.has("extends")) return Target{};
+  std::string name;
+  MOEC_TRY(fields.text("extends", name));
+  auto base = builtin_target(name);
+  if (!base)
+    return fields.bad("extends",
+                      fmt::format("is \"{}\", but must be a built-in target", printable(name, 60)));
+  return base;
+}
+
+// Reads the fields whose values replace inherited ones. `given(name)` is true for a field that must
+// be read.
+template <class Given>
+Status read_forms(JsonFields& fields, const Given& given, Target& target) {
+  if (given("unit")) MOEC_TRY(fields.text("unit", target.unit));
+  if (given("format")) MOEC_TRY(fields.choice("format", target.format));
+  if (given("dtype")) MOEC_TRY(read_dtype(fields, target.dtype));
+  if (given("projection")) MOEC_TRY(fields.choice("projection", target.projection));
+  if (given("sum")) MOEC_TRY(fields.choice("sum", target.sum));
+  if (given("attention")) MOEC_TRY(fields.choice("attention", target.attention));
+  if (given("has_state")) MOEC_TRY(fields.boolean("has_state", target.has_state));
+  if (given("min_coverage")) MOEC_TRY(read_min_coverage(fields, target.min_coverage));
+  return {};
+}
+
 // The order of the reads matters in two places: check_chips() compares the rules with the chips,
 // and the limits follow from all rules.
 Result<Target> read_target(JsonFields fields) {
-  Target target;
+  MOEC_ASSIGN(Target target, read_base(fields));
+  // Every field is required, except in a file that extends a target.
+  const auto given = [&, extends = fields.has("extends")](std::string_view name) {
+    return !extends || fields.has(name);
+  };
   MOEC_TRY(fields.text("name", target.name));
-  MOEC_TRY(fields.text("unit", target.unit));
-  MOEC_TRY(fields.choice("format", target.format));
-  MOEC_TRY(read_dtype(fields, target.dtype));
-  MOEC_TRY(fields.choice("projection", target.projection));
-  MOEC_TRY(fields.choice("sum", target.sum));
-  MOEC_TRY(fields.choice("attention", target.attention));
-  MOEC_TRY(fields.boolean("has_state", target.has_state));
-  MOEC_TRY(read_min_coverage(fields, target.min_coverage));
-  MOEC_TRY(read_chips(fields, target));
-  MOEC_TRY(read_rules(fields, target));
+  MOEC_TRY(read_forms(fields, given, target));
+  if (given("chips")) MOEC_TRY(read_chips(fields, target));
+  if (given("rules")) MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(read_weights(fields, target));
   MOEC_TRY(read_engine(fields, target.engine));
   if (target.engine.decoder_graph && target.format != ShardFormat::onnx &&

@@ -57,17 +57,49 @@ TEST(LitertTarget, StoresMatricesAsRows) {
   EXPECT_FALSE(target.has_state);
 }
 
-// The file of litertlm repeats that of litert, and adds its decoder graph.
-TEST(LitertlmTarget, HasTheRulesOfLitert) {
-  const auto text_of = [](const char* name) {
-    return read_file(source_dir() + "/backends/targets/" + name + ".json");
-  };
-  std::string text = text_of("litertlm");
-  for (const auto& [from, to] : {std::pair<std::string, std::string>("litertlm", "litert"),
-                                 {"  \"decoder_graph\": true,\n", ""}})
-    text.replace(text.find(from), from.size(), to);
-  EXPECT_EQ(text, text_of("litert"));
-  EXPECT_TRUE(builtin_target("litertlm").value().engine.decoder_graph);
+std::vector<std::string> ids_of(const Target& target) {
+  std::vector<std::string> ids;
+  for (const TargetRule& rule : target.rules) ids.push_back(rule.id);
+  return ids;
+}
+
+TEST(LitertlmTarget, ExtendsLitert) {
+  const Target litert = builtin_target("litert").value();
+  const Target litertlm = builtin_target("litertlm").value();
+  EXPECT_EQ(ids_of(litertlm), ids_of(litert));
+  EXPECT_EQ(litertlm.weights.size(), litert.weights.size());
+  EXPECT_EQ(litertlm.limits, litert.limits);
+  EXPECT_TRUE(litertlm.engine.matrix_rows);
+  EXPECT_TRUE(litertlm.engine.decoder_graph);
+  EXPECT_FALSE(litert.engine.decoder_graph);
+}
+
+RuleSample exp_or_tanh(bool breaks) {
+  return of_input({DType::f16, {3, 64}}, [=](Builder& b, ValueId x) {
+    return b.unary(breaks ? UnaryFn::exp : UnaryFn::tanh, x);
+  });
+}
+
+RuleSample erf_or_tanh(bool breaks) {
+  return of_input({DType::f16, {3, 64}}, [=](Builder& b, ValueId x) {
+    return b.unary(breaks ? UnaryFn::erf : UnaryFn::tanh, x);
+  });
+}
+
+TEST(MediatekRules, FlagOnlyTheirBreakingSamples) {
+  RuleSamples samples = litert_samples();
+  samples["L5"] = exp_or_tanh;
+  samples["M1"] = erf_or_tanh;
+  expect_samples_break_their_rules(builtin_target("litert-mediatek").value(), samples);
+}
+
+TEST(MediatekForms, RefuseBlocks) {
+  const Target target = builtin_target("litert-mediatek").value();
+  EXPECT_EQ(target.four_bits, parse_weight_form("int4:row").value());
+  EXPECT_TRUE(
+      takes_weight_form(target, parse_weight_form("int4:row").value(), ProjectionForm::matmul));
+  EXPECT_FALSE(
+      takes_weight_form(target, parse_weight_form("int4:32").value(), ProjectionForm::matmul));
 }
 
 TEST(LitertForms, AcceptsCodesForMatmulsOnly) {

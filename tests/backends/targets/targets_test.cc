@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -139,6 +140,48 @@ TEST(LoadTarget, RejectsUnknownFieldsAndValues) {
   EXPECT_EQ(error_of(std::string(kSmall) + "{}").code, "target.syntax");
   EXPECT_EQ(error_of(std::string(kSmall) + '\0').code, "target.syntax");
   EXPECT_EQ(error_of(std::string(100000, '[')).code, "target.syntax");
+}
+
+// A file that extends `base` with the fields of `text`.
+std::string extension_of(std::string_view base, std::string_view text = "") {
+  return fmt::format(R"({{"name": "mine", "extends": "{}"{}}})", base, text);
+}
+
+TEST(LoadTarget, ExtendsBuiltinTargets) {
+  const Target base = builtin_target("qnn").value();
+  const auto target = load_target(extension_of("qnn", R"(, "dtype": "f32", "min_coverage": 7)"));
+  ASSERT_TRUE(target) << render(target.error());
+  EXPECT_EQ(target->name, "mine");
+  EXPECT_EQ(target->dtype, DType::f32);
+  EXPECT_EQ(target->min_coverage, 7);
+  EXPECT_EQ(target->unit, base.unit);
+  EXPECT_EQ(target->rules.size(), base.rules.size());
+  EXPECT_EQ(target->chips.size(), base.chips.size());
+  EXPECT_EQ(target->weights.size(), base.weights.size());
+  EXPECT_EQ(target->limits, base.limits);
+}
+
+TEST(LoadTarget, ReplacesInheritedRulesById) {
+  const auto rule = [](std::string_view id) {
+    return fmt::format(R"(, "rules": [{{"id": "{}", "condition": "op_is", "ops": ["exp"],
+      "severity": "note", "unit": "", "reason": "mine", "confidence": "folklore",
+      "source": "s"}}])",
+                       id);
+  };
+  const Target base = builtin_target("litert").value();
+  const Target replaced = load_target(extension_of("litert", rule("L2"))).value();
+  EXPECT_EQ(replaced.rules.size(), base.rules.size());
+  EXPECT_EQ(replaced.rules[1].reason, "mine");
+  const Target added = load_target(extension_of("litert", rule("X1"))).value();
+  EXPECT_EQ(added.rules.size(), base.rules.size() + 1);
+  EXPECT_EQ(added.rules.back().id, "X1");
+}
+
+TEST(LoadTarget, RejectsWrongExtensions) {
+  EXPECT_THAT(error_of(extension_of("liter")).cause, HasSubstr("must be a built-in target"));
+  EXPECT_THAT(error_of(extension_of("qnn", R"(, "chips": [])")).cause,
+              HasSubstr("unknown chip family"));
+  EXPECT_EQ(error_of(extension_of("qnn", R"(, "colour": 1)")).code, "target.unknown_field");
 }
 
 TEST(LoadTarget, NamesTheFieldAndItsChoices) {

@@ -151,7 +151,8 @@ TEST(CommandLine, ListsAllowedValuesForUnknownOnes) {
             "full_softmax, op (did you mean 'rank'?)"},
            {{"plan", "x", "--dtype", "f64"}, "\"f64\" is not one of f32, f16"},
            {{"plan", "mixtral-8x7b", "--target", "magic"},
-            "use one of ane, gguf, litert-qnn, litert, litertlm, onnx, openvino, ort-genai, qnn"},
+            "use one of ane, gguf, litert-mediatek, litert-qnn, litert, litertlm, onnx, openvino, "
+            "ort-genai, qnn"},
            {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "use one of a13 (m1)"},
            {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "use one of the kinds attn, moe"},
            {{"opt", ir, "--skip-pass", "magic"}, "use one of limit_capacity, "},
