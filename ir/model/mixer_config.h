@@ -73,9 +73,11 @@ constexpr auto enum_names(QkNormWidth) {
 inline constexpr double kTemperedNormEps = 1e-12;
 
 // In layers that do not rotate, the queries of position p are multiplied by
-// 1 + scale · ln(1 + floor((p + 1) / step)).
+// 1 + scale · ln(1 + floor((p + 1) / step)). With `everywhere`, those of all layers are, by p
+// instead of p + 1.
 struct QueryTemperature {
   double scale = 0, step = 1;
+  bool everywhere = false;
   bool operator==(const QueryTemperature&) const = default;
 };
 
@@ -160,6 +162,25 @@ constexpr auto enum_names(Projections) {
   return name_table<Projections>({"apart", "gate_in_q", "keys_are_values"});
 }
 
+// A gate with a matrix (role attn_gate): attention's output is multiplied by a function of a linear
+// map of the layer's input, with one factor per channel or per head.
+enum class GateFn : uint8_t { sigmoid, softplus };
+constexpr auto enum_names(GateFn) { return name_table<GateFn>({"sigmoid", "softplus"}); }
+
+struct OutputGate {
+  GateFn function = GateFn::sigmoid;
+  bool per_head = false;
+  bool operator==(const OutputGate&) const = default;
+};
+
+// Operations on the projections before attention, and on its output.
+struct AttentionScaling {
+  std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
+  double value_scale = 1;          // multiplies the values after their projection
+  std::optional<OutputGate> gate;
+  bool operator==(const AttentionScaling&) const = default;
+};
+
 struct AttentionConfig {
   // Sizes as in the cache (for latent attention: models/shards/latent_attention.h).
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -169,9 +190,9 @@ struct AttentionConfig {
   double scale = 0;                       // of the scores
   bool qkv_bias = false, o_bias = false;  // latent: of the maps to the latents and of o
   Projections projections = Projections::apart;
+  AttentionScaling scaling;
   bool sinks = false;  // one more score per head, whose softmax probability is dropped
   QkNormWidth qk_norm = QkNormWidth::none;
-  std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
   RopeConfig rope;
   std::optional<QueryTemperature> temperature;
   // Convolved attention: channels kept per token, which are queries, keys and delayed values.

@@ -23,11 +23,18 @@ constexpr auto enum_names(GateUpOrder) {
   return name_table<GateUpOrder>({"gate_first", "interleaved"});
 }
 
+// The linear map from tokens to a router's logits.
+struct RouterMap {
+  bool bias = false;
+  double softcap = 0;  // c: the logits z become c · tanh(z / c); 0: they do not
+  bool operator==(const RouterMap&) const = default;
+};
+
 struct MoeConfig {
   int64_t experts = 0, expert_ff = 0;
-  int64_t latent = 0;        // width of experts' inputs and outputs, see expert_width(); 0: hidden
-  Router routing;            // score, top_k, renorm, scale, groups
-  bool router_bias = false;  // of the router's linear map
+  int64_t latent = 0;  // width of experts' inputs and outputs, see expert_width(); 0: hidden
+  Router routing;      // score, top_k, renorm, scale, groups
+  RouterMap router_map;
   int64_t router_hidden =
       0;  // width of the router's MLP (models/shards/router_views.h); 0: a linear map
   // The router's input is the normed residual stream times a vector times hidden^-1/2, and the
@@ -72,7 +79,8 @@ struct LayerConfig {
 //   ffn_routed_norm, ffn_routed_post_norm, ffn_shared_post_norm (parts_normed: ffn_norm then
 //   belongs to the shared expert), layer_scale ([1]); router_scale ([d]) and
 //   router_expert_scale ([E]) (router_normed); final_norm_bias, attn_norm_bias,
-//   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
+//   ffn_norm_bias, lm_head_bias; q, k, v, or their rows in qkv, o, q_bias, k_bias, v_bias or
+//   qkv_bias, o_bias, q_norm, k_norm, attn_gate, sinks;
 //   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
 //   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
 //   head_conv, head_conv_bias (convolved attention), k_temperature; mixer_in, mixer_conv, mixer_out
@@ -167,13 +175,19 @@ struct NormConfig {
   bool operator==(const NormConfig&) const = default;
 };
 
+// Parts of a layer whose outputs have a norm: none, attention and feed-forward, or only the
+// feed-forward of MoE layers.
+enum class PostNorms : uint8_t { none, all, moe };
+constexpr auto enum_names(PostNorms) { return name_table<PostNorms>({"none", "all", "moe"}); }
+
 // The residual stream and the family's constant factors.
 struct StreamConfig {
   ResidualKind residual = ResidualKind::plain;
   double embedding_scale = 1;  // of the embedding rows
   double residual_scale = 1;   // of the outputs of attention and MLP
-  bool post_norms = false;     // norms apply to the outputs of attention and feed-forward
-  bool layer_scale = false;    // a factor multiplies the whole stream after each layer
+  bool pre_norms = true;       // norms apply to the inputs of attention and feed-forward
+  PostNorms post_norms = PostNorms::none;
+  bool layer_scale = false;  // a factor multiplies the whole stream after each layer
   bool operator==(const StreamConfig&) const = default;
 };
 
@@ -228,9 +242,11 @@ struct ModelConfig {
   int64_t rotation_of(const LayerConfig& layer) const;
   // The channels that a routed expert reads and writes.
   int64_t expert_width() const { return moe.latent > 0 ? moe.latent : hidden; }
-  // True if a norm applies to the complete feed-forward output before the output is added to the
-  // residual stream.
-  bool norms_feed_forward() const { return stream.post_norms || moe.parts_normed; }
+  // True if a norm applies to the complete feed-forward output of MoE layers before the output is
+  // added to the residual stream.
+  bool norms_feed_forward() const {
+    return stream.post_norms != PostNorms::none || moe.parts_normed;
+  }
   // True if keys and values of earlier tokens are cached. False if tokens also attend to later
   // tokens, because the model then processes a text as a whole.
   bool keeps_cache() const;

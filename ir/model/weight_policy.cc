@@ -27,6 +27,8 @@ constexpr RoleGroup kMatrices[] = {
     {"q", attn},
     {"k", attn},
     {"v", attn},
+    {"qkv", attn},
+    {"attn_gate", attn},
     {"o", attn},
     {"q_a", attn},
     {"q_b", attn},

@@ -35,6 +35,7 @@ struct ConceptRule {
   std::optional<JsonValue> fallback;  // JSON null: the concept stays unset
   std::optional<ConceptExpression> expression;
   std::vector<std::string> only;             // accepted values of a name; empty: all known ones
+  bool null_is_default = false;              // null means the default
   bool refuses_null = false;                 // null is an error even if the concept is optional
   std::optional<ConceptExpression> if_null;  // value of null, if not the default
   bool outer = false;  // the keys are in the config of the larger model (OuterModel)
@@ -87,6 +88,7 @@ struct FamilyAxes {
   QkNormWidth qk_norm = QkNormWidth::none;
   RopeStyle rope = RopeStyle::half;
   RotatedLayers rotated = RotatedLayers::all;
+  TemperedLayers tempered = TemperedLayers::unrotated;
   MlpKind mlp = MlpKind::gated;
   WindowRule window = WindowRule::none;
   MoeAxes moe;
@@ -106,6 +108,7 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("qk_norm", axes.qk_norm);
   visit("rope", axes.rope);
   visit("rotated", axes.rotated);
+  visit("tempered", axes.tempered);
   visit("mlp", axes.mlp);
   visit("window", axes.window);
   visit("router", axes.moe.router);
@@ -123,6 +126,8 @@ inline constexpr std::string_view kMtpLayer = "{mtp}";
 // As kMtpLayer, for the number of an expert stored after the last one. The concept
 // `further_experts` is the number of these experts.
 inline constexpr std::string_view kFurtherExpert = "{further}";
+// As kMtpLayer, for the number of each layer without experts.
+inline constexpr std::string_view kDenseLayer = "{dense}";
 
 struct Family {
   std::string model_type;

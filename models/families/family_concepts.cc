@@ -41,6 +41,7 @@ bool fits(const Concept& item, const JsonValue& value) {
     case ConceptType::name:
       return value.string() != nullptr;
     case ConceptType::integers:
+    case ConceptType::numbers:
     case ConceptType::names:
       return value.array() != nullptr;
     case ConceptType::object:
@@ -190,14 +191,17 @@ ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const Js
   if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
   if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
   if (const JsonValue* null = fields.find("null")) {
-    // "refused" makes a null value an error. An expression replaces the null value.
+    // "refused" makes a null value an error, "default" gives it the default. An expression replaces
+    // the null value.
     const std::string meaning = reader.text_of("null", *null);
     rule.refuses_null = meaning == "refused";
-    if (!rule.refuses_null && is_number(item)) rule.if_null = parse_expression(meaning);
-    if (!rule.refuses_null && !rule.if_null)
+    rule.null_is_default = meaning == "default";
+    if (!rule.refuses_null && !rule.null_is_default && is_number(item))
+      rule.if_null = parse_expression(meaning);
+    if (!rule.refuses_null && !rule.null_is_default && !rule.if_null)
       reader.error("family.unknown_value",
-                   fmt::format("\"null\" in {} can only be \"refused\" or, for a number, an "
-                               "expression",
+                   fmt::format("\"null\" in {} can only be \"refused\", \"default\" or, for a "
+                               "number, an expression",
                                where),
                    *null);
   }

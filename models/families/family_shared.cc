@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::string_view kCommonFormat = "moec-family-common/1";
 
-// True if each of the two placeholders occurs at most once and there are no others.
+// True if each placeholder occurs at most once and there are no others.
 bool placeholders_fit(std::string pattern) {
-  for (const std::string_view placeholder : {kMtpLayer, kFurtherExpert})
+  for (const std::string_view placeholder : {kMtpLayer, kFurtherExpert, kDenseLayer})
     if (const size_t at = pattern.find(placeholder); at != std::string::npos)
       pattern.erase(at, placeholder.size());
   return pattern.find_first_of("{}") == std::string::npos;

@@ -12,7 +12,16 @@
 namespace moec {
 
 // The type of a concept's value. Only `labels`, {"0": "O", …}, and `rotation` are objects.
-enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names, object };
+enum class ConceptType : uint8_t {
+  integer,
+  number,
+  boolean,
+  name,
+  integers,
+  numbers,
+  names,
+  object
+};
 
 // Requirement on a descriptor to have a concept.
 //   needed      required
@@ -54,9 +63,10 @@ constexpr auto enum_names(AttentionKind) {
 }
 
 // Attention gate. sigmoid_in_q: the gate's rows follow each head's query rows in the matrix q.
-enum class AttentionGate : uint8_t { none, sigmoid_in_q };
+// sigmoid, softplus: the gate has a matrix (OutputGate).
+enum class AttentionGate : uint8_t { none, sigmoid_in_q, sigmoid, softplus };
 constexpr auto enum_names(AttentionGate) {
-  return name_table<AttentionGate>({"none", "sigmoid_in_q"});
+  return name_table<AttentionGate>({"none", "sigmoid_in_q", "sigmoid", "softplus"});
 }
 
 // Tokens to which a token attends: earlier ones only, or also later ones.
@@ -70,15 +80,19 @@ constexpr auto enum_names(ChoiceMethod) {
 }
 
 // Norms of a block. pre_norm: before attention and MLP, inside the residual branch. sandwich: also
-// after each of them.
-enum class BlockKind : uint8_t { pre_norm, sandwich };
-constexpr auto enum_names(BlockKind) { return name_table<BlockKind>({"pre_norm", "sandwich"}); }
+// after each of them. experts_sandwich: also after the experts of MoE layers. post_norm: only after
+// each of them.
+enum class BlockKind : uint8_t { pre_norm, sandwich, experts_sandwich, post_norm };
+constexpr auto enum_names(BlockKind) {
+  return name_table<BlockKind>({"pre_norm", "sandwich", "experts_sandwich", "post_norm"});
+}
 
 // Layers that attend to `window` keys only, if a window is set and in use.
 //   all_layers              every layer
 //   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
 //   layers_from_max         max_window_layers and later ones
-//   between_full            all but layer i with (i + 1) mod full_step = 0
+//   between_full            all but layer i with (i + 1 + full_offset) mod full_step = 0, the first
+//                           leading_full layers and the last trailing_full layers
 // The concept layer_types overrides this rule if a config has it.
 enum class WindowRule : uint8_t {
   none,
@@ -96,6 +110,12 @@ constexpr auto enum_names(WindowRule) {
 // rotated_layers do not exclude. windowed: layers with a window.
 enum class RotatedLayers : uint8_t { all, windowed };
 constexpr auto enum_names(RotatedLayers) { return name_table<RotatedLayers>({"all", "windowed"}); }
+
+// Layers whose queries have a temperature (QueryTemperature), if the model has one.
+enum class TemperedLayers : uint8_t { unrotated, all };
+constexpr auto enum_names(TemperedLayers) {
+  return name_table<TemperedLayers>({"unrotated", "all"});
+}
 
 // Computation of a router's logits: a linear map, an MLP that reads the state of the previous
 // layer's router, or a linear map with a separate norm (MoeConfig::router_normed).

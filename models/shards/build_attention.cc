@@ -3,6 +3,7 @@
 #include "ir/graph/composite_operands.h"
 #include "ir/graph/port_names.h"
 #include "models/shards/affine_residual.h"
+#include "models/shards/attention_gate.h"
 #include "models/shards/latent_attention.h"
 #include "models/shards/layer_ports.h"
 #include "models/shards/shard_scope.h"
@@ -194,15 +195,33 @@ ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& nam
   return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
 }
 
+// The rows of one of the roles q, k and v, as stored: in a matrix of their own, or in `qkv`.
+ValueId stored_rows(ShardScope& scope, ValueId x, const std::string& role, int64_t channels) {
+  const AttentionConfig& attention = scope.attention();
+  if (!scope.model().names.has("qkv"))
+    return scope.linear(x, {role, channels, attention.qkv_bias}, role);
+  const int64_t q = attention.heads * attention.head_dim;
+  const int64_t keys = attention.kv_heads * attention.head_dim;
+  const int64_t all = q + keys + attention.kv_heads * attention.value_dim;
+  const SliceStep rows{0, role == "q" ? 0 : role == "k" ? q : q + keys, channels};
+  WeightView matrix = then(scope.stored("qkv", {all, scope.model().hidden}), rows);
+  std::vector<ValueId> operands = {x, scope.weight_like(x, std::move(matrix), role + ".weight")};
+  if (attention.qkv_bias)
+    operands.push_back(
+        scope.weight_like(x, then(scope.stored("qkv_bias", {all}), rows), role + ".bias"));
+  return scope.b.emit(Linear{}, std::move(operands), role);
+}
+
 // Computes q, k or v: the projection, then the norm over all heads and the clamp, if the model has
 // them. As in OLMoE, the norm precedes the clamp.
 ValueId project(ShardScope& scope, ValueId x, const std::string& role, int64_t channels,
                 bool normed) {
   const AttentionConfig& attention = scope.attention();
-  ValueId value = scope.linear(x, {role, channels, attention.qkv_bias}, role);
+  ValueId value = stored_rows(scope, x, role, channels);
   if (normed && attention.qk_norm == QkNormWidth::full)
     value = scope.rms_norm(value, role + "_norm", scope.model().norm.eps);
-  if (attention.clip_qkv) value = clamp(scope, value, *attention.clip_qkv, role + "_clipped");
+  if (attention.scaling.clip_qkv)
+    value = clamp(scope, value, *attention.scaling.clip_qkv, role + "_clipped");
   return value;
 }
 
@@ -241,24 +260,6 @@ Attention attributes(const ShardScope& scope) {
   return op;
 }
 
-// The queries (half 0) or the gates (half 1) of a role q that contains both, alternating by head.
-ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string& name) {
-  const AttentionConfig& attention = scope.attention();
-  const int64_t d = scope.model().hidden, dims = attention.head_dim;
-  const int64_t all = attention.heads * dims;
-  WeightView both =
-      then(scope.stored("q", {2 * all, d}), ReshapeStep{{attention.heads, 2 * dims, d}});
-  both = then(then(std::move(both), SliceStep{1, half * dims, dims}), ReshapeStep{{all, d}});
-  std::vector<ValueId> operands = {x, scope.weight_like(x, std::move(both), name + ".weight")};
-  if (attention.qkv_bias) {
-    WeightView bias =
-        then(scope.stored("q_bias", {2 * all}), ReshapeStep{{attention.heads, 2 * dims}});
-    bias = then(then(std::move(bias), SliceStep{1, half * dims, dims}), ReshapeStep{{all}});
-    operands.push_back(scope.weight_like(x, std::move(bias), name + ".bias"));
-  }
-  return scope.b.emit(Linear{}, std::move(operands), name);
-}
-
 // Computes q, k and v. Also declares the history output of convolved attention.
 AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
                                        const AttentionInputs& in) {
@@ -271,14 +272,20 @@ AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
   if (!attention.latent) {
     const int64_t shared = attention.kv_heads * attention.head_dim;
     ValueId q = attention.projections == Projections::gate_in_q
-                    ? half_of_q(scope, normed, 0, "q")
+                    ? queries_beside_gates(scope, normed)
                     : project(scope, normed, "q", attention.heads * attention.head_dim, true);
     if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
     ValueId k = project(scope, normed, "k", shared, true);
     const bool one = attention.projections == Projections::keys_are_values;
-    return {q, k, one ? k : project(scope, normed, "v", shared, false)};
+    if (one) return {q, k, k};
+    ValueId v = project(scope, normed, "v", attention.kv_heads * attention.value_dim, false);
+    if (attention.scaling.value_scale != 1)
+      v = scope.b.mul(v, scope.b.scalar_like(v, attention.scaling.value_scale), "v_scaled");
+    return {q, k, v};
   }
   LatentOperands latent = latent_operands(scope, normed);
+  if (in.query_scale.valid())
+    latent.queries = scope.b.mul(latent.queries, in.query_scale, "q_tempered");
   return {latent.queries, latent.keys, latent.values};
 }
 
@@ -339,14 +346,11 @@ void build_attention(ShardScope& scope) {
   if (scope.model().stream.residual == ResidualKind::affine && scope.decl.layer == 0)
     in.x = affine_stream(scope, in.x);
   Attention op = attributes(scope);
-  ValueId normed = scope.norm(in.x, "attn_norm");
+  ValueId normed = scope.part_input(in.x, "attn_norm");
   std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in, normed), "attention");
   ValueId attended = results[0];
   if (scope.attention().latent) attended = latent_values(scope, attended);
-  if (scope.attention().projections == Projections::gate_in_q)
-    attended = b.mul(attended,
-                     b.unary(UnaryFn::sigmoid, half_of_q(scope, normed, 1, "gate"), "gate.share"),
-                     "attended_gated");
+  attended = gated_attention(scope, normed, attended);
   ValueId out = scope.linear(attended, {"o", scope.model().hidden, scope.attention().o_bias}, "o");
   b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
   // Without a cache, the op returns no keys and values.

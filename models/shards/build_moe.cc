@@ -28,15 +28,24 @@ void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
   operands.push_back(scope.weight_like(logits, std::move(low), "router.choice_bias_low"));
 }
 
-ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
+ValueId uncapped_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
   if (moe.router_normed) return normed_router_logits(scope, x);
   std::vector<ValueId> operands = {x, scope.weight_like(x, router_matrix(scope), "router.weight")};
-  if (moe.router_bias)
+  if (moe.router_map.bias)
     operands.push_back(
         scope.weight_like(x, scope.stored("router_bias", {moe.slots()}), "router.bias"));
   return scope.b.emit(Linear{}, std::move(operands), "router");
+}
+
+ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
+  ValueId logits = uncapped_logits(scope, x, earlier);
+  const double cap = scope.model().moe.router_map.softcap;
+  if (cap == 0) return logits;
+  Builder& b = scope.b;
+  ValueId bounded = b.unary(UnaryFn::tanh, b.mul(logits, b.scalar_like(logits, 1 / cap)));
+  return b.mul(bounded, b.scalar_like(bounded, cap), "router_capped");
 }
 
 // The routing weights of the experts. Null slots, which compute nothing, participate in selection
@@ -221,7 +230,7 @@ ValueId hidden_input(ShardScope& scope) {
 
 // With host routing, the router and each expert group recompute this norm, which costs less than an
 // additional edge between the shards.
-ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
+ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.part_input(hidden, "ffn_norm"); }
 
 // The router's input norm, in f32 if the router computes in f32.
 ValueId router_norm(ShardScope& scope, ValueId hidden) {

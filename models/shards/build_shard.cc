@@ -64,10 +64,23 @@ ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::s
                    channel_vector_dims(type.layout, channels));
 }
 
+// True if a norm applies to the branch's output.
+static bool has_post_norm(const ShardScope& scope, const std::string& branch) {
+  switch (scope.model().stream.post_norms) {
+    case PostNorms::none:
+      return false;
+    case PostNorms::all:
+      return true;
+    case PostNorms::moe:
+      break;
+  }
+  return branch == "ffn" && scope.layer().moe;
+}
+
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
                                  const std::string& name) {
   // The norm applies to `part` only, before `residual_scale`.
-  if (model().stream.post_norms) part = norm(part, branch + "_post_norm");
+  if (has_post_norm(*this, branch)) part = norm(part, branch + "_post_norm");
   if (model().stream.residual == ResidualKind::affine)
     return affine_sum(*this, residual, part, branch, name);
   const double scale = model().stream.residual_scale;

@@ -12,8 +12,8 @@ void check_temperature(ConfigChecker& check, const QueryTemperature& temperature
                 "the scale of the query temperature is {}, must be finite and at least 0",
                 temperature.scale);
   check.positive("model.number", "the step of the query temperature", temperature.step);
-  check.require(attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
-                "a query temperature requires a model with rotation and without a latent");
+  check.require(attention.rope.style != RopeStyle::none, "model.attention",
+                "a query temperature requires a model with rotation");
 }
 
 void check_convolved(ConfigChecker& check, const AttentionConfig& attention) {
@@ -27,7 +27,7 @@ void check_convolved(ConfigChecker& check, const AttentionConfig& attention) {
   check.require(attention.kv_heads * attention.head_dim % 2 == 0, "model.attention",
                 "the number of value channels is {}, must be even",
                 attention.kv_heads * attention.head_dim);
-  check.require(!attention.latent && !attention.temperature && !attention.clip_qkv &&
+  check.require(!attention.latent && !attention.temperature && !attention.scaling.clip_qkv &&
                     attention.qk_norm != QkNormWidth::full,
                 "model.attention",
                 "convolved attention cannot have a latent, a query temperature, a clamp or a norm "
@@ -45,7 +45,9 @@ void check_attention(ConfigChecker& check, const AttentionConfig& attention) {
                 "{} query heads are not divisible by {} key/value heads", attention.heads,
                 attention.kv_heads);
   check.positive("model.number", "the attention scale", attention.scale);
-  if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
+  check.positive("model.number", "the scale of the values", attention.scaling.value_scale);
+  if (attention.scaling.clip_qkv)
+    check.positive("model.number", "clip_qkv", *attention.scaling.clip_qkv);
   if (attention.temperature) check_temperature(check, *attention.temperature, attention);
   if (attention.convolved) check_convolved(check, attention);
   check.require(

@@ -42,7 +42,7 @@ void check_norms_of_parts(ConfigChecker& check, const ModelConfig& model) {
                 "separate norms of experts need a shared expert");
   check.require(
       !model.moe.router_normed ||
-          (model.moe.router_hidden == 0 && model.moe.null_slots == 0 && !model.moe.router_bias),
+          (model.moe.router_hidden == 0 && model.moe.null_slots == 0 && !model.moe.router_map.bias),
       "model.router", "a router with a separate norm cannot have an MLP, null slots or a bias");
 }
 
@@ -87,6 +87,10 @@ void check_moe(ConfigChecker& check, const MoeConfig& moe) {
                 "routing weights on experts' inputs require experts without biases");
   check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
                 "the router's eps is {}, must be finite and at least 0", routing.eps);
+  check.require(std::isfinite(moe.router_map.softcap) && moe.router_map.softcap >= 0,
+                "model.number",
+                "the cap of the router's logits is {}, must be finite and at least 0",
+                moe.router_map.softcap);
   check.require(std::isfinite(routing.scale), "model.number",
                 "the routed scale is {}, must be finite", routing.scale);
 }

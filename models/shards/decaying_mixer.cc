@@ -65,7 +65,7 @@ void build_recurrent(ShardScope& scope) {
   Builder& b = scope.b;
   ValueId x = b.input(kResidualPort, scope.token_type_of(scope.model().hidden));
   const EarlierTokens earlier = declare_earlier(scope);
-  ValueId normed = scope.norm(x, "attn_norm");
+  ValueId normed = scope.part_input(x, "attn_norm");
   const MixedTokens mixed = mixed_tokens(scope, normed, earlier);
   b.output(kHiddenPort, scope.add_residual(x, mixed.out, "attn", kHiddenPort));
   b.output(kNewHistory, mixed.new_history);

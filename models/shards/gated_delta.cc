@@ -37,12 +37,25 @@ class GatedDelta : DeltaMixer {
     return then(then(std::move(all), SliceStep{1, begin, dims}), ReshapeStep{{heads * dims, d}});
   }
 
+  // The matrix of a role: mixer_qkv, mixer_z, mixer_b or mixer_a, or its rows in mixer_in, which
+  // contains all of them in this order.
+  WeightView rows_of_role(const std::string& role, int64_t count) const {
+    const int64_t d = scope_.model().hidden;
+    if (!scope_.model().names.has("mixer_in")) return scope_.stored(role, {count, d});
+    const int64_t z = config_.channels, b = z + value_channels(), a = b + config_.value_heads;
+    const int64_t begin = role == "mixer_qkv" ? 0
+                          : role == "mixer_z" ? z
+                          : role == "mixer_b" ? b
+                                              : a;
+    return then(scope_.stored("mixer_in", {a + config_.value_heads, d}),
+                SliceStep{0, begin, count});
+  }
+
   // The projections q, k and v before the convolution.
   ValueId projected() {
     const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
     if (!scope_.model().names.has("mixer_qkvz"))
-      return mapped(scope_.stored("mixer_qkv", {config_.channels, scope_.model().hidden}),
-                    kNewHistory);
+      return mapped(rows_of_role("mixer_qkv", config_.channels), kNewHistory);
     return mapped(concat_view(0, {part_of_qkvz(0, key), part_of_qkvz(key, key),
                                   part_of_qkvz(2 * key, value)}),
                   kNewHistory);
@@ -51,7 +64,7 @@ class GatedDelta : DeltaMixer {
   ValueId gate() {
     const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
     if (!scope_.model().names.has("mixer_qkvz"))
-      return mapped(scope_.stored("mixer_z", {value_channels(), scope_.model().hidden}), "gate");
+      return mapped(rows_of_role("mixer_z", value_channels()), "gate");
     return mapped(part_of_qkvz(2 * key + value, value), "gate");
   }
 
@@ -60,7 +73,7 @@ class GatedDelta : DeltaMixer {
   ValueId per_head(const std::string& role, int64_t index) {
     const int64_t d = scope_.model().hidden, heads = config_.key_heads;
     if (!scope_.model().names.has("mixer_ba"))
-      return mapped(scope_.stored(role, {config_.value_heads, d}), role);
+      return mapped(rows_of_role(role, config_.value_heads), role);
     WeightView both = then(scope_.stored("mixer_ba", {2 * config_.value_heads, d}),
                            ReshapeStep{{heads, 2 * shared_, d}});
     return mapped(then(then(std::move(both), SliceStep{1, index * shared_, shared_}),

@@ -1,5 +1,6 @@
 #include "ir/graph/port_names.h"
 #include "models/shards/delta_mixer.h"
+#include "models/shards/token_convolution.h"
 
 namespace moec {
 namespace {

@@ -16,7 +16,8 @@ inline bool rotates(const ModelConfig& model, const LayerConfig& layer) {
 }
 // True if the layer's queries are multiplied by a factor per position.
 inline bool scales_queries(const ModelConfig& model, const LayerConfig& layer) {
-  return !layer.rotated && model.attention_of(layer).temperature.has_value();
+  const std::optional<QueryTemperature>& temperature = model.attention_of(layer).temperature;
+  return temperature && (temperature->everywhere || !layer.rotated);
 }
 
 // True if the next layer's router reads this router's state.

@@ -96,11 +96,16 @@ struct ShardScope {
   }
   // The norm of the model's norm kind. With NormKind::layer the bias has the role ROLE_bias.
   ValueId norm(ValueId x, const std::string& role);
+  // The input of a layer's part: norm() of the residual stream, or the stream itself in models
+  // without norms before their parts.
+  ValueId part_input(ValueId residual, const std::string& role) {
+    return model().stream.pre_norms ? norm(residual, role) : residual;
+  }
   // The role's vector, one value per channel of `like`, shaped to broadcast over `like`.
   ValueId channel_vector(ValueId like, const std::string& role, std::string name);
-  // residual + residual_scale · part, or affine_sum() if the model's residuals are affine. With
-  // post norms, first normalizes the part with the role BRANCH_post_norm. `branch` is "attn" or
-  // "ffn".
+  // residual + residual_scale · part, or affine_sum() if the model's residuals are affine. If
+  // the branch has a post norm, first normalizes the part with the role BRANCH_post_norm. `branch`
+  // is "attn" or "ffn".
   ValueId add_residual(ValueId residual, ValueId part, const std::string& branch,
                        const std::string& name);
   ValueId linear(ValueId x, const LinearWeights& weights, const std::string& name);

@@ -143,8 +143,8 @@ double rope_score_scale(const RopeConfig& rope) {
 }
 
 double query_scale(const QueryTemperature& temperature, int64_t position) {
-  // Llama 4: 1 + scale · log(1 + ⌊(position + 1) / step⌋).
-  const double steps = std::floor(static_cast<double>(position + 1) / temperature.step);
+  const int64_t counted = temperature.everywhere ? position : position + 1;
+  const double steps = std::floor(static_cast<double>(counted) / temperature.step);
   return 1 + temperature.scale * std::log1p(steps);
 }
 

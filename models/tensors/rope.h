@@ -40,8 +40,9 @@ double rope_amplitude(const RopeConfig& rope, int64_t context = 0);
 // mscale_all_dim · ln(factor) + 1, otherwise 1. Source: the DeepSeek-V2 release.
 double rope_score_scale(const RopeConfig& rope);
 
-// The factor of the queries at a position in layers without rotation (QueryTemperature). Sources:
-// arXiv 2501.19399 (the idea), the Llama 4 release (the numbers).
+// The factor of the queries at a position (QueryTemperature). Sources: arXiv 2501.19399 (the idea),
+// the Llama 4 release (the numbers), transformers 5.24 (mistral4: position instead of position +
+// 1).
 double query_scale(const QueryTemperature& temperature, int64_t position);
 
 // cos and sin of the positions 0 … positions-1 of a context, row-major [positions, r/2].

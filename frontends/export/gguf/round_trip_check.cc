@@ -66,7 +66,8 @@ class ModelDifference {
     take_number("residual_scale", wanted_.stream.residual_scale, said_.stream.residual_scale);
     take_name("residual", wanted_.stream.residual, said_.stream.residual);
     take_name("task", wanted_.head.task, said_.head.task);
-    take("post norms", wanted_.stream.post_norms, said_.stream.post_norms);
+    take("pre norms", wanted_.stream.pre_norms, said_.stream.pre_norms);
+    take_name("post norms", wanted_.stream.post_norms, said_.stream.post_norms);
     take("layer_scale", wanted_.stream.layer_scale, said_.stream.layer_scale);
     take_number("logits_softcap", wanted_.head.softcap, said_.head.softcap);
     take_number("logits_divisor", wanted_.head.divisor, said_.head.divisor);
@@ -94,13 +95,16 @@ class ModelDifference {
     take("qkv_bias", wanted.qkv_bias, said.qkv_bias);
     take("o_bias", wanted.o_bias, said.o_bias);
     take("sinks", wanted.sinks, said.sinks);
+    take("gate", wanted.scaling.gate.has_value(), said.scaling.gate.has_value());
+    take_number("value_scale", wanted.scaling.value_scale, said.scaling.value_scale);
     take_name("qk_norm", wanted.qk_norm, said.qk_norm);
-    take_number("clip_qkv", wanted.clip_qkv.value_or(0), said.clip_qkv.value_or(0));
+    take_number("clip_qkv", wanted.scaling.clip_qkv.value_or(0), said.scaling.clip_qkv.value_or(0));
     take_number("attention_scale", wanted.scale, said.scale);
     take("latent attention", wanted.latent.has_value(), said.latent.has_value());
     if (wanted.latent && said.latent) compare_latent(*wanted.latent, *said.latent);
     const QueryTemperature own = wanted.temperature.value_or(QueryTemperature{});
     const QueryTemperature other = said.temperature.value_or(QueryTemperature{});
+    take("temperature in all layers", own.everywhere, other.everywhere);
     take_number("temperature_scale", own.scale, other.scale);
     take_number("temperature_step", own.step, other.step);
   }

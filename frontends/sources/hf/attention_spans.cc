@@ -41,8 +41,10 @@ std::optional<AttentionSpan> parse_span(const std::string& layer_type, const Fam
 // Determines the layers with a sliding window by a window rule.
 struct SlidingLayers {
   WindowRule rule;
-  int64_t below, full_step;  // below: max_window_layers
-  bool window, slides;       // the config has a window; `use_window` is not false
+  int64_t below, full_step;       // below: max_window_layers
+  int64_t full_offset;            // of the layers that the step counts
+  int64_t full_below, full_from;  // layers outside of this range see all keys
+  bool window, slides;            // the config has a window; `use_window` is not false
 
   bool has(int64_t layer) const {
     switch (rule) {
@@ -57,8 +59,9 @@ struct SlidingLayers {
       case WindowRule::between_full:
         break;
     }
-    // Counted from 1, every `full_step`-th layer sees all keys.
-    return window && (layer + 1) % full_step != 0;
+    // Counted from 1 + full_offset, every `full_step`-th layer sees all keys.
+    return window && layer >= full_below && layer < full_from &&
+           (layer + 1 + full_offset) % full_step != 0;
   }
 };
 
@@ -84,8 +87,14 @@ std::vector<AttentionSpan> default_spans(ConfigReader& reader,
                                          const std::vector<LayerConfig>& layers,
                                          const std::vector<bool>& attends, bool window,
                                          bool chunk) {
-  const SlidingLayers sliding{reader.family().axes.window, reader.integer("max_window_layers", 0),
-                              full_step(reader), window, reader.boolean("use_window", true)};
+  const SlidingLayers sliding{.rule = reader.family().axes.window,
+                              .below = reader.integer("max_window_layers", 0),
+                              .full_step = full_step(reader),
+                              .full_offset = reader.integer("full_offset", 0),
+                              .full_below = reader.integer("leading_full", 0),
+                              .full_from = std::ssize(layers) - reader.integer("trailing_full", 0),
+                              .window = window,
+                              .slides = reader.boolean("use_window", true)};
   std::vector<AttentionSpan> spans(layers.size(), AttentionSpan::all);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (!attends[i]) {
@@ -116,11 +125,22 @@ std::string_view other_layer_type(MixerKind mixer) {
   return ", linear_attention";
 }
 
+// Returns the list `layer_types` of the config, or that of the descriptor, which repeats; absent if
+// there is none.
+std::optional<std::vector<std::string>> listed_types(ConfigReader& reader, size_t layers) {
+  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
+  if (!types || types->empty() || reader.at("layer_types") != nullptr) return types;
+  const size_t period = types->size();
+  types->resize(layers);
+  for (size_t i = period; i < layers; ++i) (*types)[i] = (*types)[i - period];
+  return types;
+}
+
 // Overrides the spans with those of the config's list `layer_types`. The list must agree with
 // `attends`, the result of attention_layers().
 void read_layer_types(ConfigReader& reader, const std::vector<bool>& attends,
                       std::vector<AttentionSpan>& spans) {
-  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
+  const std::optional<std::vector<std::string>> types = listed_types(reader, spans.size());
   if (!types || !reader.has_one_a_layer("layer_types", types->size())) return;
   std::vector<bool> now;
   for (size_t i = 0; i < spans.size(); ++i) {
@@ -193,7 +213,9 @@ bool is_indexed(const Family& family, const std::string& layer_type) {
 }
 
 std::vector<AttentionSpan> read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
-  const std::optional<int64_t> given = reader.optional_integer("window");
+  std::optional<int64_t> given = reader.optional_integer("window");
+  // A window that does not count the query itself takes precedence.
+  if (const auto earlier = reader.optional_integer("earlier_window")) given = *earlier + 1;
   refuse_empty_window(reader, given, layers.size());
   const int64_t window = given.value_or(0);
   const int64_t chunk = reader.optional_integer("chunk").value_or(0);
@@ -227,7 +249,7 @@ std::vector<AttentionSpan> read_spans(ConfigReader& reader, std::vector<LayerCon
 }
 
 std::vector<std::string> type_names(ConfigReader& reader, const std::vector<AttentionSpan>& spans) {
-  const auto listed = reader.optional_names("layer_types").value_or(std::vector<std::string>());
+  const auto listed = listed_types(reader, spans.size()).value_or(std::vector<std::string>());
   std::vector<std::string> names;
   for (size_t i = 0; i < spans.size(); ++i) {
     // A family can have several names for one span, and rotary embeddings can differ by name.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "frontends/sources/hf/absent_keys.h"
 #include "frontends/sources/hf/config_attention.h"
@@ -71,6 +72,7 @@ std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidd
   if (!at(kMixers, kind).heads) return recurrent;
   recurrent.key_heads = reader.integer("mixer_key_heads");
   recurrent.value_heads = reader.integer("mixer_value_heads");
+  reader.optional_integer("mixer_head_dim");  // marks a term of expressions as read
   recurrent.key_dim = reader.integer("mixer_key_dim");
   recurrent.value_dim = reader.integer("mixer_value_dim");
   // The convolution runs over queries, keys and values; queries and keys have the same heads.
@@ -131,7 +133,8 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.expert_ff = reader.integer("expert_ff");
   moe.latent = reader.optional_integer("expert_latent").value_or(0);
   moe.routing = read_routing(reader);
-  moe.router_bias = reader.boolean("router_bias");
+  moe.router_map.bias = reader.boolean("router_bias");
+  moe.router_map.softcap = reader.number("router_softcap", 0);
   if (reader.family().axes.moe.router == RouterKind::carried_mlp)
     moe.router_hidden = reader.integer("router_hidden");
   moe.router_normed = reader.family().axes.moe.router == RouterKind::normed;
@@ -150,19 +153,34 @@ MoeConfig read_moe(ConfigReader& reader) {
 // Numbers that replace a placeholder.
 struct Numbered {
   std::string_view placeholder;
-  int64_t first = 0, count = 0;
+  std::vector<int64_t> numbers;
 };
+
+std::vector<int64_t> counted(int64_t first, int64_t count) {
+  std::vector<int64_t> numbers(static_cast<size_t>(std::max<int64_t>(0, count)));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+std::vector<int64_t> dense_layers(const ModelConfig& model) {
+  std::vector<int64_t> layers;
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (!model.layers[i].moe) layers.push_back(static_cast<int64_t>(i));
+  return layers;
+}
 
 // Expands patterns of the descriptor: a pattern with the placeholder becomes one copy per number;
 // others are unchanged.
-std::vector<std::string> spell_out(const std::vector<std::string>& patterns, Numbered numbered) {
+std::vector<std::string> spell_out(const std::vector<std::string>& patterns,
+                                   const Numbered& numbered) {
   std::vector<std::string> all;
   for (const std::string& pattern : patterns) {
     const size_t at = pattern.find(numbered.placeholder);
     if (at == std::string::npos) all.push_back(pattern);
-    for (int64_t i = 0; at != std::string::npos && i < numbered.count; ++i)
-      all.push_back(std::string(pattern).replace(at, numbered.placeholder.size(),
-                                                 std::to_string(numbered.first + i)));
+    if (at == std::string::npos) continue;
+    for (const int64_t number : numbered.numbers)
+      all.push_back(
+          std::string(pattern).replace(at, numbered.placeholder.size(), std::to_string(number)));
   }
   return all;
 }
@@ -176,12 +194,16 @@ TensorNames first_names(ConfigReader& reader, const ModelConfig& model) {
   for (const RoleChoice& choice : role_choices())
     if (names.has(choice.usual.front()))
       for (const std::string_view role : choice.other) names.by_role.erase(std::string(role));
-  const Numbered mtp{kMtpLayer, std::ssize(model.layers), reader.integer("mtp_layers")};
-  const Numbered further{kFurtherExpert, model.moe.experts, reader.integer("further_experts")};
-  for (const auto& [pattern, why] : family.ignored_tensors)
-    // A pattern can have both placeholders, so the expansions are nested.
-    for (std::string& ignored : spell_out(spell_out({pattern}, mtp), further))
-      names.ignored.push_back(std::move(ignored));
+  const Numbered placeholders[] = {
+      {kMtpLayer, counted(std::ssize(model.layers), reader.integer("mtp_layers"))},
+      {kFurtherExpert, counted(model.moe.experts, reader.integer("further_experts"))},
+      {kDenseLayer, dense_layers(model)}};
+  for (const auto& [pattern, why] : family.ignored_tensors) {
+    // A pattern can have several placeholders, so the expansions are nested.
+    std::vector<std::string> spelt = {pattern};
+    for (const Numbered& numbered : placeholders) spelt = spell_out(spelt, numbered);
+    names.ignored.insert(names.ignored.end(), spelt.begin(), spelt.end());
+  }
   return names;
 }
 
@@ -225,6 +247,19 @@ void limit_to_chosen_keys(ConfigReader& reader, ModelConfig& model) {
   model.max_positions = chosen;
 }
 
+struct BlockNorms {
+  bool before = true;
+  PostNorms after = PostNorms::none;
+};
+
+BlockNorms norms_of(BlockKind block) {
+  return at(enum_table<BlockKind, BlockNorms>({{true, PostNorms::none},
+                                               {true, PostNorms::all},
+                                               {true, PostNorms::moe},
+                                               {false, PostNorms::all}}),
+            block);
+}
+
 ModelConfig read_model(ConfigReader& reader) {
   ModelConfig model;
   model.family = reader.family().model_type;
@@ -236,9 +271,12 @@ ModelConfig read_model(ConfigReader& reader) {
   model.norm.kind = reader.family().axes.norm;
   model.norm.eps = reader.number("norm_eps");
   model.stream.residual = reader.family().axes.residual;
-  model.stream.embedding_scale = reader.number("embedding_scale", 1);
+  const double embedding_scale = reader.number("embedding_scale", 1);
+  model.stream.embedding_scale = reader.boolean("use_embedding_scale", true) ? embedding_scale : 1;
   model.stream.residual_scale = reader.number("residual_scale", 1);
-  model.stream.post_norms = reader.family().axes.block == BlockKind::sandwich;
+  const BlockNorms norms = norms_of(reader.family().axes.block);
+  model.stream.pre_norms = norms.before;
+  model.stream.post_norms = norms.after;
   model.stream.layer_scale = reader.boolean("layer_scale");
   model.head.divisor = reader.number("logits_divisor", 1);
   model.head.softcap = reader.optional_number("logits_softcap").value_or(0);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontends/sources/hf/config_layers.h"
 #include "frontends/sources/hf/config_rope.h"
+#include "frontends/sources/hf/rope_object.h"
 #include "ir/base/parse_number.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/rope.h"
@@ -43,7 +45,24 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
   choose_mla(attention, MlaForm::latent);
 }
 
+// The temperature that the object of the rotation states.
+QueryTemperature rotation_temperature(ConfigReader& reader) {
+  const JsonValue* rotation = reader.key("rope_parameters");
+  if (rotation == nullptr) rotation = reader.key("rope_scaling");
+  if (rotation == nullptr) rotation = reader.fallback("rotation");
+  const auto number = [&](std::string_view name) {
+    const JsonValue* value = rotation == nullptr ? nullptr : rotation->find(name);
+    const std::optional<double> found = value == nullptr ? std::nullopt : value->number();
+    if (!found)
+      reader.error("hf.config.missing_key",
+                   fmt::format("the rotation must have the number \"{}\"", name), rotation);
+    return found.value_or(1);
+  };
+  return {number(kTemperatureScale), number("original_max_position_embeddings"), true};
+}
+
 std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
+  if (reader.family().axes.tempered == TemperedLayers::all) return rotation_temperature(reader);
   const QueryTemperature temperature{reader.number("temperature_scale", 0),
                                      reader.number("temperature_step", 1)};
   // Configs of the Llama 4 release (2025) have the integer 4; later configs have true.
@@ -56,11 +75,42 @@ std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
   return reader.boolean("use_temperature") ? std::optional(temperature) : std::nullopt;
 }
 
+// True if the gate has one factor per head. Configs may name the granularity instead of a boolean.
+bool gates_heads(ConfigReader& reader) {
+  const JsonValue* given = reader.at("gate_per_head");
+  if (given == nullptr || given->string() == nullptr) return reader.boolean("gate_per_head");
+  reader.key(reader.key_of("gate_per_head"));
+  if (*given->string() != "per-head" && *given->string() != "per-element")
+    reader.error("hf.config.unsupported_value",
+                 fmt::format("\"{}\" is \"{}\", but must be per-head or per-element",
+                             reader.key_of("gate_per_head"), printable(*given->string(), 60)),
+                 given);
+  return *given->string() == "per-head";
+}
+
+void read_gate(ConfigReader& reader, AttentionConfig& attention) {
+  switch (reader.family().axes.attention_gate) {
+    case AttentionGate::none:
+      return;
+    case AttentionGate::sigmoid_in_q:
+      attention.projections = Projections::gate_in_q;
+      return;
+    case AttentionGate::sigmoid:
+      attention.scaling.gate = {GateFn::sigmoid, gates_heads(reader)};
+      return;
+    case AttentionGate::softplus:
+      attention.scaling.gate = {GateFn::softplus, gates_heads(reader)};
+      return;
+  }
+}
+
 // Properties of attention that can differ by layer.
 struct Geometry {
   std::string layer_type;
-  int64_t kv_heads = 0, head_dim = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   bool keys_are_values = false;
+  bool sinks = false;
+  double theta = 0;  // as in RopeUse
   bool operator==(const Geometry&) const = default;
 };
 
@@ -70,14 +120,19 @@ bool sees_all(const LayerConfig& layer) { return layer.window == 0 && layer.chun
 // sizes of single layers (`attention_by_layer`).
 class GeometryReader {
  public:
-  explicit GeometryReader(ConfigReader& reader)
+  GeometryReader(ConfigReader& reader, size_t layers)
       : reader_(reader),
-        usual_{{}, reader.integer("kv_heads"), reader.integer("head_dim")},
-        full_(usual_) {
+        usual_(usual_geometry(reader)),
+        full_(usual_),
+        thetas_(layer_thetas(reader, layers)) {
     const std::optional<int64_t> heads = reader.optional_integer("full_kv_heads");
-    full_.head_dim = reader.optional_integer("full_head_dim").value_or(usual_.head_dim);
+    if (const auto dims = reader.optional_integer("full_head_dim"))
+      full_.head_dim = full_.value_dim = *dims;
+    if (reader.boolean("window_sinks")) full_.sinks = false;
     full_.keys_are_values = reader.boolean("full_keys_are_values");
     if (heads && full_.keys_are_values) full_.kv_heads = *heads;
+    heads_ = reader.integers("layer_heads");
+    if (!heads_.empty() && !reader.has_one_a_layer("layer_heads", heads_.size())) heads_.clear();
     // `attention_by_layer` takes precedence over the sizes of layers with full attention.
     by_layer_ = reader.at("attention_by_layer") != nullptr;
     for (const JsonMember& member : reader.members("attention_by_layer")) check_member(member);
@@ -87,15 +142,30 @@ class GeometryReader {
     Geometry own = sees_all(layer) ? full_ : usual_;
     if (by_layer_) {
       own.kv_heads = usual_.kv_heads;
-      own.head_dim = usual_.head_dim;
+      own.head_dim = own.value_dim = usual_.head_dim;
       for (const JsonMember& member : reader_.members("attention_by_layer"))
         if (member.key == std::to_string(index)) take(member.value, own);
     }
+    if (!sees_all(layer)) own.kv_heads *= reader_.integer("window_kv_factor", 1);
     own.layer_type = std::move(type);
+    if (index < thetas_.size()) own.theta = thetas_[index];
+    if (index < heads_.size()) own.heads = heads_[index];
     return own;
   }
 
  private:
+  static Geometry usual_geometry(ConfigReader& reader) {
+    Geometry usual;
+    usual.heads = reader.integer("heads");
+    usual.kv_heads = reader.integer("kv_heads");
+    usual.head_dim = usual.value_dim = reader.integer("head_dim");
+    // With latent attention, read_latent() reads the dims of values.
+    if (reader.family().axes.attention == AttentionKind::gqa)
+      usual.value_dim = reader.integer("value_dims", usual.head_dim);
+    usual.sinks = reader.boolean("sinks");
+    return usual;
+  }
+
   void check_member(const JsonMember& member) {
     const auto layer = parse_whole(member.key);
     if (!layer || *layer >= reader_.integer("layers"))
@@ -122,6 +192,7 @@ class GeometryReader {
     };
     number(kKeyHeads, own.kv_heads);
     number(kHeadDim, own.head_dim);
+    own.value_dim = own.head_dim;
   }
 
   static constexpr const char* kKeyHeads = "num_key_value_heads";
@@ -129,6 +200,8 @@ class GeometryReader {
 
   ConfigReader& reader_;
   Geometry usual_, full_;
+  std::vector<double> thetas_;
+  std::vector<int64_t> heads_;
   bool by_layer_ = false;
 };
 
@@ -140,10 +213,9 @@ AttentionConfig read_usual(ConfigReader& reader) {
   attention.o_bias = reader.boolean("o_bias");
   if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
   attention.temperature = read_temperature(reader);
-  attention.sinks = reader.boolean("sinks");
-  attention.clip_qkv = reader.optional_number("clip_qkv");
-  if (reader.family().axes.attention_gate == AttentionGate::sigmoid_in_q)
-    attention.projections = Projections::gate_in_q;
+  attention.scaling.value_scale = reader.optional_number("value_scale").value_or(1);
+  attention.scaling.clip_qkv = reader.optional_number("clip_qkv");
+  read_gate(reader, attention);
   if (reader.family().axes.attention == AttentionKind::cca)
     attention.convolved =
         ConvolvedConfig{reader.integer("channel_taps"), reader.integer("head_taps")};
@@ -152,8 +224,11 @@ AttentionConfig read_usual(ConfigReader& reader) {
 
 AttentionConfig with_geometry(ConfigReader& reader, AttentionConfig attention,
                               const Geometry& geometry, RopeConfig rope) {
+  attention.heads = geometry.heads;
   attention.kv_heads = geometry.kv_heads;
-  attention.head_dim = attention.value_dim = geometry.head_dim;
+  attention.head_dim = geometry.head_dim;
+  attention.value_dim = geometry.value_dim;
+  attention.sinks = geometry.sinks;
   if (geometry.keys_are_values) attention.projections = Projections::keys_are_values;
   // max() keeps the quotient finite for an invalid config, which check_model() reports.
   const auto dims = static_cast<double>(std::max<int64_t>(1, attention.head_dim));
@@ -166,7 +241,7 @@ AttentionConfig with_geometry(ConfigReader& reader, AttentionConfig attention,
 // Returns the geometry of each layer with attention; if there are none, a single default geometry.
 std::vector<Geometry> geometries(ConfigReader& reader, const AttentionContext& context,
                                  const ModelConfig& model) {
-  GeometryReader by_layer(reader);
+  GeometryReader by_layer(reader, context.layer_types.size());
   std::vector<Geometry> all;
   for (size_t i = 0; i < context.layer_types.size(); ++i)
     if (!is_recurrent(model.layers[i].mixer))
@@ -194,7 +269,7 @@ void read_attention(ConfigReader& reader, const AttentionContext& context, Model
     of_layer.push_back(index_in(different, std::move(own)));
   std::vector<RopeUse> uses;
   // The layer type is part of a geometry, because rotary embeddings can differ by type.
-  for (const Geometry& own : different) uses.push_back({own.layer_type, own.head_dim});
+  for (const Geometry& own : different) uses.push_back({own.layer_type, own.head_dim, own.theta});
   const std::vector<RopeConfig> ropes = read_ropes(reader, uses, context.max_positions);
   std::vector<AttentionConfig> kinds;
   std::vector<int64_t> kind_of;

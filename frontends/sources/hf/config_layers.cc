@@ -85,13 +85,18 @@ void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   }
 }
 
-// Sets `rotated` of each layer from the config's list of ones and zeros, otherwise by the
-// descriptor's rule.
+// Sets `rotated` of each layer from the config's list of ones and zeros, or of bases; otherwise by
+// the descriptor's rule.
 void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t step = reader.integer("unrotated_step", 0);
   const std::vector<int64_t> listed = reader.integers("rotated_layers");
   if (!listed.empty() && !reader.has_one_a_layer("rotated_layers", listed.size())) return;
+  const std::vector<double> thetas = layer_thetas(reader, layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
+    if (!thetas.empty()) {
+      layers[i].rotated = thetas[i] != 0;
+      continue;
+    }
     // The rule counts layers from 1: every step-th layer has no rotary embedding.
     const bool by_rule = step == 0 || (static_cast<int64_t>(i) + 1) % step != 0;
     layers[i].rotated = listed.empty() ? by_rule : listed[i] != 0;
@@ -188,6 +193,18 @@ void apply_layer_kinds(ConfigReader& reader, const std::vector<std::string>& kin
 }
 
 }  // namespace
+
+std::vector<double> layer_thetas(ConfigReader& reader, size_t layers) {
+  const auto thetas = reader.optional_numbers("layer_thetas");
+  if (!thetas || !reader.has_one_a_layer("layer_thetas", thetas->size())) return {};
+  for (const double theta : *thetas)
+    if (!(theta >= 0))
+      reader.error("hf.config.unsupported_value",
+                   fmt::format("\"{}\" has the base {}, must be at least 0",
+                               reader.key_of("layer_thetas"), theta),
+                   reader.at("layer_thetas"));
+  return thetas->size() == layers ? *thetas : std::vector<double>();
+}
 
 bool has_indexed_layers(ConfigReader& reader) {
   // Families without this concept have the indexer in every layer.

@@ -118,7 +118,7 @@ bool ConfigReader::take_alias(const ConceptRule& rule, const std::string& alias,
 // could mean "none" or "false". If the default is null, false or empty, null is equivalent to an
 // absent key.
 static bool refuses_null(const ConceptRule& rule) {
-  if (rule.if_null) return false;
+  if (rule.if_null || rule.null_is_default) return false;
   if (rule.refuses_null) return true;
   if (!rule.fallback || rule.fallback->is_null()) return false;
   if (const bool* usual = rule.fallback->boolean()) return *usual;
@@ -340,6 +340,20 @@ std::optional<std::vector<int64_t>> ConfigReader::optional_integers(std::string_
       if (good) values.push_back(*item.integer());
     }
   if (!good) wrong_type(concept_name, *found, "a list of integers");
+  return values;
+}
+
+std::optional<std::vector<double>> ConfigReader::optional_numbers(std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return std::nullopt;
+  std::vector<double> values;
+  bool good = found->value->array() != nullptr;
+  if (good)
+    for (const JsonValue& item : *found->value->array()) {
+      good &= item.number().has_value();
+      if (good) values.push_back(*item.number());
+    }
+  if (!good) wrong_type(concept_name, *found, "a list of numbers");
   return values;
 }
 

@@ -44,6 +44,7 @@ class ConfigReader {
   std::optional<int64_t> optional_integer(std::string_view concept_name);
   std::optional<double> optional_number(std::string_view concept_name);
   std::optional<std::vector<int64_t>> optional_integers(std::string_view concept_name);
+  std::optional<std::vector<double>> optional_numbers(std::string_view concept_name);
   // Reads a list of numbers or booleans as flags; a number is true if it is not 0.
   std::optional<std::vector<bool>> optional_flags(std::string_view concept_name);
   std::optional<std::vector<std::string>> optional_names(std::string_view concept_name);

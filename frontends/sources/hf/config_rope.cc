@@ -36,13 +36,17 @@ class RopeReader {
 
  private:
   bool same(const RopeUse& a, const RopeUse& b) const {
-    return a.head_dim == b.head_dim && (by_type_ == nullptr || a.layer_type == b.layer_type);
+    return a.head_dim == b.head_dim && a.theta == b.theta &&
+           (by_type_ == nullptr || a.layer_type == b.layer_type);
   }
 
   RopeConfig rope_of(const RopeUse& use) {
     if (by_type_ != nullptr) object_ = rotation_of(use.layer_type);
-    return read_rope({object_, name_, max_positions_, by_default_, always_by_layer_type_},
-                     use.head_dim, reader_);
+    RopeConfig rope =
+        read_rope({object_, name_, max_positions_, by_default_, always_by_layer_type_},
+                  use.head_dim, reader_);
+    if (use.theta > 0) rope.theta = use.theta;
+    return rope;
   }
 
   void find_object() {

@@ -11,10 +11,12 @@
 
 namespace moec {
 
-// A layer type and head size that need a rotary embedding.
+// A layer type and head size that need a rotary embedding. `theta` replaces the config's base; 0:
+// it does not.
 struct RopeUse {
   std::string layer_type;
   int64_t head_dim = 0;
+  double theta = 0;
   bool operator==(const RopeUse&) const = default;
 };
 

@@ -138,8 +138,12 @@ class RopeObjectReader {
   double factor_of_type() {
     const std::optional<double> inside = number("partial_rotary_factor");
     const auto rule = reader_.family().concepts.find("rotary_factor");
-    if (rule == reader_.family().concepts.end() || !rule->second.keys.empty())
-      return inside.value_or(1);
+    if (rule == reader_.family().concepts.end()) return inside.value_or(1);
+    if (!rule->second.keys.empty()) {
+      const JsonValue* usual = reader_.fallback("rotary_factor");
+      const std::optional<double> otherwise = usual == nullptr ? std::nullopt : usual->number();
+      return inside.value_or(otherwise.value_or(1));
+    }
     const double fixed = reader_.number("rotary_factor", 1);
     if (inside && *inside != fixed)
       reader_.warning("hf.config.rope_unread",
@@ -152,6 +156,9 @@ class RopeObjectReader {
   // Returns the number of rotated dims. A config can specify the number, its share of the head, or
   // both.
   int64_t rotary_dims(double head_dim) {
+    const Family& family = reader_.family();
+    if (family.axes.attention == AttentionKind::mla && family.concepts.count("rotary_dims") > 0)
+      return shared_dims(head_dim);
     const auto share = static_cast<int64_t>(std::floor(head_dim * rotary_factor()));
     const std::optional<int64_t> dims = reader_.optional_integer("rotary_dims");
     if (!dims) return share;
@@ -163,6 +170,20 @@ class RopeObjectReader {
                                 reader_.key_of("rotary_dims"), *dims, share),
                     reader_.at("rotary_dims"), "remove the wrong one");
     return *dims;
+  }
+
+  // With latent attention, the dims that all keys share rotate. In families with the concept
+  // `rotary_dims`, a factor states their share of a head's keys.
+  int64_t shared_dims(double shared) {
+    reader_.optional_integer("rotary_dims");  // `shared`, which has the same key
+    const double factor = number("partial_rotary_factor").value_or(1);
+    const auto content = static_cast<double>(reader_.integer("key_dims"));
+    if (factor != 1 && std::floor(factor * (content + shared)) != shared)
+      reader_.error("hf.config.unsupported_value",
+                    fmt::format("\"{}.partial_rotary_factor\" is {}, but {} of {} dims rotate",
+                                object_.name, factor, shared, content + shared),
+                    field("partial_rotary_factor"));
+    return static_cast<int64_t>(shared);
   }
 
   const RopeType* type() {
@@ -296,13 +317,16 @@ class RopeObjectReader {
     static constexpr std::string_view kAlways[] = {"rope_type", "type", "rope_theta",
                                                    "partial_rotary_factor"};
     static constexpr std::string_view kSections[] = {"mrope_section", "mrope_interleaved"};
+    static constexpr std::string_view kTempered[] = {kTemperatureScale, "max_position_embeddings"};
     const bool has_sections = reader_.boolean("rope_sections", false);
+    const bool tempered = reader_.family().axes.tempered == TemperedLayers::all;
     auto lists = [](auto&& names, std::string_view key) {
       return std::find(std::begin(names), std::end(names), key) != std::end(names);
     };
     for (const JsonMember& member : *object_.json->object()) {
       if (member.value.is_null() || lists(kAlways, member.key) || lists(found.keys, member.key) ||
-          (has_sections && lists(kSections, member.key)))
+          (has_sections && lists(kSections, member.key)) ||
+          (tempered && lists(kTempered, member.key)))
         continue;
       reader_.error("hf.config.unknown_key",
                     fmt::format("unknown key \"{}.{}\" ({}) for the rope type \"{}\"", object_.name,

@@ -8,6 +8,9 @@
 
 namespace moec {
 
+// The scale of a query temperature in the object of a rotation (TemperedLayers::all).
+inline constexpr std::string_view kTemperatureScale = "llama_4_scaling_beta";
+
 // Rope type of a rotary embedding with a listed divisor per frequency, as in GGUF files. Its keys
 // are those of longrope in Phi's config. Every family accepts this type.
 inline constexpr std::string_view kFrequencyDivisors = "divisors";

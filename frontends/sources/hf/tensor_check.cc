@@ -231,6 +231,11 @@ Diagnostic unused(const std::string& name) {
 void resolve_names(const Family& family, const FolderWeights& weights, ModelConfig& model) {
   for (auto& [role, name] : model.names.by_role)
     if (const std::string* text = present(family, weights, model, role)) name = *text;
+  // Some classes have a choice bias of zeros that their releases do not store.
+  const auto optional = family.concepts.find("choice_bias_if_stored");
+  if (optional != family.concepts.end() && optional->second.fallback == JsonValue{true} &&
+      present(family, weights, model, "router_choice_bias") == nullptr)
+    model.moe.choice_bias = false;
   choose_layout(weights, model);
   for (const RoleChoice& choice : role_choices()) {
     const bool is_transposed =

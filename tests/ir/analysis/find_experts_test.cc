@@ -92,7 +92,7 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   // Exact routing in types narrower than f32 has a second projection, which computes the rounding
   // error of the logits.
   const size_t projections = is_exact(passes.routing) && plan.build.dtype != DType::f32 ? 2 : 1;
-  const size_t vectors = (moe.router_bias ? 1 : 0) + (moe.router_normed ? 1 : 0);
+  const size_t vectors = (moe.router_map.bias ? 1 : 0) + (moe.router_normed ? 1 : 0);
   ASSERT_EQ(routing.size(), routes ? projections + halves + vectors : 0u);
   for (const Owned& owned : routing) {
     EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;

@@ -172,7 +172,8 @@ TEST(PlanModel, ChainsSlicesAndGroups) {
 TEST(PlanModel, CompletesSumsBeforeTheirNorms) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
-  model.stream.post_norms = model.moe.parts_normed = true;
+  model.stream.post_norms = PostNorms::all;
+  model.moe.parts_normed = true;
   for (const char* role : {"attn_post_norm", "ffn_post_norm", "ffn_routed_norm",
                            "ffn_routed_post_norm", "ffn_shared_post_norm"})
     model.names.by_role[role] = std::string("{i}.") + role;

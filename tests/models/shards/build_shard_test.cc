@@ -82,7 +82,7 @@ TEST(BuildAttention, CopiesAttributesFromTheModel) {
 TEST(BuildAttention, NormalizesFullWidthBeforeClamping) {
   ModelConfig model = sample_model();
   model.attention.qk_norm = QkNormWidth::full;
-  model.attention.clip_qkv = 2;
+  model.attention.scaling.clip_qkv = 2;
   Shard shard = build(model, sample_options(), "L00.attn");
   EXPECT_EQ(ops_of<RmsNorm>(shard).size(), 3u);
   EXPECT_EQ(ops_of<Binary>(shard).size(), 3u * 2 + 1);

@@ -79,11 +79,13 @@ TEST(CheckModel, RejectsInvalidPostNorms) {
   expect_finding([](ModelConfig& m) { m.stream.layer_scale = true; }, "model.residual",
                  "needs norms after the parts");
   expect_finding(
-      [](ModelConfig& m) { m.stream.post_norms = true, m.stream.residual = ResidualKind::affine; },
+      [](ModelConfig& m) {
+        m.stream.post_norms = PostNorms::all, m.stream.residual = ResidualKind::affine;
+      },
       "model.residual", "need plain residuals");
   expect_finding([](ModelConfig& m) { m.moe.parts_normed = true; }, "model.experts",
                  "need a shared expert");
-  expect_finding([](ModelConfig& m) { m.moe.router_normed = m.moe.router_bias = true; },
+  expect_finding([](ModelConfig& m) { m.moe.router_normed = m.moe.router_map.bias = true; },
                  "model.router", "a router with a separate norm");
   expect_finding([](ModelConfig& m) { m.head.softcap = -1; }, "model.number",
                  "the cap of the logits is -1");
@@ -262,7 +264,8 @@ TEST(CheckModel, RejectsInvalidExpertLatents) {
 TEST(CheckModel, RejectsInvalidNumbers) {
   expect_finding([](ModelConfig& m) { m.norm.eps = -1; }, "model.number", "norm eps is -1");
   expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");
-  expect_finding([](ModelConfig& m) { m.attention.clip_qkv = -2; }, "model.number", "clip_qkv");
+  expect_finding([](ModelConfig& m) { m.attention.scaling.clip_qkv = -2; }, "model.number",
+                 "clip_qkv");
   expect_finding([](ModelConfig& m) { m.moe.routing.eps = -1; }, "model.number", "eps is -1");
 }
 

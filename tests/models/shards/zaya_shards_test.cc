@@ -213,7 +213,7 @@ TEST(CheckModel, RejectsInvalidConvolutionsAndRouterStates) {
       "model.size", "the taps per channel is 0");
   expect_zaya_finding([](ModelConfig& m) { m.attention.kv_heads = 1, m.attention.head_dim = 7; },
                       "model.attention", "the number of value channels is 7");
-  expect_zaya_finding([](ModelConfig& m) { m.attention.clip_qkv = 2; }, "model.attention",
+  expect_zaya_finding([](ModelConfig& m) { m.attention.scaling.clip_qkv = 2; }, "model.attention",
                       "a clamp");
   expect_zaya_finding([](ModelConfig& m) { m.layers[0].takes_router_state = true; }, "model.router",
                       "layer 0 reads a router state that layer -1 does not have");

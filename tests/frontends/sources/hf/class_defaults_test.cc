@@ -73,7 +73,9 @@ bool agrees(const Family& family, const ConceptRule& rule, const JsonValue& entr
   const bool computed = usual.is_null() || usual == JsonValue{std::string("auto")};
   if (!computed) return rule.fallback && same(*rule.fallback, usual);
   const JsonValue* by = entry.find("rule") != nullptr ? entry.find("rule") : entry.find("model");
-  if (is_by_layer(entry)) return rule.fallback && rule.fallback->is_null();
+  // A list repeats; MatchPerLayerLists compares the layers.
+  if (is_by_layer(entry))
+    return rule.fallback && (rule.fallback->is_null() || rule.fallback->array() != nullptr);
   if (by != nullptr && *by->string() == "raises") return !rule.fallback && !rule.expression;
   if (by != nullptr) return rule.expression && in_keys(family, *rule.expression) == *by->string();
   if (const JsonValue* made = entry.find("computed"))
@@ -107,6 +109,10 @@ TEST(ClassDefaults, ReplaceNullsByComputedNumbers) {
         const JsonValue* entry = entry_of(family, key);
         const JsonValue* null = entry == nullptr ? nullptr : entry->find("null");
         if (null == nullptr || !null->number() || *null->number() == 0) continue;
+        if (rule.null_is_default) {
+          EXPECT_EQ(rule.fallback, *null) << family.model_type << " " << key;
+          continue;
+        }
         ASSERT_TRUE(rule.if_null.has_value()) << family.model_type << " " << key;
         EXPECT_EQ(in_keys(family, *rule.if_null), "= num_attention_heads");
       }
@@ -257,6 +263,12 @@ void expect_layer(const std::string& key, const JsonValue& list, const ModelConf
   } else if (key == "mlp_layer_types") {
     EXPECT_EQ(layer.moe ? "sparse" : "dense", *entries.at(static_cast<size_t>(i)).string())
         << where;
+  } else if (key == "layer_rope_theta") {
+    EXPECT_EQ(model.attention_of(layer).rope.theta, *entries.at(static_cast<size_t>(i)).number())
+        << where;
+  } else if (key == "num_attention_heads_per_layer") {
+    EXPECT_EQ(model.attention_of(layer).heads, *entries.at(static_cast<size_t>(i)).integer())
+        << where;
   } else {
     ADD_FAILURE() << where << " is not compared";
   }
@@ -317,10 +329,12 @@ RopeConfig expected_rope(const JsonValue& rotation, const ModelConfig& model) {
   return rope;
 }
 
-// Number of rotated dims. In latent attention, only a separate part of each head is rotated.
+// Number of rotated dims. In latent attention, only a separate part of each head is rotated, whose
+// share of the head some classes state.
 int64_t expected_dims(const JsonValue& rotation, const ModelConfig& model) {
   const bool latent = model.attention.latent.has_value();
-  const auto head = static_cast<double>(latent ? 64 : model.attention.head_dim);
+  const int64_t part = model.family == "mistral4" ? model.attention.latent->key_dims + 64 : 64;
+  const auto head = static_cast<double>(latent ? part : model.attention.head_dim);
   if (model.attention.rope.scaling == RopeScaling::proportional) return model.attention.head_dim;
   return static_cast<int64_t>(head * number_in(rotation, "partial_rotary_factor", 1));
 }
@@ -351,6 +365,10 @@ void expect_rotation(const Family& family, const JsonValue& config, const JsonVa
                             ? "hf.config.unsupported_value"
                             : "hf.config.unknown_key",
                         "partial_rotary_factor");
+  // The class ignores a base next to a default rotation that states one.
+  if (!read && family.model_type == "mistral4" && config.find("rope_theta") != nullptr &&
+      !made.string() && takes(family, made))
+    return expect_error(read, "hf.config.conflict", "rope_theta");
   const bool refused =
       made.string() != nullptr || !takes(family, *rotation_of(family, config, made));
   ASSERT_EQ(read.has_value(), !refused) << where << (read ? "" : render(read.error()));

@@ -237,11 +237,11 @@ TEST(Config, ReadsOlmoe) {
   EXPECT_EQ(model.attention.kv_heads, 16) << "all heads by default";
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::full);
   EXPECT_EQ(model.norm.eps, 1e-5);
-  EXPECT_EQ(model.attention.clip_qkv, std::nullopt);
+  EXPECT_EQ(model.attention.scaling.clip_qkv, std::nullopt);
   EXPECT_EQ(model.moe.expert_ff, 1024);
   EXPECT_EQ(model.moe.routing.renorm, Renorm::none);
   model = good(with(kOlmoe, "\"clip_qkv\": null", "\"clip_qkv\": 8"));
-  EXPECT_EQ(model.attention.clip_qkv, 8);
+  EXPECT_EQ(model.attention.scaling.clip_qkv, 8);
   model = good(with(kOlmoe, "\"attention_bias\": false", "\"attention_bias\": true"));
   EXPECT_TRUE(model.attention.qkv_bias && model.attention.o_bias);
 }

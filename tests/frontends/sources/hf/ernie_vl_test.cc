@@ -61,7 +61,7 @@ TEST(ErnieVl, ReadsMoeLayersFromTypes) {
 TEST(ErnieVl, OmitsBiasesFromExperts) {
   const ModelConfig model = ernie(R"(, "use_bias": true)");
   EXPECT_TRUE(model.attention.qkv_bias && model.attention.o_bias && model.mlp.bias);
-  EXPECT_FALSE(model.moe.expert_biases || model.moe.router_bias || model.head.bias);
+  EXPECT_FALSE(model.moe.expert_biases || model.moe.router_map.bias || model.head.bias);
 }
 
 // ERNIE-4.5-VL's rotation supports neither scaling nor a partial share.

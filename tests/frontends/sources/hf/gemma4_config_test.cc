@@ -38,7 +38,7 @@ std::vector<int64_t> windows_of(const ModelConfig& model) {
 TEST(Gemma4Config, ReadsTheMoeBlock) {
   const ModelConfig model = gemma_model("");
   EXPECT_DOUBLE_EQ(model.stream.embedding_scale, std::sqrt(32.0));
-  EXPECT_TRUE(model.stream.post_norms);
+  EXPECT_EQ(model.stream.post_norms, PostNorms::all);
   EXPECT_TRUE(model.stream.layer_scale);
   EXPECT_EQ(model.mlp.gating, Gating{Activation::gelu_tanh});
   EXPECT_EQ(model.moe.shared_ff, 24) << "the dense MLP";
