@@ -32,7 +32,7 @@ The reference is transformers' implementation in float32 with eager attention, o
 tests/golden/README.md describes golden.json and golden.safetensors. Required packages:
 
     pip install torch==2.13.0                    # first: this pin gives a CPU build
-    pip install transformers==5.23.0 safetensors numpy xxhash
+    pip install transformers==5.24.0 safetensors numpy xxhash
     pip install accelerate compressed-tensors    # for weights stored in FP8 and INT4
     pip install gguf accelerate                  # for GGUF files
 """
@@ -44,7 +44,7 @@ from pathlib import Path
 from golden.publish import REPO
 from golden.request import Refused, request_of
 
-NEEDED = "pip install torch==2.13.0 && pip install transformers==5.23.0 safetensors numpy xxhash"
+NEEDED = "pip install torch==2.13.0 && pip install transformers==5.24.0 safetensors numpy xxhash"
 
 
 def flags_of(arguments=None):

@@ -40,7 +40,7 @@ int64_t added_router_elements(const ModelConfig& model, const BuildOptions& buil
   const int64_t slots = model.moe.slots();
   if (model.moe.router_hidden > 0) return slots * (model.moe.router_hidden + slots);
   if (is_centred(model.norm.kind)) return slots * (model.hidden + slots);
-  return slots * (2 * (model.hidden + (model.moe.router_bias ? 1 : 0)) + slots);
+  return slots * (2 * (model.hidden + (model.moe.router_map.bias ? 1 : 0)) + slots);
 }
 
 MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build) {

@@ -3,9 +3,11 @@
 import torch
 
 from golden.checkpoint import biases_choice
-from golden.routing import check_routing, choice_scores, has_groups, router_scores
+from golden.routing import check_routing, choice_scores, has_groups, router_scores, routing_of
 
-FFN_NORMS = ("pre_feedforward_layernorm", "post_attention_layernorm", "ffn_norm")  # names of the norm before the feed-forward part
+FFN_NORMS = ("pre_feedforward_layernorm", "pre_mlp_layernorm", "post_attention_layernorm", "ffn_norm")  # names of the norm before the feed-forward part
+# Families whose block multiplies the experts' sum instead of the weights, and the config's key of the factor.
+SCALED_SUMS = {"minimax_m3_vl_text": "routed_scaling_factor", "laguna": "moe_routed_scaling_factor"}
 MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # transformers' names of the feed-forward block
 
 
@@ -41,7 +43,8 @@ class Capture:
         if hasattr(layer, "mixer"):
             return self.hook_lone_part(i, layer)
         norm = next(getattr(layer, name) for name in FFN_NORMS if hasattr(layer, name))
-        norm.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
+        part = norm if hasattr(layer, "input_layernorm") or not hasattr(layer, "mlp") else layer.mlp  # flex_olmo has no norm there
+        part.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
         if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
@@ -120,8 +123,8 @@ class Capture:
                 logits, weights, experts = out
             if self.config.model_type == "openai_privacy_filter":
                 weights = weights * self.experts_of(layer)  # its experts multiply by k again
-            if self.config.model_type == "minimax_m3_vl_text":
-                weights = weights * self.config.routed_scaling_factor  # its block multiplies the experts' sum
+            if self.config.model_type in SCALED_SUMS:
+                weights = weights * getattr(self.config, SCALED_SUMS[self.config.model_type])
             if self.config.model_type != "gemma4_text":
                 self.keep(layer_prefix + "router_logits", logits)
             self.keep(layer_prefix + "weights", weights)
@@ -138,6 +141,7 @@ class Capture:
             scores = router_scores(self.config, step[prefix + "router_logits"])
             step[prefix + "router_scores"] = scores
             if i in self.choice_biases or has_groups(self.config):
-                step[prefix + "choice_scores"] = choice_scores(self.config, scores, self.choice_biases.get(i))
+                by = step[prefix + "router_logits"] if routing_of(self.config).get("choice") == "logits" else scores
+                step[prefix + "choice_scores"] = choice_scores(self.config, by, self.choice_biases.get(i))
             check_routing(self.config, step, prefix, self.experts_of(i), self.expert_scales.get(i))
         return step

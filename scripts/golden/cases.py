@@ -3,7 +3,7 @@
 They have a few hundred kilobytes. Sizes are deliberately unusual, so that no two axes can be confused. The cases of a
 family together cover the options of its configuration. Entries of a case: "family" is the model_type; "config" and
 "args" make the configuration; "disk" is the number format of the files; "fused" stores the experts as [E,2f,d] or, if
-it is "transposed", as [E,d,2f]; "shards" is the number of weight files; "quantization" is the config's
+it is "transposed", as [E,d,2f], and "released" if the release does so, too; "shards" is the number of weight files; "quantization" is the config's
 quantization_config; "mtp" makes the last layer predict an additional token; "own_head" stores a head that differs from
 the embedding although the config ties them; "inside" is the model_type of the larger model that contains this model;
 "absent" lists keys to omit from config.json because their values are the class's defaults; "instead" has equivalent
@@ -18,6 +18,7 @@ from transformers import Qwen2MoeConfig, Qwen3MoeConfig, ZayaConfig
 from golden.case_parts import BF16, F16, F32, bioes, rope
 from golden.dense_cases import DENSE
 from golden.delta_cases import DELTA
+from golden.later_cases import LATER
 from golden.recent_cases import RECENT
 from golden.state_space_cases import STATE_SPACE
 
@@ -32,6 +33,7 @@ INT4 = dict(
 
 CASES = {
     **RECENT,
+    **LATER,
     **STATE_SPACE,
     **DENSE,
     **DELTA,

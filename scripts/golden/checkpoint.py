@@ -8,7 +8,7 @@ import re
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForTokenClassification
 
 from golden.case_parts import F32
 from golden.labels import TAGGERS
@@ -20,6 +20,8 @@ PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")  # families 
 
 
 def auto_class(family):
+    if family == "mistral4":  # transformers lists its text model here only
+        return AutoModelForImageTextToText
     return AutoModelForTokenClassification if family in TAGGERS else AutoModelForCausalLM
 
 
@@ -94,7 +96,7 @@ def randomise(model, seed):
 
 def save_options(model, spec):
     options = {}
-    if spec.get("fused"):
+    if spec.get("fused") not in (None, "released"):
         options["save_original_format"] = False
     if spec.get("shards"):
         size = sum(p.numel() * p.element_size() for p in model.parameters())

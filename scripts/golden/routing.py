@@ -7,7 +7,8 @@ import torch
 # Routers by family. score: the score function; renorm: divide the weights of picked experts by their sum (None: the
 # config's norm_topk_prob); scale: config key of a factor on the weights; group_score: "max" if groups are ranked by
 # their best expert instead of the sum of their best two. The score "selected" is a softmax over the picked logits only,
-# and "mixer" is Phi's sparsemixer. llama4 picks by the logits, whose sigmoid has the same order.
+# and "mixer" is Phi's sparsemixer. llama4 picks by the logits, whose sigmoid has the same order. choice: "logits" if the
+# bias is added to the logits instead of the scores.
 ROUTING = {
     "mixtral": dict(score="softmax", renorm=True),
     "qwen2_moe": dict(score="softmax", renorm=None),
@@ -46,6 +47,18 @@ ROUTING = {
     "kimi_linear": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "qwen3_5_moe_text": dict(score="softmax", renorm=True),
     "gemma4_text": dict(score="softmax", renorm=True),
+    "flex_olmo": dict(score="softmax", renorm=None),
+    "afmoe": dict(score="sigmoid", renorm=True, scale="route_scale"),
+    "flint": dict(score="sigmoid", renorm=None),
+    "kolibri1": dict(score="sigmoid", renorm=None, choice="logits"),
+    "sarvam_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "axk1": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "granitemoe_swa": dict(score="selected"),
+    "laguna": dict(score="sigmoid", renorm=True, scale="moe_routed_scaling_factor"),
+    "bailing_hybrid": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "lara_mini": dict(score="softmax", renorm=None),
+    "mimo_v2_flash": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "mistral4": dict(score="softmax", renorm=None, scale="routed_scaling_factor"),
 }
 
 

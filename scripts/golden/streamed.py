@@ -24,7 +24,7 @@ from transformers import modeling_utils
 from golden.reference import adapt, config_of, from_checkpoint
 from golden.request import Refused, weight_files
 
-TESTED = ("5.23.0",)
+TESTED = ("5.23.0", "5.24.0")
 LOADER = "convert_and_load_state_dict_in_model"
 EMBEDDING, HEAD = "embed_tokens", "lm_head"
 EMBEDDINGS = (EMBEDDING, "embeddings")  # names of the module in the families

@@ -30,7 +30,7 @@ PLAIN = ("state", "io", "host", "bc1s", "functions")
 
 # The graphs for one token and for several tokens differ in structure, which a range of widths cannot represent
 # (width.structure).
-OTHER_STRUCTURE = ("qwen3_next", "qwen3_5_moe", "granitemoehybrid", "nemotron_h", "kimi_linear")
+OTHER_STRUCTURE = ("qwen3_next", "qwen3_5_moe", "granitemoehybrid", "nemotron_h", "kimi_linear", "bailing_hybrid", "lara_mini")
 FORMS = [(case, name) for case, name in in_forms(EXPORTS)
          if not (name.startswith("range") and case.startswith(OTHER_STRUCTURE))]
 in_all_forms = pytest.mark.parametrize("case,name", FORMS)

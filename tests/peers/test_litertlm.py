@@ -27,7 +27,7 @@ from litert_lm_builder import litertlm_peek  # noqa: E402
 RELATIVE = 1e-5
 BLOCK = 64 * 1024  # the model begins at a multiple of it
 # The file keeps only keys and values.
-WITH_HISTORIES = ("granitemoehybrid", "kimi_linear", "lfm2_moe", "nemotron_h", "qwen3_5_moe", "qwen3_next", "zaya")
+WITH_HISTORIES = ("bailing_hybrid", "granitemoehybrid", "kimi_linear", "lara_mini", "lfm2_moe", "nemotron_h", "qwen3_5_moe", "qwen3_next", "zaya")
 
 
 def prompt_width(case):

@@ -189,7 +189,8 @@ def fused_tensors(tensors):
     two kinds of rows. DeltaNets: maps stored head by head. Sinks: one per head."""
     parts = ("gate_up_proj", "experts.down_proj", "input_linear.weight", "moe.output_linear.weight", "_proj_bias",
              "q_b_proj.weight", "kv_a_proj_with_mqa.weight", "kv_a_proj_with_mqa.bias", "kv_b_proj.weight",
-             "self_attn.sinks", "in_proj_qkvz.weight", "in_proj_ba.weight", "mamba.in_proj.weight",
+             "self_attn.sinks", "attention_sink_bias", "softmax_offset", "query_key_value.weight", "query_key_value.bias",
+             "linear_attn.in_proj.weight", "in_proj_qkvz.weight", "in_proj_ba.weight", "mamba.in_proj.weight",
              "mixer.in_proj.weight", "mamba.norm.weight", "mixer.norm.weight", "in_proj.bias", "gate_up_proj.weight",
              "experts.up_proj")
     fused = {name for name in tensors if name.endswith(parts)} | joined_tensors(tensors)
@@ -199,7 +200,8 @@ def fused_tensors(tensors):
 def joined_tensors(tensors):
     """Tensors that are parts of one weight: the projections before the convolution of Kimi delta attention, and its
     taps."""
-    layers = {name.removesuffix("b_proj.weight") for name in tensors if name.endswith("self_attn.b_proj.weight")}
+    layers = {name.removesuffix("b_proj.weight") for name in tensors if name.endswith((
+        "self_attn.b_proj.weight", "attention.b_proj.weight"))}
     return {name for name in tensors for layer in layers
             if name in [f"{layer}{part}_{kind}.weight" for part in "qkv" for kind in ("proj", "conv1d")]}
 
@@ -208,7 +210,7 @@ def joined_tensors(tensors):
 ROUTED_KINDS = ("moe", "router", "experts", "shared")
 ROUTER_TENSORS = re.compile(r"(mlp|feed_forward|block_sparse_moe|moe)\.(gate|router)\b|moe_statics|correction_bias"
                             r"|layers\.\d+\.router\.|mixer\.gate\b|backbone\.layers\.\d+\.norm\.|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
-RECURRENCE = re.compile(r"(linear_attn|mamba|mixer|self_attn|forget_gate)\.(A_log|dt_bias|D$|norm\.weight|o_norm\.weight)"
+RECURRENCE = re.compile(r"(linear_attn|mamba|mixer|self_attn|attention|forget_gate)\.(A_log|dt_bias|D$|norm\.weight|o_norm\.weight|out_norm\.weight)"
                         r"|^mixer_norm\.weight")  # for a group of heads
 # Families whose norms, except those of DeltaNets, multiply by 1 + w.
 PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")
@@ -320,7 +322,7 @@ def test_embedding_table_equals_the_checkpoint_tensor(case, name, folder):
     tensor = tensors[embedding_of(tensors)].astype(np.float32)
     config = json.loads((exported.checkpoint / "config.json").read_text())
     scale = np.float32(config.get("embedding_multiplier", 1))
-    if exported.manifest["model"]["family"] == "gemma4_text":
+    if exported.manifest["model"]["family"] == "gemma4_text" or config.get("mup_enabled"):
         scale = np.float32(np.sqrt(tensor.shape[1]))
     rows = rows.reshape(table["rows"], table["columns"])
     np.testing.assert_array_equal(rows, (tensor * scale).astype(dtype))

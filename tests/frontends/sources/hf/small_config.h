@@ -15,7 +15,8 @@ namespace moec {
 inline std::string small_text(const std::string& family, const std::string& members) {
   const bool latent = family.starts_with("deepseek") || family.starts_with("kimi") ||
                       family == "glm4_moe_lite" || family == "sarvam_mla" ||
-                      family == "glm_moe_dsa";
+                      family == "glm_moe_dsa" || family == "axk1" || family == "mistral4" ||
+                      family == "bailing_hybrid";
   return fmt::format(R"({{"model_type": "{}", "hidden_size": 32, "num_hidden_layers": 4,
       "num_attention_heads": 4, "num_key_value_heads": {}, "vocab_size": 50,
       "max_position_embeddings": 64, "rms_norm_eps": 1e-06, "hidden_act": "silu", {}{}}})",
