@@ -60,12 +60,6 @@ Status check_slices(const ModelConfig& model, const BuildOptions& options) {
   if (model.moe.experts > 0) MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
   if (options.slices.shared > 0)
     MOEC_TRY(cut("the shared expert", options.slices.shared, model.moe.shared_ff));
-  if (options.host_routing && model.norms_feed_forward() && model.moe.shared_ff == 0)
-    return bad_option(
-        fmt::format("the norm after the experts of {} needs a shared expert, whose shard adds "
-                    "them to the residual stream",
-                    model.family),
-        "omit --routing host and the flags that cut experts");
   if (!options.host_routing && (options.slices.expert > 1 || options.slices.shared > 0))
     return bad_option("slices of experts require host routing", "use --routing host");
   return {};

@@ -365,7 +365,7 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
   options.cache = cache_form(model, options.cache);
-  // If a norm acts on the sum, the shared expert needs a separate shard (check_build_options()).
+  // If a norm acts on the sum, the shard of the shared expert ends the layer.
   if (options.host_routing && model.norms_feed_forward())
     options.slices.shared = std::max<int64_t>(options.slices.shared, 1);
   MOEC_TRY(check_build_options(model, options));

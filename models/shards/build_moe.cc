@@ -310,6 +310,11 @@ void build_shared(ShardScope& scope) {
   ValueId routed;
   if (ends) routed = scope.b.input(kRoutedSumPort, scope.token_type_of(scope.model().hidden));
   ValueId hidden = hidden_input(scope);
+  // Without a shared expert, the shard only ends a layer whose sum of experts is normalized.
+  if (scope.model().moe.shared_ff == 0) {
+    scope.b.output(kMoeOutPort, layer_end(scope, hidden, routed));
+    return;
+  }
   ValueId x =
       scope.model().moe.parts_normed ? scope.norm(hidden, "ffn_norm") : expert_input(scope, hidden);
   ValueId part = with_latent_bias(scope, shared_expert(scope, x));

@@ -144,7 +144,8 @@ class ModelDifference {
     take("expert_latent", wanted.latent, said.latent);
     take("null_slots", wanted.null_slots, said.null_slots);
     take("router_hidden", wanted.router_hidden, said.router_hidden);
-    take("router_bias", wanted.router_bias, said.router_bias);
+    take("router_bias", wanted.router_map.bias, said.router_map.bias);
+    take_number("router_softcap", wanted.router_map.softcap, said.router_map.softcap);
     take("choice_bias", wanted.choice_bias, said.choice_bias);
     take("expert_biases", wanted.expert_biases, said.expert_biases);
     take_name("routed_weight", wanted.weight_on, said.weight_on);

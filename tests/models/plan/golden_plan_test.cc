@@ -12,8 +12,6 @@
 #include "models/plan/plan_model.h"
 #include "models/shards/build_shard.h"
 #include "tests/golden_cases.h"
-#include "tests/models/expect_error.h"
-#include "tests/models/last_part.h"
 #include "tests/source_dir.h"
 
 namespace moec {
@@ -59,10 +57,6 @@ TEST_P(GoldenPlan, BuildsAndVerifiesInEachForm) {
     EXPECT_EQ(found.severity, Severity::note) << render(found);
   for (const BuildOptions& options : forms()) {
     Result<Plan> plan = plan_model(checkpoint->config, checkpoint->weights, options);
-    if (lacks_last_part(checkpoint->config, options)) {
-      expect_error(plan, "plan.options", "needs a shared expert");
-      continue;
-    }
     ASSERT_TRUE(plan.has_value()) << render(plan.error());
     for (int64_t tokens : options.tokens) {
       std::vector<ShardInterface> interfaces;
