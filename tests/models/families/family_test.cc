@@ -69,8 +69,8 @@ TEST(Family, SuggestsKnownModelTypes) {
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
   expect_error(
       find_family("qwen3_mo"), "hf.family.unknown",
-      "mistral, mixtral, nemotron_h, olmoe, openai_privacy_filter, phimoe, qwen2, qwen2_moe, "
-      "qwen3, "
+      "mistral4, mistral3, mixtral, nemotron_h, olmoe, openai_privacy_filter, phimoe, qwen2, "
+      "qwen2_moe, qwen3, "
       "qwen3_5_moe_text, qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_moe");
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
