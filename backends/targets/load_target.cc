@@ -232,7 +232,8 @@ Result<Target> read_base(JsonFields& fields) {
   auto base = builtin_target(name);
   if (!base)
     return fields.bad("extends",
-                      fmt::format("is \"{}\", but must be a built-in target", printable(name, 60)));
+                      fmt::format("is \"{}\", but must be one of {}", printable(name, 60),
+                                  fmt::join(builtin_target_names(), ", ")));
   return base;
 }
 

@@ -12,9 +12,9 @@ namespace moec {
 
 // Parses a JSON object with the fields of Target except `limits`, which derive_limits() computes
 // from the rules. README.md of this folder documents the fields. With `extends`, the name of a
-// built-in target, only `name` is required: other fields replace those of that target, and
-// rules with new ids follow its rules. A rule requires the fields that
-// its condition uses: `ops` for op_is, `dtypes` for dtype_is, `axes` for axis_is and slice_offset,
+// built-in target, only `name` is required: other fields replace those of that target, a rule
+// replaces the one with its id, and rules with new ids follow. A rule requires the fields that its
+// condition uses: `ops` for op_is, `dtypes` for dtype_is, `axes` for axis_is and slice_offset,
 // `limit` for comparisons. Optional: `ops` for other conditions on ops, `axes` for extent_above,
 // `kinds` for conditions on shards, `chips`. `file` is the name for messages. Errors, with line and
 // column: target.syntax, target.duplicate_key, target.missing_field, target.unknown_field,

@@ -195,7 +195,7 @@ ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& nam
   return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
 }
 
-// The rows of one of the roles q, k and v, as stored: in a matrix of their own, or in `qkv`.
+// The projection of a role: q, k or v. The checkpoint stores its rows as a matrix, or in `qkv`.
 ValueId stored_rows(ShardScope& scope, ValueId x, const std::string& role, int64_t channels) {
   const AttentionConfig& attention = scope.attention();
   if (!scope.model().names.has("qkv"))

@@ -41,8 +41,7 @@ double rope_amplitude(const RopeConfig& rope, int64_t context = 0);
 double rope_score_scale(const RopeConfig& rope);
 
 // The factor of the queries at a position (QueryTemperature). Sources: arXiv 2501.19399 (the idea),
-// the Llama 4 release (the numbers), transformers 5.24 (mistral4: position instead of position +
-// 1).
+// the Llama 4 release (the numbers), mistral4 in transformers 5.24 (`everywhere`).
 double query_scale(const QueryTemperature& temperature, int64_t position);
 
 // cos and sin of the positions 0 … positions-1 of a context, row-major [positions, r/2].

@@ -39,7 +39,7 @@ def expect_to_work(moec, folder):
 def test_wheel_installs_and_works(tmp_path):
     said(sys.executable, REPO / "scripts/make_wheel.py", "--moec", find_binary(), "--out", tmp_path / "wheel")
     wheel, = (tmp_path / "wheel").glob("moec-*-py3-none-manylinux_*.whl")
-    assert wheel.stat().st_size <= 12_500_000
+    assert wheel.stat().st_size <= 12_000_000
     venv.create(tmp_path / "venv", with_pip=True)
     said(tmp_path / "venv/bin/pip", "install", "--no-index", "--disable-pip-version-check", wheel)
     expect_to_work(tmp_path / "venv/bin/moec", tmp_path)

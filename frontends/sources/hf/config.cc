@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "frontends/sources/hf/absent_keys.h"
 #include "frontends/sources/hf/config_attention.h"
@@ -15,7 +14,6 @@
 #include "frontends/sources/hf/config_storage.h"
 #include "frontends/sources/hf/infinities.h"
 #include "frontends/sources/hf/inner_keys.h"
-#include "frontends/sources/hf/role_choices.h"
 #include "models/shards/check_model.h"
 
 namespace moec {
@@ -150,63 +148,6 @@ MoeConfig read_moe(ConfigReader& reader) {
   return moe;
 }
 
-// Numbers that replace a placeholder.
-struct Numbered {
-  std::string_view placeholder;
-  std::vector<int64_t> numbers;
-};
-
-std::vector<int64_t> counted(int64_t first, int64_t count) {
-  std::vector<int64_t> numbers(static_cast<size_t>(std::max<int64_t>(0, count)));
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
-}
-
-std::vector<int64_t> dense_layers(const ModelConfig& model) {
-  std::vector<int64_t> layers;
-  for (size_t i = 0; i < model.layers.size(); ++i)
-    if (!model.layers[i].moe) layers.push_back(static_cast<int64_t>(i));
-  return layers;
-}
-
-// Expands patterns of the descriptor: a pattern with the placeholder becomes one copy per number;
-// others are unchanged.
-std::vector<std::string> spell_out(const std::vector<std::string>& patterns,
-                                   const Numbered& numbered) {
-  std::vector<std::string> all;
-  for (const std::string& pattern : patterns) {
-    const size_t at = pattern.find(numbered.placeholder);
-    if (at == std::string::npos) all.push_back(pattern);
-    if (at == std::string::npos) continue;
-    for (const int64_t number : numbered.numbers)
-      all.push_back(
-          std::string(pattern).replace(at, numbered.placeholder.size(), std::to_string(number)));
-  }
-  return all;
-}
-
-TensorNames first_names(ConfigReader& reader, const ModelConfig& model) {
-  const Family& family = reader.family();
-  TensorNames names;
-  for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
-  // Assume the usual way to store matrices; resolve_names() later determines the actual one from
-  // the files.
-  for (const RoleChoice& choice : role_choices())
-    if (names.has(choice.usual.front()))
-      for (const std::string_view role : choice.other) names.by_role.erase(std::string(role));
-  const Numbered placeholders[] = {
-      {kMtpLayer, counted(std::ssize(model.layers), reader.integer("mtp_layers"))},
-      {kFurtherExpert, counted(model.moe.experts, reader.integer("further_experts"))},
-      {kDenseLayer, dense_layers(model)}};
-  for (const auto& [pattern, why] : family.ignored_tensors) {
-    // A pattern can have several placeholders, so the expansions are nested.
-    std::vector<std::string> spelt = {pattern};
-    for (const Numbered& numbered : placeholders) spelt = spell_out(spelt, numbered);
-    names.ignored.insert(names.ignored.end(), spelt.begin(), spelt.end());
-  }
-  return names;
-}
-
 Gating read_gating(ConfigReader& reader) {
   std::string name = reader.name("activation");
   if (name == "swish") name = "silu";  // two names of the same function
@@ -292,15 +233,7 @@ ModelConfig read_model(ConfigReader& reader) {
   limit_to_chosen_keys(reader, model);
   read_attention(reader, {read_layers(reader, model), positions}, model);
   model.stored = read_storage(reader);
-  model.names = first_names(reader, model);
-  // Each packed matrix has an additional tensor with the matrix's shape, which the config already
-  // implies.
-  if (model.stored.coding == WeightCoding::int4_groups)
-    model.names.ignored.emplace_back("*.weight_shape");
-  // Some files contain a copy of the tied matrix, which would be reported as unused.
-  if (model.head.tied && model.names.has("lm_head"))
-    for (const std::string& head : reader.family().tensors.at("lm_head"))
-      model.names.ignored.push_back(head);
+  model.names = read_names(reader, model);
   return model;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/sources/hf/config_layers.h"
 #include "frontends/sources/hf/config_rope.h"
 #include "frontends/sources/hf/rope_object.h"
 #include "ir/base/parse_number.h"
@@ -120,11 +119,11 @@ bool sees_all(const LayerConfig& layer) { return layer.window == 0 && layer.chun
 // sizes of single layers (`attention_by_layer`).
 class GeometryReader {
  public:
-  GeometryReader(ConfigReader& reader, size_t layers)
+  explicit GeometryReader(ConfigReader& reader)
       : reader_(reader),
         usual_(usual_geometry(reader)),
         full_(usual_),
-        thetas_(layer_thetas(reader, layers)) {
+        thetas_(reader.optional_numbers("layer_thetas").value_or(std::vector<double>())) {
     const std::optional<int64_t> heads = reader.optional_integer("full_kv_heads");
     if (const auto dims = reader.optional_integer("full_head_dim"))
       full_.head_dim = full_.value_dim = *dims;
@@ -241,7 +240,7 @@ AttentionConfig with_geometry(ConfigReader& reader, AttentionConfig attention,
 // Returns the geometry of each layer with attention; if there are none, a single default geometry.
 std::vector<Geometry> geometries(ConfigReader& reader, const AttentionContext& context,
                                  const ModelConfig& model) {
-  GeometryReader by_layer(reader, context.layer_types.size());
+  GeometryReader by_layer(reader);
   std::vector<Geometry> all;
   for (size_t i = 0; i < context.layer_types.size(); ++i)
     if (!is_recurrent(model.layers[i].mixer))

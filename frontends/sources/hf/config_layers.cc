@@ -85,13 +85,27 @@ void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   }
 }
 
+// Returns the base of each layer's rotation, 0 for layers that do not rotate; empty if the config
+// has no valid list.
+std::vector<double> layer_thetas(ConfigReader& reader) {
+  const auto thetas = reader.optional_numbers("layer_thetas");
+  if (!thetas || !reader.has_one_a_layer("layer_thetas", thetas->size())) return {};
+  for (const double theta : *thetas)
+    if (theta < 0)
+      reader.error("hf.config.unsupported_value",
+                   fmt::format("\"{}\" has the base {}, must be at least 0",
+                               reader.key_of("layer_thetas"), theta),
+                   reader.at("layer_thetas"));
+  return *thetas;
+}
+
 // Sets `rotated` of each layer from the config's list of ones and zeros, or of bases; otherwise by
 // the descriptor's rule.
 void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t step = reader.integer("unrotated_step", 0);
   const std::vector<int64_t> listed = reader.integers("rotated_layers");
   if (!listed.empty() && !reader.has_one_a_layer("rotated_layers", listed.size())) return;
-  const std::vector<double> thetas = layer_thetas(reader, layers.size());
+  const std::vector<double> thetas = layer_thetas(reader);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (!thetas.empty()) {
       layers[i].rotated = thetas[i] != 0;
@@ -193,18 +207,6 @@ void apply_layer_kinds(ConfigReader& reader, const std::vector<std::string>& kin
 }
 
 }  // namespace
-
-std::vector<double> layer_thetas(ConfigReader& reader, size_t layers) {
-  const auto thetas = reader.optional_numbers("layer_thetas");
-  if (!thetas || !reader.has_one_a_layer("layer_thetas", thetas->size())) return {};
-  for (const double theta : *thetas)
-    if (!(theta >= 0))
-      reader.error("hf.config.unsupported_value",
-                   fmt::format("\"{}\" has the base {}, must be at least 0",
-                               reader.key_of("layer_thetas"), theta),
-                   reader.at("layer_thetas"));
-  return thetas->size() == layers ? *thetas : std::vector<double>();
-}
 
 bool has_indexed_layers(ConfigReader& reader) {
   // Families without this concept have the indexer in every layer.

@@ -13,10 +13,6 @@ namespace moec {
 // been read. Returns the type name of each layer, in the vocabulary of `layer_types`.
 std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model);
 
-// Returns the base of each layer's rotation, 0 for layers that do not rotate; empty if the config
-// has no list of bases.
-std::vector<double> layer_thetas(ConfigReader& reader, size_t layers);
-
 // Returns true if an indexer selects the keys in any layer. The family must have the concept
 // `chosen_keys`.
 bool has_indexed_layers(ConfigReader& reader);

@@ -328,63 +328,49 @@ std::string ConfigReader::name(std::string_view concept_name) {
   return {};
 }
 
-std::optional<std::vector<int64_t>> ConfigReader::optional_integers(std::string_view concept_name) {
+template <class Item, class Read>
+std::optional<std::vector<Item>> ConfigReader::optional_list(std::string_view concept_name,
+                                                             std::string_view wanted, Read read) {
   std::optional<Found> found = lookup(concept_name);
   if (!found || found->value == nullptr) return std::nullopt;
-  std::vector<int64_t> values;
-  bool good = found->value->array() != nullptr;
-  if (good)
-    for (const JsonValue& item : *found->value->array()) {
-      // `good` stays false after a wrong entry, so no null pointer is dereferenced.
-      good &= item.integer() != nullptr;
-      if (good) values.push_back(*item.integer());
-    }
-  if (!good) wrong_type(concept_name, *found, "a list of integers");
-  return values;
+  std::vector<Item> items;
+  if (const JsonValue::Array* list = found->value->array()) {
+    for (const JsonValue& entry : *list)
+      if (std::optional<Item> item = read(entry)) items.push_back(*std::move(item));
+    // Equal sizes mean that every entry has the type.
+    if (items.size() == list->size()) return items;
+  }
+  wrong_type(concept_name, *found, wanted);
+  return std::nullopt;
+}
+
+template <class Item>
+static std::optional<Item> copy_of(const Item* value) {
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+std::optional<std::vector<int64_t>> ConfigReader::optional_integers(std::string_view concept_name) {
+  return optional_list<int64_t>(concept_name, "a list of integers",
+                                [](const JsonValue& item) { return copy_of(item.integer()); });
 }
 
 std::optional<std::vector<double>> ConfigReader::optional_numbers(std::string_view concept_name) {
-  std::optional<Found> found = lookup(concept_name);
-  if (!found || found->value == nullptr) return std::nullopt;
-  std::vector<double> values;
-  bool good = found->value->array() != nullptr;
-  if (good)
-    for (const JsonValue& item : *found->value->array()) {
-      good &= item.number().has_value();
-      if (good) values.push_back(*item.number());
-    }
-  if (!good) wrong_type(concept_name, *found, "a list of numbers");
-  return values;
+  return optional_list<double>(concept_name, "a list of numbers",
+                               [](const JsonValue& item) { return item.number(); });
 }
 
 std::optional<std::vector<bool>> ConfigReader::optional_flags(std::string_view concept_name) {
-  std::optional<Found> found = lookup(concept_name);
-  if (!found || found->value == nullptr) return std::nullopt;
-  std::vector<bool> flags;
-  bool good = found->value->array() != nullptr;
-  if (good)
-    for (const JsonValue& item : *found->value->array()) {
-      good &= item.integer() != nullptr || item.boolean() != nullptr;
-      if (good) flags.push_back(item.boolean() != nullptr ? *item.boolean() : *item.integer() != 0);
-    }
-  if (!good) wrong_type(concept_name, *found, "a list of 1 or true, and 0 or false");
-  return flags;
+  return optional_list<bool>(
+      concept_name, "a list of 1 or true, and 0 or false", [](const JsonValue& item) {
+        const int64_t* number = item.integer();
+        return number == nullptr ? copy_of(item.boolean()) : std::optional(*number != 0);
+      });
 }
 
 std::optional<std::vector<std::string>> ConfigReader::optional_names(
     std::string_view concept_name) {
-  std::optional<Found> found = lookup(concept_name);
-  if (!found || found->value == nullptr) return std::nullopt;
-  std::vector<std::string> values;
-  bool good = found->value->array() != nullptr;
-  if (good)
-    for (const JsonValue& item : *found->value->array()) {
-      good &= item.string() != nullptr;
-      if (good) values.push_back(*item.string());
-    }
-  if (good) return values;
-  wrong_type(concept_name, *found, "a list of strings");
-  return std::nullopt;
+  return optional_list<std::string>(concept_name, "a list of strings",
+                                    [](const JsonValue& item) { return copy_of(item.string()); });
 }
 
 const JsonValue::Object& ConfigReader::members(std::string_view concept_name) {

@@ -112,6 +112,10 @@ class ConfigReader {
   std::string absent_terms(const Concept& item) const;
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
+  // `read` returns an entry as an Item, or nothing; `wanted` describes the list in the finding.
+  template <class Item, class Read>
+  std::optional<std::vector<Item>> optional_list(std::string_view concept_name,
+                                                 std::string_view wanted, Read read);
   void note(std::string_view concept_name, const Found& found);
   bool reads_concept(std::string_view key) const;
   // Context for checking the keys of an object of the config.

@@ -5,7 +5,7 @@
 
 #include "frontends/sources/hf/config.h"
 #include "tests/files.h"
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/models/expect_error.h"
 #include "tests/source_dir.h"
 

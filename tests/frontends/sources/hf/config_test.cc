@@ -4,7 +4,7 @@
 
 #include "models/tensors/rope.h"
 #include "tests/frontends/sources/hf/folder.h"
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/models/expect_error.h"
 
 namespace moec {

@@ -1,5 +1,5 @@
 // Configs of families that consist of a descriptor alone.
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {
@@ -7,12 +7,6 @@ namespace {
 
 const char* const kMellum = R"("num_experts": 6, "num_experts_per_tok": 2,
     "moe_intermediate_size": 12, "intermediate_size": 24)";
-
-std::vector<int64_t> layer_windows(const ModelConfig& model) {
-  std::vector<int64_t> windows;
-  for (const LayerConfig& layer : model.layers) windows.push_back(layer.window);
-  return windows;
-}
 
 TEST(MellumConfig, SelectsWindowsByLayerType) {
   EXPECT_EQ(layer_windows(small_model("mellum", kMellum)), (std::vector<int64_t>{0, 0, 0, 0}));

@@ -1,6 +1,6 @@
 // Configs of ERNIE-4.5-VL, and entries of lists in configs.
 #include "models/tensors/ignored_tensors.h"
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "frontends/sources/hf/config.h"
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 #include "tests/models/expect_error.h"
 

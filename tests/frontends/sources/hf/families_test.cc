@@ -4,7 +4,7 @@
 #include "frontends/sources/hf/config.h"
 #include "models/shards/needed_tensors.h"
 #include "tests/files.h"
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 #include "tests/models/expect_error.h"
 #include "tests/source_dir.h"
@@ -433,12 +433,6 @@ TEST(FamilyConfig, PhimoeReadsFactors) {
 const char* const kLlama = R"("num_local_experts": 4, "intermediate_size": 12,
     "intermediate_size_mlp": 24)";
 
-std::vector<bool> rotated(const ModelConfig& model) {
-  std::vector<bool> all;
-  for (const LayerConfig& layer : model.layers) all.push_back(layer.rotated);
-  return all;
-}
-
 std::vector<int64_t> chunks(const ModelConfig& model) {
   std::vector<int64_t> all;
   for (const LayerConfig& layer : model.layers) all.push_back(layer.chunk);
@@ -476,10 +470,10 @@ TEST(FamilyConfig, Llama4ReadsLayers) {
             (std::vector<bool>{false, true, false, true}));
   EXPECT_EQ(moe_layers(with(R"(, "interleave_moe_layer_step": 2, "moe_layers": [0, 3])")),
             (std::vector<bool>{true, false, false, true}));
-  EXPECT_EQ(rotated(with("")), (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(rotated_layers(with("")), (std::vector<bool>{true, true, true, false}));
   EXPECT_EQ(chunks(with("")), (std::vector<int64_t>{8192, 8192, 8192, 0}));
   ModelConfig model = with(R"(, "no_rope_layers": [0, 1, 1, 0], "attention_chunk_size": 6)");
-  EXPECT_EQ(rotated(model), (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(rotated_layers(model), (std::vector<bool>{false, true, true, false}));
   EXPECT_EQ(chunks(model), (std::vector<int64_t>{0, 6, 6, 0}));
   model = with(R"(, "layer_types": ["chunked_attention", "full_attention", "full_attention",
       "chunked_attention"], "attention_chunk_size": 6)");

@@ -1,6 +1,7 @@
 // Configs of Gemma 4 with experts: every key that changes the computation, and rejected values.
 #include <cmath>
 
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {
@@ -29,12 +30,6 @@ void expect_gemma_refused(const std::string& members, const std::string& code,
   expect_error(read_config(gemma_text(members), "config.json"), code, part);
 }
 
-std::vector<int64_t> windows_of(const ModelConfig& model) {
-  std::vector<int64_t> all;
-  for (const LayerConfig& layer : model.layers) all.push_back(layer.window);
-  return all;
-}
-
 TEST(Gemma4Config, ReadsTheMoeBlock) {
   const ModelConfig model = gemma_model("");
   EXPECT_DOUBLE_EQ(model.stream.embedding_scale, std::sqrt(32.0));
@@ -54,7 +49,7 @@ TEST(Gemma4Config, ReadsTheMoeBlock) {
 
 TEST(Gemma4Config, ReadsOtherHeadsInFullLayers) {
   const ModelConfig model = gemma_model(R"(, "global_head_dim": 10)");
-  EXPECT_EQ(windows_of(model), (std::vector<int64_t>{512, 512, 512, 0}))
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{512, 512, 512, 0}))
       << "the last layer is always full";
   ASSERT_EQ(model.more_attention.size(), 1u);
   const AttentionConfig &sliding = model.attention, &full = model.more_attention[0];
@@ -131,7 +126,7 @@ TEST(Gemma4Config, IgnoresSharesOfPlainRotations) {
 TEST(Gemma4Config, MakesTheLastLayerFull) {
   const HfConfig config = gemma(R"(, "sliding_window": 5, "layer_types": ["full_attention",
       "sliding_attention", "full_attention", "sliding_attention"])");
-  EXPECT_EQ(windows_of(config.model), (std::vector<int64_t>{0, 5, 0, 0}));
+  EXPECT_EQ(layer_windows(config.model), (std::vector<int64_t>{0, 5, 0, 0}));
   EXPECT_EQ(config.model.layers[3].attention, config.model.layers[0].attention);
   ASSERT_EQ(config.warnings.size(), 1u);
   EXPECT_EQ(config.warnings[0].code, "hf.config.last_layer");

@@ -5,7 +5,7 @@
 
 #include "frontends/sources/hf/tensor_check.h"
 #include "models/tensors/rope.h"
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {
@@ -18,18 +18,6 @@ const std::string kLatent = kDense + R"(, "kv_lora_rank": 9, "qk_nope_head_dim":
     "qk_rope_head_dim": 4, "v_head_dim": 7)";
 const std::string kTypes = R"(, "layer_types": ["sliding_attention", "full_attention",
     "sliding_attention", "full_attention"])";
-
-std::vector<int64_t> windows_by_layer(const ModelConfig& model) {
-  std::vector<int64_t> windows;
-  for (const LayerConfig& layer : model.layers) windows.push_back(layer.window);
-  return windows;
-}
-
-std::vector<bool> rotated_layers(const ModelConfig& model) {
-  std::vector<bool> all;
-  for (const LayerConfig& layer : model.layers) all.push_back(layer.rotated);
-  return all;
-}
 
 TEST(FlexOlmoConfig, NormsOnlyOutputs) {
   const ModelConfig model =
@@ -49,7 +37,7 @@ TEST(AfmoeConfig, ScalesEmbeddingsIfEnabled) {
 TEST(AfmoeConfig, GatesChannelsAndWindows) {
   const ModelConfig model = small_model("afmoe", kDense + R"(, "global_attn_every_n_layers": 2)");
   EXPECT_EQ(model.attention.scaling.gate, (OutputGate{GateFn::sigmoid, false}));
-  EXPECT_EQ(windows_by_layer(model), (std::vector<int64_t>{1024, 0, 1024, 0}));
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{1024, 0, 1024, 0}));
   EXPECT_EQ(rotated_layers(model), (std::vector<bool>{true, false, true, false}));
   EXPECT_EQ(moe_layers(model), (std::vector<bool>{false, true, true, true}));
 }
@@ -67,14 +55,14 @@ TEST(FlintConfig, HasFullLayersAtBothEnds) {
   const auto config = read_config(text, "config.json");
   ASSERT_TRUE(config) << render(config.error());
   // Layers 0, 1, every fourth one from 1 on, and the last one.
-  EXPECT_EQ(windows_by_layer(config->model), (std::vector<int64_t>{0, 0, 7, 7, 7, 0, 7, 7, 0}));
+  EXPECT_EQ(layer_windows(config->model), (std::vector<int64_t>{0, 0, 7, 7, 7, 0, 7, 7, 0}));
   EXPECT_FALSE(config->model.layers[1].moe);
   EXPECT_TRUE(config->model.layers[2].moe);
   EXPECT_TRUE(config->model.attention.sinks);
 }
 
 TEST(FlintConfig, ListedTypesReplaceTheRule) {
-  EXPECT_EQ(windows_by_layer(small_model("flint", kDense + kTypes)),
+  EXPECT_EQ(layer_windows(small_model("flint", kDense + kTypes)),
             (std::vector<int64_t>{513, 0, 513, 0}));
 }
 
@@ -84,7 +72,7 @@ TEST(Kolibri1Config, ChoosesByBiasedLogits) {
   EXPECT_EQ(model.moe.routing.renorm, Renorm::none);
   EXPECT_TRUE(model.moe.choice_bias);
   EXPECT_EQ(model.stream.post_norms, PostNorms::all);
-  EXPECT_EQ(windows_by_layer(model), (std::vector<int64_t>{513, 513, 513, 513}));
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{513, 513, 513, 513}));
 }
 
 TEST(SarvamMoeConfig, ReadsTheKeysOfTheRelease) {
@@ -134,7 +122,7 @@ TEST(GraniteSwaConfig, RotatesByBasesPerLayer) {
   ASSERT_EQ(model.rotations().size(), 2u);
   EXPECT_EQ(model.rotations()[0].theta, 700);
   EXPECT_EQ(model.rotations()[1].theta, 300);
-  EXPECT_EQ(windows_by_layer(model), (std::vector<int64_t>{0, 128, 128, 128}));
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{0, 128, 128, 128}));
   expect_family_refused("granitemoe_swa", granite + R"(, "layer_rope_theta": [700.0])",
                         "hf.config.layer_types", "layer_rope_theta");
   expect_family_refused("granitemoe_swa", granite + R"(, "layer_rope_theta": [1, 1, -1, 1])",
@@ -216,7 +204,7 @@ TEST(BailingHybridConfig, GatesHeadsOfLatentAttention) {
 TEST(LaraMiniConfig, RepeatsItsPatternOfLayers) {
   const ModelConfig model = small_model("lara_mini", kExperts);
   EXPECT_EQ(model.layers[0].mixer, MixerKind::gated_delta);
-  EXPECT_EQ(windows_by_layer(model), (std::vector<int64_t>{0, 512, 0, 0}));
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{0, 512, 0, 0}));
   EXPECT_EQ(model.layers[2].mixer, MixerKind::gated_delta);
   EXPECT_FALSE(model.layers[3].rotated);
   EXPECT_TRUE(model.layers[1].rotated);
@@ -240,7 +228,7 @@ TEST(MimoConfig, ReadsTheKeysOfTheRelease) {
   const ModelConfig model = small_model(
       "mimo_v2_flash", kDense + kTypes + R"(, "sliding_window": 128, "sliding_window_size": 5,
       "routed_scaling_factor": null, "v_head_dim": 6, "attention_value_scale": null)");
-  EXPECT_EQ(windows_by_layer(model), (std::vector<int64_t>{6, 0, 6, 0}));
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{6, 0, 6, 0}));
   EXPECT_EQ(model.moe.routing.scale, 1);
   EXPECT_EQ(model.attention.value_dim, 6);
   EXPECT_EQ(model.attention.scaling.value_scale, 1);

@@ -1,5 +1,5 @@
 // Configs of MiniMax-M3, and keys inside an object of a config.
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {

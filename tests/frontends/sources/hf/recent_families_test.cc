@@ -1,5 +1,5 @@
 // Configs of families published in 2025 and 2026: every key that changes the computation.
-#include "tests/frontends/sources/hf/moe_layers.h"
+#include "tests/frontends/sources/hf/layer_lists.h"
 #include "tests/frontends/sources/hf/small_config.h"
 
 namespace moec {
