@@ -27,7 +27,7 @@ SHARD_COSINE, CHAIN_COSINE = 0.99999, 0.9998
 # Minimum chain cosine for recurrent mixers, whose states are f32 in the graph and f16 on the NPU.
 RECURRENT_CHAIN = 0.998
 # In rows of the golden whose most likely token differs in the emulator, f16 nearly ties: the golden's two largest
-# logits are closer than NEAR.
+# logits are closer than NEAR standard deviations of the row.
 NEAR = 0.05
 
 
@@ -62,13 +62,13 @@ def check_placement(measured, manifest):
 
 
 def leads_of_other_tokens(emulated, golden):
-    """The logit margin of the golden's token, for each row in which the chain's token differs."""
+    """The logit margin of the golden's token, for each row in which the chain's token differs, in standard deviations."""
     emulated.reset()
     leads = []
     for tokens, logits in read_steps(golden.folder, emulated.manifest):
         for row, wanted in zip(emulated.feed(tokens), logits):
             if row.argmax() != wanted.argmax():
-                leads.append(float(wanted.max() - wanted[row.argmax()]))
+                leads.append(float((wanted.max() - wanted[row.argmax()]) / wanted.std()))
     return leads
 
 
