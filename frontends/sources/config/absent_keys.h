@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/sources/hf/config_readings.h"
+#include "frontends/sources/config/config_readings.h"
 #include "models/families/family.h"
 
 namespace moec {

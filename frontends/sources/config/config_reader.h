@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/sources/hf/config_readings.h"
+#include "frontends/sources/config/config_readings.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "ir/base/diagnostics.h"
 #include "ir/base/json.h"

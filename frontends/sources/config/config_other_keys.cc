@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/config/config_reader.h"
 #include "ir/base/nearest.h"
 
 namespace moec {

@@ -1,4 +1,4 @@
-#include "frontends/sources/hf/absent_keys.h"
+#include "frontends/sources/config/absent_keys.h"
 
 #include <fmt/format.h>
 

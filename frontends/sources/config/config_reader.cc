@@ -1,4 +1,4 @@
-#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/config/config_reader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "frontends/sources/hf/absent_keys.h"
+#include "frontends/sources/config/absent_keys.h"
 #include "ir/base/invariant.h"
 #include "ir/base/nearest.h"
 
