@@ -89,8 +89,12 @@ std::string describe_storage(const StoredWeights& stored) {
   if (stored.block.empty())
     return fmt::format("the checkpoint stores its experts as {}; an export dequantizes them",
                        enum_name(stored.coding));
-  return fmt::format("the checkpoint stores matrices as {} of {}; an export dequantizes them",
-                     enum_name(stored.coding), fmt::join(stored.block, " x "));
+  const int64_t rows = stored.block.at(0), columns = stored.block.at(1);
+  const std::string blocks = columns > 0 ? fmt::format("of {} x {}", rows, columns)
+                             : rows > 0  ? "with a factor per row"
+                                         : "with a factor per matrix";
+  return fmt::format("the checkpoint stores matrices as {} {}; an export dequantizes them",
+                     enum_name(stored.coding), blocks);
 }
 
 std::string describe_weights(const BuildOptions& build) {
@@ -247,7 +251,9 @@ int list_models(bool json) {
     return kExitFine;
   }
   for (const PublishedSize& model : *models)
-    print_out("{:<22} {:>15}  {}\n", model.name, model.parameters, model.checkpoint);
+    print_out(
+        "{:<24} {:>13}  {}{}\n", model.name, model.parameters, model.checkpoint,
+        model.defaults.empty() ? "" : fmt::format(" (config: defaults of {})", model.defaults));
   return kExitFine;
 }
 

@@ -48,7 +48,8 @@ std::vector<PublishedModel> load_embedded() {
   std::vector<PublishedModel> models;
   for (const JsonMember& model : *list->object())
     models.push_back({model.key, text_field(model, "checkpoint"), text_field(model, "parameters"),
-                      text_of(model.key + ".json")});
+                      text_of(model.key + ".json"),
+                      model.value.find("defaults") ? text_field(model, "defaults") : ""});
   return models;
 }
 

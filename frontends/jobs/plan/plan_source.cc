@@ -144,7 +144,7 @@ Result<std::vector<PublishedSize>> published_sizes() {
   std::vector<PublishedSize> sizes;
   for (const PublishedModel& model : published_models()) {
     MOEC_ASSIGN(const Checkpoint opened, open_for_plan(model.name, {}, equal_tensors));
-    sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config)});
+    sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config), model.defaults});
   }
   return sizes;
 }
@@ -257,7 +257,10 @@ ordered_json published_json(const std::vector<PublishedSize>& models) {
   auto list = ordered_json::array();
   for (const PublishedSize& model : models)
     list.push_back(
-        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", model.parameters}});
+        {{"name", model.name},
+         {"checkpoint", model.checkpoint},
+         {"parameters", model.parameters},
+         {"config", model.defaults.empty() ? "release" : "defaults of " + model.defaults}});
   return report_json(true, {{"models", list}});
 }
 

@@ -40,6 +40,8 @@ TEST(Plan, ListsThePublishedModels) {
   EXPECT_EQ(outcome.exit_code, kExitFine);
   EXPECT_THAT(outcome.out, HasSubstr("qwen3-30b-a3b"));
   EXPECT_THAT(outcome.out, HasSubstr("30532122624"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("poolside/laguna-XS.2 (config: defaults of transformers 5.24)"));
 }
 
 TEST(Plan, ListsTheParameterCountsOfPlans) {
@@ -47,6 +49,9 @@ TEST(Plan, ListsTheParameterCountsOfPlans) {
   ASSERT_FALSE(list.at("models").empty());
   for (const json& model : list.at("models")) {
     EXPECT_TRUE(model["parameters"].is_number_integer()) << model;
+    EXPECT_EQ(model["config"], model["name"] == "ling-3.0-flash"  ? "defaults of transformers 5.24"
+                               : model["name"] == "qwen3-30b-a3b" ? "release"
+                                                                  : model["config"]);
     if (model["name"] == "hunyuan-a13b" || model["name"] == "zaya-book") {
       EXPECT_EQ(model["parameters"], plan_json(model["name"], {})["parameters"]);
     }
