@@ -19,12 +19,13 @@ constexpr std::array<int64_t, 2> kAffineBits = {4, 8};
 constexpr std::array<int64_t, 6> kPaletteBits = {1, 2, 3, 4, 6, 8};
 constexpr std::array<int64_t, 4> kBlocks = {32, 64, 128, 256};
 constexpr int64_t kDefaultBlock = 32, kDefaultGroup = 16;
-constexpr std::array kBlockForms = {BlockType::q8_0, BlockType::q4_0, BlockType::mxfp4};
-constexpr std::array<std::string_view, 23> kKnown = {
-    "float",    "int8",     "int8:tensor", "int8:expert", "int8:32",  "int8:64",
-    "int8:128", "int8:256", "int4:row",    "int4:32",     "int4:64",  "int4:128",
-    "int4:256", "int8-lut", "int6-lut",    "int4-lut",    "int3-lut", "int2-lut",
-    "int1-lut", "copy",     "q8_0",        "q4_0",        "mxfp4"};
+constexpr std::array kBlockForms = {BlockType::q8_0, BlockType::q4_0, BlockType::mxfp4,
+                                    BlockType::tq1_0, BlockType::tq2_0};
+constexpr std::array<std::string_view, 25> kKnown = {
+    "float",    "int8",     "int8:tensor", "int8:expert", "int8:32",  "int8:64",  "int8:128",
+    "int8:256", "int4:row", "int4:32",     "int4:64",     "int4:128", "int4:256", "int8-lut",
+    "int6-lut", "int4-lut", "int3-lut",    "int2-lut",    "int1-lut", "copy",     "q8_0",
+    "q4_0",     "mxfp4",    "tq1_0",       "tq2_0"};
 
 template <size_t N>
 std::optional<int64_t> one_of(std::string_view text, const std::array<int64_t, N>& known) {

@@ -13,8 +13,8 @@
 //   int4-lut         4-bit indices into a table that 16 output rows share; also int4-lut:g16
 //   int4-lut:g8      one table per 8 output rows; indices have 1, 2, 3, 4, 6 or 8 bits
 //   int4-lut:tensor  one table for the whole weight
-//   q8_0, q4_0, mxfp4   the block types of GGUF files: 32 inputs of a row next to their scale
-//                    (ir/graph/block_type.h)
+//   q8_0, q4_0, mxfp4, tq1_0, tq2_0   the block types of GGUF files: 32 inputs of a row, or 256 of
+//                    ternary weights, next to their scale (ir/graph/block_type.h)
 //   copy             the checkpoint's own codes and scales (ir/graph/stored_codes.h); weights
 //                    without codes stay float
 #pragma once

@@ -18,8 +18,9 @@ class BlockStream {
   BlockStream(GgufCoding coding, BlockType type)
       : coding_(coding),
         type_(type),
+        elements_(static_cast<size_t>(block_format(type).elements)),
         unit_(coding == GgufCoding::encoded
-                  ? kEncodedBlock * sizeof(float)
+                  ? elements_ * sizeof(float)
                   : static_cast<size_t>(block_format(BlockType::mxfp4).bytes)) {}
 
   // Returns the file blocks that `bytes` complete; valid until the next call. A tile of the view
@@ -35,7 +36,7 @@ class BlockStream {
       nonfinite_ += count_nan_mxfp4(held_.data(), blocks);
       pair_as_gguf(held_.data(), blocks, made_.data());
     } else {
-      values_.resize(blocks * kEncodedBlock);
+      values_.resize(blocks * elements_);
       std::memcpy(values_.data(), held_.data(), blocks * unit_);
       // encode_blocks() does not report overflows, so they are counted separately.
       overflows_ += count_too_large(type_, values_.data(), values_.size());
@@ -53,7 +54,8 @@ class BlockStream {
  private:
   GgufCoding coding_;
   BlockType type_;
-  size_t unit_;  // bytes per block in the view
+  size_t elements_;  // per block
+  size_t unit_;      // bytes per block in the view
   std::vector<std::byte> held_, made_;
   std::vector<float> values_;
   uint64_t overflows_ = 0, nonfinite_ = 0;

@@ -14,6 +14,7 @@
 namespace moec {
 namespace {
 
+constexpr size_t kEncodedBlock = 32, kTernaryBlock = 256;  // elements
 constexpr size_t kHalf = kEncodedBlock / 2;
 constexpr int kScaleBias = 127, kLargestScale = 254;  // of E8M0
 constexpr int kLargestExponent = 2;                   // of E2M1, whose largest number is 6
@@ -95,17 +96,62 @@ void encode_mxfp4_block(std::span<const float> values, std::byte*& to) {
   put_nibbles(to, codes);
 }
 
+// ---- Ternary blocks ----------------------------------------------------------------------------
+
+using Digits = std::array<uint8_t, kTernaryBlock>;  // 0, 1 or 2 for -1, 0 or 1
+
+// Writes `digits` digits of base 3 per byte as a fraction of 256, rounded up. Digit `place` of byte
+// i is digit first + place · bytes + i of the block. Layout of ggml.
+void put_base_3(std::byte*& to, const Digits& all, size_t first, size_t bytes, size_t digits) {
+  constexpr unsigned kPlaces = 5, kRange = 243;
+  for (size_t i = 0; i < bytes; ++i) {
+    unsigned code = 0;
+    for (size_t place = 0; place < kPlaces; ++place)
+      code = 3 * code + (place < digits ? all[first + place * bytes + i] : 0);
+    put_byte(to, (256 * code + kRange - 1) / kRange);
+  }
+}
+
+void put_two_bits(std::byte*& to, const Digits& all) {
+  for (size_t i = 0; i < kTernaryBlock / 4; ++i) {
+    const size_t first = i / 32 * 128 + i % 32;
+    put_byte(to, all[first] | all[first + 32] << 2 | all[first + 64] << 4 | all[first + 96] << 6);
+  }
+}
+
+void encode_ternary_block(std::span<const float> values, BlockType type, std::byte*& to) {
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::abs(value));
+  Digits digits{};
+  for (size_t i = 0; i < kTernaryBlock; ++i)
+    digits[i] = static_cast<uint8_t>(most > 0 ? std::lround(values[i] / most) + 1 : 1);
+  if (type == BlockType::tq2_0) {
+    put_two_bits(to, digits);
+  } else {
+    put_base_3(to, digits, 0, 32, 5);
+    put_base_3(to, digits, 160, 16, 5);
+    put_base_3(to, digits, 240, 4, 4);
+  }
+  put_scale(to, most);
+}
+
+bool is_ternary(BlockType type) { return type == BlockType::tq1_0 || type == BlockType::tq2_0; }
+
 }  // namespace
 
 bool can_encode_blocks(BlockType type) {
-  return type == BlockType::q8_0 || type == BlockType::q4_0 || type == BlockType::mxfp4;
+  return type == BlockType::q8_0 || type == BlockType::q4_0 || type == BlockType::mxfp4 ||
+         is_ternary(type);
 }
 
 void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte* to) {
   MOEC_CHECK(can_encode_blocks(type), "blocks of {} cannot be encoded", enum_name(type));
+  const auto elements = static_cast<size_t>(block_format(type).elements);
   for (size_t i = 0; i < blocks; ++i) {
-    const std::span<const float> block(values + i * kEncodedBlock, kEncodedBlock);
-    if (type == BlockType::mxfp4)
+    const std::span<const float> block(values + i * elements, elements);
+    if (is_ternary(type))
+      encode_ternary_block(block, type, to);
+    else if (type == BlockType::mxfp4)
       encode_mxfp4_block(block, to);
     else if (type == BlockType::q4_0)
       encode_affine_block(block, 4, ScalePrecision::bits8, to);
@@ -119,7 +165,8 @@ uint64_t count_too_large(BlockType type, const float* values, size_t count) {
   // The maximum of MXFP4, 6 · 2^127, exceeds every f32.
   if (type == BlockType::mxfp4) return 0;
   const int bits = type == BlockType::q4_0 ? 4 : 8;
-  const float most = kLargestAffineScale * static_cast<float>(affine_codes(bits).high);
+  const int codes = is_ternary(type) ? 1 : affine_codes(bits).high;
+  const float most = kLargestAffineScale * static_cast<float>(codes);
   return static_cast<uint64_t>(
       std::count_if(values, values + count, [&](float value) { return std::abs(value) > most; }));
 }

@@ -8,16 +8,15 @@
 
 namespace moec {
 
-// Elements per block of the types below.
-inline constexpr size_t kEncodedBlock = 32;
-
 // Returns true if encode_blocks() supports this type.
 bool can_encode_blocks(BlockType type);
 
-// Writes `blocks` blocks of finite values:
+// Writes `blocks` blocks of finite values, with block_format(type).elements values each:
 //   q8_0, q4_0   scale and codes of fit_affine(); the scale of q4_0 has 8 significant bits, so its
 //                codes decode to the same bits as those of int4:32
 //                (backends/weights/encode/affine.h)
+//   tq1_0, tq2_0 the largest magnitude as scale; each value over the scale, rounded to -1, 0 or 1.
+//                Values that are -d, 0 or d, with d exact in f16, do not change
 //   mxfp4        tries the scale for the exponent of the largest value, and the next larger power
 //                of two; keeps the lower squared error. Rounds to nearest, ties to even
 void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte* to);

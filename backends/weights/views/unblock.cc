@@ -3,9 +3,12 @@
 // rounded before any addition. So this file must be compiled without fused multiply-add.
 #include "backends/weights/views/unblock.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
+#include "backends/weights/views/grid_blocks.h"
 #include "backends/weights/views/pack_bits.h"
 #include "ir/graph/scalar.h"
 
@@ -131,6 +134,60 @@ void decode_mxfp4(Block block, const Put& put) {
   each_nibble(block + 1, [&](int q, int i) { put(i, kDoubledE2m1[q], d); });
 }
 
+// A scale in E4M3 whose sign is ignored, halved, because codes are doubled. ggml reads 127 as 0.
+float half_ue4m3(int code) {
+  const int exponent = code >> 3 & 15, fraction = code & 7;
+  if (code == 127) return 0;
+  const float value = static_cast<float>(exponent == 0 ? fraction : fraction + 8);
+  return std::ldexp(value, std::max(exponent, 1) - 11);
+}
+
+// Four parts of 16 elements, each with a scale; the low nibbles are the first 8 codes of a part.
+template <class Put>
+void decode_nvfp4(Block block, const Put& put) {
+  for (int part = 0; part < 4; ++part) {
+    const float d = half_ue4m3(byte_at(block, part));
+    for (int i = 0; i < 8; ++i) {
+      const int byte = byte_at(block, 4 + 8 * part + i);
+      put(16 * part + i, kDoubledE2m1[low(byte)], d);
+      put(16 * part + 8 + i, kDoubledE2m1[high(byte)], d);
+    }
+  }
+}
+
+// ---- Ternary blocks of 256 ---------------------------------------------------------------------
+
+// Byte `code` stores digits of base 3 as a fraction of 256; returns digit `place`, less 1.
+int ternary(int code, int place) {
+  constexpr int kPowers[] = {1, 3, 9, 27, 81};
+  return ((code * kPowers[place] & 255) * 3 >> 8) - 1;
+}
+
+// `bytes` bytes with `digits` digits each; digit 0 of all bytes comes first.
+template <class Put>
+int put_ternary(Block codes, int bytes, int digits, int first, float d, const Put& put) {
+  for (int place = 0; place < digits; ++place)
+    for (int i = 0; i < bytes; ++i) put(first++, ternary(byte_at(codes, i), place), d);
+  return first;
+}
+
+template <class Put>
+void decode_tq1_0(Block block, const Put& put) {
+  const float d = half_at(block + 52);
+  const int first = put_ternary(block, 32, 5, 0, d, put);
+  const int second = put_ternary(block + 32, 16, 5, first, d, put);
+  put_ternary(block + 48, 4, 4, second, d, put);
+}
+
+template <class Put>
+void decode_tq2_0(Block block, const Put& put) {
+  const float d = half_at(block + 64);
+  for (int i = 0; i < kLarge; ++i) {
+    const int byte = byte_at(block, 32 * (i / 128) + i % 32);
+    put(i, (byte >> (2 * (i % 128 / 32)) & 3) - 1, d);
+  }
+}
+
 // ---- Blocks of 256, with scales for their parts ------------------------------------------------
 
 // A part has 16 elements. If 32 bytes contain codes of several runs of 32 elements, a part uses one
@@ -252,10 +309,10 @@ void decode_iq4_xs(Block block, const Put& put) {
 
 // ------------------------------------------------------------------------------------------------
 
-// Calls run(decoder) with the decoder of the type, a generic callable. Returns false for types
+// Call run(decoder) with the decoder of the type, a generic callable. Return false for types
 // without a decoder.
 template <class Run>
-constexpr bool with_decoder(BlockType type, Run run) {
+constexpr bool with_small_decoder(BlockType type, Run run) {
   switch (type) {
     case BlockType::q4_0:
       run([](Block block, const auto& put) { decode_q4_0(block, put); });
@@ -272,6 +329,23 @@ constexpr bool with_decoder(BlockType type, Run run) {
     case BlockType::q8_0:
       run([](Block block, const auto& put) { decode_q8_0(block, put); });
       return true;
+    case BlockType::iq4_nl:
+      run([](Block block, const auto& put) { decode_iq4_nl(block, put); });
+      return true;
+    case BlockType::mxfp4:
+      run([](Block block, const auto& put) { decode_mxfp4(block, put); });
+      return true;
+    case BlockType::nvfp4:
+      run([](Block block, const auto& put) { decode_nvfp4(block, put); });
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <class Run>
+constexpr bool with_decoder(BlockType type, Run run) {
+  switch (type) {
     case BlockType::q2_k:
       run([](Block block, const auto& put) { decode_q2_k(block, put); });
       return true;
@@ -287,23 +361,24 @@ constexpr bool with_decoder(BlockType type, Run run) {
     case BlockType::q6_k:
       run([](Block block, const auto& put) { decode_q6_k(block, put); });
       return true;
-    case BlockType::iq4_nl:
-      run([](Block block, const auto& put) { decode_iq4_nl(block, put); });
-      return true;
     case BlockType::iq4_xs:
       run([](Block block, const auto& put) { decode_iq4_xs(block, put); });
       return true;
-    case BlockType::mxfp4:
-      run([](Block block, const auto& put) { decode_mxfp4(block, put); });
+    case BlockType::tq1_0:
+      run([](Block block, const auto& put) { decode_tq1_0(block, put); });
+      return true;
+    case BlockType::tq2_0:
+      run([](Block block, const auto& put) { decode_tq2_0(block, put); });
       return true;
     default:
-      return false;
+      return with_small_decoder(type, run);
   }
 }
 
 constexpr bool decoders_fit_formats() {
   for (size_t i = 0; i < kBlockFormats.size(); ++i)
-    if (with_decoder(static_cast<BlockType>(i), [](auto) {}) !=
+    if ((has_codebook(static_cast<BlockType>(i)) ||
+         with_decoder(static_cast<BlockType>(i), [](auto) {})) !=
         (kBlockFormats[i].values == BlockValues::decoded))
       return false;
   return true;
@@ -322,6 +397,12 @@ void unblock_each(const UnblockStep& step, Block from, size_t blocks, float* to,
 }  // namespace
 
 void unblock(const UnblockStep& step, const std::byte* from, size_t blocks, float* to) {
+  if (const DecodeGridBlock decode = grid_decoder(step.type)) {
+    const BlockFormat& format = block_format(step.type);
+    for (size_t i = 0; i < blocks; ++i, from += format.bytes, to += format.elements)
+      decode(from, to);
+    return;
+  }
   const IntegerCodes codes = block_format(step.type).codes.value_or(IntegerCodes{});
   switch (step.part) {
     case UnblockPart::values:

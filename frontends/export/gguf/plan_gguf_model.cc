@@ -286,7 +286,7 @@ Status check_copies(const GgufRequest& request, const std::vector<ModelTensor>& 
   return fail("weights.copy",
               "--weights copy needs MXFP4 blocks or a GGUF file, but the checkpoint has no such "
               "codes",
-              "omit copy to write the decoded values, or name a form: q8_0, q4_0, mxfp4",
+              "omit copy to write the decoded values, or name a form: q8_0, q4_0, mxfp4, tq2_0",
               {.file = request.source});
 }
 

@@ -27,7 +27,8 @@ const OptionRow kWeightsRows[] = {
      .help =
          "Quantize matrices: int8, int4:64, int4-lut:g16; 4bit: experts in 4 bits, other matrices "
          "in int8; auto:3.5: like 4bit, with 3.5 bits on average per expert weight, chosen by "
-         "--calibration. GGUF files: q8_0, q4_0, mxfp4, copy. By group (experts, attn, mlp, "
+         "--calibration. GGUF files: q8_0, q4_0, mxfp4, tq1_0, tq2_0, copy. By group (experts, "
+         "attn, mlp, "
          "shared, head) and layer: experts=int4,attn=int8,experts@0-3=int8 (default: float)",
      .parse = [](W words, Options& options) -> Status {
        MOEC_ASSIGN(options.compile.build.weights,

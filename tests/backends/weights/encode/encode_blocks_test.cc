@@ -1,5 +1,6 @@
 #include "backends/weights/encode/encode_blocks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,11 +10,13 @@
 
 #include "backends/weights/encode/affine.h"
 #include "backends/weights/views/unblock.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {
 
 constexpr size_t kBlocks = 64;
+constexpr size_t kEncodedBlock = 32;
 
 std::vector<float> bell_of_blocks(unsigned seed) {
   std::mt19937 random(seed);
@@ -24,7 +27,7 @@ std::vector<float> bell_of_blocks(unsigned seed) {
 }
 
 std::vector<std::byte> encoded(BlockType type, const std::vector<float>& values) {
-  const size_t blocks = values.size() / kEncodedBlock;
+  const size_t blocks = values.size() / static_cast<size_t>(block_format(type).elements);
   std::vector<std::byte> bytes(blocks * static_cast<size_t>(block_format(type).bytes));
   encode_blocks(type, values.data(), blocks, bytes.data());
   return bytes;
@@ -33,7 +36,8 @@ std::vector<std::byte> encoded(BlockType type, const std::vector<float>& values)
 std::vector<float> through(BlockType type, const std::vector<float>& values) {
   const std::vector<std::byte> bytes = encoded(type, values);
   std::vector<float> decoded(values.size());
-  unblock({type}, bytes.data(), values.size() / kEncodedBlock, decoded.data());
+  unblock({type}, bytes.data(), values.size() / static_cast<size_t>(block_format(type).elements),
+          decoded.data());
   return decoded;
 }
 
@@ -85,6 +89,34 @@ TEST(EncodeBlocks, RoundTripsMxfp4NumbersExactly) {
     }
   }
   EXPECT_EQ(through(BlockType::mxfp4, values), values);
+}
+
+TEST(EncodeBlocks, RoundTripsTernaryWeightsExactly) {
+  std::mt19937 random(3);
+  std::vector<float> values(8 * 256);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = (static_cast<float>(random() % 3) - 1) *
+                f32_from_f16(static_cast<uint16_t>(0x2000 + 77 * (i / 256)));
+  for (const BlockType type : {BlockType::tq1_0, BlockType::tq2_0})
+    EXPECT_EQ(through(type, values), values) << enum_name(type);
+}
+
+// Bytes that ggml writes for one block of these weights.
+TEST(EncodeBlocks, WritesTernaryBlocksLikeGgml) {
+  std::vector<float> values(256);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 3) - 1;
+  const auto found = [&](BlockType type) {
+    std::string text;
+    for (const std::byte byte : encoded(type, values))
+      text += fmt::format("{:02x}", static_cast<int>(byte));
+    return text;
+  };
+  EXPECT_EQ(found(BlockType::tq2_0),
+            "14514514514514514514514514514514514514514514514514514514514514514514514514514514"
+            "514514514514514514514514514514514514514514514514003c");
+  EXPECT_EQ(found(BlockType::tq1_0),
+            "27627627627627627627627627627627627627627627627627627627627627627662277662277662"
+            "277662277662277626756226003c");
 }
 
 TEST(EncodeBlocks, RoundsMxfp4TiesToEven) {

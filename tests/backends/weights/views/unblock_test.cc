@@ -68,7 +68,7 @@ TEST(Unblock, ReadsPartsOfBlocks) {
     ++types;
     expect_parts_give_values(type, *known);
   }
-  EXPECT_EQ(types, 8u);
+  EXPECT_EQ(types, 10u);
 }
 
 }  // namespace

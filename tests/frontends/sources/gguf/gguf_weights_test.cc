@@ -32,13 +32,13 @@ TEST(GgufWeights, DecodeBlocksAlongRows) {
 TEST(GgufWeights, ListAllTensors) {
   const Gguf model = model_of({{"a", BlockType::bf16, {2, 3}, 0, 64, 12},
                                {"none", BlockType::f32, {0, 3}, 0, 96, 0},
-                               {"b", BlockType::iq2_xxs, {4, 256}, 0, 96, 264},
+                               {"b", BlockType::q2_0, {4, 256}, 0, 96, 288},
                                {"c", BlockType::i8, {}, 0, 384, 1}});
   const WeightTable table = gguf_weights(model);
   EXPECT_EQ(table.files, model.files);
   ASSERT_EQ(table.tensors.size(), 3u);
   EXPECT_EQ(*table.find("a"), (TensorRange{0, 64, {DType::bf16, {2, 3}}}));
-  EXPECT_EQ(*table.find("b"), (TensorRange{0, 96, {DType::u8, {4, 66}}}));
+  EXPECT_EQ(*table.find("b"), (TensorRange{0, 96, {DType::u8, {4, 72}}}));
   EXPECT_EQ(*table.find("c"), (TensorRange{0, 384, {DType::u8, {1}}}));
 }
 
@@ -46,8 +46,8 @@ TEST(GgufWeights, RejectTensorsWithoutValues) {
   const auto view_of = [](const GgufTensor& tensor) {
     return gguf_view(model_of({tensor}), tensor);
   };
-  const auto opaque = view_of({"b", BlockType::iq2_xxs, {4, 256}, 0, 96, 264});
-  expect_error(opaque, "gguf.no_values", "cannot decode iq2_xxs[4,256]");
+  const auto opaque = view_of({"b", BlockType::q2_0, {4, 256}, 0, 96, 288});
+  expect_error(opaque, "gguf.no_values", "cannot decode q2_0[4,256]");
   EXPECT_EQ(opaque.error()[0].place.tensor, "b");
   EXPECT_EQ(opaque.error()[0].place.file, "m.gguf");
   expect_error(view_of({"b", BlockType::f64, {4}, 0, 96, 32}), "gguf.no_values", "f64[4]");
