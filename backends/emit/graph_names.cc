@@ -20,7 +20,9 @@ const std::string* whole_tensor(const WeightView& view) {
   const auto* tensor = std::get_if<TensorSource>(&view.source);
   const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
     return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step) ||
-           std::holds_alternative<CenterStep>(step) || std::holds_alternative<RemainderStep>(step);
+           std::holds_alternative<CenterStep>(step) ||
+           std::holds_alternative<RemainderStep>(step) ||
+           std::holds_alternative<BlockwiseStep>(step) || std::holds_alternative<GatherStep>(step);
   });
   return tensor && !part ? &tensor->name : nullptr;
 }

@@ -20,7 +20,8 @@ std::vector<WeightView> joined_parts(const WeightView& view) {
   const auto* joined = std::get_if<ConcatSource>(&view.source);
   const bool apart = std::none_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
     return std::holds_alternative<DequantStep>(step) || std::holds_alternative<UnpackStep>(step) ||
-           std::holds_alternative<UnblockStep>(step) || std::holds_alternative<CenterStep>(step);
+           std::holds_alternative<UnblockStep>(step) || std::holds_alternative<CenterStep>(step) ||
+           std::holds_alternative<BlockwiseStep>(step) || std::holds_alternative<GatherStep>(step);
   });
   if (joined == nullptr || !apart) return {view};
   std::vector<WeightView> all;

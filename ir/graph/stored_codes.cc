@@ -48,9 +48,9 @@ class AfterStep {
     if (cast.dtype != dtype_ && cast.dtype != DType::f32) return std::nullopt;
     return std::move(coded_);
   }
-  template <
-      OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep>
-          StepT>
+  template <OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep,
+                  UnblockStep, BlockwiseStep, GatherStep>
+                StepT>
   std::optional<Coded> operator()(const StepT&) {
     return std::nullopt;
   }
@@ -114,25 +114,93 @@ std::optional<Coded> unblocked(const WeightView& bytes, BlockType type) {
   return coded;
 }
 
-// The bits of the signed integers that a view unpacks or takes from GGUF blocks; empty if it does
-// neither.
-std::optional<int64_t> bits_of_codes(const WeightView& view) {
-  std::optional<int64_t> bits;
+// Integers of 4 or 8 bits.
+struct Integers {
+  int64_t bits = 4;
+  bool is_signed = true;
+  bool operator==(const Integers&) const = default;
+};
+
+// The integers of a packing; empty if they have other bits, or are not integers.
+std::optional<Integers> integers_of(Packing packing) {
+  switch (packing) {
+    case Packing::i4_excess8:
+      return Integers{4, true};
+    case Packing::u4_i32:
+    case Packing::u4_awq:
+      return Integers{4, false};
+    case Packing::u8_i32:
+      return Integers{8, false};
+    default:
+      return std::nullopt;
+  }
+}
+
+// The integers that a step unpacks or takes from GGUF blocks; empty if it does neither.
+std::optional<Integers> integers_of(const ViewStep& step) {
+  if (const auto* unpack = std::get_if<UnpackStep>(&step)) return integers_of(unpack->packing);
+  const auto* blocks = std::get_if<UnblockStep>(&step);
+  if (!blocks || blocks->part != UnblockPart::codes) return std::nullopt;
+  const auto known = block_format(blocks->type).codes;
+  return known ? std::optional(Integers{known->bits, true}) : std::nullopt;
+}
+
+// The integers of a view that unpacks once; empty for other views.
+std::optional<Integers> integers_of(const WeightView& view) {
+  std::optional<Integers> found;
   if (const auto* concat = std::get_if<ConcatSource>(&view.source)) {
-    bits = bits_of_codes(concat->parts.front());
+    found = integers_of(concat->parts.front());
     for (const WeightView& part : concat->parts)
-      if (bits_of_codes(part) != bits) return std::nullopt;
+      if (integers_of(part) != found) return std::nullopt;
   }
   for (const ViewStep& step : view.steps) {
-    const auto* unpack = std::get_if<UnpackStep>(&step);
-    const auto* blocks = std::get_if<UnblockStep>(&step);
-    if (!unpack && !blocks) continue;
-    if (bits || (unpack && unpack->packing != Packing::i4_excess8)) return std::nullopt;
-    const auto known = blocks ? block_format(blocks->type).codes : IntegerCodes{.bits = 4};
-    if (!known || (blocks && blocks->part != UnblockPart::codes)) return std::nullopt;
-    bits = known->bits;
+    if (!std::holds_alternative<UnpackStep>(step) && !std::holds_alternative<UnblockStep>(step))
+      continue;
+    if (found) return std::nullopt;
+    found = integers_of(step);
+    if (!found) return std::nullopt;
   }
-  return bits;
+  return found;
+}
+
+// Subtracts the middle of the range of unsigned integers from each.
+WeightView signed_codes(WeightView codes, int64_t bits) {
+  const Dims all = view_type(codes)->dims;
+  const Type one{DType::f32, Dims(all.size(), 1)};
+  const auto excess = static_cast<double>(int64_t{1} << (bits - 1));
+  return then(std::move(codes), DequantStep{all, {splat_view(1, one)}, {splat_view(excess, one)}});
+}
+
+// True if the view has this value in each element.
+bool is_constant(const WeightView& view, double value) {
+  const auto* splat = std::get_if<SplatSource>(&view.source);
+  return splat && splat->value == value &&
+         std::none_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
+           return !std::holds_alternative<SliceStep>(step) &&
+                  !std::holds_alternative<PermuteStep>(step) &&
+                  !std::holds_alternative<ReshapeStep>(step);
+         });
+}
+
+// The codes, scales and zeros of a step that decodes integers. Signed integers have no offset.
+// Unsigned integers have one: a zero per block, or the middle of their range.
+std::optional<Coded> dequantized(WeightView codes, const DequantStep& step) {
+  const auto integers = integers_of(codes);
+  const bool has_offset = !step.offset.empty();
+  if (!integers || integers->is_signed == has_offset) return std::nullopt;
+  // A file cannot store a scale per element.
+  if (std::all_of(step.block.begin(), step.block.end(), [](int64_t size) { return size == 1; }))
+    return std::nullopt;
+  Coded coded{std::move(codes),
+              {then(step.scale.front(), CastStep{DType::f32})},
+              step.block,
+              integers->bits};
+  if (!has_offset) return coded;
+  coded.codes = signed_codes(std::move(coded.codes), coded.bits);
+  const auto middle = static_cast<double>(int64_t{1} << (coded.bits - 1));
+  if (!is_constant(step.offset.front(), middle))
+    coded.parameters.push_back(then(step.offset.front(), CastStep{DType::f32}));
+  return coded;
 }
 
 // Reads the first steps of a view, up to the step that multiplies by scales. Sets `steps` to their
@@ -143,16 +211,12 @@ std::optional<Coded> decoded_first(const WeightView& view, size_t& steps) {
     const ViewStep& step = view.steps[steps];
     if (const auto* dequant = std::get_if<DequantStep>(&step)) {
       ++steps;
-      // Offsets are not supported here, and codes need a step that unpacks them before the scales.
-      const auto bits = bits_of_codes(codes);
-      if (!bits || !dequant->offset.empty()) return std::nullopt;
-      const WeightView scale = then(dequant->scale.front(), CastStep{DType::f32});
-      return Coded{std::move(codes), {scale}, dequant->block, *bits};
+      return dequantized(std::move(codes), *dequant);
     }
     const auto* blocks = std::get_if<UnblockStep>(&step);
     if (blocks && blocks->part == UnblockPart::values) {
       ++steps;
-      return bits_of_codes(codes) ? std::nullopt : unblocked(codes, blocks->type);
+      return integers_of(codes) ? std::nullopt : unblocked(codes, blocks->type);
     }
     codes.steps.push_back(step);
   }

@@ -54,6 +54,8 @@ struct ChangesNothing {
   bool operator()(const RemainderStep&) const { return false; }
   bool operator()(const LutStep&) const { return false; }
   bool operator()(const UnblockStep&) const { return false; }
+  bool operator()(const BlockwiseStep&) const { return false; }
+  bool operator()(const GatherStep&) const { return false; }
 };
 
 // The single step equivalent to `last` followed by `next`, if there is one. `type` is the view's
@@ -76,28 +78,9 @@ std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const Vie
 
 }  // namespace
 
-PackedRun packed_run(Packing packing) {
-  switch (packing) {
-    case Packing::i4_excess8:
-      return {DType::i32, 1, 8};
-    case Packing::u1:
-      return {DType::u8, 1, 8};
-    case Packing::u2:
-      return {DType::u8, 1, 4};
-    case Packing::u3:
-      return {DType::u8, 3, 8};
-    case Packing::f4_e2m1:
-    case Packing::u4:
-    case Packing::i4:
-      return {DType::u8, 1, 2};
-    case Packing::u6:
-      return {DType::u8, 3, 4};
-    case Packing::f8_e8m0:
-    case Packing::u8:
-    case Packing::i8:
-      return {DType::u8, 1, 1};
-  }
-  return {};
+int number_bits(Packing packing) {
+  const PackedRun& run = packed_run(packing);
+  return static_cast<int>(run.elements * dtype_bytes(run.dtype) * 8 / run.numbers);
 }
 
 int64_t unblocked_count(const UnblockStep& step) {
@@ -159,6 +142,8 @@ static std::vector<View*> collect_parameters(Step& step) {
     add(dequant->offset);
   }
   if (auto* lut = std::get_if<LutStep>(&step)) add(lut->table);
+  if (auto* blockwise = std::get_if<BlockwiseStep>(&step)) add(blockwise->operand);
+  if (auto* gather = std::get_if<GatherStep>(&step)) add(gather->indices);
   return parameters;
 }
 

@@ -9,6 +9,8 @@
 //   @q:u8[8,144] | unblock(q4_k)
 //   @q:u8[8,144] | unblock(q4_k, scales)
 //   @c:u8[64] | unpack(u4) | reshape(8, 16) | lut(4, 16; @t:f16[2,1,16]) | cast(f16)
+//   @q:i32[8,16] | unpack(u4_i32) | dequant(1, 32; @s:f32[8,4]) | add(1, 32; @b:f32[8,4])
+//   @s:f16[8,4] | gather(1; @g:i32[128])
 #pragma once
 
 #include <cstdint>
@@ -96,26 +98,88 @@ struct LutStep {
   bool operator==(const LutStep&) const = default;
 };
 
+// element + operand[i/block…], or element / operand[i/block…], in f32; the result is f32. One
+// operand per block of the tensor; the last blocks may be partial.
+enum class BlockwiseOp : uint8_t { add, divide };
+constexpr auto enum_names(BlockwiseOp) { return name_table<BlockwiseOp>({"add", "divide"}); }
+struct BlockwiseStep {
+  BlockwiseOp op = BlockwiseOp::add;
+  Dims block;
+  std::vector<WeightView> operand;  // exactly one; a vector as in DequantStep
+  bool operator==(const BlockwiseStep&) const = default;
+};
+
+// Element i along the axis is element indices[i] of the input along that axis. The indices are an
+// i32 vector.
+struct GatherStep {
+  int64_t axis = 0;
+  std::vector<WeightView> indices;  // exactly one; a vector as in DequantStep
+  bool operator==(const GatherStep&) const = default;
+};
+
 // Low-bit numbers packed into the elements of a view; the first number is in the lowest bits.
 //   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
 //   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
 //   f8_e8m0     one in a u8: a power of two, or NaN
 //   u1 … u8     unsigned integers in u8; 3-bit and 6-bit integers cross byte boundaries
 //   i4, i8      integers in two's complement in u8
+//   u2_i32 …    unsigned integers in i32; 3-bit, 5-bit and 6-bit integers cross element boundaries
+//   u4_awq      eight in an i32: unsigned, in the order 0, 2, 4, 6, 1, 3, 5, 7
 // Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors; the
-// blobs of Core ML's sub-byte types.
-enum class Packing : uint8_t { f4_e2m1, i4_excess8, f8_e8m0, u1, u2, u3, u4, u6, u8, i4, i8 };
-constexpr auto enum_names(Packing) {
-  return name_table<Packing>(
-      {"f4_e2m1", "i4_excess8", "f8_e8m0", "u1", "u2", "u3", "u4", "u6", "u8", "i4", "i8"});
-}
-
+// blobs of Core ML's sub-byte types; the quantized layers of AutoGPTQ, MLX and AutoAWQ (GEMM).
+enum class Packing : uint8_t {
+  f4_e2m1,
+  i4_excess8,
+  f8_e8m0,
+  u1,
+  u2,
+  u3,
+  u4,
+  u6,
+  u8,
+  i4,
+  i8,
+  u2_i32,
+  u3_i32,
+  u4_i32,
+  u5_i32,
+  u6_i32,
+  u8_i32,
+  u4_awq
+};
 // The unit of a packing: each run of `elements` elements contains `numbers` numbers.
 struct PackedRun {
   DType dtype = DType::u8;
   int64_t elements = 1, numbers = 1;
 };
-PackedRun packed_run(Packing packing);
+struct PackingFacts {
+  std::string_view name;
+  PackedRun run;
+};
+inline constexpr auto kPackings = enum_table<Packing, PackingFacts>({
+    {"f4_e2m1", {DType::u8, 1, 2}},
+    {"i4_excess8", {DType::i32, 1, 8}},
+    {"f8_e8m0", {DType::u8, 1, 1}},
+    {"u1", {DType::u8, 1, 8}},
+    {"u2", {DType::u8, 1, 4}},
+    {"u3", {DType::u8, 3, 8}},
+    {"u4", {DType::u8, 1, 2}},
+    {"u6", {DType::u8, 3, 4}},
+    {"u8", {DType::u8, 1, 1}},
+    {"i4", {DType::u8, 1, 2}},
+    {"i8", {DType::u8, 1, 1}},
+    {"u2_i32", {DType::i32, 1, 16}},
+    {"u3_i32", {DType::i32, 3, 32}},
+    {"u4_i32", {DType::i32, 1, 8}},
+    {"u5_i32", {DType::i32, 5, 32}},
+    {"u6_i32", {DType::i32, 3, 16}},
+    {"u8_i32", {DType::i32, 1, 4}},
+    {"u4_awq", {DType::i32, 1, 8}},
+});
+constexpr auto enum_names(Packing) { return row_names(kPackings); }
+constexpr const PackedRun& packed_run(Packing packing) { return at(kPackings, packing).run; }
+// Bits of a number; all numbers of a run have the same whole number of bits.
+int number_bits(Packing packing);
 // Number of complete numbers in the first `elements` elements.
 int64_t unpacked_count(Packing packing, int64_t elements);
 
@@ -158,8 +222,9 @@ struct RemainderStep {
   bool operator==(const RemainderStep&) const = default;
 };
 
-using ViewStep = std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep,
-                              UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep>;
+using ViewStep =
+    std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep, UnpackStep,
+                 CenterStep, RemainderStep, LutStep, UnblockStep, BlockwiseStep, GatherStep>;
 
 struct WeightView {
   ViewSource source;
@@ -178,13 +243,14 @@ WeightView concat_view(int64_t axis, std::vector<WeightView> parts);
 // permute, and a cast of an exact widening.
 WeightView then(WeightView view, ViewStep step);
 
-// Returns the views that a step reads in addition to its input: scales, offsets and tables.
+// Returns the views that a step reads in addition to its input: scales, offsets, tables, operands
+// and indices.
 std::vector<const WeightView*> parameters_of(const ViewStep& step);
 std::vector<WeightView*> parameters_of(ViewStep& step);
 
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
-// Returns the type of a view's result. Errors for an ill-formed view: view.c1 … view.c14 of
+// Returns the type of a view's result. Errors for an ill-formed view: view.c1 … view.c16 of
 // ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
@@ -193,8 +259,8 @@ std::string to_string(const WeightView& view);
 // The value of element i of seeded(seed): splitmix64(seed + i), its top 24 bits scaled to [-1, 1).
 float seeded_element(uint64_t seed, uint64_t index);
 
-// Calls visit(tensor, type) for each tensor that the view reads, including the tensors of scales,
-// offsets and tables.
+// Calls visit(tensor, type) for each tensor that the view reads, including those of
+// parameters_of().
 void for_each_tensor(const WeightView& view,
                      const std::function<void(const TensorSource&, const Type&)>& visit);
 

@@ -61,6 +61,10 @@ std::string print_step(const DequantStep& step) {
   return print_blocks("dequant", step.block, step);
 }
 std::string print_step(const LutStep& step) { return print_blocks("lut", step.block, step); }
+std::string print_step(const BlockwiseStep& step) {
+  return print_blocks(enum_name(step.op), step.block, step);
+}
+std::string print_step(const GatherStep& step) { return print_blocks("gather", {step.axis}, step); }
 std::string print_step(const UnpackStep& step) {
   return fmt::format("unpack({})", enum_name(step.packing));
 }

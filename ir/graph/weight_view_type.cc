@@ -1,4 +1,4 @@
-// The type rules of weight views: constraints view.c1 … view.c14 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c16 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -189,6 +189,30 @@ Status apply_step(const LutStep& step, Type& type, size_t depth) {
               to_string(type), to_string(step.block), to_string(block_counts(type, step.block)),
               to_string(table)));
   return {};
+}
+
+Status apply_step(const BlockwiseStep& step, Type& type, size_t depth) {
+  MOEC_TRY(require(
+      step.operand.size() == 1 && has_blocks(type, step.block) && type.dtype == DType::f32,
+      "view.c15",
+      "{} needs one operand and one positive block size per axis of an f32 view, got {} for {}",
+      enum_name(step.op), to_string(step.block), to_string(type)));
+  MOEC_ASSIGN(const Type operand, nested_type(step.operand.front(), depth + 1));
+  const Dims blocks = block_counts(type, step.block);
+  return require(is_float(operand.dtype) && operand.dims == blocks, "view.c15",
+                 "{} in blocks of {} needs a float operand of sizes {}, got {}", to_string(type),
+                 to_string(step.block), to_string(blocks), to_string(operand));
+}
+
+Status apply_step(const GatherStep& step, Type& type, size_t depth) {
+  MOEC_TRY(check_axis("view.c16", step.axis, type));
+  MOEC_TRY(require(step.indices.size() == 1, "view.c16", "gather needs one vector of indices"));
+  MOEC_ASSIGN(const Type indices, nested_type(step.indices.front(), depth + 1));
+  MOEC_TRY(require(indices.dtype == DType::i32 && indices.rank() == 1, "view.c16",
+                   "gather needs indices in an i32 vector, got {}", to_string(indices)));
+  type.dims.at(step.axis) = indices.dims.front();
+  return require(good_sizes(type.dims), "view.c1", "the gathered type {} is too large",
+                 to_string(type));
 }
 
 bool has_part(const UnblockStep& step) {

@@ -142,21 +142,47 @@ constexpr auto enum_names(ResidualKind) { return name_table<ResidualKind>({"plai
 // Storage of the matrices of linear maps, as stated in the checkpoint's config. The types of the
 // individual tensors determine which tensors it applies to.
 //   plain       f32, f16 or bf16
-//   fp8_blocks  f8_e4m3, with one factor per block of the tensor NAME in NAME_scale_inv
+//   fp8_blocks  f8_e4m3, with one factor per block
 //   mxfp4       two e2m1 numbers per byte, and one power of two per 32 numbers
-//   int4_groups 4-bit integers, eight per i32, and one factor per group of a row
+//   nvfp4       two e2m1 numbers per byte, one f8_e4m3 factor per 16 numbers, one f32 factor per
+//               matrix
+//   int_groups  integers packed in i32 along the inputs, and one factor per group of a row
+//   gptq        unsigned integers of the transposed matrix, packed in i32 along the inputs, with
+//   one
+//               factor and one packed zero per group; gptq stores zero − 1, gptq_v2 the zero
+//   awq         4-bit unsigned integers of the transposed matrix, packed in i32 along the outputs,
+//               with one factor and one packed zero per group
+//   mlx         unsigned integers packed in i32, with one factor and one addend per group of a row
 //   gguf_blocks blocks of a GGUF file, with a type per tensor (ir/graph/block_type.h)
-enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4, int4_groups, gguf_blocks };
+// models/tensors/stored_view.h has names, shapes and sources.
+enum class WeightCoding : uint8_t {
+  plain,
+  fp8_blocks,
+  mxfp4,
+  nvfp4,
+  int_groups,
+  gptq,
+  gptq_v2,
+  awq,
+  mlx,
+  gguf_blocks
+};
 constexpr auto enum_names(WeightCoding) {
-  return name_table<WeightCoding>({"plain", "fp8_blocks", "mxfp4", "int4_groups", "gguf_blocks"});
+  return name_table<WeightCoding>({"plain", "fp8_blocks", "mxfp4", "nvfp4", "int_groups", "gptq",
+                                   "gptq_v2", "awq", "mlx", "gguf_blocks"});
 }
 
 struct StoredWeights {
   WeightCoding coding = WeightCoding::plain;
-  Dims block;  // fp8_blocks, int4_groups: rows and columns that share a factor
-  // gguf_blocks: codes of the type with the most bytes per element, or codes of about the same size
-  // if the values of that type are not evenly spaced.
-  IntegerCodes widest;
+  // Rows and columns that share a factor; 0: all of the matrix. Empty for other codings than
+  // fp8_blocks, int_groups, gptq, awq and mlx.
+  Dims block;
+  // int_groups, gptq, awq, mlx: bits and zeros of the integers. gguf_blocks: codes of the type with
+  // the most bytes per element, or codes of about the same size if the values of that type are not
+  // evenly spaced.
+  IntegerCodes codes;
+  // int_groups, gptq: a tensor of each matrix has the group of each column.
+  bool indexed = false;
   // Layers after ModelConfig::layers in the checkpoint, which --layers leaves out
   // (models/plan/make_plan.h).
   int64_t left_out_layers = 0;

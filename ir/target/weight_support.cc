@@ -45,8 +45,8 @@ tl::unexpected<Diagnostics> refuse(const Target& target, const WeightForm& form)
 }
 
 // Returns a reason why the codes cannot be copied; empty if they can.
-std::string_view about_codes(WeightCoding coding) {
-  switch (coding) {
+std::string_view about_codes(const StoredWeights& stored) {
+  switch (stored.coding) {
     case WeightCoding::plain:
       return "stores plain weights, not codes";
     case WeightCoding::fp8_blocks:
@@ -55,7 +55,17 @@ std::string_view about_codes(WeightCoding coding) {
       return "stores 4-bit floats with a power of two per 32 floats, which no weight form "
              "supports: "
              "Core ML tables have no scales, and onnxruntime requires integers";
-    case WeightCoding::int4_groups:
+    case WeightCoding::nvfp4:
+      return "stores 4-bit floats with an 8-bit float per 16 floats, which no weight form supports";
+    case WeightCoding::mlx:
+      return "stores integers with an addend per group, which no weight form supports";
+    case WeightCoding::int_groups:
+    case WeightCoding::gptq:
+    case WeightCoding::gptq_v2:
+    case WeightCoding::awq:
+      return stored.indexed ? "stores integers whose columns have groups in any order, which no "
+                              "weight form supports"
+                            : "";
     case WeightCoding::gguf_blocks:
       return {};
   }
@@ -108,7 +118,7 @@ Status check_weight_forms(const Target& target, const WeightPolicy& policy) {
 Status check_copied_codes(const Target& target, const WeightPolicy& policy,
                           const StoredWeights& stored) {
   const std::vector<WeightForm> forms = policy.forms();
-  const std::string_view reason = about_codes(stored.coding);
+  const std::string_view reason = about_codes(stored);
   if (reason.empty() || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
   std::vector<std::string> taken = taken_forms(target, target.projection);
   // The message must not suggest `copy`, which was refused.

@@ -105,12 +105,32 @@ Result<ViewStep> parse_dequant(TextCursor& cursor, size_t depth) {
   return step;
 }
 
+// The only parameter of a step, and the closing parenthesis.
+Result<std::vector<WeightView>> parse_parameter(TextCursor& cursor, size_t depth) {
+  MOEC_ASSIGN(WeightView view, parse_view_at(cursor, depth + 1));
+  MOEC_TRY(cursor.expect(')'));
+  return std::vector{std::move(view)};
+}
+
 Result<ViewStep> parse_lut(TextCursor& cursor, size_t depth) {
   LutStep step;
   MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
-  MOEC_ASSIGN(WeightView table, parse_view_at(cursor, depth + 1));
-  step.table.push_back(std::move(table));
-  MOEC_TRY(cursor.expect(')'));
+  MOEC_ASSIGN(step.table, parse_parameter(cursor, depth));
+  return step;
+}
+
+Result<ViewStep> parse_blockwise(TextCursor& cursor, BlockwiseOp op, size_t depth) {
+  BlockwiseStep step{op, {}, {}};
+  MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
+  MOEC_ASSIGN(step.operand, parse_parameter(cursor, depth));
+  return step;
+}
+
+Result<ViewStep> parse_gather(TextCursor& cursor, size_t depth) {
+  GatherStep step;
+  MOEC_ASSIGN(step.axis, cursor.integer());
+  MOEC_TRY(cursor.expect(';'));
+  MOEC_ASSIGN(step.indices, parse_parameter(cursor, depth));
   return step;
 }
 
@@ -146,10 +166,11 @@ Result<ViewStep> parse_remainder(TextCursor& cursor) {
 }
 
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 11> kSteps = {
-      "slice",  "reshape", "permute",   "cast", "scale",  "dequant",
-      "unpack", "center",  "remainder", "lut",  "unblock"};
-  static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
+  static constexpr std::array<std::string_view, 14> kSteps = {
+      "slice",  "reshape",   "permute", "cast",    "scale", "dequant", "unpack",
+      "center", "remainder", "lut",     "unblock", "add",   "divide",  "gather"};
+  // "add" and "divide" are one kind of step.
+  static_assert(kSteps.size() == std::variant_size_v<ViewStep> + 1);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
   // The numbers are positions in kSteps. Position 0 is "slice".
@@ -162,6 +183,9 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 8) return parse_remainder(cursor);
   if (step == 9) return parse_lut(cursor, depth);
   if (step == 10) return parse_unblock(cursor);
+  if (step == 11) return parse_blockwise(cursor, BlockwiseOp::add, depth);
+  if (step == 12) return parse_blockwise(cursor, BlockwiseOp::divide, depth);
+  if (step == 13) return parse_gather(cursor, depth);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

@@ -163,6 +163,21 @@ void read_templates(FieldReader& reader, const Role& role, const JsonValue& valu
   family.tensors[std::string(role.name)] = std::move(templates);
 }
 
+// Adds the names under which MLX stores the experts of a layer, each projection in one tensor
+// [experts, out, in]: PREFIX.switch_mlp.gate_proj.weight for PREFIX.experts.{e}.NAME.weight.
+void add_mlx_experts(Family& family) {
+  const auto gate = family.tensors.find("expert_gate");
+  if (gate == family.tensors.end()) return;
+  const Names templates = gate->second;
+  for (const std::string& text : templates) {
+    const size_t at = text.find(".experts.{e}.");
+    if (at == std::string::npos) continue;
+    for (const char* part : {"gate", "up", "down"})
+      add_once(family.tensors[fmt::format("experts_{}", part)],
+               fmt::format("{}.switch_mlp.{}_proj.weight", text.substr(0, at), part));
+  }
+}
+
 void read_tensors(FieldReader& reader, const JsonValue& root, Family& family) {
   const JsonValue::Object* tensors = reader.members(root, "tensors", true);
   if (tensors == nullptr) return;
@@ -180,6 +195,7 @@ void read_tensors(FieldReader& reader, const JsonValue& root, Family& family) {
                                role->name),
                    member.value, "add the concept \"experts\", or remove the role");
   }
+  add_mlx_experts(family);
 }
 
 void read_moe_offset(FieldReader& reader, const JsonValue& root, Family& family) {

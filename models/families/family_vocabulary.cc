@@ -252,6 +252,7 @@ constexpr Role kRoles[] = {
     {"expert_up", RoleScope::expert},
     {"expert_down", RoleScope::expert},
     {"experts_gate_up", RoleScope::layer},
+    {"experts_gate", RoleScope::layer},
     {"experts_up", RoleScope::layer},
     {"experts_down", RoleScope::layer},
     {"experts_gate_up_in_out", RoleScope::layer},

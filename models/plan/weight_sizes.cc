@@ -34,24 +34,36 @@ Matrices matrices_of(const ModelConfig& model, const NeededRole& needed) {
 
 }  // namespace
 
+// Codes with a scale per `elements` elements of a row, or per row if it is 0. Codes of other widths
+// count as the next of 4 and 8 bits.
+static WeightForm codes_per(int64_t bits, int64_t elements) {
+  const bool rows = elements == 0;
+  return AffineForm{bits <= 4 ? 4 : 8, rows ? ScaleScope::row : ScaleScope::block, elements};
+}
+
 WeightForm stored_form(const StoredWeights& stored, WeightGroup group) {
-  const bool experts = group == WeightGroup::experts;
-  const auto blocks = [](bool stored_so, int64_t bits, int64_t elements) -> WeightForm {
-    if (!stored_so) return FloatForm{};
-    return AffineForm{bits, ScaleScope::block, elements};
-  };
+  const bool all = stored.coding == WeightCoding::fp8_blocks
+                       ? group != WeightGroup::head
+                       : stored.coding == WeightCoding::gguf_blocks;
+  if (!all && group != WeightGroup::experts) return FloatForm{};
+  // A zero point is as large as a scale.
+  const int64_t parameters = stored.codes.zeros ? 2 : 1;
   switch (stored.coding) {
     case WeightCoding::plain:
       break;
     case WeightCoding::fp8_blocks:
-      return blocks(group != WeightGroup::head, 8, stored.block.at(1));
+      return codes_per(8, stored.block.at(1));
     case WeightCoding::mxfp4:
-      return blocks(experts, 4, kMxBlock);
-    case WeightCoding::int4_groups:
-      return blocks(experts, 4, stored.block.at(1));
-    case WeightCoding::gguf_blocks:  // a zero point is as large as a scale
-      return blocks(true, stored.widest.bits,
-                    stored.widest.elements / (stored.widest.zeros ? 2 : 1));
+      return codes_per(4, kMxBlock);
+    case WeightCoding::nvfp4:
+      return codes_per(4, kNvBlock);
+    case WeightCoding::int_groups:
+    case WeightCoding::gptq:
+    case WeightCoding::gptq_v2:
+    case WeightCoding::awq:
+    case WeightCoding::mlx:
+    case WeightCoding::gguf_blocks:
+      return codes_per(stored.codes.bits, stored.codes.elements / parameters);
   }
   return FloatForm{};
 }

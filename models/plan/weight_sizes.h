@@ -13,7 +13,7 @@ namespace moec {
 // Returns a form that approximates the bytes of the checkpoint's codes, scales and zero points for
 // matrices of the group. Float if the checkpoint stores plain weights. A Hugging Face config does
 // not state which groups are quantized. Assumption: fp8_blocks covers all linear maps except the
-// head; mxfp4 and int4_groups cover at least the experts.
+// head; the other codings cover at least the experts.
 WeightForm stored_form(const StoredWeights& stored, WeightGroup group);
 
 // Upper bounds: if layers store a group in different forms, the largest form is used.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "models/shards/check_mixers.h"
 #include "models/shards/needed_tensors.h"
@@ -126,30 +127,40 @@ void check_router_states(ConfigChecker& check, const ModelConfig& model) {
           static_cast<int64_t>(i) - 1);
 }
 
-// MXFP4 and grouped int4, which store experts, have no partial blocks, so the sizes of experts must
-// be whole blocks.
-void check_storage(ConfigChecker& check, const ModelConfig& model) {
-  const WeightCoding coding = model.stored.coding;
-  int64_t block = 0;
-  switch (coding) {
+// Elements of a row that must be together in one block or word. 1: any number of elements.
+int64_t whole_elements(const StoredWeights& stored) {
+  constexpr int64_t kWordBits = 32;
+  switch (stored.coding) {
     case WeightCoding::mxfp4:
-      block = kMxBlock;
-      break;
-    case WeightCoding::int4_groups:
-      block = kInt4Packed;
-      break;
+      return kMxBlock;
+    case WeightCoding::nvfp4:
+      return kNvBlock;
+    case WeightCoding::int_groups:
+    case WeightCoding::gptq:
+    case WeightCoding::gptq_v2:
+    case WeightCoding::awq:
+    case WeightCoding::mlx:
+      // Integers of 3, 5 and 6 bits cross words, so only runs of several words are whole.
+      return kWordBits / std::gcd(kWordBits, stored.codes.bits);
     case WeightCoding::plain:
     case WeightCoding::fp8_blocks:
     case WeightCoding::gguf_blocks:
-      return;
+      break;
   }
+  return 1;
+}
+
+// Codings with blocks or words of a fixed size store experts, so the experts' sizes must be
+// multiples of these.
+void check_storage(ConfigChecker& check, const ModelConfig& model) {
+  const int64_t block = whole_elements(model.stored);
   // Rows of gate and up have the experts' input width; rows of down have expert_ff.
   std::vector<int64_t> sizes = {model.hidden, model.moe.expert_ff};
   if (model.moe.latent > 0) sizes.push_back(model.moe.latent);
   for (const int64_t size : sizes)
     check.require(size % block == 0, "model.storage",
                   "rows have {} elements, must be a multiple of {}, the block of {}", size, block,
-                  enum_name(coding));
+                  enum_name(model.stored.coding));
 }
 
 // If tokens see later tokens in one layer, the model processes a text as a whole. Tokens must then

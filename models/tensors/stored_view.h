@@ -1,38 +1,41 @@
 // Views of checkpoint tensors that decode the format in which they are stored (WeightCoding).
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/graph/weight_table.h"
 #include "ir/model/model_config.h"
-#include "models/tensors/needed_tensor.h"
+#include "models/tensors/stored_tensor.h"
 
 namespace moec {
 
-inline constexpr int64_t kMxBlock = 32;  // elements per scale: OCP Microscaling Formats 1.0
-
-inline constexpr int64_t kInt4Packed = 8;  // integers per i32
-
-// A checkpoint tensor that stores a needed tensor or a part of it.
-struct StoredTensor {
-  NeededTensor tensor;
-  std::optional<DType> dtype;  // required type; absent: f32, f16 or bf16
-  bool operator==(const StoredTensor&) const = default;
-};
-
-// The tensors that must be in the table for a needed tensor NAME. By default NAME itself;
-// exceptions:
-//   derived     the tensors from which the table derives NAME
-//   fp8_blocks  NAME is f8_e4m3 [rows, columns]: also NAME_scale_inv [⌈rows/b0⌉, ⌈columns/b1⌉], the
-//               factors of its blocks of shape [b0, b1]. Source: the DeepSeek-V3 release.
-//   mxfp4       NAME [E, in, out] (all experts) is absent, but one of these is present:
-//               NAME_blocks u8 [E, out, in/32, 16], two numbers per byte along the inputs, and
-//               NAME_scales u8 [E, out, in/32]. Source: the gpt-oss release.
-//   int4_groups NAME is a matrix [out, in] and is absent, but one of these is present:
-//               NAME_packed i32 [out, in/8] and NAME_scale [out, ⌈in/group⌉], the factors of its
-//               groups. Source: the format pack-quantized of compressed-tensors.
+// The tensors that must be in the table for a needed tensor NAME. By default NAME itself; for a
+// derived tensor, the tensors from which the table derives it. Exceptions for a matrix [out, in],
+// with g = ⌈in/group⌉, w(n) the words of n integers, and X = NAME without "weight":
+//   fp8_blocks  NAME f8_e4m3; NAME_scale_inv or NAME_scale [⌈out/b0⌉, ⌈in/b1⌉], the factors of the
+//               blocks; axes of one factor may be missing. Source: the DeepSeek-V3 release; the
+//               format float-quantized of compressed-tensors.
+//   mxfp4       for all experts [E, in, out]: NAME_blocks u8 [E, out, in/32, 16], two numbers per
+//   byte
+//               along the inputs, and NAME_scales u8 [E, out, in/32]. Source: the gpt-oss release.
+//   nvfp4       NAME or NAME_packed u8 [out, in/2]; NAME_scale f8_e4m3 [out, in/16]; and one
+//   number,
+//               NAME_scale_2, by which factors are multiplied, or NAME_global_scale, by which they
+//               are divided. Sources: ModelOpt; the format nvfp4-pack-quantized of
+//               compressed-tensors.
+//   int_groups  NAME_packed i32 [out, w(in)] with 2^(bits − 1) added to each integer; NAME_scale
+//               [out, g]; with zeros NAME_zero_point i32 [w(out), g], packed like the integers
+//               along out; if indexed NAME_g_idx i32 [in]. Source: the format pack-quantized of
+//               compressed-tensors.
+//   gptq        Xqweight i32 [w(in), out], packed along in; Xqzeros i32 [g, w(out)]; Xscales [g,
+//   out];
+//               if indexed Xg_idx i32 [in]. Source: AutoGPTQ.
+//   awq         Xqweight i32 [in, w(out)] and Xqzeros i32 [g, w(out)], both in the order of u4_awq;
+//               Xscales [g, out]. Source: AutoAWQ, version GEMM.
+//   mlx         NAME i32 [out, w(in)]; Xscales and Xbiases [out, g]; the same with an axis of
+//   experts
+//               before. Source: mx.quantize() of MLX.
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor);
 

@@ -146,11 +146,13 @@ class RandomShard {
 
   // Applies one of the steps that produce f32.
   WeightView to_f32(const Type& type, int depth) {
-    const int64_t kind = below(6);
+    const int64_t kind = below(8);
     if (kind == 0) return dequantised(type, depth);
     if (kind == 1) return unpacked(type, depth);
     if (kind == 4) return looked_up(type, depth);
     if (kind == 5) return unblocked(type, depth);
+    if (kind == 6) return blockwise(type, depth);
+    if (kind == 7) return gathered(type, depth);
     WeightView from = view({any_float(), type.dims}, depth - 1);
     if (kind == 2) return step(std::move(from), CenterStep{});
     return step(std::move(from), RemainderStep{coin() ? DType::f16 : DType::bf16});
@@ -167,6 +169,26 @@ class RandomShard {
     if (coin()) dequant.offset.push_back(view(scale, depth - 1));
     const DType held = coin() ? DType::f8_e4m3 : any_float();
     return step(view({held, type.dims}, depth - 1), dequant);
+  }
+
+  WeightView blockwise(const Type& type, int depth) {
+    BlockwiseStep blockwise{any_enum<BlockwiseOp>(), {}, {}};
+    Type operand{any_float(), {}};
+    for (int64_t extent : type.dims) {
+      blockwise.block.push_back(size());
+      operand.dims.push_back((extent - 1) / blockwise.block.back() + 1);
+    }
+    blockwise.operand.push_back(view(operand, depth - 1));
+    return step(view(type, depth - 1), blockwise);
+  }
+
+  WeightView gathered(const Type& type, int depth) {
+    if (type.rank() == 0) return source(type);
+    const int64_t axis = below(type.rank());
+    Type from = type;
+    from.dims.at(axis) = size();
+    const Type indices{DType::i32, {type.dims.at(axis)}};
+    return step(view(from, depth - 1), GatherStep{axis, {view(indices, depth - 1)}});
   }
 
   WeightView looked_up(const Type& type, int depth) {

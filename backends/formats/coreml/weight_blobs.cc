@@ -46,9 +46,7 @@ BlobDType blob_dtype(Packing packing) {
       return BlobDType::i4;
     case Packing::i8:
       return BlobDType::i8;
-    case Packing::f4_e2m1:
-    case Packing::i4_excess8:
-    case Packing::f8_e8m0:
+    default:
       break;
   }
   MOEC_CHECK(false, "codes packed as {} have no blob type", enum_name(packing));

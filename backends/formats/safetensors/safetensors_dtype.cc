@@ -21,7 +21,7 @@ constexpr DiskDType kDTypes[] = {
     {"F16", 16, DType::f16},
     {"BF16", 16, DType::bf16},
     {"I32", 32, DType::i32},
-    {"U32", 32, {}},
+    {"U32", 32, DType::i32},  // words of packed integers (MLX), whose signs have no meaning
     {"F32", 32, DType::f32},
     {"C64", 64, {}},
     {"F64", 64, {}},

@@ -30,7 +30,7 @@ DotKernel linear(int bits, uint8_t flip, int center) { return {bits, false, {bit
 DotKernel dot_kernel(const CodedRows& rows) {
   const auto* packing = std::get_if<Packing>(&rows.codes.form);
   if (packing == nullptr) return {};
-  if (rows.table) return {code_bits(*packing), true, {}};
+  if (rows.table) return {number_bits(*packing), true, {}};
   switch (*packing) {
     case Packing::u4:
       return linear(4, 8, 8);
@@ -44,11 +44,7 @@ DotKernel dot_kernel(const CodedRows& rows) {
       return linear(8, 0, 0);
     case Packing::f4_e2m1:
       return {4, true, {}};
-    case Packing::f8_e8m0:
-    case Packing::u1:
-    case Packing::u2:
-    case Packing::u3:
-    case Packing::u6:
+    default:
       return {};
   }
   return {};

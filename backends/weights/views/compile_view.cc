@@ -83,6 +83,14 @@ struct CompileStep {
     MOEC_ASSIGN(NodePtr entries, compile(step.table.front(), table));
     return lut_node(node, std::move(entries), step.block);
   }
+  Result<NodePtr> operator()(const BlockwiseStep& step) const {
+    MOEC_ASSIGN(NodePtr operand, compile(step.operand.front(), table));
+    return blockwise_node(node, step.op, std::move(operand), step.block);
+  }
+  Result<NodePtr> operator()(const GatherStep& step) const {
+    MOEC_ASSIGN(NodePtr indices, compile(step.indices.front(), table));
+    return gather_node(node, static_cast<size_t>(step.axis), std::move(indices));
+  }
   Result<NodePtr> operator()(const UnpackStep& step) const {
     return unpack_node(node, step.packing);
   }

@@ -25,15 +25,25 @@ float f32_from_i4_excess8(uint8_t bits) { return static_cast<float>(bits) - 8; }
 float f32_from_u4(uint8_t bits) { return static_cast<float>(bits); }
 float f32_from_i4(uint8_t bits) { return static_cast<float>(bits < 8 ? bits : bits - 16); }
 
-// Unpacks unsigned numbers of any bit width from `count` bytes.
-void unpack_unsigned(Packing packing, int bits, const std::byte* from, size_t count, float* to) {
-  constexpr size_t kPiece = 768;  // bytes per iteration; whole runs of every packing
+// Unpacks unsigned numbers of `bits` bits from `count` bytes.
+void unpack_unsigned(int bits, const std::byte* from, size_t count, float* to) {
+  constexpr size_t kPiece = 960;  // bytes per iteration; whole numbers of every width
   std::array<uint8_t, kPiece * 8> codes;
   for (size_t at = 0; at < count; at += kPiece) {
-    const auto bytes = static_cast<int64_t>(std::min(kPiece, count - at));
-    const std::span piece(codes.data(), static_cast<size_t>(unpacked_count(packing, bytes)));
+    const size_t bytes = std::min(kPiece, count - at);
+    const std::span piece(codes.data(), bytes * 8 / static_cast<size_t>(bits));
     unpack_bits(from + at, bits, piece);
     to = std::copy(piece.begin(), piece.end(), to);
+  }
+}
+
+// Unpacks `count` i32 elements of u4_awq: the even numbers are in the low half, the odd ones in the
+// high half. Source: AutoAWQ, the layers of version GEMM.
+void unpack_awq(const std::byte* from, size_t count, float* to) {
+  for (size_t i = 0; i < count; ++i, to += 8) {
+    const auto word = load<uint32_t>(from, i);
+    for (size_t nibble = 0; nibble < 8; ++nibble)
+      to[nibble < 4 ? 2 * nibble : 2 * nibble - 7] = static_cast<float>(word >> (4 * nibble) & 0xf);
   }
 }
 
@@ -84,26 +94,27 @@ void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
     case Packing::f4_e2m1:
       return unpack_nibbles(e2m1, from, count, to);
     case Packing::i4_excess8:
-      // `count` is the number of i32 elements, each with eight numbers in four bytes.
       return unpack_nibbles(excess8, from, count * sizeof(int32_t), to);
     case Packing::f8_e8m0:
       return decode_each<uint8_t>(from, count, to, [](uint8_t bits) { return e8m0[bits]; });
-    case Packing::u1:
-      return unpack_unsigned(packing, 1, from, count, to);
-    case Packing::u2:
-      return unpack_unsigned(packing, 2, from, count, to);
-    case Packing::u3:
-      return unpack_unsigned(packing, 3, from, count, to);
     case Packing::u4:
       return unpack_nibbles(u4, from, count, to);
-    case Packing::u6:
-      return unpack_unsigned(packing, 6, from, count, to);
     case Packing::u8:
       return decode(DType::u8, from, count, to);
     case Packing::i4:
       return unpack_nibbles(i4, from, count, to);
     case Packing::i8:
       return decode_each<int8_t>(from, count, to, [](int8_t v) { return static_cast<float>(v); });
+    case Packing::u4_i32:
+      return unpack_nibbles(u4, from, count * sizeof(int32_t), to);
+    case Packing::u8_i32:
+      return decode(DType::u8, from, count * sizeof(int32_t), to);
+    case Packing::u4_awq:
+      return unpack_awq(from, count, to);
+    default:  // Elements are little-endian, so their bytes have the order of the bits.
+      return unpack_unsigned(number_bits(packing), from,
+                             count * static_cast<size_t>(dtype_bytes(packed_run(packing).dtype)),
+                             to);
   }
 }
 

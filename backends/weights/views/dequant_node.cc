@@ -103,4 +103,41 @@ NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block) {
                                    BlockNode::Blocks{block, Dims(block.size(), 0)});
 }
 
+namespace {
+
+// Adds an operand to the elements of each block, or divides them by it.
+class BlockwiseNode : public BlockNode {
+ public:
+  BlockwiseNode(NodePtr child, BlockwiseOp op, std::vector<NodePtr> operand, Blocks blocks)
+      : BlockNode(std::move(child), std::move(operand), std::move(blocks)), op_(op) {}
+
+ protected:
+  Status apply(const Run& run, const std::vector<const float*>& parameters,
+               StreamReport& report) const override {
+    const float* operand = parameters[0] + run.block;
+    for (int64_t i = 0; i < run.count; ++i) {
+      const float value = run.values[i], other = run.one_block ? *operand : operand[i];
+      run.values[i] = op_ == BlockwiseOp::add ? value + other : value / other;
+      report.overflows += std::isfinite(value) && std::isinf(run.values[i]) ? 1 : 0;
+    }
+    return {};
+  }
+
+  NodePtr with(NodePtr child, std::vector<NodePtr> parameters, Blocks blocks) const override {
+    return std::make_shared<BlockwiseNode>(std::move(child), op_, std::move(parameters),
+                                           std::move(blocks));
+  }
+
+ private:
+  BlockwiseOp op_;
+};
+
+}  // namespace
+
+NodePtr blockwise_node(NodePtr child, BlockwiseOp op, NodePtr operand, const Dims& block) {
+  return std::make_shared<BlockwiseNode>(std::move(child), op,
+                                         std::vector<NodePtr>{std::move(operand)},
+                                         BlockNode::Blocks{block, Dims(block.size(), 0)});
+}
+
 }  // namespace moec

@@ -8,11 +8,6 @@
 namespace moec {
 
 // All numbers of a run have the same whole number of bits, so the division is exact.
-int code_bits(Packing packing) {
-  const PackedRun run = packed_run(packing);
-  return static_cast<int>(run.elements * dtype_bytes(run.dtype) * 8 / run.numbers);
-}
-
 bool holds_packing(const StoredNumbers& numbers, Packing packing) {
   const auto* stored = std::get_if<Packing>(&numbers.form);
   return stored != nullptr && *stored == packing;
@@ -32,7 +27,7 @@ std::array<float, 16> nibble_values(Packing packing) {
 bool StoredNumbers::are_indices(int64_t entries) const {
   const auto* packing = std::get_if<Packing>(&form);
   const bool is_unsigned = packing != nullptr && *packing >= Packing::u1 && *packing <= Packing::u8;
-  return is_unsigned && entries <= 256 && (int64_t{1} << code_bits(*packing)) <= entries;
+  return is_unsigned && entries <= 256 && (int64_t{1} << number_bits(*packing)) <= entries;
 }
 
 bool NumberReader::read(int64_t index, int64_t count, float* to) const {
@@ -62,7 +57,7 @@ const float* NumberReader::get(int64_t index, int64_t count, float* buffer) cons
 }
 
 const std::byte* NumberReader::bytes(int64_t index, int64_t count) const {
-  const int64_t bits = code_bits(std::get<Packing>(numbers_.form));
+  const int64_t bits = number_bits(std::get<Packing>(numbers_.form));
   const int64_t first = (index + numbers_.first) * bits;
   return first % 8 == 0 ? find(first / 8, (count * bits + 7) / 8) : nullptr;
 }
@@ -75,7 +70,7 @@ const std::byte* NumberReader::find(int64_t byte, int64_t bytes) const {
 // buffer.
 bool NumberReader::read_packed(Packing packing, int64_t index, int64_t count, float* to) const {
   const PackedRun run = packed_run(packing);
-  const int64_t bits = code_bits(packing), end = index + count;
+  const int64_t bits = number_bits(packing), end = index + count;
   const int64_t unit = dtype_bytes(run.dtype), run_bytes = run.elements * unit;
   const int64_t first = (index + run.numbers - 1) / run.numbers * run.numbers;
   const int64_t last = std::max(first, end / run.numbers * run.numbers);
@@ -94,7 +89,7 @@ bool NumberReader::read_packed(Packing packing, int64_t index, int64_t count, fl
 bool NumberReader::read_part(Packing packing, int64_t index, int64_t count, float* to) const {
   const PackedRun run = packed_run(packing);
   const int64_t unit = dtype_bytes(run.dtype), skip = index % run.numbers;
-  const int64_t bytes = ((skip + count) * code_bits(packing) + 8 * unit - 1) / (8 * unit) * unit;
+  const int64_t bytes = ((skip + count) * number_bits(packing) + 8 * unit - 1) / (8 * unit) * unit;
   const std::byte* from = find(index / run.numbers * run.elements * unit, bytes);
   if (from == nullptr) return false;
   std::array<float, 8> numbers;  // no packing has longer runs

@@ -30,8 +30,6 @@ struct StoredNumbers {
   bool are_indices(int64_t entries) const;
 };
 
-// Returns the bits of a number; all numbers of a run have the same whole number of bits.
-int code_bits(Packing packing);
 bool holds_packing(const StoredNumbers& numbers, Packing packing);
 // Returns the values of the 16 codes of a packing of 4 bits.
 std::array<float, 16> nibble_values(Packing packing);

@@ -143,6 +143,11 @@ NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
 NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& block);
 // Replaces each element of `child` by the entry of its block's table at that index.
 NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block);
+// Adds the operand of its block to each element of `child`, or divides the element by it, in f32.
+NodePtr blockwise_node(NodePtr child, BlockwiseOp op, NodePtr operand, const Dims& block);
+// Selects the elements of `child` along `axis` at these indices. Reading fails for an index outside
+// the axis.
+NodePtr gather_node(NodePtr child, size_t axis, NodePtr indices);
 // Rounding errors of the child's elements in `dtype`, as f32.
 NodePtr remainder_node(NodePtr child, DType dtype);
 // Elements of `child` minus the median of the finite elements of `whole`, in f32.

@@ -53,7 +53,7 @@ StoredWeights gguf_storage(const Gguf& model) {
     if (block_format(tensor.type).elements == 1) continue;
     const IntegerCodes codes = codes_like(tensor.type);
     const bool first = stored.coding == WeightCoding::plain;
-    if (first || bits_of(codes) > bits_of(stored.widest)) stored.widest = codes;
+    if (first || bits_of(codes) > bits_of(stored.codes)) stored.codes = codes;
     stored.coding = WeightCoding::gguf_blocks;
   }
   return stored;

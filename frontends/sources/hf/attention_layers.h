@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/config/config_reader.h"
 
 namespace moec {
 

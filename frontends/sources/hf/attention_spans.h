@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/config/config_reader.h"
 #include "ir/model/model_config.h"
 
 namespace moec {

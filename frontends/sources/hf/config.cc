@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/sources/hf/absent_keys.h"
+#include "frontends/sources/config/absent_keys.h"
+#include "frontends/sources/config/config_reader.h"
 #include "frontends/sources/hf/config_attention.h"
 #include "frontends/sources/hf/config_labels.h"
 #include "frontends/sources/hf/config_layers.h"
-#include "frontends/sources/hf/config_reader.h"
-#include "frontends/sources/hf/config_storage.h"
+#include "frontends/sources/hf/config_names.h"
 #include "frontends/sources/hf/infinities.h"
 #include "frontends/sources/hf/inner_keys.h"
+#include "frontends/sources/storage/read_storage.h"
 #include "models/shards/check_model.h"
 
 namespace moec {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/sources/hf/config_readings.h"
+#include "frontends/sources/config/config_readings.h"
 #include "ir/base/diagnostics.h"
 #include "ir/model/model_config.h"
 #include "models/families/family.h"

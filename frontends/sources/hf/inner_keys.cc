@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/config/config_reader.h"
 
 namespace moec {
 namespace {

@@ -5,6 +5,7 @@ namespace {
 
 constexpr std::string_view kExperts[] = {"expert_gate", "expert_up", "expert_down"};
 constexpr std::string_view kAllExperts[] = {"experts_gate_up", "experts_down"};
+constexpr std::string_view kSeparate[] = {"experts_gate", "experts_up", "experts_down"};
 constexpr std::string_view kUngated[] = {"expert_up", "expert_down"};
 constexpr std::string_view kAllUngated[] = {"experts_up", "experts_down"};
 constexpr std::string_view kShared[] = {"shared_gate_proj", "shared_up"};
@@ -26,11 +27,12 @@ constexpr std::string_view kFusedQkvBias[] = {"qkv_bias"};
 constexpr std::string_view kConvolutions[] = {"mixer_q_conv", "mixer_k_conv", "mixer_v_conv"};
 constexpr std::string_view kConvolution[] = {"mixer_conv"};
 
-constexpr RoleChoice kRoleChoices[] = {
-    {kExperts, kAllExperts},       {kUngated, kAllUngated},      {kShared, kSharedBoth},
-    {kDense, kDenseBoth},          {kRouter, kTransposedRouter}, {kChoiceBias, kChoiceBiases},
-    {kConvolutions, kConvolution}, {kMixerParts, kMixerIn},      {kQkv, kFusedQkv},
-    {kQkvBiases, kFusedQkvBias}};
+constexpr RoleChoice kRoleChoices[] = {{kExperts, kAllExperts},      {kExperts, kSeparate},
+                                       {kUngated, kAllUngated},      {kShared, kSharedBoth},
+                                       {kDense, kDenseBoth},         {kRouter, kTransposedRouter},
+                                       {kChoiceBias, kChoiceBiases}, {kConvolutions, kConvolution},
+                                       {kMixerParts, kMixerIn},      {kQkv, kFusedQkv},
+                                       {kQkvBiases, kFusedQkvBias}};
 
 }  // namespace
 

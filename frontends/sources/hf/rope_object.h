@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "frontends/sources/hf/config_reader.h"
+#include "frontends/sources/config/config_reader.h"
 #include "ir/model/model_config.h"
 
 namespace moec {

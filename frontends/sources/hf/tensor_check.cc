@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <set>
 
-#include "frontends/sources/hf/absent_keys.h"
+#include "frontends/sources/config/absent_keys.h"
 #include "frontends/sources/hf/role_choices.h"
 #include "ir/base/json.h"
 #include "ir/base/nearest.h"

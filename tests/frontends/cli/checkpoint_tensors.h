@@ -77,9 +77,15 @@ inline DiskTensors random_tensors(const std::string& config_text, const Family* 
 
 // A tensor in its encoded form, and its decoded values.
 struct CodedTensor {
-  DiskTensors parts;  // keyed by the suffix after the tensor's name
+  // Keyed by the suffix after the tensor's name, or by the last component that replaces "weight",
+  // with its dot.
+  DiskTensors parts;
   DiskTensor decoded;
 };
+
+inline std::string part_name(const std::string& name, const std::string& suffix) {
+  return suffix.starts_with('.') ? name.substr(0, name.rfind('.')) + suffix : name + suffix;
+}
 using CodeTensor =
     std::function<std::optional<CodedTensor>(const std::string& name, const DiskTensor& tensor)>;
 
@@ -92,7 +98,7 @@ inline void write_coded_and_decoded(const CheckpointCopy& coded, const Checkpoin
     const std::optional<CodedTensor> found = code(name, tensor);
     if (!found) continue;
     with_codes.erase(name);
-    for (const auto& [suffix, part] : found->parts) with_codes[name + suffix] = part;
+    for (const auto& [suffix, part] : found->parts) with_codes[part_name(name, suffix)] = part;
     with_values[name] = found->decoded;
   }
   write_tensors(coded.folder(), with_codes);

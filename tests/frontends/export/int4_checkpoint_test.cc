@@ -220,9 +220,8 @@ TEST(Int4Checkpoints, RequireRowsOfWholeWords) {
   declare_int4(copy);
   const Outcome outcome = run_command({"plan", copy.folder()});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(
-      outcome.err,
-      HasSubstr("rows have 20 elements, must be a multiple of 8, the block of int4_groups"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("rows have 20 elements, must be a multiple of 8, the block of int_groups"));
 }
 
 }  // namespace

@@ -169,6 +169,28 @@ TEST(ViewTypeErrors, C13RejectsInvalidLuts) {
               testing::StartsWith("view.c13: "));
 }
 
+TEST(ViewTypeErrors, C15RejectsInvalidBlockwiseSteps) {
+  EXPECT_EQ(type_of_text("@a:f32[4,2] | add(2, 2; @b:f16[2,1])"), "f32[4,2]");
+  EXPECT_EQ(type_of_text("@a:f32[4,2] | divide(2, 2; @b:f16[2,2])"),
+            "view.c15: f32[4,2] in blocks of [2,2] needs a float operand of sizes [2,1], got "
+            "f16[2,2]");
+  for (const char* text : {"@a:f16[4] | add(2; @b:f16[2])", "@a:f32[4] | add(0; @b:f16[4])",
+                           "@a:f32[4] | add(2, 1; @b:f16[2])", "@a:f32[4] | add(2; @b:u8[2])"})
+    EXPECT_THAT(type_of_text(text), testing::StartsWith("view.c15: ")) << text;
+}
+
+TEST(ViewTypeErrors, C16RejectsInvalidGathers) {
+  EXPECT_EQ(type_of_text("@a:f16[4,2] | gather(1; @i:i32[7])"), "f16[4,7]");
+  EXPECT_EQ(type_of_text("@a:f16[4,2] | gather(1; @i:i64[7])"),
+            "view.c16: gather needs indices in an i32 vector, got i64[7]");
+  EXPECT_THAT(type_of_text("@a:f16[4,2] | gather(2; @i:i32[7])"),
+              testing::StartsWith("view.c16: "));
+  EXPECT_THAT(type_of_text("@a:f16[4,2] | gather(1; @i:i32[1,7])"),
+              testing::StartsWith("view.c16: "));
+  EXPECT_THAT(type_of_text("@a:f16[4,1048576] | gather(0; @i:i32[281474976710656])"),
+              testing::StartsWith("view.c1: "));
+}
+
 TEST(ViewTypeErrors, C14RejectsInvalidUnblocks) {
   EXPECT_EQ(type_of_text("@a:u8[3,2,288] | unblock(q4_k)"), "f32[3,2,512]");
   EXPECT_EQ(type_of_text("@a:u8[17] | unblock(mxfp4)"), "f32[32]");
@@ -186,8 +208,8 @@ TEST(ViewTypeErrors, C14RejectsInvalidUnblocks) {
   EXPECT_THAT(type_of_text("@a:u8[] | unblock(q4_k)"), testing::StartsWith("view.c14: "));
   EXPECT_THAT(type_of_text("@a:u8[279275953455104] | unblock(q2_k)"),
               testing::StartsWith("view.c14: "));
-  EXPECT_EQ(type_of_text("@a:u8[66] | unblock(iq2_xxs)"),
-            "view.c14: unblock cannot decode iq2_xxs");
+  EXPECT_EQ(type_of_text("@a:u8[66] | unblock(iq2_xxs)"), "f32[256]");
+  EXPECT_EQ(type_of_text("@a:u8[18] | unblock(q2_0)"), "view.c14: unblock cannot decode q2_0");
   EXPECT_EQ(type_of_text("@a:u8[4] | unblock(f32)"), "view.c14: unblock cannot decode f32");
 }
 

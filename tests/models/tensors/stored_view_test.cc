@@ -44,7 +44,7 @@ TEST(StoredView, DecodesMxfp4InTheNeededShape) {
 }
 
 // Four outputs and 48 inputs in groups of 32, with a partial last group.
-const StoredWeights kInt4{WeightCoding::int4_groups, {1, 32}};
+const StoredWeights kInt4{WeightCoding::int_groups, {1, 32}};
 
 WeightTable int4_table() {
   WeightTable table;

@@ -287,7 +287,8 @@ TEST(CodedRows, ReadNothingAfterTheirCodes) {
   for (const Packing packing :
        {Packing::u1, Packing::u2, Packing::u3, Packing::u4, Packing::u6, Packing::u8}) {
     for (const int64_t columns : {32, 64, 96, 256, 544}) {
-      const std::vector<std::byte> bytes(static_cast<size_t>(2 * columns / 8 * code_bits(packing)));
+      const std::vector<std::byte> bytes(
+          static_cast<size_t>(2 * columns / 8 * number_bits(packing)));
       CodedRows rows{.codes = {{}, packing}, .columns = columns, .block_columns = columns};
       rows.table = StoredNumbers{{}, 2.0f};
       rows.entries = 256;
@@ -297,7 +298,7 @@ TEST(CodedRows, ReadNothingAfterTheirCodes) {
         std::array<float, 2> out{};
         ASSERT_TRUE(dot_coded_rows(rows, HeldBytes({{0, bytes.size(), bytes.data()}}), {0, 2}, one,
                                    out.data()));
-        EXPECT_EQ(out[1], 2.0f * static_cast<float>(columns)) << code_bits(packing) << " bits";
+        EXPECT_EQ(out[1], 2.0f * static_cast<float>(columns)) << number_bits(packing) << " bits";
       });
     }
   }

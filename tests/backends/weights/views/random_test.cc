@@ -20,6 +20,9 @@ T pick(Random& random, std::initializer_list<T> from) {
 
 constexpr size_t kFileBytes = 1 << 16;
 constexpr int64_t kMaxTestElements = 1500;
+// The file ends with indices from 0 to kIndices − 1.
+constexpr int64_t kIndices = 5;
+constexpr size_t kIndexBytes = 1 << 13;
 
 // Builds views backward: first a view of another type, then a step that converts it to the
 // requested type.
@@ -39,7 +42,7 @@ class ViewMaker {
 
   WeightView make(const Type& type, int depth) {
     if (depth == 0) return leaf(type);
-    switch (pick(random_, 0, 11)) {
+    switch (pick(random_, 0, 13)) {
       case 0:
         return leaf(type);
       case 1:
@@ -60,6 +63,10 @@ class ViewMaker {
         return looked_up(type, depth);
       case 10:
         return unblocked(type, depth);
+      case 11:
+        return blockwise(type, depth);
+      case 12:
+        return gathered(type);
       default:
         return dequantised(type, depth);
     }
@@ -167,6 +174,33 @@ class ViewMaker {
     return with(make(child, depth - 1), step);
   }
 
+  WeightView blockwise(const Type& type, int depth) {
+    if (type.dtype != DType::f32) return leaf(type);
+    BlockwiseStep step{pick(random_, {BlockwiseOp::add, BlockwiseOp::divide}), {}, {}};
+    Type operand{pick(random_, {DType::f32, DType::f16}), {}};
+    for (int64_t size : type.dims) {
+      step.block.push_back(pick(random_, {int64_t{1}, int64_t{5}, int64_t{128}}));
+      operand.dims.push_back((size - 1) / step.block.back() + 1);
+    }
+    step.operand = {scale_view(operand)};
+    return with(make(type, depth - 1), step);
+  }
+
+  // Other elements of the child are read too, so it must not overflow.
+  WeightView gathered(const Type& type) {
+    if (!is_float(type.dtype) || type.dims.empty()) return leaf(type);
+    const auto axis = static_cast<size_t>(pick(random_, 0, type.rank() - 1));
+    Type child = type;
+    child.dims[axis] = pick(random_, kIndices, 12);
+    const Type indices{DType::i32, {type.dims[axis]}};
+    std::string name = "i" + std::to_string(table_.tensors.size());
+    const int64_t first = pick(random_, 0, 100);
+    table_.tensors[name] = {0, kFileBytes - kIndexBytes + static_cast<uint64_t>(first) * 4,
+                            indices};
+    return with(scale_view(child),
+                GatherStep{static_cast<int64_t>(axis), {tensor_view(name, indices)}});
+  }
+
   // Like scales, tables are read more than once.
   WeightView looked_up(const Type& type, int depth) {
     if (type.dtype != DType::f32 || type.rank() == 0 || type.rank() == kMaxRank) return leaf(type);
@@ -190,7 +224,7 @@ class ViewMaker {
 
   WeightView unblocked(const Type& type, int depth) {
     if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
-    const auto block = static_cast<BlockType>(pick(random_, 8, 20));
+    const auto block = static_cast<BlockType>(pick(random_, 8, enum_count<BlockType> - 1));
     const BlockFormat& format = block_format(block);
     UnblockStep step{block};
     if (const auto codes = block_format(block).codes)
@@ -320,6 +354,8 @@ TEST(WeightsRandom, MatchesTheOracleForRandomChains) {
   Random random(20240817);
   Bytes file(kFileBytes);
   for (std::byte& byte : file) byte = static_cast<std::byte>(random());
+  for (size_t i = 0; i < kIndexBytes / sizeof(int32_t); ++i)
+    store(file.data() + kFileBytes - kIndexBytes, i, static_cast<int32_t>(random() % kIndices));
   const std::string path = write_file("random_chains.bin", file);
   for (int i = 0; i < 4000; ++i) {
     const Chain chain = random_chain(random, path);

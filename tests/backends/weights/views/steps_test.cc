@@ -238,6 +238,56 @@ TEST_F(WeightsSteps, UnpacksCodesOfAnyWidth) {
   }
 }
 
+TEST_F(WeightsSteps, UnpacksCodesOfWords) {
+  for (const Packing packing : {Packing::u2_i32, Packing::u3_i32, Packing::u4_i32, Packing::u5_i32,
+                                Packing::u6_i32, Packing::u8_i32, Packing::u4_awq}) {
+    const WeightView rows = then(tensor("c", 5, {DType::i32, {7, 23}}), UnpackStep{packing});
+    expect_as_oracle(rows);
+    expect_as_oracle(then(then(rows, SliceStep{1, 5, 17}), PermuteStep{{1, 0}}));
+    // Words packed along the rows, as in GPTQ checkpoints.
+    expect_as_oracle(then(then(tensor("d", 5, {DType::i32, {23, 7}}), PermuteStep{{1, 0}}),
+                          UnpackStep{packing}));
+  }
+}
+
+TEST_F(WeightsSteps, AddsAndDividesByBlock) {
+  const WeightView values = then(tensor("a", 4, {DType::bf16, {9, 20}}), CastStep{DType::f32});
+  const WeightView operand = tensor("b", 4000, {DType::bf16, {9, 3}});
+  for (const BlockwiseOp op : {BlockwiseOp::add, BlockwiseOp::divide}) {
+    const WeightView view = then(values, BlockwiseStep{op, {1, 8}, {operand}});
+    expect_as_oracle(view);
+    expect_as_oracle(then(then(view, SliceStep{1, 5, 9}), PermuteStep{{1, 0}}));
+  }
+  const Type whole{DType::f32, {1, 1}};
+  const auto report = expect_as_oracle(
+      then(values, BlockwiseStep{BlockwiseOp::divide, {9, 20}, {splat_view(1e-39, whole)}}));
+  EXPECT_GT(report.overflows, 0u);
+}
+
+TEST_F(WeightsSteps, GathersScalesByColumn) {
+  std::vector<int32_t> indices(64);
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int32_t>(i * 7 % 5);
+  std::memcpy(file_.data() + 8000, indices.data(), indices.size() * sizeof(int32_t));
+  table_.files = {{write_file("steps_gather.bin", file_), file_.size()}};
+  const WeightView columns = tensor("g", 8000, {DType::i32, {40}});
+  const WeightView scales =
+      then(tensor("s", 4000, {DType::bf16, {12, 5}}), GatherStep{1, {columns}});
+  expect_as_oracle(scales);
+  expect_as_oracle(then(then(scales, SliceStep{1, 3, 30}), PermuteStep{{1, 0}}));
+  expect_as_oracle(
+      then(tensor("a", 4, {DType::bf16, {12, 40}}), DequantStep{{1, 1}, {scales}, {}}));
+}
+
+TEST_F(WeightsSteps, RejectsGatheredIndicesOutOfRange) {
+  file_.assign(64, std::byte{7});
+  table_.files = {{write_file("steps_gather.bin", file_), file_.size()}};
+  const WeightView view =
+      then(splat_view(1, {DType::f32, {2, 4}}), GatherStep{1, {tensor("g", 0, {DType::i32, {3}})}});
+  auto values = WeightReader::open(table_)->read_f32(view, 1 << 20);
+  ASSERT_FALSE(values);
+  EXPECT_EQ(values.error().front().code, "weights.bad_index");
+}
+
 TEST_F(WeightsSteps, SubtractsOffsetsBeforeScaling) {
   const WeightView codes = then(tensor("c", 5, {DType::u8, {12, 32}}), UnpackStep{Packing::u4});
   const WeightView zeros = then(tensor("z", 900, {DType::u8, {12, 1}}), UnpackStep{Packing::u4});

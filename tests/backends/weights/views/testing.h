@@ -266,6 +266,25 @@ class Oracle {
       return naive_decode(table.type.dtype, table.bits[naive_index(table.type.dims, at)]);
     });
   }
+  void apply_step(const BlockwiseStep& step, Naive& data) const {
+    const Naive operand = (*this)(step.operand.front());
+    naive_map(data, DType::f32, [&](float value, Dims at) {
+      for (size_t i = 0; i < at.size(); ++i) at[i] /= step.block[i];
+      const float other =
+          naive_decode(operand.type.dtype, operand.bits[naive_index(operand.type.dims, at)]);
+      return step.op == BlockwiseOp::add ? value + other : value / other;
+    });
+  }
+  void apply_step(const GatherStep& step, Naive& data) const {
+    const Naive indices = (*this)(step.indices.front());
+    const auto axis = static_cast<size_t>(step.axis);
+    Dims dims = data.type.dims;
+    dims[axis] = indices.type.dims[0];
+    naive_gather(data, dims, [&](Dims at) {
+      at[axis] = static_cast<int64_t>(indices.bits[static_cast<size_t>(at[axis])]);
+      return at;
+    });
+  }
   void apply_step(const CenterStep&, Naive& data) const {
     std::vector<float> finite;
     for (const uint64_t bits : data.bits)
@@ -290,9 +309,10 @@ class Oracle {
     result.type.dims.back() = static_cast<int64_t>(row * width / bits);
     for (size_t first = 0; first < data.bits.size(); first += row)
       for (size_t number = 0; number < row * width / bits; ++number) {
+        const size_t begin = naive_place(step.packing, number) * bits;
         uint64_t code = 0;
-        for (size_t bit = number * bits; bit < (number + 1) * bits; ++bit)
-          code |= (data.bits[first + bit / width] >> bit % width & 1) << (bit - number * bits);
+        for (size_t bit = begin; bit < begin + bits; ++bit)
+          code |= (data.bits[first + bit / width] >> bit % width & 1) << (bit - begin);
         result.bits.push_back(std::bit_cast<uint32_t>(naive_number(step.packing, code)));
       }
     result.overflows.resize(result.bits.size());
@@ -313,8 +333,13 @@ class Oracle {
     data.overflows.assign(values.size(), 0);
   }
   static int naive_bits(Packing packing) {
-    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8};  // in enum order
+    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8, 2, 3, 4, 5, 6, 8, 4};  // in enum order
     return bits[static_cast<size_t>(packing)];
+  }
+  // The place of a number in the stream of bits.
+  static size_t naive_place(Packing packing, size_t number) {
+    const size_t places[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return packing == Packing::u4_awq ? number / 8 * 8 + places[number % 8] : number;
   }
   static float naive_number(Packing packing, uint64_t code) {
     const auto number = static_cast<int>(code);

@@ -18,6 +18,13 @@ Result<HfConfig> mixtral_with(const std::string& storage) {
   return config_with("mixtral-8x7b", storage);
 }
 
+// Integers in groups of a row.
+StoredWeights stored_integers(WeightCoding coding, const IntegerCodes& codes) {
+  StoredWeights stored{coding, {1, codes.elements}};
+  stored.codes = codes;
+  return stored;
+}
+
 TEST(StorageConfig, IsPlainByDefault) {
   EXPECT_EQ(mixtral_with("null")->model.stored, StoredWeights{});
 }
@@ -48,20 +55,91 @@ TEST(StorageConfig, ReadsPublishedConfigs) {
 }
 
 TEST(StorageConfig, RejectsUnsupportedMethods) {
-  expect_error(
-      mixtral_with(R"({"quant_method": "gptq", "bits": 4})"), "hf.config.unknown_storage",
-      "\"quantization_config.quant_method\" is \"gptq\"; known: fp8, mxfp4, compressed-tensors");
+  expect_error(mixtral_with(R"({"quant_method": "hqq", "bits": 4})"), "hf.config.unknown_storage",
+               "\"quantization_config.quant_method\" is \"hqq\"; known: fp8, mxfp4, modelopt, "
+               "compressed-tensors, gptq, awq");
   expect_error(mixtral_with("{}"), "hf.config.unknown_storage", "is missing");
   expect_error(mixtral_with("4"), "hf.config.type", "must be an object");
 }
 
 TEST(StorageConfig, RequiresTwoBlockSizes) {
   for (const char* block :
-       {"", R"(, "weight_block_size": null)", R"(, "weight_block_size": [128])",
-        R"(, "weight_block_size": [128, 0])", R"(, "weight_block_size": [128, 128, 1])",
-        R"(, "weight_block_size": "128")"})
+       {R"(, "weight_block_size": [128])", R"(, "weight_block_size": [128, 0])",
+        R"(, "weight_block_size": [128, 128, 1])", R"(, "weight_block_size": "128")"})
     expect_error(mixtral_with(std::string(R"({"quant_method": "fp8")") + block + "}"),
-                 "hf.config.unsupported_value", "weight_block_size\" must be two sizes above 0");
+                 "hf.config.unsupported_value", "weight_block_size\" is");
+}
+
+TEST(StorageConfig, ReadsOneFp8FactorPerMatrix) {
+  for (const char* text : {R"({"quant_method": "fp8", "activation_scheme": "static"})",
+                           R"({"quant_method": "modelopt", "quant_algo": "FP8"})"}) {
+    const auto config = mixtral_with(text);
+    ASSERT_TRUE(config.has_value()) << render(config.error());
+    EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::fp8_blocks, {0, 0}}));
+  }
+}
+
+// The published quantization_config of Qwen3-30B-A3B-GPTQ-Int4, without the keys that do not change
+// the codes.
+std::string gptq_config(const std::string& more = "") {
+  return R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": false, "sym": true,
+             "true_sequential": true, "static_groups": false, "damp_percent": 0.01)" +
+         more + "}";
+}
+
+TEST(StorageConfig, ReadsGptq) {
+  const auto config = mixtral_with(gptq_config());
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  EXPECT_EQ(config->model.stored, stored_integers(WeightCoding::gptq, {4, 128, true}));
+  EXPECT_EQ(config->model.names.ignored.back(), "*.g_idx");
+  EXPECT_EQ(mixtral_with(gptq_config(R"(, "checkpoint_format": "gptq_v2")"))->model.stored,
+            stored_integers(WeightCoding::gptq_v2, {4, 128, true}));
+  EXPECT_TRUE(mixtral_with(R"({"quant_method": "gptq", "bits": 8, "group_size": -1,
+                               "desc_act": true})")
+                  ->model.stored.indexed);
+}
+
+TEST(StorageConfig, RejectsOtherGptq) {
+  const struct {
+    const char *more, *message;
+  } faults[] = {
+      {R"(, "is_marlin_format": true)", ".is_marlin_format\" is true, but must be false"},
+      {R"(, "checkpoint_format": "marlin")", ".checkpoint_format\" is \"marlin\", but must be"},
+      {R"(, "dynamic": {"+:.*gate.*": {"bits": 8}})", ".dynamic\" is"},
+      {R"(, "pack_dtype": "int16")", ".pack_dtype\" is \"int16\""},
+  };
+  for (const auto& fault : faults)
+    expect_error(mixtral_with(gptq_config(fault.more)), "hf.config.unsupported_value",
+                 fault.message);
+  expect_error(mixtral_with(gptq_config(R"(, "codebook": 2)")), "hf.config.unknown_key",
+               "codebook\" (2)");
+  expect_error(mixtral_with(R"({"quant_method": "gptq", "bits": 5, "group_size": 0,
+                                "desc_act": false})"),
+               "hf.config.unsupported_value", ".group_size\" is 0, but must be a size above 0");
+}
+
+TEST(StorageConfig, ReadsAwq) {
+  const auto config = mixtral_with(R"({"quant_method": "awq", "bits": 4, "group_size": 128,
+      "zero_point": true, "version": "gemm", "modules_to_not_convert": ["gate"]})");
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  EXPECT_EQ(config->model.stored, stored_integers(WeightCoding::awq, {4, 128, true}));
+  expect_error(mixtral_with(R"({"quant_method": "awq", "bits": 4, "group_size": 128,
+                                "version": "gemv"})"),
+               "hf.config.unsupported_value", ".version\" is \"gemv\"");
+}
+
+TEST(StorageConfig, ReadsMlx) {
+  const auto config = mixtral_with(R"({"group_size": 64, "bits": 6, "mode": "affine",
+      "model.layers.0.mlp.gate": false, "lm_head": {"group_size": 64, "bits": 6}})");
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  EXPECT_EQ(config->model.stored, stored_integers(WeightCoding::mlx, {6, 64, true}));
+  expect_error(mixtral_with(R"({"group_size": 64, "bits": 4, "mode": "mxfp4"})"),
+               "hf.config.unsupported_value", ".mode\" is \"mxfp4\"");
+  EXPECT_TRUE(mixtral_with(R"({"group_size": 64, "bits": 4,
+                               "model.layers.0.mlp.gate": {"group_size": 64, "bits": 8}})"));
+  expect_error(mixtral_with(R"({"group_size": 64, "bits": 4,
+                                "model.layers.0.mlp.gate": {"group_size": 32, "bits": 8}})"),
+               "hf.config.unsupported_value", "gate.group_size\" is 32, but must be 64");
 }
 
 // The published quantization_config of Kimi-K2-Thinking with the first `edited` replaced by `as`.
@@ -80,7 +158,7 @@ std::string int4_config(const std::string& edited = {}, const std::string& as = 
 TEST(StorageConfig, ReadsInt4Groups) {
   const auto config = mixtral_with(int4_config());
   ASSERT_TRUE(config.has_value()) << render(config.error());
-  EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::int4_groups, {1, 32}}));
+  EXPECT_EQ(config->model.stored, stored_integers(WeightCoding::int_groups, {4, 32}));
   EXPECT_EQ(config->model.names.ignored.back(), "*.weight_shape");
 }
 
@@ -90,16 +168,16 @@ TEST(StorageConfig, RejectsOtherCompressedTensors) {
   } faults[] = {
       {"pack-quantized", "naive-quantized",
        "\"quantization_config.format\" is \"naive-quantized\""},
-      {"\"num_bits\": 4", "\"num_bits\": 8", ".num_bits\" is 8, but must be 4"},
+      {"\"num_bits\": 4", "\"num_bits\": 6", ".num_bits\" is 6, but must be 4 or 8"},
       {"\"type\": \"int\"", "\"type\": \"float\"", ".type\" is \"float\", but must be \"int\""},
       {"\"strategy\": \"group\",", "", ".strategy\" is missing, but must be \"group\""},
-      {"\"symmetric\": true", "\"symmetric\": false", ".symmetric\" is false, but must be true"},
-      {"\"actorder\": null", "\"actorder\": \"group\"", ".actorder\" is \"group\""},
-      {"\"group_size\": 32", "\"group_size\": -1", ".group_size\" must be a size above 0"},
+      {"\"symmetric\": true", "\"symmetric\": 3", ".symmetric\" is 3, but must be true or false"},
+      {"\"actorder\": null", "\"actorder\": \"dynamic\"", ".actorder\" is \"dynamic\""},
+      {"\"group_size\": 32", "\"group_size\": 0", ".group_size\" is 0, but must be a size above 0"},
       {"\"input_activations\": null", "\"input_activations\": {\"num_bits\": 8}",
        "must be one group with weights only"},
       {"\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}",
-       "kv_cache_scheme\" must be empty"},
+       "kv_cache_scheme\" is {"},
   };
   for (const auto& fault : faults)
     expect_error(mixtral_with(int4_config(fault.edited, fault.as)), "hf.config.unsupported_value",

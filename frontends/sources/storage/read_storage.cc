@@ -1,0 +1,95 @@
+#include "frontends/sources/storage/read_storage.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "frontends/sources/storage/storage_section.h"
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kKey = "quantization_config";
+constexpr std::string_view kMlxKey = "quantization";
+
+struct Method {
+  std::string_view name;
+  StoredWeights (*read)(const StorageSection& section);
+  std::string_view next;  // of unsupported values
+};
+
+constexpr Method kMethods[] = {
+    {"fp8", read_fp8, "use a checkpoint with one scale per block or matrix"},
+    {"mxfp4", read_mxfp4, kMendConfig},
+    {"modelopt", read_modelopt, "use a checkpoint of NVFP4 or FP8 weights"},
+    {"compressed-tensors", read_compressed_tensors,
+     "use a compressed-tensors checkpoint of integers, FP8 or NVFP4"},
+    {"gptq", read_gptq,
+     "use a GPTQ checkpoint of 2, 3, 4 or 8 bits that is not packed for one kernel"},
+    {"awq", read_awq, "use an AWQ checkpoint of version gemm"},
+};
+constexpr Method kMlx{"mlx", read_mlx, "use an MLX checkpoint with affine groups of one size"};
+
+const Method* find_method(ConfigReader& reader, const JsonValue& object) {
+  const JsonValue* value = object.find("quant_method");
+  std::vector<std::string_view> known;
+  for (const Method& method : kMethods) {
+    if (value != nullptr && value->string() != nullptr && *value->string() == method.name)
+      return &method;
+    known.push_back(method.name);
+  }
+  // MLX states bits and groups without a method.
+  if (value == nullptr && object.find("bits") != nullptr && object.find("group_size") != nullptr)
+    return &kMlx;
+  reader.error(
+      "hf.config.unknown_storage",
+      fmt::format("\"{}.quant_method\" is {}; known: {}", kKey,
+                  value == nullptr ? "missing" : to_string(*value, 60), fmt::join(known, ", ")),
+      value == nullptr ? &object : value,
+      "convert the checkpoint to bf16, or to a supported method");
+  return nullptr;
+}
+
+}  // namespace
+
+StoredWeights read_storage(ConfigReader& reader) {
+  // Multimodal configs have the object next to the text model or inside it. MLX writes the same
+  // object twice.
+  const JsonValue* mlx = reader.key_anywhere(kMlxKey);
+  const JsonValue* object = reader.key_anywhere(kKey);
+  if (object == nullptr) object = mlx;
+  if (object == nullptr) return {};
+  if (object->object() == nullptr) {
+    reader.error("hf.config.type", fmt::format("\"{}\" must be an object", kKey), object);
+    return {};
+  }
+  const Method* method = find_method(reader, *object);
+  if (method == nullptr) return {};
+  return method->read({reader, *object, std::string(kKey), method->name, method->next});
+}
+
+std::span<const std::string_view> ignored_of(const StoredWeights& stored) {
+  static constexpr std::string_view kShape[] = {"*.weight_shape"};
+  static constexpr std::string_view kGroups[] = {"*.g_idx"};
+  static constexpr std::string_view kActivations[] = {"*.input_scale", "*.input_global_scale",
+                                                      "*.k_scale", "*.v_scale"};
+  switch (stored.coding) {
+    case WeightCoding::int_groups:
+      return kShape;
+    case WeightCoding::gptq:
+    case WeightCoding::gptq_v2:
+      if (!stored.indexed) return kGroups;
+      break;
+    case WeightCoding::fp8_blocks:
+    case WeightCoding::nvfp4:
+      return kActivations;
+    case WeightCoding::plain:
+    case WeightCoding::mxfp4:
+    case WeightCoding::awq:
+    case WeightCoding::mlx:
+    case WeightCoding::gguf_blocks:
+      break;
+  }
+  return {};
+}
+
+}  // namespace moec
