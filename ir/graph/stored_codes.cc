@@ -48,9 +48,9 @@ class AfterStep {
     if (cast.dtype != dtype_ && cast.dtype != DType::f32) return std::nullopt;
     return std::move(coded_);
   }
-  template <
-      OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep>
-          StepT>
+  template <OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep,
+                  UnblockStep, MapStep>
+                StepT>
   std::optional<Coded> operator()(const StepT&) {
     return std::nullopt;
   }

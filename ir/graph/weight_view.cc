@@ -54,6 +54,7 @@ struct ChangesNothing {
   bool operator()(const RemainderStep&) const { return false; }
   bool operator()(const LutStep&) const { return false; }
   bool operator()(const UnblockStep&) const { return false; }
+  bool operator()(const MapStep&) const { return false; }
 };
 
 // The single step equivalent to `last` followed by `next`, if there is one. `type` is the view's

@@ -139,6 +139,13 @@ Result<ViewStep> parse_center(TextCursor& cursor) {
   return CenterStep{};
 }
 
+Result<ViewStep> parse_map(TextCursor& cursor) {
+  static constexpr auto kFunctions = enum_names(MapFn{});
+  MOEC_ASSIGN(const size_t function, cursor.one_of("a function", kFunctions));
+  MOEC_TRY(cursor.expect(')'));
+  return MapStep{static_cast<MapFn>(function)};
+}
+
 Result<ViewStep> parse_remainder(TextCursor& cursor) {
   MOEC_ASSIGN(DType dtype, parse_dtype_at(cursor));
   MOEC_TRY(cursor.expect(')'));
@@ -146,9 +153,9 @@ Result<ViewStep> parse_remainder(TextCursor& cursor) {
 }
 
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 11> kSteps = {
-      "slice",  "reshape", "permute",   "cast", "scale",  "dequant",
-      "unpack", "center",  "remainder", "lut",  "unblock"};
+  static constexpr std::array<std::string_view, 12> kSteps = {
+      "slice",  "reshape", "permute",   "cast", "scale",   "dequant",
+      "unpack", "center",  "remainder", "lut",  "unblock", "map"};
   static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
@@ -162,6 +169,7 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 8) return parse_remainder(cursor);
   if (step == 9) return parse_lut(cursor, depth);
   if (step == 10) return parse_unblock(cursor);
+  if (step == 11) return parse_map(cursor);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

@@ -145,6 +145,8 @@ NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& b
 NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block);
 // Rounding errors of the child's elements in `dtype`, as f32.
 NodePtr remainder_node(NodePtr child, DType dtype);
+// A function of the child's elements, as f32.
+NodePtr map_node(NodePtr child, MapFn function);
 // Elements of `child` minus the median of the finite elements of `whole`, in f32.
 NodePtr center_node(NodePtr child, NodePtr whole);
 // Numbers packed into the child's elements, along its last axis.
