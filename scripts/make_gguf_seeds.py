@@ -29,7 +29,8 @@ def first_cases():
     for case in [*REPRESENTABLE, *VARIANTS]:
         config = REPO / "tests/golden" / case / "config.json"
         if config.is_file():
-            cases.setdefault(json.loads(config.read_text())["model_type"], case)
+            values = json.loads(config.read_text())
+            cases.setdefault(values.get("text_config", values)["model_type"], case)
     return cases
 
 
