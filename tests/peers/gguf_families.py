@@ -43,10 +43,15 @@ def own_width(c):
     return {"expert_feed_forward_length": c.intermediate_size}
 
 
+def leading_dense(c):
+    types = getattr(c, "mlp_layer_types", None)
+    return types.index("sparse") if types else getattr(c, "first_k_dense_replace", 0)
+
+
 def deepseek_routing(c):
     """Without expert_gating_func, llama.cpp silently uses softmax."""
     keys = {
-        "leading_dense_block_count": c.first_k_dense_replace,
+        "leading_dense_block_count": leading_dense(c),
         "expert_shared_count": c.n_shared_experts,
         "expert_gating_func": 1 if c.model_type in ("deepseek_v2", "mistral4") else 2,
         "expert_weights_scale": float(c.routed_scaling_factor),
@@ -75,6 +80,8 @@ def deepseek_keys(c):
 
 
 def deepseek_limits(c):
+    types = getattr(c, "mlp_layer_types", None) or []
+    yield "sparse" in types and "dense" in types[types.index("sparse"):], "dense layers come first"
     grouped = c.model_type == "deepseek_v2" and c.topk_method == "group_limited_greedy"
     yield grouped, "groups are ranked by the sum of their two best experts, not by the best"
     yield c.rope.get("mscale") != c.rope.get("mscale_all_dim"), "mscale and mscale_all_dim are one number"
@@ -223,6 +230,10 @@ FAMILIES = {
     "granitemoe": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
     "granitemoeshared": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
     "glm4_moe": Family("glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "glm4v_moe_text": Family(
+        "glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "solar_open": Family("glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "glm4_moe_lite": Family("deepseek2", deepseek_keys, deepseek_limits),
     "minimax_m2": Family("minimax-m2", lambda c: own_width(c) | {"expert_gating_func": 2}, needs_head=True),
     "deepseek_v2": Family("deepseek2", deepseek_keys, deepseek_limits),
     "deepseek_v3": Family("deepseek2", deepseek_keys, deepseek_limits),

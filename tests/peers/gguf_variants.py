@@ -129,6 +129,7 @@ def fewer_latent_heads(heads, kept):
 CHANGES = {
     "dots1_b": repeated_heads(5, 8),
     "exaone_moe_b": feed_forward_of({0: 1, 1: 0}),
+    "glm4_moe_lite_a": feed_forward_of({0: 1, 1: 0}),
     "mellum_a": feed_forward_of({1: 0}),
     "qwen3_vl_moe_a": feed_forward_of({1: 0}),
     "qwen3_next_a": narrower_keys(2, 4, 14, 10, 10),
