@@ -11,7 +11,7 @@ namespace {
 // change the verdict on a value and also apply to a part of a concatenation.
 bool changes_values_alone(const ViewStep& step) {
   return std::holds_alternative<CastStep>(step) || std::holds_alternative<ScaleStep>(step) ||
-         std::holds_alternative<RemainderStep>(step);
+         std::holds_alternative<RemainderStep>(step) || std::holds_alternative<MapStep>(step);
 }
 
 // Splits a view into the parts that it concatenates, each followed by the view's elementwise steps.

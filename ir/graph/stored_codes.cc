@@ -49,7 +49,7 @@ class AfterStep {
     return std::move(coded_);
   }
   template <OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep,
-                  UnblockStep, BlockwiseStep, GatherStep>
+                  UnblockStep, BlockwiseStep, GatherStep, MapStep>
                 StepT>
   std::optional<Coded> operator()(const StepT&) {
     return std::nullopt;

@@ -56,6 +56,7 @@ struct ChangesNothing {
   bool operator()(const UnblockStep&) const { return false; }
   bool operator()(const BlockwiseStep&) const { return false; }
   bool operator()(const GatherStep&) const { return false; }
+  bool operator()(const MapStep&) const { return false; }
 };
 
 // The single step equivalent to `last` followed by `next`, if there is one. `type` is the view's

@@ -222,9 +222,26 @@ struct RemainderStep {
   bool operator==(const RemainderStep&) const = default;
 };
 
-using ViewStep =
-    std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep, UnpackStep,
-                 CenterStep, RemainderStep, LutStep, UnblockStep, BlockwiseStep, GatherStep>;
+// Functions of single elements, for checkpoints that store a value in another form.
+//   neg_exp    −e^x, of a logarithm: the rate of a decay
+//   log_neg    ln(−x), the inverse of neg_exp
+//   plus_one   x + 1, of the offset that a norm adds to 1
+//   minus_one  x − 1, the inverse of plus_one
+enum class MapFn : uint8_t { neg_exp, log_neg, plus_one, minus_one };
+constexpr auto enum_names(MapFn) {
+  return name_table<MapFn>({"neg_exp", "log_neg", "plus_one", "minus_one"});
+}
+
+// Applies a function to each element, in f64; the result is f32. A finite element whose result is
+// infinite counts as an overflow.
+struct MapStep {
+  MapFn function = MapFn::neg_exp;
+  bool operator==(const MapStep&) const = default;
+};
+
+using ViewStep = std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep,
+                              UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep,
+                              BlockwiseStep, GatherStep, MapStep>;
 
 struct WeightView {
   ViewSource source;
@@ -250,7 +267,7 @@ std::vector<WeightView*> parameters_of(ViewStep& step);
 
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
-// Returns the type of a view's result. Errors for an ill-formed view: view.c1 … view.c16 of
+// Returns the type of a view's result. Errors for an ill-formed view: view.c1 … view.c17 of
 // ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 

@@ -73,6 +73,9 @@ std::string print_step(const UnblockStep& step) {
   return fmt::format("unblock({}, {})", enum_name(step.type), enum_name(step.part));
 }
 std::string print_step(const CenterStep&) { return "center()"; }
+std::string print_step(const MapStep& step) {
+  return fmt::format("map({})", enum_name(step.function));
+}
 std::string print_step(const RemainderStep& step) {
   return fmt::format("remainder({})", dtype_name(step.dtype));
 }

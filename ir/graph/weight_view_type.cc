@@ -1,4 +1,4 @@
-// The type rules of weight views: constraints view.c1 … view.c16 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c17 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -250,6 +250,13 @@ Status apply_step(const UnblockStep& step, Type& type, size_t) {
 Status apply_step(const CenterStep&, Type& type, size_t) {
   MOEC_TRY(require(is_float(type.dtype) && type.elements() <= kMaxCentered, "view.c11",
                    "center requires a float view of at most {} elements, got {}", kMaxCentered,
+                   to_string(type)));
+  type.dtype = DType::f32;
+  return {};
+}
+
+Status apply_step(const MapStep&, Type& type, size_t) {
+  MOEC_TRY(require(is_float(type.dtype), "view.c17", "map requires a float view, got {}",
                    to_string(type)));
   type.dtype = DType::f32;
   return {};

@@ -159,6 +159,13 @@ Result<ViewStep> parse_center(TextCursor& cursor) {
   return CenterStep{};
 }
 
+Result<ViewStep> parse_map(TextCursor& cursor) {
+  static constexpr auto kFunctions = enum_names(MapFn{});
+  MOEC_ASSIGN(const size_t function, cursor.one_of("a function", kFunctions));
+  MOEC_TRY(cursor.expect(')'));
+  return MapStep{static_cast<MapFn>(function)};
+}
+
 Result<ViewStep> parse_remainder(TextCursor& cursor) {
   MOEC_ASSIGN(DType dtype, parse_dtype_at(cursor));
   MOEC_TRY(cursor.expect(')'));
@@ -166,9 +173,9 @@ Result<ViewStep> parse_remainder(TextCursor& cursor) {
 }
 
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 14> kSteps = {
-      "slice",  "reshape",   "permute", "cast",    "scale", "dequant", "unpack",
-      "center", "remainder", "lut",     "unblock", "add",   "divide",  "gather"};
+  static constexpr std::array<std::string_view, 15> kSteps = {
+      "slice",     "reshape", "permute", "cast", "scale",  "dequant", "unpack", "center",
+      "remainder", "lut",     "unblock", "add",  "divide", "gather",  "map"};
   // "add" and "divide" are one kind of step.
   static_assert(kSteps.size() == std::variant_size_v<ViewStep> + 1);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
@@ -186,6 +193,7 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 11) return parse_blockwise(cursor, BlockwiseOp::add, depth);
   if (step == 12) return parse_blockwise(cursor, BlockwiseOp::divide, depth);
   if (step == 13) return parse_gather(cursor, depth);
+  if (step == 14) return parse_map(cursor);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

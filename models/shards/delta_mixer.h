@@ -48,4 +48,10 @@ class DeltaMixer : protected DecayingMixer {
   ValueId rms_normed(ValueId heads, double eps, const std::string& name);
 };
 
+// The rows of q, k, v and z in the tensor mixer_qkvz, which has all four per key head.
+struct QkvzParts {
+  WeightView q, k, v, z;
+};
+QkvzParts parts_of_qkvz(const ShardScope& scope);
+
 }  // namespace moec

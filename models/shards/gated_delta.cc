@@ -27,16 +27,6 @@ class GatedDelta : DeltaMixer {
   }
 
  private:
-  // One of q, k, v and z, with `dims` rows per key head, from the tensor that contains all four per
-  // head.
-  WeightView part_of_qkvz(int64_t begin, int64_t dims) const {
-    const int64_t d = scope_.model().hidden, heads = config_.key_heads;
-    const int64_t of_head = 2 * config_.key_dim + 2 * shared_ * config_.value_dim;
-    WeightView all = scope_.stored("mixer_qkvz", {heads * of_head, d});
-    all = then(std::move(all), ReshapeStep{{heads, of_head, d}});
-    return then(then(std::move(all), SliceStep{1, begin, dims}), ReshapeStep{{heads * dims, d}});
-  }
-
   // The matrix of a role: mixer_qkv, mixer_z, mixer_b or mixer_a, or its rows in mixer_in, which
   // contains all of them in this order.
   WeightView rows_of_role(const std::string& role, int64_t count) const {
@@ -53,19 +43,16 @@ class GatedDelta : DeltaMixer {
 
   // The projections q, k and v before the convolution.
   ValueId projected() {
-    const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
     if (!scope_.model().names.has("mixer_qkvz"))
       return mapped(rows_of_role("mixer_qkv", config_.channels), kNewHistory);
-    return mapped(concat_view(0, {part_of_qkvz(0, key), part_of_qkvz(key, key),
-                                  part_of_qkvz(2 * key, value)}),
-                  kNewHistory);
+    const QkvzParts parts = parts_of_qkvz(scope_);
+    return mapped(concat_view(0, {parts.q, parts.k, parts.v}), kNewHistory);
   }
 
   ValueId gate() {
-    const int64_t key = config_.key_dim, value = shared_ * config_.value_dim;
     if (!scope_.model().names.has("mixer_qkvz"))
       return mapped(rows_of_role("mixer_z", value_channels()), "gate");
-    return mapped(part_of_qkvz(2 * key + value, value), "gate");
+    return mapped(parts_of_qkvz(scope_).z, "gate");
   }
 
   // b or a, one number per value head: from separate tensors, or from one tensor with both per
@@ -104,6 +91,19 @@ class GatedDelta : DeltaMixer {
 };
 
 }  // namespace
+
+QkvzParts parts_of_qkvz(const ShardScope& scope) {
+  const RecurrentConfig& config = *scope.model().recurrent;
+  const int64_t d = scope.model().hidden, heads = config.key_heads, key = config.key_dim;
+  const int64_t value = config.value_heads / heads * config.value_dim;
+  const int64_t of_head = 2 * key + 2 * value;
+  const WeightView all =
+      then(scope.stored("mixer_qkvz", {heads * of_head, d}), ReshapeStep{{heads, of_head, d}});
+  const auto part = [&](int64_t begin, int64_t dims) {
+    return then(then(all, SliceStep{1, begin, dims}), ReshapeStep{{heads * dims, d}});
+  };
+  return {part(0, key), part(key, key), part(2 * key, value), part(2 * key + value, value)};
+}
 
 MixedTokens gated_delta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier) {
   return GatedDelta(scope, normed, earlier).run();

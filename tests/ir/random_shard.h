@@ -146,7 +146,7 @@ class RandomShard {
 
   // Applies one of the steps that produce f32.
   WeightView to_f32(const Type& type, int depth) {
-    const int64_t kind = below(8);
+    const int64_t kind = below(9);
     if (kind == 0) return dequantised(type, depth);
     if (kind == 1) return unpacked(type, depth);
     if (kind == 4) return looked_up(type, depth);
@@ -155,6 +155,7 @@ class RandomShard {
     if (kind == 7) return gathered(type, depth);
     WeightView from = view({any_float(), type.dims}, depth - 1);
     if (kind == 2) return step(std::move(from), CenterStep{});
+    if (kind == 8) return step(std::move(from), MapStep{coin() ? MapFn::neg_exp : MapFn::plus_one});
     return step(std::move(from), RemainderStep{coin() ? DType::f16 : DType::bf16});
   }
 

@@ -7,7 +7,10 @@ config exceeds the limit, limit).
 """
 
 import math
+
+import gguf_layer_families as layered
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Callable
 
 
@@ -28,7 +31,7 @@ def experts(c):
 
 
 def rotated(c):
-    return int(head_dim(c) * c.rope.get("partial_rotary_factor", 1))
+    return int(head_dim(c) * c.rope.get("full_attention", c.rope).get("partial_rotary_factor", 1))
 
 
 def expert_width(c):
@@ -40,12 +43,17 @@ def own_width(c):
     return {"expert_feed_forward_length": c.intermediate_size}
 
 
+def leading_dense(c):
+    types = getattr(c, "mlp_layer_types", None)
+    return types.index("sparse") if types else getattr(c, "first_k_dense_replace", 0)
+
+
 def deepseek_routing(c):
     """Without expert_gating_func, llama.cpp silently uses softmax."""
     keys = {
-        "leading_dense_block_count": c.first_k_dense_replace,
+        "leading_dense_block_count": leading_dense(c),
         "expert_shared_count": c.n_shared_experts,
-        "expert_gating_func": 1 if c.model_type == "deepseek_v2" else 2,
+        "expert_gating_func": 1 if c.model_type in ("deepseek_v2", "mistral4") else 2,
         "expert_weights_scale": float(c.routed_scaling_factor),
         "expert_weights_norm": c.norm_topk_prob,
     }
@@ -72,6 +80,8 @@ def deepseek_keys(c):
 
 
 def deepseek_limits(c):
+    types = getattr(c, "mlp_layer_types", None) or []
+    yield "sparse" in types and "dense" in types[types.index("sparse"):], "dense layers come first"
     grouped = c.model_type == "deepseek_v2" and c.topk_method == "group_limited_greedy"
     yield grouped, "groups are ranked by the sum of their two best experts, not by the best"
     yield c.rope.get("mscale") != c.rope.get("mscale_all_dim"), "mscale and mscale_all_dim are one number"
@@ -197,6 +207,10 @@ class Family:
     post_norm: str = "ffn_norm"
     needs_head: bool = False  # whether a missing head is not replaced by the embedding
     scalings: tuple = SCALINGS  # supported kinds of rotary scaling
+    form: Callable = lambda name, values, c: None  # tensors with other names or values
+    choice_bias: str = "exp_probs_b.bias"
+    norms_plus_one: bool = False  # the checkpoint's norms multiply by 1 + w
+    rotates: Callable = lambda c: True
 
 
 FAMILIES = {
@@ -216,6 +230,10 @@ FAMILIES = {
     "granitemoe": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
     "granitemoeshared": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
     "glm4_moe": Family("glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "glm4v_moe_text": Family(
+        "glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "solar_open": Family("glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "glm4_moe_lite": Family("deepseek2", deepseek_keys, deepseek_limits),
     "minimax_m2": Family("minimax-m2", lambda c: own_width(c) | {"expert_gating_func": 2}, needs_head=True),
     "deepseek_v2": Family("deepseek2", deepseek_keys, deepseek_limits),
     "deepseek_v3": Family("deepseek2", deepseek_keys, deepseek_limits),
@@ -227,6 +245,34 @@ FAMILIES = {
         "llama4", lambda c: own_width(c) | {"interleave_moe_layer_step": c.interleave_moe_layer_step,
                                             "feed_forward_length": c.intermediate_size_mlp},
         llama4_limits, "columns", scalings=WITH_DIVISORS),
+    "dots1": Family("dots1", layered.dots1_keys, layered.dots1_limits, needs_head=True),
+    "exaone_moe": Family("exaone-moe", layered.exaone_keys, layered.exaone_limits, needs_head=True, scalings=WITH_DIVISORS),
+    "hy_v3": Family("hy_v3", layered.hy_v3_keys, layered.hy_v3_limits, choice_bias="exp_probs_b"),
+    "afmoe": Family("afmoe", layered.afmoe_keys, layered.afmoe_limits, post_norm="post_attention_norm"),
+    "lfm2_moe": Family("lfm2moe", layered.lfm2_keys, layered.lfm2_limits),
+    "mimo_v2_flash": Family("mimo2", layered.mimo_keys, layered.mimo_limits, needs_head=True, scalings=("default",)),
+    "mellum": Family("mellum", layered.mellum_keys, layered.mellum_limits, needs_head=True),
+    "granitemoe_swa": Family("granite_swa", layered.granite_swa_keys, layered.granite_swa_limits, paired=True, scalings=WITH_DIVISORS,
+                             form=layered.granite_swa_form),
+    "qwen3_vl_moe_text": Family(
+        "qwen3vlmoe", lambda c: expert_width(c) | layered.sections(c), layered.qwen3_vl_limits, fused="columns",
+        scalings=("default",)),
+    "qwen3_next": Family("qwen3next", layered.delta_keys, layered.delta_limits, form=layered.delta_form, norms_plus_one=True),
+    "qwen3_5_moe_text": Family(
+        "qwen35moe", lambda c: layered.delta_keys(c) | layered.sections(c), layered.delta_limits,
+        form=layered.tiled_delta_form, scalings=("default",),
+        norms_plus_one=True),
+    "granitemoehybrid": Family(
+        "granitehybrid", layered.granite_hybrid_keys, layered.granite_hybrid_limits, form=layered.granite_hybrid_form, paired=True,
+        scalings=WITH_DIVISORS, rotates=lambda c: c.position_embedding_type == "rope"),
+    "nemotron_h": Family("nemotron_h_moe", layered.nemotron_keys, layered.nemotron_limits, form=layered.nemotron_form, rotates=lambda c: False),
+    "kimi_linear": Family(
+        "kimi-linear", layered.kimi_keys, layered.kimi_limits, form=layered.kimi_form, needs_head=True, rotates=lambda c: False),
+    "gemma4_text": Family(
+        "gemma4", layered.gemma4_keys, layered.gemma4_limits, form=layered.gemma4_form,
+        scalings=("default", "proportional")),
+    "mistral4": Family("mistral4", lambda c: deepseek_keys(c) | layered.temperature_keys(c), layered.mistral4_limits,
+                       scalings=("yarn",)),
     "hunyuan_v1_moe": Family(
         "hunyuan-moe", hunyuan_keys, lambda c: [(c.attention_bias, "there is no bias of attn_output")],
         scalings=("default", "dynamic")),
@@ -251,22 +297,29 @@ def yarn_ramp(c, fast=32, slow=1, truncate=True):
     return [min(max((i - low) / max(high - low, 0.001), 0), 1) for i in range(len(angles))]
 
 
+def rope_type(c):
+    """The scaling of layers that see all keys, or of all layers."""
+    rope = (c.rope or {}).get("full_attention", c.rope) or {}
+    return rope.get("rope_type", "default")
+
+
 def scaling_limits(c, family):
-    kind = c.rope["rope_type"]
+    kind = rope_type(c)
     yield kind not in family.scalings, f"rotations are not scaled as {kind}"
     grows = kind == "dynamic" and "alpha" not in c.rope and c.model_type not in DENSE
     yield grows, "rotations do not depend on the length of the text"
     if kind == "yarn":
         yield c.rope.get("attention_factor") is not None, "the attention factor of yarn follows from its factor"
+        c = SimpleNamespace(**vars(c) | {"rope": c.rope.get("full_attention", c.rope)})
         own = yarn_ramp(c, c.rope.get("beta_fast", 32), c.rope.get("beta_slow", 1), c.rope.get("truncate", True))
         yield own != yarn_ramp(c), "the range of yarn has beta_fast 32, beta_slow 1 and whole dims"
 
 
 def scaling_keys(c):
-    rope = c.rope
-    if rope["rope_type"] == "linear":
+    rope = (c.rope or {}).get("full_attention", c.rope)
+    if rope_type(c) == "linear":
         return {"rope.scaling.type": "linear", "rope.scaling.factor": float(rope["factor"])}
-    if rope["rope_type"] != "yarn":
+    if rope_type(c) != "yarn":
         return {}
     return {
         "rope.scaling.type": "yarn", "rope.scaling.factor": float(rope["factor"]),
@@ -287,15 +340,24 @@ def llama3_divisors(c):
 
 
 def common_keys(c):
+    eps = next(getattr(c, key) for key in ("rms_norm_eps", "norm_eps", "layer_norm_epsilon") if hasattr(c, key))
+    positions = getattr(c, "max_position_embeddings", None) or c.model_max_length
+    width = {"feed_forward_length": c.intermediate_size} if getattr(c, "intermediate_size", None) else {}
     return experts(c) | {
-        "block_count": c.num_hidden_layers, "context_length": c.max_position_embeddings,
-        "embedding_length": c.hidden_size, "feed_forward_length": c.intermediate_size, "vocab_size": c.vocab_size,
+        "block_count": getattr(c, "num_hidden_layers", None), "context_length": positions,
+        "embedding_length": c.hidden_size, **width, "vocab_size": c.vocab_size,
         "attention.head_count": c.num_attention_heads,
-        "attention.head_count_kv": c.num_key_value_heads or c.num_attention_heads,
+        "attention.head_count_kv": getattr(c, "num_key_value_heads", None) or c.num_attention_heads,
         "attention.key_length": head_dim(c), "attention.value_length": head_dim(c),
-        "attention.layer_norm_rms_epsilon": float(c.rms_norm_eps),
-        "rope.freq_base": float(c.rope["rope_theta"]), "rope.dimension_count": rotated(c),
-    }
+        "attention.layer_norm_rms_epsilon": float(eps),
+    } | rotation_keys(c)
+
+
+def rotation_keys(c):
+    rope = (c.rope or {}).get("full_attention", c.rope)
+    if not FAMILIES[c.model_type].rotates(c) or not rope:
+        return {"rope.dimension_count": head_dim(c)}
+    return {"rope.freq_base": float(rope["rope_theta"]), "rope.dimension_count": rotated(c)}
 
 
 def keys_of(c):

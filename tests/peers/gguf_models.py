@@ -16,6 +16,7 @@ import gguf.quants
 import numpy as np
 
 from gguf_families import FAMILIES, keys_of, llama3_divisors
+from gguf_layer_families import gemma4_divisors
 from goldens import REPO
 from safetensors_files import read_checkpoint
 
@@ -23,7 +24,12 @@ DEFAULTS = json.loads((REPO / "models/families/class_defaults.json").read_text()
 KINDS = {bool: gguf.GGUFValueType.BOOL, int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32,
          str: gguf.GGUFValueType.STRING, list: gguf.GGUFValueType.ARRAY}
 NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
-         "lm_head.weight": "output.weight"}
+         "lm_head.weight": "output.weight", "model.embeddings.weight": "token_embd.weight",
+         "model.norm_f.weight": "output_norm.weight", "model.embedding_norm.weight": "token_embd_norm.weight"}
+# Prefixes of the language model in larger models, and in Nemotron-H.
+PREFIXES = re.compile(r"(model\.language_model|language_model\.model|backbone)\.")
+OTHER_PARTS = ("model.visual.", "model.embed_vision.", "model.vision_tower.", "mm_projector.", "vision_tower.",
+               "multi_modal_projector.", "model.multi_modal_projector.")  # of larger models
 # Stems of the names of a layer's tensors. The block of experts is called "ffn." here, whatever its name in the family.
 STEMS = {
     "input_layernorm": "attn_norm",
@@ -35,9 +41,14 @@ STEMS = {
     "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
     "ffn.gate_proj": "ffn_gate", "ffn.up_proj": "ffn_up", "ffn.down_proj": "ffn_down",
     "ffn.gate": "ffn_gate_inp", "ffn.gate.wg": "ffn_gate_inp", "ffn.router": "ffn_gate_inp",
-    "ffn.router.layer": "ffn_gate_inp", "ffn.output_linear": "ffn_down_exps",
+    "ffn.router.layer": "ffn_gate_inp", "ffn.router.gate": "ffn_gate_inp", "ffn.output_linear": "ffn_down_exps",
     "shared.gate_proj": "ffn_gate_shexp", "shared.up_proj": "ffn_up_shexp", "shared.down_proj": "ffn_down_shexp",
     "shared.output_linear": "ffn_down_shexp",
+    "pre_mlp_layernorm": "ffn_norm", "post_mlp_layernorm": "post_ffw_norm", "self_attn.gate_proj": "attn_gate",
+    "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output",
+    "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm",
+    "ffn.w1": "ffn_gate", "ffn.w3": "ffn_up", "ffn.w2": "ffn_down",
+    "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
 }
 EXPERT = re.compile(r"(.*)\.experts\.(\d+)\.(\w+)\.weight")
 EXPERT_PARTS = {"gate_proj": "gate", "w1": "gate", "up_proj": "up", "w3": "up", "down_proj": "down", "w2": "down"}
@@ -63,7 +74,8 @@ def resolved(config):
             values.setdefault(key, entry["default"])
     if "rope_parameters" not in values:
         older = {"rope_theta", "rope_scaling"} & values.keys()
-        assert not older or config["model_type"] not in FAMILIES, "older keys of rotations"
+        rotates = config["model_type"] in FAMILIES and FAMILIES[config["model_type"]].rotates(SimpleNamespace(**values))
+        assert not older or not rotates, "older keys of rotations"
         cases = (table["rope"] or {}).get("cases")
         values["rope_parameters"] = cases[0]["rope_parameters"] if cases else None
     return SimpleNamespace(**values, rope=values["rope_parameters"])
@@ -108,6 +120,8 @@ def expert_tensors(stem, values, fused):
 def paired_rows(values, heads):
     """Reorders the rows [2, h/2] of each head to [h/2, 2], so that halves that are rotated become consecutive
     pairs."""
+    if values.shape[0] % (2 * heads):
+        return values  # heads with an odd number of dims do not rotate
     return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
 
 
@@ -121,8 +135,8 @@ def split_latent(values, c):
 
 def special_tensors(name, values, c):
     """Maps tensors whose GGUF name depends on more than their stem; returns None for other tensors."""
-    if name.endswith("e_score_correction_bias"):
-        return {"exp_probs_b.bias": values.reshape(-1)}
+    if name.endswith(("e_score_correction_bias", "ffn.expert_bias")):
+        return {FAMILIES[c.model_type].choice_bias: values.reshape(-1)}
     if name == "ffn.shared_expert_gate.weight":
         return {"ffn_gate_inp_shexp.weight": values.reshape(-1)}
     if name == "shared.input_linear.weight":
@@ -130,8 +144,10 @@ def special_tensors(name, values, c):
         return {"ffn_gate_shexp.weight": gate, "ffn_up_shexp.weight": up}
     if name == "self_attn.kv_b_proj.weight":
         return split_latent(values, c)
-    if name == "self_attn.sinks":
+    if name in ("self_attn.sinks", "self_attn.attention_sink_bias"):
         return {"attn_sinks.weight": values}
+    if name == "conv.conv.weight":
+        return {"shortconv.conv.weight": values.reshape(values.shape[0], -1)}
     return None
 
 
@@ -140,12 +156,13 @@ def layer_tensors(name, values, c):
     family = FAMILIES[c.model_type]
     name = re.sub(r"^(mlp|block_sparse_moe|feed_forward)\.", "ffn.", name)
     name = re.sub(r"^(ffn\.)?shared_(experts?|mlp)\.", "shared.", name)
-    known = expert_tensors(name, values, family.fused) or special_tensors(name, values, c)
+    known = (family.form(name, values, c) or expert_tensors(name, values, family.fused)
+             or special_tensors(name, values, c))
     if known:
         return known
     stem, kind = name.rsplit(".", 1)
     if family.paired and stem in ("self_attn.q_proj", "self_attn.k_proj"):
-        keys = c.num_key_value_heads or c.num_attention_heads
+        keys = getattr(c, "num_key_value_heads", None) or c.num_attention_heads
         values = paired_rows(values, c.num_attention_heads if stem == "self_attn.q_proj" else keys)
     found = family.post_norm if stem == "post_attention_layernorm" else STEMS[stem]
     return {f"{found}.{kind}": values}
@@ -153,24 +170,31 @@ def layer_tensors(name, values, c):
 
 def tensors_of(c, checkpoint):
     """Returns all tensors by GGUF name. An unknown tensor raises KeyError."""
-    out = {}
+    out, family = {}, FAMILIES[c.model_type]
     for name, values in stacked(checkpoint).items():
+        if name.startswith(OTHER_PARTS):
+            continue
+        name = PREFIXES.sub("model.", name).replace("language_model.lm_head", "lm_head")
         match = re.fullmatch(r"model\.layers\.(\d+)\.(.*)", name)
         if match:
             out |= {f"blk.{match[1]}.{own}": part for own, part in layer_tensors(match[2], values, c).items()}
         else:
-            out[NAMES[name]] = values
+            found = NAMES[name]
+            out[found] = values + 1 if found == "output_norm.weight" and family.norms_plus_one else values
     if FAMILIES[c.model_type].needs_head:
         out.setdefault("output.weight", out["token_embd.weight"])
-    if c.rope["rope_type"] == "llama3":
+    if c.rope and c.rope.get("rope_type") == "llama3":
         out["rope_freqs.weight"] = np.array(llama3_divisors(c))
+    if c.model_type == "gemma4_text":
+        out["rope_freqs.weight"] = np.array(gemma4_divisors(c))
     return {name: np.ascontiguousarray(values, np.float32) for name, values in out.items()}
 
 
 def read_model(folder):
     """Returns the Model of a checkpoint folder. Raises NotRepresentable if llama.cpp cannot represent the
     checkpoint."""
-    c = resolved(json.loads((folder / "config.json").read_text()))
+    config = json.loads((folder / "config.json").read_text())
+    c = resolved(config.get("text_config", config))
     keys = keys_of(c)
     arch = FAMILIES[c.model_type].arch
     keys = {f"{arch}.{name}": value for name, value in keys.items()} | {"tokenizer.ggml.model": "none"}

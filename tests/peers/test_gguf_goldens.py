@@ -20,12 +20,14 @@ from goldens import CASES
 from run_with_onnxruntime import Runner
 
 MOST = 1e-5  # difference of logits, relative to the largest logit
+# llama.cpp looks GELU up in a table of f16 numbers.
+MOST_WITH_TABLE = {"gemma4_a": 2e-3}
 
 
-def agree(got, wanted, figures):
+def agree(got, wanted, figures, case=None):
     """Asserts that logits match up to rounding, and that the most likely token of each row is the same."""
     figures.add(compare(got, wanted))
-    assert np.abs(got - wanted).max() <= MOST * np.abs(wanted).max()
+    assert np.abs(got - wanted).max() <= MOST_WITH_TABLE.get(case, MOST) * np.abs(wanted).max()
     assert (got.argmax(1) == wanted.argmax(1)).all()
 
 
@@ -74,7 +76,7 @@ def test_llama_cpp_matches_the_golden(case, golden, tmp_path, worst):
     want = golden(case)
     [file] = write_gguf(want.checkpoint, tmp_path / "model.gguf")
     wanted = np.concatenate([want.rows(step, "logits") for step, _, _ in want.steps])
-    agree(llama_cpp.logits(file, all_tokens(want)), wanted, worst["llama.cpp, goldens"])
+    agree(llama_cpp.logits(file, all_tokens(want)), wanted, worst["llama.cpp, goldens"], case)
 
 
 def test_exclusions_have_a_reason(golden):
@@ -94,7 +96,7 @@ def test_each_limit_rejects_its_config(case, changes, limit, gguf_checkpoint):
 
 def test_each_family_is_compared(golden):
     compared = {golden(case).info["family"] for case in [*REPRESENTABLE, *VARIANTS]}
-    assert compared == set(FAMILIES) and len(compared) == 18
+    assert compared == set(FAMILIES) and len(compared) == 37
 
 
 @pytest.mark.parametrize("case", VARIANTS)

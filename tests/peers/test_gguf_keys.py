@@ -18,6 +18,7 @@ from goldens import REPO
 from run_with_onnxruntime import Runner
 
 MOST = 1e-5  # difference of logits, relative to the largest logit
+MOST_WITH_TABLE = 5e-3  # llama.cpp looks GELU up in a table of f16 numbers
 TOKENS = [3, 17, 5, 60, 2, 9, 11, 42, 7, 1, 33, 20]
 # Unusual values with the types that llama.cpp expects. All other keys are set to NUMBER.
 NUMBER = 3.0
@@ -27,6 +28,7 @@ VALUES = {
     "attention.temperature_scale": 0.0, "attention.value_length_swa": 4, "embedding_length_out": 7,
     "expert_count": 0, "expert_feed_forward_length": 3, "expert_gating_func": 1, "expert_group_count": 0,
     "expert_group_used_count": 3,
+    "feed_forward_length": 3, "full_attention_interval": 2, "n_deepstack_layers": 1, "rope.freq_base": 777.0,
     "expert_shared_count": 3, "expert_used_count": 0, "expert_weights_norm": True, "expert_weights_scale": 1.7,
     "leading_dense_block_count": 0, "nextn_predict_layers": 0, "pooling_type": 2, "rope.dimension_count_swa": 4,
     "rope.dimension_sections": [1, 2, 1, 0], "rope.freq_base_swa": 77.0, "rope.scale_linear": 5.0,
@@ -86,7 +88,8 @@ def assert_same(file, wanted, moec, tmp_path, what):
     out = tmp_path / "out"
     moec("export", file, "--out", out, "--tokens", len(TOKENS), "--force", "--quiet")
     got = Runner(out, threads=1).feed(TOKENS)
-    assert np.abs(got - wanted).max() <= MOST * np.abs(wanted).max(), what
+    most = MOST_WITH_TABLE if "gemma4" in str(file) else MOST
+    assert np.abs(got - wanted).max() <= most * np.abs(wanted).max(), what
 
 
 @pytest.mark.parametrize("case", cases())

@@ -97,6 +97,7 @@ struct CompileStep {
   Result<NodePtr> operator()(const UnblockStep& step) const { return unblock_node(node, step); }
   // `node` is both the child and the whole view. Later slices apply to the child only.
   Result<NodePtr> operator()(const CenterStep&) const { return center_node(node, node); }
+  Result<NodePtr> operator()(const MapStep& step) const { return map_node(node, step.function); }
   Result<NodePtr> operator()(const RemainderStep& step) const {
     return remainder_node(node, step.dtype);
   }

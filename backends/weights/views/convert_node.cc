@@ -1,4 +1,4 @@
-// Node for casts, scales and remainders, which change elements independently.
+// Node for casts, scales, remainders and functions, which change elements independently.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,33 @@ struct Rounding {
   std::optional<float> factor;
   DType dtype = DType::f32;
   std::optional<DType> remainder_of;  // replaces values by their rounding error in this type
+  std::optional<MapFn> function = std::nullopt;
 };
+
+double mapped(MapFn function, double x) {
+  switch (function) {
+    case MapFn::neg_exp:
+      return -std::exp(x);
+    case MapFn::log_neg:
+      return std::log(-x);
+    case MapFn::plus_one:
+      return x + 1;
+    case MapFn::minus_one:
+      break;
+  }
+  return x - 1;
+}
+
+// Returns the number of finite values that became infinite.
+uint64_t map_values(MapFn function, float* values, size_t count) {
+  uint64_t overflows = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto result = static_cast<float>(mapped(function, values[i]));
+    overflows += std::isfinite(values[i]) && std::isinf(result) ? 1 : 0;
+    values[i] = result;
+  }
+  return overflows;
+}
 
 void take_remainders(DType dtype, float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -38,6 +64,7 @@ uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
     const Rounding& rounding = roundings[i];
     if (rounding.factor) overflows += scale(*rounding.factor, values.data(), count);
     if (rounding.remainder_of) take_remainders(*rounding.remainder_of, values.data(), count);
+    if (rounding.function) overflows += map_values(*rounding.function, values.data(), count);
     const bool last = i + 1 == roundings.size();
     // Intermediate values are f32, so rounding to f32 changes nothing.
     if (!last && rounding.dtype == DType::f32) continue;
@@ -114,7 +141,8 @@ class ConvertNode : public ViewNode {
   // Returns true if the node only rounds its elements to `dtype`.
   bool rounds_to(DType dtype) const {
     const Rounding& only = roundings_.front();
-    return roundings_.size() == 1 && !only.factor && !only.remainder_of && only.dtype == dtype;
+    return roundings_.size() == 1 && !only.factor && !only.remainder_of && !only.function &&
+           only.dtype == dtype;
   }
 
   NodePtr with(NodePtr child) const {
@@ -146,6 +174,10 @@ NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype) {
   Rounding rounding{std::nullopt, dtype, std::nullopt};
   if (factor) rounding.factor = static_cast<float>(*factor);
   return with_rounding(std::move(child), rounding);
+}
+
+NodePtr map_node(NodePtr child, MapFn function) {
+  return with_rounding(std::move(child), {std::nullopt, DType::f32, std::nullopt, function});
 }
 
 NodePtr remainder_node(NodePtr child, DType dtype) {

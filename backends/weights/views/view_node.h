@@ -150,6 +150,8 @@ NodePtr blockwise_node(NodePtr child, BlockwiseOp op, NodePtr operand, const Dim
 NodePtr gather_node(NodePtr child, size_t axis, NodePtr indices);
 // Rounding errors of the child's elements in `dtype`, as f32.
 NodePtr remainder_node(NodePtr child, DType dtype);
+// A function of the child's elements, as f32.
+NodePtr map_node(NodePtr child, MapFn function);
 // Elements of `child` minus the median of the finite elements of `whole`, in f32.
 NodePtr center_node(NodePtr child, NodePtr whole);
 // Numbers packed into the child's elements, along its last axis.

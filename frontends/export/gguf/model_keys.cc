@@ -24,6 +24,28 @@ bool has_usual_range(const RopeConfig& rope) {
   return inverse_frequencies(rope) == inverse_frequencies(usual);
 }
 
+// The divisors of one rotation.
+std::vector<float> divisors_of(const RopeConfig& rope, const GgufArchitecture& architecture) {
+  std::vector<float> divisors;
+  const std::vector<RopeScaling>& known = architecture.writing.scalings;
+  const auto writes = [&](RopeScaling scaling) {
+    return std::count(known.begin(), known.end(), scaling) > 0;
+  };
+  const bool has_tables = writes(RopeScaling::llama3) || writes(RopeScaling::proportional);
+  // llama.cpp requires the tensor in architectures with proportional rotations.
+  const bool lacks_keys = rope.scaling == RopeScaling::llama3 ||
+                          writes(RopeScaling::proportional) ||
+                          (rope.scaling == RopeScaling::yarn && !has_usual_range(rope));
+  if (!has_tables || !lacks_keys) return divisors;
+  RopeConfig plain = rope;
+  // The divisors are relative to the frequencies without any scaling.
+  plain.scaling = RopeScaling::none;
+  const std::vector<double> own = inverse_frequencies(plain), scaled = inverse_frequencies(rope);
+  for (size_t i = 0; i < own.size(); ++i)
+    divisors.push_back(scaled[i] == 0 ? kUnrotatedDivisor : static_cast<float>(own[i] / scaled[i]));
+  return divisors;
+}
+
 class KeyWriter {
  public:
   KeyWriter(const ModelConfig& model, const GgufArchitecture& architecture, const Family& family)
@@ -32,7 +54,8 @@ class KeyWriter {
   Result<Keys> run() {
     MOEC_TRY(check_limits());
     // Fixed keys come first, because set_whole() does not replace a key that exists.
-    for (const auto& [key, terms] : architecture_.writing.keys) set_whole(key, value_of(terms));
+    for (const auto& [key, terms] : architecture_.writing.keys) write_terms(key, terms);
+    write_layers();
     MOEC_TRY(write_rope());
     // Writes concepts with a separate key first, because the other keys are sums and products with
     // them.
@@ -79,6 +102,19 @@ class KeyWriter {
                                                   to_string(*item.is), to_string(value)));
   }
 
+  // Writes a sum, or the single concept's number or list.
+  void write_terms(const std::string& key, const GgufTerms& terms) {
+    const ConceptValue only =
+        terms.concepts.size() == 1 ? concept_value(model_, terms.concepts.front()) : ConceptValue();
+    if (const auto* number = std::get_if<double>(&only)) return set_number(key, *number);
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&only)) return set_list(key, *list);
+    set_whole(key, value_of(terms));
+  }
+
+  void set_list(const std::string& key, const std::vector<int64_t>& list) {
+    keys_.try_emplace(key, std::vector<uint32_t>(list.begin(), list.end()));
+  }
+
   // ---- Keys of concepts ------------------------------------------------------------------------
 
   double number(const std::string& name) const {
@@ -123,9 +159,15 @@ class KeyWriter {
   Status write_alone(const std::string& name, const GgufConcept& item) {
     const GgufExpression* key = is_combined(item) ? nullptr : alone(item);
     if (!is_said_of_family(name, item)) return {};
-    const ConceptValue value = concept_value(model_, name);
+    // A list of names is written as the number of leading layers with the first name.
+    const ConceptValue value =
+        concept_value(model_, item.listed.empty() ? name : "first_moe_layer");
     if (key == nullptr || std::holds_alternative<std::monostate>(value)) return {};
     if (!item.names.empty()) return write_named(name, item, key->left, to_string(value));
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+      write_list(item, key->left, *list);
+      return {};
+    }
     const Concept* meant = find_concept(name);
     if (meant != nullptr && meant->type == ConceptType::number)
       keys_.try_emplace(key->left, static_cast<float>(concept_number(value)));
@@ -136,11 +178,23 @@ class KeyWriter {
     return {};
   }
 
+  // Products are written as their flags; the other factor has a separate key.
+  void write_list(const GgufConcept& item, const std::string& key,
+                  const std::vector<int64_t>& list) {
+    if (item.times.empty()) return set_list(key, list);
+    GgufBytesValue flags{GgufType::boolean, true, list.size(), {}};
+    for (const int64_t flag : list) flags.bytes.push_back(flag != 0 ? '\1' : '\0');
+    keys_.try_emplace(key, std::move(flags));
+  }
+
   Status write_named(const std::string& concept_name, const GgufConcept& item,
                      const std::string& key, const std::string& value) {
     for (const auto& [known, name] : item.names)
       if (name.string() != nullptr && *name.string() == value) {
-        set_whole(key, known);
+        if (has_named_flags(item))
+          keys_.try_emplace(key, known != 0);
+        else
+          set_whole(key, known);
         return {};
       }
     return not_in_gguf(architecture_,
@@ -167,20 +221,82 @@ class KeyWriter {
     set_whole(from.left, std::llround(left));
   }
 
+  // ---- Lists with one entry per layer ----------------------------------------------------------
+
+  void write_layers() {
+    const GgufLayers& layers = architecture_.layers;
+    if (layers.kinds.empty()) return;
+    for (const auto& [key, value] : layers.kinds.front().keys)
+      keys_[key] = value.is_flag ? flags_of_layers(key) : numbers_of_layers(key);
+  }
+
+  // The value of a key in a layer. check_round_trip() refuses layers of other kinds.
+  int64_t layer_value(const std::string& key, const LayerConfig& layer) const {
+    const std::vector<GgufLayerKind>& kinds = architecture_.layers.kinds;
+    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const GgufLayerKind& each) {
+      return each.name == layer_kind(layer);
+    });
+    if (kind == kinds.end()) return 0;
+    const auto found = kind->keys.find(key);
+    if (found == kind->keys.end()) return 0;
+    const GgufLayerValue& value = found->second;
+    return std::llround(value.concept_name.empty() ? value.number : number(value.concept_name));
+  }
+
+  GgufItem numbers_of_layers(const std::string& key) const {
+    std::vector<uint32_t> numbers;
+    for (const LayerConfig& layer : model_.layers)
+      numbers.push_back(static_cast<uint32_t>(layer_value(key, layer)));
+    return numbers;
+  }
+
+  GgufItem flags_of_layers(const std::string& key) const {
+    GgufBytesValue flags{GgufType::boolean, true, model_.layers.size(), {}};
+    for (const LayerConfig& layer : model_.layers)
+      flags.bytes.push_back(layer_value(key, layer) != 0 ? '\1' : '\0');
+    return flags;
+  }
+
   // ---- Rotary embeddings -----------------------------------------------------------------------
 
   void set_number(const std::string& key, double value) { keys_[key] = static_cast<float>(value); }
 
+  // The rotation of the first layer of a kind; null if there is none.
+  const RopeConfig* rotation_of(std::string_view kind) const {
+    for (const LayerConfig& layer : model_.layers)
+      if (layer_kind(layer) == kind) return &model_.attention_of(layer).rope;
+    return nullptr;
+  }
+
   Status write_rope() {
-    const RopeConfig& rope = model_.attention.rope;
+    if (architecture_.rotations.empty()) return write_rotation(model_.attention.rope);
+    for (const GgufRotation& rotation : architecture_.rotations) {
+      const RopeConfig* rope = rotation_of(rotation.kind);
+      if (rope == nullptr) continue;
+      keys_.try_emplace(rotation.base, static_cast<float>(rope->theta));
+      set_whole(rotation.dims, rope->dims);
+      if (rotation.scaled) MOEC_TRY(write_scaling(*rope));
+    }
+    return {};
+  }
+
+  Status write_rotation(const RopeConfig& rope) {
+    // Without a rotation, llama.cpp reads the number of dims only for their place in a head.
+    const auto& latent = model_.attention.latent;
+    const int64_t shared = latent ? latent->shared_dims : model_.attention.head_dim;
+    set_whole("rope.dimension_count", rope.style == RopeStyle::none ? shared : rope.dims);
+    if (rope.style == RopeStyle::none) return {};
+    set_number("rope.freq_base", rope.theta);
+    return write_scaling(rope);
+  }
+
+  Status write_scaling(const RopeConfig& rope) {
     const std::vector<RopeScaling>& known = architecture_.writing.scalings;
     if (std::find(known.begin(), known.end(), rope.scaling) == known.end())
       return not_in_gguf(architecture_,
                          fmt::format("has no rotary scaling of type {}", enum_name(rope.scaling)));
-    set_number("rope.freq_base", rope.theta);
-    set_whole("rope.dimension_count", rope.dims);
     // The tensor of divisors already expresses the scaling, so no scaling key is written.
-    if (!rope_divisors(rope, architecture_).empty()) {
+    if (!divisors_of(rope, architecture_).empty()) {
       write_amplitude(rope, 1);  // llama.cpp applies no other scaling to divided frequencies
       return {};
     }
@@ -240,20 +356,13 @@ Result<std::vector<GgufEntry>> model_keys(const ModelConfig& model,
   return entries;
 }
 
-std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture& architecture) {
-  std::vector<float> divisors;
-  const std::vector<RopeScaling>& known = architecture.writing.scalings;
-  const bool has_tables = std::count(known.begin(), known.end(), RopeScaling::llama3) > 0;
-  const bool lacks_keys = rope.scaling == RopeScaling::llama3 ||
-                          (rope.scaling == RopeScaling::yarn && !has_usual_range(rope));
-  if (!has_tables || !lacks_keys) return divisors;
-  RopeConfig plain = rope;
-  // The divisors are relative to the frequencies without any scaling.
-  plain.scaling = RopeScaling::none;
-  const std::vector<double> own = inverse_frequencies(plain), scaled = inverse_frequencies(rope);
-  for (size_t i = 0; i < own.size(); ++i)
-    divisors.push_back(static_cast<float>(own[i] / scaled[i]));
-  return divisors;
+std::vector<float> rope_divisors(const ModelConfig& model, const GgufArchitecture& architecture) {
+  if (architecture.rotations.empty()) return divisors_of(model.attention.rope, architecture);
+  for (const GgufRotation& rotation : architecture.rotations)
+    for (const LayerConfig& layer : model.layers)
+      if (rotation.scaled && layer_kind(layer) == rotation.kind)
+        return divisors_of(model.attention_of(layer).rope, architecture);
+  return {};
 }
 
 tl::unexpected<Diagnostics> not_in_gguf(const GgufArchitecture& architecture, std::string cause) {

@@ -18,10 +18,10 @@ namespace moec {
 Result<std::vector<GgufEntry>> model_keys(const ModelConfig& model,
                                           const GgufArchitecture& architecture);
 
-// Returns the frequency divisors for the tensor rope_freqs.weight: for Llama 3's scaling, and for
-// YaRN with a range that no key can express. Empty if the keys suffice, or if the architecture does
-// not read this tensor.
-std::vector<float> rope_divisors(const RopeConfig& rope, const GgufArchitecture& architecture);
+// Returns the frequency divisors for the tensor rope_freqs.weight: for Llama 3's and proportional
+// scaling, and for YaRN with a range that no key can express. Empty if the keys suffice, or if the
+// architecture does not read this tensor.
+std::vector<float> rope_divisors(const ModelConfig& model, const GgufArchitecture& architecture);
 
 // Error gguf.family, "llama.cpp's architecture ARCH " + cause: GGUF cannot express the model.
 tl::unexpected<Diagnostics> not_in_gguf(const GgufArchitecture& architecture, std::string cause);

@@ -7,6 +7,7 @@
 #include "backends/formats/gguf/block_name.h"
 #include "frontends/export/gguf/model_keys.h"
 #include "ir/base/invariant.h"
+#include "models/shards/delta_mixer.h"
 #include "models/shards/expert_views.h"
 #include "models/shards/needed_tensors.h"
 #include "models/shards/router_views.h"
@@ -38,18 +39,6 @@ const WeightView& part_of(const ExpertViews& views, ExpertPart part) {
   return part == kGate ? views.gate.value() : part == kUp ? views.up : views.down;
 }
 
-// Reorders the rows of each head from [2, half] to [half, 2], so that rotated pairs are adjacent.
-WeightView pairs_of_halves(WeightView view, const Dims& dims, int64_t heads) {
-  Dims halves = {heads, 2, dims.at(0) / heads / 2};
-  std::vector<int64_t> order = {0, 2, 1};
-  if (dims.rank() == 2) {
-    halves.push_back(dims.at(1));
-    order.push_back(3);
-  }
-  return then(then(then(std::move(view), ReshapeStep{std::move(halves)}), PermuteStep{order}),
-              ReshapeStep{dims});
-}
-
 class TensorLister {
  public:
   TensorLister(const ModelConfig& model, const WeightTable& weights,
@@ -71,7 +60,7 @@ class TensorLister {
                          fmt::format("has no tensor for the {} of this model", role));
     // needed_roles() has the order of the model, so each part contains consecutive layers.
     for (const NeededRole& needed : needed_roles(named_)) add(needed);
-    std::vector<float> divisors = rope_divisors(model().attention.rope, architecture_);
+    std::vector<float> divisors = rope_divisors(model(), architecture_);
     if (!divisors.empty()) {
       ModelTensor tensor;
       tensor.name = kGgufRopeFactors;
@@ -95,19 +84,21 @@ class TensorLister {
     if (needed.role == "kv_b") return add_latent(needed);
     const auto group = group_of_role(needed.role);
     MOEC_CHECK(group, "role {} belongs to no group of weights", needed.role);
+    const FormedTensor formed{model(), needed.role, needed.layer, needed.dims};
     ModelTensor tensor{named_.names(needed.role, needed.layer), *group, needed.layer,
-                       file_dims(needed)};
+                       file_dims(formed)};
     // A reshape does not change the bytes, so it is harmless if the dims are already these.
-    tensor.view = then(view_of(needed), ReshapeStep{tensor.dims});
+    tensor.view =
+        then(to_gguf_form(architecture_.forms, formed, view_of(needed)), ReshapeStep{tensor.dims});
     tensor.mxfp4 = microscaled(needed);
     tensors_.push_back(std::move(tensor));
   }
 
   // These roles are matrices with one row in the model, but vectors in GGUF files.
-  static Dims file_dims(const NeededRole& needed) {
+  Dims file_dims(const FormedTensor& formed) const {
     const bool is_row =
-        needed.role == "shared_sigmoid_gate" || needed.role == "router_choice_bias_row";
-    return is_row ? Dims{needed.dims.at(1)} : needed.dims;
+        formed.role == "shared_sigmoid_gate" || formed.role == "router_choice_bias_row";
+    return is_row ? Dims{formed.dims.at(1)} : gguf_dims(architecture_.forms, formed);
   }
 
   WeightView view_of(const NeededRole& needed) const {
@@ -116,15 +107,19 @@ class TensorLister {
     if (needed.role.starts_with("router_choice_bias")) return made_of(needed, router_choice_bias);
     if (needed.role == "router") return made_of(needed, router_matrix);
     if (needed.role == "lm_head" && model().head.tied) return stored("embed", -1, needed.dims);
-    WeightView view = stored(needed.role, needed.layer, needed.dims);
-    if (architecture_.rows == GgufRows::stored || !rotates_rows(needed.role)) return view;
-    const AttentionConfig& attention = model().attention;
-    return pairs_of_halves(std::move(view), needed.dims,
-                           needed.role.starts_with('q') ? attention.heads : attention.kv_heads);
+    if (needed.role == "mixer_qkv" || needed.role == "mixer_z") return rows_of_mixer(needed);
+    return stored(needed.role, needed.layer, needed.dims);
   }
 
-  static bool rotates_rows(std::string_view role) {
-    return role == "q" || role == "k" || role == "q_bias" || role == "k_bias";
+  // Some checkpoints store q, k, v and z of a gated delta net in one tensor, per key head.
+  WeightView rows_of_mixer(const NeededRole& needed) const {
+    if (!model().names.has("mixer_qkvz")) return stored(needed.role, needed.layer, needed.dims);
+    ShardDecl decl;
+    decl.layer = needed.layer;
+    const ShardScope scope(plan_, decl, 1, weights_of(plan_));
+    const QkvzParts parts = parts_of_qkvz(scope);
+    if (needed.role == "mixer_z") return parts.z;
+    return concat_view(0, {parts.q, parts.k, parts.v});
   }
 
   // Concatenates all experts of a layer along the first axis.

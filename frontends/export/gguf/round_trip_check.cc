@@ -33,8 +33,8 @@ class ModelDifference {
   // Returns "uses WHAT = A, but this model has B"; empty if the models are equal.
   std::string run() {
     compare_sizes();
-    compare_attention();
-    compare_rope();
+    compare_kinds_of_attention();
+    compare_recurrent();
     compare_experts();
     compare_layers();
     return difference_;
@@ -72,8 +72,9 @@ class ModelDifference {
     take_number("logits_softcap", wanted_.head.softcap, said_.head.softcap);
     take_number("logits_divisor", wanted_.head.divisor, said_.head.divisor);
     take("head_bias", wanted_.head.bias, said_.head.bias);
-    const bool has_dense = std::any_of(wanted_.layers.begin(), wanted_.layers.end(),
-                                       [](const LayerConfig& layer) { return !layer.moe; });
+    const bool has_dense =
+        std::any_of(wanted_.layers.begin(), wanted_.layers.end(),
+                    [](const LayerConfig& layer) { return layer.feeds() && !layer.moe; });
     // Without dense layers, the width has no effect and files need not state it.
     if (has_dense) take("dense_ff", wanted_.mlp.ff, said_.mlp.ff);
     take("mlp_bias", wanted_.mlp.bias, said_.mlp.bias);
@@ -82,11 +83,34 @@ class ModelDifference {
     take_number("swiglu_alpha", wanted_.mlp.gating.alpha, said_.mlp.gating.alpha);
   }
 
-  void compare_attention() {
-    const AttentionConfig& wanted = wanted_.attention;
-    const AttentionConfig& said = said_.attention;
-    take("number of attention kinds", std::ssize(wanted_.more_attention) + 1,
-         std::ssize(said_.more_attention) + 1);
+  void compare_kinds_of_attention() {
+    const auto wanted = wanted_.kinds_of_attention(), said = said_.kinds_of_attention();
+    take("number of attention kinds", wanted.size(), said.size());
+    for (size_t i = 0; i < std::min(wanted.size(), said.size()); ++i) {
+      compare_attention(wanted[i], said[i]);
+      compare_rope(wanted[i].rope, said[i].rope);
+    }
+  }
+
+  void compare_recurrent() {
+    const bool has = wanted_.recurrent.has_value();
+    take("recurrent layers", has, said_.recurrent.has_value());
+    if (!difference_.empty() || !has) return;
+    const RecurrentConfig& wanted = *wanted_.recurrent;
+    const RecurrentConfig& said = *said_.recurrent;
+    take("mixer_taps", wanted.taps, said.taps);
+    take("mixer channels", wanted.channels, said.channels);
+    take("mixer_bias", wanted.bias, said.bias);
+    take("mixer_map_bias", wanted.map_bias, said.map_bias);
+    take("mixer_key_heads", wanted.key_heads, said.key_heads);
+    take("mixer_value_heads", wanted.value_heads, said.value_heads);
+    take("mixer_key_dim", wanted.key_dim, said.key_dim);
+    take("mixer_value_dim", wanted.value_dim, said.value_dim);
+    take_number("least_log_decay", wanted.least_log_decay.value_or(0),
+                said.least_log_decay.value_or(0));
+  }
+
+  void compare_attention(const AttentionConfig& wanted, const AttentionConfig& said) {
     take_name("projections", wanted.projections, said.projections);
     take("heads", wanted.heads, said.heads);
     take("kv_heads", wanted.kv_heads, said.kv_heads);
@@ -119,9 +143,7 @@ class ModelDifference {
 
   // Compares the resulting frequencies and scales, because factors may replace a formula. llama.cpp
   // truncates the range of YaRN for every family.
-  void compare_rope() {
-    const RopeConfig& wanted = wanted_.attention.rope;
-    RopeConfig said = said_.attention.rope;
+  void compare_rope(const RopeConfig& wanted, RopeConfig said) {
     said.yarn.truncate = true;
     take_name("rotary style", wanted.style, said.style);
     take("rotary_dims", wanted.dims, said.dims);
@@ -140,6 +162,7 @@ class ModelDifference {
     const MoeConfig& wanted = wanted_.moe;
     const MoeConfig& said = said_.moe;
     take("experts", wanted.experts, said.experts);
+    if (wanted.experts == 0) return;
     take("expert_ff", wanted.expert_ff, said.expert_ff);
     take("expert_latent", wanted.latent, said.latent);
     take("null_slots", wanted.null_slots, said.null_slots);
@@ -175,6 +198,9 @@ class ModelDifference {
       const auto of_layer = [&](const char* what) {
         return fmt::format("{} of layer {}", what, i);
       };
+      take_name(of_layer("parts"), wanted.parts, said.parts);
+      take_name(of_layer("mixer"), wanted.mixer, said.mixer);
+      take(of_layer("kind of attention"), wanted.attention, said.attention);
       take(of_layer("experts"), wanted.moe, said.moe);
       take(of_layer("window"), wanted.window, said.window);
       take(of_layer("chunk"), wanted.chunk, said.chunk);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "embedded/embedded_gguf.h"
+#include "frontends/sources/gguf/model_concepts.h"
 #include "ir/base/invariant.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/nearest.h"
@@ -19,7 +20,8 @@ constexpr std::string_view kFormat = "moec-gguf/1";
 constexpr std::string_view kCommon = "common.json";
 
 bool is_literal(std::string_view text) {
-  return text == "true" || text == "false" || parse_number<double>(text).has_value();
+  return text == "true" || text == "false" || text == "null" ||
+         parse_number<double>(text).has_value();
 }
 
 // An operator has a space on both sides, so a key may contain its character.
@@ -82,6 +84,11 @@ Result<GgufConcept> read_concept(const JsonReport& report, const JsonMember& mem
   MOEC_TRY(read_text(fields, "has", item.has));
   MOEC_TRY(read_text(fields, "unread", item.unread));
   MOEC_TRY(read_text(fields, "as", item.as));
+  MOEC_TRY(read_text(fields, "times", item.times));
+  if (fields.has("listed")) {
+    MOEC_TRY(fields.texts("listed", item.listed));
+    if (item.listed.size() != 2) return fields.bad("listed", "must have two names");
+  }
   MOEC_TRY(fields.finish());
   // Exactly one source, because two could contradict each other.
   const int sources =
@@ -148,6 +155,31 @@ Status read_family(JsonFields& fields, GgufArchitecture& architecture) {
   return {};
 }
 
+// A tensor is its name's template, or an object with the name and the tensor's form.
+Status read_tensor(const JsonReport& report, JsonFields& tensors, const JsonMember& member,
+                   GgufArchitecture& architecture) {
+  if (member.value.is_null()) {  // removes a common tensor
+    architecture.tensors.erase(member.key);
+    return {};
+  }
+  std::string& name = architecture.tensors[member.key];
+  if (member.value.object() == nullptr) return tensors.text(member.key, name);
+  MOEC_ASSIGN(JsonFields item, JsonFields::of(report, member.value, "tensors." + member.key));
+  MOEC_TRY(item.text("name", name));
+  MOEC_TRY(read_tensor_form(item, architecture.forms.roles[member.key]));
+  return item.finish();
+}
+
+Status read_rotation(JsonFields& item, GgufArchitecture& architecture) {
+  GgufRotation& rotation = architecture.rotations.emplace_back();
+  MOEC_TRY(item.text("kind", rotation.kind));
+  MOEC_TRY(read_text(item, "base", rotation.base));
+  MOEC_TRY(read_text(item, "dims", rotation.dims));
+  MOEC_TRY(read_text(item, "head", rotation.head));
+  if (item.has("scaled")) MOEC_TRY(item.boolean("scaled", rotation.scaled));
+  return item.finish();
+}
+
 // Reads concepts, key rules and tensors. These override existing entries of the same name.
 Status read_entries(const JsonReport& report, JsonFields& fields, GgufArchitecture& architecture) {
   MOEC_ASSIGN(const JsonFields concepts, fields.object("concepts"));
@@ -155,10 +187,16 @@ Status read_entries(const JsonReport& report, JsonFields& fields, GgufArchitectu
     MOEC_ASSIGN(architecture.concepts[member.key], read_concept(report, member));
   }
   MOEC_TRY(read_rules(report, fields, architecture));
+  MOEC_TRY(read_layer_keys(fields, architecture.layers));
+  if (fields.has("config")) {
+    MOEC_ASSIGN(const JsonFields config, fields.object("config"));
+    for (const JsonMember& member : config.members())
+      architecture.config[member.key] = member.value;
+  }
   if (!fields.has("tensors")) return {};
   MOEC_ASSIGN(JsonFields tensors, fields.object("tensors"));
   for (const JsonMember& member : tensors.members())
-    MOEC_TRY(tensors.text(member.key, architecture.tensors[member.key]));
+    MOEC_TRY(read_tensor(report, tensors, member, architecture));
   return {};
 }
 
@@ -279,6 +317,13 @@ std::optional<std::string> why_refused(std::string_view name) {
 
 }  // namespace
 
+bool has_named_flags(const GgufConcept& item) {
+  return !item.names.empty() &&
+         std::any_of(item.from.begin(), item.from.end(), [](const GgufExpression& from) {
+           return from.literal == "true" || from.literal == "false";
+         });
+}
+
 Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::string_view common,
                                                 const std::string& file) {
   GgufArchitecture architecture;
@@ -291,7 +336,12 @@ Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::stri
   MOEC_TRY(fields.text("arch", architecture.name));
   MOEC_TRY(
       fields.each("families", [&](JsonFields& item) { return read_family(item, architecture); }));
-  if (fields.has("rows")) MOEC_TRY(fields.choice("rows", architecture.rows));
+  if (fields.has("rows")) MOEC_TRY(fields.choice("rows", architecture.forms.rows));
+  if (fields.has("value_heads"))
+    MOEC_TRY(fields.choice("value_heads", architecture.forms.value_heads));
+  if (fields.has("rotations"))
+    MOEC_TRY(fields.each("rotations",
+                         [&](JsonFields& item) { return read_rotation(item, architecture); }));
   MOEC_TRY(fields.boolean("rotates_heads", architecture.rotates_heads));
   if (fields.has("yarn_rounds")) MOEC_TRY(fields.boolean("yarn_rounds", architecture.yarn_rounds));
   MOEC_TRY(read_entries(report, fields, architecture));
@@ -331,6 +381,20 @@ Result<const GgufArchitecture*> find_gguf_architecture(std::string_view name) {
               fmt::format("unknown architecture \"{}\"{}; known: {}", printable(name, 60),
                           did_you_mean(name, names), fmt::join(names, ", ")),
               "use the Hugging Face checkpoint of the model, if moec supports its family");
+}
+
+std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture) {
+  const auto number = [&](const std::string& name) {
+    return concept_number(concept_value(model, name));
+  };
+  for (const auto& [name, terms] : architecture.writing.equal) {
+    double product = static_cast<double>(terms.number.value_or(1));
+    for (const std::string& factor : terms.concepts)
+      product *= parse_number<double>(factor).value_or(number(factor));
+    if (number(name) != product)
+      return fmt::format("uses {} = {}, but this model has {}", name, product, number(name));
+  }
+  return {};
 }
 
 }  // namespace moec

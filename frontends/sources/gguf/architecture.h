@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/sources/gguf/layer_keys.h"
+#include "frontends/sources/gguf/tensor_forms.h"
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/base/json.h"
@@ -37,11 +39,18 @@ struct GgufConcept {
   std::map<int64_t, JsonValue> names;  // number from `from` → value; empty: the number itself
   std::optional<JsonValue> otherwise;  // value for unknown numbers; absent: these are refused
   std::optional<double> zero;          // value that 0 represents
+  std::string times;                   // key that multiplies each entry of a list in `from`
+  // Two names for a list with one name per layer. With `from`, the value is the number of leading
+  // layers with the first name; with `has`, layers that have the tensor have the second name.
+  std::vector<std::string> listed;
   std::optional<JsonValue> is;
   std::string has;     // tensor of a layer, without "blk.N."
   std::string unread;  // reason why the value does not affect the model
   std::string as;      // key of the config to set; empty: the first key of the concept
 };
+
+// True if the names are those of a boolean, which llama.cpp has a default for.
+bool has_named_flags(const GgufConcept& item);
 
 // A family of the architecture. The family applies if the file has each key of `when` with the
 // given value; std::nullopt matches any value.
@@ -50,11 +59,6 @@ struct GgufFamily {
   std::map<std::string, std::optional<int64_t>> when;
   std::map<std::string, std::vector<int64_t>> only;  // key → values that the family can express
 };
-
-// Order of the rows of q and k in each head: as in the family's checkpoints, or with the two rows
-// of each rotated pair adjacent.
-enum class GgufRows : uint8_t { stored, pairs };
-constexpr auto enum_names(GgufRows) { return name_table<GgufRows>({"stored", "pairs"}); }
 
 // A number, or concepts that are added or multiplied.
 struct GgufTerms {
@@ -88,15 +92,28 @@ struct GgufKeyRule {
   std::string harmless;          // reason why the value does not affect the model
 };
 
+// The rotary embedding of the layers of one kind.
+struct GgufRotation {
+  std::string kind;  // see layer_kind()
+  // Keys without "ARCH."; the usual key replaces an absent one.
+  std::string base = "rope.freq_base", dims = "rope.dimension_count";
+  std::string head = "attention.key_length";
+  bool scaled = false;  // the keys rope.scaling.* and the tensor of divisors apply
+};
+
 struct GgufArchitecture {
   std::string name;
   std::vector<GgufFamily> families;  // the first that applies is used
-  GgufRows rows = GgufRows::stored;
+  GgufForms forms;
   // True if all dims of a head rotate; rope.dimension_count must then equal the head size.
   bool rotates_heads = false;
+  // The rotary embeddings by layer kind; empty: all layers have the same.
+  std::vector<GgufRotation> rotations;
   bool yarn_rounds = true;  // the family rounds YaRN's range of frequencies to whole dims
   std::map<std::string, GgufConcept, std::less<>> concepts;
-  std::map<std::string, GgufKeyRule, std::less<>> keys;     // without "ARCH."
+  std::map<std::string, GgufKeyRule, std::less<>> keys;  // without "ARCH."
+  GgufLayers layers;
+  std::map<std::string, JsonValue, std::less<>> config;     // further entries of the config
   std::map<std::string, std::string, std::less<>> tensors;  // role → template
   GgufWriting writing;
 };
@@ -104,8 +121,10 @@ struct GgufArchitecture {
 // The two parts of kv_b, without "blk.N.": k_b [H, rank, nope] and v_b [H, v, rank].
 inline constexpr std::string_view kGgufLatentKeys = "attn_k_b.weight";
 inline constexpr std::string_view kGgufLatentValues = "attn_v_b.weight";
-// Divisors of the rotary frequencies.
+// Divisors of the rotary frequencies. Pairs with this divisor, or a larger one, do not rotate: at
+// every position, their angle is smaller than the rounding error of cos and sin.
 inline constexpr std::string_view kGgufRopeFactors = "rope_freqs.weight";
+inline constexpr float kUnrotatedDivisor = 1e30F;
 
 // Returns the architectures compiled into the binary, sorted by name.
 std::span<const GgufArchitecture> gguf_architectures();
@@ -122,5 +141,10 @@ Result<const GgufArchitecture*> gguf_architecture_of(std::string_view family);
 // Errors: gguf_architecture.*, with the name of the field.
 Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::string_view common,
                                                 const std::string& file);
+
+// Returns "uses NAME = VALUE, but this model has OTHER" for the first concept that llama.cpp
+// computes as a product (GgufWriting::equal) and that has another value in `model`; empty if there
+// is none.
+std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture);
 
 }  // namespace moec

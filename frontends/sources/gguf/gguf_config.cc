@@ -13,8 +13,10 @@
 #include "frontends/sources/gguf/gguf_ends.h"
 #include "frontends/sources/gguf/gguf_model.h"
 #include "frontends/sources/gguf/gguf_rope.h"
+#include "frontends/sources/gguf/layer_facts.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "ir/base/diagnostics.h"
+#include "ir/base/parse_number.h"
 #include "models/families/family_vocabulary.h"
 
 namespace moec {
@@ -22,7 +24,7 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-// Returns the keys, without "ARCH.", that determine the family and its config.
+// The keys, without "ARCH.", that determine the family and its config.
 Names keys_of_model(const GgufArchitecture& architecture) {
   // vocabulary_size() reads this key for every architecture.
   Names names = {"vocab_size"};
@@ -33,6 +35,9 @@ Names keys_of_model(const GgufArchitecture& architecture) {
   for (const auto& [name, item] : architecture.concepts)
     for (const GgufExpression& from : item.from) names.insert({from.left, from.right});
   for (const auto& [key, terms] : architecture.writing.keys) names.insert(key);
+  for (const GgufLayerKind& kind : architecture.layers.kinds)
+    for (const auto& [key, value] : kind.keys) names.insert(key);
+  for (const auto& [key, step] : architecture.layers.steps) names.insert(step.number);
   return names;
 }
 
@@ -167,17 +172,17 @@ Result<std::optional<std::string>> evaluate(const GgufModel& model, const GgufEx
   return from.op == 0 ? as_json(model, from.left, type) : combined(model, from);
 }
 
-// A key with named numbers is an integer, regardless of the concept's type.
+// Keys with names are integers or flags, regardless of the concept's type.
 ConceptType type_of_keys(const GgufConcept& item, const Concept& meant) {
-  return item.names.empty() ? meant.type : ConceptType::integer;
+  if (item.names.empty()) return meant.type;
+  return has_named_flags(item) ? ConceptType::boolean : ConceptType::integer;
 }
 
 std::string first_key(const GgufModel& model, const GgufConcept& item) {
   return model.key(item.from.front().left);
 }
 
-// A value as JSON. If the value is llama.cpp's default, `absent` names the missing key or tensor;
-// otherwise, it is empty.
+// A value as JSON. `absent` names the missing key or tensor if the value is llama.cpp's default.
 struct TakenValue {
   std::string text, absent;
 };
@@ -201,7 +206,8 @@ Result<TakenValue> from_keys(const GgufModel& model, const GgufConcept& item,
 Result<std::string> named(const GgufModel& model, const GgufConcept& item, const Concept& meant,
                           const std::string& number) {
   for (const auto& [known, value] : item.names)
-    if (number == std::to_string(known)) return to_string(value);
+    if (number == (has_named_flags(item) ? fmt::format("{}", known != 0) : std::to_string(known)))
+      return to_string(value);
   if (item.otherwise) return to_string(*item.otherwise);
   return fail("gguf.value",
               fmt::format("{} is {}, for which the family {} has no {}", first_key(model, item),
@@ -209,7 +215,6 @@ Result<std::string> named(const GgufModel& model, const GgufConcept& item, const
               "use the Hugging Face checkpoint of the model", {.file = model.file.values.file()});
 }
 
-// Any layer suffices, because the first layers of a model can be dense.
 bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
   return std::any_of(
       model.file.tensors.begin(), model.file.tensors.end(), [&](const GgufTensor& found) {
@@ -217,10 +222,22 @@ bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
       });
 }
 
+// Flags multiplied by another key's number; null without the list.
+Result<TakenValue> listed_products(const GgufModel& model, const GgufConcept& item) {
+  const std::string key = first_key(model, item);
+  if (!model.file.values.has(key)) return TakenValue{"null", ""};
+  MOEC_ASSIGN(const auto flags, model.file.values.get_array<bool>(key));
+  MOEC_ASSIGN(const auto factor, model.number(item.times));
+  std::vector<float> products;
+  for (const bool flag : flags) products.push_back(flag ? factor.value_or(0) : 0);
+  return TakenValue{fmt::format("[{}]", fmt::join(products, ", ")), ""};
+}
+
 Result<TakenValue> value_of(const GgufModel& model, const GgufConcept& item, const Concept& meant) {
   if (item.is) return TakenValue{to_string(*item.is), ""};
   if (!item.has.empty() && has_in_a_layer(model, item.has)) return TakenValue{"true", ""};
   if (!item.has.empty()) return TakenValue{"false", fmt::format("tensor \"{}\"", item.has)};
+  if (!item.times.empty()) return listed_products(model, item);
   MOEC_ASSIGN(TakenValue value, from_keys(model, item, meant));
   if (!item.names.empty()) {
     MOEC_ASSIGN(value.text, named(model, item, meant, value.text));
@@ -252,16 +269,20 @@ class ConfigWriter {
   explicit ConfigWriter(const GgufModel& model) : model_(model) {}
 
   Result<GgufConfig> run(const ReadFloats& read) {
-    // check_keys() comes first, because an unknown key can be the cause of later errors.
+    // First, because an unknown key can be the cause of later errors.
     MOEC_ASSIGN(warnings_, check_keys(model_));
     entries_["model_type"] = fmt::format("\"{}\"", model_.family.model_type);
     MOEC_ASSIGN(const std::string vocabulary, vocabulary_size(model_));
     MOEC_TRY(set_concept("vocab", vocabulary));
     // llama.cpp uses the token embedding as the head if output.weight is absent.
     MOEC_TRY(set_concept("tied_head", model_.find("output.weight") ? "false" : "true"));
+    for (const auto& [key, value] : model_.architecture.config) entries_[key] = to_string(value);
     for (const auto& [name, item] : model_.architecture.concepts)
-      if (item.unread.empty()) MOEC_TRY(take(name, item));
-    MOEC_ASSIGN(entries_["rope_parameters"], rope_text(model_, read));
+      if (item.unread.empty() && item.listed.empty()) MOEC_TRY(take(name, item));
+    MOEC_TRY(take_layers());
+    if (model_.family.axes.rope != RopeStyle::none) {
+      MOEC_ASSIGN(entries_["rope_parameters"], rope_text(model_, read));
+    }
     MOEC_ASSIGN(const std::vector<int64_t> ends, gguf_ends(model_.file.values));
     if (!ends.empty()) entries_["eos_token_id"] = fmt::format("[{}]", fmt::join(ends, ", "));
     std::vector<std::string> lines;
@@ -275,11 +296,55 @@ class ConfigWriter {
     const Concept* meant = find_concept(name);
     const auto rule = model_.family.concepts.find(name);
     const bool read = rule != model_.family.concepts.end() && !rule->second.keys.empty();
-    // The family has no key for the concept, so its value cannot change the config.
-    if (meant == nullptr || (!read && item.as.empty())) return {};
+    // Without a key of the family, the value cannot change the config, but it must be a known one.
+    const bool is_set = read || !item.as.empty();
+    if (meant == nullptr || (!is_set && item.names.empty())) return {};
     MOEC_ASSIGN(const TakenValue value, value_of(model_, item, *meant));
+    if (!is_set) return {};
     if (!value.absent.empty() && read) warn_of_default(rule->second, value);
     return set(item.as.empty() ? rule->second.keys.front() : item.as, value.text);
+  }
+
+  // The number of layers, which take() has set; 0 for a number that read_config() refuses.
+  int64_t layer_count() const {
+    const auto rule = model_.family.concepts.find("layers");
+    const auto entry = rule == model_.family.concepts.end() || rule->second.keys.empty()
+                           ? entries_.end()
+                           : entries_.find(rule->second.keys.front());
+    const auto count =
+        entry == entries_.end() ? std::nullopt : parse_number<int64_t>(entry->second);
+    return count && *count <= find_concept("layers")->maximum ? *count : 0;
+  }
+
+  Status take_layers() {
+    const int64_t count = layer_count();
+    for (const auto& [name, item] : model_.architecture.concepts)
+      if (!item.listed.empty()) MOEC_TRY(take_listed(name, item, count));
+    const GgufLayers& layers = model_.architecture.layers;
+    if (layers.list.empty()) return {};
+    MOEC_ASSIGN(const GgufLayerFacts facts, gguf_layer_facts(model_, count));
+    for (const auto& [name, value] : facts.concepts)
+      MOEC_TRY(set_concept(name, std::to_string(value)));
+    return set_concept(layers.list, names_as_json(facts.kinds));
+  }
+
+  static std::string names_as_json(const std::vector<std::string>& names) {
+    return fmt::format("[\"{}\"]", fmt::join(names, "\", \""));
+  }
+
+  Status take_listed(const std::string& name, const GgufConcept& item, int64_t count) {
+    int64_t leading = 0;
+    if (item.has.empty()) {
+      MOEC_ASSIGN(const TakenValue value, from_keys(model_, item, *find_concept("layers")));
+      leading = parse_number<int64_t>(value.text).value_or(0);
+    }
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; ++i) {
+      const bool second =
+          item.has.empty() ? i >= leading : model_.find(block_name(i, item.has)) != nullptr;
+      names.push_back(item.listed[second ? 1 : 0]);
+    }
+    return set_concept(name, names_as_json(names));
   }
 
   // Warns if llama.cpp's default differs from the family's, because an old converter may have

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string_view>
 
 namespace moec {
@@ -41,11 +42,11 @@ Status check_only(const GgufFamily& family, const GgufArchitecture& architecture
 
 tl::unexpected<Diagnostics> no_family(const GgufArchitecture& architecture,
                                       const GgufValues& values) {
-  std::vector<std::string> keys;
+  std::set<std::string> keys;  // several families can have the same conditions
   for (const GgufFamily& family : architecture.families)
     for (const auto& [name, wanted] : family.when)
-      keys.push_back(fmt::format("{}.{} {}", architecture.name, name,
-                                 wanted ? std::to_string(*wanted) : "with any value"));
+      keys.insert(fmt::format("{}.{} {}", architecture.name, name,
+                              wanted ? std::to_string(*wanted) : "with any value"));
   return fail(
       "gguf.family", fmt::format("the keys match no family: expected {}", fmt::join(keys, " or ")),
       "convert the model again with a converter that writes the key", {.file = values.file()});

@@ -23,6 +23,10 @@ constexpr std::array<std::string_view, 7> kRopeKeys = {
     "rope.scaling.type", "rope.scaling.factor",  "rope.scaling.original_context_length",
     kAttentionFactor};
 
+// Added to the fraction of a head that rotates, because the reader of a config rounds the product
+// of the fraction and the head's dims down.
+constexpr double kRoundingOfQuotients = 1e-12;
+
 bool is_latent(const GgufModel& model) { return model.family.axes.attention == AttentionKind::mla; }
 
 class RopeWriter {
@@ -31,9 +35,31 @@ class RopeWriter {
       : model_(model), values_(model.file.values), read_(read) {}
 
   Result<std::string> run() {
+    const std::vector<GgufRotation>& rotations = model_.architecture.rotations;
+    if (rotations.empty()) return rotation_text();
+    std::vector<std::string> objects;
+    for (const GgufRotation& rotation : rotations) {
+      members_.clear();
+      rotation_ = rotation;
+      MOEC_TRY(check_unscaled());
+      MOEC_ASSIGN(const std::string text, rotation_text());
+      objects.push_back(fmt::format("\"{}\": {}", rotation.kind, text));
+    }
+    return fmt::format("{{{}}}", fmt::join(objects, ", "));
+  }
+
+ private:
+  Result<std::string> rotation_text() {
     MOEC_TRY(check_dims());
     MOEC_ASSIGN(const float base, number("rope.freq_base", 10000));
-    set("rope_theta", base);
+    MOEC_ASSIGN(const float own_base, number(rotation_.base, base));
+    set("rope_theta", own_base);
+    if (!model_.architecture.rotations.empty()) MOEC_TRY(take_rotated_part());
+    MOEC_TRY(check_sections());
+    if (!rotation_.scaled) {
+      set_type("default");
+      return joined_members();
+    }
     MOEC_ASSIGN(const std::string type, scaling_type());
     if (is_latent(model_)) MOEC_TRY(check_latent(type));
     if (type == "yarn") {
@@ -42,13 +68,28 @@ class RopeWriter {
       MOEC_TRY(type == "linear" ? take_linear() : Status());
       MOEC_TRY(take_factors(type == "longrope"));
     }
+    return joined_members();
+  }
+
+  std::string joined_members() const {
     std::vector<std::string> members;
     for (const auto& [key, value] : members_)
       members.push_back(fmt::format("\"{}\": {}", key, value));
     return fmt::format("{{{}}}", fmt::join(members, ", "));
   }
 
- private:
+  // Sets the rotated fraction of a head, from which a config's reader rounds down to whole dims.
+  Status take_rotated_part() {
+    MOEC_ASSIGN(const uint32_t usual_head, head_dims());
+    MOEC_ASSIGN(const uint32_t head, integer(rotation_.head, usual_head));
+    MOEC_ASSIGN(const uint32_t usual, integer("rope.dimension_count", usual_head));
+    MOEC_ASSIGN(const uint32_t rotated, integer(rotation_.dims, usual));
+    set("partial_rotary_factor", rotated == head || head == 0
+                                     ? 1.0
+                                     : static_cast<double>(rotated) / head + kRoundingOfQuotients);
+    return {};
+  }
+
   template <class T>
   void set(const std::string& key, const T& value) {
     members_[key] = fmt::format("{}", value);
@@ -84,6 +125,48 @@ class RopeWriter {
     if (rotated == dims) return {};
     return refuse(fmt::format("{} is {}, but in this architecture all {} dims of a head rotate",
                               model_.key("rope.dimension_count"), rotated, dims));
+  }
+
+  // Refuses scalings in architectures that apply them to some layers only, in parts.
+  Status check_unscaled() {
+    const std::vector<RopeScaling>& known = model_.architecture.writing.scalings;
+    if (std::find(known.begin(), known.end(), RopeScaling::yarn) != known.end()) return {};
+    MOEC_ASSIGN(const std::string type, scaling_type());
+    MOEC_ASSIGN(const float by, factor());
+    MOEC_ASSIGN(const float amplitude, number(kAttentionFactor, 1));
+    if ((type == "none" || type == "linear") && by == 1 && amplitude == 1) return {};
+    return refuse(fmt::format("rotary scalings are not supported in the architecture {}",
+                              model_.architecture.name));
+  }
+
+  // llama.cpp requires the numbers of pairs of each coordinate of an image patch in the
+  // architectures that write them, and assigns pair i to coordinate i mod 3. A pair beyond its
+  // coordinate's number belongs to a fourth coordinate, which is 0 for all tokens of a text.
+  Status check_sections() {
+    constexpr std::string_view kSections = "rope.dimension_sections";
+    if (!model_.architecture.writing.keys.contains(kSections)) return {};
+    const GgufValue* value = nullptr;
+    if (const auto found = values_.keys().find(model_.key(kSections));
+        found != values_.keys().end())
+      value = &found->second;
+    std::vector<int64_t> counts;
+    if (value != nullptr && value->type == GgufType::i32) {
+      MOEC_ASSIGN(const auto listed, values_.get_array<int32_t>(model_.key(kSections)));
+      counts.assign(listed.begin(), listed.end());
+    } else {
+      MOEC_ASSIGN(const auto listed, values_.get_array<uint32_t>(model_.key(kSections)));
+      counts.assign(listed.begin(), listed.end());
+    }
+    MOEC_ASSIGN(const uint32_t head, head_dims());
+    MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", head));
+    const auto pairs = int64_t{rotated} / 2;
+    // The last pair of each coordinate is the largest one below `pairs`.
+    bool covered = counts.size() == 4 && counts[3] == 0;
+    for (int64_t pair = std::max<int64_t>(0, pairs - 3); covered && pair < pairs; ++pair)
+      covered = pair < 3 * counts[static_cast<size_t>(pair % 3)];
+    if (covered) return {};
+    return refuse(fmt::format("{} is [{}], which does not cover the {} pairs that rotate",
+                              model_.key(kSections), fmt::join(counts, ", "), pairs));
   }
 
   // Refuses scalings of latent attention that llama.cpp computes differently from the families: a
@@ -139,7 +222,20 @@ class RopeWriter {
     set("beta_fast", 32);
     set("beta_slow", 1);
     if (!model_.architecture.yarn_rounds) members_["truncate"] = "false";
+    if (model_.family.axes.tempered == TemperedLayers::all) MOEC_TRY(take_temperature(original));
     return is_latent(model_) ? take_latent_yarn() : take_attention_factor(by);
+  }
+
+  // Configs of families that scale the queries of all layers have the scale in the rotation.
+  Status take_temperature(uint32_t original) {
+    MOEC_ASSIGN(const float scale, number("attention.temperature_scale", 0));
+    MOEC_ASSIGN(const uint32_t length, integer("attention.temperature_length", original));
+    set(std::string(kTemperatureScale), scale);
+    if (scale == 0 || length == original) return {};
+    return refuse(
+        fmt::format("{} is {}, but the original context length is {}; only equal values "
+                    "are supported",
+                    model_.key("attention.temperature_length"), length, original));
   }
 
   // llama.cpp multiplies the scores by (1 + multiplier · ln factor)² and does not scale cos and
@@ -181,6 +277,7 @@ class RopeWriter {
       // A config cannot express a scaling factor in addition to divisors.
       if (members_["rope_type"] != "\"default\"")
         return refuse("the rotary embedding has both a scaling factor and a tensor of factors");
+      if (writes_proportional()) return take_proportional(*both);
       MOEC_ASSIGN(members_["short_factor"], factors_of(*brief));
       MOEC_ASSIGN(members_["long_factor"], factors_of(*wide));
     } else if (needed) {
@@ -194,6 +291,34 @@ class RopeWriter {
       MOEC_TRY(take_equal_factors());
     }
     return take_amplitude(amplitude);
+  }
+
+  bool writes_proportional() const {
+    const std::vector<RopeScaling>& known = model_.architecture.writing.scalings;
+    return std::find(known.begin(), known.end(), RopeScaling::proportional) != known.end();
+  }
+
+  // Reads divisors of which the first ones are equal and the others stop the rotation.
+  Status take_proportional(const GgufTensor& tensor) {
+    MOEC_ASSIGN(const std::vector<float> divisors, read_(tensor));
+    const auto rotated = std::find_if(divisors.begin(), divisors.end(),
+                                      [](float divisor) { return divisor >= kUnrotatedDivisor; }) -
+                         divisors.begin();
+    const float factor = rotated > 0 ? divisors.front() : 1;
+    const bool is_proportional =
+        std::all_of(divisors.begin(), divisors.begin() + rotated,
+                    [&](float divisor) { return divisor == factor; }) &&
+        std::all_of(divisors.begin() + rotated, divisors.end(),
+                    [](float divisor) { return divisor >= kUnrotatedDivisor; });
+    if (!is_proportional || divisors.empty() || factor <= 0)
+      return refuse(fmt::format("the divisors in {} are not those of a proportional rotation",
+                                kGgufRopeFactors));
+    set_type("proportional");
+    set("factor", factor);
+    set("partial_rotary_factor",
+        std::min(1.0, static_cast<double>(rotated) / static_cast<double>(divisors.size()) +
+                          kRoundingOfQuotients));
+    return {};
   }
 
   // Writes the same divisor for all frequencies: the rope type with divisors is the only one that
@@ -228,12 +353,15 @@ class RopeWriter {
   const GgufModel& model_;
   const GgufValues& values_;
   const ReadFloats& read_;
-  std::map<std::string, std::string> members_;
+  std::map<std::string, std::string> members_;  // of one rotation
+  GgufRotation rotation_{.scaled = true};
 };
 
 }  // namespace
 
 bool reads_rope_key(const GgufModel& model, std::string_view name) {
+  for (const GgufRotation& rotation : model.architecture.rotations)
+    if (name == rotation.base || name == rotation.dims || name == rotation.head) return true;
   if (name == kLogMultiplier) return is_latent(model);
   return std::find(kRopeKeys.begin(), kRopeKeys.end(), name) != kRopeKeys.end();
 }

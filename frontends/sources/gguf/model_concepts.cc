@@ -1,9 +1,12 @@
 #include "frontends/sources/gguf/model_concepts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+
+#include "frontends/sources/gguf/layer_keys.h"
 
 namespace moec {
 namespace {
@@ -41,17 +44,87 @@ ConceptValue shared_experts(const ModelConfig& model) {
 }
 
 // Inverts read_latent() in config_attention.cc, which sets the number of shared dims.
-int64_t head_dim(const ModelConfig& model) {
-  return model.attention.latent ? model.attention.latent->shared_dims : model.attention.head_dim;
-}
-
-int64_t kv_heads(const ModelConfig& model) {
-  return model.attention.latent ? model.attention.heads : model.attention.kv_heads;
-}
 
 template <int64_t LatentConfig::*Field>
 ConceptValue of_latent(const ModelConfig& model) {
   return model.attention.latent ? ConceptValue(*model.attention.latent.*Field) : ConceptValue();
+}
+
+template <int64_t RecurrentConfig::*Field>
+ConceptValue of_mixer(const ModelConfig& model) {
+  return model.recurrent ? ConceptValue(*model.recurrent.*Field) : ConceptValue();
+}
+
+template <bool RecurrentConfig::*Field>
+ConceptValue of_mixer(const ModelConfig& model) {
+  return model.recurrent ? ConceptValue(*model.recurrent.*Field) : ConceptValue();
+}
+
+ConceptValue mixer_inner(const ModelConfig& model) {
+  if (!model.recurrent) return {};
+  return model.recurrent->value_heads * model.recurrent->value_dim;
+}
+
+// The attention of the first layer that sees all keys; that of all layers if there is none.
+const AttentionConfig& full_attention(const ModelConfig& model) {
+  for (const LayerConfig& layer : model.layers)
+    if (layer_kind(layer) == "full_attention") return model.attention_of(layer);
+  return model.attention;
+}
+
+// The attention of the first layer with a window; that of all layers if there is none.
+const AttentionConfig& window_attention(const ModelConfig& model) {
+  for (const LayerConfig& layer : model.layers)
+    if (layer_kind(layer) == "sliding_attention") return model.attention_of(layer);
+  return model.attention;
+}
+
+// Inverts read_latent() in config_attention.cc, which sets the number of shared dims.
+int64_t head_dim(const ModelConfig& model) {
+  if (model.attention.latent) return model.attention.latent->shared_dims;
+  return window_attention(model).head_dim;
+}
+
+int64_t kv_heads(const ModelConfig& model) {
+  if (model.attention.latent) return model.attention.heads;
+  // GeometryReader in config_attention.cc gives either layers that see all keys or layers with a
+  // window another number of heads than the usual one.
+  const AttentionConfig& full = full_attention(model);
+  return full.projections == Projections::keys_are_values ? window_attention(model).kv_heads
+                                                          : full.kv_heads;
+}
+
+ConceptValue value_dims(const ModelConfig& model) {
+  return model.attention.latent ? model.attention.latent->value_dims : model.attention.value_dim;
+}
+
+ConceptValue position_embedding(const ModelConfig& model) {
+  return std::string(model.attention.rope.style == RopeStyle::none ? "nope" : "rope");
+}
+
+ConceptValue temperature_step(const ModelConfig& model) {
+  if (!model.attention.temperature) return {};
+  return static_cast<int64_t>(model.attention.temperature->step);
+}
+
+// 1 for layers with a rotation, 0 for others; no value if all layers have one.
+ConceptValue rotated_layers(const ModelConfig& model) {
+  std::vector<int64_t> flags;
+  for (const LayerConfig& layer : model.layers) flags.push_back(layer.rotated ? 1 : 0);
+  if (std::count(flags.begin(), flags.end(), 0) == 0) return {};
+  return flags;
+}
+
+// Numbers of pairs for each coordinate of an image patch. llama.cpp requires them, and that they
+// cover all pairs; a token of a text has the same position in each.
+ConceptValue even_sections(const ModelConfig& model) {
+  const int64_t pairs = (model.attention.rope.dims / 2 + 2) / 3;
+  return std::vector<int64_t>{pairs, pairs, pairs, 0};
+}
+
+ConceptValue temperature_scale(const ModelConfig& model) {
+  return model.attention.temperature ? ConceptValue(model.attention.temperature->scale)
+                                     : ConceptValue();
 }
 
 ConceptValue latent_eps(const ModelConfig& model) {
@@ -80,13 +153,35 @@ const std::map<std::string_view, ValueOf> kValues = {
     {"q_rank", of_latent<&LatentConfig::q_rank>},
     {"kv_rank", of_latent<&LatentConfig::kv_rank>},
     {"key_dims", of_latent<&LatentConfig::key_dims>},
-    {"value_dims", of_latent<&LatentConfig::value_dims>},
+    {"value_dims", value_dims},
+    {"window_kv_heads", [](const ModelConfig& m) -> ConceptValue { return window_attention(m).kv_heads; }},
+    {"full_kv_heads", [](const ModelConfig& m) -> ConceptValue { return full_attention(m).kv_heads; }},
+    {"full_head_dim", [](const ModelConfig& m) -> ConceptValue { return full_attention(m).head_dim; }},
+    {"value_scale", [](const ModelConfig& m) -> ConceptValue { return m.attention.scaling.value_scale; }},
+    {"temperature_scale", temperature_scale},
+    {"mscale_all_dim", [](const ModelConfig& m) -> ConceptValue { return m.attention.rope.mscale_all_dim.value_or(0); }},
+    {"position_embedding", position_embedding},
+    {"logits_softcap", [](const ModelConfig& m) -> ConceptValue { return m.head.softcap; }},
+    {"mixer_taps", of_mixer<&RecurrentConfig::taps>},
+    {"mixer_bias", of_mixer<&RecurrentConfig::bias>},
+    {"mixer_map_bias", of_mixer<&RecurrentConfig::map_bias>},
+    {"mixer_key_heads", of_mixer<&RecurrentConfig::key_heads>},
+    {"mixer_value_heads", of_mixer<&RecurrentConfig::value_heads>},
+    {"mixer_key_dim", of_mixer<&RecurrentConfig::key_dim>},
+    {"mixer_value_dim", of_mixer<&RecurrentConfig::value_dim>},
+    {"mixer_inner", mixer_inner},
+    {"expert_latent", [](const ModelConfig& m) -> ConceptValue { return m.moe.latent > 0 ? ConceptValue(m.moe.latent) : ConceptValue(); }},
     {"latent_norm_eps", latent_eps},
     {"rotary_dims", [](const ModelConfig& m) -> ConceptValue { return m.attention.rope.dims; }},
     {"dense_ff", [](const ModelConfig& m) -> ConceptValue { return m.mlp.ff; }},
     {"experts", [](const ModelConfig& m) -> ConceptValue { return m.moe.experts; }},
-    {"top_k", [](const ModelConfig& m) -> ConceptValue { return m.moe.routing.top_k; }},
+    {"top_k", [](const ModelConfig& m) -> ConceptValue { return m.moe.experts > 0 ? m.moe.routing.top_k : 0; }},
     {"expert_ff", [](const ModelConfig& m) -> ConceptValue { return m.moe.expert_ff; }},
+    {"routed_or_dense_ff", [](const ModelConfig& m) -> ConceptValue { return m.moe.experts > 0 ? m.moe.expert_ff : m.mlp.ff; }},
+    {"latent_kv_heads", [](const ModelConfig&) -> ConceptValue { return int64_t{1}; }},
+    {"even_sections", even_sections},
+    {"layer_thetas", rotated_layers},
+    {"temperature_step", temperature_step},
     {"shared_ff", [](const ModelConfig& m) -> ConceptValue { return m.moe.shared_ff; }},
     {"shared_experts", shared_experts},
     {"score", [](const ModelConfig& m) -> ConceptValue { return std::string(enum_name(m.moe.routing.score)); }},
@@ -117,20 +212,9 @@ std::string to_string(const ConceptValue& value) {
   if (std::holds_alternative<std::monostate>(value)) return "not given";
   if (const auto* name = std::get_if<std::string>(&value)) return *name;
   if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+    return fmt::format("[{}]", fmt::join(*list, ", "));
   return fmt::format("{}", concept_number(value));
-}
-
-std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture) {
-  const auto number = [&](const std::string& name) {
-    return concept_number(concept_value(model, name));
-  };
-  for (const auto& [name, terms] : architecture.writing.equal) {
-    double product = static_cast<double>(terms.number.value_or(1));
-    for (const std::string& factor : terms.concepts) product *= number(factor);
-    if (number(name) != product)
-      return fmt::format("uses {} = {}, but this model has {}", name, product, number(name));
-  }
-  return {};
 }
 
 }  // namespace moec

@@ -6,15 +6,16 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
-#include "frontends/sources/gguf/architecture.h"
 #include "ir/model/model_config.h"
 
 namespace moec {
 
 // std::monostate if the model does not determine the value, or if the concept exists only in
 // configs.
-using ConceptValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
+using ConceptValue =
+    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>>;
 
 ConceptValue concept_value(const ModelConfig& model, std::string_view name);
 
@@ -23,10 +24,5 @@ double concept_number(const ConceptValue& value);
 
 // Returns the value as text, for messages.
 std::string to_string(const ConceptValue& value);
-
-// Returns "uses NAME = VALUE, but this model has OTHER" for the first concept that llama.cpp
-// computes as a product (GgufWriting::equal) and that has another value in `model`; empty if there
-// is none.
-std::string broken_product(const ModelConfig& model, const GgufArchitecture& architecture);
 
 }  // namespace moec

@@ -16,7 +16,6 @@
 #include "frontends/sources/gguf/gguf_model.h"
 #include "frontends/sources/gguf/gguf_rope.h"
 #include "frontends/sources/gguf/gguf_weights.h"
-#include "frontends/sources/gguf/model_concepts.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "ir/base/regular_file.h"
 #include "ir/graph/weight_table.h"
@@ -29,7 +28,6 @@ namespace moec {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
-const std::set<std::string_view> kRotatedRoles = {"q", "k", "q_bias", "k_bias"};
 
 // Shapes are compared without dims of 1, because files and roles can differ in them.
 Dims without_ones(const Dims& dims) {
@@ -37,19 +35,6 @@ Dims without_ones(const Dims& dims) {
   for (int64_t axis = 0; axis < dims.rank(); ++axis)
     if (dims.at(axis) != 1) kept.push_back(dims.at(axis));
   return kept;
-}
-
-// Reorders the rows of each head from [half, 2], where rotated pairs are adjacent, to [2, half].
-WeightView halves_of_pairs(WeightView view, const Dims& dims, int64_t heads) {
-  const int64_t half = dims.at(0) / heads / 2;
-  Dims pairs = {heads, half, 2};
-  std::vector<int64_t> order = {0, 2, 1};
-  if (dims.rank() == 2) {
-    pairs.push_back(dims.at(1));
-    order.push_back(3);
-  }
-  return then(then(then(std::move(view), ReshapeStep{std::move(pairs)}), PermuteStep{order}),
-              ReshapeStep{dims});
 }
 
 class TensorDeriver {
@@ -95,21 +80,18 @@ class TensorDeriver {
     std::optional<WeightView> view = view_of(needed, name);
     if (!view) return;
     const auto type = view_type(*view);
-    if (!type || without_ones(type->dims) != without_ones(needed.dims))
+    const GgufForms& forms = gguf_.architecture.forms;
+    const FormedTensor formed{model_, needed.role, needed.layer, needed.dims};
+    const Dims wanted = gguf_dims(forms, formed);
+    if (!type || without_ones(type->dims) != without_ones(wanted))
       return find("gguf.tensor_dims", name,
                   fmt::format("the {} of this model must be {}, found {}", needed.role,
-                              to_string(needed.dims), type ? to_string(type->dims) : "none"));
-    if (gguf_.architecture.rows == GgufRows::pairs && kRotatedRoles.contains(needed.role))
-      view = halves_of_pairs(*std::move(view), needed.dims, heads_of(needed.role));
-    view = then(*std::move(view), ReshapeStep{needed.dims});
+                              to_string(wanted), type ? to_string(type->dims) : "none"));
+    view = from_gguf_form(forms, formed, *std::move(view));
     // The table already has the stored tensor under its name. A derived view would replace it.
     const bool is_stored =
         view->steps.empty() && std::holds_alternative<TensorSource>(view->source);
     if (!is_stored) table_.derived[name] = *std::move(view);
-  }
-
-  int64_t heads_of(std::string_view role) const {
-    return role.starts_with('q') ? model_.attention.heads : model_.attention.kv_heads;
   }
 
   std::optional<WeightView> view_of(const NeededRole& needed, const std::string& name) {
@@ -138,12 +120,21 @@ class TensorDeriver {
     return std::nullopt;
   }
 
+  bool is_of_role(std::string_view name) const {
+    const auto block = parse_block_name(name);
+    const std::string pattern = block ? "blk.{i}." + std::string(block->name) : std::string(name);
+    const auto& roles = model_.names.by_role;
+    return std::any_of(roles.begin(), roles.end(),
+                       [&](const auto& entry) { return entry.second == pattern; });
+  }
+
   // Multiplies NAME.weight by NAME.scale, if present: one factor for the tensor, or one per expert.
   std::optional<WeightView> with_factor(WeightView view, const std::string& name) {
     if (!name.ends_with(kWeight)) return view;
+    // A role's tensor is not a factor, although some roles have names of factors.
     const std::string beside = name.substr(0, name.size() - kWeight.size()) + ".scale";
     const GgufTensor* factor = gguf_.find(beside);
-    if (factor == nullptr) return view;
+    if (factor == nullptr || is_of_role(beside)) return view;
     used_.insert(beside);
     const Dims dims = view_type(view)->dims;
     const Dims counts = without_ones(factor->dims);

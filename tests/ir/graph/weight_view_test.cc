@@ -237,6 +237,12 @@ TEST(ViewTypeErrors, C12RejectsInvalidRemainders) {
   EXPECT_THAT(type_of_text("@a:u8[4] | remainder(f16)"), testing::StartsWith("view.c12: "));
 }
 
+TEST(ViewTypeErrors, C17RejectsInvalidMaps) {
+  EXPECT_EQ(type_of_text("@a:bf16[4] | map(neg_exp)"), "f32[4]");
+  EXPECT_EQ(type_of_text("@a:i32[4] | map(plus_one)"),
+            "view.c17: map requires a float view, got i32[4]");
+}
+
 // ---- then() ------------------------------------------------------------------------------------
 
 // Adds the steps of the parsed view one by one with then().
@@ -264,7 +270,8 @@ TEST(Then, KeepsEffectiveSteps) {
         "@a:u8[4,3] | unpack(u3) | lut(2, 8; @t:f16[2,1,8] | cast(f32)) | cast(f16)",
         "@a:u8[4,2] | unpack(i4) | dequant(1, 2; @s:f16[4,2], @z:f32[4,2])",
         "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)", "@a:f32[4,2] | center()",
-        "@a:f32[4,2] | remainder(f16)", "@a:u8[4,18] | unblock(q4_0)"})
+        "@a:f32[4,2] | remainder(f16)", "@a:u8[4,18] | unblock(q4_0)",
+        "@a:f32[4] | map(log_neg) | map(minus_one)"})
     EXPECT_EQ(folded(text), text);
 }
 

@@ -352,6 +352,19 @@ TEST_F(WeightsSteps, ReturnsRoundingErrorsOfACast) {
   EXPECT_THAT(*values, testing::ElementsAre(0x1p-12f, 0, 0, 0.1f - round_to(DType::f16, 0.1f)));
 }
 
+TEST_F(WeightsSteps, AppliesFunctionsToElements) {
+  const WeightView view = tensor("w", 0, {DType::f32, {5, 7}});
+  for (const MapFn function : {MapFn::neg_exp, MapFn::log_neg, MapFn::plus_one, MapFn::minus_one})
+    expect_as_oracle(then(then(view, MapStep{function}), SliceStep{0, 1, 3}));
+  file_ = bytes_of(std::vector<float>{0, 1, 100, -INFINITY});
+  table_.files = {{write_file("steps_map.bin", file_), file_.size()}};
+  const WeightView rates = then(tensor("v", 0, {DType::f32, {4}}), MapStep{MapFn::neg_exp});
+  const auto values = WeightReader::open(table_)->read_f32(rates, 64);
+  ASSERT_TRUE(values) << render(values.error());
+  const float e = static_cast<float>(-std::exp(1.0));
+  EXPECT_THAT(*values, testing::ElementsAre(-1, e, -INFINITY, -0.0f));
+}
+
 TEST_F(WeightsSteps, ReadsSeededAndSplatWithoutFiles) {
   table_ = {};
   auto report = expect_as_oracle(

@@ -294,6 +294,13 @@ class Oracle {
     const float median = finite.empty() ? 0 : finite[(finite.size() - 1) / 2];
     naive_map(data, DType::f32, [&](float value, const Dims&) { return value - median; });
   }
+  void apply_step(const MapStep& step, Naive& data) const {
+    naive_map(data, DType::f32, [&](float value, const Dims&) {
+      const auto x = static_cast<double>(value);
+      const double by_function[] = {-std::exp(x), std::log(-x), x + 1, x - 1};
+      return static_cast<float>(by_function[static_cast<size_t>(step.function)]);
+    });
+  }
   void apply_step(const RemainderStep& step, Naive& data) const {
     naive_map(data, DType::f32, [&](float value, const Dims&) {
       const float rounded = naive_decode(step.dtype, naive_encode(step.dtype, value));

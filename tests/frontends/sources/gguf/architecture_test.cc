@@ -34,7 +34,7 @@ TEST(GgufArchitecture, OverridesTheCommonArchitecture) {
   const GgufArchitecture loaded =
       load(R"("layers": "depth")", R"(, "rows": "pairs", "tensors": {"q": "q.{i}"})");
   EXPECT_EQ(loaded.name, "small");
-  EXPECT_EQ(loaded.rows, GgufRows::pairs);
+  EXPECT_EQ(loaded.forms.rows, GgufRows::pairs);
   EXPECT_EQ(loaded.concepts.at("layers").from, (std::vector<GgufExpression>{{.left = "depth"}}));
   EXPECT_EQ(*loaded.concepts.at("activation").is->string(), "silu");
   EXPECT_EQ(loaded.tensors.at("q"), "q.{i}");
@@ -75,6 +75,29 @@ TEST(GgufArchitecture, ReadsRulesOfOtherKeys) {
   EXPECT_EQ(loaded.keys.at("d").harmless, "a note");
 }
 
+TEST(GgufArchitecture, ReadsFormsOfTensors) {
+  const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "value_heads": "tiled",
+      "tensors": {"k": null, "q": {"name": "q.{i}", "as": "neg_exp", "dims": ["-1", "heads"]}})");
+  EXPECT_EQ(loaded.forms.value_heads, GgufHeads::tiled);
+  EXPECT_FALSE(loaded.tensors.contains("k"));
+  EXPECT_EQ(loaded.tensors.at("q"), "q.{i}");
+  EXPECT_EQ(loaded.forms.roles.at("q").as, MapFn::neg_exp);
+  EXPECT_EQ(loaded.forms.roles.at("q").dims, (std::vector<std::string>{"-1", "heads"}));
+}
+
+TEST(GgufArchitecture, ReadsKindsOfLayers) {
+  const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "config": {"a": 1},
+      "rotations": [{"kind": "conv", "base": "b"}],
+      "layers": {"list": "layer_types", "kinds": [{"kind": "full_attention", "keys": {"k": false}},
+      {"kind": "conv", "keys": {"k": true}}], "steps": {"k": {"number": "n", "otherwise": 4}}})");
+  EXPECT_EQ(loaded.config.at("a").integer() == nullptr, false);
+  EXPECT_EQ(loaded.rotations.at(0).base, "b");
+  EXPECT_EQ(loaded.rotations.at(0).dims, "rope.dimension_count");
+  EXPECT_EQ(loaded.layers.kinds.at(1).name, "conv");
+  EXPECT_TRUE(loaded.layers.kinds.at(1).keys.at("k").is_flag);
+  EXPECT_EQ(loaded.layers.steps.at("k").otherwise, 4);
+}
+
 TEST(GgufArchitecture, MapsEachFamilyToOneArchitecture) {
   for (const char* family : {"mixtral", "llama", "mistral"})
     EXPECT_EQ((*gguf_architecture_of(family))->name, "llama");
@@ -101,11 +124,16 @@ TEST(GgufArchitecture, RejectsUnknownFieldsAndValues) {
         << rule;
   EXPECT_EQ(code_of(small_architecture("", R"(, "rows": "triples")")),
             "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(small_architecture(R"("mlp_types": {"has": "a", "listed": ["dense"]})")),
+            "gguf_architecture.bad_value");
+  EXPECT_EQ(code_of(small_architecture(
+                "", R"(, "layers": {"list": "layer_types", "kinds": [], "steps": {"k": {}}})")),
+            "gguf_architecture.bad_value");
   EXPECT_EQ(code_of(R"({"format": "moec-gguf/2"})"), "gguf_architecture.bad_value");
 }
 
 TEST(GgufArchitectures, AreFoundByNameOrSuggested) {
-  EXPECT_EQ((*find_gguf_architecture("deepseek2"))->families.size(), 2u);
+  EXPECT_EQ((*find_gguf_architecture("deepseek2"))->families.size(), 3u);
   const auto unknown = find_gguf_architecture("qwen3mo");
   ASSERT_FALSE(unknown);
   EXPECT_THAT(unknown.error().front().cause, HasSubstr("did you mean 'qwen3moe'"));
@@ -134,7 +162,7 @@ TEST(GgufArchitectures, NameOnlyKnownConceptsAndFamilies) {
       EXPECT_NE(find_concept(name), nullptr) << architecture.name << " " << name;
     for (const GgufFamily& named : architecture.families) families.insert(named.family);
   }
-  EXPECT_EQ(families.size(), 18u);
+  EXPECT_EQ(families.size(), 37u);
 }
 
 }  // namespace

@@ -226,6 +226,75 @@ TEST(GgufConfig, RequiresConsistentWindowKeys) {
                                   "is 5000"));
 }
 
+// Keys of an architecture whose layers differ by window.
+GgufBytes windowed_sample() {
+  return sample("exaone-moe")
+      .u32("exaone-moe.expert_used_count", 2)
+      .u32("exaone-moe.expert_gating_func", 2)
+      .u32("exaone-moe.attention.sliding_window", 8);
+}
+
+TEST(GgufConfig, ReadsKindsOfLayers) {
+  const std::string key = "exaone-moe.attention.sliding_window_pattern";
+  const auto listed = [&](GgufType type, uint64_t count, const std::string& values) {
+    return config_of(windowed_sample().array(key, type, count, values));
+  };
+  const char* const turns = R"("layer_types": ["sliding_attention", "full_attention"])";
+  EXPECT_THAT(listed(GgufType::boolean, 2, std::string("\1\0", 2)), HasSubstr(turns));
+  EXPECT_THAT(listed(GgufType::i32, 2, number_bytes(1) + number_bytes(0)), HasSubstr(turns));
+  EXPECT_THAT(config_of(windowed_sample().u32(key, 2)), HasSubstr(turns));
+  EXPECT_THAT(config_of(windowed_sample()),
+              HasSubstr(R"("layer_types": ["sliding_attention", "sliding_attention"])"));
+  EXPECT_THAT(listed(GgufType::boolean, 1, std::string(1, '\1')),
+              HasSubstr("gguf.layers: " + key + " has 1 values, but there are 2 layers"));
+  EXPECT_THAT(listed(GgufType::i32, 2, number_bytes(1) + number_bytes(7)),
+              HasSubstr("gguf.layers: layer 1 is of no kind"));
+  EXPECT_THAT(listed(GgufType::f32, 2, number_bytes(1.0F) + number_bytes(0.0F)),
+              HasSubstr("gguf.key_type"));
+}
+
+TEST(GgufConfig, ReadsLayersWithoutAttention) {
+  const auto with = [](uint32_t first, uint32_t second) {
+    GgufBytes bytes;
+    bytes.text("general.architecture", "lfm2moe");
+    for (const char* key : {"block_count", "expert_used_count", "expert_gating_func"})
+      bytes.u32(std::string("lfm2moe.") + key, 2);
+    for (const char* key :
+         {"context_length", "embedding_length", "attention.head_count", "expert_count",
+          "vocab_size", "feed_forward_length", "expert_feed_forward_length", "shortconv.l_cache"})
+      bytes.u32(std::string("lfm2moe.") + key, 6);
+    f32(bytes, "lfm2moe.attention.layer_norm_rms_epsilon", 1e-5F);
+    return config_of(bytes.array("lfm2moe.attention.head_count_kv", GgufType::u32, 2,
+                                 number_bytes(first) + number_bytes(second)));
+  };
+  EXPECT_THAT(with(0, 3), AllOf(HasSubstr(R"("layer_types": ["conv", "full_attention"])"),
+                                HasSubstr(R"("num_key_value_heads": 3)")));
+  EXPECT_THAT(with(2, 3), HasSubstr("gguf.conflict: "));
+}
+
+TEST(GgufConfig, ReadsRotationsByKindOfLayer) {
+  GgufBytes bytes = sample("mellum").u32("mellum.expert_used_count", 2);
+  bytes.u32("mellum.attention.sliding_window", 8).text("mellum.rope.scaling.type", "yarn");
+  f32(bytes, "mellum.rope.scaling.factor", 4);
+  EXPECT_THAT(config_of(f32(bytes, "mellum.rope.freq_base", 500)),
+              AllOf(HasSubstr(R"("full_attention": {"beta_fast": 32)"),
+                    HasSubstr(R"("sliding_attention": {"partial_rotary_factor": 1, )"
+                              R"("rope_theta": 500, "rope_type": "default"})")));
+}
+
+// 6 pairs rotate.
+TEST(GgufConfig, RequiresSectionsOfAllPairs) {
+  const auto with = [](uint32_t first, uint32_t last) {
+    GgufBytes bytes = sample("qwen3vlmoe").u32("qwen3vlmoe.expert_used_count", 2);
+    std::string sections = number_bytes(first);
+    for (const uint32_t pairs : {2U, 2U, last}) sections += number_bytes(pairs);
+    return config_of(bytes.array("qwen3vlmoe.rope.dimension_sections", GgufType::u32, 4, sections));
+  };
+  EXPECT_THAT(with(2, 0), Not(HasSubstr("gguf.")));
+  EXPECT_THAT(with(1, 0), HasSubstr("does not cover the 6 pairs"));
+  EXPECT_THAT(with(2, 1), HasSubstr("does not cover the 6 pairs"));
+}
+
 TEST(GgufConfig, ReadsEndTokens) {
   GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
   EXPECT_THAT(config_of(bytes), Not(HasSubstr("eos")));
