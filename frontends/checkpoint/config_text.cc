@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "frontends/sources/hf/infinities.h"
@@ -23,6 +24,12 @@ std::string config_text(const ordered_json& config) {
   for (size_t at = text.find(kString); at != std::string::npos; at = text.find(kString, at))
     text.replace(at, kString.size(), "Infinity");
   return text;
+}
+
+std::string last_component(const std::string& path) {
+  // A path that ends with a slash has no file name, so one is added and the parent is taken.
+  const std::filesystem::path folder = std::filesystem::path(path + "/").lexically_normal();
+  return folder.parent_path().filename().string();
 }
 
 Status set_number(const HfConfig& config, const std::string& concept_name, int64_t value,

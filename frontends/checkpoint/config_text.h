@@ -14,6 +14,9 @@ namespace moec {
 nlohmann::ordered_json config_json(const std::string& text);
 std::string config_text(const nlohmann::ordered_json& config);
 
+// The last component of a folder's path: records of a source are the same on every machine.
+std::string last_component(const std::string& path);
+
 // Sets every key of `json`, the config of the text model, from which the family reads this number.
 // If the config has none of these keys, adds the first one. Error `code`: a key is nested in an
 // object, or its value is not a number.

@@ -142,7 +142,8 @@ Status PieceWriter::write_view(const TensorPiece& piece, DType dtype, const Tile
   // Scales in f32 if the type changes: scaling in the stored type would round once more.
   if (stored.dtype != dtype) view = then(std::move(view), CastStep{DType::f32});
   if (piece.factor != 1) view = then(std::move(view), ScaleStep{piece.factor});
-  view = then(std::move(view), CastStep{dtype});
+  // Only floats can be cast, but a copy may have any type.
+  if (piece.factor != 1 || stored.dtype != dtype) view = then(std::move(view), CastStep{dtype});
   StreamReport report;
   MOEC_TRY(weights_.stream(view, kDefaultTileBytes, sink, report));
   nonfinite_ += report.nonfinite;

@@ -133,6 +133,13 @@ Status take_name(const std::string& from, const std::string& to) {
 
 }  // namespace
 
+nlohmann::ordered_json files_json(const std::vector<WrittenFile>& files) {
+  auto list = nlohmann::ordered_json::array();
+  for (const WrittenFile& file : files)
+    list.push_back({{"path", file.name}, {"bytes", file.bytes}, {"xxh3", file.digest}});
+  return list;
+}
+
 Result<ResultFolder> ResultFolder::begin(const CheckpointMaker& maker, const std::string& folder,
                                          uint64_t bytes, bool force) {
   const std::string target = plain_path(folder);

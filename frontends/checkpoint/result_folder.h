@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct WrittenFile {
   uint64_t bytes = 0;
   std::string digest;  // xxh3-128
 };
+
+// The files as in a report: path, bytes, xxh3.
+nlohmann::ordered_json files_json(const std::vector<WrittenFile>& files);
 
 class ResultFolder {
  public:
