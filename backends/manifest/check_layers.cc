@@ -122,16 +122,18 @@ void check_slice(const Shard& shard, Findings& findings) {
                    shard.slices);
 }
 
-// Checks that only expert groups with non-consecutive experts have `expert_ids`, and that these are
-// ascending.
-bool check_expert_ids(const Shard& shard, Findings& findings) {
+// Checks that only shards of non-consecutive experts have `expert_ids`, and that these are
+// ascending. A whole layer has such experts only if masked ones were dropped.
+bool check_expert_ids(const Manifest& manifest, const Shard& shard, Findings& findings) {
   const std::vector<int64_t>& ids = shard.expert_ids;
   if (ids.empty()) return true;
   const bool ascending =
       std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
+  const bool may_list =
+      is_expert_group(shard.kind) || (is_whole_moe(shard.kind) && manifest.build.drop_masked);
   // Consecutive experts must not be listed, so that a set of experts has a single form.
-  return findings.require(ascending && ids.front() >= 0 && ids.back() <= kMaxElements &&
-                              is_expert_group(shard.kind) && ids.front() == shard.first_expert &&
+  return findings.require(ascending && ids.front() >= 0 && ids.back() <= kMaxElements && may_list &&
+                              ids.front() == shard.first_expert &&
                               std::ssize(ids) == shard.experts &&
                               ids.back() - ids.front() >= shard.experts,
                           "manifest.experts", shard.name,
@@ -175,8 +177,8 @@ void check_routing(const Shard& shard, Findings& findings) {
                    most);
 }
 
-// Checks that the ranges cover the node's experts exactly once.
-void check_node_experts(std::vector<Range> ranges, const std::vector<int64_t>& experts,
+// Checks that the ranges cover the folder's experts exactly once.
+void check_held_experts(std::vector<Range> ranges, const std::vector<int64_t>& experts,
                         std::string_view what, Findings& findings) {
   std::sort(ranges.begin(), ranges.end());
   std::vector<Range> wanted;
@@ -194,7 +196,7 @@ void check_node_experts(std::vector<Range> ranges, const std::vector<int64_t>& e
     }
   }
   findings.require(at_wanted == wanted.size(), "manifest.experts", {},
-                   "{}: the shards must hold each of the node's experts {} once", what,
+                   "{}: the shards must hold each of the experts {} once", what,
                    fmt::join(experts, ","));
 }
 
@@ -219,7 +221,7 @@ bool has_feed_forward(const LayerShards& found) {
          !found.shared.empty();
 }
 
-// `sets` are the experts of the node.
+// `sets` are the experts of the folder.
 void check_layer(const Model& model, int64_t layer, const LayerShards& found,
                  const ExpertSets& sets, Findings& findings) {
   findings.require(found.attention == int{mixes(model, layer)}, "manifest.layer", {},
@@ -258,7 +260,7 @@ void check_layer(const Model& model, int64_t layer, const LayerShards& found,
                  fmt::format("{} starting at {}", what, runs.front().first), findings);
   }
   if (const auto own = sets.layers.find(layer); own != sets.layers.end())
-    return check_node_experts(std::move(ranges), own->second, what, findings);
+    return check_held_experts(std::move(ranges), own->second, what, findings);
   check_tiling(ranges, totals.front(), "manifest.experts", what, findings);
 }
 
@@ -278,7 +280,7 @@ void check_layers(const Manifest& manifest, Findings& findings) {
   for (const Shard& shard : manifest.shards) {
     if (!check_held_layers(manifest, shard, findings)) return;
     check_moe_layers(shard, findings);
-    if (!check_expert_ids(shard, findings)) return;
+    if (!check_expert_ids(manifest, shard, findings)) return;
     check_slice(shard, findings);
     if (shard.routing) check_routing(shard, findings);
     if (holds_whole_layers(shard.kind)) whole_layers += shard.layers;
@@ -288,8 +290,8 @@ void check_layers(const Manifest& manifest, Findings& findings) {
       return;
   }
   std::map<int64_t, LayerShards> layers = shards_by_layer(manifest);
-  const auto sets = node_experts_of(manifest);
-  if (!sets) return;  // reported by check_node()
+  const auto sets = held_experts_of(manifest);
+  if (!sets) return;  // reported by check_node() and check_mask()
   for (int64_t layer = manifest.first_layer(); layer < manifest.end_layer(); ++layer)
     check_layer(manifest.model, layer, layers[layer], *sets, findings);
 }

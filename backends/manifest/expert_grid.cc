@@ -51,4 +51,11 @@ Result<ExpertSets> expert_mask_of(const Manifest& manifest) {
   return parse_expert_sets(manifest.build.expert_mask, expert_grid(manifest), "build.expert_mask");
 }
 
+Result<ExpertSets> held_experts_of(const Manifest& manifest) {
+  MOEC_ASSIGN(ExpertSets held, node_experts_of(manifest));
+  if (!manifest.build.drop_masked) return held;
+  MOEC_ASSIGN(const ExpertSets mask, expert_mask_of(manifest));
+  return in_both(held, mask);
+}
+
 }  // namespace moec

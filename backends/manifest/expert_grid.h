@@ -13,6 +13,10 @@ ExpertGrid expert_grid(const Manifest& manifest);
 // Returns the expert mask that the export's graphs apply. Errors: those of parse_expert_sets().
 Result<ExpertSets> expert_mask_of(const Manifest& manifest);
 
+// Returns the experts that the folder's shards contain: those of its node, without masked ones if
+// they were dropped. Errors: those of parse_expert_sets().
+Result<ExpertSets> held_experts_of(const Manifest& manifest);
+
 // Returns the experts of the node; all experts if the folder is not a node. Errors: those of
 // parse_expert_sets().
 Result<ExpertSets> node_experts_of(const Manifest& manifest);

@@ -54,6 +54,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("budgets", self.budgets);
   f("weights", self.weights);
   f("expert_mask", self.expert_mask);
+  f("drop_masked", self.drop_masked);
 }
 
 void each_field(Is<FileRef> auto& self, auto&& f) {

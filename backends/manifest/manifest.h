@@ -66,8 +66,9 @@ struct Build {
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
   std::vector<Budget> budgets;
-  std::string weights;      // ir/model/weight_policy.h, as text
-  std::string expert_mask;  // ir/experts/expert_sets.h, as text; empty: none
+  std::string weights;       // ir/model/weight_policy.h, as text
+  std::string expert_mask;   // ir/experts/expert_sets.h, as text; empty: none
+  bool drop_masked = false;  // the shards have only the experts of the mask
   bool operator==(const Build&) const = default;
 };
 

@@ -106,6 +106,7 @@ std::vector<std::string> carried_names(const CarriedSource& source) {
     if (fs::exists(fs::symlink_status(fs::path(source.folder) / name, error)))
       names.emplace_back(name);
   }
+  names.insert(names.end(), source.further.begin(), source.further.end());
   return names;
 }
 

@@ -35,14 +35,16 @@ struct MadeFile {
 
 // The source of the files.
 struct CarriedSource {
-  std::string folder;          // the checkpoint's
-  std::vector<MadeFile> made;  // if not empty, used instead of the folder's files
+  std::string folder;                     // the checkpoint's
+  std::vector<MadeFile> made;             // if not empty, used instead of the folder's files
+  std::vector<std::string> further = {};  // names of other files of the folder to copy
 };
 
 // True if one of the files can encode text.
 bool has_tokenizer(const CarriedSource& source);
 
-// The names of the existing files, in the order above, including dangling links.
+// The names of the existing files, in the order above and including dangling links, and then the
+// further ones.
 std::vector<std::string> carried_names(const CarriedSource& source);
 
 // Succeeds if carry_files() could copy or generate each file.

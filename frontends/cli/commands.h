@@ -20,6 +20,7 @@ void add_simulate_command(CLI::App& app, int& exit_code);
 void add_discover_command(CLI::App& app, int& exit_code);
 void add_prepack_command(CLI::App& app, int& exit_code);
 void add_upcycle_command(CLI::App& app, int& exit_code);
+void add_prune_command(CLI::App& app, int& exit_code);
 void add_split_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_confirm_command(CLI::App& app, int& exit_code);

@@ -43,6 +43,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"calibrate", "Compile", "--text --tokens --out --window --sensitivity"},
     {"upcycle", "Compile",
      "--out --experts --top-k --granularity --init --router --dry-run --verify --force"},
+    {"prune", "Compile", "--keep --by --profile --expert-mask --out --dry-run --force --json"},
     {"opt", "Compile", "--passes --list-passes --target --timing"},
     {"family", "Compile", ""},
     {"check", "Prove", "--chip --explain --ops --sarif --json"},
@@ -91,7 +92,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
     {"Experts",
      "--expert-mask --top-k --battery --category --confidence --pin-top-k --expert-memory "
      "--capacity --policy --on-miss --expert-reads --prepacked --cache-bias --keep-top "
-     "--pool --step-tokens --expert-bytes --allow-uncovered --recall --score"},
+     "--keep --by --pool --step-tokens --expert-bytes --allow-uncovered --recall --score"},
     {"Devices",
      "--replicas --nodes --node-memory --stages --resident-budget --working-set --device-profile "
      "--filled"},

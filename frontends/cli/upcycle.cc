@@ -76,13 +76,13 @@ int run_upcycle(const UpcycleFlags& flags) {
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
   Progress progress("upcycle", flags.quiet || flags.json);
-  options->stop = [] { return StopSignals::caught() != 0; };
-  options->progress = [&](uint64_t bytes, uint64_t total, const std::string& file) {
+  options->hooks.stop = [] { return StopSignals::caught() != 0; };
+  options->hooks.progress = [&](uint64_t bytes, uint64_t total, const std::string& file) {
     progress.advance(bytes, total, file);
   };
   const auto report = upcycle_model(*options);
   progress.finish();
-  if (!report) return report_stopped(report.error(), kUpcycleInterrupted, flags.json);
+  if (!report) return report_stopped(report.error(), kUpcycle.interrupted(), flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   return show(*report, seconds.count(), flags);
 }

@@ -26,7 +26,8 @@ struct SourceOptions {
 
 // Experts that tokens can choose, and the number of experts per token.
 struct ChoiceOptions {
-  std::string mask;   // value of --expert-mask (ir/experts/expert_sets.h); empty: no mask
+  std::string mask;          // value of --expert-mask (ir/experts/expert_sets.h); empty: no mask
+  bool drop_masked = false;  // leave masked experts out of the shards
   std::string top_k;  // value of --top-k (ir/experts/top_k_variants.h); empty: as in the checkpoint
   // File with rules that select a variant (ir/experts/top_k_policy.h); empty: no rules.
   std::string policy;

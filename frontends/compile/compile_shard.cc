@@ -11,6 +11,7 @@
 #include "ir/analysis/at_width.h"
 #include "ir/analysis/find_experts.h"
 #include "ir/base/invariant.h"
+#include "ir/model/model_experts.h"
 #include "models/shards/build_shard.h"
 #include "models/shards/weight_uses.h"
 #include "models/tensors/seeded_weights.h"
@@ -102,9 +103,14 @@ struct ActiveShare {
 // Returns the active share for the variant `form`; if null, for the model's own top-k.
 ActiveShare active_share(const Plan& plan, size_t index, const TopKVariant* form) {
   const MoeConfig& moe = plan.model.moe;
-  // At least 1, because ActiveShare::of() divides by it and a dense model has 0 experts.
-  const int64_t experts = std::max<int64_t>(moe.experts, 1);
   const std::vector<int64_t> layers = moe_layers_of(plan.model, plan.shards[index]);
+  // If masked experts are dropped, a shard has one layer, and tokens choose among the others.
+  const bool dropped = plan.build.experts.drop_masked && !layers.empty();
+  // At least 1, because ActiveShare::of() divides by it and a dense model has 0 experts.
+  const int64_t experts = std::max<int64_t>(
+      dropped ? plan.build.experts.mask.count(layers.front(), expert_grid(plan.model))
+              : moe.experts,
+      1);
   if (!form || layers.empty()) return {std::max<int64_t>(moe.routing.top_k, 1), experts};
   const std::vector<int64_t> top_k = form->of(layers);
   // Layers of one shard may differ in top-k, so the share is a sum over its layers: Σ top_k /

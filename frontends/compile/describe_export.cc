@@ -107,7 +107,8 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
           plan.weight_seed.has_value(),
           describe_budgets(plan, budgets),
           to_string(build.weights),
-          to_string(build.experts.mask)};
+          to_string(build.experts.mask),
+          build.experts.drop_masked};
 }
 
 manifest::Cache describe_cache(const Plan& plan, int64_t layer) {

@@ -62,6 +62,24 @@ Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& mod
   return mask;
 }
 
+// The experts that tokens can choose. Known before the plan, because dropped experts are in none of
+// its shards.
+Result<ExpertChoices> choices_of(const ExportOptions& options, ModelConfig model) {
+  const CompileOptions& compile = options.compile;
+  ExpertChoices experts = compile.build.experts;
+  // As in keep_first_layers(), which refuses a wrong number.
+  if (options.source.layers > 0 && options.source.layers < std::ssize(model.layers))
+    model.layers.resize(static_cast<size_t>(options.source.layers));
+  // The variants come first: a mask must leave enough experts for the largest of them.
+  MOEC_ASSIGN(experts.top_k, plan_top_k(compile, model, options.output.compat == Compat::ane_book));
+  MOEC_TRY(check_capacity(compile.passes, model));
+  if (compile.choice.mask.empty()) return experts;
+  MOEC_ASSIGN(experts.mask, mask_of(compile, model, experts.top_k));
+  // A mask without an effect has nothing to drop.
+  experts.drop_masked = compile.choice.drop_masked && !experts.mask.layers.empty();
+  return experts;
+}
+
 Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>& cuts,
                              Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
@@ -70,20 +88,13 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
   MOEC_TRY(choose_forms(compile.passes.target, compile.calibration, build.weights));
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
+  MOEC_ASSIGN(build.experts, choices_of(options, checkpoint.config));
   MOEC_ASSIGN(MadePlan made,
               naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     compile.passes.target,
                                     {std::move(build), compile.cuts, compile.kv, compile.mla,
                                      options.source.layers}),
                           config_path(options.source.path)));
-  ExpertChoices& experts = made.plan.build.experts;
-  // The variants come first: a mask must leave enough experts for the largest of them.
-  MOEC_ASSIGN(experts.top_k,
-              plan_top_k(compile, made.plan.model, options.output.compat == Compat::ane_book));
-  MOEC_TRY(check_capacity(compile.passes, made.plan.model));
-  if (!compile.choice.mask.empty()) {
-    MOEC_ASSIGN(experts.mask, mask_of(compile, made.plan.model, experts.top_k));
-  }
   cuts = std::move(made.cuts);
   notes.insert(notes.end(), made.notes.begin(), made.notes.end());
   made.plan.weight_seed = options.source.weight_seed;

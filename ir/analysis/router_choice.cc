@@ -121,7 +121,30 @@ class ChoiceFinder {
       router.scores.push_back(uses(score, &to_mask, before_choice(scope, {})));
       break;
     }
+    if (const auto softmax = normalised_softmax(scope); softmax && !router.scores.empty())
+      router.scores.push_back({named(scope), {*softmax}});
     return router;
+  }
+
+  // The softmax over all logits whose chosen shares are divided by their sum. In exact arithmetic,
+  // logits of experts that cannot be chosen have no effect on the weights. Clamping these logits
+  // removes their effect on the rounding, too.
+  std::optional<OpId> normalised_softmax(const std::string& scope) const {
+    const ValueId logits = named(scope), scores = named(scope + "_scores"),
+                  total = named(scope + "_total");
+    if (!logits.valid() || !scores.valid() || !total.valid()) return std::nullopt;
+    const OpId producer = shard_.values[scores].producer;
+    if (!producer.valid() || !std::holds_alternative<Softmax>(shard_.ops[producer].data) ||
+        shard_.ops[producer].operands.front() != logits)
+      return std::nullopt;
+    for (const Op& op : shard_.ops) {
+      const auto* sum = std::get_if<Binary>(&op.data);
+      // With a term next to the sum, the shares no longer add up to one.
+      if (sum && (sum->fn == BinaryFn::add || sum->fn == BinaryFn::max) &&
+          std::find(op.operands.begin(), op.operands.end(), total) != op.operands.end())
+        return std::nullopt;
+    }
+    return producer;
   }
 
   // With sparsemixer, every value that is computed from the logits considers only experts that can

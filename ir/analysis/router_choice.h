@@ -1,6 +1,7 @@
 // Finds the values by which a shard's lowered routers choose experts, and clamps these values to a
 // ceiling. An expert with a low ceiling is never chosen. Routing weights are still computed from
-// the unclamped scores, except with sparsemixer, which ignores experts that cannot be chosen.
+// the unclamped scores, with two exceptions: sparsemixer ignores experts that cannot be chosen, and
+// so does a softmax whose chosen shares are divided by their sum.
 //
 // Routers are recognized by value names, which the pass lower_router assigns and emitted files
 // preserve. The scope of a router is "router", or "L03.router" in a shard of several layers. Its
@@ -10,6 +11,7 @@
 //   router.choice  the selection scores, if they are neither of the above; in f16 with
 //                  router.choice_low, their rounding error
 //   router.mask    1 for the experts that are chosen, 0 for the others
+//   router.total   the sum of the chosen scores, if they are divided by it
 //   router.first.weight   the routing weight of the first pick, only with sparsemixer
 // Formats without dots in names use underscores instead.
 #pragma once

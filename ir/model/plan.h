@@ -34,10 +34,15 @@ struct WidthSlices {
 };
 
 struct ExpertChoices {
-  ExpertSets mask;        // the experts that tokens can choose
-  ExpertPartition parts;  // with host_routing: sets, which experts_per_shard splits further
+  ExpertSets mask;           // the experts that tokens can choose
+  bool drop_masked = false;  // shards have only the experts of `mask`
+  ExpertPartition parts;     // with host_routing: sets, which experts_per_shard splits further
   // Top-k variants, the default first. Empty: the checkpoint's top-k only.
   std::vector<TopKVariant> top_k;
+  // True if a shard of the layer has the expert.
+  bool holds(int64_t layer, int64_t expert) const {
+    return !drop_masked || mask.has(layer, expert);
+  }
   bool operator==(const ExpertChoices&) const = default;
 };
 
@@ -111,7 +116,7 @@ struct ShardDecl {
   int64_t layer = -1;  // -1 for a shard outside of layers
   int64_t layers = 1;  // layers from `layer`; 0 without a layer, above 1 only with kind layers
   int64_t first_expert = 0, experts = 0;    // per MoE layer; kinds moe, experts and layers
-  std::vector<int64_t> expert_ids;          // kind experts: all experts, if they are not one run
+  std::vector<int64_t> expert_ids;          // kinds moe, experts: all experts, if not one run
   int64_t slice = 0, slices = 1;            // of the intermediate width; kinds mlp, shared, experts
   int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
   bool operator==(const ShardDecl&) const = default;

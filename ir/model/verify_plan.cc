@@ -183,20 +183,26 @@ class PlanVerifier {
         find("plan.p3", {.shard = shard->name}, "layer {} has no experts", layer);
   }
 
+  // The first expert from `expert` on that a shard of the layer must have, or their number.
+  int64_t next_held(int64_t layer, int64_t expert) const {
+    while (expert < plan_.model.moe.experts && !plan_.build.experts.holds(layer, expert)) ++expert;
+    return expert;
+  }
+
   void check_tiling(int64_t layer, const std::vector<const ShardDecl*>& shards) {
     std::vector<std::pair<ExpertRun, const ShardDecl*>> runs;
     for (const ShardDecl* shard : shards)
       for (const ExpertRun& run : expert_runs(*shard)) runs.emplace_back(run, shard);
     std::stable_sort(runs.begin(), runs.end(),
                      [](const auto& a, const auto& b) { return a.first.first < b.first.first; });
-    int64_t next = 0;
+    int64_t next = next_held(layer, 0);
     for (const auto& [run, shard] : runs) {
       if (run.count < 1 || run.first != next)
         find("plan.p3", {.shard = shard->name},
              "layer {}: got {} experts starting at {}, expected expert {} next", layer, run.count,
              run.first, next);
       // max() avoids a second finding for the run after overlapping runs.
-      next = std::max(next, run.first + run.count);
+      next = next_held(layer, std::max(next, run.first + run.count));
     }
     if (next != plan_.model.moe.experts)
       find("plan.p3", {}, "layer {}: the shards contain experts up to {}, the model has {}", layer,

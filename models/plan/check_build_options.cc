@@ -48,6 +48,14 @@ Status check_joined_layers(const BuildOptions& options) {
   return {};
 }
 
+// Shards of several layers have one list of experts.
+Status check_drop_masked(const BuildOptions& options) {
+  if (!options.experts.drop_masked || options.layers_per_shard == 0) return {};
+  return bad_option(
+      "masked experts cannot be dropped from shards of whole layers, whose masks may differ",
+      "omit --drop-masked or --layers-per-shard");
+}
+
 Status check_slices(const ModelConfig& model, const BuildOptions& options) {
   // One slice is the uncut matrix, so it is valid even if the width is 0.
   const auto cut = [](std::string_view what, int64_t slices, int64_t width) -> Status {
@@ -83,6 +91,7 @@ Status check_build_options(const ModelConfig& model, const BuildOptions& options
     return bad_option("several expert groups require host routing",
                       "use --routing host, or omit --experts-per-shard");
   MOEC_TRY(check_joined_layers(options));
+  MOEC_TRY(check_drop_masked(options));
   MOEC_TRY(check_slices(model, options));
   return check_context(model, options);
 }

@@ -120,14 +120,24 @@ class Cutter {
     }
     if (options_.keep_moe_layers) return note_experts("the runtime does not support expert groups");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
+    const int64_t held = most_held();
     const int64_t whole = sizes.repeated() + (build_.host_routing ? 0 : sizes.router) +
-                          sizes.shared + all * sizes.expert;
+                          sizes.shared + held * sizes.expert;
     if (budget(kind).bytes == 0) return note_experts("there is no budget");
     if (fits(kind, whole))
-      return note_experts(fmt::format("all {} experts, {}, are within the budget of {}", all,
+      return note_experts(fmt::format("all {} experts, {}, are within the budget of {}", held,
                                       decimal_bytes(whole), budget_text(kind)));
     build_.host_routing = true;
     return group_experts(sizes, all);
+  }
+
+  // The number of experts of the MoE layer whose shards have the most.
+  int64_t most_held() const {
+    int64_t most = 0;
+    for (int64_t layer = 0; layer < std::ssize(model_.layers); ++layer)
+      if (at(model_.layers, layer).moe)
+        most = std::max<int64_t>(most, std::ssize(held_experts(layer, model_.moe.experts, build_)));
+    return most;
   }
 
   // With an affine residual, the first group scales the residual stream, so every node would need
@@ -304,11 +314,22 @@ std::vector<std::vector<int64_t>> expert_shards(int64_t layer, int64_t experts,
   for (const std::vector<int64_t>& part : parts.try_emplace(layer, 1, all).first->second) {
     auto next = part.begin();
     for (const int64_t count : expert_groups(std::ssize(part), options)) {
-      shards.emplace_back(next, next + count);
+      // Groups are cut before masked experts leave them, so that the sums of the groups have the
+      // order of an export with all experts.
+      std::vector<int64_t> group(next, next + count);
+      std::erase_if(group, [&](int64_t e) { return !options.experts.holds(layer, e); });
+      if (!group.empty()) shards.push_back(std::move(group));
       next += count;
     }
   }
   return shards;
+}
+
+std::vector<int64_t> held_experts(int64_t layer, int64_t experts, const BuildOptions& options) {
+  std::vector<int64_t> held;
+  for (int64_t e = 0; e < experts; ++e)
+    if (options.experts.holds(layer, e)) held.push_back(e);
+  return held;
 }
 
 std::vector<int64_t> most_groups(const ModelConfig& model, const BuildOptions& options) {

@@ -12,9 +12,13 @@ namespace moec {
 std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options);
 
 // The experts of each shard of this layer: expert_groups() applied to each set of
-// build.experts.parts, in order.
+// build.experts.parts, in order. With build.experts.drop_masked, shards lack the masked experts,
+// and a group of masked experts has no shard.
 std::vector<std::vector<int64_t>> expert_shards(int64_t layer, int64_t experts,
                                                 const BuildOptions& options);
+
+// The experts of this layer that its shards have, ascending.
+std::vector<int64_t> held_experts(int64_t layer, int64_t experts, const BuildOptions& options);
 
 // Returns the experts per shard of the MoE layer with the most shards.
 std::vector<int64_t> most_groups(const ModelConfig& model, const BuildOptions& options);

@@ -111,7 +111,7 @@ class Planner {
     else if (options_.host_routing)
       routed_groups();
     else
-      feed_forward(ShardKind::moe, model_.moe.experts);
+      feed_forward(ShardKind::moe, held_experts(layer_, model_.moe.experts, options_));
   }
 
   // Adds the next `count` layers as one shard.
@@ -218,9 +218,9 @@ class Planner {
   }
 
   // Adds the layer's whole feed-forward part as one shard.
-  void feed_forward(ShardKind kind, int64_t experts) {
+  void feed_forward(ShardKind kind, std::vector<int64_t> experts) {
     ShardDecl shard{edge(enum_name(kind)), stem_of(kind), kind};
-    shard.experts = experts;
+    if (!experts.empty()) set_experts(shard, std::move(experts));
     Step& step = add(std::move(shard));
     step.inputs = {from_edge(kHiddenPort, hidden_)};
     hidden_ = edge(kMoeOutPort);
@@ -229,7 +229,7 @@ class Planner {
   }
 
   void dense() {
-    if (options_.slices.mlp == 1) return feed_forward(ShardKind::mlp, 0);
+    if (options_.slices.mlp == 1) return feed_forward(ShardKind::mlp, {});
     const ShardDecl mlp{edge("mlp"), stem_of(ShardKind::mlp), ShardKind::mlp};
     // Captures a copy, because add_part() replaces `hidden_`.
     for_each_slice(mlp, options_.slices.mlp, [&, residual = hidden_](ShardDecl slice) {
@@ -255,7 +255,7 @@ class Planner {
   // sum.
   Step& add_part(ShardDecl shard, const std::string& residual) {
     const std::string sum = fmt::format("{}.{}", shard.name, kMoeOutPort);
-    const bool begins = model_.norms_feed_forward() && begins_sum(shard);
+    const bool begins = model_.norms_feed_forward() && begins_sum(shard, options_);
     Step& step = add(std::move(shard));
     if (!begins) step.inputs.push_back(from_edge(kPartialSumPort, hidden_));
     step.inputs.push_back(from_edge(kHiddenPort, residual));
@@ -295,6 +295,8 @@ class Planner {
                       fmt::format("{}.g{}", stem_of(ShardKind::experts), number),
                       ShardKind::experts};
       set_experts(group, std::move(experts));
+      // has_first_expert() needs the layer before add() sets it.
+      group.layer = layer_;
       for_each_slice(group, options_.slices.expert,
                      [&](ShardDecl slice) { experts_part(std::move(slice), residual); });
       ++number;
@@ -303,12 +305,13 @@ class Planner {
 
   // Adds an expert group or a slice of it. A runtime may skip it unless it adds more than experts.
   void experts_part(ShardDecl shard, const std::string& residual) {
-    // Unless the shared expert has separate shards, the group with expert 0 also computes it.
-    const bool with_shared =
-        shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.slices.shared == 0;
+    // Unless the shared expert has separate shards, the group with the first expert also computes
+    // it.
+    const bool with_shared = has_first_expert(shard, options_) && model_.moe.shared_ff > 0 &&
+                             options_.slices.shared == 0;
     const bool begins =
         model_.norms_feed_forward()
-            ? begins_sum(shard)
+            ? begins_sum(shard, options_)
             : model_.stream.residual == ResidualKind::affine && is_first_part(shard, options_);
     Step& step = add_part(std::move(shard), residual);
     step.inputs.push_back(from_edge(kRoutingWeights, edge(kRoutingWeights)));
@@ -349,6 +352,19 @@ bool is_tied_head(const ModelConfig& model, const std::string& tensor) {
   return model.head.tied && model.names.has("lm_head") && tensor == model.names("lm_head");
 }
 
+// Lists the tensors of experts that no shard has. A tensor of all experts of a layer is used.
+void list_dropped(Plan& plan) {
+  const ModelConfig& model = plan.model;
+  if (!plan.build.experts.drop_masked) return;
+  for (const NeededRole& role : needed_roles(model))
+    for (int64_t e = 0; e < role.experts; ++e) {
+      if (plan.build.experts.holds(role.layer, e)) continue;
+      const NeededTensor tensor{role.role, model.names(role.role, role.layer, e), role.dims};
+      for (const StoredTensor& part : stored_tensors(plan.weights, model.stored, tensor))
+        plan.ignored.push_back({part.tensor.name, "the expert is masked"});
+    }
+}
+
 void list_ignored(Plan& plan) {
   for (const auto& [name, range] : plan.weights.tensors)
     if (is_tied_head(plan.model, name))
@@ -383,6 +399,7 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   Planner(plan).run();
   plan.embedding = build_embedding(plan);
   list_ignored(plan);
+  list_dropped(plan);
   return plan;
 }
 

@@ -66,7 +66,7 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   shape.vocab = shard.vocab_size;
   shape.slice_width = slice_of(shard, mlp_width(plan.model, shard.kind)).size;
   const bool norms = plan.model.norms_feed_forward();
-  shape.first_part = norms ? begins_sum(shard) : is_first_part(shard, plan.build);
+  shape.first_part = norms ? begins_sum(shard, plan.build) : is_first_part(shard, plan.build);
   // The last slice applies the norm after the sum, because only it has the complete sum.
   shape.ends_layer = norms && shard.slice == shard.slices - 1;
   shape.starts_stream =

@@ -214,10 +214,10 @@ ValueId shared_input(ShardScope& scope, ValueId hidden, ValueId x) {
 }
 
 // The sum of the shard's experts. The shared expert is added once per layer: by separate shards if
-// it has any, otherwise by the shard with expert 0.
+// it has any, otherwise by the shard with the first expert.
 ValueId experts_part(ShardScope& scope, ValueId hidden, ValueId x, ValueId routing) {
   const bool alone = scope.model().moe.shared_ff == 0 || scope.options().slices.shared > 0 ||
-                     scope.decl.first_expert != 0;
+                     !has_first_expert(scope.decl, scope.options());
   ValueId sum = experts(scope, to_latent(scope, x), routing);
   sum = from_latent(scope, sum, alone ? LatentBias::elsewhere : LatentBias::here);
   if (alone) return sum;
@@ -258,7 +258,8 @@ ValueId partial_sum_input(ShardScope& scope) {
 // The sum of the parts before the shard's part. For a layer's first part, returns the residual
 // stream, or nullopt if norms act on the sum.
 std::optional<ValueId> sum_before(ShardScope& scope) {
-  if (scope.model().norms_feed_forward() && begins_sum(scope.decl)) return std::nullopt;
+  if (scope.model().norms_feed_forward() && begins_sum(scope.decl, scope.options()))
+    return std::nullopt;
   return partial_sum_input(scope);
 }
 

@@ -6,12 +6,13 @@
 #pragma once
 
 #include "models/shards/shard_scope.h"
+#include "models/shards/width_slices.h"
 
 namespace moec {
 
 // True if the shard starts the sum of its routed experts, shared expert or dense MLP.
-inline bool begins_sum(const ShardDecl& shard) {
-  return shard.first_expert == 0 && shard.slice == 0;
+inline bool begins_sum(const ShardDecl& shard, const BuildOptions& options) {
+  return has_first_expert(shard, options) && shard.slice == 0;
 }
 
 // The sum of both parts of the layer.

@@ -27,10 +27,20 @@ struct WidthSlice {
 };
 WidthSlice slice_of(const ShardDecl& shard, int64_t width);
 
+// True if the shard has the first of the layer's experts that shards have: expert 0, unless it is
+// masked and dropped. True for a shard without experts.
+inline bool has_first_expert(const ShardDecl& shard, const BuildOptions& options) {
+  if (shard.experts == 0) return true;
+  const ExpertChoices& choices = options.experts;
+  const auto mask = choices.mask.layers.find(shard.layer);
+  const bool all = !choices.drop_masked || mask == choices.mask.layers.end();
+  return shard.first_expert == (all ? 0 : mask->second.front());
+}
+
 // True if the shard is the first of its layer's feed-forward part to add to the residual stream.
 inline bool is_first_part(const ShardDecl& shard, const BuildOptions& options) {
   if (is_expert_group(shard.kind) && options.slices.shared > 0) return false;
-  return shard.first_expert == 0 && shard.slice == 0;
+  return has_first_expert(shard, options) && shard.slice == 0;
 }
 
 }  // namespace moec

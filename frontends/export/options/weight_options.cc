@@ -47,6 +47,14 @@ const OptionRow kWeightsRows[] = {
        const ExpertSets& mask = r.build.experts.mask;
        return mask.layers.empty() ? std::string("none") : to_string(mask);
      }},
+    {.name = "--drop-masked",
+     .scope = kExpertsGraph,
+     .help = "With --expert-mask: leave the weights of masked experts out of the export",
+     .needs = "--expert-mask",
+     .set = [](W, Options& options) { options.compile.choice.drop_masked = true; },
+     .recorded = [](R r) -> Text {
+       return std::string(r.build.experts.drop_masked ? "yes" : "no");
+     }},
     {.name = "--calibration",
      .scope = kWeightsGraph,
      .value = {.kind = OptionKind::text},

@@ -136,7 +136,8 @@ KeptRouting routing_of(const Gguf& gguf) {
   const auto text = gguf_config_text(gguf.values.file());
   if (!model || !text) return KeptRouting::unknown;
   const auto config = read_config(*text, gguf.values.file(), &model->family);
-  return config ? kept_routing(config->model.moe.routing) : KeptRouting::unknown;
+  return config ? kept_routing(config->model.moe.routing, config->model.moe.choice_bias)
+                : KeptRouting::unknown;
 }
 
 // Limits memory, because sets of experts are stored as lists. Known routers have far fewer experts.
@@ -211,27 +212,6 @@ std::string digest_of(const Gguf& gguf) {
 }
 
 }  // namespace
-
-// True if an expert's weight depends on the logits of experts that were not picked.
-static bool shares_mass(Score score) {
-  switch (score) {
-    // Scores over all experts: the softmax denominator contains the missing experts.
-    case Score::softmax:
-    case Score::sparsemixer:
-      return true;
-    case Score::sigmoid:
-    case Score::softmax_selected:
-    case Score::sigmoid_selected:
-      break;
-  }
-  return false;
-}
-
-KeptRouting kept_routing(const Router& router) {
-  // Normalised weights do not depend on the missing experts.
-  return shares_mass(router.score) && router.renorm == Renorm::none ? KeptRouting::inflated
-                                                                    : KeptRouting::masked;
-}
 
 bool is_split_key(std::string_view key) {
   return key.starts_with("split.") || key.starts_with("moec.split.");

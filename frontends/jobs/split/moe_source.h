@@ -11,9 +11,8 @@
 
 #include "frontends/sources/gguf/gguf.h"
 #include "ir/base/diagnostics.h"
-#include "ir/base/enum_table.h"
 #include "ir/experts/expert_sets.h"
-#include "ir/graph/ops.h"
+#include "ir/model/kept_routing.h"
 
 namespace moec {
 
@@ -33,20 +32,6 @@ struct CutTensor {
 //   split.unknown_tensor  the name refers to experts, but moec does not know the tensor
 //   split.router          a layer has experts and no router, or a router and no experts
 Result<std::vector<CutTensor>> find_cut_tensors(const Gguf& gguf, int64_t experts);
-
-// Effect on routing weights when only some experts of a router remain.
-//   masked    equal to the whole router with the other experts masked: weights of the picked
-//             experts do not depend on the others
-//   inflated  larger: the weights are shares of a softmax over all experts, and not normalised
-//   unknown   moec does not know the architecture
-enum class KeptRouting : uint8_t { masked, inflated, unknown };
-constexpr auto enum_names(KeptRouting) {
-  return name_table<KeptRouting>({"masked", "inflated", "unknown"});
-}
-
-// Returns masked for sigmoids, whose weights are independent, and for normalised softmax weights;
-// inflated for softmax shares of all experts.
-KeptRouting kept_routing(const Router& router);
 
 struct MoeSource {
   Gguf gguf;

@@ -184,7 +184,7 @@ void add_note(ExportSplit& split, std::string code, std::string cause, const std
 void note_weights(ExportSplit& split, const Manifest& whole, const SplitOptions& options) {
   // Masked routers keep shares of all experts, which is correct but not normalised.
   const auto shares = [](const manifest::Shard& shard) {
-    return shard.routing && kept_routing(shard.routing->router) == KeptRouting::inflated;
+    return shard.routing && kept_routing(shard.routing->router, false) == KeptRouting::inflated;
   };
   if (std::any_of(whole.shards.begin(), whole.shards.end(), shares))
     add_note(split, "split.not_renormalised",

@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "backends/formats/safetensors/safetensors.h"
 #include "backends/weights/views/equal_tensors.h"
-#include "frontends/jobs/upcycle/tensor_recipe.h"
+#include "frontends/checkpoint/tensor_recipe.h"
 #include "frontends/sources/gguf/open_gguf.h"
-#include "frontends/sources/hf/infinities.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/diagnostics.h"
 #include "ir/base/json.h"
 #include "ir/base/regular_file.h"
-#include "ir/base/report_json.h"
 #include "ir/graph/weight_table.h"
 #include "models/shards/needed_tensors.h"
 
@@ -315,20 +312,6 @@ Result<DenseModels> open_models(const UpcycleOptions& options) {
   // Without other models, the dense model is the source of all experts.
   if (models.parts.empty()) models.parts.push_back(models.dense);
   return models;
-}
-
-nlohmann::ordered_json config_json(const std::string& text) {
-  // JSON has no infinity, but Python writes it in configs.
-  return nlohmann::ordered_json::parse(with_infinities(text), nullptr, false);
-}
-
-std::string config_text(const nlohmann::ordered_json& config) {
-  constexpr std::string_view kString = "\"inf\"";
-  std::string text = json_text(config) + "\n";
-  // Python reads the bare word, and not the string, as a number.
-  for (size_t at = text.find(kString); at != std::string::npos; at = text.find(kString, at))
-    text.replace(at, kString.size(), "Infinity");
-  return text;
 }
 
 }  // namespace moec

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,9 +37,5 @@ struct DenseModels {
 //   upcycle.adapter.target  an adapter changes a tensor other than a feed-forward matrix of a layer
 //                           that gets experts, or its shape differs
 Result<DenseModels> open_models(const UpcycleOptions& options);
-
-// Converts a config to JSON and back. Python's bare word Infinity becomes the string "inf" in JSON.
-nlohmann::ordered_json config_json(const std::string& text);
-std::string config_text(const nlohmann::ordered_json& config);
 
 }  // namespace moec

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "frontends/jobs/upcycle/tensor_recipe.h"
+#include "frontends/checkpoint/tensor_recipe.h"
 #include "ir/graph/weight_table.h"
 #include "ir/model/model_config.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/counted_normal.h"
 #include "ir/base/invariant.h"
 #include "models/shards/needed_tensors.h"
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "frontends/checkpoint/tensor_recipe.h"
 #include "frontends/jobs/upcycle/ffn_source.h"
 #include "frontends/jobs/upcycle/target_config.h"
-#include "frontends/jobs/upcycle/tensor_recipe.h"
 #include "frontends/jobs/upcycle/upcycle_algebra.h"
 #include "frontends/jobs/upcycle/upcycle_options.h"
 #include "ir/base/diagnostics.h"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/config_text.h"
+#include "frontends/checkpoint/counted_normal.h"
 #include "frontends/jobs/upcycle/dense_models.h"
 #include "frontends/jobs/upcycle/provenance.h"
 #include "frontends/jobs/upcycle/upcycle_plan.h"
@@ -65,24 +66,6 @@ Result<Multiplied> resolve(const UpcycleOptions& options, const ModelConfig& mod
   return fail("upcycle.top_k",
               fmt::format("a token cannot pick {} of {} experts", sizes.top_k, sizes.experts),
               "pass a smaller --top-k", {.file = options.source});
-}
-
-// Sets every key of the config from which the family reads this number. If the config has none of
-// these keys, adds the first one.
-Status set_number(const HfConfig& config, const std::string& concept_name, int64_t value,
-                  ordered_json& json) {
-  const ConceptRule& rule = config.family->concepts.at(concept_name);
-  bool found = false;
-  for (const std::string& key : rule.keys) {
-    // A dotted name addresses an object inside the config.
-    if (key.find('.') != std::string::npos)
-      return fail("upcycle.from_moe", fmt::format("the key {} is nested in an object", key));
-    if (!json.contains(key)) continue;
-    json[key] = value;
-    found = true;
-  }
-  if (!found && !rule.keys.empty()) json[rule.keys.front()] = value;
-  return {};
 }
 
 DuplicationTerms terms_of(const UpcycleOptions& options, const DenseModels& models,
@@ -210,8 +193,8 @@ Result<UpcyclePlan> plan_multiplied(const UpcycleOptions& options) {
   MOEC_ASSIGN(const Multiplied sizes, resolve(options, before));
   // Changes the source's config, so keys unknown to moec are kept.
   ordered_json config = config_json(models.config_text);
-  MOEC_TRY(set_number(models.config, "experts", sizes.experts, config));
-  MOEC_TRY(set_number(models.config, "top_k", sizes.top_k, config));
+  MOEC_TRY(set_number(models.config, "experts", sizes.experts, "upcycle.from_moe", config));
+  MOEC_TRY(set_number(models.config, "top_k", sizes.top_k, "upcycle.from_moe", config));
   UpcyclePlan plan;
   // Reads the config back, so that the plan uses what a reader of the result will see.
   MOEC_ASSIGN(HfConfig read,

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "frontends/checkpoint/config_text.h"
 #include "frontends/jobs/upcycle/dense_models.h"
 #include "frontends/jobs/upcycle/plan_experts.h"
 #include "frontends/jobs/upcycle/provenance.h"

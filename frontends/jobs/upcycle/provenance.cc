@@ -1,8 +1,8 @@
 #include "frontends/jobs/upcycle/provenance.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "frontends/checkpoint/config_text.h"
 #include "frontends/jobs/upcycle/upcycle_plan.h"
 
 namespace moec {
@@ -10,12 +10,6 @@ namespace moec {
 using nlohmann::ordered_json;
 
 namespace {
-
-std::string last_component(const std::string& path) {
-  // A path that ends with a slash has no file name, so one is added and the parent is taken.
-  const std::filesystem::path folder = std::filesystem::path(path + "/").lexically_normal();
-  return folder.parent_path().filename().string();
-}
 
 ordered_json names_of(const std::vector<std::string>& folders) {
   ordered_json names = ordered_json::array();

@@ -22,13 +22,6 @@ ordered_json comparison_json(const UpcycleComparison& comparison, double max_err
           {"whole_groups", comparison.whole_rate()}};
 }
 
-ordered_json files_json(const std::vector<WrittenFile>& files) {
-  ordered_json list = ordered_json::array();
-  for (const WrittenFile& file : files)
-    list.push_back({{"path", file.name}, {"bytes", file.bytes}, {"xxh3", file.digest}});
-  return list;
-}
-
 ordered_json layers_json(const ModelConfig& model) {
   ordered_json layers = ordered_json::array();
   for (size_t i = 0; i < model.layers.size(); ++i)

@@ -11,8 +11,8 @@
 #include "backends/output/carried_files.h"
 #include "backends/weights/views/equal_tensors.h"
 #include "backends/weights/views/weight_reader.h"
+#include "frontends/checkpoint/result_folder.h"
 #include "frontends/jobs/upcycle/dense_models.h"
-#include "frontends/jobs/upcycle/result_folder.h"
 #include "frontends/jobs/upcycle/upcycle_options.h"
 #include "frontends/jobs/upcycle/upcycle_plan.h"
 #include "frontends/sources/hf/checkpoint.h"
@@ -72,8 +72,8 @@ class OtherWeights {
   Status add(const WeightView& base, const WeightView& other, Difference& difference) const {
     const int64_t elements = view_type(base)->elements();
     for (int64_t begin = 0; begin < elements; begin += kPiece) {
-      if (options_.stop && options_.stop())
-        return fail(kUpcycleInterrupted, "the upcycling was stopped", {}, {});
+      if (options_.hooks.stop && options_.hooks.stop())
+        return fail(kUpcycle.interrupted(), "moec upcycle was stopped", {}, {});
       const int64_t size = std::min(kPiece, elements - begin);
       MOEC_ASSIGN(const std::vector<float> a, read(base, begin, size));
       MOEC_ASSIGN(const std::vector<float> b, read(other, begin, size));
@@ -94,7 +94,7 @@ class OtherWeights {
 // Compares the tensors of each model of options.sources.experts, except feed-forward matrices, with
 // the dense model's. If they differ, adds the warning upcycle.other_weights with the relative
 // difference |a − b| / |b| over all tensors, where b are the dense model's values. Errors: those of
-// WeightReader, kUpcycleInterrupted.
+// WeightReader, kUpcycle.interrupted().
 Status note_other_weights(const UpcycleOptions& options, UpcyclePlan& plan) {
   if (options.sources.experts.empty()) return {};
   MOEC_ASSIGN(const WeightReader weights, WeightReader::open(plan.weights));
@@ -160,9 +160,12 @@ Status write(const UpcycleOptions& options, const std::vector<SafetensorsPart>& 
   for (const SafetensorsPart& part : parts) bytes += part.file_bytes();
   MOEC_TRY(check_apart(options));
   MOEC_ASSIGN(ResultFolder folder,
-              ResultFolder::begin(options.output.folder, bytes, options.output.force));
+              ResultFolder::begin(kUpcycle, options.output.folder, bytes, options.output.force));
+  MOEC_ASSIGN(CarriedSource carried, carried_source(options.source));
+  const UpcyclePlan& plan = report.plan;
   MOEC_ASSIGN(WrittenCheckpoint written,
-              write_checkpoint(options, report.plan, parts, folder.path()));
+              write_checkpoint({plan.config_text, plan.tensors, plan.weights, std::move(carried)},
+                               parts, kUpcycle, options.hooks, folder.path()));
   report.files = std::move(written.files);
   // Must precede publish(), so that the published folder contains its list.
   MOEC_TRY(folder.list(report.files));
@@ -181,7 +184,7 @@ Result<UpcycleReport> upcycle_model(const UpcycleOptions& options) {
               options.sources.multiply > 0 ? plan_multiplied(options) : plan_upcycle(options));
   report.max_error = options.verify.max_error.value_or(default_max_error(report.plan));
   MOEC_ASSIGN(const std::vector<SafetensorsPart> parts,
-              plan_files(report.plan, options.output.max_shard_bytes));
+              plan_files(report.plan.tensors, options.output.max_shard_bytes));
   for (const SafetensorsPart& part : parts) report.tensor_bytes += part.payload_bytes;
   if (options.dry_run) return report;
   // A dry run skips this comparison, because it reads all weights.

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/formats/safetensors/safetensors_layout.h"
-#include "frontends/jobs/upcycle/result_folder.h"
+#include "frontends/checkpoint/result_folder.h"
 #include "frontends/jobs/upcycle/upcycle_options.h"
 #include "frontends/jobs/upcycle/upcycle_plan.h"
 #include "ir/base/diagnostics.h"
@@ -36,24 +35,9 @@ struct UpcycleComparison {
 
 // Compares the source with the new checkpoint in `folder`. Errors: those of open_source(),
 // read_windows() (with codes upcycle.*), plan_model() and Executor; upcycle.nonfinite,
-// kUpcycleInterrupted.
+// kUpcycle.interrupted().
 Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const UpcyclePlan& plan,
                                          const std::string& folder);
-
-// Distributes the tensors over files of at most `max_bytes`. Errors: those of plan_safetensors().
-Result<std::vector<SafetensorsPart>> plan_files(const UpcyclePlan& plan, uint64_t max_bytes);
-
-struct WrittenCheckpoint {
-  std::vector<WrittenFile> files;  // in the order of writing
-  uint64_t nonfinite = 0;          // number of source values that are NaN or infinite
-};
-
-// Writes a planned checkpoint into a folder: config.json, the tensors, their index and the
-// tokenizer files. Memory does not depend on tensor sizes. Errors: kUpcycleInterrupted, those of
-// WeightReader, PieceWriter, OutputFile and carry_files().
-Result<WrittenCheckpoint> write_checkpoint(const UpcycleOptions& options, const UpcyclePlan& plan,
-                                           const std::vector<SafetensorsPart>& parts,
-                                           const std::string& folder);
 
 struct UpcycleReport {
   std::string source, out;

@@ -2,19 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "frontends/checkpoint/write_checkpoint.h"
 #include "frontends/sources/family_options.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/type.h"
 
 namespace moec {
 
-// The code of the error that ends an upcycling when UpcycleOptions::stop returns true.
-inline constexpr const char* kUpcycleInterrupted = "upcycle.interrupted";
+inline constexpr CheckpointMaker kUpcycle{"upcycle", "upcycling"};
 
 // Initialisation of experts.
 //   copy           each expert is the whole feed-forward part
@@ -99,10 +98,7 @@ struct UpcycleOptions {
   UpcycleOutput output;
   VerifyOptions verify;
   bool dry_run = false;  // plan and report only
-  // Each callback may be empty. `stop` returns true to interrupt the run. `progress` receives the
-  // bytes written since its previous call, the total, and the current file.
-  std::function<bool()> stop;
-  std::function<void(uint64_t bytes, uint64_t total, const std::string& file)> progress;
+  WriteHooks hooks;
 };
 
 // Returns the options for reading the new model's config: the options of the source if the model

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/jobs/upcycle/tensor_recipe.h"
+#include "frontends/checkpoint/tensor_recipe.h"
 #include "frontends/jobs/upcycle/upcycle_algebra.h"
 #include "frontends/jobs/upcycle/upcycle_options.h"
 #include "ir/base/diagnostics.h"

@@ -7,7 +7,7 @@
 
 #include "backends/runtime/session/step_inputs.h"
 #include "backends/weights/views/equal_tensors.h"
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/counted_normal.h"
 #include "frontends/jobs/upcycle/upcycle_model.h"
 #include "frontends/measure/metrics.h"
 #include "frontends/measure/text.h"
@@ -189,8 +189,8 @@ Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const Up
   MOEC_ASSIGN(const Text text, text_of(options, plan.source));
   Observer observer;
   observer.begin = [&](const TextChunk&) -> Status {
-    if (!options.stop || !options.stop()) return {};
-    return fail(kUpcycleInterrupted, "the comparison was stopped", {}, {.file = folder});
+    if (!options.hooks.stop || !options.hooks.stop()) return {};
+    return fail(kUpcycle.interrupted(), "the comparison was stopped", {}, {.file = folder});
   };
   MOEC_ASSIGN(ModelRun dense, ModelRun::open(options.source, options.family, text));
   MOEC_ASSIGN(ModelRun made, ModelRun::open(folder, result_family(options), text));

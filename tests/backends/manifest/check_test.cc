@@ -287,7 +287,7 @@ const Fault kFaults[] = {
        make_node(m);
        m.node->experts = "L1:0-2";
      },
-     "manifest.experts", "the shards must hold each of the node's experts 0,1,2 once"},
+     "manifest.experts", "the shards must hold each of the experts 0,1,2 once"},
     {"node_of_too_few",
      [](Manifest& m) {
        make_node(m);

@@ -203,9 +203,9 @@ TEST(Help, ShowsAtMostTenOptions) {
 
 TEST(Help, GroupsEveryOption) {
   for (const char* command :
-       {"inspect", "plan",  "place",    "calibrate", "analyze", "export", "split",
-        "upcycle", "check", "confirm",  "validate",  "compare", "probe",  "run",
-        "serve",   "trace", "simulate", "discover",  "prepack", "opt",    "doctor"}) {
+       {"inspect",  "plan",     "place",    "calibrate", "analyze", "export", "split", "upcycle",
+        "check",    "confirm",  "validate", "compare",   "probe",   "run",    "serve", "trace",
+        "simulate", "discover", "prepack",  "opt",       "doctor",  "prune"}) {
     const Outcome all = run_command({command, "--help-all"});
     EXPECT_EQ(all.exit_code, kExitFine) << command;
     EXPECT_THAT(all.out, HasSubstr("\nOutput:\n")) << command;

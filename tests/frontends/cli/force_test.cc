@@ -92,6 +92,13 @@ INSTANTIATE_TEST_SUITE_P(
                    [](const auto& out) {
                      return Words{"upcycle", checkpoint_of("mistral_a"), "--out", out};
                    },
+                   "model.safetensors"},
+        FolderCase{"prune",
+                   [](const auto& out) {
+                     return Words{"prune",         checkpoint_of("mixtral_a"),
+                                  "--expert-mask", "*:0-3",
+                                  "--out",         out};
+                   },
                    "model.safetensors"}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
@@ -244,6 +245,94 @@ TEST(ExpertMaskFlag, IsRequiredToValidateMaskedExports) {
   const std::string all = fresh_folder("all");
   expect_fine(export_case("mixtral_a", all));
   expect_fine(validate_case("mixtral_a", all, {"--expert-mask", "*:0-4"}));
+}
+
+class DropMasked : public testing::TestWithParam<Variant> {};
+
+// Experts keep their order, so sums have the same rounding.
+TEST_P(DropMasked, EqualsAMaskedExport) {
+  for (const char* name :
+       {"tinymoe", "mixtral_a", "qwen3_moe_a", "qwen2_moe_a", "deepseek_v3_a", "deepseek_v3_d",
+        "granitemoeshared_a", "llama4_text_b", "nemotron_h_b", "gemma4_a", "zaya_a", "gpt_oss_a"}) {
+    const std::string checkpoint = checkpoint_of(name);
+    const std::string all = masked_export(checkpoint, name, {}, "8");
+    const std::string mask = to_string(mask_for(expert_grid(masked_session(all).manifest())));
+    Words flags = GetParam().flags;
+    flags.insert(flags.end(), {"--expert-mask", mask});
+    Session masked = masked_session(masked_export(checkpoint, "masked", flags, "8"));
+    flags.push_back("--drop-masked");
+    const std::string few = masked_export(checkpoint, "dropped", flags, "8");
+    expect_fine(run_command({"check", few}));
+    Session dropped = masked_session(few);
+    EXPECT_TRUE(dropped.manifest().build.drop_masked);
+    const auto bytes = [](const Session& session) {
+      int64_t sum = 0;
+      for (const manifest::Shard& shard : session.manifest().shards) sum += shard.weight_bytes;
+      return sum;
+    };
+    EXPECT_LT(bytes(dropped), bytes(masked)) << name;
+    const std::vector<float> wanted = some_logits(masked), got = some_logits(dropped);
+    // Biases of experts have one product per run, banks one per bank. A masked first group passes
+    // its shared expert to the next group.
+    const std::string_view form = GetParam().name;
+    if (std::string_view(name) == "gpt_oss_a" || form == "bank" || form == "groups")
+      EXPECT_LT(relative_error(got, wanted), form == "onnx_f16" ? 2e-3 : 1e-6) << name;
+    else
+      EXPECT_EQ(got, wanted) << name << " " << mask;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, DropMasked,
+                         testing::Values(Variant{"onnx", {}},
+                                         Variant{"onnx_f16", {"--dtype", "f16"}},
+                                         Variant{"matmul", {"--form", "matmul"}},
+                                         Variant{"bank", {"--experts", "bank"}},
+                                         Variant{"host", {"--routing", "host"}},
+                                         Variant{"groups", {"--experts-per-shard", "2"}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(DropMaskedFlag, ShrinksShardsOfExperts) {
+  const auto bytes = [](const Words& flags) {
+    const std::string out = masked_export(checkpoint_of("tinymoe"), "out", flags, "8");
+    int64_t sum = 0;
+    const Session session = masked_session(out);
+    for (const manifest::Shard& shard : session.manifest().shards)
+      if (is_expert_group(shard.kind)) sum += shard.weight_bytes;
+    return sum;
+  };
+  // Each group also has a norm of 128 numbers.
+  constexpr int64_t kNorms = 4 * 128 * sizeof(float);
+  const Words masked = {"--routing", "host", "--expert-mask", "L0:0-11;L1:4-15;L2-3:0-5,10-15"};
+  Words dropped = masked;
+  dropped.push_back("--drop-masked");
+  EXPECT_EQ((bytes(dropped) - kNorms) * 16, (bytes(masked) - kNorms) * 12);
+}
+
+TEST(DropMaskedFlag, LeavesOutShardsOfMaskedExperts) {
+  const std::string out = masked_export(
+      checkpoint_of("tinymoe"), "out",
+      {"--experts-per-shard", "4", "--expert-mask", "L0:0-3,8-15;L1:4-11", "--drop-masked"}, "1,8");
+  const Session session = masked_session(out);
+  std::map<int64_t, int64_t> groups;
+  for (const manifest::Shard& shard : session.manifest().shards)
+    if (is_expert_group(shard.kind)) ++groups[shard.layer];
+  EXPECT_EQ(groups, (std::map<int64_t, int64_t>{{0, 3}, {1, 2}, {2, 4}, {3, 4}}));
+  expect_fine(run_command({"run", out, "--prompt-tokens", "1 2", "-n", "2"}));
+  const std::string nodes = fresh_folder("nodes");
+  expect_fine(run_command({"split", out, "--groups", "2", "--out", nodes}));
+  expect_fine(run_command({"check", nodes}));
+}
+
+TEST(DropMaskedFlag, IsRejectedWithANextStep) {
+  const auto error = [](const std::string& name, Words flags) {
+    flags.push_back("--drop-masked");
+    const Outcome refused = export_case(name, fresh_folder("refused"), flags);
+    EXPECT_EQ(refused.exit_code, kExitBadInput) << refused.out;
+    return refused.err;
+  };
+  EXPECT_THAT(error("mixtral_a", {}), HasSubstr("--expert-mask"));
+  EXPECT_THAT(error("mixtral_a", {"--expert-mask", "*:0-3", "--layers-per-shard", "2"}),
+              HasSubstr("[plan.options]"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "frontends/jobs/upcycle/result_folder.h"
+#include "frontends/checkpoint/result_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -34,30 +34,31 @@ std::string plain_path(const std::string& folder) {
   return error ? path.string() : meant.string();
 }
 
-std::string unfinished_path(const std::string& folder) {
+std::string unfinished_path(const CheckpointMaker& maker, const std::string& folder) {
   const SplitPath parts = split_path(folder);
   // A hidden name next to the target: the same file system, so that a rename is possible.
-  const std::string name = "." + parts.leaf + ".upcycling";
+  const std::string name = fmt::format(".{}.{}", parts.leaf, maker.unfinished);
   return parts.parent.empty() ? name : parts.parent + "/" + name;
 }
 
-tl::unexpected<Diagnostics> foreign(const std::string& folder, std::string cause) {
-  return fail("upcycle.out_foreign", std::move(cause),
+tl::unexpected<Diagnostics> foreign(const CheckpointMaker& maker, const std::string& folder,
+                                    std::string cause) {
+  return fail(maker.code("out_foreign"), std::move(cause),
               "move the existing output away, or pass another folder with --out", {.file = folder});
 }
 
-Result<OwnFiles> read_list(const std::string& folder) {
-  const std::string path = folder + "/" + kUpcycleList;
+Result<OwnFiles> read_list(const CheckpointMaker& maker, const std::string& folder) {
+  const std::string path = folder + "/" + maker.list_file();
   if (!file_exists(path))
-    return foreign(
-        folder, fmt::format("the folder has no {}, which lists the files that moec upcycle wrote",
-                            kUpcycleList));
+    return foreign(maker, folder,
+                   fmt::format("the folder has no {}, which lists the files that moec {} wrote",
+                               maker.list_file(), maker.command));
   MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
   const JsonReport report(
-      text, path, JsonCodes::all_as("upcycle.out_foreign", "pass another folder with --out"));
+      text, path, JsonCodes::all_as(maker.code("out_foreign"), "pass another folder with --out"));
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
-  OwnFiles listed = {{kUpcycleList, ""}};
+  OwnFiles listed = {{maker.list_file(), ""}};
   MOEC_TRY(fields.each("files", [&](JsonFields& item) -> Status {
     std::string path;
     MOEC_TRY(item.text("path", path));
@@ -69,8 +70,8 @@ Result<OwnFiles> read_list(const std::string& folder) {
 }
 
 // Checks that the list contains every file of the folder, with the file's digest.
-Status check_own(const std::string& folder) {
-  MOEC_ASSIGN(const OwnFiles listed, read_list(folder));
+Status check_own(const CheckpointMaker& maker, const std::string& folder) {
+  MOEC_ASSIGN(const OwnFiles listed, read_list(maker, folder));
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; entry != end;
        entry.increment(error)) {
@@ -81,34 +82,35 @@ Status check_own(const std::string& folder) {
     // Folders need no entry: their files are checked one by one.
     if (path == kLockFile || fs::is_directory(status)) continue;
     if (!listed.contains(path) || !fs::is_regular_file(status))
-      return foreign(folder, fmt::format("moec upcycle did not write {}", path));
+      return foreign(maker, folder, fmt::format("moec {} did not write {}", maker.command, path));
   }
-  return error ? foreign(folder, "the folder cannot be read") : check_replaceable(folder, listed);
+  return error ? foreign(maker, folder, "the folder cannot be read")
+               : check_replaceable(folder, listed);
 }
 
-Status check_free(const std::string& folder, bool force) {
+Status check_free(const CheckpointMaker& maker, const std::string& folder, bool force) {
   std::error_code error;
   // symlink_status(): a broken link also occupies the name.
   if (!fs::exists(fs::symlink_status(folder, error))) return {};
-  if (!fs::is_directory(folder, error)) return foreign(folder, "the output path is not a folder");
+  if (!fs::is_directory(folder, error))
+    return foreign(maker, folder, "the output path is not a folder");
   if (fs::is_empty(folder, error)) return {};
   if (!force)
-    return fail("upcycle.out_exists", "the output folder is not empty",
+    return fail(maker.code("out_exists"), "the output folder is not empty",
                 "pass another folder with --out, or pass --force to replace an earlier result",
                 {.file = folder});
-  return check_own(folder);
+  return check_own(maker, folder);
 }
 
-Status check_space(const std::string& folder, uint64_t bytes) {
+Status check_space(const CheckpointMaker& maker, const std::string& folder, uint64_t bytes) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
   // An unknown free space does not stop the command.
   if (error || space.available >= bytes) return {};
-  return fail("upcycle.no_space",
+  return fail(maker.code("no_space"),
               fmt::format("the checkpoint needs {}, but only {} are free", decimal_bytes(bytes),
                           decimal_bytes(space.available)),
-              "free space there, pass another folder with --out, or pass fewer --experts",
-              {.file = folder});
+              "free space there, or pass another folder with --out", {.file = folder});
 }
 
 // Removes a folder recursively.
@@ -131,10 +133,18 @@ Status take_name(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-Result<ResultFolder> ResultFolder::begin(const std::string& folder, uint64_t bytes, bool force) {
+nlohmann::ordered_json files_json(const std::vector<WrittenFile>& files) {
+  auto list = nlohmann::ordered_json::array();
+  for (const WrittenFile& file : files)
+    list.push_back({{"path", file.name}, {"bytes", file.bytes}, {"xxh3", file.digest}});
+  return list;
+}
+
+Result<ResultFolder> ResultFolder::begin(const CheckpointMaker& maker, const std::string& folder,
+                                         uint64_t bytes, bool force) {
   const std::string target = plain_path(folder);
-  MOEC_TRY(check_free(target, force));
-  std::string path = unfinished_path(target);
+  MOEC_TRY(check_free(maker, target, force));
+  std::string path = unfinished_path(maker, target);
   MOEC_TRY(create_folder(path));
   // The lock is in the unfinished folder, because the target may not exist.
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(path));
@@ -143,8 +153,8 @@ Result<ResultFolder> ResultFolder::begin(const std::string& folder, uint64_t byt
   for (const FolderEntry& entry : left)
     // Removes the remains of a killed run, but keeps the lock that is held.
     if (entry.name != kLockFile) MOEC_TRY(opened.remove_all(entry.name));
-  ResultFolder result(target, std::move(path), force, std::move(lock));
-  MOEC_TRY(check_space(result.path_, bytes));
+  ResultFolder result(maker, target, std::move(path), force, std::move(lock));
+  MOEC_TRY(check_space(maker, result.path_, bytes));
   return result;
 }
 
@@ -161,12 +171,12 @@ Status ResultFolder::list(const std::vector<WrittenFile>& files) const {
   for (const WrittenFile& file : files)
     listed.push_back({{"path", file.name}, {"digest", file.digest}});
   const nlohmann::ordered_json text = {{"files", std::move(listed)}};
-  return write_file({path_, kUpcycleList}, text.dump(1) + "\n");
+  return write_file({path_, maker_.list_file()}, text.dump(1) + "\n");
 }
 
 Status ResultFolder::publish() && {
   // Checked again, because files may have been added since begin().
-  MOEC_TRY(check_free(folder_, force_));
+  MOEC_TRY(check_free(maker_, folder_, force_));
   // All bytes must be durable before the name refers to them.
   MOEC_TRY(sync_tree(path_));
   lock_.reset();

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "backends/weights/views/weight_reader.h"
-#include "frontends/jobs/upcycle/tensor_recipe.h"
+#include "frontends/checkpoint/checkpoint_maker.h"
+#include "frontends/checkpoint/tensor_recipe.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -15,10 +16,11 @@ inline constexpr uint64_t kMaxLowRankBytes = uint64_t{32} << 20;
 
 class PieceWriter {
  public:
-  explicit PieceWriter(const WeightReader& weights) : weights_(weights) {}
+  PieceWriter(const WeightReader& weights, CheckpointMaker maker)
+      : weights_(weights), maker_(maker) {}
 
-  // Delivers the piece in the element type `dtype`. Errors: those of WeightReader, upcycle.overflow
-  // (a finite value becomes infinite in `dtype`).
+  // Delivers the piece in the element type `dtype`. Errors: those of WeightReader; overflow, with
+  // the prefix of the command: a finite value becomes infinite in `dtype`.
   Status write(const TensorPiece& piece, DType dtype, const TileSink& sink);
 
   // Counts the source values that are NaN or infinite, over all pieces written so far.
@@ -33,7 +35,10 @@ class PieceWriter {
   // Mean and standard deviation over a view; results of the last few views are cached.
   Result<Moments> moments_of(const WeightView& view);
 
+  Status check_finite(uint64_t overflows, DType dtype, const WeightView& view) const;
+
   const WeightReader& weights_;
+  CheckpointMaker maker_;
   uint64_t nonfinite_ = 0;
   std::map<std::string, Moments> moments_;  // by the text of the view
 };

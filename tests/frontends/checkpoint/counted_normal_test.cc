@@ -1,5 +1,5 @@
 // Random numbers that depend only on their index.
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/counted_normal.h"
 
 #include <gtest/gtest.h>
 

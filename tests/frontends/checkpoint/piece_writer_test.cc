@@ -1,17 +1,18 @@
 // The values of pieces: the order of operations, and independence of the division into tiles.
-#include "frontends/jobs/upcycle/piece_writer.h"
+#include "frontends/checkpoint/piece_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/counted_normal.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {
 
+constexpr CheckpointMaker kMaker{"upcycle", "upcycling"};
 const Type kMatrix{DType::f32, {6, 10}};
 
 WeightReader no_files() {
@@ -23,11 +24,11 @@ WeightReader no_files() {
 std::string written(const TensorPiece& piece, DType dtype) {
   const WeightReader reader = no_files();
   std::string bytes;
-  const Status done =
-      PieceWriter(reader).write(piece, dtype, [&](std::span<const std::byte> tile) -> Status {
-        bytes.append(reinterpret_cast<const char*>(tile.data()), tile.size());
-        return {};
-      });
+  const Status done = PieceWriter(reader, kMaker)
+                          .write(piece, dtype, [&](std::span<const std::byte> tile) -> Status {
+                            bytes.append(reinterpret_cast<const char*>(tile.data()), tile.size());
+                            return {};
+                          });
   EXPECT_TRUE(done) << render(done.error());
   return bytes;
 }
@@ -126,8 +127,9 @@ TEST(PieceWriter, RejectsOverflows) {
   TensorPiece piece = plain(splat_view(60000, {DType::f32, {2}}));
   const WeightReader reader = no_files();
   const auto write = [&] {
-    return PieceWriter(reader).write(piece, DType::f16,
-                                     [](std::span<const std::byte>) { return Status(); });
+    return PieceWriter(reader, kMaker).write(piece, DType::f16, [](std::span<const std::byte>) {
+      return Status();
+    });
   };
   EXPECT_TRUE(write());
   piece.factor = 2;
@@ -141,8 +143,10 @@ TEST(PieceWriter, RejectsNoiseOutOfF32Range) {
   TensorPiece piece = plain(splat_view(0, {DType::f32, {64}}));
   piece.noise = Noise{1e300, 1};
   const WeightReader reader = no_files();
-  const Status done = PieceWriter(reader).write(
-      piece, DType::bf16, [](std::span<const std::byte>) { return Status(); });
+  const Status done =
+      PieceWriter(reader, kMaker).write(piece, DType::bf16, [](std::span<const std::byte>) {
+        return Status();
+      });
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().front().code, "upcycle.overflow");
 }

@@ -1,4 +1,4 @@
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/counted_normal.h"
 
 #include <algorithm>
 #include <cmath>

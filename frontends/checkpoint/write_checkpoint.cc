@@ -1,12 +1,13 @@
+#include "frontends/checkpoint/write_checkpoint.h"
+
+#include <fmt/format.h>
+
 #include <map>
+#include <span>
 
 #include "backends/files/output_file.h"
 #include "backends/formats/safetensors/safetensors_file.h"
-#include "backends/output/carried_files.h"
-#include "frontends/jobs/upcycle/piece_writer.h"
-#include "frontends/jobs/upcycle/upcycle_model.h"
-#include "frontends/sources/hf/checkpoint.h"
-#include "frontends/sources/open_source.h"
+#include "frontends/checkpoint/piece_writer.h"
 
 namespace moec {
 namespace {
@@ -17,11 +18,11 @@ constexpr size_t kGatherBytes = size_t{8} << 20;
 
 class CheckpointWriter {
  public:
-  CheckpointWriter(const UpcycleOptions& options, const UpcyclePlan& plan,
-                   const WeightReader& weights)
-      : options_(options), pieces_(weights) {
+  CheckpointWriter(const std::vector<NewTensor>& tensors, const WeightReader& weights,
+                   const CheckpointMaker& maker, const WriteHooks& hooks)
+      : maker_(maker), hooks_(hooks), pieces_(weights, maker) {
     // Parts list tensors by name; the map finds the recipe of each.
-    for (const NewTensor& tensor : plan.tensors) tensors_[tensor.name] = &tensor;
+    for (const NewTensor& tensor : tensors) tensors_[tensor.name] = &tensor;
   }
 
   Result<WrittenFile> write(const SafetensorsPart& part, uint64_t total,
@@ -46,13 +47,14 @@ class CheckpointWriter {
 
  private:
   Status advance(uint64_t bytes, uint64_t total, const std::string& file) const {
-    if (options_.progress) options_.progress(bytes, total, file);
-    if (!options_.stop || !options_.stop()) return {};
-    return fail(kUpcycleInterrupted, "the upcycling was stopped",
-                "run the same command again: it starts over", {.file = options_.output.folder});
+    if (hooks_.progress) hooks_.progress(bytes, total, file);
+    if (!hooks_.stop || !hooks_.stop()) return {};
+    return fail(maker_.interrupted(), fmt::format("moec {} was stopped", maker_.command),
+                "run the same command again: it starts over");
   }
 
-  const UpcycleOptions& options_;
+  const CheckpointMaker& maker_;
+  const WriteHooks& hooks_;
   PieceWriter pieces_;
   std::map<std::string_view, const NewTensor*> tensors_;
 };
@@ -64,9 +66,8 @@ Result<WrittenFile> write_text(const std::string& folder, const std::string& nam
   return WrittenFile{name, file.bytes(), file.digest()};
 }
 
-Status carry(const std::string& source, const std::string& folder,
+Status carry(const CarriedSource& files, const std::string& folder,
              std::vector<WrittenFile>& written) {
-  MOEC_ASSIGN(const CarriedSource files, carried_source(source));
   MOEC_ASSIGN(const std::vector<manifest::FileRef> carried, carry_files(files, folder, false));
   for (const manifest::FileRef& file : carried)
     written.push_back({file.path, static_cast<uint64_t>(file.bytes), file.digest});
@@ -75,23 +76,25 @@ Status carry(const std::string& source, const std::string& folder,
 
 }  // namespace
 
-Result<std::vector<SafetensorsPart>> plan_files(const UpcyclePlan& plan, uint64_t max_bytes) {
-  std::vector<SafetensorsTensor> tensors;
-  for (const NewTensor& tensor : plan.tensors) tensors.push_back({tensor.name, tensor.type});
-  return plan_safetensors(tensors, max_bytes);
+Result<std::vector<SafetensorsPart>> plan_files(const std::vector<NewTensor>& tensors,
+                                                uint64_t max_bytes) {
+  std::vector<SafetensorsTensor> names;
+  for (const NewTensor& tensor : tensors) names.push_back({tensor.name, tensor.type});
+  return plan_safetensors(names, max_bytes);
 }
 
-Result<WrittenCheckpoint> write_checkpoint(const UpcycleOptions& options, const UpcyclePlan& plan,
+Result<WrittenCheckpoint> write_checkpoint(const NewCheckpoint& checkpoint,
                                            const std::vector<SafetensorsPart>& parts,
+                                           const CheckpointMaker& maker, const WriteHooks& hooks,
                                            const std::string& folder) {
-  MOEC_ASSIGN(
-      const WeightReader weights,
-      WeightReader::open(plan.weights, {.gather_bytes = kGatherBytes, .memory_bytes = kReadBytes}));
+  MOEC_ASSIGN(const WeightReader weights,
+              WeightReader::open(checkpoint.weights,
+                                 {.gather_bytes = kGatherBytes, .memory_bytes = kReadBytes}));
   uint64_t total = 0;
   for (const SafetensorsPart& part : parts) total += part.payload_bytes;
   std::vector<WrittenFile> written;
-  MOEC_ASSIGN(written.emplace_back(), write_text(folder, "config.json", plan.config_text));
-  CheckpointWriter writer(options, plan, weights);
+  MOEC_ASSIGN(written.emplace_back(), write_text(folder, "config.json", checkpoint.config_text));
+  CheckpointWriter writer(checkpoint.tensors, weights, maker, hooks);
   for (const SafetensorsPart& part : parts) {
     MOEC_ASSIGN(written.emplace_back(), writer.write(part, total, folder));
   }
@@ -102,7 +105,7 @@ Result<WrittenCheckpoint> write_checkpoint(const UpcycleOptions& options, const 
     MOEC_ASSIGN(written.emplace_back(),
                 write_text(folder, "model.safetensors.index.json", safetensors_index_text(parts)));
   }
-  MOEC_TRY(carry(options.source, folder, written));
+  MOEC_TRY(carry(checkpoint.carried, folder, written));
   return WrittenCheckpoint{std::move(written), writer.nonfinite()};
 }
 

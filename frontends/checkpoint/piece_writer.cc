@@ -1,4 +1,4 @@
-#include "frontends/jobs/upcycle/piece_writer.h"
+#include "frontends/checkpoint/piece_writer.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/weights/views/convert.h"
-#include "frontends/jobs/upcycle/counted_normal.h"
+#include "frontends/checkpoint/counted_normal.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -24,13 +24,6 @@ std::string name_of(const WeightView& view) {
     if (name.empty()) name = tensor.name;
   });
   return name;
-}
-
-Status check_finite(uint64_t overflows, DType dtype, const WeightView& view) {
-  if (overflows == 0) return {};
-  return fail("upcycle.overflow",
-              fmt::format("{} values exceed the range of {}", overflows, dtype_name(dtype)),
-              "pass --dtype f32, or --dtype bf16 for the same range", {.tensor = name_of(view)});
 }
 
 WeightView in_f32(const WeightView& view) { return then(view, CastStep{DType::f32}); }
@@ -130,6 +123,13 @@ std::vector<float> values_of(std::span<const std::byte> tile) {
 
 }  // namespace
 
+Status PieceWriter::check_finite(uint64_t overflows, DType dtype, const WeightView& view) const {
+  if (overflows == 0) return {};
+  return fail(maker_.code("overflow"),
+              fmt::format("{} values exceed the range of {}", overflows, dtype_name(dtype)),
+              "pass --dtype f32, or --dtype bf16 for the same range", {.tensor = name_of(view)});
+}
+
 Status PieceWriter::write(const TensorPiece& piece, DType dtype, const TileSink& sink) {
   return piece.is_view() ? write_view(piece, dtype, sink) : write_changed(piece, dtype, sink);
 }
@@ -142,7 +142,8 @@ Status PieceWriter::write_view(const TensorPiece& piece, DType dtype, const Tile
   // Scales in f32 if the type changes: scaling in the stored type would round once more.
   if (stored.dtype != dtype) view = then(std::move(view), CastStep{DType::f32});
   if (piece.factor != 1) view = then(std::move(view), ScaleStep{piece.factor});
-  view = then(std::move(view), CastStep{dtype});
+  // Only floats can be cast, but a copy may have any type.
+  if (piece.factor != 1 || stored.dtype != dtype) view = then(std::move(view), CastStep{dtype});
   StreamReport report;
   MOEC_TRY(weights_.stream(view, kDefaultTileBytes, sink, report));
   nonfinite_ += report.nonfinite;

@@ -1,4 +1,4 @@
-#include "frontends/jobs/upcycle/tensor_recipe.h"
+#include "frontends/checkpoint/tensor_recipe.h"
 
 namespace moec {
 
