@@ -43,6 +43,9 @@ Result<OpenedSource> open_prunable(const PruneOptions& options) {
   if (expert_grid(checkpoint.config).layers.empty())
     return fail("prune.no_experts", "the model has no routed experts",
                 "pass a Mixture-of-Experts model", {.file = options.source});
+  if (checkpoint.config.stored.coding == WeightCoding::mlx)
+    return fail("prune.tensor", "the unsigned integers of MLX checkpoints cannot be written",
+                "prune the checkpoint that was converted to MLX", {.file = options.source});
   OpenedSource opened{nullptr, std::move(checkpoint), {}, {}};
   MOEC_ASSIGN(opened.config_text, source_config_text(options.source));
   const std::string path = config_path(options.source);
@@ -121,8 +124,9 @@ std::set<std::string> patterns_with_experts(const ModelConfig& model, const Weig
   std::set<std::string> patterns;
   for (const auto& [name, range] : weights.tensors) {
     const std::string* pattern = ignoring_pattern(model, name);
-    // Patterns of single experts after the last one are those of kFurtherExpert.
-    if (pattern && name.find(".experts.") != std::string::npos &&
+    // Patterns of single experts after the last one are those of kFurtherExpert. A pattern that
+    // starts with * names a part of any matrix, such as its shape: it follows the matrix.
+    if (pattern && !pattern->starts_with('*') && name.find(".experts.") != std::string::npos &&
         pattern->find(".experts.") == std::string::npos)
       patterns.insert(*pattern);
   }

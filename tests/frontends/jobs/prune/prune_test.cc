@@ -80,6 +80,15 @@ INSTANTIATE_TEST_SUITE_P(
                     MaskCase{"minimax_m2_a", "*:0-4", 5. / 6}),
     [](const auto& info) { return std::string(info.param.golden_case); });
 
+// compressed-tensors reads the shapes, moec does not.
+TEST(PruneTensors, KeepsShapesOfPackedMatrices) {
+  const Pruned made = prune(checkpoint_of("deepseek_v3_d"), {"--expert-mask", "*:0-3,5,6"});
+  ASSERT_EQ(made.outcome.exit_code, 0) << made.outcome.out;
+  const std::string header = read_file(made.folder + "/model.safetensors");
+  EXPECT_THAT(header, HasSubstr(".mlp.experts.5.down_proj.weight_shape"));
+  EXPECT_THAT(header, Not(HasSubstr(".mlp.experts.6.")));
+}
+
 // A profile of mixtral_a in which the experts' scores ascend in one layer and descend in the other.
 std::string profile_of_mixtral() {
   ExpertProfile profile;
