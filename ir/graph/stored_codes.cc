@@ -198,8 +198,10 @@ std::optional<Coded> dequantized(WeightView codes, const DequantStep& step) {
   if (!has_offset) return coded;
   coded.codes = signed_codes(std::move(coded.codes), coded.bits);
   const auto middle = static_cast<double>(int64_t{1} << (coded.bits - 1));
-  if (!is_constant(step.offset.front(), middle))
-    coded.parameters.push_back(then(step.offset.front(), CastStep{DType::f32}));
+  if (is_constant(step.offset.front(), middle)) return coded;
+  // No file stores zeros of 8-bit codes.
+  if (coded.bits == 8) return std::nullopt;
+  coded.parameters.push_back(then(step.offset.front(), CastStep{DType::f32}));
   return coded;
 }
 

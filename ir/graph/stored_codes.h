@@ -19,9 +19,9 @@ struct StoredCodes {
 
 // Returns the codes, scales and zeros that a view decodes; empty if they cannot be extracted. The
 // codes must be integers of 4 or 8 bits with one scale per block (ir/graph/block_type.h for GGUF
-// files). All other steps must keep blocks whole: slices, permutations, joins, and reshapes that
-// add or remove sizes of 1 or keep the axis of the blocks. A cast to the view's element type is
-// allowed.
+// files), and a zero per block only with 4 bits. All other steps must keep blocks whole: slices,
+// permutations, joins, and reshapes that add or remove sizes of 1 or keep the axis of the blocks. A
+// cast to the view's element type is allowed.
 std::optional<StoredCodes> stored_codes(const WeightView& view);
 
 // Returns a view of the values that a file with these codes stores, in f32. With zeros, the values
