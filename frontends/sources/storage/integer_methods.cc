@@ -16,7 +16,7 @@ void check_dynamic(const StorageSection& section) {
   const JsonValue::Object* object = rules->object();
   const bool excludes =
       object != nullptr && std::all_of(object->begin(), object->end(), [](const JsonMember& rule) {
-        return rule.key.starts_with("-");
+        return rule.key.starts_with('-');
       });
   if (!excludes) section.refuse("dynamic", "absent or rules that start with \"-\"");
 }
