@@ -35,9 +35,11 @@ struct MadeFile {
 
 // The source of the files.
 struct CarriedSource {
-  std::string folder;                     // the checkpoint's
-  std::vector<MadeFile> made;             // if not empty, used instead of the folder's files
-  std::vector<std::string> further = {};  // names of other files of the folder to copy
+  std::string folder;          // the checkpoint's
+  std::vector<MadeFile> made;  // if not empty, used instead of the folder's files
+  // Names of other files of the folder to copy.
+  // NOLINTNEXTLINE(readability-redundant-member-init): lists of initializers may omit it
+  std::vector<std::string> further = {};
 };
 
 // True if one of the files can encode text.

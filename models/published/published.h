@@ -21,6 +21,7 @@ struct PublishedModel {
   std::string_view config;  // text of the config.json
   // If the release's config was not seen, the package whose config class names the release:
   // `config` has the defaults of this class.
+  // NOLINTNEXTLINE(readability-redundant-member-init): lists of initializers may omit it
   std::string defaults = {};
 
   // True if `count` rounds to `parameters`, or if `parameters` is empty.

@@ -253,7 +253,7 @@ Json compressed(const char* format, Json weights, Json activations = nullptr) {
            {{"group_0", {{"weights", std::move(weights)}, {"input_activations", activations}}}}}};
 }
 
-Json packed_weights(int bits, Json more) {
+Json packed_weights(int bits, const Json& more) {
   Json weights{{"num_bits", bits}, {"type", "int"}, {"strategy", "group"}, {"group_size", 32}};
   weights.update(more);
   return compressed("pack-quantized", weights);
@@ -271,7 +271,7 @@ struct Coding {
   bool copies = false;  // --weights copy takes the codes
 };
 
-Json gptq_config(int bits, Json more = Json::object()) {
+Json gptq_config(int bits, const Json& more = Json::object()) {
   Json config{{"quant_method", "gptq"}, {"bits", bits}, {"group_size", 32}, {"desc_act", false}};
   config.update(more);
   return config;
