@@ -49,7 +49,7 @@ TEST(ScaleBlocks, MultipliesEveryValue) {
     for (size_t e = 0; e < before.size(); ++e)
       ASSERT_NEAR(after[e], before[e] * 0.75f, largest * 0x1p-7f) << enum_name(type) << " " << e;
   }
-  EXPECT_EQ(scaled, 15);
+  EXPECT_EQ(scaled, 23);
 }
 
 TEST(ScaleBlocks, ScalesExactlyByPowersOfTwo) {
