@@ -158,7 +158,7 @@ TEST(CommandLine, ListsAllowedValuesForUnknownOnes) {
            {{"opt", ir, "--skip-pass", "magic"}, "use one of limit_capacity, "},
            {{"opt", ir, "--dump-after", "magic"}, "use one of limit_capacity, "},
            {{"opt", ir, "--passes", "magic"}, "use one of limit_capacity, "},
-           {{"plan", "magic"}, "pass a path or one of deepseek-r1, "},
+           {{"plan", "magic"}, "pass a path or one of a.x-k1, deepseek-r1, "},
            {{"check", "--explain", "X9"}, "use one of its rules: "}}) {
     const Outcome outcome = run_command(words);
     EXPECT_EQ(outcome.exit_code, kExitBadInput);
