@@ -6,16 +6,14 @@
 namespace moec {
 namespace {
 
-Dims without_ones(Dims dims) {
-  Dims kept;
-  std::copy_if(dims.begin(), dims.end(), std::back_inserter(kept),
-               [](int64_t size) { return size != 1; });
-  return kept;
-}
-
-// The sizes of a stored tensor if they equal `dims` except for axes of size 1, else `dims`.
+// The sizes of a stored tensor if they equal `dims` except for sizes of 1 at the end, else `dims`.
 Dims stored_dims(const TensorRange* found, const Dims& dims) {
-  return found && without_ones(found->type.dims) == without_ones(dims) ? found->type.dims : dims;
+  if (found == nullptr) return dims;
+  Dims sizes = found->type.dims;
+  sizes.resize(std::max(sizes.size(), dims.size()), 1);
+  Dims wanted = dims;
+  wanted.resize(sizes.size(), 1);
+  return sizes == wanted ? found->type.dims : dims;
 }
 
 class Fp8Blocks : public MatrixCoding {
