@@ -251,29 +251,11 @@ constexpr int8_t kIq1Levels[] = {-1, 0, 1};
 
 }  // namespace
 
-const GridCodebook& iq2_xxs_grid() {
-  static constexpr GridCodebook kGrid{kIq2Xxs, 2, kIq2Levels};
-  return kGrid;
-}
-const GridCodebook& iq2_xs_grid() {
-  static constexpr GridCodebook kGrid{kIq2Xs, 2, kIq2Levels};
-  return kGrid;
-}
-const GridCodebook& iq2_s_grid() {
-  static constexpr GridCodebook kGrid{kIq2S, 2, kIq2Levels};
-  return kGrid;
-}
-const GridCodebook& iq1_s_grid() {
-  static constexpr GridCodebook kGrid{kIq1S, 2, kIq1Levels};
-  return kGrid;
-}
-const GridCodebook& iq3_xxs_grid() {
-  static constexpr GridCodebook kGrid{kIq3Xxs, 3, kIq3XxsLevels};
-  return kGrid;
-}
-const GridCodebook& iq3_s_grid() {
-  static constexpr GridCodebook kGrid{kIq3S, 3, kIq3SLevels};
-  return kGrid;
-}
+constinit const GridCodebook kIq2XxsGrid{kIq2Xxs, 2, kIq2Levels};
+constinit const GridCodebook kIq2XsGrid{kIq2Xs, 2, kIq2Levels};
+constinit const GridCodebook kIq2SGrid{kIq2S, 2, kIq2Levels};
+constinit const GridCodebook kIq1SGrid{kIq1S, 2, kIq1Levels};
+constinit const GridCodebook kIq3XxsGrid{kIq3Xxs, 3, kIq3XxsLevels};
+constinit const GridCodebook kIq3SGrid{kIq3S, 3, kIq3SLevels};
 
 }  // namespace moec

@@ -19,13 +19,9 @@ struct GridCodebook {
   }
 };
 
-// Eight elements per entry.
-const GridCodebook& iq2_xxs_grid();  // 256 entries
-const GridCodebook& iq2_xs_grid();   // 512 entries
-const GridCodebook& iq2_s_grid();    // 1024 entries
-const GridCodebook& iq1_s_grid();    // 2048 entries, also of iq1_m
-// Four elements per entry.
-const GridCodebook& iq3_xxs_grid();  // 256 entries
-const GridCodebook& iq3_s_grid();    // 512 entries
+// Eight elements per entry: 256, 512, 1024 and 2048 entries. iq1_m also has the last one.
+extern const GridCodebook kIq2XxsGrid, kIq2XsGrid, kIq2SGrid, kIq1SGrid;
+// Four elements per entry: 256 and 512 entries.
+extern const GridCodebook kIq3XxsGrid, kIq3SGrid;
 
 }  // namespace moec

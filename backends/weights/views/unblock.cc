@@ -3,13 +3,11 @@
 // rounded before any addition. So this file must be compiled without fused multiply-add.
 #include "backends/weights/views/unblock.h"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 
-#include "backends/weights/views/grid_blocks.h"
 #include "backends/weights/views/pack_bits.h"
+#include "backends/weights/views/uneven_blocks.h"
+#include "ir/base/invariant.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -107,52 +105,6 @@ template <class Put>
 void decode_q8_0(Block block, const Put& put) {
   const float d = half_at(block);
   for (int i = 0; i < kSmall; ++i) put(i, signed_at(block + 2, i), d);
-}
-
-// The sixteen values of the non-linear types.
-constexpr int kLevels[] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                           1,    13,   25,  38,  53,  69,  89,  113};
-
-template <class Put>
-void decode_iq4_nl(Block block, const Put& put) {
-  const float d = half_at(block);
-  each_nibble(block + 2, [&](int q, int i) { put(i, kLevels[q], d); });
-}
-
-// Twice the values of E2M1; the code of -0 maps to 0.
-constexpr int kDoubledE2m1[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-// 2^(e - 128), subnormal for the lowest two exponents; e = 255 is an ordinary exponent.
-float half_power(int e) {
-  const auto bits = static_cast<uint32_t>(e);
-  return std::bit_cast<float>(e < 2 ? uint32_t{0x00200000} << bits : (bits - 1) << 23);
-}
-
-template <class Put>
-void decode_mxfp4(Block block, const Put& put) {
-  const float d = half_power(byte_at(block, 0));
-  each_nibble(block + 1, [&](int q, int i) { put(i, kDoubledE2m1[q], d); });
-}
-
-// A scale in E4M3 whose sign is ignored, halved, because codes are doubled. ggml reads 127 as 0.
-float half_ue4m3(int code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  if (code == 127) return 0;
-  const float value = static_cast<float>(exponent == 0 ? fraction : fraction + 8);
-  return std::ldexp(value, std::max(exponent, 1) - 11);
-}
-
-// Four parts of 16 elements, each with a scale; the low nibbles are the first 8 codes of a part.
-template <class Put>
-void decode_nvfp4(Block block, const Put& put) {
-  for (int part = 0; part < 4; ++part) {
-    const float d = half_ue4m3(byte_at(block, part));
-    for (int i = 0; i < 8; ++i) {
-      const int byte = byte_at(block, 4 + 8 * part + i);
-      put(16 * part + i, kDoubledE2m1[low(byte)], d);
-      put(16 * part + 8 + i, kDoubledE2m1[high(byte)], d);
-    }
-  }
 }
 
 // ---- Ternary blocks of 256 ---------------------------------------------------------------------
@@ -295,24 +247,12 @@ void decode_q6_k(Block block, const Put& put) {
   }
 }
 
-template <class Put>
-void decode_iq4_xs(Block block, const Put& put) {
-  const float d = half_at(block);
-  const auto high_bits = load<uint16_t>(block + 2, 0);
-  for (int part = 0; part < 8; ++part) {
-    const int four = byte_at(block + 4, part / 2) >> (4 * (part % 2)) & 15;
-    const int two = high_bits >> (2 * part) & 3;
-    const float step = d * static_cast<float>((four | two << 4) - 32);
-    each_nibble(block + 8 + 16 * part, [&](int q, int i) { put(32 * part + i, kLevels[q], step); });
-  }
-}
-
 // ------------------------------------------------------------------------------------------------
 
-// Call run(decoder) with the decoder of the type, a generic callable. Return false for types
-// without a decoder.
+// Calls run(decoder) with the decoder of an evenly spaced type, a generic callable. Returns false
+// for other types.
 template <class Run>
-constexpr bool with_small_decoder(BlockType type, Run run) {
+bool with_decoder(BlockType type, Run run) {
   switch (type) {
     case BlockType::q4_0:
       run([](Block block, const auto& put) { decode_q4_0(block, put); });
@@ -329,23 +269,6 @@ constexpr bool with_small_decoder(BlockType type, Run run) {
     case BlockType::q8_0:
       run([](Block block, const auto& put) { decode_q8_0(block, put); });
       return true;
-    case BlockType::iq4_nl:
-      run([](Block block, const auto& put) { decode_iq4_nl(block, put); });
-      return true;
-    case BlockType::mxfp4:
-      run([](Block block, const auto& put) { decode_mxfp4(block, put); });
-      return true;
-    case BlockType::nvfp4:
-      run([](Block block, const auto& put) { decode_nvfp4(block, put); });
-      return true;
-    default:
-      return false;
-  }
-}
-
-template <class Run>
-constexpr bool with_decoder(BlockType type, Run run) {
-  switch (type) {
     case BlockType::q2_k:
       run([](Block block, const auto& put) { decode_q2_k(block, put); });
       return true;
@@ -361,9 +284,6 @@ constexpr bool with_decoder(BlockType type, Run run) {
     case BlockType::q6_k:
       run([](Block block, const auto& put) { decode_q6_k(block, put); });
       return true;
-    case BlockType::iq4_xs:
-      run([](Block block, const auto& put) { decode_iq4_xs(block, put); });
-      return true;
     case BlockType::tq1_0:
       run([](Block block, const auto& put) { decode_tq1_0(block, put); });
       return true;
@@ -371,33 +291,24 @@ constexpr bool with_decoder(BlockType type, Run run) {
       run([](Block block, const auto& put) { decode_tq2_0(block, put); });
       return true;
     default:
-      return with_small_decoder(type, run);
+      return false;
   }
 }
-
-constexpr bool decoders_fit_formats() {
-  for (size_t i = 0; i < kBlockFormats.size(); ++i)
-    if ((has_codebook(static_cast<BlockType>(i)) ||
-         with_decoder(static_cast<BlockType>(i), [](auto) {})) !=
-        (kBlockFormats[i].values == BlockValues::decoded))
-      return false;
-  return true;
-}
-static_assert(decoders_fit_formats());
 
 // Writes the `numbers` of each block to `to`, through put_at(to).
 template <class PutAt>
 void unblock_each(const UnblockStep& step, Block from, size_t blocks, float* to, PutAt put_at) {
   const int64_t bytes = block_format(step.type).bytes, numbers = unblocked_count(step);
-  with_decoder(step.type, [&](auto decode) {
+  const bool known = with_decoder(step.type, [&](auto decode) {
     for (size_t i = 0; i < blocks; ++i, from += bytes, to += numbers) decode(from, put_at(to));
   });
+  MOEC_CHECK(known, "no decoder of {}", enum_name(step.type));
 }
 
 }  // namespace
 
 void unblock(const UnblockStep& step, const std::byte* from, size_t blocks, float* to) {
-  if (const DecodeGridBlock decode = grid_decoder(step.type)) {
+  if (const DecodeBlock decode = uneven_decoder(step.type)) {
     const BlockFormat& format = block_format(step.type);
     for (size_t i = 0; i < blocks; ++i, from += format.bytes, to += format.elements)
       decode(from, to);
