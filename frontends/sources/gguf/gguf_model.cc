@@ -68,6 +68,17 @@ Result<std::optional<float>> GgufModel::number(std::string_view name) const {
               "download the damaged file again", {.file = file.values.file()});
 }
 
+Result<std::vector<int64_t>> GgufModel::integers(std::string_view name) const {
+  const GgufKeys& keys = file.values.keys();
+  const auto found = keys.find(key(name));
+  if (found != keys.end() && found->second.type == GgufType::i32) {
+    MOEC_ASSIGN(const auto numbers, file.values.get_array<int32_t>(key(name)));
+    return std::vector<int64_t>(numbers.begin(), numbers.end());
+  }
+  MOEC_ASSIGN(const auto numbers, file.values.get_array<uint32_t>(key(name)));
+  return std::vector<int64_t>(numbers.begin(), numbers.end());
+}
+
 Result<GgufModel> identify(const Gguf& file) {
   MOEC_ASSIGN(const std::string_view name,
               file.values.get<std::string_view>("general.architecture"));

@@ -28,6 +28,9 @@ struct GgufModel {
   // Returns the value of the key "ARCH.name"; absent if the file lacks the key. Errors:
   // gguf.key_type, gguf.value (the value is not finite).
   Result<std::optional<float>> number(std::string_view name) const;
+  // Returns the list of 32-bit integers of the key "ARCH.name", which converters write as signed or
+  // unsigned. Errors: gguf.missing_key, gguf.key_type.
+  Result<std::vector<int64_t>> integers(std::string_view name) const;
 };
 
 // Determines the architecture and the family from the file's keys. Errors: gguf.missing_key,

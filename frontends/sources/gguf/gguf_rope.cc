@@ -145,18 +145,7 @@ class RopeWriter {
   Status check_sections() {
     constexpr std::string_view kSections = "rope.dimension_sections";
     if (!model_.architecture.writing.keys.contains(kSections)) return {};
-    const GgufValue* value = nullptr;
-    if (const auto found = values_.keys().find(model_.key(kSections));
-        found != values_.keys().end())
-      value = &found->second;
-    std::vector<int64_t> counts;
-    if (value != nullptr && value->type == GgufType::i32) {
-      MOEC_ASSIGN(const auto listed, values_.get_array<int32_t>(model_.key(kSections)));
-      counts.assign(listed.begin(), listed.end());
-    } else {
-      MOEC_ASSIGN(const auto listed, values_.get_array<uint32_t>(model_.key(kSections)));
-      counts.assign(listed.begin(), listed.end());
-    }
+    MOEC_ASSIGN(const std::vector<int64_t> counts, model_.integers(kSections));
     MOEC_ASSIGN(const uint32_t head, head_dims());
     MOEC_ASSIGN(const uint32_t rotated, integer("rope.dimension_count", head));
     const auto pairs = int64_t{rotated} / 2;

@@ -64,29 +64,25 @@ class LayerKindFinder {
                                 "missing",
                                 model_.key(key)));
     }
-    if (found->second.is_array) return listed_values(found->first, found->second);
+    if (found->second.is_array) return listed_values(key, found->second.type);
     MOEC_ASSIGN(const uint32_t number, model_.file.values.get<uint32_t>(found->first));
     if (has_step) return by_step(key, step->second, number);
     return Values(static_cast<size_t>(count_), number);
   }
 
-  // Lists of integers are signed or unsigned, depending on the converter.
-  Result<Values> listed_values(const std::string& key, const GgufValue& value) const {
+  Result<Values> listed_values(const std::string& key, GgufType type) const {
     Values all;
-    if (value.type == GgufType::boolean) {
-      MOEC_ASSIGN(const auto flags, model_.file.values.get_array<bool>(key));
+    if (type == GgufType::boolean) {
+      MOEC_ASSIGN(const auto flags, model_.file.values.get_array<bool>(model_.key(key)));
       all.assign(flags.begin(), flags.end());
-    } else if (value.type == GgufType::i32) {
-      MOEC_ASSIGN(const auto numbers, model_.file.values.get_array<int32_t>(key));
-      all.assign(numbers.begin(), numbers.end());
     } else {
-      MOEC_ASSIGN(const auto numbers, model_.file.values.get_array<uint32_t>(key));
+      MOEC_ASSIGN(const auto numbers, model_.integers(key));
       all.assign(numbers.begin(), numbers.end());
     }
     // Lists may continue with the multi-token prediction layers.
     if (std::cmp_greater_equal(all.size(), count_)) return all;
-    return refuse("gguf.layers", fmt::format("{} has {} values, but there are {} layers", key,
-                                             all.size(), count_));
+    return refuse("gguf.layers", fmt::format("{} has {} values, but the model has {} layers",
+                                             model_.key(key), all.size(), count_));
   }
 
   double value_in(const std::string& key, int64_t layer) const {

@@ -43,8 +43,6 @@ ConceptValue shared_experts(const ModelConfig& model) {
   return moe.expert_ff > 0 ? moe.shared_ff / moe.expert_ff : int64_t{0};
 }
 
-// Inverts read_latent() in config_attention.cc, which sets the number of shared dims.
-
 template <int64_t LatentConfig::*Field>
 ConceptValue of_latent(const ModelConfig& model) {
   return model.attention.latent ? ConceptValue(*model.attention.latent.*Field) : ConceptValue();

@@ -246,7 +246,7 @@ TEST(GgufConfig, ReadsKindsOfLayers) {
   EXPECT_THAT(config_of(windowed_sample()),
               HasSubstr(R"("layer_types": ["sliding_attention", "sliding_attention"])"));
   EXPECT_THAT(listed(GgufType::boolean, 1, std::string(1, '\1')),
-              HasSubstr("gguf.layers: " + key + " has 1 values, but there are 2 layers"));
+              HasSubstr("gguf.layers: " + key + " has 1 values, but the model has 2 layers"));
   EXPECT_THAT(listed(GgufType::i32, 2, number_bytes(1) + number_bytes(7)),
               HasSubstr("gguf.layers: layer 1 is of no kind"));
   EXPECT_THAT(listed(GgufType::f32, 2, number_bytes(1.0F) + number_bytes(0.0F)),
