@@ -48,9 +48,9 @@ StoredWeights read_packed(const StorageSection& weights) {
   const JsonValue::Data group = std::string("group"), channel = std::string("channel");
   const bool per_row = weights.one_of("strategy", {group, channel}) == channel;
   const int64_t size = per_row ? 0 : weights.group_size();
-  StoredWeights stored{WeightCoding::int_groups, {1, size}};
   const bool symmetric = weights.one_of("symmetric", {true, false}, true) == JsonValue::Data(true);
-  stored.codes = {weights.integer("num_bits", {4, 8}), size, !symmetric};
+  StoredWeights stored = grouped_integers(WeightCoding::int_groups, size,
+                                          weights.integer("num_bits", {4, 8}), !symmetric);
   // Only the order "group" keeps the groups of the original columns, in an index. "weight" and
   // "static" leave groups as consecutive columns.
   const JsonValue::Data kGroupOrder = std::string("group");

@@ -21,10 +21,13 @@ void check_dynamic(const StorageSection& section) {
   if (!excludes) section.refuse("dynamic", "absent or rules that start with \"-\"");
 }
 
-StoredWeights integers(WeightCoding coding, int64_t group, int64_t bits, bool zeros) {
-  StoredWeights stored{coding, {1, group}};
-  stored.codes = {bits, group, zeros};
-  return stored;
+// True for gptq_v2. AutoGPTQ states the format as checkpoint_format, GPTQModel also as format.
+bool is_second_format(const StorageSection& section) {
+  const JsonValue::Data v1 = std::string("gptq"), v2 = std::string("gptq_v2");
+  const JsonValue::Data stated = section.one_of("checkpoint_format", {v1, v2}, true);
+  if (section.find("format") == nullptr) return stated == v2;
+  if (section.find("checkpoint_format") != nullptr) return section.one_of("format", {stated}) == v2;
+  return section.one_of("format", {v1, v2}) == v2;
 }
 
 }  // namespace
@@ -75,11 +78,10 @@ StoredWeights read_gptq(const StorageSection& section) {
   check_dynamic(section);
   section.one_of("is_marlin_format", {false}, true);
   section.one_of("pack_dtype", {std::string("int32")}, true);
-  const JsonValue::Data v1 = std::string("gptq"), v2 = std::string("gptq_v2");
-  const bool second = section.one_of("checkpoint_format", {v1, v2}, true) == v2;
+  const bool second = is_second_format(section);
   StoredWeights stored =
-      integers(second ? WeightCoding::gptq_v2 : WeightCoding::gptq, section.group_size(),
-               section.integer("bits", {2, 3, 4, 8}), true);
+      grouped_integers(second ? WeightCoding::gptq_v2 : WeightCoding::gptq, section.group_size(),
+                       section.integer("bits", {2, 3, 4, 8}), true);
   stored.indexed = section.one_of("desc_act", {false, true}) == JsonValue::Data(true);
   return stored;
 }
@@ -101,15 +103,17 @@ StoredWeights read_awq(const StorageSection& section) {
   section.one_of("version", {std::string("gemm"), std::string("GEMM")}, true);
   section.one_of("desc_act", {false}, true);
   section.one_of("zero_point", {true}, true);
-  return integers(WeightCoding::awq, section.group_size(), section.integer("bits", {4}), true);
+  return grouped_integers(WeightCoding::awq, section.group_size(), section.integer("bits", {4}),
+                          true);
 }
 
 // Members that are objects or false concern the module with their name. A module can have other
 // bits, which follow from the sizes of its tensors, but not other groups.
 StoredWeights read_mlx(const StorageSection& section) {
   section.one_of("mode", {std::string("affine")}, true);
-  StoredWeights stored = integers(WeightCoding::mlx, section.integer("group_size", {32, 64, 128}),
-                                  section.integer("bits", {2, 3, 4, 5, 6, 8}), true);
+  StoredWeights stored =
+      grouped_integers(WeightCoding::mlx, section.integer("group_size", {32, 64, 128}),
+                       section.integer("bits", {2, 3, 4, 5, 6, 8}), true);
   for (const JsonMember& member : *section.object().object()) {
     const auto& [key, value] = member;
     if (key == "group_size" || key == "bits" || key == "mode" || value.is_null()) continue;

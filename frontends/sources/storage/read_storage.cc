@@ -49,6 +49,9 @@ const Method* find_method(ConfigReader& reader, const JsonValue& object) {
   return nullptr;
 }
 
+// The texts are compared, because values differ in their places in the file.
+bool same_value(const JsonValue& a, const JsonValue& b) { return to_string(a) == to_string(b); }
+
 }  // namespace
 
 StoredWeights read_storage(ConfigReader& reader) {
@@ -58,6 +61,12 @@ StoredWeights read_storage(ConfigReader& reader) {
   const JsonValue* object = reader.key_anywhere(kKey);
   if (object == nullptr) object = mlx;
   if (object == nullptr) return {};
+  if (mlx != nullptr && !same_value(*mlx, *object)) {
+    reader.error("hf.config.conflict",
+                 fmt::format("\"{}\" and \"{}\" are different", kMlxKey, kKey), mlx,
+                 "remove the one that does not describe the weights");
+    return {};
+  }
   if (object->object() == nullptr) {
     reader.error("hf.config.type", fmt::format("\"{}\" must be an object", kKey), object);
     return {};

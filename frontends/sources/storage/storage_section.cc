@@ -62,4 +62,10 @@ int64_t StorageSection::group_size(std::string_view key) const {
   return 0;
 }
 
+StoredWeights grouped_integers(WeightCoding coding, int64_t group, int64_t bits, bool zeros) {
+  StoredWeights stored{coding, {1, group}};
+  stored.codes = {bits, group, zeros};
+  return stored;
+}
+
 }  // namespace moec

@@ -50,6 +50,9 @@ class StorageSection {
   std::string_view method_, next_;
 };
 
+// Integers in groups of `group` columns of a row (0: whole rows).
+StoredWeights grouped_integers(WeightCoding coding, int64_t group, int64_t bits, bool zeros);
+
 // Each reads the object of a method.
 StoredWeights read_fp8(const StorageSection& section);
 StoredWeights read_mxfp4(const StorageSection& section);

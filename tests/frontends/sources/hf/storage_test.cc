@@ -94,6 +94,8 @@ TEST(StorageConfig, ReadsGptq) {
   EXPECT_EQ(config->model.names.ignored.back(), "*.g_idx");
   EXPECT_EQ(mixtral_with(gptq_config(R"(, "checkpoint_format": "gptq_v2")"))->model.stored,
             stored_integers(WeightCoding::gptq_v2, {4, 128, true}));
+  EXPECT_EQ(mixtral_with(gptq_config(R"(, "format": "gptq_v2")"))->model.stored,
+            stored_integers(WeightCoding::gptq_v2, {4, 128, true}));
   EXPECT_TRUE(mixtral_with(R"({"quant_method": "gptq", "bits": 8, "group_size": -1,
                                "desc_act": true})")
                   ->model.stored.indexed);
@@ -105,6 +107,9 @@ TEST(StorageConfig, RejectsOtherGptq) {
   } faults[] = {
       {R"(, "is_marlin_format": true)", ".is_marlin_format\" is true, but must be false"},
       {R"(, "checkpoint_format": "marlin")", ".checkpoint_format\" is \"marlin\", but must be"},
+      {R"(, "checkpoint_format": "gptq", "format": "gptq_v2")",
+       ".format\" is \"gptq_v2\", but must"},
+      {R"(, "format": "marlin")", ".format\" is \"marlin\", but must be"},
       {R"(, "dynamic": {"+:.*gate.*": {"bits": 8}})", ".dynamic\" is"},
       {R"(, "pack_dtype": "int16")", ".pack_dtype\" is \"int16\""},
   };
@@ -133,6 +138,9 @@ TEST(StorageConfig, ReadsMlx) {
       "model.layers.0.mlp.gate": false, "lm_head": {"group_size": 64, "bits": 6}})");
   ASSERT_TRUE(config.has_value()) << render(config.error());
   EXPECT_EQ(config->model.stored, stored_integers(WeightCoding::mlx, {6, 64, true}));
+  expect_error(mixtral_with(R"({"group_size": 64, "bits": 6},
+                                "quantization": {"group_size": 64, "bits": 4})"),
+               "hf.config.conflict", "are different");
   expect_error(mixtral_with(R"({"group_size": 64, "bits": 4, "mode": "mxfp4"})"),
                "hf.config.unsupported_value", ".mode\" is \"mxfp4\"");
   EXPECT_TRUE(mixtral_with(R"({"group_size": 64, "bits": 4,
