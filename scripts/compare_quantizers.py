@@ -4,10 +4,10 @@
     pip install --no-deps compressed-tensors==0.20.1 autoawq==0.2.9; pip install 'mlx[cpu]==0.32.4'
     scripts/compare_quantizers.py --moec build/release/frontends/moec --out /tmp/quantizers
 
-A checkpoint has random weights in the format of the package; a second one has the values that the package decodes from
-it, in F32. Both are exported with `--experts bank --dtype f32`, and the files of weights must be equal. Packages: torch,
-safetensors and those above, which the tests do not need. AutoAWQ also converts its matrices to those of GPTQ. Prints a
-line per format and exits with 1 if any differs.
+A checkpoint has random weights in the format of the package, in experts and attention (MLX: in all matrices); a second
+one has the values that the package decodes from it, in F32. Both are exported with `--dtype f32`, and their weights must
+be equal. AutoAWQ also converts its matrices to those of GPTQ. Prints a line per format and exits with 1 if any differs.
+Packages: torch, onnx, safetensors and those above; the tests do not need them.
 """
 
 import argparse
@@ -21,14 +21,18 @@ from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
+import onnx
 import torch
 from compressed_tensors.compressors import pack_to_int32, unpack_fp4_from_uint8, unpack_from_int32
 from compressed_tensors.quantization import QuantizationArgs
 from compressed_tensors.quantization.lifecycle.forward import dequantize
+from onnx import numpy_helper
 from safetensors.torch import save_file
 
 HIDDEN, FF, EXPERTS, LAYERS, VOCAB, HEADS, HEAD_DIM = 64, 96, 6, 2, 96, 4, 16
 GROUP = 32
+ATTENTION = {"q": (HEADS * HEAD_DIM, HIDDEN), "k": (2 * HEAD_DIM, HIDDEN), "v": (2 * HEAD_DIM, HIDDEN),
+             "o": (HIDDEN, HEADS * HEAD_DIM)}  # fmt: skip
 CONFIG = {
     "model_type": "qwen3_moe", "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": LAYERS,
     "num_attention_heads": HEADS, "num_key_value_heads": 2, "head_dim": HEAD_DIM, "moe_intermediate_size": FF,
@@ -46,16 +50,22 @@ def plain_tensors(chance):
     for layer in range(LAYERS):
         at = f"model.layers.{layer}."
         for name, shape in (("input_layernorm", (HIDDEN,)), ("post_attention_layernorm", (HIDDEN,)),
-                            ("self_attn.q_proj", (HEADS * HEAD_DIM, HIDDEN)),
-                            ("self_attn.k_proj", (2 * HEAD_DIM, HIDDEN)), ("self_attn.v_proj", (2 * HEAD_DIM, HIDDEN)),
-                            ("self_attn.o_proj", (HIDDEN, HEADS * HEAD_DIM)), ("self_attn.q_norm", (HEAD_DIM,)),
-                            ("self_attn.k_norm", (HEAD_DIM,)), ("mlp.gate", (EXPERTS, HIDDEN))):
+                            ("self_attn.q_norm", (HEAD_DIM,)), ("self_attn.k_norm", (HEAD_DIM,)),
+                            ("mlp.gate", (EXPERTS, HIDDEN))):
             tensors[f"{at}{name}.weight"] = normal(*shape)
     return tensors
 
 
-def expert_shapes():
+def coded_shapes(everything):
+    """The matrices that a quantizer codes, or all of the model, with their shapes."""
+    if everything:
+        yield from (("model.embed_tokens", (VOCAB, HIDDEN)), ("lm_head", (VOCAB, HIDDEN)))
     for layer in range(LAYERS):
+        at = f"model.layers.{layer}."
+        if everything:
+            yield f"{at}mlp.gate", (EXPERTS, HIDDEN)
+        for part, shape in ATTENTION.items():
+            yield f"{at}self_attn.{part}_proj", shape
         for expert in range(EXPERTS):
             for part, shape in (("gate", (FF, HIDDEN)), ("up", (FF, HIDDEN)), ("down", (HIDDEN, FF))):
                 yield f"model.layers.{layer}.mlp.experts.{expert}.{part}_proj", shape
@@ -177,25 +187,33 @@ def write_checkpoint(folder, tensors, quantization=None):
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
 
 
+def weights_of(path):
+    """The digests of a shard's weights in any order. Their names are those of the checkpoint's tensors."""
+    weights = onnx.load(path).graph.initializer
+    return sorted(hashlib.sha256(numpy_helper.to_array(weight).tobytes()).hexdigest() for weight in weights)
+
+
 def files_of(folder):
-    """The digests of shards and tables. Manifest and report describe the checkpoint."""
-    return {path.relative_to(folder): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*")
-            if path.is_file() and path.suffix != ".json" and path.name != "manifest.bin"}
+    """The weights of shards and the digests of tables. Manifest and report describe the checkpoint."""
+    files = {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".json" and path.name != "manifest.bin"}
+    return {path.relative_to(folder): weights_of(path) if path.suffix == ".onnx" else
+            hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def is_equal(moec, folder, quantization, code):
     chance = np.random.default_rng(3)
     coded = plain_tensors(chance)
     plain = dict(coded)
-    for name, shape in expert_shapes():
+    for name, shape in coded_shapes(everything="quant_method" not in quantization):
         parts, values = code(chance, *shape)
+        coded.pop(f"{name}.weight", None)
         coded |= {f"{name}.{suffix}": part for suffix, part in parts.items()}
         plain[f"{name}.weight"] = values
     write_checkpoint(folder / "coded", coded, quantization)
     write_checkpoint(folder / "plain", plain)
     for kind in ("coded", "plain"):
-        subprocess.run([moec, "export", folder / kind, "--out", folder / f"out-{kind}", "--experts", "bank", "--dtype",
-                        "f32", "--quiet"], check=True)
+        subprocess.run([moec, "export", folder / kind, "--out", folder / f"out-{kind}", "--dtype", "f32",
+                        "--quiet"], check=True)
     return files_of(folder / "out-coded") == files_of(folder / "out-plain")
 
 
