@@ -83,10 +83,10 @@ Result<std::vector<SafetensorsPart>> plan_files(const std::vector<NewTensor>& te
   return plan_safetensors(names, max_bytes);
 }
 
-Result<WrittenCheckpoint> write_checkpoint(const NewCheckpoint& checkpoint,
-                                           const std::vector<SafetensorsPart>& parts,
-                                           const CheckpointMaker& maker, const WriteHooks& hooks,
-                                           const std::string& folder) {
+static Result<WrittenCheckpoint> write_files(const NewCheckpoint& checkpoint,
+                                             const std::vector<SafetensorsPart>& parts,
+                                             const CheckpointTarget& target,
+                                             const std::string& folder) {
   MOEC_ASSIGN(const WeightReader weights,
               WeightReader::open(checkpoint.weights,
                                  {.gather_bytes = kGatherBytes, .memory_bytes = kReadBytes}));
@@ -94,7 +94,7 @@ Result<WrittenCheckpoint> write_checkpoint(const NewCheckpoint& checkpoint,
   for (const SafetensorsPart& part : parts) total += part.payload_bytes;
   std::vector<WrittenFile> written;
   MOEC_ASSIGN(written.emplace_back(), write_text(folder, "config.json", checkpoint.config_text));
-  CheckpointWriter writer(checkpoint.tensors, weights, maker, hooks);
+  CheckpointWriter writer(checkpoint.tensors, weights, target.maker, target.hooks);
   for (const SafetensorsPart& part : parts) {
     MOEC_ASSIGN(written.emplace_back(), writer.write(part, total, folder));
   }
@@ -107,6 +107,23 @@ Result<WrittenCheckpoint> write_checkpoint(const NewCheckpoint& checkpoint,
   }
   MOEC_TRY(carry(checkpoint.carried, folder, written));
   return WrittenCheckpoint{std::move(written), writer.nonfinite()};
+}
+
+Result<WrittenCheckpoint> publish_checkpoint(
+    const NewCheckpoint& checkpoint, const std::vector<SafetensorsPart>& parts,
+    const CheckpointTarget& target, const std::function<Status(const std::string& folder)>& check) {
+  uint64_t bytes = checkpoint.config_text.size();
+  for (const SafetensorsPart& part : parts) bytes += part.file_bytes();
+  const CheckpointOutput& output = target.output;
+  MOEC_ASSIGN(ResultFolder folder,
+              ResultFolder::begin(target.maker, output.folder, bytes, output.force));
+  MOEC_ASSIGN(WrittenCheckpoint written, write_files(checkpoint, parts, target, folder.path()));
+  // Must precede publish(), so that the published folder contains its list.
+  MOEC_TRY(folder.list(written.files));
+  // A result that moec cannot open is never published.
+  MOEC_TRY(check(folder.path()));
+  MOEC_TRY(std::move(folder).publish());
+  return written;
 }
 
 }  // namespace moec

@@ -35,17 +35,30 @@ struct WriteHooks {
   std::function<void(uint64_t bytes, uint64_t total, const std::string& file)> progress;
 };
 
+struct CheckpointOutput {
+  std::string folder;
+  uint64_t max_shard_bytes = uint64_t{5} << 30;
+  bool force = false;  // replace an earlier result
+};
+
+// The command that writes a checkpoint, and where. The references must outlive the call.
+struct CheckpointTarget {
+  const CheckpointMaker& maker;
+  const CheckpointOutput& output;
+  const WriteHooks& hooks;
+};
+
 struct WrittenCheckpoint {
   std::vector<WrittenFile> files;  // in the order of writing
   uint64_t nonfinite = 0;          // number of source values that are NaN or infinite
 };
 
-// Writes config.json, the tensors, their index and the carried files. `parts` is the result of
-// plan_files(). Memory does not depend on tensor sizes. Errors: CheckpointMaker::interrupted(),
-// those of WeightReader, PieceWriter, OutputFile and carry_files().
-Result<WrittenCheckpoint> write_checkpoint(const NewCheckpoint& checkpoint,
-                                           const std::vector<SafetensorsPart>& parts,
-                                           const CheckpointMaker& maker, const WriteHooks& hooks,
-                                           const std::string& folder);
+// Writes config.json, the tensors, their index and the carried files into a ResultFolder, and
+// publishes the folder if check(unfinished folder) succeeds. `parts` is the result of plan_files().
+// Memory does not depend on tensor sizes. Errors: CheckpointMaker::interrupted(), those of
+// WeightReader, PieceWriter, OutputFile, carry_files(), ResultFolder and `check`.
+Result<WrittenCheckpoint> publish_checkpoint(
+    const NewCheckpoint& checkpoint, const std::vector<SafetensorsPart>& parts,
+    const CheckpointTarget& target, const std::function<Status(const std::string& folder)>& check);
 
 }  // namespace moec

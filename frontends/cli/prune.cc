@@ -130,7 +130,7 @@ void add_prune_command(CLI::App& app, int& exit_code) {
   command->add_option("CHECKPOINT", flags->options.source, "A checkpoint folder")->required();
   add_choice_flags(*command, *flags);
   add_family_options(*command, flags->options.family);
-  PruneOutput& output = flags->options.output;
+  CheckpointOutput& output = flags->options.output;
   command->add_option("-o,--out", output.folder, "Folder of the new checkpoint");
   command->add_option("--max-shard-mb", flags->max_shard,
                       "Maximum size of a file, in MiB or with a unit, e.g. 2GB (default: 5GiB)");

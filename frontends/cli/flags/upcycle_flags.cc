@@ -87,7 +87,7 @@ void add_source_flags(CLI::App& command, UpcycleFlags& flags) {
 }
 
 void add_output_flags(CLI::App& command, UpcycleFlags& flags) {
-  UpcycleOutput& output = flags.options.output;
+  CheckpointOutput& output = flags.options.output;
   command.add_option("-o,--out", output.folder, "Folder of the new checkpoint");
   command.add_option("--max-shard-mb", flags.max_shard,
                      "Maximum size of a file, in MiB or with a unit, e.g. 2GB (default: 5GiB)");
@@ -219,7 +219,7 @@ Result<UpcycleOptions> upcycle_options(const UpcycleFlags& flags) {
   MOEC_TRY(set_sources(flags, options));
   if (!flags.scale.empty()) options.start.scale = *parse_enum<ScaleRule>(flags.scale);
   options.start.normalised = !flags.unnormalised;
-  if (!flags.dtype.empty()) options.output.dtype = parse_dtype(flags.dtype);
+  if (!flags.dtype.empty()) options.dtype = parse_dtype(flags.dtype);
   if (flags.max_shard.empty()) return options;
   MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--max-shard-mb", flags.max_shard));
   options.output.max_shard_bytes = static_cast<uint64_t>(bytes);

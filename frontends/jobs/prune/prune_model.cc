@@ -69,21 +69,16 @@ void note_folders(const std::vector<std::string>& folders, PruneReport& report) 
 
 Status write_pruned(const PruneOptions& options, const std::vector<SafetensorsPart>& parts,
                     CarriedSource carried, PruneReport& report) {
-  uint64_t bytes = report.plan.config_text.size();
-  for (const SafetensorsPart& part : parts) bytes += part.file_bytes();
-  MOEC_ASSIGN(ResultFolder folder,
-              ResultFolder::begin(kPrune, options.output.folder, bytes, options.output.force));
   const PrunePlan& plan = report.plan;
+  const auto reads_back = [&](const std::string& folder) -> Status {
+    const auto made = open_source(folder, options.family, equal_tensors);
+    return made ? Status() : fail(made.error());
+  };
   MOEC_ASSIGN(WrittenCheckpoint written,
-              write_checkpoint({plan.config_text, plan.tensors, plan.weights, std::move(carried)},
-                               parts, kPrune, options.hooks, folder.path()));
+              publish_checkpoint({plan.config_text, plan.tensors, plan.weights, std::move(carried)},
+                                 parts, {kPrune, options.output, options.hooks}, reads_back));
   report.files = std::move(written.files);
-  // Must precede publish(), so that the published folder contains its list.
-  MOEC_TRY(folder.list(report.files));
-  // Checks the unfinished folder: a result that moec cannot open is never published.
-  if (const auto made = open_source(folder.path(), options.family, equal_tensors); !made)
-    return fail(made.error());
-  return std::move(folder).publish();
+  return {};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct PruneReport {
 };
 
 // Validates the whole plan before writing anything. The folder appears only when it is complete and
-// reads back as a checkpoint. Errors: those of plan_prune(), ResultFolder, write_checkpoint() and
+// reads back as a checkpoint. Errors: those of plan_prune(), ResultFolder, publish_checkpoint() and
 // open_source(); output.in_source. Notes and warnings: those of plan_prune(), and prune.not_copied
 // (folders inside of the source).
 Result<PruneReport> prune_model(const PruneOptions& options);

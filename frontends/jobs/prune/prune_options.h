@@ -22,12 +22,6 @@ constexpr auto enum_names(PruneScore) {
   return name_table<PruneScore>({"saliency", "mass", "count", "norm"});
 }
 
-struct PruneOutput {
-  std::string folder;
-  uint64_t max_shard_bytes = uint64_t{5} << 30;
-  bool force = false;  // replace an earlier result
-};
-
 struct PruneOptions {
   std::string source;  // checkpoint folder
   FamilyOptions family;
@@ -37,7 +31,7 @@ struct PruneOptions {
   PruneScore by = PruneScore::saliency;
   std::string profile;
   std::string mask;
-  PruneOutput output;
+  CheckpointOutput output;
   bool dry_run = false;  // plan and report only
   WriteHooks hooks;
 };

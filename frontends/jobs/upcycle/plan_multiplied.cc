@@ -74,7 +74,7 @@ DuplicationTerms terms_of(const UpcycleOptions& options, const DenseModels& mode
                          options.start.noise};
   const TensorRange* embed = models.weights.find(models.dense.model.names("embed"));
   const DType stored = embed == nullptr ? DType::f32 : embed->type.dtype;
-  terms.narrow = options.output.dtype.value_or(stored) != DType::f32;
+  terms.narrow = options.dtype.value_or(stored) != DType::f32;
   return terms;
 }
 
@@ -125,8 +125,7 @@ class Copies {
   NewTensor tensor(const std::string& name, const Dims& dims, std::vector<TensorPiece> pieces,
                    std::string_view role, const WeightView& view) const {
     for (TensorPiece& piece : pieces) piece.factor = factor_of(role);
-    return {
-        name, {options_.output.dtype.value_or(view.source_type.dtype), dims}, std::move(pieces)};
+    return {name, {options_.dtype.value_or(view.source_type.dtype), dims}, std::move(pieces)};
   }
 
   Result<std::vector<TensorPiece>> repeated(const WeightView& view, const NeededRole& before,

@@ -122,7 +122,7 @@ UpcycleTerms terms_of(const UpcycleOptions& options, const DenseModels& models,
   terms.models = changed ? std::ssize(models.parts) : 1;
   terms.other_model = changed;
   terms.gated_shared = shape.shared_width > 0 && chosen.arch->shared == SharedForm::gated;
-  const DType stored = dtype_of(models), written = options.output.dtype.value_or(stored);
+  const DType stored = dtype_of(models), written = options.dtype.value_or(stored);
   // Narrow types round scaled weights; a change of type also rounds unscaled ones.
   terms.narrow = written != DType::f32;
   terms.narrowed = terms.narrow && written != stored;
@@ -191,16 +191,15 @@ Result<UpcyclePlan> plan_upcycle(const UpcycleOptions& options) {
   plan.group = shape.equal_rows();
   plan.factors = part_factors(terms);
   plan.exact = exactness(terms);
-  MOEC_ASSIGN(plan.tensors,
-              plan_experts({models.dense, models.parts, models.weights, chosen.model, shape,
-                            options.start, plan.factors, options.output.dtype}));
+  MOEC_ASSIGN(plan.tensors, plan_experts({models.dense, models.parts, models.weights, chosen.model,
+                                          shape, options.start, plan.factors, options.dtype}));
   finish_config(options, plan.exact, plan.factors, chosen.config);
   plan.config_text = config_text(chosen.config);
   // Must follow plan_experts(), which reads the table.
   plan.weights = std::move(models.weights);
   plan.notes = std::move(models.notes);
   note_idle_shared(shape, *chosen.arch, plan.notes);
-  note_odd_width(shape, options.output.dtype.value_or(stored), plan.notes);
+  note_odd_width(shape, options.dtype.value_or(stored), plan.notes);
   note_left_out(plan, plan.notes);
   plan.source = std::move(models.dense.model);
   plan.result = std::move(chosen.model);

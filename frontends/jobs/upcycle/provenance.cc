@@ -60,8 +60,8 @@ ordered_json provenance_json(const UpcycleOptions& options, const ExactClass& ex
 
 void finish_config(const UpcycleOptions& options, const ExactClass& exact,
                    const PartFactors& factors, ordered_json& config) {
-  if (options.output.dtype) {
-    const std::string name = torch_name(*options.output.dtype);
+  if (options.dtype) {
+    const std::string name = torch_name(*options.dtype);
     config["dtype"] = name;
     // Older versions of transformers read only torch_dtype.
     if (config.contains("torch_dtype")) config["torch_dtype"] = name;

@@ -156,23 +156,17 @@ double default_max_error(const UpcyclePlan& plan) {
 
 Status write(const UpcycleOptions& options, const std::vector<SafetensorsPart>& parts,
              UpcycleReport& report) {
-  uint64_t bytes = report.plan.config_text.size();
-  for (const SafetensorsPart& part : parts) bytes += part.file_bytes();
   MOEC_TRY(check_apart(options));
-  MOEC_ASSIGN(ResultFolder folder,
-              ResultFolder::begin(kUpcycle, options.output.folder, bytes, options.output.force));
   MOEC_ASSIGN(CarriedSource carried, carried_source(options.source));
   const UpcyclePlan& plan = report.plan;
   MOEC_ASSIGN(WrittenCheckpoint written,
-              write_checkpoint({plan.config_text, plan.tensors, plan.weights, std::move(carried)},
-                               parts, kUpcycle, options.hooks, folder.path()));
+              publish_checkpoint(
+                  {plan.config_text, plan.tensors, plan.weights, std::move(carried)}, parts,
+                  {kUpcycle, options.output, options.hooks},
+                  [&](const std::string& folder) { return check_reads_back(options, folder); }));
   report.files = std::move(written.files);
-  // Must precede publish(), so that the published folder contains its list.
-  MOEC_TRY(folder.list(report.files));
   warn_of_nonfinite(written.nonfinite, report);
-  // Checks the unfinished folder: a result that moec cannot open is never published.
-  MOEC_TRY(check_reads_back(options, folder.path()));
-  return std::move(folder).publish();
+  return {};
 }
 
 }  // namespace

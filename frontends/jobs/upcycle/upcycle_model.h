@@ -54,7 +54,7 @@ struct UpcycleReport {
 
 // Validates the whole plan before writing anything. The folder appears only when it is complete and
 // reads back as a checkpoint. Errors: those of plan_upcycle(), plan_multiplied(), ResultFolder,
-// write_checkpoint(), open_source() and verify_upcycle(); output.in_source.
+// publish_checkpoint(), open_source() and verify_upcycle(); output.in_source.
 //
 // Notes and warnings: those of open_source(), upcycle.idle_shared, upcycle.odd_width,
 // upcycle.left_out, upcycle.nonfinite_weights, upcycle.other_weights (attention, norms or

@@ -72,13 +72,6 @@ struct ExpertSources {
   int64_t multiply = 0;
 };
 
-struct UpcycleOutput {
-  std::string folder;
-  uint64_t max_shard_bytes = uint64_t{5} << 30;
-  std::optional<DType> dtype;  // of all tensors; none: the types of the source
-  bool force = false;          // replace an earlier result
-};
-
 // Options for running both models on the same tokens.
 struct VerifyOptions {
   bool run = false;
@@ -95,7 +88,8 @@ struct UpcycleOptions {
   ExpertShape shape;
   ExpertStart start;
   ExpertSources sources;
-  UpcycleOutput output;
+  CheckpointOutput output;
+  std::optional<DType> dtype;  // of all tensors; none: the types of the source
   VerifyOptions verify;
   bool dry_run = false;  // plan and report only
   WriteHooks hooks;
