@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the values that moec decodes from quantized checkpoints with those of the quantizers' own packages, bit for bit.
+"""Compares moec's values of quantized checkpoints with those of the quantizers' packages, bit for bit.
 
     pip install --no-deps compressed-tensors==0.20.1 autoawq==0.2.9; pip install 'mlx[cpu]==0.32.4'
     scripts/compare_quantizers.py --moec build/release/frontends/moec --out /tmp/quantizers
