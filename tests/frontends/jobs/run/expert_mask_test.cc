@@ -325,7 +325,7 @@ TEST(DropMaskedFlag, LeavesOutShardsOfMaskedExperts) {
 
 TEST(DropMaskedFlag, IsRejectedWithANextStep) {
   const auto error = [](const std::string& name, Words flags) {
-    flags.push_back("--drop-masked");
+    flags.emplace_back("--drop-masked");
     const Outcome refused = export_case(name, fresh_folder("refused"), flags);
     EXPECT_EQ(refused.exit_code, kExitBadInput) << refused.out;
     return refused.err;
