@@ -45,9 +45,10 @@ struct MoeConfig {
   bool expert_biases = false;
   RoutedWeight weight_on = RoutedWeight::output;
   GateUpOrder gate_up_order = GateUpOrder::gate_first;  // if one tensor contains all experts
-  int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
-  bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
-  bool parts_normed = false;  // routed and shared experts each have a norm before and after
+  int64_t shared_ff = 0;         // width of the always-on shared expert; 0: none
+  bool shared_gated = false;     // the shared expert is multiplied by sigmoid(g · x)
+  bool shared_averaged = false;  // halves the sum of routed and shared experts
+  bool parts_normed = false;     // routed and shared experts each have a norm before and after
   int64_t slots() const { return experts + null_slots; }  // candidates per token
   bool operator==(const MoeConfig&) const = default;
 };
@@ -117,21 +118,23 @@ struct TensorNames {
 };
 
 // rms: x / sqrt(mean x² + eps) ∘ w. layer: rms of (x − mean x), plus a bias. rms_plus_one: rms with
-// 1 + w instead of w, also in the norms of queries and keys.
-enum class NormKind : uint8_t { rms, layer, rms_plus_one };
+// 1 + w instead of w, also in the norms of queries and keys. layer_unbiased: layer without a bias.
+enum class NormKind : uint8_t { rms, layer, rms_plus_one, layer_unbiased };
 
 struct NormFacts {
   std::string_view name;
-  bool centred = false;   // subtracts the mean and adds a bias
+  bool centred = false;   // subtracts the mean
+  bool bias = false;      // adds a bias
   bool plus_one = false;  // multiplies by 1 + w
 };
 inline constexpr auto kNorms = enum_table<NormKind, NormFacts>({
     {.name = "rms"},
-    {.name = "layer", .centred = true},
+    {.name = "layer", .centred = true, .bias = true},
     {.name = "rms_plus_one", .plus_one = true},
+    {.name = "layer_unbiased", .centred = true},
 });
 constexpr auto enum_names(NormKind) { return row_names(kNorms); }
-constexpr bool is_centred(NormKind kind) { return at(kNorms, kind).centred; }
+constexpr const NormFacts& facts_of(NormKind kind) { return at(kNorms, kind); }
 
 // Sum of the output y of attention or feed-forward with the residual stream r. plain: r +
 // residual_scale · y. affine: both are first scaled and shifted by vectors
@@ -214,6 +217,9 @@ struct StreamConfig {
   bool pre_norms = true;       // norms apply to the inputs of attention and feed-forward
   PostNorms post_norms = PostNorms::none;
   bool layer_scale = false;  // a factor multiplies the whole stream after each layer
+  // The feed-forward part reads the input of the layer, as the token mixer does, instead of the
+  // stream after the mixer.
+  bool parallel = false;
   bool operator==(const StreamConfig&) const = default;
 };
 
@@ -236,7 +242,8 @@ struct HeadConfig {
 };
 
 struct ModelConfig {
-  std::string family;  // model_type
+  std::string family;     // model_type
+  std::string plan_only;  // why shards cannot be built; empty: they can
   int64_t hidden = 0, vocab = 0, max_positions = 0;
   NormConfig norm;  // before attention, feed-forward and head
   StreamConfig stream;

@@ -34,7 +34,9 @@ struct ConceptRule {
   std::vector<std::string> keys;
   std::optional<JsonValue> fallback;  // JSON null: the concept stays unset
   std::optional<ConceptExpression> expression;
-  std::vector<std::string> only;             // accepted values of a name; empty: all known ones
+  std::vector<std::string> only;  // accepted values of a name; empty: all known ones
+  // Name in configs → name in moec; empty: both are equal.
+  std::map<std::string, std::string, std::less<>> meanings;
   bool null_is_default = false;              // null means the default
   bool refuses_null = false;                 // null is an error even if the concept is optional
   std::optional<ConceptExpression> if_null;  // value of null, if not the default
@@ -62,8 +64,9 @@ struct KeyRules {
 // Its config contains the family's config as an object.
 struct OuterModel {
   std::string model_type;
-  std::string key;  // key of the family's config
-  KeyRules rules;   // rules for all other keys
+  std::string key;   // key of the family's config
+  std::string type;  // model_type of the family's config inside; empty: the family's
+  KeyRules rules;    // rules for all other keys
 };
 
 // Axes of the router and the experts.
@@ -133,6 +136,7 @@ struct Family {
   std::string model_type;
   std::vector<std::string> also;  // additional model_types of the same structure
   std::string summary;
+  std::string plan_only;  // why models can only be planned; empty: they can be exported
   FamilyAxes axes;
   int64_t moe_offset = 0;  // layer i can be MoE only if (i + moe_offset) mod moe_step = 0
   std::map<std::string, ConceptRule, std::less<>> concepts;

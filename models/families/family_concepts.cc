@@ -71,6 +71,19 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
   rule.fallback = value;
 }
 
+// Reads the names that configs use instead of moec's.
+void read_meanings(FieldReader& reader, const Concept& item, const JsonValue& fields,
+                   ConceptRule& rule) {
+  if (fields.find("meanings") == nullptr) return;
+  if (item.type != ConceptType::name)
+    reader.error("family.type",
+                 fmt::format("\"{}\" is not a name, so it has no meanings", item.name),
+                 *fields.find("meanings"));
+  if (const JsonValue::Object* meanings = reader.members(fields, "meanings", true))
+    for (const JsonMember& member : *meanings)
+      rule.meanings[member.key] = reader.text_of(member.key, member.value);
+}
+
 // True if a concept may be a term of an expression: a number without an expression itself. With
 // `nested`, a concept without keys may be an expression of such numbers.
 bool can_be_term(const Family& family, const std::string& name, bool nested) {
@@ -181,7 +194,7 @@ ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const Js
   // Errors are collected in `reader`. load_family() refuses the descriptor after all fields were
   // read.
   ConceptRule rule;
-  static constexpr std::string_view kKnown[] = {"keys", "default", "only", "null"};
+  static constexpr std::string_view kKnown[] = {"keys", "default", "only", "meanings", "null"};
   std::string where = fmt::format("concept \"{}\"", item.name);
   if (fields.object() == nullptr) {
     reader.wrong_type(item.name, "an object", fields);
@@ -190,6 +203,7 @@ ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const Js
   reader.only_fields(fields, where, kKnown);
   if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
   if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
+  read_meanings(reader, item, fields, rule);
   if (const JsonValue* null = fields.find("null")) {
     // "refused" makes a null value an error, "default" gives it the default. An expression replaces
     // the null value.

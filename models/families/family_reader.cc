@@ -71,13 +71,14 @@ void read_tied_head(FieldReader& reader, const JsonValue& fields, Family& nested
 }
 
 Family read_one(FieldReader& reader, const JsonValue& fields, const Family& plain) {
-  static constexpr std::string_view kKnown[] = {"model_type", "key",      "tied_head",      "names",
-                                                "must",       "harmless", "ignored_tensors"};
+  static constexpr std::string_view kKnown[] = {
+      "model_type", "key", "type", "tied_head", "names", "must", "harmless", "ignored_tensors"};
   reader.only_fields(fields, "inside", kKnown);
   Family nested = nested_in(plain, read_renaming(reader, fields));
   OuterModel outer;
   outer.model_type = reader.text_field(fields, "model_type");
   outer.key = reader.text_field(fields, "key");
+  if (fields.find("type") != nullptr) outer.type = reader.text_field(fields, "type");
   read_tied_head(reader, fields, nested);
   add_common_keys(outer.rules);
   read_key_rules(reader, fields, outer.rules);
@@ -219,12 +220,13 @@ Result<Family> load_family(std::string_view text, const std::string& file) {
   }
   check_format(reader, root, kFamilyFormat);
   static constexpr std::string_view kKnown[] = {
-      "format", "model_type", "also",    "summary",         "axes",  "moe_offset", "concepts",
-      "must",   "harmless",   "tensors", "ignored_tensors", "inside"};
+      "format",   "model_type", "also",     "summary", "plan_only",       "axes",  "moe_offset",
+      "concepts", "must",       "harmless", "tensors", "ignored_tensors", "inside"};
   reader.only_fields(root, "the file", kKnown);
   family.model_type = reader.text_field(root, "model_type");
   if (const JsonValue* also = root.find("also")) family.also = reader.texts_of("also", *also);
   family.summary = reader.text_field(root, "summary");
+  if (root.find("plan_only") != nullptr) family.plan_only = reader.text_field(root, "plan_only");
   read_axes(reader, root, family.axes);
   read_moe_offset(reader, root, family);
   // The concepts come first: read_tensors() and read_nesting() depend on them.

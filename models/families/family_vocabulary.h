@@ -81,10 +81,11 @@ constexpr auto enum_names(ChoiceMethod) {
 
 // Norms of a block. pre_norm: before attention and MLP, inside the residual branch. sandwich: also
 // after each of them. experts_sandwich: also after the experts of MoE layers. post_norm: only after
-// each of them.
-enum class BlockKind : uint8_t { pre_norm, sandwich, experts_sandwich, post_norm };
+// each of them. parallel: as pre_norm, but attention and MLP read the same input, and share a norm.
+enum class BlockKind : uint8_t { pre_norm, sandwich, experts_sandwich, post_norm, parallel };
 constexpr auto enum_names(BlockKind) {
-  return name_table<BlockKind>({"pre_norm", "sandwich", "experts_sandwich", "post_norm"});
+  return name_table<BlockKind>(
+      {"pre_norm", "sandwich", "experts_sandwich", "post_norm", "parallel"});
 }
 
 // Layers that attend to `window` keys only, if a window is set and in use.
@@ -127,6 +128,10 @@ constexpr auto enum_names(RouterKind) {
 // Gating of the MLPs, of experts and of dense layers.
 enum class MlpKind : uint8_t { gated, ungated };
 constexpr auto enum_names(MlpKind) { return name_table<MlpKind>({"gated", "ungated"}); }
+
+// Combination of the outputs of routed and shared experts.
+enum class SharedSum : uint8_t { sum, average };
+constexpr auto enum_names(SharedSum) { return name_table<SharedSum>({"sum", "average"}); }
 
 // normed: the shared expert and the routed ones each have a norm before and after.
 enum class SharedExpert : uint8_t { none, plain, sigmoid_gated, normed };

@@ -267,7 +267,7 @@ class Cutter {
 
   // Bytes of a slice of the head and its norm.
   int64_t head_bytes(int64_t rows) const {
-    const int64_t norms = is_centred(model_.norm.kind) ? 2 : 1;
+    const int64_t norms = facts_of(model_.norm.kind).bias ? 2 : 1;
     return sizes_.plain(model_.hidden * norms) + sizes_.head(rows);
   }
 

@@ -39,7 +39,7 @@ int64_t added_router_elements(const ModelConfig& model, const BuildOptions& buil
   if (build.dtype != DType::f16 || build.wide_router || model.moe.experts == 0) return 0;
   const int64_t slots = model.moe.slots();
   if (model.moe.router_hidden > 0) return slots * (model.moe.router_hidden + slots);
-  if (is_centred(model.norm.kind)) return slots * (model.hidden + slots);
+  if (facts_of(model.norm.kind).centred) return slots * (model.hidden + slots);
   return slots * (2 * (model.hidden + (model.moe.router_map.bias ? 1 : 0)) + slots);
 }
 

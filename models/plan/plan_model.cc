@@ -104,6 +104,7 @@ class Planner {
   }
 
   void parts_of_layer() {
+    layer_input_ = hidden_;
     if (config().mixes()) attention();
     if (!config().feeds()) return;
     if (!config().moe)
@@ -217,12 +218,19 @@ class Planner {
       step.outputs.push_back(to_edge(kRouterState, state_of(last)));
   }
 
+  // Binds the stream that the layer's feed-forward part reads. `mixed` is the stream after the
+  // token mixer.
+  InputBinding feed_forward_input(const std::string& mixed) const {
+    return from_edge(feed_forward_port(model_), model_.stream.parallel ? layer_input_ : mixed);
+  }
+
   // Adds the layer's whole feed-forward part as one shard.
   void feed_forward(ShardKind kind, std::vector<int64_t> experts) {
     ShardDecl shard{edge(enum_name(kind)), stem_of(kind), kind};
     if (!experts.empty()) set_experts(shard, std::move(experts));
     Step& step = add(std::move(shard));
-    step.inputs = {from_edge(kHiddenPort, hidden_)};
+    step.inputs = {feed_forward_input(hidden_)};
+    if (model_.stream.parallel) step.inputs.push_back(from_edge(kHiddenPort, hidden_));
     hidden_ = edge(kMoeOutPort);
     step.outputs = {to_edge(kMoeOutPort, hidden_)};
     bind_router_state(step, layer_);
@@ -258,7 +266,7 @@ class Planner {
     const bool begins = model_.norms_feed_forward() && begins_sum(shard, options_);
     Step& step = add(std::move(shard));
     if (!begins) step.inputs.push_back(from_edge(kPartialSumPort, hidden_));
-    step.inputs.push_back(from_edge(kHiddenPort, residual));
+    step.inputs.push_back(feed_forward_input(residual));
     hidden_ = sum;
     step.outputs = {to_edge(kMoeOutPort, hidden_)};
     return step;
@@ -266,7 +274,7 @@ class Planner {
 
   void routed_groups() {
     Step& router = add({edge("router"), stem_of(ShardKind::router), ShardKind::router});
-    router.inputs = {from_edge(kHiddenPort, hidden_)};
+    router.inputs = {feed_forward_input(hidden_)};
     router.outputs = {to_edge(kRoutingWeights, edge(kRoutingWeights))};
     bind_router_state(router, layer_);
     // Copies the name, because each part replaces `hidden_` with its partial sum.
@@ -343,7 +351,8 @@ class Planner {
   const ModelConfig& model_;
   const BuildOptions& options_;
   int64_t layer_ = -1;
-  std::string hidden_;  // the edge with the residual stream
+  std::string hidden_;       // the edge with the residual stream
+  std::string layer_input_;  // the edge with the stream before the current layer
 };
 
 // A stored tied head equals the embedding, because frontends/sources/hf/own_head.h unties a head

@@ -80,6 +80,7 @@ class LayersBuilder {
   }
 
   void append(int64_t layer) {
+    layer_input_ = hidden_;
     if (config(layer).mixes()) append_attention(layer);
     if (config(layer).feeds()) append_feed_forward(layer);
   }
@@ -105,8 +106,12 @@ class LayersBuilder {
   void append_feed_forward(int64_t layer) {
     const Shard& body = *feed_forward_[place(layer)];
     std::vector<ValueId> inputs;
-    for (ValueId input : body.inputs)
-      inputs.push_back(body.values[input].name == kEarlierRouterState ? router_state_ : hidden_);
+    for (ValueId input : body.inputs) {
+      const std::string& name = body.values[input].name;
+      inputs.push_back(name == kEarlierRouterState ? router_state_
+                       : name == kResidualPort     ? layer_input_
+                                                   : hidden_);
+    }
     const std::vector<ValueId> outputs = splice(b_, body, inputs, layer_label(layer));
     for (size_t i = 0; i < outputs.size(); ++i)
       (body.outputs[i].name == kRouterState ? router_state_ : hidden_) = outputs[i];
@@ -119,6 +124,7 @@ class LayersBuilder {
   std::map<std::string, ValueId> inputs_;
   std::vector<Output> new_rows_;
   ValueId hidden_, router_state_;
+  ValueId layer_input_;  // of the layer that is being added
 };
 
 }  // namespace

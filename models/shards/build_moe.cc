@@ -7,6 +7,7 @@
 #include "models/shards/affine_residual.h"
 #include "models/shards/expert_views.h"
 #include "models/shards/feed_forward_sum.h"
+#include "models/shards/layer_ports.h"
 #include "models/shards/router_views.h"
 #include "models/shards/shard_scope.h"
 #include "models/shards/width_slices.h"
@@ -220,11 +221,22 @@ ValueId experts_part(ShardScope& scope, ValueId hidden, ValueId x, ValueId routi
                      !has_first_expert(scope.decl, scope.options());
   ValueId sum = experts(scope, to_latent(scope, x), routing);
   sum = from_latent(scope, sum, alone ? LatentBias::elsewhere : LatentBias::here);
-  if (alone) return sum;
-  return joined_parts(scope, sum, shared_expert(scope, shared_input(scope, hidden, x)));
+  if (alone) return averaged(scope, sum);
+  return averaged(scope,
+                  joined_parts(scope, sum, shared_expert(scope, shared_input(scope, hidden, x))));
 }
 
-ValueId hidden_input(ShardScope& scope) {
+// Input of the feed-forward part: the stream after the token mixer, or in parallel blocks the
+// stream before it.
+ValueId stream_input(ShardScope& scope) {
+  const char* port = feed_forward_port(scope.model());
+  return scope.b.input(port, scope.token_type_of(scope.model().hidden));
+}
+
+// The stream to which a shard of the whole feed-forward part adds its output. `read` is the input
+// of the part.
+ValueId residual_input(ShardScope& scope, ValueId read) {
+  if (!scope.model().stream.parallel) return read;
   return scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
 }
 
@@ -281,18 +293,20 @@ bool is_last_slice(const ShardDecl& shard) { return shard.slice == shard.slices 
 }  // namespace
 
 void build_moe(ShardScope& scope) {
-  ValueId hidden = hidden_input(scope);
+  ValueId hidden = stream_input(scope);
+  ValueId residual = residual_input(scope, hidden);
   ValueId earlier = earlier_router_state(scope);
   ValueId x = router_norm(scope, hidden);
   ValueId routing = router(scope, x, earlier);
   ValueId sum = experts_part(scope, hidden, expert_input(scope, hidden, x), routing);
-  scope.b.output(kMoeOutPort, layer_end(scope, hidden, sum));
+  scope.b.output(kMoeOutPort, layer_end(scope, residual, sum));
 }
 
 void build_mlp(ShardScope& scope) {
   std::optional<ValueId> sum;
   if (scope.decl.slices > 1) sum = sum_before(scope);
-  ValueId hidden = hidden_input(scope);
+  ValueId hidden = stream_input(scope);
+  if (scope.decl.slices == 1 && scope.model().stream.parallel) sum = residual_input(scope, hidden);
   ValueId x = ffn_norm(scope, hidden);
   const MlpRoles roles = {"gate", "up", "down", "gate_up"};
   const int64_t width = scope.model().mlp.ff;
@@ -310,7 +324,7 @@ void build_shared(ShardScope& scope) {
   const bool ends = scope.model().norms_feed_forward() && is_last_slice(scope.decl);
   ValueId routed;
   if (ends) routed = scope.b.input(kRoutedSumPort, scope.token_type_of(scope.model().hidden));
-  ValueId hidden = hidden_input(scope);
+  ValueId hidden = stream_input(scope);
   // Without a shared expert, the shard only ends a layer whose sum of experts is normalized.
   if (scope.model().moe.shared_ff == 0) {
     scope.b.output(kMoeOutPort, layer_end(scope, hidden, routed));
@@ -319,13 +333,13 @@ void build_shared(ShardScope& scope) {
   ValueId x =
       scope.model().moe.parts_normed ? scope.norm(hidden, "ffn_norm") : expert_input(scope, hidden);
   ValueId part = with_latent_bias(scope, shared_expert(scope, x));
-  if (!ends) return add_part(scope, sum, part);
+  if (!ends) return add_part(scope, sum, averaged(scope, part));
   if (sum) part = scope.b.add(*sum, part, "shared_sum");
   scope.b.output(kMoeOutPort, layer_end(scope, hidden, joined_parts(scope, routed, part)));
 }
 
 void build_router(ShardScope& scope) {
-  ValueId hidden = hidden_input(scope);
+  ValueId hidden = stream_input(scope);
   ValueId earlier = earlier_router_state(scope);
   ValueId x = router_norm(scope, hidden);
   scope.b.output(kRoutingWeights, router(scope, x, earlier));
@@ -333,7 +347,7 @@ void build_router(ShardScope& scope) {
 
 void build_experts(ShardScope& scope) {
   std::optional<ValueId> sum = sum_before(scope);
-  ValueId hidden = hidden_input(scope);
+  ValueId hidden = stream_input(scope);
   ValueId routing = scope.b.input(kRoutingWeights, scope.token_type_of(scope.model().moe.experts));
   ValueId x = expert_input(scope, hidden);
   add_part(scope, sum, experts_part(scope, hidden, x, routing));

@@ -34,7 +34,7 @@ ValueId ShardScope::to_dtype(ValueId x, DType dtype, std::string name) {
 
 WeightView ShardScope::norm_weights(const std::string& role, int64_t channels) const {
   WeightView weights = stored(role, {channels});
-  if (!at(kNorms, model().norm.kind).plus_one) return weights;
+  if (!facts_of(model().norm.kind).plus_one) return weights;
   // A dequantization with scale 1 and zero point -1 computes w - (-1) = w + 1.
   const auto number = [](double value) { return splat_view(value, {DType::f32, {1}}); };
   return then(std::move(weights), DequantStep{{channels}, {number(1)}, {number(-1)}});
@@ -50,10 +50,12 @@ ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::stri
 // A layer norm is the RMS norm of x minus its mean, plus a bias: the variance is the mean square of
 // the centred values.
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
-  if (!is_centred(model().norm.kind)) return rms_norm(x, role, model().norm.eps);
+  const auto& [kind, eps] = model().norm;
+  if (!facts_of(kind).centred) return rms_norm(x, role, eps);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
-  ValueId scaled =
-      rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled", model().norm.eps);
+  ValueId centred = b.sub(x, mean, role + ".centred");
+  if (!facts_of(kind).bias) return rms_norm(centred, role, eps);
+  ValueId scaled = rms_norm(centred, role, role + ".scaled", eps);
   return b.add(scaled, channel_vector(x, role + "_bias", role + ".bias"), role);
 }
 

@@ -39,6 +39,14 @@ void check_norms_of_parts(ConfigChecker& check, const ModelConfig& model) {
   else
     check.require(!model.stream.layer_scale, "model.residual",
                   "a layer scale needs norms after the parts of a layer");
+  check.require(!model.stream.parallel ||
+                    (!model.norms_feed_forward() && model.stream.residual == ResidualKind::plain),
+                "model.residual", "parallel blocks need plain residuals without norms of parts");
+  check.require(
+      !model.moe.shared_averaged || (!model.norms_feed_forward() && model.moe.shared_ff > 0),
+      "model.experts",
+      "the average of routed and shared experts needs a shared expert, and no norms of "
+      "parts");
   check.require(!model.moe.parts_normed || model.moe.shared_ff > 0, "model.experts",
                 "separate norms of experts need a shared expert");
   check.require(
@@ -109,9 +117,11 @@ void check_parts(ConfigChecker& check, const ModelConfig& model) {
     check.require(model.layers[i].feeds() || !model.layers[i].moe, "model.layers",
                   "layer {} has experts but no feed-forward part", i);
   const auto whole = [](const LayerConfig& layer) { return layer.parts == LayerParts::both; };
-  check.require(model.stream.residual == ResidualKind::plain ||
-                    std::all_of(model.layers.begin(), model.layers.end(), whole),
-                "model.layers", "affine residuals require layers with both parts");
+  const bool all_whole = std::all_of(model.layers.begin(), model.layers.end(), whole);
+  check.require(model.stream.residual == ResidualKind::plain || all_whole, "model.layers",
+                "affine residuals require layers with both parts");
+  check.require(!model.stream.parallel || all_whole, "model.layers",
+                "parallel blocks require layers with both parts");
 }
 
 // A layer that reads a router state needs a previous layer whose router has one.

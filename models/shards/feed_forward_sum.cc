@@ -14,6 +14,11 @@ ValueId joined_parts(ShardScope& scope, ValueId routed, ValueId shared) {
   return scope.b.add(routed, shared, "experts_and_shared");
 }
 
+ValueId averaged(ShardScope& scope, ValueId part) {
+  if (!scope.model().moe.shared_averaged) return part;
+  return scope.b.mul(part, scope.b.scalar_like(part, 0.5), "averaged_part");
+}
+
 ValueId layer_end(ShardScope& scope, ValueId residual, ValueId sum) {
   Builder& b = scope.b;
   if (!scope.model().stream.layer_scale)

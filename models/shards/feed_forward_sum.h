@@ -18,6 +18,10 @@ inline bool begins_sum(const ShardDecl& shard, const BuildOptions& options) {
 // The sum of both parts of the layer.
 ValueId joined_parts(ShardScope& scope, ValueId routed, ValueId shared);
 
+// Half of a part, or of the sum of both parts, in models that average the parts; otherwise the part
+// itself.
+ValueId averaged(ShardScope& scope, ValueId part);
+
 // The layer's output: residual + sum, scaled by `layer_scale` if present.
 ValueId layer_end(ShardScope& scope, ValueId residual, ValueId sum);
 

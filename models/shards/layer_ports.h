@@ -26,6 +26,12 @@ inline bool hands_on_router_state(const ModelConfig& model, int64_t layer) {
   return next < model.layers.size() && model.layers[next].takes_router_state;
 }
 
+// The port from which the feed-forward part of a layer reads the residual stream: before the token
+// mixer in parallel blocks, otherwise after it.
+inline const char* feed_forward_port(const ModelConfig& model) {
+  return model.stream.parallel ? kResidualPort : kHiddenPort;
+}
+
 // "L03": the prefix of the names of a layer's values.
 inline std::string layer_label(int64_t layer) { return fmt::format("L{:02}", layer); }
 

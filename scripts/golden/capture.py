@@ -42,9 +42,10 @@ class Capture:
         layer.register_forward_hook(self.keep_output(f"L{i:02}.ffn_out"))
         if hasattr(layer, "mixer"):
             return self.hook_lone_part(i, layer)
-        norm = next(getattr(layer, name) for name in FFN_NORMS if hasattr(layer, name))
-        part = norm if hasattr(layer, "input_layernorm") or not hasattr(layer, "mlp") else layer.mlp  # flex_olmo has no norm there
-        part.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
+        if self.config.model_type == "cohere2_moe":
+            self.hook_parallel(i, layer)
+        else:
+            self.hook_feed_forward_input(i, layer)
         if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
@@ -53,6 +54,21 @@ class Capture:
             self.hook_moe(i, layer)
         elif hasattr(block, "experts"):
             self.hook_moe(i, block)
+
+    def hook_feed_forward_input(self, i, layer):
+        """The stream after attention is the input of the norm before the feed-forward part."""
+        norm = next(getattr(layer, name) for name in FFN_NORMS if hasattr(layer, name))
+        part = norm if hasattr(layer, "input_layernorm") or not hasattr(layer, "mlp") else layer.mlp  # flex_olmo has no norm there
+        part.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
+
+    def hook_parallel(self, i, layer):
+        """In a parallel block, no module has the stream after attention as its input: adds the layer's input to the output of
+        attention."""
+        name = f"L{i:02}.attn_out"
+        layer.register_forward_pre_hook(self.keep_input(name))
+        def add(_module, _args, out):
+            self.keep(name, self.seen[name] + out[0])
+        layer.self_attn.register_forward_hook(add)
 
     def hook_lone_part(self, i, layer):
         """Hooks a layer with a single part. The stream after the mixer is the output of a layer with only a mixer, and

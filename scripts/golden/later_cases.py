@@ -3,6 +3,7 @@
 from transformers.models.afmoe import AfmoeConfig
 from transformers.models.axk1 import AXK1Config
 from transformers.models.bailing_hybrid import BailingHybridConfig
+from transformers.models.cohere2_moe import Cohere2MoeConfig
 from transformers.models.flex_olmo import FlexOlmoConfig
 from transformers.models.flint import FlintConfig
 from transformers.models.granitemoe_swa import GraniteMoeSWAConfig
@@ -205,4 +206,22 @@ LATER = {
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=3, num_attention_heads=4,
         num_key_value_heads=1, head_dim=12, v_head_dim=8, n_routed_experts=6, num_experts_per_tok=2, vocab_size=87,
         tie_word_embeddings=True, max_position_embeddings=96)),
+    # sigmoids of the chosen, sum with the shared experts, biases; dense layer 0 sees all keys and rotates
+    "cohere2_moe_a": dict(family="cohere2_moe", disk=BF16, config=Cohere2MoeConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_experts=7, num_experts_per_tok=3, num_shared_experts=2, expert_selection_fn="sigmoid",
+        shared_expert_combination_strategy="sum", mlp_layer_types=["dense", "sparse", "sparse", "sparse"],
+        layer_types=[FULL, SLIDING, FULL, SLIDING], prefix_dense_intermediate_size=36, sliding_window=5,
+        attention_bias=True, rms_norm_eps=None, logit_scale=0.4, vocab_size=90, eos_token_id=1, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_theta=2000.0, rope_parameters=rope(2000.0))),
+    # softmax of the chosen, mean with the shared expert, fused experts on disk, tied; windows (layer 3 sees all keys)
+    # and norms are the class's defaults
+    "cohere2_moe_b": dict(family="cohere2_moe", disk=F16, fused=True, config=Cohere2MoeConfig, absent=[
+        "attention_bias", "expert_selection_fn", "hidden_act", "layer_norm_eps", "layer_types", "logit_scale",
+        "mlp_layer_types", "norm_topk_prob", "num_key_value_heads", "prefix_dense_intermediate_size",
+        "prefix_dense_sliding_window_pattern", "rms_norm_eps", "rope_parameters", "rope_scaling", "rope_theta",
+        "shared_expert_combination_strategy", "sliding_window", "sliding_window_pattern"], args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=4, num_attention_heads=5, head_dim=8, num_experts=6,
+        num_experts_per_tok=2, num_shared_experts=1, rms_norm_eps=None, vocab_size=87, eos_token_id=1, tie_word_embeddings=True,
+        max_position_embeddings=96)),
 }

@@ -59,11 +59,14 @@ ROUTING = {
     "lara_mini": dict(score="softmax", renorm=None),
     "mimo_v2_flash": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "mistral4": dict(score="softmax", renorm=None, scale="routed_scaling_factor"),
+    "cohere2_moe": dict(score="selected"),
+    "cohere2_moe, sigmoid": dict(score="sigmoid", renorm=None, choice="logits"),
 }
 
 
 def routing_of(config):
-    return ROUTING[config.model_type]
+    function = getattr(config, "expert_selection_fn", "softmax")
+    return ROUTING[config.model_type if function == "softmax" else f"{config.model_type}, {function}"]
 
 
 # The function of all logits per score of ROUTING.

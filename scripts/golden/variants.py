@@ -122,6 +122,9 @@ def draw_numbers(args, rng):
             numbers[name] = args[name] * rng.choice([0.5, 1.0, 2.0])
     if "layers_block_type" not in args:  # draw_state_space handles nemotron_h
         numbers["rms_norm_eps"] = rng.choice([0.0, 1e-6, 1e-5, 1e-3])
+    if "rms_norm_eps" in args and args["rms_norm_eps"] is None:  # cohere2_moe: layer norms unless it is set
+        numbers["rms_norm_eps"] = rng.choice([None, 1e-6, 1e-3])
+        numbers["layer_norm_eps"] = rng.choice([1e-6, 1e-5, 1e-3])
     return numbers
 
 

@@ -40,6 +40,8 @@ NOT_REPRESENTABLE = {
     "flint_b": f"flint: {NO_ARCH}",
     "kolibri1_a": f"kolibri1: {NO_ARCH}",
     "kolibri1_b": f"kolibri1: {NO_ARCH}",
+    "cohere2_moe_a": f"cohere2_moe: {NO_ARCH}",
+    "cohere2_moe_b": f"cohere2_moe: {NO_ARCH}",
     "sarvam_moe_a": f"sarvam_moe: {NO_ARCH}",
     "sarvam_moe_b": f"sarvam_moe: {NO_ARCH}",
     "axk1_a": f"axk1: {NO_ARCH}",

@@ -44,7 +44,9 @@ struct SlidingLayers {
   int64_t below, full_step;       // below: max_window_layers
   int64_t full_offset;            // of the layers that the step counts
   int64_t full_below, full_from;  // layers outside of this range see all keys
-  bool window, slides;            // the config has a window; `use_window` is not false
+  // The first `dense` layers, which have their own step; later layers are counted from there on.
+  int64_t dense, dense_full_step;
+  bool window, slides;  // the config has a window; `use_window` is not false
 
   bool has(int64_t layer) const {
     switch (rule) {
@@ -59,9 +61,10 @@ struct SlidingLayers {
       case WindowRule::between_full:
         break;
     }
+    if (layer < dense) return window && (layer + 1) % dense_full_step != 0;
     // Counted from 1 + full_offset, every `full_step`-th layer sees all keys.
     return window && layer >= full_below && layer < full_from &&
-           (layer + 1 + full_offset) % full_step != 0;
+           (layer - dense + 1 + full_offset) % full_step != 0;
   }
 };
 
@@ -87,12 +90,15 @@ std::vector<AttentionSpan> default_spans(ConfigReader& reader,
                                          const std::vector<LayerConfig>& layers,
                                          const std::vector<bool>& attends, bool window,
                                          bool chunk) {
+  const std::optional<int64_t> dense_step = reader.optional_integer("dense_full_step");
   const SlidingLayers sliding{.rule = reader.family().axes.window,
                               .below = reader.integer("max_window_layers", 0),
                               .full_step = full_step(reader),
                               .full_offset = reader.integer("full_offset", 0),
                               .full_below = reader.integer("leading_full", 0),
                               .full_from = std::ssize(layers) - reader.integer("trailing_full", 0),
+                              .dense = dense_step ? reader.integer("first_moe_layer", 0) : 0,
+                              .dense_full_step = dense_step.value_or(1),
                               .window = window,
                               .slides = reader.boolean("use_window", true)};
   std::vector<AttentionSpan> spans(layers.size(), AttentionSpan::all);

@@ -25,15 +25,22 @@ namespace {
 template <class E>
 E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
             std::string_view code, std::string_view what) {
-  const std::vector<std::string>& only =
-      reader.family().concepts.at(std::string(concept_name)).only;
+  const ConceptRule& rule = reader.family().concepts.at(std::string(concept_name));
+  const std::vector<std::string>& only = rule.only;
   std::string key = reader.key_of(concept_name);
-  std::optional<E> parsed = parse_enum<E>(value);
+  const auto meaning = rule.meanings.find(value);
+  std::optional<E> parsed;
+  if (meaning != rule.meanings.end())
+    parsed = parse_enum<E>(meaning->second);
+  else if (rule.meanings.empty())
+    parsed = parse_enum<E>(value);
   if (!parsed) {
-    auto names = enum_names(E{});
+    std::vector<std::string> known;
+    for (const auto& [name, of] : rule.meanings) known.push_back(name);
+    if (known.empty()) known = {std::begin(enum_names(E{})), std::end(enum_names(E{}))};
     reader.error(std::string(code),
                  fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
-                             key, fmt::join(names, ", ")),
+                             key, fmt::join(known, ", ")),
                  reader.at(concept_name));
   } else if (!only.empty() && std::find(only.begin(), only.end(), value) == only.end()) {
     reader.error("hf.config.unsupported_value",
@@ -125,6 +132,18 @@ Router read_routing(ConfigReader& reader) {
   return routing;
 }
 
+void read_shared_expert(ConfigReader& reader, MoeConfig& moe) {
+  const SharedExpert shared = reader.family().axes.moe.shared_expert;
+  if (shared == SharedExpert::none) return;
+  moe.shared_ff = reader.integer("shared_ff");
+  moe.shared_gated = shared == SharedExpert::sigmoid_gated;
+  moe.parts_normed = shared == SharedExpert::normed;
+  if (reader.family().concepts.count("shared_sum") == 0) return;
+  const auto sum = read_name<SharedSum>(reader, "shared_sum", reader.name("shared_sum"),
+                                        "hf.config.unsupported_value", "combination of experts");
+  moe.shared_averaged = sum == SharedSum::average && moe.shared_ff > 0;
+}
+
 MoeConfig read_moe(ConfigReader& reader) {
   MoeConfig moe;
   if (!reader.family().has_experts()) return moe;
@@ -142,10 +161,7 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.expert_biases = reader.boolean("expert_biases");
   moe.weight_on = reader.family().axes.moe.routed_weight;
   moe.gate_up_order = reader.family().axes.moe.gate_up_order;
-  SharedExpert shared = reader.family().axes.moe.shared_expert;
-  if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
-  moe.shared_gated = shared == SharedExpert::sigmoid_gated;
-  moe.parts_normed = shared == SharedExpert::normed;
+  read_shared_expert(reader, moe);
   return moe;
 }
 
@@ -189,38 +205,60 @@ void limit_to_chosen_keys(ConfigReader& reader, ModelConfig& model) {
   model.max_positions = chosen;
 }
 
-struct BlockNorms {
-  bool before = true;
-  PostNorms after = PostNorms::none;
-};
+// Sets the norms of the block, and the input of its feed-forward part.
+void read_block(BlockKind block, StreamConfig& stream) {
+  struct Facts {
+    bool pre_norms = true;
+    PostNorms post_norms = PostNorms::none;
+    bool parallel = false;
+  };
+  const Facts facts = at(enum_table<BlockKind, Facts>({{true, PostNorms::none},
+                                                       {true, PostNorms::all},
+                                                       {true, PostNorms::moe},
+                                                       {false, PostNorms::all},
+                                                       {true, PostNorms::none, true}}),
+                         block);
+  stream.pre_norms = facts.pre_norms;
+  stream.post_norms = facts.post_norms;
+  stream.parallel = facts.parallel;
+}
 
-BlockNorms norms_of(BlockKind block) {
-  return at(enum_table<BlockKind, BlockNorms>({{true, PostNorms::none},
-                                               {true, PostNorms::all},
-                                               {true, PostNorms::moe},
-                                               {false, PostNorms::all}}),
-            block);
+NormConfig read_norm(ConfigReader& reader) {
+  const double eps = reader.number("norm_eps");
+  if (const std::optional<double> rms = reader.optional_number("rms_norm_eps"))
+    return {NormKind::rms, *rms};
+  return {reader.family().axes.norm, eps};
+}
+
+// Returns the divisor of the logits, from the config's divisor or factor.
+double read_logits_divisor(ConfigReader& reader) {
+  const double divisor = reader.number("logits_divisor", 1);
+  const double scale = reader.number("logits_scale", 1);
+  if (scale == 0)
+    reader.error(
+        "hf.config.unsupported_value",
+        fmt::format("\"{}\" is 0, which makes all logits 0", reader.key_of("logits_scale")),
+        reader.at("logits_scale"));
+  return divisor / scale;
 }
 
 ModelConfig read_model(ConfigReader& reader) {
   ModelConfig model;
   model.family = reader.family().model_type;
+  model.plan_only = reader.family().plan_only;
   model.head.task = reader.family().axes.task;
   if (model.head.task == Task::token_classification) model.head.labels = read_labels(reader);
   model.hidden = reader.integer("hidden");
   model.vocab = reader.integer("vocab");
   model.max_positions = reader.integer("max_positions");
-  model.norm.kind = reader.family().axes.norm;
-  model.norm.eps = reader.number("norm_eps");
+  model.norm = read_norm(reader);
   model.stream.residual = reader.family().axes.residual;
   const double embedding_scale = reader.number("embedding_scale", 1);
   model.stream.embedding_scale = reader.boolean("use_embedding_scale", true) ? embedding_scale : 1;
   model.stream.residual_scale = reader.number("residual_scale", 1);
-  const BlockNorms norms = norms_of(reader.family().axes.block);
-  model.stream.pre_norms = norms.before;
-  model.stream.post_norms = norms.after;
+  read_block(reader.family().axes.block, model.stream);
   model.stream.layer_scale = reader.boolean("layer_scale");
-  model.head.divisor = reader.number("logits_divisor", 1);
+  model.head.divisor = read_logits_divisor(reader);
   model.head.softcap = reader.optional_number("logits_softcap").value_or(0);
   model.mlp.gating = read_gating(reader);
   model.mlp.bias = reader.boolean("mlp_bias");
@@ -282,12 +320,16 @@ Result<const JsonValue*> text_config(const JsonValue& root, const Family& family
                             family.outer->model_type, family.outer->key),
                 "use the config.json of a whole checkpoint", {.file = source.file});
   const JsonValue* type = inside->find("model_type");
+  const std::string& other = family.outer->type;
+  const auto fits = [&](const std::string& name) {
+    return other.empty() ? describes(family, name) : name == other;
+  };
   // The inner config may omit its type.
-  if (type == nullptr || (type->string() != nullptr && describes(family, *type->string())))
-    return inside;
+  if (type == nullptr || (type->string() != nullptr && fits(*type->string()))) return inside;
   return fail("hf.family.unsupported",
               fmt::format("the text model inside \"{}\" is {}; only \"{}\" is supported",
-                          family.outer->model_type, to_string(*type, 60), family.model_type),
+                          family.outer->model_type, to_string(*type, 60),
+                          other.empty() ? family.model_type : other),
               kMendConfig, json_place(text, source, type->offset));
 }
 
@@ -307,6 +349,14 @@ Result<std::string> model_type_of(std::string_view text, const std::string& file
   const JsonSource source{.file = file};
   MOEC_ASSIGN(const JsonValue root, parse_config(text, source));
   return type_in(root, source);
+}
+
+Status refuse_plan_only(const ModelConfig& model, const std::string& file) {
+  if (model.plan_only.empty()) return {};
+  return fail(
+      "hf.family.plan_only",
+      fmt::format("models of the family {} can only be planned: {}", model.family, model.plan_only),
+      "run moec plan with the config.json, or choose a model of another family", {.file = file});
 }
 
 Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,

@@ -117,10 +117,12 @@ void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers)
   }
 }
 
-// Restricts rotary embeddings to windowed layers if the family requires it.
+// Restricts rotary embeddings to windowed layers if the family requires it. Dense layers that all
+// see all keys also rotate.
 void rotate_windowed_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
-  if (reader.family().axes.rotated == RotatedLayers::windowed)
-    for (LayerConfig& layer : layers) layer.rotated = layer.window > 0;
+  if (reader.family().axes.rotated != RotatedLayers::windowed) return;
+  const bool dense = reader.optional_integer("dense_full_step") == 1;
+  for (LayerConfig& layer : layers) layer.rotated = layer.window > 0 || (dense && !layer.moe);
 }
 
 // Sets the range of bidirectional attention, which is the same forward as backward. `window` counts

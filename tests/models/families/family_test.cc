@@ -77,8 +77,9 @@ TEST(Family, SuggestsKnownModelTypes) {
 
 TEST(Family, ExplainsUnsupportedModelTypes) {
   expect_error(find_family("jamba"), "hf.family.unsupported",
-               "\"jamba\" is not supported: most of its layers are mamba");
+               "\"jamba\" is not supported: most of its layers are the first form of mamba");
   expect_error(find_family("minimax_m1"), "hf.family.unsupported", "linear attention");
+  expect_error(find_family("hy_v4"), "hf.family.unsupported", "several residual streams");
   expect_error(find_family("qwen3_omni_moe"), "hf.family.unsupported",
                "towers for vision and sound");
   for (const Family& family : known_families())
@@ -239,6 +240,12 @@ TEST(Family, RejectsInvalidExpressions) {
                  "\"kv_heads\" cannot be part of an expression");
   expect_refused("= hidden / heads", "= hidden / score", "family.expression", "\"score\"");
   expect_refused("= hidden / heads", "= head_dim", "family.expression", "\"head_dim\"");
+}
+
+TEST(Family, RejectsMeaningsOfOtherTypes) {
+  const std::string heads = "\"keys\": [\"h\"]";
+  expect_refused(heads, heads + ", \"meanings\": {\"four\": \"4\"}", "family.type",
+                 "\"heads\" is not a name, so it has no meanings");
 }
 
 // A config with null for both keys would recurse without end.

@@ -236,5 +236,72 @@ TEST(MimoConfig, ReadsTheKeysOfTheRelease) {
                         "hf.config.unsupported_value", "add_full_attention_sink_bias");
 }
 
+// rms_norm_eps is null, because small_text() sets it for other families.
+const std::string kCommand = R"("num_experts": 6, "intermediate_size": 12)";
+
+ModelConfig command_model(const std::string& members) {
+  std::string text = small_text("cohere2_moe", kCommand + members);
+  text.replace(text.find("1e-06"), 5, "null");
+  auto config = read_config(text, "config.json");
+  EXPECT_TRUE(config.has_value()) << render(config.error());
+  return config ? std::move(config->model) : ModelConfig{};
+}
+
+TEST(CommandConfig, RunsPartsInParallel) {
+  const ModelConfig model = command_model("");
+  EXPECT_TRUE(model.stream.parallel);
+  EXPECT_EQ(model.norm, (NormConfig{NormKind::layer_unbiased, 1e-5}));
+  EXPECT_EQ(model.head.divisor, 16);
+  EXPECT_EQ(model.moe.shared_ff, 0);
+  EXPECT_FALSE(model.moe.shared_averaged);
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{4096, 4096, 4096, 0}));
+  EXPECT_EQ(rotated_layers(model), (std::vector<bool>{true, true, true, false}));
+}
+
+TEST(CommandConfig, ReplacesNormsByRms) {
+  EXPECT_EQ(small_model("cohere2_moe", kCommand).norm, (NormConfig{NormKind::rms, 1e-6}));
+}
+
+TEST(CommandConfig, CountsWindowsFromDenseLayersOn) {
+  const std::string dense = R"(, "first_k_dense_replace": 1, "sliding_window_pattern": 2)";
+  const ModelConfig model = command_model(dense);
+  EXPECT_EQ(layer_windows(model), (std::vector<int64_t>{0, 4096, 0, 4096}));
+  // A dense layer that sees all keys rotates.
+  EXPECT_EQ(rotated_layers(model), (std::vector<bool>{true, true, false, true}));
+  EXPECT_EQ(moe_layers(model), (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(model.mlp.ff, 12);
+  const ModelConfig windows = command_model(dense + R"(, "prefix_dense_sliding_window_pattern": 3,
+      "prefix_dense_intermediate_size": 20)");
+  EXPECT_EQ(layer_windows(windows), (std::vector<int64_t>{4096, 4096, 0, 4096}));
+  EXPECT_EQ(windows.mlp.ff, 20);
+}
+
+TEST(CommandConfig, ReadsTheRouterAndSharedExperts) {
+  const ModelConfig soft = command_model(R"(, "num_shared_experts": 2)");
+  EXPECT_EQ(soft.moe.routing.score, Score::softmax_selected);
+  EXPECT_EQ(soft.moe.routing.renorm, Renorm::none);
+  EXPECT_TRUE(soft.moe.shared_averaged);
+  EXPECT_EQ(soft.moe.shared_ff, 24);
+  const ModelConfig sigmoid = command_model(
+      R"(, "num_shared_experts": 1, "expert_selection_fn": "sigmoid",
+      "shared_expert_combination_strategy": "sum")");
+  EXPECT_EQ(sigmoid.moe.routing.score, Score::sigmoid_selected);
+  EXPECT_EQ(sigmoid.moe.routing.renorm, Renorm::sum);
+  EXPECT_FALSE(sigmoid.moe.shared_averaged);
+}
+
+TEST(CommandConfig, RefusesOtherValues) {
+  const auto refused = [](const std::string& member, const std::string& code,
+                          const std::string& part) {
+    expect_family_refused("cohere2_moe", kCommand + ", " + member, code, part);
+  };
+  refused(R"("expert_selection_fn": "softmax_selected")", "hf.config.unknown_score",
+          "known: sigmoid, softmax");
+  refused(R"("shared_expert_combination_strategy": "max")", "hf.config.unsupported_value",
+          "known: sum, average");
+  refused(R"("logit_scale": 0)", "hf.config.unsupported_value", "logit_scale");
+  refused(R"("sliding_window": null)", "hf.config.null", "sliding_window");
+}
+
 }  // namespace
 }  // namespace moec
