@@ -217,7 +217,7 @@ def fields_of_every_config():
 
 def table():
     descriptors = [json.loads(path.read_text()) for path in sorted(FAMILIES.glob("*.json"))]
-    families = {d["model_type"]: family_entry(d) for d in descriptors if "model_type" in d}
+    families = {d["model_type"]: family_entry(d) for d in descriptors if "model_type" in d and "plan_only" not in d}
     return {
         "format": "moec-class-defaults/1",
         "transformers": transformers.__version__,

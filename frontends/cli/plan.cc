@@ -251,9 +251,8 @@ int list_models(bool json) {
     return kExitFine;
   }
   for (const PublishedSize& model : *models)
-    print_out(
-        "{:<24} {:>13}  {}{}\n", model.name, model.parameters, model.checkpoint,
-        model.defaults.empty() ? "" : fmt::format(" (config: defaults of {})", model.defaults));
+    print_out("{:<24} {:>13}  {}{}\n", model.name, model.parameters, model.checkpoint,
+              model.from.empty() ? "" : fmt::format(" (config: {})", model.from));
   return kExitFine;
 }
 

@@ -41,9 +41,11 @@ namespace moec {
 namespace {
 
 Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
+  if (!source.weight_seed) return open_source(source.path, source.family, equal_tensors);
   // With a seed, the weight files may be absent, so only the config is opened.
-  return source.weight_seed ? open_config_only(source.path, source.family)
-                            : open_source(source.path, source.family, equal_tensors);
+  MOEC_ASSIGN(Checkpoint checkpoint, open_config_only(source.path, source.family));
+  MOEC_TRY(refuse_plan_only(checkpoint.config, config_path(source.path)));
+  return checkpoint;
 }
 
 // Reads the mask of --expert-mask. Omits layers that keep all of their experts.

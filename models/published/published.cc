@@ -49,7 +49,7 @@ std::vector<PublishedModel> load_embedded() {
   for (const JsonMember& model : *list->object())
     models.push_back({model.key, text_field(model, "checkpoint"), text_field(model, "parameters"),
                       text_of(model.key + ".json"),
-                      model.value.find("defaults") ? text_field(model, "defaults") : ""});
+                      model.value.find("from") ? text_field(model, "from") : ""});
   return models;
 }
 

@@ -1,6 +1,6 @@
 // The config.json files of published models, compiled into the binary so that a model can be
-// planned by name. Each is an unchanged copy, models/published/NAME.json, or has the defaults of a
-// config class; index.json lists the models with their checkpoints and numbers of parameters.
+// planned by name. Each is an unchanged copy, models/published/NAME.json, or index.json states its
+// source; index.json lists the models with their checkpoints and numbers of parameters.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct PublishedModel {
   // ("15706484224") or rounded ("80.4B"). Empty: no published figure is known.
   std::string parameters;
   std::string_view config;  // text of the config.json
-  // If the release's config was not seen, the package whose config class names the release:
-  // `config` has the defaults of this class.
+  // The source of `config` if it is not the release's file: "defaults of transformers 5.24" (of the
+  // config class that names the release) or "public figures".
   // NOLINTNEXTLINE(readability-redundant-member-init): lists of initializers may omit it
-  std::string defaults = {};
+  std::string from = {};
 
   // True if `count` rounds to `parameters`, or if `parameters` is empty.
   bool agrees_with(int64_t count) const;

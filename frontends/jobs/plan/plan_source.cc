@@ -116,6 +116,12 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
   planned.target = options.passes.target.name;
   // Moved separately, because make_plan() consumes only the config and the weights.
   planned.notes = std::move(checkpoint.warnings);
+  if (const std::string& why = checkpoint.config.plan_only; !why.empty())
+    planned.notes.push_back({Severity::note,
+                             "hf.family.plan_only",
+                             fmt::format("moec export refuses this model: {}", why),
+                             {},
+                             {}});
   MOEC_ASSIGN(planned.made,
               naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     options.passes.target, request),
@@ -144,7 +150,7 @@ Result<std::vector<PublishedSize>> published_sizes() {
   std::vector<PublishedSize> sizes;
   for (const PublishedModel& model : published_models()) {
     MOEC_ASSIGN(const Checkpoint opened, open_for_plan(model.name, {}, equal_tensors));
-    sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config), model.defaults});
+    sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config), model.from});
   }
   return sizes;
 }
@@ -256,11 +262,10 @@ ordered_json plan_json(const PlannedSource& planned) {
 ordered_json published_json(const std::vector<PublishedSize>& models) {
   auto list = ordered_json::array();
   for (const PublishedSize& model : models)
-    list.push_back(
-        {{"name", model.name},
-         {"checkpoint", model.checkpoint},
-         {"parameters", model.parameters},
-         {"config", model.defaults.empty() ? "release" : "defaults of " + model.defaults}});
+    list.push_back({{"name", model.name},
+                    {"checkpoint", model.checkpoint},
+                    {"parameters", model.parameters},
+                    {"config", model.from.empty() ? "release" : model.from}});
   return report_json(true, {{"models", list}});
 }
 

@@ -57,7 +57,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options);
 struct PublishedSize {
   std::string name, checkpoint;  // "qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B"
   int64_t parameters = 0;
-  std::string defaults;  // PublishedModel::defaults
+  std::string from;  // PublishedModel::from
 };
 
 // The models that plan_source() accepts by name. Parameters are computed from each config, because

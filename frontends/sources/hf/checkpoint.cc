@@ -108,6 +108,8 @@ Result<ExplainedConfig> explain_config_of(const std::string& source, const Famil
 Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same,
                                    const Family* user_family) {
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
+  // Precedes the tensors, because a family for plans need not describe them exactly.
+  MOEC_TRY(refuse_plan_only(config.model, config_path(folder)));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
   // Precedes check_model() and check_tensors(), because the head can become a needed tensor.

@@ -58,6 +58,21 @@ TEST(Plan, ListsTheParameterCountsOfPlans) {
   }
 }
 
+// 92 layers of 896 experts, each 3 · 3584 · 3072: 2,722.7 billion parameters.
+TEST(Plan, SizesModelsThatItCannotExport) {
+  const json planned = plan_json("kimi-k3", {});
+  EXPECT_GT(planned["parameters"].get<int64_t>(), 2'722'700'000'000);
+  EXPECT_LT(planned["parameters"].get<int64_t>(), 2'790'000'000'000);
+  EXPECT_THAT(plan("kimi-k3", {}).out + plan("kimi-k3", {}).err,
+              HasSubstr("moec export refuses this model"));
+  const std::string config = fresh_folder("kimi_k3") + "/config.json";
+  std::ofstream(config) << (*find_published("kimi-k3"))->config;
+  const Outcome refused =
+      run_command({"export", config, "--seeded-weights", "1", "--out", fresh_folder("refused")});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("hf.family.plan_only"));
+}
+
 TEST(Plan, PrintsTheSizeOfACalibration) {
   const std::string source = checkpoint_of("tinymoe");
   const json planned = plan_json(source, {"--calibration"});

@@ -95,15 +95,23 @@ Findings differing_defaults(const Family& family) {
   return findings;
 }
 
+// The families with a config class in transformers. Families that can only be planned have none.
+std::vector<Family> families_of_classes() {
+  const auto all = known_families();
+  std::vector<Family> families(all.begin(), all.end());
+  std::erase_if(families, [](const Family& family) { return !family.plan_only.empty(); });
+  return families;
+}
+
 TEST(ClassDefaults, CoverEachFamily) {
-  for (const Family& family : known_families())
+  for (const Family& family : families_of_classes())
     EXPECT_NE(table().find("families")->find(family.model_type), nullptr)
         << family.model_type << ": run scripts/derive_class_defaults.py";
 }
 
 // Some classes replace null by a computed number; the table lists the number but not its formula.
 TEST(ClassDefaults, ReplaceNullsByComputedNumbers) {
-  for (const Family& family : known_families())
+  for (const Family& family : families_of_classes())
     for (const auto& [name, rule] : family.concepts)
       for (const std::string& key : rule.keys) {
         const JsonValue* entry = entry_of(family, key);
@@ -119,13 +127,13 @@ TEST(ClassDefaults, ReplaceNullsByComputedNumbers) {
 }
 
 TEST(ClassDefaults, MatchEachDescriptor) {
-  for (const Family& family : known_families())
+  for (const Family& family : families_of_classes())
     EXPECT_THAT(differing_defaults(family), IsEmpty()) << family.model_type;
 }
 
 // Some classes have no field head_dim; their models compute it.
 TEST(ClassDefaults, MatchComputedHeadDims) {
-  for (const Family& family : known_families()) {
+  for (const Family& family : families_of_classes()) {
     const JsonValue* entry = keys_of(family).find("head_dim");
     if (entry == nullptr || entry->find("unknown") == nullptr) continue;
     const ConceptRule& rule = family.concepts.at("head_dim");
@@ -141,7 +149,7 @@ bool is_of_the_rotation(std::string_view key) {
 
 // Fails if a descriptor reads a key that the table predates.
 TEST(ClassDefaults, IncludeEachKeyOfDescriptors) {
-  for (const Family& family : known_families()) {
+  for (const Family& family : families_of_classes()) {
     Findings missing;
     auto look = [&](const std::string& key) {
       if (keys_of(family).find(key) == nullptr && !is_of_the_rotation(key)) missing.push_back(key);
@@ -162,7 +170,7 @@ bool accounts_for(const Family& family, const std::string& key) {
 
 // An unread field silently keeps its default, so each field must be read or marked as harmless.
 TEST(ClassDefaults, AccountForEachField) {
-  for (const Family& family : known_families()) {
+  for (const Family& family : families_of_classes()) {
     Findings missing;
     for (const JsonMember& member : *keys_of(family).object())
       if (!accounts_for(family, member.key) && !is_of_the_rotation(member.key))
@@ -172,7 +180,7 @@ TEST(ClassDefaults, AccountForEachField) {
 }
 
 TEST(ClassDefaults, SatisfyTheRulesOfDescriptors) {
-  for (const Family& family : known_families())
+  for (const Family& family : families_of_classes())
     for (const auto& [key, rule] : family.rules.must) {
       const JsonValue* entry = entry_of(family, key);
       if (entry == nullptr) continue;
@@ -228,7 +236,7 @@ ModelConfig model_of(const std::string& model_type, const std::string& members) 
 }
 
 TEST(ClassDefaults, FillInOmittedKeys) {
-  for (const Family& family : known_families()) {
+  for (const Family& family : families_of_classes()) {
     const JsonValue* layers = entry_of(family, "num_hidden_layers");
     if (layers == nullptr) continue;  // the table lacks the family
     EXPECT_EQ(std::ssize(model_of(family.model_type, "").layers),
@@ -276,7 +284,7 @@ void expect_layer(const std::string& key, const JsonValue& list, const ModelConf
 
 TEST(ClassDefaults, MatchPerLayerLists) {
   size_t compared = 0;
-  for (const Family& family : known_families())
+  for (const Family& family : families_of_classes())
     for (const JsonMember& member : *keys_of(family).object()) {
       if (!is_by_layer(member.value) || family.rules.harmless.count(member.key) > 0) continue;
       const int64_t layers = *member.value.find("layers")->integer();
@@ -379,7 +387,7 @@ void expect_rotation(const Family& family, const JsonValue& config, const JsonVa
 }
 
 TEST(ClassDefaults, MatchTheRotation) {
-  for (const Family& family : known_families()) {
+  for (const Family& family : families_of_classes()) {
     const JsonValue* cases = entry_of(family).find("rope")->find("cases");
     if (cases == nullptr) continue;  // the table lacks the family
     for (const JsonValue& one : *cases->array())
