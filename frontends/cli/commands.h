@@ -26,6 +26,7 @@ void add_check_command(CLI::App& app, int& exit_code);
 void add_confirm_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
+void add_report_command(CLI::App& app, int& exit_code);
 void add_probe_command(CLI::App& app, int& exit_code);
 void add_tokenize_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);

@@ -50,6 +50,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"validate", "Prove", "--golden --engine --precision --thresholds --record --json"},
     {"compare", "Prove", "--text --tokens --window --max-kl --min-top1 --json"},
     {"confirm", "Prove", "--engine --chip --golden --python"},
+    {"report", "Prove", "--html --against --profile --json"},
     {"run", "Run",
      "--prompt --prompt-file --prompt-tokens --chat --max-tokens --temperature --seed --memory "
      "--engine --capacity"},
@@ -83,7 +84,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--out --force --dry-run --name --format --plot --sarif --record --write --tensors "
      "--imatrix --coactivation --print-prompts --expected --context-binaries --measured "
      "--log-gates "
-     "--all --log-layers --memory-report --json --quiet --redact --table --timing --ops "
+     "--html --all --log-layers --memory-report --json --quiet --redact --table --timing --ops "
      "--digests --state"},
     {"Target", "--target --chip"},
     {"Form", "--dtype --passes --list-passes"},

@@ -35,6 +35,13 @@ function(moec_row out folder)
   set(${out} ${libraries} PARENT_SCOPE)
 endfunction()
 
+# moec_exported(LIBRARY): adds a library to the package that install.cmake installs, as moec::NAME for moec_NAME.
+function(moec_exported library)
+  string(REGEX REPLACE "^moec_" "" name ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY MOEC_EXPORTED ${library})
+endfunction()
+
 # moec_library(FOLDER LIBRARY…): makes a static library of all *.cc of a folder, named by its path: moec_ir_base for
 # ir/base. Links the folders of its row and the given libraries.
 function(moec_library folder)
@@ -46,6 +53,7 @@ function(moec_library folder)
   target_link_libraries(${name} PUBLIC moec_vocabulary PRIVATE ${used} ${ARGN})
   target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:moec_options,INTERFACE_COMPILE_OPTIONS>)
   set_property(GLOBAL APPEND PROPERTY MOEC_LIBRARIES ${name})
+  moec_exported(${name})
 endfunction()
 
 # moec_without_gcc_warning(WARNING LIBRARY…): disables a false positive of GCC.

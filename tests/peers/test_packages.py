@@ -57,6 +57,30 @@ def test_debian_package_has_its_files(tmp_path):
     assert {"moec.1", "moec-export.1", "moec-family-check.1"} <= pages
 
 
+SHARD = """
+shard gated model {
+  input %x : f16[1,8,4,1]{channels}
+  %gate = weight @gate:f16[12,8] : f16[12,8]
+  %up = weight @up:f16[12,8] : f16[12,8]
+  %down = weight @down:f16[8,12] : f16[8,12]
+  %y = gated_mlp %x, %gate, %up, %down {activation = silu} : f16[1,8,4,1]{channels}
+  output y = %y
+}
+"""
+
+
+@released
+def test_libraries_are_found(tmp_path):
+    """find_package(moec) of another project: its program lowers a shard to convolutions."""
+    said("cmake", "--install", BUILD, "--prefix", tmp_path / "prefix", "--component", "development")
+    said("cmake", "-S", REPO / "tests/consumer", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}",
+         f"-DCMAKE_CXX_COMPILER={os.environ.get('CXX', 'c++')}")
+    said("cmake", "--build", tmp_path / "build")
+    (tmp_path / "gated.ir").write_text(SHARD)
+    lowered = said(tmp_path / "build/lower_shard", tmp_path / "gated.ir", "ane")
+    assert lowered.count(" conv ") == 3 and "gated_mlp" not in lowered
+
+
 @pytest.fixture(scope="module")
 def shell_files():
     return make_shell_files.files_of(str(find_binary()))

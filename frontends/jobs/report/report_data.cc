@@ -1,0 +1,276 @@
+#include "frontends/jobs/report/report_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "backends/manifest/manifest_file.h"
+#include "ir/base/regular_file.h"
+#include "ir/base/report_json.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kReportFile = "report.json";
+constexpr uint64_t kMaxReportBytes = 512 << 20;
+
+// Shard name → its passes in report.json.
+using PassesOfShards = std::map<std::string, ordered_json>;
+
+// Reads the passes that changed a shard: position in the pipeline, name, ops before and after. An
+// export that another program edited may have another report.json, which is then ignored: the page
+// shows the rest.
+PassesOfShards read_passes(const std::string& text) {
+  PassesOfShards passes;
+  const ordered_json report = ordered_json::parse(text, nullptr, false);
+  if (!report.is_object() || !report.contains("shards")) return passes;
+  for (const ordered_json& shard : report["shards"]) {
+    auto changed = ordered_json::array();
+    int64_t position = 0;
+    for (const ordered_json& pass : shard.value("passes", ordered_json::array())) {
+      if (pass.value("changed", false))
+        changed.push_back({position, pass.value("pass", ""), pass.value("ops_before", 0),
+                           pass.value("ops_after", 0)});
+      ++position;
+    }
+    passes[shard.value("shard", "")] = std::move(changed);
+  }
+  return passes;
+}
+
+ordered_json placement_json(const manifest::Shard& shard) {
+  auto units = ordered_json::array();
+  for (const manifest::Placement& placed : shard.placement) {
+    auto rules = ordered_json::array();
+    for (const manifest::RuleCount& rule : placed.rules) rules.push_back({rule.rule, rule.ops});
+    units.push_back({{"unit", placed.unit}, {"ops", placed.ops}, {"rules", std::move(rules)}});
+  }
+  return units;
+}
+
+// What many shards have in common.
+ordered_json kind_json(const manifest::Shard& shard, const PassesOfShards& passes) {
+  auto ops = ordered_json::array();
+  for (const manifest::OpCount& count : shard.ops) ops.push_back({count.op, count.count});
+  const auto found = passes.find(shard.name);
+  return {{"kind", enum_name(shard.kind)},
+          {"ops", std::move(ops)},
+          {"placement", placement_json(shard)},
+          {"passes", found == passes.end() ? ordered_json::array() : found->second},
+          {"cost",
+           {shard.cost.bytes_dense, shard.cost.bytes_active, shard.cost.macs_dense,
+            shard.cost.macs_active}}};
+}
+
+// Collects equal values and returns their indices.
+class Distinct {
+ public:
+  int64_t index_of(const ordered_json& value) {
+    const auto [found, added] = indices_.emplace(value.dump(), std::ssize(values_));
+    if (added) values_.push_back(value);
+    return found->second;
+  }
+  ordered_json take() { return std::move(values_); }
+
+ private:
+  std::map<std::string, int64_t> indices_;
+  ordered_json values_ = ordered_json::array();
+};
+
+int64_t file_bytes(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const manifest::FileRef& file : shard.data) bytes += file.bytes;
+  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  return bytes;
+}
+
+// [first, count], or the list of experts if they are not consecutive.
+ordered_json experts_json(const manifest::Shard& shard) {
+  if (!shard.expert_ids.empty()) return {{"ids", shard.expert_ids}};
+  return ordered_json::array({shard.first_expert, shard.experts});
+}
+
+// The bytes of weights by what a range stores: values, codes, scales, zeros, table.
+void add_stored(const manifest::Shard& shard, std::map<std::string, int64_t>& bytes) {
+  for (const WeightRecord& weight : shard.weights)
+    for (const WeightRange& range : weight.ranges)
+      bytes[std::string(enum_name(range.part))] += range.bytes;
+}
+
+// Name, layer, experts, bytes of weights and of files, and kind. Then, unless all of them are as
+// usual, the MoE layers (usually the layer), the part and the slice (usually 0).
+ordered_json shard_json(const manifest::Shard& shard, int64_t kind, size_t part) {
+  auto json = ordered_json::array(
+      {shard.name, shard.layer, experts_json(shard), shard.weight_bytes, file_bytes(shard), kind});
+  const bool usual = shard.moe_layers.empty() || shard.moe_layers == std::vector{shard.layer};
+  if (usual && part == 0 && shard.slice == 0) return json;
+  json.push_back(shard.moe_layers);
+  json.push_back(part);
+  json.push_back(shard.slice);
+  return json;
+}
+
+ordered_json shards_json(const ReportedExport& of, Distinct& kinds) {
+  const PassesOfShards passes = read_passes(of.passes);
+  auto shards = ordered_json::array();
+  for (size_t part = 0; part < of.parts.size(); ++part)
+    for (const manifest::Shard& shard : of.parts[part].shards)
+      shards.push_back(shard_json(shard, kinds.index_of(kind_json(shard, passes)), part));
+  return shards;
+}
+
+ordered_json golden_json(const ReportedExport& of) {
+  auto results = ordered_json::array();
+  for (const Manifest& part : of.parts)
+    for (const manifest::Golden& golden : part.golden)
+      results.push_back(
+          {golden.shard, enum_name(golden.precision), golden.cosine, golden.relative_l2});
+  return results;
+}
+
+ordered_json parts_json(const ReportedExport& of) {
+  auto parts = ordered_json::array();
+  for (const Manifest& part : of.parts) {
+    auto devices = ordered_json::array();
+    for (const manifest::Device& device : part.devices) {
+      auto held = ordered_json::array();
+      for (const manifest::HeldShard& shard : device.shards) held.push_back(shard.shard);
+      devices.push_back({{"name", device.name}, {"bytes", device.bytes}, {"shards", held}});
+    }
+    parts.push_back({{"name", part.node ? part.node->name : ""}, {"devices", devices}});
+  }
+  return parts;
+}
+
+int64_t experts_of(const Manifest& part) {
+  int64_t experts = 0;
+  for (const manifest::Shard& shard : part.shards) {
+    if (shard.routing) experts = std::max(experts, shard.routing->experts);
+    experts = std::max(experts, shard.first_expert + shard.experts);
+    for (const int64_t expert : shard.expert_ids) experts = std::max(experts, expert + 1);
+  }
+  return experts;
+}
+
+// The MoE layers of which the folder has only some experts, with these experts: those of the node,
+// if the folder is a single node, and those of the mask, if masked experts were dropped.
+Result<ordered_json> expected_json(const ReportedExport& of, int64_t experts) {
+  const Manifest& first = of.parts.front();
+  ExpertGrid grid;
+  grid.experts = experts;
+  for (int64_t layer = 0; layer < first.model.layers; ++layer) grid.layers.push_back(layer);
+  ExpertSets expected;
+  if (first.build.drop_masked) {
+    MOEC_ASSIGN(expected, parse_expert_sets(first.build.expert_mask, grid, "the mask"));
+  }
+  if (of.parts.size() == 1 && first.node && !first.node->experts.empty()) {
+    MOEC_ASSIGN(const ExpertSets of_node,
+                parse_expert_sets(first.node->experts, grid, "the experts of the node"));
+    expected = in_both(expected, of_node);
+  }
+  auto layers = ordered_json::object();
+  for (const auto& [layer, of_layer] : expected.layers) layers[std::to_string(layer)] = of_layer;
+  return layers;
+}
+
+Result<ordered_json> export_json(const ReportedExport& of) {
+  const Manifest& first = of.parts.front();
+  std::map<std::string, int64_t> stored;
+  int64_t experts = 0;
+  for (const Manifest& part : of.parts) {
+    experts = std::max(experts, experts_of(part));
+    for (const manifest::Shard& shard : part.shards) add_stored(shard, stored);
+  }
+  auto budgets = ordered_json::object();
+  for (const manifest::Budget& budget : first.build.budgets)
+    budgets[std::string(enum_name(budget.kind))] = budget.bytes;
+  MOEC_ASSIGN(ordered_json expected, expected_json(of, experts));
+  Distinct kinds;
+  ordered_json shards = shards_json(of, kinds);
+  return ordered_json{{"folder", of.folder},
+                      {"family", first.model.family},
+                      {"layers", first.model.layers},
+                      {"hidden", first.model.hidden},
+                      {"vocab", first.model.vocab},
+                      {"experts", experts},
+                      {"target", first.build.target},
+                      {"format", enum_name(first.build.format)},
+                      {"dtype", enum_name(first.build.dtype)},
+                      {"tokens", first.build.tokens},
+                      {"context", first.build.context},
+                      {"routing", first.build.routing},
+                      {"exact", first.build.exact},
+                      {"seeded", first.build.seeded},
+                      {"weights", first.build.weights},
+                      {"expected", std::move(expected)},
+                      {"budgets", std::move(budgets)},
+                      {"stored", stored},
+                      {"parts", parts_json(of)},
+                      {"shards", std::move(shards)},
+                      {"kinds", kinds.take()},
+                      {"golden", golden_json(of)}};
+}
+
+// Mass per MoE layer and expert, as a share of the layer's mass.
+ordered_json mass_json(const ExpertProfile& profile) {
+  auto layers = ordered_json::object();
+  for (const LayerProfile& layer : profile.layers) {
+    const bool measured = !layer.mass.empty();
+    double whole = 0;
+    auto shares = ordered_json::array();
+    const auto of = [&](size_t expert) {
+      return measured ? layer.mass[expert] : static_cast<double>(layer.selections[expert]);
+    };
+    for (size_t expert = 0; expert < layer.selections.size(); ++expert) whole += of(expert);
+    for (size_t expert = 0; expert < layer.selections.size(); ++expert)
+      shares.push_back(whole > 0 ? of(expert) / whole : 0);
+    layers[std::to_string(layer.layer)] = std::move(shares);
+  }
+  return layers;
+}
+
+}  // namespace
+
+Result<ReportedExport> open_reported(const std::string& folder) {
+  ReportedExport reported{folder, {}, {}};
+  std::vector<std::string> folders = {folder};
+  if (!has_manifest(folder)) folders = exports_in(folder);
+  if (folders.empty())
+    return fail("report.source", "the folder has no export, and no nodes of an export",
+                "give a folder that moec export or moec split wrote", {.file = folder});
+  for (const std::string& part : folders) {
+    MOEC_ASSIGN(Manifest manifest, read_manifest(part));
+    reported.parts.push_back(std::move(manifest));
+  }
+  const std::string passes = folders.front() + "/" + kReportFile;
+  if (!file_exists(passes)) return reported;
+  MOEC_ASSIGN(reported.passes, read_text_file(passes, kMaxReportBytes));
+  return reported;
+}
+
+Result<ordered_json> report_data(const std::vector<ReportedExport>& exports,
+                                 const std::optional<ExpertProfile>& profile) {
+  auto list = ordered_json::array();
+  for (const ReportedExport& reported : exports) {
+    MOEC_ASSIGN(ordered_json one, export_json(reported));
+    list.push_back(std::move(one));
+  }
+  ordered_json data = {{"exports", std::move(list)}};
+  if (!profile) return data;
+  const int64_t experts = data["exports"][0]["experts"], layers = data["exports"][0]["layers"];
+  if (profile->experts != experts ||
+      (!profile->layers.empty() && profile->layers.back().layer >= layers))
+    return fail(
+        "report.profile",
+        fmt::format("the profile is of {} experts per layer, the export has {} in {} layers",
+                    profile->experts, experts, layers),
+        "give the profile that moec analyze wrote for this model");
+  data["mass"] = mass_json(*profile);
+  return data;
+}
+
+}  // namespace moec

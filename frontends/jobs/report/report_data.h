@@ -1,0 +1,33 @@
+// The data of a report page about an export, from its manifest and the passes in report.json.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/manifest/manifest.h"
+#include "ir/base/diagnostics.h"
+#include "ir/experts/expert_profile.h"
+
+namespace moec {
+
+// One export. An export that was split has several folders, one per node.
+struct ReportedExport {
+  std::string folder;
+  std::vector<Manifest> parts;  // at least one
+  std::string passes;           // text of the first part's report.json; empty: absent
+};
+
+// Opens an export, or the nodes of a folder that moec split wrote. Errors: report.source (neither),
+// those of read_manifest(), and file.* of an unreadable report.json.
+Result<ReportedExport> open_reported(const std::string& folder);
+
+// Returns {"exports": [EXPORT, …]}, with the second export for comparison. Shards with equal
+// ops, placement and passes share an entry of "kinds", because an export may have tens of thousands
+// of shards. `profile` adds the routing mass of experts. Errors: report.profile (the profile's
+// numbers of experts or layers are not those of the export), those of parse_expert_sets().
+Result<nlohmann::ordered_json> report_data(const std::vector<ReportedExport>& exports,
+                                           const std::optional<ExpertProfile>& profile);
+
+}  // namespace moec
