@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/manifest/manifest_file.h"
+#include "ir/base/json.h"
 #include "ir/base/regular_file.h"
 #include "ir/base/report_json.h"
 
@@ -17,27 +18,47 @@ using nlohmann::ordered_json;
 
 constexpr const char* kReportFile = "report.json";
 constexpr uint64_t kMaxReportBytes = 512 << 20;
+constexpr size_t kMaxValues = size_t{1} << 26;
 
-// Shard name → its passes in report.json.
-using PassesOfShards = std::map<std::string, ordered_json>;
+// The entries of a member that is a list; none for another member.
+const JsonValue::Array& entries(const JsonValue& of, std::string_view member) {
+  static const JsonValue::Array kNone;
+  const JsonValue* value = of.find(member);
+  return value != nullptr && value->array() != nullptr ? *value->array() : kNone;
+}
 
-// Reads the passes that changed a shard: position in the pipeline, name, ops before and after. An
-// export that another program edited may have another report.json, which is then ignored: the page
-// shows the rest.
-PassesOfShards read_passes(const std::string& text) {
+std::string text_in(const JsonValue& of, std::string_view member) {
+  const JsonValue* value = of.find(member);
+  return value != nullptr && value->string() != nullptr ? *value->string() : "";
+}
+
+int64_t count_in(const JsonValue& of, std::string_view member) {
+  const JsonValue* value = of.find(member);
+  return value != nullptr && value->integer() != nullptr ? *value->integer() : 0;
+}
+
+bool is_set(const JsonValue& of, std::string_view member) {
+  const JsonValue* value = of.find(member);
+  return value != nullptr && value->boolean() != nullptr && *value->boolean();
+}
+
+// Reads the passes that changed a shard: position in the pipeline, name, ops before and after.
+Result<PassesOfShards> read_passes(const std::string& path) {
   PassesOfShards passes;
-  const ordered_json report = ordered_json::parse(text, nullptr, false);
-  if (!report.is_object() || !report.contains("shards")) return passes;
-  for (const ordered_json& shard : report["shards"]) {
+  if (!file_exists(path)) return passes;
+  MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxReportBytes));
+  MOEC_ASSIGN(const JsonValue report,
+              parse_json(text, {.file = path}, {.bytes = kMaxReportBytes, .values = kMaxValues}));
+  for (const JsonValue& shard : entries(report, "shards")) {
     auto changed = ordered_json::array();
     int64_t position = 0;
-    for (const ordered_json& pass : shard.value("passes", ordered_json::array())) {
-      if (pass.value("changed", false))
-        changed.push_back({position, pass.value("pass", ""), pass.value("ops_before", 0),
-                           pass.value("ops_after", 0)});
+    for (const JsonValue& pass : entries(shard, "passes")) {
+      if (is_set(pass, "changed"))
+        changed.push_back({position, text_in(pass, "pass"), count_in(pass, "ops_before"),
+                           count_in(pass, "ops_after")});
       ++position;
     }
-    passes[shard.value("shard", "")] = std::move(changed);
+    passes[text_in(shard, "shard")] = std::move(changed);
   }
   return passes;
 }
@@ -115,11 +136,10 @@ ordered_json shard_json(const manifest::Shard& shard, int64_t kind, size_t part)
 }
 
 ordered_json shards_json(const ReportedExport& of, Distinct& kinds) {
-  const PassesOfShards passes = read_passes(of.passes);
   auto shards = ordered_json::array();
   for (size_t part = 0; part < of.parts.size(); ++part)
     for (const manifest::Shard& shard : of.parts[part].shards)
-      shards.push_back(shard_json(shard, kinds.index_of(kind_json(shard, passes)), part));
+      shards.push_back(shard_json(shard, kinds.index_of(kind_json(shard, of.passes)), part));
   return shards;
 }
 
@@ -246,9 +266,7 @@ Result<ReportedExport> open_reported(const std::string& folder) {
     MOEC_ASSIGN(Manifest manifest, read_manifest(part));
     reported.parts.push_back(std::move(manifest));
   }
-  const std::string passes = folders.front() + "/" + kReportFile;
-  if (!file_exists(passes)) return reported;
-  MOEC_ASSIGN(reported.passes, read_text_file(passes, kMaxReportBytes));
+  MOEC_ASSIGN(reported.passes, read_passes(folders.front() + "/" + kReportFile));
   return reported;
 }
 

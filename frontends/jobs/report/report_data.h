@@ -1,7 +1,8 @@
 // The data of a report page about an export, from its manifest and the passes in report.json.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,15 +13,18 @@
 
 namespace moec {
 
+// Shard name → the passes that changed it, in order: [position, name, ops before, ops after].
+using PassesOfShards = std::map<std::string, nlohmann::ordered_json>;
+
 // One export. An export that was split has several folders, one per node.
 struct ReportedExport {
   std::string folder;
   std::vector<Manifest> parts;  // at least one
-  std::string passes;           // text of the first part's report.json; empty: absent
+  PassesOfShards passes;        // of the first part's report.json; empty: absent
 };
 
 // Opens an export, or the nodes of a folder that moec split wrote. Errors: report.source (neither),
-// those of read_manifest(), and file.* of an unreadable report.json.
+// those of read_manifest(), and file.* or json.* for report.json.
 Result<ReportedExport> open_reported(const std::string& folder);
 
 // Returns {"exports": [EXPORT, …]}, with the second export for comparison. Shards with equal

@@ -78,6 +78,12 @@ TEST(Report, RefusesOtherSources) {
   expect_fine(run_command({"report", out, "--html", page}));
   EXPECT_THAT(error({out, "--html", page}), HasSubstr("--force"));
   expect_fine(run_command({"report", out, "--html", page, "--force"}));
+  for (const char* odd : {R"({"shards": [3, {"shard": "L00.moe", "passes": 4}]})", "[1]"}) {
+    std::ofstream(out + "/report.json") << odd;
+    EXPECT_EQ(report_of(out)["exports"][0]["shards"].size(), 9u) << odd;
+  }
+  std::ofstream(out + "/report.json") << "{";
+  EXPECT_THAT(error({out, "--html", page, "--force"}), HasSubstr("report.json"));
 }
 
 TEST(Report, RefusesProfilesOfOtherModels) {
