@@ -44,7 +44,8 @@ Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
   if (!source.weight_seed) return open_source(source.path, source.family, equal_tensors);
   // With a seed, the weight files may be absent, so only the config is opened.
   MOEC_ASSIGN(Checkpoint checkpoint, open_config_only(source.path, source.family));
-  MOEC_TRY(refuse_plan_only(checkpoint.config, config_path(source.path)));
+  MOEC_TRY(
+      refuse_plan_only(checkpoint.config.family, checkpoint.plan_only, config_path(source.path)));
   return checkpoint;
 }
 

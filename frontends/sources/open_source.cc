@@ -86,10 +86,11 @@ Result<Checkpoint> open_source(const std::string& source, const FamilyOptions& o
   return open_checkpoint(source, same, address_of(family));
 }
 
-static Checkpoint without_files(ModelConfig config) {
+static Checkpoint without_files(HfConfig config) {
   Checkpoint checkpoint;
-  checkpoint.weights = declared_weights(config, DType::bf16);
-  checkpoint.config = std::move(config);
+  checkpoint.weights = declared_weights(config.model, DType::bf16);
+  checkpoint.config = std::move(config.model);
+  checkpoint.plan_only = config.family->plan_only;
   return checkpoint;
 }
 
@@ -98,7 +99,7 @@ Result<Checkpoint> open_config_only(const std::string& source, const FamilyOptio
   if (names_gguf(source)) {
     MOEC_ASSIGN(const std::string text, gguf_config_text(source));
     MOEC_ASSIGN(HfConfig config, read_config(text, source));
-    return without_files(std::move(config.model));
+    return without_files(std::move(config));
   }
   MOEC_ASSIGN(const std::optional<Family> family, family_of_source(options, source));
   return open_config(source, address_of(family)).map(without_files);
@@ -122,7 +123,7 @@ Result<Checkpoint> open_for_plan(const std::string& source, const FamilyOptions&
   const std::string file = model->name + "/config.json";
   MOEC_ASSIGN(const std::optional<Family> family, family_of(options, model->config, file));
   MOEC_ASSIGN(HfConfig config, read_config(model->config, file, address_of(family)));
-  return without_files(std::move(config.model));
+  return without_files(std::move(config));
 }
 
 Result<std::string> source_config_text(const std::string& source) {

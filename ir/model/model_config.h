@@ -27,6 +27,9 @@ constexpr auto enum_names(GateUpOrder) {
 struct RouterMap {
   bool bias = false;
   double softcap = 0;  // c: the logits z become c · tanh(z / c); 0: they do not
+  // The router's input is the normed residual stream times a vector times hidden^-1/2, and the
+  // routing weights are multiplied by a factor per expert.
+  bool normed = false;
   bool operator==(const RouterMap&) const = default;
 };
 
@@ -37,9 +40,6 @@ struct MoeConfig {
   RouterMap router_map;
   int64_t router_hidden =
       0;  // width of the router's MLP (models/shards/router_views.h); 0: a linear map
-  // The router's input is the normed residual stream times a vector times hidden^-1/2, and the
-  // routing weights are multiplied by a factor per expert.
-  bool router_normed = false;
   int64_t null_slots = 0;    // slots that can be chosen like experts and add nothing
   bool choice_bias = false;  // a tensor added to the scores for selection only
   bool expert_biases = false;
@@ -79,7 +79,7 @@ struct LayerConfig {
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; attn_post_norm, ffn_post_norm (post_norms),
 //   ffn_routed_norm, ffn_routed_post_norm, ffn_shared_post_norm (parts_normed: ffn_norm then
 //   belongs to the shared expert), layer_scale ([1]); router_scale ([d]) and
-//   router_expert_scale ([E]) (router_normed); final_norm_bias, attn_norm_bias,
+//   router_expert_scale ([E]) (RouterMap::normed); final_norm_bias, attn_norm_bias,
 //   ffn_norm_bias, lm_head_bias; q, k, v, or their rows in qkv, o, q_bias, k_bias, v_bias or
 //   qkv_bias, o_bias, q_norm, k_norm, attn_gate, sinks;
 //   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
@@ -242,8 +242,7 @@ struct HeadConfig {
 };
 
 struct ModelConfig {
-  std::string family;     // model_type
-  std::string plan_only;  // why shards cannot be built; empty: they can
+  std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
   NormConfig norm;  // before attention, feed-forward and head
   StreamConfig stream;

@@ -119,7 +119,7 @@ constexpr auto enum_names(TemperedLayers) {
 }
 
 // Computation of a router's logits: a linear map, an MLP that reads the state of the previous
-// layer's router, or a linear map with a separate norm (MoeConfig::router_normed).
+// layer's router, or a linear map with a separate norm (RouterMap::normed).
 enum class RouterKind : uint8_t { linear, carried_mlp, normed };
 constexpr auto enum_names(RouterKind) {
   return name_table<RouterKind>({"linear", "carried_mlp", "normed"});

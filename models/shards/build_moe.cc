@@ -32,7 +32,7 @@ void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
 ValueId uncapped_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
-  if (moe.router_normed) return normed_router_logits(scope, x);
+  if (moe.router_map.normed) return normed_router_logits(scope, x);
   std::vector<ValueId> operands = {x, scope.weight_like(x, router_matrix(scope), "router.weight")};
   if (moe.router_map.bias)
     operands.push_back(
@@ -56,10 +56,10 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
   if (moe.choice_bias) append_choice_bias(scope, operands);
   const bool cast = scope.b.type(x).dtype != scope.options().dtype;
-  const bool later = moe.null_slots > 0 || moe.router_normed || cast;
+  const bool later = moe.null_slots > 0 || moe.router_map.normed || cast;
   ValueId weights =
       scope.b.emit(scope.routing(), std::move(operands), later ? "slot_weights" : kRoutingWeights);
-  if (moe.router_normed)
+  if (moe.router_map.normed)
     weights = scope.b.mul(
         weights, scope.channel_vector(weights, "router_expert_scale", "router.expert_scale"),
         cast ? "expert_weights" : kRoutingWeights);
@@ -248,7 +248,7 @@ ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.part_input(hi
 ValueId router_norm(ShardScope& scope, ValueId hidden) {
   const DType dtype = scope.options().wide_router ? DType::f32 : scope.options().dtype;
   ValueId wide = scope.to_dtype(hidden, dtype, "hidden.wide");
-  return scope.model().moe.router_normed ? own_router_norm(scope, wide) : ffn_norm(scope, wide);
+  return scope.model().moe.router_map.normed ? own_router_norm(scope, wide) : ffn_norm(scope, wide);
 }
 
 // The experts' input: a separate norm, or the router's norm rounded to the shard's element type.

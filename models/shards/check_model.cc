@@ -50,7 +50,7 @@ void check_norms_of_parts(ConfigChecker& check, const ModelConfig& model) {
   check.require(!model.moe.parts_normed || model.moe.shared_ff > 0, "model.experts",
                 "separate norms of experts need a shared expert");
   check.require(
-      !model.moe.router_normed ||
+      !model.moe.router_map.normed ||
           (model.moe.router_hidden == 0 && model.moe.null_slots == 0 && !model.moe.router_map.bias),
       "model.router", "a router with a separate norm cannot have an MLP, null slots or a bias");
 }

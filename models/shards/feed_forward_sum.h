@@ -25,7 +25,7 @@ ValueId averaged(ShardScope& scope, ValueId part);
 // The layer's output: residual + sum, scaled by `layer_scale` if present.
 ValueId layer_end(ShardScope& scope, ValueId residual, ValueId sum);
 
-// Input and logits of a router with a separate norm (MoeConfig::router_normed). hidden^-1/2 is
+// Input and logits of a router with a separate norm (RouterMap::normed). hidden^-1/2 is
 // folded into the map, because folding it into the norm's weights would lose precision in f16.
 ValueId own_router_norm(ShardScope& scope, ValueId hidden);
 ValueId normed_router_logits(ShardScope& scope, ValueId normed);

@@ -141,6 +141,7 @@ def test_knows_each_family_by_all_names():
     cases = [path.parent for path in (REPO / "tests/golden").glob("*/golden.json")]
     families = {json.loads((case / "golden.json").read_text())["family"] for case in cases}
     descriptors = [json.loads(path.read_text()) for path in (REPO / "models/families").glob("*.json")]
+    descriptors = [descriptor for descriptor in descriptors if "plan_only" not in descriptor]
     larger = {each["model_type"] for descriptor in descriptors for each in descriptor.get("inside", [])}
     assert len(larger) == 9 and families | larger == set(names.values())
 

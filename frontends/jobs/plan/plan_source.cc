@@ -116,7 +116,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
   planned.target = options.passes.target.name;
   // Moved separately, because make_plan() consumes only the config and the weights.
   planned.notes = std::move(checkpoint.warnings);
-  if (const std::string& why = checkpoint.config.plan_only; !why.empty())
+  if (const std::string& why = checkpoint.plan_only; !why.empty())
     planned.notes.push_back({Severity::note,
                              "hf.family.plan_only",
                              fmt::format("moec export refuses this model: {}", why),

@@ -73,7 +73,7 @@ ordered_json placement_json(const manifest::Shard& shard) {
   return units;
 }
 
-// What many shards have in common.
+// The values that many shards have in common.
 ordered_json kind_json(const manifest::Shard& shard, const PassesOfShards& passes) {
   auto ops = ordered_json::array();
   for (const manifest::OpCount& count : shard.ops) ops.push_back({count.op, count.count});

@@ -109,7 +109,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same
                                    const Family* user_family) {
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
   // Precedes the tensors, because a family for plans need not describe them exactly.
-  MOEC_TRY(refuse_plan_only(config.model, config_path(folder)));
+  MOEC_TRY(refuse_plan_only(config.model.family, config.family->plan_only, config_path(folder)));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
   // Precedes check_model() and check_tensors(), because the head can become a needed tensor.
@@ -130,11 +130,11 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same
   return checkpoint;
 }
 
-Result<ModelConfig> open_config(const std::string& source, const Family* user_family) {
+Result<HfConfig> open_config(const std::string& source, const Family* user_family) {
   MOEC_ASSIGN(HfConfig config, read_config_of(source, user_family));
   if (Diagnostics findings = check_model(config.model); !findings.empty())
     return fail(std::move(findings));
-  return std::move(config.model);
+  return config;
 }
 
 Result<Family> read_family_file(const std::string& path) {

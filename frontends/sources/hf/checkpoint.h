@@ -17,6 +17,9 @@ struct Checkpoint {
   ModelConfig config;
   WeightTable weights;
   Diagnostics warnings;
+  // Why the model can only be planned (Family::plan_only); empty: it can be exported.
+  // NOLINTNEXTLINE(readability-redundant-member-init): lists of initializers may omit it
+  std::string plan_only = {};
 };
 
 // Reads only metadata: the config and the headers of the files. `same` compares the bytes of a
@@ -57,7 +60,7 @@ Result<ExplainedConfig> explain_config_of(const std::string& source,
                                           const Family* user_family = nullptr);
 
 // Reads only the config of a folder or a .json file, for planning without weights.
-Result<ModelConfig> open_config(const std::string& source, const Family* user_family = nullptr);
+Result<HfConfig> open_config(const std::string& source, const Family* user_family = nullptr);
 
 // Reads a user's family descriptor (models/families/README.md) of at most 16 MiB.
 Result<Family> read_family_file(const std::string& path);

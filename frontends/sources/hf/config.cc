@@ -155,7 +155,7 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.router_map.softcap = reader.number("router_softcap", 0);
   if (reader.family().axes.moe.router == RouterKind::carried_mlp)
     moe.router_hidden = reader.integer("router_hidden");
-  moe.router_normed = reader.family().axes.moe.router == RouterKind::normed;
+  moe.router_map.normed = reader.family().axes.moe.router == RouterKind::normed;
   moe.null_slots = reader.integer("null_slots");
   moe.choice_bias = reader.boolean("choice_bias");
   moe.expert_biases = reader.boolean("expert_biases");
@@ -245,7 +245,6 @@ double read_logits_divisor(ConfigReader& reader) {
 ModelConfig read_model(ConfigReader& reader) {
   ModelConfig model;
   model.family = reader.family().model_type;
-  model.plan_only = reader.family().plan_only;
   model.head.task = reader.family().axes.task;
   if (model.head.task == Task::token_classification) model.head.labels = read_labels(reader);
   model.hidden = reader.integer("hidden");
@@ -351,12 +350,13 @@ Result<std::string> model_type_of(std::string_view text, const std::string& file
   return type_in(root, source);
 }
 
-Status refuse_plan_only(const ModelConfig& model, const std::string& file) {
-  if (model.plan_only.empty()) return {};
-  return fail(
-      "hf.family.plan_only",
-      fmt::format("models of the family {} can only be planned: {}", model.family, model.plan_only),
-      "run moec plan with the config.json, or choose a model of another family", {.file = file});
+Status refuse_plan_only(const std::string& family, const std::string& why,
+                        const std::string& file) {
+  if (why.empty()) return {};
+  return fail("hf.family.plan_only",
+              fmt::format("models of the family {} can only be planned: {}", family, why),
+              "run moec plan with the config.json, or choose a model of another family",
+              {.file = file});
 }
 
 Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,

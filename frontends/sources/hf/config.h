@@ -52,8 +52,9 @@ struct ExplainedConfig {
 Result<HfConfig> read_config(std::string_view text, const std::string& file,
                              const Family* user_family = nullptr);
 
-// Fails with hf.family.plan_only if the model's family can only be planned.
-Status refuse_plan_only(const ModelConfig& model, const std::string& file);
+// Fails with hf.family.plan_only if `why`, the reason why a family can only be planned
+// (Family::plan_only), is not empty. `file` is the config.
+Status refuse_plan_only(const std::string& family, const std::string& why, const std::string& file);
 
 // Returns the model_type of a config. Errors: json.*, hf.config.not_object, hf.config.model_type.
 Result<std::string> model_type_of(std::string_view text, const std::string& file);

@@ -93,7 +93,7 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   // error of the logits, unless a cap bounds them.
   const bool refined = is_exact(passes.routing) && plan.build.dtype != DType::f32;
   const size_t projections = refined && moe.router_map.softcap == 0 ? 2 : 1;
-  const size_t vectors = (moe.router_map.bias ? 1 : 0) + (moe.router_normed ? 1 : 0);
+  const size_t vectors = (moe.router_map.bias ? 1 : 0) + (moe.router_map.normed ? 1 : 0);
   ASSERT_EQ(routing.size(), routes ? projections + halves + vectors : 0u);
   for (const Owned& owned : routing) {
     EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;

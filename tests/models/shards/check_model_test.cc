@@ -85,7 +85,7 @@ TEST(CheckModel, RejectsInvalidPostNorms) {
       "model.residual", "need plain residuals");
   expect_finding([](ModelConfig& m) { m.moe.parts_normed = true; }, "model.experts",
                  "need a shared expert");
-  expect_finding([](ModelConfig& m) { m.moe.router_normed = m.moe.router_map.bias = true; },
+  expect_finding([](ModelConfig& m) { m.moe.router_map.normed = m.moe.router_map.bias = true; },
                  "model.router", "a router with a separate norm");
   expect_finding([](ModelConfig& m) { m.head.softcap = -1; }, "model.number",
                  "the cap of the logits is -1");

@@ -371,10 +371,10 @@ TEST(OpenConfig, ReadsAConfigWithoutWeights) {
   for (const char* file : {"/model-00001-of-00002.safetensors", "/model-00002-of-00002.safetensors",
                            "/model.safetensors.index.json"})
     std::filesystem::remove(folder + file);
-  auto model = open_config(folder);
-  ASSERT_TRUE(model.has_value()) << render(model.error());
-  EXPECT_EQ(model->moe.experts, 6);
-  EXPECT_FALSE(model->names.has("experts_gate_up"));
+  auto config = open_config(folder);
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  EXPECT_EQ(config->model.moe.experts, 6);
+  EXPECT_FALSE(config->model.names.has("experts_gate_up"));
 }
 
 TEST(FamilyFile, ReplacesTheBuiltInFamily) {

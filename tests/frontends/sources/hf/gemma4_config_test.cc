@@ -38,7 +38,7 @@ TEST(Gemma4Config, ReadsTheMoeBlock) {
   EXPECT_EQ(model.mlp.gating, Gating{Activation::gelu_tanh});
   EXPECT_EQ(model.moe.shared_ff, 24) << "the dense MLP";
   EXPECT_TRUE(model.moe.parts_normed);
-  EXPECT_TRUE(model.moe.router_normed);
+  EXPECT_TRUE(model.moe.router_map.normed);
   EXPECT_EQ(model.moe.routing, (Router{.top_k = 2, .renorm = Renorm::sum}));
   EXPECT_TRUE(model.head.tied);
   EXPECT_EQ(model.head.softcap, 0);
