@@ -75,6 +75,7 @@ class LitertRunner(ShardRunner):
 
 
 def add_options(parser):
+    parser.add_argument("--threads", type=int, default=0, help="threads (default: the engine's)")
     parser.add_argument("--weight-cache", default="", metavar="FOLDER", help="folder for packed weights")
 
 

@@ -101,6 +101,7 @@ class Runner(ShardRunner):
 
 
 def add_options(parser):
+    parser.add_argument("--threads", type=int, default=0, help="threads (default: the engine's)")
     parser.add_argument("--provider", default=CPU, metavar="NAME[=KEY=VALUE,…]",
                         help="execution provider of onnxruntime, with its options (default: the CPU)")
     parser.add_argument("--packed", action="store_true", help="keep packed copies of weights per width")

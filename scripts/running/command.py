@@ -94,7 +94,6 @@ def run_command(description, add_options, open_runner):
     prompt.add_argument("--prompt", help="text to continue; prints text")
     prompt.add_argument("--prompt-tokens", help="token ids to continue, such as 17,4; prints token ids")
     parser.add_argument("--max-tokens", type=int, default=60, help="maximum number of generated tokens (default: 60)")
-    parser.add_argument("--threads", type=int, default=0, help="threads (default: the engine's)")
     parser.add_argument("--top-k", default="", help="top-k variant, by its name in the manifest (default: the first)")
     add_options(parser)
     args = parser.parse_args()

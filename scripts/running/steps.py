@@ -9,9 +9,9 @@ from running.ports import DTYPES, pack, unpack
 
 
 class ShardRunner:
-    """The shards of a folder and the state of one sequence, without an engine: a subclass implements open_session(), or
-    session(). `skip_idle_groups` skips groups of experts that no token picked; `top_k` names a top-k variant, empty for
-    the first one."""
+    """The shards of a folder and the state of one sequence, without an engine. A subclass implements open_session(),
+    session() or run_graph(). `skip_idle_groups` skips groups of experts that no token picked; `top_k` names a top-k
+    variant, empty for the first one."""
 
     format, target = "onnx", "onnx"  # of the manifest and of moec export
 
@@ -83,26 +83,39 @@ class ShardRunner:
         """Opens a file. A session has onnxruntime's run(names, feeds), which returns the outputs `names`."""
         raise NotImplementedError
 
-    def attention_mask(self, port, window, chunk, ahead, count):
-        """Returns the mask of a port: 0 for visible keys, otherwise the manifest's masked_value. Keys are the S rows of
-        the cache, if there is one, then the new tokens, of which `count` are not padding. `window` and `ahead` limit
-        how many tokens back and forward a token sees; `chunk` is the size of chunks that cannot see one another (0: no
-        limit)."""
-        tokens, keys = port["dims"][2:]
-        context = keys - tokens
-        slot = np.arange(keys)[None, :]
+    def run_graph(self, shard, width, names, feeds):
+        """The outputs `names` of a shard's graph."""
+        return self.session(width).run(names, feeds)
+
+    def attention_mask(self, port, binding, count):
+        """Returns the mask of a port, [pages, 1, T, keys]: 0 for visible keys, otherwise the manifest's masked_value. Keys are
+        the rows of the cache, if there is one, in all pages. With cache forms append and none, the new tokens follow, of
+        which `count` are not padding. The binding limits how many tokens back (window) and forward (ahead) a token sees;
+        `chunk` is the size of chunks that cannot see one another (0: no limit)."""
+        window, chunk, ahead = (binding[key] for key in ("window", "chunk", "ahead"))
+        pages, _, tokens, keys = port["dims"]
+        blend = self.manifest["build"]["cache"] == "blend"
+        context = pages * keys if blend else keys - tokens
+        slot = np.arange(pages * keys)[None, :]
         query = self.position + np.arange(tokens)[:, None]
         is_new = slot >= context
         at = np.where(is_new, self.position + slot - context, slot)  # the key's position
-        seen = (is_new | (slot < self.position)) & (at <= query + ahead)
+        seen = (is_new | (slot < self.position + count * blend)) & (at <= query + ahead)
         if ahead > 0:
             seen &= slot < context + count
         if window > 0:
             seen &= at > query - window
         if chunk > 0:
             seen &= at // chunk == query // chunk
-        mask = np.where(seen, 0, self.manifest["masked_value"])
-        return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
+        mask = np.where(seen, 0, self.manifest["masked_value"]).astype(DTYPES[port["dtype"]])
+        return np.ascontiguousarray(mask.reshape(tokens, pages, keys).swapaxes(0, 1)).reshape(port["dims"])
+
+    def write_mask(self, port, count):
+        """Returns the mask [pages, 1, rows, T] that selects the cache row of each new token."""
+        pages, _, rows, tokens = port["dims"]
+        mask = np.zeros((pages * rows, tokens), DTYPES[port["dtype"]])
+        mask[self.position + np.arange(count), np.arange(count)] = 1
+        return mask.reshape(port["dims"])
 
     def rope_columns(self, source, rotation):
         """First column and number of columns of a source in the table of positions. Each rotation has its cosines, then its
@@ -121,7 +134,9 @@ class ShardRunner:
             first, width = self.rope_columns(source, binding["rotation"])
             return pack(self.rope[self.position : self.position + count, first : first + width], port)
         if source == "attn_mask":
-            return self.attention_mask(port, binding["window"], binding["chunk"], binding["ahead"], count)
+            return self.attention_mask(port, binding, count)
+        if source == "kv_write_mask":
+            return self.write_mask(port, count)
         if source in ("k_cache", "v_cache"):
             return self.caches[binding["layer"], source[0]]
         if source == "history":
@@ -157,7 +172,7 @@ class ShardRunner:
                  for b in step["inputs"]}
         names = [binding["port"] for binding in step["outputs"]]
         logits = None
-        for binding, tensor in zip(step["outputs"], self.session(width).run(names, feeds)):
+        for binding, tensor in zip(step["outputs"], self.run_graph(shard, width, names, feeds)):
             if binding["sink"] in ("k_rows", "v_rows"):
                 cache = self.caches[binding["layer"], binding["sink"][0]]
                 cache[:, :, self.position : self.position + count] = tensor[:, :, :count]
