@@ -14,8 +14,9 @@ import coremltools
 import numpy as np
 import pytest
 
+import goldens
 import run_with_coreml
-from goldens import REPO, WRITERS
+from goldens import REPO
 from mil_model import MilModel, Rejected
 from run_with_coreml import CoremlRunner
 
@@ -30,8 +31,8 @@ EXPORTS = {
 }
 PROMPT, COUNT, FEW = list(b"def f(x):\n    return x"), 60, 16  # two steps of 16 tokens, then steps of one token
 SELECTED = ("tinymoe", "bailing_hybrid_a", "deepseek_v3_a", "gemma4_a", "gpt_oss_a", "granitemoehybrid_a", "kimi_linear_a",
-            "lfm2_moe_a", "llama4_text_a", "qwen3_next_a", "zaya_a")
-CASES = WRITERS if os.environ.get("MOEC_COREML_CASES") == "all" else SELECTED
+            "lfm2_moe_a", "llama4_text_a", "openai_privacy_filter_a", "qwen3_next_a", "tinytagger", "zaya_a")
+CASES = goldens.CASES if os.environ.get("MOEC_COREML_CASES") == "all" else SELECTED
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,10 @@ def test_generates_tokens_of_moec(name, folder, wanted):
 
 @pytest.mark.parametrize("case", CASES)
 def test_logits_match_goldens(case, export, golden):
+    """Models that label tokens have one step, which must fit the width."""
     want = golden(case)
-    runner = CoremlRunner(export(want.checkpoint, "--target", "ane", "--tokens", "1,8"), load=MilModel)
+    widths = "1,8" if case in goldens.WRITERS else str(max(len(tokens) for _, _, tokens in want.steps))
+    runner = CoremlRunner(export(want.checkpoint, "--target", "ane", "--tokens", widths), load=MilModel)
     got = np.concatenate([runner.feed(tokens) for _, _, tokens in want.steps]).astype(np.float64)
     reference = np.concatenate([want.rows(name, "logits") for name, _, _ in want.steps])
     cosine = (got * reference).sum() / np.linalg.norm(got) / np.linalg.norm(reference)
