@@ -68,13 +68,13 @@ class CoremlRunner(ShardRunner):
             return old
         state = self.session(width).make_state()  # zeros
         for port in shard["states"] if old else ():
-            values = np.asarray(old.read_state(port["name"]), np.float32)  # coremltools cannot write f16
+            values = np.asarray(old.read_state(port["name"]), np.float32)  # coremltools does not accept f16 here
             state.write_state(port["name"], values)
         self.device_states[shard["name"]] = place, state
         return state
 
     def run_graph(self, shard, width, names, feeds):
-        """Core ML may return f32 for f16 outputs; the next pack() rounds them."""
+        """coremltools returns f16 outputs as f32, without a change of the values."""
         results = self.session(width).predict(feeds, self.state_of(shard, width))
         return [np.asarray(results[name]) for name in names]
 

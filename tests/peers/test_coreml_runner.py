@@ -16,6 +16,7 @@ import pytest
 
 import goldens
 import run_with_coreml
+from comparison import compare
 from goldens import REPO
 from mil_model import MilModel, Rejected
 from run_with_coreml import CoremlRunner
@@ -61,15 +62,15 @@ def test_generates_tokens_of_moec(name, folder, wanted):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_logits_match_goldens(case, export, golden):
+def test_logits_match_goldens(case, export, golden, worst):
     """Models that label tokens have one step, which must fit the width."""
     want = golden(case)
     widths = "1,8" if case in goldens.WRITERS else str(max(len(tokens) for _, _, tokens in want.steps))
     runner = CoremlRunner(export(want.checkpoint, "--target", "ane", "--tokens", widths), load=MilModel)
-    got = np.concatenate([runner.feed(tokens) for _, _, tokens in want.steps]).astype(np.float64)
-    reference = np.concatenate([want.rows(name, "logits") for name, _, _ in want.steps])
-    cosine = (got * reference).sum() / np.linalg.norm(got) / np.linalg.norm(reference)
-    assert cosine >= 0.9999
+    got = np.concatenate([runner.feed(tokens) for _, _, tokens in want.steps])
+    found = compare(got, np.concatenate([want.rows(name, "logits") for name, _, _ in want.steps]))
+    worst["Core ML packages f16, interpreted"].add(found)
+    assert found.cosine >= 0.9999
 
 
 def test_top_k_variant_selects_its_functions(moec, export, golden):

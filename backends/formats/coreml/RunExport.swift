@@ -269,9 +269,9 @@ func bestLabels(_ logits: Rows, _ tags: [Tag], _ biases: Tagging) -> [Int] {
 @main
 struct RunExport {
     static func main() async throws {
-        guard CommandLine.arguments.count == 3 else { return print("usage: RunExport FOLDER TEXT") }
-        let runner = try ShardRunner(folder: URL(filePath: CommandLine.arguments[1]))
-        let text = CommandLine.arguments[2].utf8.map { Int($0) }
+        let given = CommandLine.arguments
+        guard given.count == 3, !given[2].isEmpty else { return print("usage: RunExport FOLDER TEXT") }
+        let runner = try ShardRunner(folder: URL(filePath: given[1])), text = given[2].utf8.map { Int($0) }
         let made = try await runner.manifest.tagging == nil ? generate(text, runner, 60) : redact(text, runner)
         print(String(decoding: made, as: UTF8.self))
     }
