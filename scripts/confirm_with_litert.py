@@ -149,7 +149,7 @@ class Loader:
 
 
 class Loaded(confirmation.Emulated):
-    """A Runner whose shards run in LiteRT with XNNPACK."""
+    """A ShardRunner whose shards run in LiteRT with XNNPACK."""
 
     format, target = "tflite", "litert"
 

@@ -210,7 +210,7 @@ class Compiler(qnn.Compiler):
 
 
 class Compiled(litert.Loaded):
-    """A Runner whose shards run in the emulator."""
+    """A ShardRunner whose shards run in the emulator."""
 
     def compared(self):
         return OnCpu(self)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from run_with_onnxruntime import Runner
+from running.steps import ShardRunner
 
 FORMAT, VERSION = "moec-measured-placement", 1
 MIN_COSINE = 0.999  # of an output in the emulator relative to the CPU; other picked experts result in a lower cosine
@@ -82,11 +82,11 @@ def place_of(width):
     return f"{path}#{function}" if function else path
 
 
-class Emulated(Runner):
-    """A Runner whose shards run in the emulator."""
+class Emulated(ShardRunner):
+    """A ShardRunner whose shards run in the emulator."""
 
-    def __init__(self, folder, compiler, threads=1):
-        super().__init__(folder, threads=threads)
+    def __init__(self, folder, compiler):
+        super().__init__(folder)
         self.compiler = compiler
         self.graphs = {}  # place_of() → entry of measured.json
 
@@ -94,8 +94,13 @@ class Emulated(Runner):
         return self.compiler.compile(self.folder / width["file"]["path"])
 
     def compared(self):
-        """A Runner that runs each shard in the emulator and in the reference."""
-        return Compared(self)
+        """A runner that runs each shard in the emulator and in the reference."""
+        from run_with_onnxruntime import Runner  # LiteRT's environment lacks onnxruntime
+
+        class OnCpu(Compared, Runner):
+            """Runs each shard in onnxruntime, too."""
+
+        return OnCpu(self)
 
     def session(self, width):
         place = place_of(width)
@@ -106,8 +111,9 @@ class Emulated(Runner):
         return self.sessions[place]
 
 
-class Compared(Runner):
-    """A Runner on the CPU that also runs each shard in the emulator, on the same inputs."""
+class Compared(ShardRunner):
+    """A runner on the CPU that also runs each shard in the emulator, on the same inputs. The next base class of a subclass
+    is the runner of the reference."""
 
     reference = "onnxruntime's CPU provider"
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Runs an exported folder of .tflite files with LiteRT, as an example for writing a runtime.
 
-It reads manifest.json and has no model-specific code; the parts that do not depend on the engine are those of
-run_with_onnxruntime.py, next to this script.
+It reads only manifest.json and has no model-specific code. The parts without an engine are in running/.
 
     pip install ai-edge-litert numpy tokenizers
     moec export models/tinymoe --out out/tinymoe --target litert --tokens 1,16
@@ -20,7 +19,8 @@ from ai_edge_litert.cpu_options import CpuOptions
 from ai_edge_litert.environment import Environment
 from ai_edge_litert.options import Options
 
-from run_with_onnxruntime import Runner, run_command
+from running.command import run_command
+from running.steps import ShardRunner
 
 
 class Signature:
@@ -48,13 +48,14 @@ def compile_model(path, environment, threads, weight_cache=""):
     return CompiledModel.from_file(str(path), environment=environment, options=Options(cpu_options=cpu))
 
 
-class LitertRunner(Runner):
-    """A Runner whose shards run in LiteRT on the CPU, with XNNPACK. `weight_cache` is a folder for packed weights."""
+class LitertRunner(ShardRunner):
+    """A ShardRunner whose shards run in LiteRT on the CPU, with XNNPACK. `weight_cache` is a folder for packed weights."""
 
     format, target, signature = "tflite", "litert", Signature
 
     def __init__(self, folder, skip_idle_groups=True, threads=0, top_k="", weight_cache=""):
-        super().__init__(folder, skip_idle_groups, threads, top_k)
+        super().__init__(folder, skip_idle_groups, top_k)
+        self.threads = threads
         self.weight_cache, self.environment = weight_cache, Environment.create()
         if weight_cache:
             Path(weight_cache).mkdir(parents=True, exist_ok=True)
@@ -74,6 +75,7 @@ class LitertRunner(Runner):
 
 
 def add_options(parser):
+    parser.add_argument("--threads", type=int, default=0, help="threads (default: the engine's)")
     parser.add_argument("--weight-cache", default="", metavar="FOLDER", help="folder for packed weights")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from coreai.authoring import AIModelAsset
 from coreai.runtime import NDArray
 
-from run_with_onnxruntime import Runner
+from running.steps import ShardRunner
 
 
 class Function:
@@ -49,11 +49,11 @@ class Runtime:
         self.loop.close()
 
 
-class AssetRunner(Runner):
-    """A Runner whose shards run in Apple's runtime. `assets` is the output of export_coreai.py for the export `folder`."""
+class AssetRunner(ShardRunner):
+    """A ShardRunner whose shards run in Apple's runtime. `assets` is the output of export_coreai.py for the export `folder`."""
 
     def __init__(self, folder, assets, runtime):
-        super().__init__(folder, skip_idle_groups=False, threads=1)
+        super().__init__(folder, skip_idle_groups=False)
         self.assets, self.runtime = Path(assets), runtime
         self.names = {width["file"]["path"]: (shard["name"], f"t{width['tokens']}")
                       for shard in self.manifest["shards"] for width in shard["widths"]}

@@ -23,8 +23,6 @@ from goldens import REPO, Golden
 
 sys.path.insert(0, str(REPO / "scripts"))
 
-from run_with_onnxruntime import Runner  # noqa: E402
-
 WORST = collections.defaultdict(Comparison)
 
 gc.set_threshold(100_000)  # with the default of 700 new objects, collections take a fifth of coremltools' time
@@ -130,6 +128,7 @@ def gguf_checkpoint(golden, tmp_path_factory):
 @pytest.fixture(scope="session")
 def runner(export, golden):
     """runner(case, *options) → a Runner of the case's export, reset to the start of a sequence."""
+    from run_with_onnxruntime import Runner  # LiteRT's environment lacks onnxruntime
 
     @functools.cache
     def open_runner(case, *options):

@@ -13,9 +13,9 @@ import onnx
 import pytest
 
 from comparison import Comparison, compare
-from conftest import Runner
 from gguf_models import write_gguf
 from goldens import CASES, IN_EVERY_FORM, REPO
+from run_with_onnxruntime import Runner
 
 openvino = pytest.importorskip("openvino")
 
