@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Compares moec's values of quantized checkpoints with those of the quantizers' packages, bit for bit.
 
-    pip install --no-deps compressed-tensors==0.20.1 autoawq==0.2.9; pip install 'mlx[cpu]==0.32.4'
+    pip install --no-deps compressed-tensors==0.20.1 autoawq==0.2.9 bitsandbytes==0.50.2
+    pip install 'mlx[cpu]==0.32.4'
     scripts/compare_quantizers.py --moec build/release/frontends/moec --out /tmp/quantizers
 
 A checkpoint has random weights in the format of the package, in experts and attention (MLX: in all matrices); a second
 one has the values that the package decodes from it, in F32. Both are exported with `--dtype f32`, and their weights must
-be equal. AutoAWQ also converts its matrices to those of GPTQ. Prints a line per format and exits with 1 if any differs.
+be equal. AutoAWQ also converts its matrices to those of GPTQ. bitsandbytes decodes with its kernel in torch. Its AVX-512
+kernel uses wrong factors for some shapes in which blocks cross rows, so the two are compared only for other shapes. Prints a line per format and exits with 1 if any differs.
 Packages: torch, onnx, safetensors and those above; the tests do not need them.
 """
 
@@ -19,17 +21,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bitsandbytes.functional as bnb
 import mlx.core as mx
 import numpy as np
 import onnx
 import torch
+from bitsandbytes.backends.default.ops import _dequantize_4bit_compute as dequantize_tables
 from compressed_tensors.compressors import pack_to_int32, unpack_fp4_from_uint8, unpack_from_int32
 from compressed_tensors.quantization import QuantizationArgs
 from compressed_tensors.quantization.lifecycle.forward import dequantize
 from onnx import numpy_helper
 from safetensors.torch import save_file
 
-HIDDEN, FF, EXPERTS, LAYERS, VOCAB, HEADS, HEAD_DIM = 64, 96, 6, 2, 96, 4, 16
+HIDDEN, FF, EXPERTS, LAYERS, VOCAB, HEADS, HEAD_DIM = 64, 160, 6, 2, 96, 4, 16
 GROUP = 32
 ATTENTION = {"q": (HEADS * HEAD_DIM, HIDDEN), "k": (2 * HEAD_DIM, HIDDEN), "v": (2 * HEAD_DIM, HIDDEN),
              "o": (HIDDEN, HEADS * HEAD_DIM)}  # fmt: skip
@@ -168,6 +172,29 @@ def awq(as_gptq):
     return {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}, code
 
 
+def bitsandbytes(kind, nested, block):
+    def code(chance, out, columns):
+        matrix = torch.from_numpy(chance.normal(0, 0.05, (out, columns)).astype(np.float32))
+        codes, state = bnb.quantize_4bit(matrix, blocksize=block, compress_statistics=nested, quant_type=kind)
+        factors = bnb.dequantize_blockwise(state.absmax, state.state2) + state.offset if nested else state.absmax
+        values = dequantize_tables(codes.reshape(-1), factors, state.code, block, matrix.shape, torch.float32)
+        assert columns % block or torch.equal(values, bnb.dequantize_4bit(codes, state))
+        return {"weight": codes} | {f"weight.{name}": part for name, part in state.as_dict(packed=True).items()}, values
+
+    return {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": kind,
+            "bnb_4bit_use_double_quant": nested}, code  # fmt: skip
+
+
+def int8_rows():
+    def code(chance, out, columns):
+        matrix = torch.from_numpy(chance.normal(0, 0.05, (out, columns)).astype(np.float16))
+        codes, factors, _ = bnb.int8_vectorwise_quant(matrix)
+        parts = {"weight": codes, "SCB": factors, "weight_format": torch.tensor(0, dtype=torch.uint8)}
+        return parts, bnb.int8_vectorwise_dequant(codes, factors)
+
+    return {"quant_method": "bitsandbytes", "load_in_8bit": True}, code
+
+
 FORMATS = {
     "compressed-tensors int4": packed_integers(4, True),
     "compressed-tensors int4, zeros": packed_integers(4, False),
@@ -177,6 +204,12 @@ FORMATS = {
     "compressed-tensors nvfp4": nvfp4(),
     "AutoAWQ": awq(False),
     "GPTQ (converted by AutoAWQ)": awq(True),
+    "bitsandbytes NF4": bitsandbytes("nf4", False, 64),
+    "bitsandbytes NF4, nested": bitsandbytes("nf4", True, 32),
+    "bitsandbytes NF4, nested, partial blocks": bitsandbytes("nf4", True, 4096),
+    "bitsandbytes FP4": bitsandbytes("fp4", False, 32),
+    "bitsandbytes FP4, nested": bitsandbytes("fp4", True, 64),
+    "bitsandbytes LLM.int8": int8_rows(),
     **{f"MLX {bits} bits": mlx(bits) for bits in (2, 3, 4, 5, 6, 8)},
 }
 
@@ -222,6 +255,8 @@ def main():
     parser.add_argument("--moec", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     flags = parser.parse_args()
+    # A compiled kernel may round differently.
+    torch.compiler.set_stance("force_eager")
     different = 0
     for number, (name, (quantization, code)) in enumerate(FORMATS.items()):
         folder = flags.out / str(number)

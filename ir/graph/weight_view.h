@@ -117,7 +117,8 @@ struct GatherStep {
   bool operator==(const GatherStep&) const = default;
 };
 
-// Low-bit numbers packed into the elements of a view; the first number is in the lowest bits.
+// Low-bit numbers packed into the elements of a view; the first number is in the lowest bits,
+// unless stated otherwise.
 //   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
 //   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
 //   f8_e8m0     one in a u8: a power of two, or NaN
@@ -125,8 +126,10 @@ struct GatherStep {
 //   i4, i8      integers in two's complement in u8
 //   u2_i32 …    unsigned integers in i32; 3-bit, 5-bit and 6-bit integers cross element boundaries
 //   u4_awq      eight in an i32: unsigned, in the order 0, 2, 4, 6, 1, 3, 5, 7
+//   u4_high     two in a u8: unsigned, the first in the highest bits
 // Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors; the
-// blobs of Core ML's sub-byte types; the quantized layers of AutoGPTQ, MLX and AutoAWQ (GEMM).
+// blobs of Core ML's sub-byte types; the quantized layers of AutoGPTQ, MLX, AutoAWQ (GEMM) and
+// bitsandbytes (4 bits).
 enum class Packing : uint8_t {
   f4_e2m1,
   i4_excess8,
@@ -145,7 +148,8 @@ enum class Packing : uint8_t {
   u5_i32,
   u6_i32,
   u8_i32,
-  u4_awq
+  u4_awq,
+  u4_high
 };
 // The unit of a packing: each run of `elements` elements contains `numbers` numbers.
 struct PackedRun {
@@ -157,24 +161,16 @@ struct PackingFacts {
   PackedRun run;
 };
 inline constexpr auto kPackings = enum_table<Packing, PackingFacts>({
-    {"f4_e2m1", {DType::u8, 1, 2}},
-    {"i4_excess8", {DType::i32, 1, 8}},
-    {"f8_e8m0", {DType::u8, 1, 1}},
-    {"u1", {DType::u8, 1, 8}},
-    {"u2", {DType::u8, 1, 4}},
-    {"u3", {DType::u8, 3, 8}},
-    {"u4", {DType::u8, 1, 2}},
-    {"u6", {DType::u8, 3, 4}},
-    {"u8", {DType::u8, 1, 1}},
-    {"i4", {DType::u8, 1, 2}},
-    {"i8", {DType::u8, 1, 1}},
-    {"u2_i32", {DType::i32, 1, 16}},
-    {"u3_i32", {DType::i32, 3, 32}},
-    {"u4_i32", {DType::i32, 1, 8}},
-    {"u5_i32", {DType::i32, 5, 32}},
-    {"u6_i32", {DType::i32, 3, 16}},
-    {"u8_i32", {DType::i32, 1, 4}},
-    {"u4_awq", {DType::i32, 1, 8}},
+    {"f4_e2m1", {DType::u8, 1, 2}},  {"i4_excess8", {DType::i32, 1, 8}},
+    {"f8_e8m0", {DType::u8, 1, 1}},  {"u1", {DType::u8, 1, 8}},
+    {"u2", {DType::u8, 1, 4}},       {"u3", {DType::u8, 3, 8}},
+    {"u4", {DType::u8, 1, 2}},       {"u6", {DType::u8, 3, 4}},
+    {"u8", {DType::u8, 1, 1}},       {"i4", {DType::u8, 1, 2}},
+    {"i8", {DType::u8, 1, 1}},       {"u2_i32", {DType::i32, 1, 16}},
+    {"u3_i32", {DType::i32, 3, 32}}, {"u4_i32", {DType::i32, 1, 8}},
+    {"u5_i32", {DType::i32, 5, 32}}, {"u6_i32", {DType::i32, 3, 16}},
+    {"u8_i32", {DType::i32, 1, 4}},  {"u4_awq", {DType::i32, 1, 8}},
+    {"u4_high", {DType::u8, 1, 2}},
 });
 constexpr auto enum_names(Packing) { return row_names(kPackings); }
 constexpr const PackedRun& packed_run(Packing packing) { return at(kPackings, packing).run; }

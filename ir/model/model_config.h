@@ -151,11 +151,13 @@ constexpr auto enum_names(ResidualKind) { return name_table<ResidualKind>({"plai
 //               matrix
 //   int_groups  integers packed in i32 along the inputs, and one factor per group of a row
 //   gptq        unsigned integers of the transposed matrix, packed in i32 along the inputs, with
-//   one
-//               factor and one packed zero per group; gptq stores zero − 1, gptq_v2 the zero
+//               one factor and one packed zero per group; gptq stores zero − 1, gptq_v2 the zero
 //   awq         4-bit unsigned integers of the transposed matrix, packed in i32 along the outputs,
 //               with one factor and one packed zero per group
 //   mlx         unsigned integers packed in i32, with one factor and one addend per group of a row
+//   nf4, fp4    4-bit indices of a table of 16 numbers, with one factor per block of consecutive
+//               elements of the matrix, whose blocks may cross rows (bitsandbytes)
+//   int8_rows   8-bit integers with one factor per row (bitsandbytes)
 //   gguf_blocks blocks of a GGUF file, with a type per tensor (ir/graph/block_type.h)
 // models/tensors/stored_view.h has names, shapes and sources.
 enum class WeightCoding : uint8_t {
@@ -168,17 +170,21 @@ enum class WeightCoding : uint8_t {
   gptq_v2,
   awq,
   mlx,
+  nf4,
+  fp4,
+  int8_rows,
   gguf_blocks
 };
 constexpr auto enum_names(WeightCoding) {
   return name_table<WeightCoding>({"plain", "fp8_blocks", "mxfp4", "nvfp4", "int_groups", "gptq",
-                                   "gptq_v2", "awq", "mlx", "gguf_blocks"});
+                                   "gptq_v2", "awq", "mlx", "nf4", "fp4", "int8_rows",
+                                   "gguf_blocks"});
 }
 
 struct StoredWeights {
   WeightCoding coding = WeightCoding::plain;
-  // Rows and columns that share a factor; 0: all of the matrix. Empty for other codings than
-  // fp8_blocks, int_groups, gptq, awq and mlx.
+  // Rows and columns that share a factor; 0: all of the matrix. Empty for plain, mxfp4, nvfp4 and
+  // gguf_blocks. nf4, fp4: {1, n}, n consecutive elements.
   Dims block;
   // int_groups, gptq, awq, mlx: bits and zeros of the integers. gguf_blocks: codes of the type with
   // the most bytes per element, or codes of about the same size if the values of that type are not
@@ -186,6 +192,8 @@ struct StoredWeights {
   IntegerCodes codes;
   // int_groups, gptq: a tensor of each matrix has the group of each column.
   bool indexed = false;
+  // nf4, fp4: the factors are stored as 8-bit indices of a second table.
+  bool nested = false;
   // Layers after ModelConfig::layers in the checkpoint, which --layers leaves out
   // (models/plan/make_plan.h).
   int64_t left_out_layers = 0;

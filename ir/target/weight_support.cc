@@ -59,6 +59,13 @@ std::string_view about_codes(const StoredWeights& stored) {
       return "stores 4-bit floats with an 8-bit float per 16 floats, which no weight form supports";
     case WeightCoding::mlx:
       return "stores integers with an addend per group, which no weight form supports";
+    case WeightCoding::nf4:
+    case WeightCoding::fp4:
+      return "stores indices of a table in blocks that may cross rows, which no weight form "
+             "supports";
+    case WeightCoding::int8_rows:
+      return "stores factors of which each value is a fraction of 127, which no weight form "
+             "supports";
     case WeightCoding::int_groups:
     case WeightCoding::gptq:
     case WeightCoding::gptq_v2:

@@ -41,22 +41,31 @@ static WeightForm codes_per(int64_t bits, int64_t elements) {
   return AffineForm{bits <= 4 ? 4 : 8, rows ? ScaleScope::row : ScaleScope::block, elements};
 }
 
+// True if matrices of the group are stored as codes. GGUF files, FP8 and bitsandbytes store more
+// than experts as codes, but the latter two store heads as floats.
+static bool is_coded(const StoredWeights& stored, WeightGroup group) {
+  if (group == WeightGroup::experts || stored.coding == WeightCoding::gguf_blocks) return true;
+  return group != WeightGroup::head &&
+         (stored.coding == WeightCoding::fp8_blocks || is_of_bitsandbytes(stored.coding));
+}
+
 WeightForm stored_form(const StoredWeights& stored, WeightGroup group) {
-  const bool all = stored.coding == WeightCoding::fp8_blocks
-                       ? group != WeightGroup::head
-                       : stored.coding == WeightCoding::gguf_blocks;
-  if (!all && group != WeightGroup::experts) return FloatForm{};
+  if (!is_coded(stored, group)) return FloatForm{};
   // A zero point is as large as a scale.
-  const int64_t parameters = stored.codes.zeros ? 2 : 1;
+  const int64_t parameters = 1 + static_cast<int64_t>(stored.codes.zeros);
   switch (stored.coding) {
     case WeightCoding::plain:
       break;
     case WeightCoding::fp8_blocks:
+    case WeightCoding::int8_rows:
       return codes_per(8, stored.block.at(1));
     case WeightCoding::mxfp4:
       return codes_per(4, kMxBlock);
     case WeightCoding::nvfp4:
       return codes_per(4, kNvBlock);
+    case WeightCoding::nf4:
+    case WeightCoding::fp4:
+      return codes_per(4, stored.block.at(1));
     case WeightCoding::int_groups:
     case WeightCoding::gptq:
     case WeightCoding::gptq_v2:

@@ -154,6 +154,9 @@ int64_t whole_elements(const StoredWeights& stored) {
       return kWordBits / std::gcd(kWordBits, stored.codes.bits);
     case WeightCoding::plain:
     case WeightCoding::fp8_blocks:
+    case WeightCoding::nf4:
+    case WeightCoding::fp4:
+    case WeightCoding::int8_rows:
     case WeightCoding::gguf_blocks:
       break;
   }

@@ -145,6 +145,9 @@ std::unique_ptr<MatrixCoding> float_coding(const WeightTable& weights,
     case WeightCoding::gptq_v2:
     case WeightCoding::awq:
     case WeightCoding::mlx:
+    case WeightCoding::nf4:
+    case WeightCoding::fp4:
+    case WeightCoding::int8_rows:
     case WeightCoding::gguf_blocks:
       break;
   }

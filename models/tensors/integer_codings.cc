@@ -5,14 +5,7 @@
 namespace moec {
 namespace {
 
-constexpr std::string_view kWeight = "weight";
 constexpr int64_t kWordBits = 32;
-
-// "a.weight" → "a." + part, for a name that ends in "weight".
-std::string sibling(const std::string& name, std::string_view part) {
-  const std::string_view base = std::string_view(name).substr(0, name.size() - kWeight.size());
-  return std::string(base).append(part);
-}
 
 Packing packing_of(int64_t bits) {
   switch (bits) {
@@ -243,6 +236,9 @@ std::unique_ptr<MatrixCoding> integer_coding(const WeightTable& weights,
     case WeightCoding::fp8_blocks:
     case WeightCoding::mxfp4:
     case WeightCoding::nvfp4:
+    case WeightCoding::nf4:
+    case WeightCoding::fp4:
+    case WeightCoding::int8_rows:
     case WeightCoding::gguf_blocks:
       break;
   }

@@ -21,6 +21,12 @@ WeightView MatrixCoding::tensor(const std::string& name) const {
   return tensor_view(name, range->type);
 }
 
+const WeightView& MatrixCoding::derived(const std::string& name) const {
+  const WeightView* view = weights_.find_derived(name);
+  MOEC_CHECK(view != nullptr, "the weight table has no derived tensor {}", name);
+  return *view;
+}
+
 Dims MatrixCoding::block_of(const Dims& matrix) const {
   Dims block = stored_.block;
   for (size_t axis = 0; axis < block.size(); ++axis)
@@ -38,8 +44,14 @@ Dims MatrixCoding::factor_dims(const Dims& matrix) const {
 
 std::unique_ptr<MatrixCoding> matrix_coding(const WeightTable& weights,
                                             const StoredWeights& stored) {
-  auto floats = float_coding(weights, stored);
-  return floats ? std::move(floats) : integer_coding(weights, stored);
+  for (auto* make : {float_coding, integer_coding, bitsandbytes_coding})
+    if (auto coding = make(weights, stored)) return coding;
+  return nullptr;
+}
+
+std::string sibling(const std::string& name, std::string_view part) {
+  const std::string_view base = std::string_view(name).substr(0, name.size() - kWeight.size());
+  return std::string(base).append(part);
 }
 
 NeededTensor tensor_part(const NeededTensor& tensor, std::string_view part, std::string name,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph/weight_table.h"
@@ -31,6 +32,8 @@ class MatrixCoding {
   const StoredWeights& stored() const { return stored_; }
   // The view of a tensor that must be in the table.
   WeightView tensor(const std::string& name) const;
+  // A derived tensor that must be in the table.
+  const WeightView& derived(const std::string& name) const;
   // The block of a matrix, in which 0 is replaced by the size of the axis.
   Dims block_of(const Dims& matrix) const;
   // The number of blocks along each axis; the last block may be partial.
@@ -45,8 +48,15 @@ class MatrixCoding {
 std::unique_ptr<MatrixCoding> float_coding(const WeightTable& weights, const StoredWeights& stored);
 std::unique_ptr<MatrixCoding> integer_coding(const WeightTable& weights,
                                              const StoredWeights& stored);
+std::unique_ptr<MatrixCoding> bitsandbytes_coding(const WeightTable& weights,
+                                                  const StoredWeights& stored);
 std::unique_ptr<MatrixCoding> matrix_coding(const WeightTable& weights,
                                             const StoredWeights& stored);
+
+inline constexpr std::string_view kWeight = "weight";
+
+// "a.weight" → "a." + part, for a name that ends in kWeight.
+std::string sibling(const std::string& name, std::string_view part);
 
 // The part `part` of a needed tensor, under its name in the checkpoint.
 NeededTensor tensor_part(const NeededTensor& tensor, std::string_view part, std::string name,

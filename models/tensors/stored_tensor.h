@@ -7,8 +7,9 @@
 
 namespace moec {
 
-inline constexpr int64_t kMxBlock = 32;  // elements per scale: OCP Microscaling Formats 1.0
-inline constexpr int64_t kNvBlock = 16;  // elements per scale of NVFP4
+inline constexpr int64_t kMxBlock = 32;       // elements per scale: OCP Microscaling Formats 1.0
+inline constexpr int64_t kNvBlock = 16;       // elements per scale of NVFP4
+inline constexpr int64_t kNestedBlock = 256;  // factors per nested factor of bitsandbytes
 
 struct StoredTensor {
   NeededTensor tensor;

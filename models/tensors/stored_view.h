@@ -36,8 +36,25 @@ namespace moec {
 //   mlx         NAME i32 [out, w(in)]; Xscales and Xbiases [out, g]; the same with an axis of
 //   experts
 //               before. Source: mx.quantize() of MLX.
+//   nf4, fp4    NAME u8 [⌈out·in/2⌉, 1] in the order of u4_high; NAME.absmax f32, one per block of
+//               consecutive elements; NAME.quant_map f32 [16]; and quant_state_of(NAME) u8, a JSON
+//               text. Nested: NAME.absmax u8, NAME.nested_absmax f32, one per kNestedBlock factors,
+//               and NAME.nested_quant_map f32 [256]. The table must derive
+//               decoded_state_of(NAME) f32 [out, in], of which every element is the number that is
+//               added to nested factors. Source: QuantState of bitsandbytes.
+//   int8_rows   NAME u8 [out, in], integers in two's complement; XSCB f32 [out], 127 times the
+//               factors; Xweight_format u8, if stored. Source: Linear8bitLt of bitsandbytes.
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor);
+
+// True for nf4, fp4 and int8_rows.
+bool is_of_bitsandbytes(WeightCoding coding);
+// nf4, fp4: the tensor that describes the matrix NAME as a JSON text, and the derived tensor that
+// has the shape and the offset that the text states.
+std::string quant_state_of(const StoredWeights& stored, const std::string& name);
+std::string decoded_state_of(const std::string& name);
+// int8_rows: the tensor that states the order of the integers.
+std::string weight_format_of(const std::string& name);
 
 // The possible names of tensors that store `name`. A checkpoint that stores it has at least one.
 std::vector<std::string> stored_names(const StoredWeights& stored, const std::string& name);

@@ -47,6 +47,15 @@ void unpack_awq(const std::byte* from, size_t count, float* to) {
   }
 }
 
+// Unpacks `count` bytes of u4_high.
+void unpack_high(const std::byte* from, size_t count, float* to) {
+  for (size_t i = 0; i < count; ++i) {
+    const auto byte = load<uint8_t>(from, i);
+    to[2 * i] = static_cast<float>(byte >> 4);
+    to[2 * i + 1] = static_cast<float>(byte & 0xf);
+  }
+}
+
 // Dispatching each call would cost as much as the scaling of a block of 32 elements.
 const ConvertKernels& kernels() {
   static const ConvertKernels& best = best_kernels();
@@ -111,6 +120,8 @@ void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
       return decode(DType::u8, from, count * sizeof(int32_t), to);
     case Packing::u4_awq:
       return unpack_awq(from, count, to);
+    case Packing::u4_high:
+      return unpack_high(from, count, to);
     default:  // Elements are little-endian, so their bytes have the order of the bits.
       return unpack_unsigned(number_bits(packing), from,
                              count * static_cast<size_t>(dtype_bytes(packed_run(packing).dtype)),

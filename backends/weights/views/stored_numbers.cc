@@ -26,7 +26,9 @@ std::array<float, 16> nibble_values(Packing packing) {
 
 bool StoredNumbers::are_indices(int64_t entries) const {
   const auto* packing = std::get_if<Packing>(&form);
-  const bool is_unsigned = packing != nullptr && *packing >= Packing::u1 && *packing <= Packing::u8;
+  if (packing == nullptr) return false;
+  const bool is_unsigned =
+      (*packing >= Packing::u1 && *packing <= Packing::u8) || *packing == Packing::u4_high;
   return is_unsigned && entries <= 256 && (int64_t{1} << number_bits(*packing)) <= entries;
 }
 

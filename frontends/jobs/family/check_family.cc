@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/sources/hf/checkpoint.h"
+#include "frontends/sources/hf/quant_states.h"
 #include "frontends/sources/open_source.h"
 #include "ir/base/report_json.h"
 
@@ -25,6 +26,7 @@ Result<FamilyReport> check_family(const Family& family, const std::string& confi
     // Names must be resolved before the tensors are counted.
     resolve_names(*report.config.family, weights, report.config.model);
     MOEC_TRY(untie_own_head(report.config.model, weights.table, same, report.config.warnings));
+    MOEC_TRY(read_quant_states(report.config.model, weights));
   }
   report.tensors = account_for_tensors(report.config, weights);
   return report;

@@ -22,6 +22,7 @@
 #include "models/published/published.h"
 #include "models/shards/needed_tensors.h"
 #include "models/tensors/rope.h"
+#include "models/tensors/stored_view.h"
 
 namespace moec {
 
@@ -60,15 +61,15 @@ static DType stored_dtype(const WeightTable& weights) {
   return wide > narrow ? DType::f32 : DType::f16;
 }
 
-// True if most bytes are quantized weights. In GGUF files, rows that do not consist of whole blocks
-// stay floats.
+// True if most bytes are quantized weights, or if there are no files. In GGUF files, rows that do
+// not consist of whole blocks stay floats; bitsandbytes leaves fused experts as floats.
 static bool is_mostly_codes(const WeightTable& weights) {
   int64_t codes = 0, floats = 0;
   for (const auto& [name, range] : weights.tensors)
     // f8_e4m3 is a float type, but such weights are stored codes with scales.
     (is_float(range.type.dtype) && range.type.dtype != DType::f8_e4m3 ? floats : codes) +=
         range.type.bytes();
-  return codes > floats;
+  return codes > floats || codes == 0;
 }
 
 // Counts weights as the checkpoint stores them. Switches projections to matmuls for quantized
@@ -80,7 +81,9 @@ static void count_as_stored(const Checkpoint& checkpoint, PlanSourceOptions& opt
   build.dtype = stored_dtype(checkpoint.weights);
   build.weights.rules.clear();
   const StoredWeights& stored = checkpoint.config.stored;
-  if (stored.coding == WeightCoding::gguf_blocks && !is_mostly_codes(checkpoint.weights)) return;
+  const bool may_be_floats =
+      stored.coding == WeightCoding::gguf_blocks || is_of_bitsandbytes(stored.coding);
+  if (may_be_floats && !is_mostly_codes(checkpoint.weights)) return;
   for (const WeightGroup group : kCoded) {
     const WeightForm form = stored_form(stored, group);
     if (is_float(form)) continue;

@@ -19,6 +19,7 @@
 #include "ir/model/model_experts.h"
 #include "models/shards/check_model.h"
 #include "models/tensors/ignored_tensors.h"
+#include "models/tensors/stored_view.h"
 
 namespace moec {
 namespace {
@@ -46,6 +47,9 @@ Result<OpenedSource> open_prunable(const PruneOptions& options) {
   if (checkpoint.config.stored.coding == WeightCoding::mlx)
     return fail("prune.tensor", "the unsigned integers of MLX checkpoints cannot be written",
                 "prune the checkpoint that was converted to MLX", {.file = options.source});
+  if (is_of_bitsandbytes(checkpoint.config.stored.coding))
+    return fail("prune.tensor", "the matrices of bitsandbytes checkpoints cannot be cut",
+                "prune the checkpoint that was quantized", {.file = options.source});
   OpenedSource opened{nullptr, std::move(checkpoint), {}, {}};
   MOEC_ASSIGN(opened.config_text, source_config_text(options.source));
   const std::string path = config_path(options.source);

@@ -7,6 +7,7 @@
 
 #include "frontends/sources/hf/absent_files.h"
 #include "frontends/sources/hf/config.h"
+#include "frontends/sources/hf/quant_states.h"
 #include "frontends/sources/hf/tensor_check.h"
 #include "ir/base/regular_file.h"
 #include "models/shards/check_model.h"
@@ -115,6 +116,8 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same
   // Precedes check_model() and check_tensors(), because the head can become a needed tensor.
   MOEC_TRY(untie_own_head(config.model, weights.table, same, config.warnings));
   Diagnostics findings = check_model(config.model);
+  // Precedes check_tensors(), because shapes depend on the size of blocks.
+  if (findings.empty()) MOEC_TRY(read_quant_states(config.model, weights));
   // The dims of tensors follow from the model, so they are compared only if it is consistent.
   if (findings.empty()) findings = check_tensors(config, weights);
   if (!findings.empty()) {

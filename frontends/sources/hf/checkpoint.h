@@ -22,7 +22,8 @@ struct Checkpoint {
   std::string plan_only = {};
 };
 
-// Reads only metadata: the config and the headers of the files. `same` compares the bytes of a
+// Reads only metadata: the config, the headers of the files, and the texts of read_quant_states().
+// `same` compares the bytes of a
 // stored head with those of the embedding if the config ties the two (own_head.h). `user_family`
 // may be null.
 //
@@ -33,8 +34,8 @@ struct Checkpoint {
 // Of a model with image or audio towers, reads only the text model; the note hf.text_model reports
 // the number of omitted tensors.
 //
-// Errors: those of read_config(), refuse_plan_only(), read_folder_weights() and `same`; for the
-// needed tensors, all in one result:
+// Errors: those of read_config(), refuse_plan_only(), read_folder_weights(), read_quant_states()
+// and `same`; for the needed tensors, all in one result:
 //   hf.tensor.missing   with the role and the most similar existing name
 //   hf.tensor.shape     with the expected and the found shape
 //   hf.tensor.dtype     neither F32, F16 nor BF16, nor, with a quantization_config, a type that

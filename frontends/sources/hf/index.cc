@@ -74,6 +74,12 @@ void add_tensor(FolderWeights& weights, const SafetensorsEntry& entry, uint32_t 
     weights.table.tensors[entry.name] = {file, entry.begin, *type};
     return;
   }
+  if (entry.dtype == "I8") {
+    SafetensorsEntry bytes = entry;
+    bytes.dtype = "U8";
+    if (std::optional<Type> type = ir_type(bytes))
+      weights.signed_bytes[entry.name] = {file, entry.begin, *type};
+  }
   // Kept by name, so that a needed tensor of this type is not reported as missing.
   weights.not_representable[entry.name] =
       fmt::format("moec cannot represent {}{}", entry.dtype, to_string(entry.shape));

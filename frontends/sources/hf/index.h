@@ -27,6 +27,9 @@ struct FolderWeights {
   // Tensors that no IR type can represent (F64, more than five dimensions, a size of 0, …) →
   // reason.
   std::map<std::string, std::string, std::less<>> not_representable;
+  // The tensors in I8, which are also in `not_representable`, as bytes. read_quant_states() moves
+  // them to the table if the storage has signed integers.
+  std::map<std::string, TensorRange, std::less<>> signed_bytes;
   Diagnostics warnings;
 };
 

@@ -8,7 +8,8 @@
 namespace moec {
 
 // Returns true if two tensors of the same type have equal bytes. The caller supplies the function
-// because this folder reads only headers; equal_tensors() of backends/weights reads the payload.
+// because this folder reads only headers and short texts; equal_tensors() of backends/weights reads
+// the payload.
 using TensorsEqual = Result<bool>(const WeightTable&, const TensorRange&, const TensorRange&);
 
 // If a tied head is stored as a tensor that differs from the embedding, unties the head and adds

@@ -17,6 +17,9 @@ struct Method {
   std::string_view next;  // of unsupported values
 };
 
+constexpr Method kBitsandbytes{
+    "bitsandbytes", read_bitsandbytes,
+    "use a bitsandbytes checkpoint of 4-bit NF4 or FP4 stored as uint8, or of LLM.int8"};
 constexpr Method kMethods[] = {
     {"fp8", read_fp8, "use a checkpoint with one scale per block or matrix"},
     {"mxfp4", read_mxfp4, kMendConfig},
@@ -26,6 +29,7 @@ constexpr Method kMethods[] = {
     {"gptq", read_gptq,
      "use a GPTQ checkpoint of 2, 3, 4 or 8 bits that is not packed for one kernel"},
     {"awq", read_awq, "use an AWQ checkpoint of version gemm"},
+    kBitsandbytes,
 };
 constexpr Method kMlx{"mlx", read_mlx, "use an MLX checkpoint with affine groups of one size"};
 
@@ -40,6 +44,10 @@ const Method* find_method(ConfigReader& reader, const JsonValue& object) {
   // MLX states bits and groups without a method.
   if (value == nullptr && object.find("bits") != nullptr && object.find("group_size") != nullptr)
     return &kMlx;
+  // Old releases of transformers state no method.
+  if (value == nullptr &&
+      (object.find("load_in_4bit") != nullptr || object.find("load_in_8bit") != nullptr))
+    return &kBitsandbytes;
   reader.error(
       "hf.config.unknown_storage",
       fmt::format("\"{}.quant_method\" is {}; known: {}", kKey,
@@ -81,6 +89,8 @@ std::span<const std::string_view> ignored_of(const StoredWeights& stored) {
   static constexpr std::string_view kGroups[] = {"*.g_idx"};
   static constexpr std::string_view kActivations[] = {"*.input_scale", "*.input_global_scale",
                                                       "*.k_scale", "*.v_scale"};
+  static constexpr std::string_view kStates[] = {"*.quant_state.bitsandbytes__*"};
+  static constexpr std::string_view kFormat[] = {"*.weight_format"};
   switch (stored.coding) {
     case WeightCoding::int_groups:
       return kShape;
@@ -91,6 +101,11 @@ std::span<const std::string_view> ignored_of(const StoredWeights& stored) {
     case WeightCoding::fp8_blocks:
     case WeightCoding::nvfp4:
       return kActivations;
+    case WeightCoding::nf4:
+    case WeightCoding::fp4:
+      return kStates;
+    case WeightCoding::int8_rows:
+      return kFormat;
     case WeightCoding::plain:
     case WeightCoding::mxfp4:
     case WeightCoding::awq:

@@ -60,6 +60,7 @@ StoredWeights read_modelopt(const StorageSection& section);
 StoredWeights read_compressed_tensors(const StorageSection& section);
 StoredWeights read_gptq(const StorageSection& section);
 StoredWeights read_awq(const StorageSection& section);
+StoredWeights read_bitsandbytes(const StorageSection& section);
 StoredWeights read_mlx(const StorageSection& section);
 
 }  // namespace moec

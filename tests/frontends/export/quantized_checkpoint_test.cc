@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-constexpr int64_t kHidden = 64, kExpertFf = 96;
+constexpr int64_t kHidden = 64, kExpertFf = 160;
 
 // ---- Packing -----------------------------------------------------------------------------------
 
@@ -244,6 +244,94 @@ CodedTensor nvfp4_code(const DiskTensor& tensor, bool divides, std::mt19937& ran
           values};
 }
 
+std::vector<float> random_floats(int64_t count, std::mt19937& random) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back((static_cast<float>(random() % 2001) - 1000) / 3000);
+  return values;
+}
+
+DiskTensor vector_of(const std::vector<float>& values) {
+  return {"F32", {std::ssize(values)}, bytes_of(values)};
+}
+
+DiskTensor text_of(const std::string& text) { return {"U8", {std::ssize(text)}, text}; }
+
+// The factors of blocks as 8-bit indices, and their values.
+struct NestedFactors {
+  CodedTensor coded;
+  std::vector<float> values;
+  float offset = 0;
+};
+
+NestedFactors nested_factors(int64_t count, std::mt19937& random) {
+  constexpr int64_t kFactors = 256;  // per factor of factors
+  const Integers indices = random_integers(1, count, 8, random);
+  const std::vector<float> table = random_floats(256, random),
+                           factors = random_floats((count - 1) / kFactors + 1, random);
+  NestedFactors all;
+  all.offset = random_floats(1, random).front();
+  std::string bytes;
+  for (int64_t i = 0; i < count; ++i) {
+    const float product = table[indices.at(0, i)] * factors[static_cast<size_t>(i / kFactors)];
+    all.values.push_back(product + all.offset);
+    bytes += static_cast<char>(indices.at(0, i));
+  }
+  all.coded.parts = {{".weight.absmax", {"U8", {count}, bytes}},
+                     {".weight.nested_absmax", vector_of(factors)},
+                     {".weight.nested_quant_map", vector_of(table)}};
+  return all;
+}
+
+// Four bits of bitsandbytes: indices of a table, in blocks of the flat matrix.
+CodedTensor table_code(const DiskTensor& tensor, const std::string& type, int64_t block,
+                       bool nested, std::mt19937& random) {
+  const int64_t in = tensor.shape[1], elements = tensor.shape[0] * in;
+  const int64_t blocks = (elements - 1) / block + 1;
+  const Integers indices = random_integers(1, elements, 4, random);
+  const std::vector<float> table = random_floats(16, random);
+  std::string bytes;
+  for (int64_t i = 0; i < elements; i += 2)
+    bytes += static_cast<char>(indices.at(0, i) << 4 | indices.at(0, i + 1));
+  NestedFactors factors;
+  Json state{
+      {"quant_type", type}, {"blocksize", block}, {"dtype", "bfloat16"}, {"shape", tensor.shape}};
+  if (nested) {
+    factors = nested_factors(blocks, random);
+    state.update({{"nested_blocksize", 256},
+                  {"nested_dtype", "float32"},
+                  {"nested_offset", factors.offset}});
+  } else {
+    factors.values = random_floats(blocks, random);
+    factors.coded.parts[".weight.absmax"] = vector_of(factors.values);
+  }
+  CodedTensor coded = std::move(factors.coded);
+  coded.parts[""] = {"U8", {elements / 2, 1}, bytes};
+  coded.parts[".weight.quant_map"] = vector_of(table);
+  coded.parts[".weight.quant_state.bitsandbytes__" + type] = text_of(state.dump());
+  coded.decoded = decoded(tensor, [&](int64_t row, int64_t column) {
+    const int64_t i = row * in + column;
+    return table[indices.at(0, i)] * factors.values[static_cast<size_t>(i / block)];
+  });
+  return coded;
+}
+
+CodedTensor int8_rows_code(const DiskTensor& tensor, std::mt19937& random) {
+  const int64_t out = tensor.shape[0], in = tensor.shape[1];
+  const Integers codes = random_integers(out, in, 8, random);
+  const std::vector<float> factors = random_floats(out, random);
+  std::string bytes;
+  for (const uint32_t code : codes.values) bytes += static_cast<char>(code);
+  return {{{"", {"I8", tensor.shape, bytes}},
+           {".SCB", vector_of(factors)},
+           {".weight_format", {"U8", {}, std::string(1, '\0')}}},
+          decoded(tensor, [&](int64_t row, int64_t column) {
+            const auto code = static_cast<int8_t>(codes.at(row, column));
+            const float product = static_cast<float>(code) * factors[static_cast<size_t>(row)];
+            return product * 7.874015718698502e-3F;
+          })};
+}
+
 // ---- Exports -----------------------------------------------------------------------------------
 
 Json compressed(const char* format, Json weights, Json activations = nullptr) {
@@ -277,12 +365,42 @@ Json gptq_config(int bits, const Json& more = Json::object()) {
   return config;
 }
 
+Json tables_config(const char* type, bool nested) {
+  return {{"quant_method", "bitsandbytes"},
+          {"load_in_4bit", true},
+          {"_load_in_4bit", true},
+          {"load_in_8bit", false},
+          {"bnb_4bit_compute_dtype", "bfloat16"},
+          {"bnb_4bit_quant_storage", "uint8"},
+          {"bnb_4bit_quant_type", type},
+          {"bnb_4bit_use_double_quant", nested},
+          {"llm_int8_threshold", 6.0}};
+}
+
 Json mlx_config(int bits) { return {{"group_size", 32}, {"bits", bits}}; }
+
+std::vector<Coding> bitsandbytes_codings() {
+  using T = const DiskTensor&;
+  using R = std::mt19937&;
+  return {
+      {"nf4", tables_config("nf4", false),
+       [](T t, R r) { return table_code(t, "nf4", 64, false, r); }},
+      {"nf4_nested", tables_config("nf4", true),
+       [](T t, R r) { return table_code(t, "nf4", 32, true, r); }},
+      {"nf4_partial", tables_config("nf4", true),
+       [](T t, R r) { return table_code(t, "nf4", 4096, true, r); }},
+      {"fp4", tables_config("fp4", false),
+       [](T t, R r) { return table_code(t, "fp4", 128, false, r); }},
+      {"fp4_nested", tables_config("fp4", true),
+       [](T t, R r) { return table_code(t, "fp4", 64, true, r); }},
+      {"int8_rows", {{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}, int8_rows_code},
+  };
+}
 
 std::vector<Coding> codings() {
   using T = const DiskTensor&;
   using R = std::mt19937&;
-  return {
+  std::vector<Coding> all = {
       {"gptq_2", gptq_config(2), [](T t, R r) { return gptq_code(t, {2}, false, 1, r); }},
       {"gptq_3", gptq_config(3), [](T t, R r) { return gptq_code(t, {3}, false, 1, r); }},
       {"gptq_4", gptq_config(4), [](T t, R r) { return gptq_code(t, {4}, false, 1, r); }, true},
@@ -333,6 +451,10 @@ std::vector<Coding> codings() {
       {"mlx_6", mlx_config(6), [](T t, R r) { return mlx_code(t, {6}, r); }},
       {"mlx_8", mlx_config(8), [](T t, R r) { return mlx_code(t, {8}, r); }},
   };
+  // The codings of MLX stay last.
+  const std::vector<Coding> more = bitsandbytes_codings();
+  all.insert(all.begin(), more.begin(), more.end());
+  return all;
 }
 
 // Writes a checkpoint twice: with coded experts and with their values.
@@ -415,6 +537,109 @@ TEST(QuantizedCheckpoints, ReadStackedExpertsOfMlx) {
   }
   write_tensors(stacked.folder(), tensors);
   expect_equal_exports(coded, stacked, {"--experts", "bank", "--dtype", "f32"});
+}
+
+// ---- Descriptions of bitsandbytes --------------------------------------------------------------
+
+void write_named_pair(const CheckpointCopy& coded, const CheckpointCopy& plain, const char* name) {
+  for (const Coding& coding : codings())
+    if (std::string(coding.name) == name) write_quantized_pair(coded, plain, coding);
+}
+
+// The message of a checkpoint in which `edit` changes the parts of a matrix, whose name it gets.
+std::string message_of_edited(const std::function<void(DiskTensors& all, const std::string&)>& edit,
+                              const char* coding = "nf4_nested") {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), plain("deepseek_v3_a", "plain");
+  write_named_pair(coded, plain, coding);
+  DiskTensors tensors = read_tensors(coded);
+  for (const auto& [name, tensor] : DiskTensors(tensors))
+    if (name.ends_with("experts.1.up_proj.weight")) edit(tensors, name);
+  write_tensors(coded.folder(), tensors);
+  const Outcome outcome = run_command({"inspect", coded.folder()});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  return outcome.err;
+}
+
+std::string message_of_state(const std::function<void(Json&)>& edit) {
+  return message_of_edited([&](DiskTensors& all, const std::string& name) {
+    DiskTensor& text = all.at(name + ".quant_state.bitsandbytes__nf4");
+    Json state = Json::parse(text.bytes);
+    edit(state);
+    text = text_of(state.dump());
+  });
+}
+
+TEST(QuantizedCheckpoints, RejectOtherDescriptions) {
+  const struct {
+    const char* key;
+    Json value;
+    const char* message;
+  } faults[] = {
+      {"quant_type", "fp4", "\"quant_type\" is \"fp4\", but must be \"nf4\""},
+      {"blocksize", 33, "\"blocksize\" is 33, but must be 32 or 64"},
+      {"blocksize", 64, "\"blocksize\" is 64, but must be 32, as in other matrices"},
+      {"dtype", "float64", "\"dtype\" is \"float64\""},
+      {"shape", {64, 160}, "\"shape\" is [64, 160], but must be [160, 64]"},
+      {"nested_blocksize", 128, "\"nested_blocksize\" is 128, but must be 256"},
+      {"nested_dtype", "float16", "\"nested_dtype\" is \"float16\""},
+      {"nested_offset", 1e300, "\"nested_offset\" is 1e+300, but must be a finite number in f32"},
+      {"nested_offset", nullptr, "\"nested_offset\" is null"},
+      {"scale", 2, "unknown key \"scale\""},
+  };
+  for (const auto& fault : faults) {
+    const std::string message =
+        message_of_state([&](Json& state) { state[fault.key] = fault.value; });
+    EXPECT_THAT(message, HasSubstr("hf.quant_state"));
+    EXPECT_THAT(message, HasSubstr(fault.message));
+    EXPECT_THAT(message, HasSubstr("up_proj.weight.quant_state.bitsandbytes__nf4"));
+  }
+}
+
+TEST(QuantizedCheckpoints, RejectBadTexts) {
+  const auto with_text = [](const std::string& text) {
+    return message_of_edited([&](DiskTensors& all, const std::string& name) {
+      all.at(name + ".quant_state.bitsandbytes__nf4") = text_of(text);
+    });
+  };
+  EXPECT_THAT(with_text("{\"blocksize\": 64"), HasSubstr("json.syntax"));
+  EXPECT_THAT(with_text("[]"), HasSubstr("must be an object"));
+  EXPECT_THAT(with_text(std::string(5000, ' ')), HasSubstr("must have at most 4096 bytes"));
+}
+
+TEST(QuantizedCheckpoints, RejectOtherPartsOfTables) {
+  const auto without = [](const std::string& part) {
+    return message_of_edited(
+        [&](DiskTensors& all, const std::string& name) { all.erase(name + part); });
+  };
+  for (const char* part : {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map",
+                           ".quant_state.bitsandbytes__nf4"})
+    EXPECT_THAT(without(part), HasSubstr("hf.tensor.missing")) << part;
+  const std::string message = message_of_edited([](DiskTensors& all, const std::string& name) {
+    DiskTensor& factors = all.at(name + ".absmax");
+    factors = {"U8", {factors.shape[0] - 1}, factors.bytes.substr(1)};
+  });
+  EXPECT_THAT(message, HasSubstr("must be [320], found [319]"));
+}
+
+TEST(QuantizedCheckpoints, RejectOtherIntegersOfRows) {
+  const std::string tiled = message_of_edited(
+      [](DiskTensors& all, const std::string& name) {
+        all.at(name.substr(0, name.rfind('.')) + ".weight_format").bytes = "\2";
+      },
+      "int8_rows");
+  EXPECT_THAT(tiled, HasSubstr("the weight format is 2, but must be 0 (rows)"));
+}
+
+TEST(QuantizedCheckpoints, PlanButDoNotPruneBitsandbytes) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), plain("deepseek_v3_a", "plain");
+  write_named_pair(coded, plain, "nf4_nested");
+  const Outcome planned = run_command({"plan", coded.folder()});
+  expect_fine(planned);
+  EXPECT_THAT(planned.out, HasSubstr("stores matrices as nf4 of 1 x 32"));
+  const Outcome pruned = run_command(
+      {"prune", coded.folder(), "--out", fresh_folder("pruned"), "--expert-mask", "*:0-3"});
+  EXPECT_EQ(pruned.exit_code, kExitBadInput);
+  EXPECT_THAT(pruned.err, HasSubstr("the matrices of bitsandbytes checkpoints cannot be cut"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Codings, QuantizedCheckpoint, testing::ValuesIn(codings()),

@@ -223,7 +223,7 @@ TEST_F(WeightsSteps, DecodesFourBitIntegersInGroups) {
 
 TEST_F(WeightsSteps, UnpacksCodesOfAnyWidth) {
   for (const Packing packing : {Packing::u1, Packing::u2, Packing::u3, Packing::u4, Packing::u6,
-                                Packing::u8, Packing::i4, Packing::i8}) {
+                                Packing::u8, Packing::i4, Packing::i8, Packing::u4_high}) {
     const WeightView rows = then(tensor("c", 5, {DType::u8, {7, 23}}), UnpackStep{packing});
     expect_as_oracle(rows);
     expect_as_oracle(then(rows, PermuteStep{{1, 0}}));

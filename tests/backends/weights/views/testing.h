@@ -340,12 +340,13 @@ class Oracle {
     data.overflows.assign(values.size(), 0);
   }
   static int naive_bits(Packing packing) {
-    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8, 2, 3, 4, 5, 6, 8, 4};  // in enum order
+    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8, 2, 3, 4, 5, 6, 8, 4, 4};  // in enum order
     return bits[static_cast<size_t>(packing)];
   }
   // The place of a number in the stream of bits.
   static size_t naive_place(Packing packing, size_t number) {
     const size_t places[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    if (packing == Packing::u4_high) return number ^ 1;
     return packing == Packing::u4_awq ? number / 8 * 8 + places[number % 8] : number;
   }
   static float naive_number(Packing packing, uint64_t code) {

@@ -57,7 +57,7 @@ TEST(StorageConfig, ReadsPublishedConfigs) {
 TEST(StorageConfig, RejectsUnsupportedMethods) {
   expect_error(mixtral_with(R"({"quant_method": "hqq", "bits": 4})"), "hf.config.unknown_storage",
                "\"quantization_config.quant_method\" is \"hqq\"; known: fp8, mxfp4, modelopt, "
-               "compressed-tensors, gptq, awq");
+               "compressed-tensors, gptq, awq, bitsandbytes");
   expect_error(mixtral_with("{}"), "hf.config.unknown_storage", "is missing");
   expect_error(mixtral_with("4"), "hf.config.type", "must be an object");
 }
@@ -131,6 +131,58 @@ TEST(StorageConfig, ReadsAwq) {
   expect_error(mixtral_with(R"({"quant_method": "awq", "bits": 4, "group_size": 128,
                                 "version": "gemv"})"),
                "hf.config.unsupported_value", ".version\" is \"gemv\"");
+}
+
+// A config as transformers 5.24 writes it, with `edited` replaced by `as`.
+std::string bitsandbytes_config(const std::string& edited = {}, const std::string& as = {}) {
+  std::string text = R"({"_load_in_4bit": true, "_load_in_8bit": false,
+      "bnb_4bit_compute_dtype": "bfloat16", "bnb_4bit_quant_storage": "uint8",
+      "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": true,
+      "llm_int8_enable_fp32_cpu_offload": false, "llm_int8_has_fp16_weight": false,
+      "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0, "load_in_4bit": true,
+      "load_in_8bit": false, "quant_method": "bitsandbytes"})";
+  const size_t at = text.find(edited);
+  EXPECT_NE(at, std::string::npos) << edited;
+  return text.replace(at, edited.size(), as);
+}
+
+TEST(StorageConfig, ReadsBitsandbytes) {
+  const auto config = mixtral_with(bitsandbytes_config());
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  StoredWeights stored{WeightCoding::nf4, {1, 64}};
+  stored.nested = true;
+  EXPECT_EQ(config->model.stored, stored);
+  EXPECT_EQ(mixtral_with(R"({"load_in_4bit": true})")->model.stored,
+            (StoredWeights{WeightCoding::fp4, {1, 64}}));
+  EXPECT_EQ(
+      mixtral_with(R"({"quant_method": "bitsandbytes", "_load_in_8bit": true})")->model.stored,
+      (StoredWeights{WeightCoding::int8_rows, {1, 0}}));
+}
+
+TEST(StorageConfig, RejectsOtherBitsandbytes) {
+  const struct {
+    const char *edited, *as, *message;
+  } faults[] = {
+      {"\"nf4\"", "\"nf3\"", ".bnb_4bit_quant_type\" is \"nf3\", but must be \"fp4\" or \"nf4\""},
+      {"\"uint8\"", "\"bfloat16\"", ".bnb_4bit_quant_storage\" is \"bfloat16\""},
+      {"\"bnb_4bit_use_double_quant\": true", "\"bnb_4bit_use_double_quant\": 1",
+       ".bnb_4bit_use_double_quant\" is 1"},
+      {"\"load_in_4bit\": true", "\"load_in_4bit\": false",
+       "load_in_4bit\" is false, but must be true"},
+      {"\"_load_in_8bit\": false", "\"_load_in_8bit\": true",
+       ".load_in_8bit\" is false, but must be true"},
+      {"6.0", "\"six\"", ".llm_int8_threshold\" is \"six\", but must be a number"},
+  };
+  for (const auto& fault : faults)
+    expect_error(mixtral_with(bitsandbytes_config(fault.edited, fault.as)),
+                 "hf.config.unsupported_value", fault.message);
+  expect_error(mixtral_with(R"({"quant_method": "bitsandbytes"})"), "hf.config.unsupported_value",
+               ".load_in_4bit\" is missing, but must be true");
+  expect_error(mixtral_with(R"({"load_in_8bit": true, "llm_int8_has_fp16_weight": true})"),
+               "hf.config.unsupported_value", ".llm_int8_has_fp16_weight\" is true");
+  expect_error(
+      mixtral_with(bitsandbytes_config("\"quant_method\"", "\"outliers\": 1, \"quant_method\"")),
+      "hf.config.unknown_key", "outliers\" (1)");
 }
 
 TEST(StorageConfig, ReadsMlx) {
