@@ -23,8 +23,10 @@ def moec(*words, code=0):
 
 def browse(page, *flags):
     """The document after its script ran."""
-    done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", *flags,
-                           "--dump-dom", page.as_uri()], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                           f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=20000", *flags,
+                           "--dump-dom", page.as_uri()], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
