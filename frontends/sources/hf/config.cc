@@ -35,9 +35,10 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
   else if (rule.meanings.empty())
     parsed = parse_enum<E>(value);
   if (!parsed) {
-    std::vector<std::string> known;
+    const auto names = enum_names(E{});
+    std::vector<std::string> known(names.begin(), names.end());
+    if (!rule.meanings.empty()) known.clear();
     for (const auto& [name, of] : rule.meanings) known.push_back(name);
-    if (known.empty()) known = {std::begin(enum_names(E{})), std::end(enum_names(E{}))};
     reader.error(std::string(code),
                  fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
                              key, fmt::join(known, ", ")),

@@ -260,7 +260,7 @@ TEST_P(DropMasked, EqualsAMaskedExport) {
     Words flags = GetParam().flags;
     flags.insert(flags.end(), {"--expert-mask", mask});
     Session masked = masked_session(masked_export(checkpoint, "masked", flags, "8"));
-    flags.push_back("--drop-masked");
+    flags.emplace_back("--drop-masked");
     const std::string few = masked_export(checkpoint, "dropped", flags, "8");
     expect_fine(run_command({"check", few}));
     Session dropped = masked_session(few);
@@ -304,7 +304,7 @@ TEST(DropMaskedFlag, ShrinksShardsOfExperts) {
   constexpr int64_t kNorms = 4 * 128 * sizeof(float);
   const Words masked = {"--routing", "host", "--expert-mask", "L0:0-11;L1:4-15;L2-3:0-5,10-15"};
   Words dropped = masked;
-  dropped.push_back("--drop-masked");
+  dropped.emplace_back("--drop-masked");
   EXPECT_EQ((bytes(dropped) - kNorms) * 16, (bytes(masked) - kNorms) * 12);
 }
 
