@@ -36,8 +36,8 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
     parsed = parse_enum<E>(value);
   if (!parsed) {
     const auto names = enum_names(E{});
-    std::vector<std::string> known(names.begin(), names.end());
-    if (!rule.meanings.empty()) known.clear();
+    std::vector<std::string> known;
+    if (rule.meanings.empty()) known.assign(names.begin(), names.end());
     for (const auto& [name, of] : rule.meanings) known.push_back(name);
     reader.error(std::string(code),
                  fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
