@@ -119,6 +119,18 @@ def head_dim_of_model(model_type):
     return "= hidden_size / num_attention_heads" if all(made) else "unknown"
 
 
+def dense_width_of_model(model_type):
+    """The rule for the width of leading dense layers that the model's code applies if the config has none."""
+    made = []
+    for width in (32, 48):
+        config = make(model_type, num_hidden_layers=1, first_k_dense_replace=1, hidden_size=24, intermediate_size=width,
+                      vocab_size=64, **NEEDED.get(model_type, {}))
+        with torch.device("meta"):
+            model = AutoModel.from_config(config)
+        made.append(model.layers[0].mlp.up_proj.out_features == width)
+    return "= intermediate_size" if all(made) else "unknown"
+
+
 def entry_of_list(model_type, key, declared):
     """The entry for KEY.NUMBER, an element of a list."""
     name, _, number = key.partition(".")
@@ -154,6 +166,8 @@ def entry_of(model_type, key, declared):
             entry["rule"] = rule
     elif key == "head_dim" and made is None:
         entry["model"] = head_dim_of_model(model_type)
+    elif key == "prefix_dense_intermediate_size" and made is None:
+        entry["model"] = dense_width_of_model(model_type)
     if entry["default"] is not None:
         with_null = make(model_type, **{key: None})
         entry["null"] = "refused" if with_null is None else plain(getattr(with_null, key))

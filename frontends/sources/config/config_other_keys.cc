@@ -62,11 +62,12 @@ bool ConfigReader::reports_unknown_key(const Keys& keys, const JsonMember& membe
 }
 
 std::string ConfigReader::use_of(const Keys& keys, const JsonMember& member) {
-  if (keys.read.count(member.key) > 0) return "read for every family";
+  // A family may restrict a key that is read for every family.
   if (keys.rules.must.count(member.key) > 0) {
     check_required_value(keys, member);
     return "has the required value";
   }
+  if (keys.read.count(member.key) > 0) return "read for every family";
   auto harmless = keys.rules.harmless.find(member.key);
   if (harmless != keys.rules.harmless.end()) return "harmless: " + harmless->second;
   return reports_unknown_key(keys, member) ? "unknown" : "";

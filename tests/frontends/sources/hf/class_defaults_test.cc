@@ -373,6 +373,14 @@ void expect_rotation(const Family& family, const JsonValue& config, const JsonVa
                             ? "hf.config.unsupported_value"
                             : "hf.config.unknown_key",
                         "partial_rotary_factor");
+  if (!read && family.rules.must.contains("rope_scaling") && config.find("rope_scaling") != nullptr)
+    return expect_error(read, "hf.config.unsupported_value", "rope_scaling");
+  // cohere2_moe refuses null, and fails later without a base; the reader takes the defaults.
+  if (read && family.model_type == "cohere2_moe" && config.find("rope_parameters") != nullptr &&
+      (made.string() != nullptr || made.find("rope_theta") == nullptr)) {
+    EXPECT_EQ(read->model.attention.rope.theta, 10000) << where;
+    return;
+  }
   // The class ignores a base next to a default rotation that states one.
   if (!read && family.model_type == "mistral4" && config.find("rope_theta") != nullptr &&
       !made.string() && takes(family, made))

@@ -300,7 +300,7 @@ TEST(CommandConfig, RefusesOtherValues) {
   refused(R"("shared_expert_combination_strategy": "max")", "hf.config.unsupported_value",
           "known: sum, average");
   refused(R"("logit_scale": 0)", "hf.config.unsupported_value", "logit_scale");
-  refused(R"("sliding_window": null)", "hf.config.null", "sliding_window");
+  refused(R"("sliding_window": null)", "hf.config.type", "sliding_window");
 }
 
 }  // namespace
