@@ -180,6 +180,13 @@ def test_changed_weight_affects_only_its_shard(export, golden, tmp_path):
     assert {note.shard for note in far} == {"L01.moe"}
 
 
+def router_input(golden, step, port, layer):
+    """The stream that a router reads: after attention, or in a parallel block the layer's input."""
+    if port == "hidden":
+        return golden.rows(step, "attn_out", layer)
+    return golden.rows(step, "embed") if layer == 0 else golden.rows(step, "ffn_out", layer - 1)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_routers_select_the_golden_experts(case, runner, golden):
     running, want = runner(case, *F32_EXPORTS["host_groups"]), golden(case)
@@ -188,7 +195,7 @@ def test_routers_select_the_golden_experts(case, runner, golden):
         if shard["kind"] != "router":
             continue
         for step, _, _ in want.steps:
-            hidden = want.rows(step, "attn_out", shard["layer"])
+            hidden = router_input(want, step, entry["inputs"][0]["port"], shard["layer"])
             for begin in range(0, len(hidden), 16):
                 edges = {entry["inputs"][0]["edge"]: hidden[begin : begin + 16]}
                 for binding in entry["inputs"][1:]:  # the state that a router passes to the router of the next layer
