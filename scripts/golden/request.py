@@ -36,7 +36,8 @@ def family_names():
     names = {}
     for path in sorted(FAMILIES.glob("*.json")):
         descriptor = json.loads(path.read_text())
-        if "axes" in descriptor:  # common.json does not describe a family
+        # common.json does not describe a family, and transformers has no class of families that can only be planned.
+        if "axes" in descriptor and "plan_only" not in descriptor:
             for name in [descriptor["model_type"], *descriptor.get("also", [])]:
                 names[name] = descriptor["model_type"]
             names |= {each["model_type"]: each["model_type"] for each in descriptor.get("inside", [])}
