@@ -323,9 +323,23 @@ bool ConfigReader::boolean(std::string_view concept_name, bool otherwise) {
 std::string ConfigReader::name(std::string_view concept_name) {
   std::optional<Found> found = lookup(concept_name);
   if (!found || found->value == nullptr) return {};
-  if (const std::string* value = found->value->string()) return *value;
+  if (const std::string* value = found->value->string()) return meaning_of(concept_name, *value);
   wrong_type(concept_name, *found, "a string");
   return {};
+}
+
+std::string ConfigReader::meaning_of(std::string_view concept_name, const std::string& value) {
+  const auto& meanings = family_.concepts.find(concept_name)->second.meanings;
+  if (meanings.empty()) return value;
+  if (const auto found = meanings.find(value); found != meanings.end()) return found->second;
+  std::vector<std::string_view> known;
+  for (const auto& [name, meaning] : meanings) known.push_back(name);
+  error("hf.config.unsupported_value",
+        fmt::format("\"{}\" is \"{}\"; for the family {} it must be {}", key_of(concept_name),
+                    printable(value, 60), family_.model_type, fmt::join(known, " or ")),
+        at(concept_name));
+  // Reading continues with a known name, so that one run reports all errors.
+  return meanings.begin()->second;
 }
 
 template <class Item, class Read>

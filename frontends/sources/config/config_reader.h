@@ -111,6 +111,8 @@ class ConfigReader {
   std::optional<int64_t> integer_of(const Concept& item, const Found& found);
   std::string absent_terms(const Concept& item) const;
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
+  // Returns moec's name for a name in configs (ConceptRule::meanings).
+  std::string meaning_of(std::string_view concept_name, const std::string& value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
   // `read` returns an entry as an Item, or nothing; `wanted` describes the list in the finding.
   template <class Item, class Read>

@@ -25,23 +25,15 @@ namespace {
 template <class E>
 E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
             std::string_view code, std::string_view what) {
-  const ConceptRule& rule = reader.family().concepts.at(std::string(concept_name));
-  const std::vector<std::string>& only = rule.only;
+  const std::vector<std::string>& only =
+      reader.family().concepts.at(std::string(concept_name)).only;
   std::string key = reader.key_of(concept_name);
-  const auto meaning = rule.meanings.find(value);
-  std::optional<E> parsed;
-  if (meaning != rule.meanings.end())
-    parsed = parse_enum<E>(meaning->second);
-  else if (rule.meanings.empty())
-    parsed = parse_enum<E>(value);
+  std::optional<E> parsed = parse_enum<E>(value);
   if (!parsed) {
-    const auto names = enum_names(E{});
-    std::vector<std::string> known;
-    if (rule.meanings.empty()) known.assign(names.begin(), names.end());
-    for (const auto& [name, of] : rule.meanings) known.push_back(name);
+    auto names = enum_names(E{});
     reader.error(std::string(code),
                  fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
-                             key, fmt::join(known, ", ")),
+                             key, fmt::join(names, ", ")),
                  reader.at(concept_name));
   } else if (!only.empty() && std::find(only.begin(), only.end(), value) == only.end()) {
     reader.error("hf.config.unsupported_value",

@@ -295,8 +295,8 @@ TEST(CommandConfig, RefusesOtherValues) {
                           const std::string& part) {
     expect_family_refused("cohere2_moe", kCommand + ", " + member, code, part);
   };
-  refused(R"("expert_selection_fn": "softmax_selected")", "hf.config.unknown_score",
-          "known: sigmoid, softmax");
+  refused(R"("expert_selection_fn": "softmax_selected")", "hf.config.unsupported_value",
+          "must be sigmoid or softmax");
   refused(R"("shared_expert_combination_strategy": "max")", "hf.config.unsupported_value",
           "known: sum, average");
   refused(R"("logit_scale": 0)", "hf.config.unsupported_value", "logit_scale");
