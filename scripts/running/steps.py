@@ -44,7 +44,7 @@ class ShardRunner:
         forms = self.manifest.get("top_k", {}).get("forms", [])
         named = [form for form in forms if name in ("", form["name"])]
         if name and not named:
-            raise ValueError(f"there is no top-k variant named {name}; the export has "
+            raise ValueError(f"the export has no top-k variant {name}; it has "
                              f"{', '.join(form['name'] for form in forms) or 'none: export with --top-k'}")
         return {layer["layer"]: layer["top_k"] for layer in named[0]["layers"]} if named else {}
 

@@ -1,5 +1,5 @@
-"""backends/formats/coreml/RunExport.swift. There is no Swift compiler here: the tests read the file as text, and decode
-manifests by its structs as JSONDecoder does."""
+"""backends/formats/coreml/RunExport.swift. Without a Swift compiler, the tests read the file as text, and decode manifests
+by its structs as JSONDecoder does."""
 
 import json
 import re
