@@ -36,6 +36,7 @@ Result<nlohmann::ordered_json> data_of(const ReportFlags& flags) {
 
 Status run_report(const ReportFlags& flags) {
   MOEC_TRY(check_user_output(flags.html, flags.folder));
+  if (!flags.against.empty()) MOEC_TRY(check_user_output(flags.html, flags.against));
   MOEC_ASSIGN(const nlohmann::ordered_json data, data_of(flags));
   if (!flags.html.path.empty()) MOEC_TRY(write_user_file(flags.html.path, report_page(data)));
   if (flags.json)
@@ -57,7 +58,7 @@ void add_report_command(CLI::App& app, int& exit_code) {
                       "Write the page to this file, which a browser opens without a network");
   command->add_option("--against", flags->against, "Compare with this export");
   command->add_option("--profile", flags->profile,
-                      "Show the routing mass of experts from this profile.json of moec analyze");
+                      "Show the use of experts from this profile.json of moec analyze");
   command->add_flag("--force", flags->html.force, "Replace the file that --html names");
   command->add_flag("--json", flags->json, "Print the data of the page as JSON");
   command->footer("Example: moec report out/tinymoe --html tinymoe.html");

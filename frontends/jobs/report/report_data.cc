@@ -5,62 +5,53 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "backends/manifest/manifest_file.h"
-#include "ir/base/json.h"
+#include "backends/output/out_folder.h"
+#include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
-#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kReportFile = "report.json";
-constexpr uint64_t kMaxReportBytes = 512 << 20;
-constexpr size_t kMaxValues = size_t{1} << 26;
+constexpr JsonLimits kReportLimits{.bytes = 512 << 20, .values = size_t{1} << 26};
 
-// The entries of a member that is a list; none for another member.
-const JsonValue::Array& entries(const JsonValue& of, std::string_view member) {
-  static const JsonValue::Array kNone;
-  const JsonValue* value = of.find(member);
-  return value != nullptr && value->array() != nullptr ? *value->array() : kNone;
+// Adds the passes that changed a shard.
+Status read_shard(JsonFields& shard, PassesOfShards& all) {
+  std::string name;
+  MOEC_TRY(shard.text("shard", name));
+  int64_t position = 0;
+  return shard.each("passes", [&](JsonFields& fields) -> Status {
+    PassChange pass{.position = position++};
+    bool changed = false;
+    MOEC_TRY(fields.text("pass", pass.name));
+    MOEC_TRY(fields.boolean("changed", changed));
+    MOEC_TRY(fields.integer("ops_before", pass.before));
+    MOEC_TRY(fields.integer("ops_after", pass.after));
+    if (changed) all[name].push_back(std::move(pass));
+    return {};
+  });
 }
 
-std::string text_in(const JsonValue& of, std::string_view member) {
-  const JsonValue* value = of.find(member);
-  return value != nullptr && value->string() != nullptr ? *value->string() : "";
+// Nodes of a split have no report.
+Status read_passes(const std::string& path, PassesOfShards& passes) {
+  if (!file_exists(path)) return {};
+  MOEC_ASSIGN(const std::string text, read_text_file(path, kReportLimits.bytes));
+  const JsonReport report(text, path, JsonCodes::all_as("report.malformed", "export again"));
+  MOEC_ASSIGN(const JsonValue root, report.parse(kReportLimits));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
+  return fields.each("shards", [&](JsonFields& shard) { return read_shard(shard, passes); });
 }
 
-int64_t count_in(const JsonValue& of, std::string_view member) {
-  const JsonValue* value = of.find(member);
-  return value != nullptr && value->integer() != nullptr ? *value->integer() : 0;
-}
-
-bool is_set(const JsonValue& of, std::string_view member) {
-  const JsonValue* value = of.find(member);
-  return value != nullptr && value->boolean() != nullptr && *value->boolean();
-}
-
-// Reads the passes that changed a shard: position in the pipeline, name, ops before and after.
-Result<PassesOfShards> read_passes(const std::string& path) {
-  PassesOfShards passes;
-  if (!file_exists(path)) return passes;
-  MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxReportBytes));
-  MOEC_ASSIGN(const JsonValue report,
-              parse_json(text, {.file = path}, {.bytes = kMaxReportBytes, .values = kMaxValues}));
-  for (const JsonValue& shard : entries(report, "shards")) {
-    auto changed = ordered_json::array();
-    int64_t position = 0;
-    for (const JsonValue& pass : entries(shard, "passes")) {
-      if (is_set(pass, "changed"))
-        changed.push_back({position, text_in(pass, "pass"), count_in(pass, "ops_before"),
-                           count_in(pass, "ops_after")});
-      ++position;
-    }
-    passes[text_in(shard, "shard")] = std::move(changed);
-  }
-  return passes;
+ordered_json passes_json(const PassesOfShards& all, const std::string& shard) {
+  auto list = ordered_json::array();
+  if (const auto found = all.find(shard); found != all.end())
+    for (const PassChange& pass : found->second)
+      list.push_back({pass.position, pass.name, pass.before, pass.after});
+  return list;
 }
 
 ordered_json placement_json(const manifest::Shard& shard) {
@@ -77,11 +68,10 @@ ordered_json placement_json(const manifest::Shard& shard) {
 ordered_json kind_json(const manifest::Shard& shard, const PassesOfShards& passes) {
   auto ops = ordered_json::array();
   for (const manifest::OpCount& count : shard.ops) ops.push_back({count.op, count.count});
-  const auto found = passes.find(shard.name);
   return {{"kind", enum_name(shard.kind)},
           {"ops", std::move(ops)},
           {"placement", placement_json(shard)},
-          {"passes", found == passes.end() ? ordered_json::array() : found->second},
+          {"passes", passes_json(passes, shard.name)},
           {"cost",
            {shard.cost.bytes_dense, shard.cost.bytes_active, shard.cost.macs_dense,
             shard.cost.macs_active}}};
@@ -235,22 +225,20 @@ Result<ordered_json> export_json(const ReportedExport& of) {
                       {"golden", golden_json(of)}};
 }
 
-// Mass per MoE layer and expert, as a share of the layer's mass.
-ordered_json mass_json(const ExpertProfile& profile) {
+// The share of each expert in the use of its layer: routing mass or, if a layer lacks it, as in
+// profiles of an imatrix, selections.
+ordered_json use_json(const ExpertProfile& profile) {
+  const bool has_mass = std::all_of(profile.layers.begin(), profile.layers.end(),
+                                    [](const LayerProfile& layer) { return !layer.mass.empty(); });
   auto layers = ordered_json::object();
   for (const LayerProfile& layer : profile.layers) {
-    const bool measured = !layer.mass.empty();
-    double whole = 0;
-    auto shares = ordered_json::array();
-    const auto of = [&](size_t expert) {
-      return measured ? layer.mass[expert] : static_cast<double>(layer.selections[expert]);
-    };
-    for (size_t expert = 0; expert < layer.selections.size(); ++expert) whole += of(expert);
-    for (size_t expert = 0; expert < layer.selections.size(); ++expert)
-      shares.push_back(whole > 0 ? of(expert) / whole : 0);
-    layers[std::to_string(layer.layer)] = std::move(shares);
+    std::vector<double> use = layer.mass;
+    if (!has_mass) use.assign(layer.selections.begin(), layer.selections.end());
+    const double whole = std::accumulate(use.begin(), use.end(), 0.0);
+    for (double& share : use) share = whole > 0 ? share / whole : 0;
+    layers[std::to_string(layer.layer)] = use;
   }
-  return layers;
+  return {{"name", has_mass ? "routing mass" : "selections"}, {"layers", std::move(layers)}};
 }
 
 }  // namespace
@@ -266,7 +254,9 @@ Result<ReportedExport> open_reported(const std::string& folder) {
     MOEC_ASSIGN(Manifest manifest, read_manifest(part));
     reported.parts.push_back(std::move(manifest));
   }
-  MOEC_ASSIGN(reported.passes, read_passes(folders.front() + "/" + kReportFile));
+  // Weights without graphs have no passes.
+  if (reported.parts.front().has_graphs())
+    MOEC_TRY(read_passes(folders.front() + "/" + kReportFile, reported.passes));
   return reported;
 }
 
@@ -287,7 +277,7 @@ Result<ordered_json> report_data(const std::vector<ReportedExport>& exports,
         fmt::format("the profile is of {} experts per layer, the export has {} in {} layers",
                     profile->experts, experts, layers),
         "give the profile that moec analyze wrote for this model");
-  data["mass"] = mass_json(*profile);
+  data["use"] = use_json(*profile);
   return data;
 }
 

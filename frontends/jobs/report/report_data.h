@@ -2,7 +2,7 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +13,15 @@
 
 namespace moec {
 
-// Shard name → the passes that changed it, in order: [position, name, ops before, ops after].
-using PassesOfShards = std::map<std::string, nlohmann::ordered_json>;
+// A pass that changed a shard, with its position in the pipeline.
+struct PassChange {
+  int64_t position = 0;
+  std::string name;
+  int64_t before = 0, after = 0;  // ops of the shard
+};
+
+// Shard name → its changes in the order of passes.
+using PassesOfShards = std::map<std::string, std::vector<PassChange>>;
 
 // One export. An export that was split has several folders, one per node.
 struct ReportedExport {
@@ -24,12 +31,12 @@ struct ReportedExport {
 };
 
 // Opens an export, or the nodes of a folder that moec split wrote. Errors: report.source (neither),
-// those of read_manifest(), and file.* or json.* for report.json.
+// report.malformed (report.json), those of read_manifest() and read_text_file().
 Result<ReportedExport> open_reported(const std::string& folder);
 
 // Returns {"exports": [EXPORT, …]}, with the second export for comparison. Shards with equal
 // ops, placement and passes share an entry of "kinds", because an export may have tens of thousands
-// of shards. `profile` adds the routing mass of experts. Errors: report.profile (the profile's
+// of shards. `profile` adds the use of experts. Errors: report.profile (the profile's
 // numbers of experts or layers are not those of the export), those of parse_expert_sets().
 Result<nlohmann::ordered_json> report_data(const std::vector<ReportedExport>& exports,
                                            const std::optional<ExpertProfile>& profile);

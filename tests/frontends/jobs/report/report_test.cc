@@ -78,22 +78,41 @@ TEST(Report, RefusesOtherSources) {
   expect_fine(run_command({"report", out, "--html", page}));
   EXPECT_THAT(error({out, "--html", page}), HasSubstr("--force"));
   expect_fine(run_command({"report", out, "--html", page, "--force"}));
-  for (const char* odd : {R"({"shards": [3, {"shard": "L00.moe", "passes": 4}]})", "[1]"}) {
+  const std::string other = fresh_folder("report_other");
+  expect_fine(export_case("tinymoe", other));
+  EXPECT_THAT(error({out, "--against", other, "--html", other + "/p.html"}),
+              HasSubstr("output.in_source"));
+  for (const char* odd :
+       {"{", "[1]", R"({"shards": [3]})", R"({"shards": [{"shard": "L00.moe", "passes": 4}]})"}) {
     std::ofstream(out + "/report.json") << odd;
-    EXPECT_EQ(report_of(out)["exports"][0]["shards"].size(), 9u) << odd;
+    EXPECT_THAT(error({out, "--html", page, "--force"}), HasSubstr("report.malformed")) << odd;
   }
-  std::ofstream(out + "/report.json") << "{";
-  EXPECT_THAT(error({out, "--html", page, "--force"}), HasSubstr("report.json"));
+}
+
+// A profile of an imatrix, which has no routing mass.
+std::string profile_of(int64_t experts, const std::string& selections) {
+  const std::string path = fresh_folder("report_profile") + "/profile.json";
+  std::ofstream(path) << R"({"format": "moec.expert_profile", "version": 1, "model": "mixtral",
+      "checkpoint": "", "source": "imatrix", "text": "", "experts": )"
+                      << experts << R"(, "top_k": 2, "categories": [],
+      "layers": [{"layer": 0, "tokens": 4, "selections": )"
+                      << selections << "}]}";
+  return path;
+}
+
+TEST(Report, NamesTheMeasuredUse) {
+  const std::string out = fresh_folder("report_use");
+  expect_fine(export_case("mixtral_a", out));
+  const json use = report_of(out, {"--profile", profile_of(5, "[2, 0, 1, 4, 1]")})["use"];
+  EXPECT_EQ(use["name"], "selections");
+  EXPECT_EQ(use["layers"]["0"], json({0.25, 0, 0.125, 0.5, 0.125}));
 }
 
 TEST(Report, RefusesProfilesOfOtherModels) {
-  const std::string out = fresh_folder("report_profile");
+  const std::string out = fresh_folder("report_no_use");
   expect_fine(export_case("mixtral_a", out));
-  const std::string profile = fresh_folder("profile") + "/profile.json";
-  std::ofstream(profile) << R"({"format": "moec.expert_profile", "version": 1, "model": "mixtral",
-      "checkpoint": "", "source": "imatrix", "text": "", "experts": 3, "top_k": 2,
-      "categories": [], "layers": [{"layer": 0, "tokens": 3, "selections": [2, 1, 3]}]})";
-  const Outcome outcome = run_command({"report", out, "--json", "--profile", profile});
+  const Outcome outcome =
+      run_command({"report", out, "--json", "--profile", profile_of(3, "[2, 1, 3]")});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.out + outcome.err, HasSubstr("report.profile"));
 }
