@@ -8,7 +8,6 @@
 #include "backends/formats/coreml/mil_names.h"
 #include "backends/formats/coreml/read_coreml.h"
 #include "backends/formats/onnx/check_onnx.h"
-#include "backends/formats/onnx/onnx_ops.h"
 #include "backends/formats/onnx/read_onnx.h"
 #include "backends/formats/onnx/write_onnx_codes.h"
 #include "backends/formats/tflite/emit_tflite.h"
@@ -108,8 +107,7 @@ const std::array kFormats = {
            .weight_views = views_for_onnx,
            .code_form = onnx_code_form,
            .read = read_from_onnx,
-           .check = check_onnx_file,
-           .op_names = onnx_op_names},
+           .check = check_onnx_file},
     Format{.id = ShardFormat::coreml,
            .about = "an .mlpackage",
            .suffixes = kCoremlSuffixes,
@@ -119,8 +117,7 @@ const std::array kFormats = {
            .file_names = names_for_coreml,
            .emit = emit_as_coreml,
            .weight_views = views_for_coreml,
-           .read = read_from_coreml,
-           .op_names = mil_op_names},
+           .read = read_from_coreml},
     Format{.id = ShardFormat::gguf,
            .about = "a .gguf file",
            .shape = FormatShape::weights_only,
@@ -132,8 +129,7 @@ const std::array kFormats = {
            .file_names = names_for_tflite,
            .emit = emit_as_tflite,
            .weight_views = views_for_tflite,
-           .read = read_from_tflite,
-           .op_names = tflite_op_names},
+           .read = read_from_tflite},
 };
 static_assert(kFormats.size() == enum_count<ShardFormat>, "one row per format");
 

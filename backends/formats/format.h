@@ -68,9 +68,6 @@ struct Format {
   Result<LoadedShard> (*read)(const std::string& path, const GraphSelection& graph) = nullptr;
   // Runs the format's own checker on a graph file. Null: the format has none.
   Status (*check)(const std::string& path) = nullptr;
-  // The name of each op in a file of the format; empty for ops without a name. Null: the format
-  // does not name ops separately from values.
-  IdMap<OpId, std::string> (*op_names)(const Shard& shard) = nullptr;
 };
 
 std::span<const Format> all_formats();

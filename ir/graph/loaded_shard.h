@@ -15,6 +15,10 @@ struct LoadedShard {
   // From the file's metadata, keyed by the names in `weights`; absent if the metadata has no
   // owners.
   std::optional<WeightOwners> owners;
+  // The node of the file that computes each op: the name of an ONNX node, the first output of a
+  // TFLite operator, the output of an ML program's op, or "write_state STATE". Several ops may be
+  // parts of one node; an op may have none, and weights and constants have none.
+  IdMap<OpId, std::string> nodes;
 };
 
 }  // namespace moec

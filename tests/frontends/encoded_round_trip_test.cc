@@ -238,6 +238,33 @@ TEST(EncodedOnnx, MultipliesActivationsOfThreeAxes) {
   }
 }
 
+// MatMulNBits transposes its weight itself, so the file has fewer nodes than the shard has ops.
+TEST(EncodedOnnx, NamesNodesOfTheFile) {
+  Builder b("L00.moe", Form::placed);
+  const ValueId x = b.input("x", token_type(DType::f32, Layout::rows, 96, 3));
+  const ValueId w =
+      b.weight(seeded_view(3, {DType::f32, {24, 96}}), "w", AffineEncoding{4, {1, 32}});
+  const ValueId columns = b.transpose(w, {1, 0}), rows = b.reshape(x, {1, 3, 96});
+  b.output("y", b.matmul(rows, b.reshape(columns, {1, 96, 24})));
+  const TestFolder folder;
+  ASSERT_TRUE(emit_one(b.finish(), folder));
+  const auto read = read_onnx(folder / "shard.t1.onnx");
+  ASSERT_TRUE(read) << render(read.error());
+  const auto node_of = [&](const OpData& kind) {
+    for (const OpId id : op_ids(read->shard))
+      if (read->shard.ops[id].data.index() == kind.index()) return read->nodes[id];
+    return std::string();
+  };
+  onnx::ModelProto model;
+  std::ifstream file(folder / "shard.t1.onnx", std::ios::binary);
+  ASSERT_TRUE(model.ParseFromIstream(&file));
+  ASSERT_EQ(model.graph().node_size(), 2);
+  EXPECT_EQ(node_of(Reshape{}), model.graph().node(0).name());
+  EXPECT_EQ(node_of(MatMul{}), model.graph().node(1).name());
+  EXPECT_EQ(node_of(Transpose{}), model.graph().node(1).name());
+  EXPECT_EQ(node_of(Weight{}), "");
+}
+
 TEST(EncodedOnnx, RoundTripsInt8Blocks) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const int64_t inputs : {64, 80})

@@ -8,6 +8,7 @@
 
 #include "backends/emit/metadata_keys.h"
 #include "backends/formats/coreml/blob_file.h"
+#include "backends/formats/coreml/mil_names.h"
 #include "backends/formats/coreml/mil_values.h"
 #include "backends/formats/coreml/ports.h"
 #include "backends/formats/coreml/read_mil_codes.h"
@@ -56,6 +57,7 @@ class FunctionReader {
     MOEC_TRY(check_metadata());
     if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
     out_.owners = metadata_.owners;
+    out_.nodes = mil_op_names(out_.shard);
     return std::move(out_);
   }
 

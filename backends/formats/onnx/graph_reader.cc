@@ -46,6 +46,7 @@ class GraphReader {
   Status read_inputs();
   Status read_ops();
   Status read_outputs();
+  Status read_named(const NodeProto& node);
   Status read_node(const NodeProto& node);
   Status read_source(const TensorProto& tensor);
   Status read_splat(const NodeProto& node);
@@ -281,6 +282,17 @@ Status GraphReader::read_node(const NodeProto& node) {
   return append(std::move(data), std::move(operands), {node.output().begin(), node.output().end()});
 }
 
+// Reads a node and sets LoadedShard::nodes of the ops that it becomes.
+Status GraphReader::read_named(const NodeProto& node) {
+  const size_t first = out_.shard.ops.size();
+  MOEC_TRY(read_node(node));
+  for (size_t i = first; i < out_.shard.ops.size(); ++i) {
+    const OpId op{static_cast<uint32_t>(i)};
+    if (!is_source(out_.shard.ops[op].data)) out_.nodes[op] = node.name();
+  }
+  return {};
+}
+
 // The metadata state the positions of the first initializers in the op list; nodes fill the other
 // positions. Identity nodes create no ops.
 Status GraphReader::read_ops() {
@@ -294,7 +306,7 @@ Status GraphReader::read_ops() {
     if (source < positions.size() && positions[source] == out_.shard.ops.size())
       MOEC_TRY(value_of(graph_.initializer(static_cast<int>(source++)).name()));
     else if (node < graph_.node_size())
-      MOEC_TRY(read_node(graph_.node(node++)));
+      MOEC_TRY(read_named(graph_.node(node++)));
     else
       return fail("onnx.metadata", "moec.sources lists positions beyond the end of the op list",
                   "export the model again");

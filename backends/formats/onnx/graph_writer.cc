@@ -11,7 +11,6 @@
 #include "backends/emit/shard_facts.h"
 #include "backends/formats/onnx/initializers.h"
 #include "backends/formats/onnx/onnx_names.h"
-#include "backends/formats/onnx/onnx_ops.h"
 #include "backends/formats/onnx/onnx_types.h"
 #include "backends/formats/onnx/set_attributes.h"
 #include "backends/formats/onnx/weight_tensors.h"
@@ -35,6 +34,18 @@ constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "
 // writes moe.
 template <class OpT>
 concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, Moe> || InGroup<OpT, OpGroup::state>;
+
+// A constant with one element is an initializer, so it needs no Expand.
+bool is_splat(const Constant& constant) {
+  return constant.values.size() == 1 && constant.type.elements() > 1;
+}
+
+// True if the op becomes an initializer of the graph. A splat of several elements becomes an Expand
+// of a scalar instead, which needs no space in the file.
+bool is_initializer(const OpData& data) {
+  const auto* constant = std::get_if<Constant>(&data);
+  return std::holds_alternative<Weight>(data) || (constant && !is_splat(*constant));
+}
 
 class GraphWriter {
  public:

@@ -91,6 +91,7 @@ Result<LoadedShard> SubgraphReader::read() {
     return fail(std::move(findings));
   if (out_.weights.tensors.empty()) out_.weights.files.clear();
   out_.owners = metadata_.owners;
+  out_.nodes = tflite_op_names(out_.shard);
   return std::move(out_);
 }
 

@@ -130,7 +130,7 @@ class Checker {
     // The last file remains, which has the largest width.
     checked.peak_activation_bytes = peak_activation_bytes(body);
     PlacementReport placement = report_placement(report_.target, body);
-    if (format.op_names) name_as_in_file(placement, body, format.op_names(body));
+    name_as_in_file(placement, body, file->nodes);
     checked.coverage += placement.coverage;
     checked.widths.push_back({width.tokens, width.file.path, std::move(placement), index});
     // WeightCheck compares weights across shards, so it receives every graph.

@@ -14,10 +14,10 @@ namespace moec {
 
 PlacementReport report_placement(const Target& target, const Shard& shard);
 
-// Fills in PlacedOp::file_name. `shard` is the reported shard; `names` has a name for each of its
-// ops.
+// Fills in PlacedOp::file_name and ::node. `shard` is the reported shard, and `nodes` are those of
+// its file (LoadedShard::nodes).
 void name_as_in_file(PlacementReport& report, const Shard& shard,
-                     const IdMap<OpId, std::string>& names);
+                     const IdMap<OpId, std::string>& nodes);
 
 // Errors: an unreadable manifest, an unknown target or chip. Everything else is a finding:
 //   manifest.no_binary, check.ports, check.weight_bytes, check.over_budget, check.coverage,

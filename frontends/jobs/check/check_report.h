@@ -22,6 +22,9 @@ struct PlacedOp {
   // Name in the file: the output or "write_state STATE" in a Core ML package, the node in an ONNX
   // graph; empty if the op has none.
   std::string file_name;
+  // Name in the file of the node that computes the op: `file_name`, or, if that is empty, the name
+  // of the op that the result is part of. Empty if the file has no such node.
+  std::string node;
   std::string op;    // mnemonic
   std::string unit;  // predicted
   std::string rule;  // rule that predicts the unit; empty if the op runs on the target's unit

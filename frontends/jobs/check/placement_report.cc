@@ -29,6 +29,20 @@ std::string name_of(const Shard& shard, const Op& op) {
   return shard.label(op.results[0]);
 }
 
+// Returns PlacedOp::node of each op. An op without a node in the file is part of the node of its
+// user.
+IdMap<OpId, std::string> nodes_of(const Shard& shard, IdMap<OpId, std::string> nodes) {
+  const auto users = find_users(shard);
+  // Users follow their operands, so they are visited first.
+  for (size_t i = shard.ops.size(); i-- > 0;) {
+    const OpId id{static_cast<uint32_t>(i)};
+    for (const ValueId result : shard.ops[id].results)
+      for (const OpId user : users[result])
+        if (nodes[id].empty()) nodes[id] = nodes[user];
+  }
+  return nodes;
+}
+
 }  // namespace
 
 Coverage& Coverage::operator+=(const Coverage& other) {
@@ -67,11 +81,18 @@ PlacementReport report_placement(const Target& target, const Shard& shard) {
 }
 
 void name_as_in_file(PlacementReport& report, const Shard& shard,
-                     const IdMap<OpId, std::string>& names) {
-  // The loop visits the same ops as report_placement(), so `placed` stays aligned with `names`.
+                     const IdMap<OpId, std::string>& nodes) {
+  // A node that several ops are part of has the name of the last one, whose result it computes.
+  std::map<std::string_view, OpId> last;
+  for (const OpId id : op_ids(shard)) last.insert_or_assign(nodes[id], id);
+  const IdMap<OpId, std::string> computed_by = nodes_of(shard, nodes);
+  // The loop visits the same ops as report_placement(), so `placed` stays aligned with `nodes`.
   auto placed = report.ops.begin();
-  for (OpId id : op_ids(shard))
-    if (!is_source(shard.ops[id].data)) (placed++)->file_name = names[id];
+  for (const OpId id : op_ids(shard)) {
+    if (is_source(shard.ops[id].data)) continue;
+    if (last.at(nodes[id]) == id) placed->file_name = nodes[id];
+    (placed++)->node = computed_by[id];
+  }
 }
 
 std::vector<BrokenRule> broken_rules(const CheckReport& report) {
