@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -83,7 +84,27 @@ def test_page_lists_shards_and_results(page, out):
     for shard in manifest["shards"]:
         assert any(row.startswith(shard["name"]) and "on Neural Engine" in row for row in rows)
     assert sum("f32" in row and "e-" in row for row in rows) == len(manifest["golden"]) > 0
-    assert {"Experts", "Shards", "Agreement with the reference", "Cost of a token", "Weights", "Passes"} == set(texts(dom, "h2"))
+    assert {"Experts", "Shards", "Agreement with the reference", "Cost of a token", "Weights", "Passes", "Timeline"} == set(texts(dom, "h2"))
+
+
+def test_timeline_sums_files_by_time(out, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    files = {file["path"]: file["bytes"] for shard in manifest["shards"]
+             for file in [*shard["data"], *(width["file"] for width in shard["widths"])]}
+    late, *early = sorted(files)
+    for path in early:
+        os.utime(copy / path, (1000, 1000))
+    os.utime(copy / late, (1010, 1010))
+    data = json.loads(moec("report", copy, "--json"))["exports"][0]["written"]
+    assert data["seconds"] == 10 and len(data["spans"]) == 20
+    assert data["spans"][0] == [len(early), sum(files[path] for path in early)]
+    assert data["spans"][-1] == [1, files[late]] and data["spans"][1] == [0, 0]
+    os.utime(copy / late, (1000, 1000))
+    assert json.loads(moec("report", copy, "--json"))["exports"][0]["written"] is None
+    moec("report", copy, "--html", tmp_path / "page.html")
+    assert "Timeline" not in texts(browse(tmp_path / "page.html"), "h2")
 
 
 def test_page_needs_no_network(page):

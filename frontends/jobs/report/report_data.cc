@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -187,6 +189,27 @@ Result<ordered_json> expected_json(const ReportedExport& of, int64_t experts) {
   return layers;
 }
 
+// The spans of a timeline.
+constexpr int64_t kSpans = 20;
+
+// {"seconds": from the first file to the last, "spans": [[files, bytes], …]} for spans of equal
+// length; null if all files have the same time.
+ordered_json written_json(const std::vector<TimedFile>& files) {
+  const auto [first, last] =
+      std::minmax_element(files.begin(), files.end(),
+                          [](const TimedFile& a, const TimedFile& b) { return a.time < b.time; });
+  if (first == files.end() || first->time == last->time) return nullptr;
+  const auto whole = last->time - first->time;
+  std::vector<std::array<int64_t, 2>> spans(kSpans);
+  for (const TimedFile& file : files) {
+    const double share = std::chrono::duration<double>(file.time - first->time) / whole;
+    auto& [count, bytes] = spans[std::min(static_cast<size_t>(share * kSpans), spans.size() - 1)];
+    ++count;
+    bytes += file.bytes;
+  }
+  return {{"seconds", std::chrono::duration<double>(whole).count()}, {"spans", spans}};
+}
+
 Result<ordered_json> export_json(const ReportedExport& of) {
   const Manifest& first = of.parts.front();
   std::map<std::string, int64_t> stored;
@@ -222,7 +245,8 @@ Result<ordered_json> export_json(const ReportedExport& of) {
                       {"parts", parts_json(of)},
                       {"shards", std::move(shards)},
                       {"kinds", kinds.take()},
-                      {"golden", golden_json(of)}};
+                      {"golden", golden_json(of)},
+                      {"written", written_json(of.written)}};
 }
 
 // The share of each expert in the use of its layer: routing mass or, if a layer lacks it, as in
@@ -243,8 +267,23 @@ ordered_json use_json(const ExpertProfile& profile) {
 
 }  // namespace
 
+// Adds the files of the shards. Skips files that are absent, of which moec check reports.
+static void add_written(const std::string& folder, const Manifest& manifest,
+                        std::vector<TimedFile>& written) {
+  std::map<std::string, int64_t> files;
+  for (const manifest::Shard& shard : manifest.shards) {
+    for (const manifest::FileRef& file : shard.data) files[file.path] = file.bytes;
+    for (const manifest::Width& width : shard.widths) files[width.file.path] = width.file.bytes;
+  }
+  for (const auto& [path, bytes] : files) {
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(folder + "/" + path, error);
+    if (!error) written.push_back({time, bytes});
+  }
+}
+
 Result<ReportedExport> open_reported(const std::string& folder) {
-  ReportedExport reported{folder, {}, {}};
+  ReportedExport reported{folder, {}, {}, {}};
   std::vector<std::string> folders = {folder};
   if (!has_manifest(folder)) folders = exports_in(folder);
   if (folders.empty())
@@ -252,6 +291,7 @@ Result<ReportedExport> open_reported(const std::string& folder) {
                 "give a folder that moec export or moec split wrote", {.file = folder});
   for (const std::string& part : folders) {
     MOEC_ASSIGN(Manifest manifest, read_manifest(part));
+    add_written(part, manifest, reported.written);
     reported.parts.push_back(std::move(manifest));
   }
   // Weights without graphs have no passes.

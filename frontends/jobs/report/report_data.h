@@ -1,6 +1,7 @@
 // The data of a report page about an export, from its manifest and the passes in report.json.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -20,14 +21,21 @@ struct PassChange {
   int64_t before = 0, after = 0;  // ops of the shard
 };
 
+// A file with the time at which it was written, as its file system states.
+struct TimedFile {
+  std::filesystem::file_time_type time;
+  int64_t bytes = 0;
+};
+
 // Shard name → its changes in the order of passes.
 using PassesOfShards = std::map<std::string, std::vector<PassChange>>;
 
 // One export. An export that was split has several folders, one per node.
 struct ReportedExport {
   std::string folder;
-  std::vector<Manifest> parts;  // at least one
-  PassesOfShards passes;        // of the first part's report.json; empty: absent
+  std::vector<Manifest> parts;     // at least one
+  PassesOfShards passes;           // of the first part's report.json; empty: absent
+  std::vector<TimedFile> written;  // the files of all shards
 };
 
 // Opens an export, or the nodes of a folder that moec split wrote. Errors: report.source (neither),
