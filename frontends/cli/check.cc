@@ -11,6 +11,7 @@
 #include "backends/manifest/top_k.h"
 #include "backends/targets/explain_rule.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/node_data_flag.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/print_measured.h"
@@ -151,7 +152,7 @@ void print_check(const SplitCheck& split, const Listed& listed) {
 
 struct CheckFlags {
   std::string folder, explain, measured;
-  UserOutput sarif{.flag = "--sarif"};
+  UserOutput sarif{.flag = "--sarif"}, node_data;
   CheckOptions options;
   Listed listed;
   bool json = false, expected = false;
@@ -184,8 +185,11 @@ int explain(const CheckFlags& flags) {
 
 // Writes the files that the flags request in addition to the report.
 Status write_files(const CheckFlags& flags, const CheckReport& report) {
-  // run_check() has already refused an existing SARIF file without --force.
+  // check_outputs() has already refused existing files without --force.
   if (!flags.sarif.path.empty()) MOEC_TRY(write_user_file(flags.sarif.path, to_sarif(report)));
+  if (!flags.node_data.path.empty())
+    for (const NodeOverlay& overlay : check_overlays(report))
+      MOEC_TRY(write_node_data(flags.node_data.path, overlay));
   if (!flags.expected) return {};
   return write_file({flags.folder, std::string(kExpectedPlacement)}, expected_placement(report));
 }
@@ -202,18 +206,26 @@ int report_measured(const CheckFlags& flags, const CheckReport& report) {
 }
 
 int run_check_of_nodes(const CheckFlags& flags) {
-  if (!flags.sarif.path.empty() || !flags.measured.empty() || flags.expected)
-    return report_failure(
-        {{Severity::error,
-          "check.split",
-          "--sarif, --measured and --expected require a single export, but this folder has several",
-          "pass the folder of one node",
-          {.file = flags.folder}}},
-        flags.json);
+  if (!flags.sarif.path.empty() || !flags.node_data.path.empty() || !flags.measured.empty() ||
+      flags.expected)
+    return report_failure({{Severity::error,
+                            "check.split",
+                            "--sarif, --node-data, --measured and --expected require a single "
+                            "export, but this folder has "
+                            "several",
+                            "pass the folder of one node",
+                            {.file = flags.folder}}},
+                          flags.json);
   const auto split = check_split(flags.folder, flags.options);
   if (!split) return report_failure(split.error(), flags.json);
   flags.json ? print_json(check_json(*split, flags.listed.ops)) : print_check(*split, flags.listed);
   return split->passed() ? kExitFine : kExitFellShort;
+}
+
+// Checks before the run that the files may be written.
+Status check_outputs(const CheckFlags& flags) {
+  MOEC_TRY(check_user_output(flags.sarif, flags.folder));
+  return check_node_data(flags.node_data, flags.folder, {kPlacementOverlay, kWeightsOverlay});
 }
 
 int run_check(const CheckFlags& flags) {
@@ -222,7 +234,7 @@ int run_check(const CheckFlags& flags) {
   if (is_split_folder(flags.folder)) return run_check_of_nodes(flags);
   if (const Status source = require_export(flags.folder); !source)
     return report_failure(source.error(), flags.json);
-  if (const Status free = check_user_output(flags.sarif, flags.folder); !free)
+  if (const Status free = check_outputs(flags); !free)
     return report_failure(free.error(), flags.json);
   auto report = check_folder(flags.folder, flags.options);
   if (!report) return report_failure(report.error(), flags.json);
@@ -264,7 +276,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 100));
   command->add_option("--sarif", flags->sarif.path,
                       "Also write the broken rules to this file, as SARIF 2.1.0");
-  command->add_flag("--force", flags->sarif.force, "Replace the file that --sarif names");
+  add_node_data_flag(*command, flags->node_data,
+                     "the predicted unit and the bytes of weights of each op");
   command->add_option("--measured", flags->measured,
                       "Compare the prediction with this measured.json of moec confirm or "
                       "scripts/confirm_on_mac.py");
@@ -279,6 +292,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec check out/tinymoe --chip m1");
   command->callback([flags, &exit_code] {
+    flags->sarif.force = flags->node_data.force;
     // CLI11 cannot require OUT, because --explain runs without it.
     if (flags->folder.empty() && flags->explain.empty()) throw CLI::RequiredError("OUT");
     exit_code = run_check(*flags);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/node_data_flag.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
@@ -122,6 +123,7 @@ struct CompareFlags {
   SessionFlags session;
   std::optional<double> min_top1_percent;
   std::string groups, against, prompts;
+  UserOutput node_data;
   bool quiet = false, json = false;
 };
 
@@ -136,6 +138,8 @@ Result<CompareOptions> compare_options(const CompareFlags& flags) {
   // Otherwise both exports share an engine, because each engine has threads.
   if (flags.session.activations != exact.activations) options.engine = of_b.engine;
   options.cache_dtype = of_b.cache_dtype;
+  MOEC_TRY(check_node_data(flags.node_data, options.compared, {kErrorOverlay}));
+  options.inside = !flags.node_data.path.empty();
   // The flag is a percentage, the limit a share.
   if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
   // A golden contains its own text, so the checks below do not apply.
@@ -197,7 +201,9 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
   CompareGoldenOptions compared{options.compared, session, options.limits, {}};
   for (const ShardReport& shard : validation.shards)
     compared.shards.push_back(compared_shard(shard));
-  return compare_with_golden(golden, compared);
+  MOEC_ASSIGN(CompareReport report, compare_with_golden(golden, compared));
+  report.inside = validation.inside;
+  return report;
 }
 
 int run_compare(const CompareFlags& flags) {
@@ -209,14 +215,17 @@ int run_compare(const CompareFlags& flags) {
                           ? compare_golden(*options)
                           : compare_texts(*options, flags.quiet || flags.json);
   if (!report) return report_failure(report.error(), flags.json);
+  const Status written = write_errors(flags.node_data, report->inside, options->compared,
+                                      "relative L2 error of B against A");
+  if (!written) return report_failure(written.error(), flags.json);
   flags.json ? print_json(comparison_json(*report)) : print_comparison(*report);
   return report->passed ? kExitFine : kExitFellShort;
 }
 
 // Restricts flags to B, which comparisons by group or by document do not have.
 void apply_flags_to_b(CLI::App& command, CLI::Option* groups, CLI::Option* against) {
-  for (const char* flag :
-       {"--top-k", "--battery", "--category", "--confidence", "--activations", "--cache-dtype"})
+  for (const char* flag : {"--top-k", "--battery", "--category", "--confidence", "--activations",
+                           "--cache-dtype", "--node-data"})
     command.get_option(flag)->excludes(groups)->excludes(against)->description(
         "For B: " + command.get_option(flag)->get_description());
 }
@@ -284,6 +293,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                    "of positions")
       ->check(finite_from_zero());
   add_session_flags(*command, flags->session);
+  add_node_data_flag(*command, flags->node_data, "the error of each op");
   apply_flags_to_b(*command, groups, against);
   command->add_flag("-q,--quiet", flags->quiet, "Print no progress");
   command->add_flag("--json", flags->json, "Print the report as JSON");

@@ -12,6 +12,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/chat_flags.h"
 #include "frontends/cli/flags/engine_flags.h"
+#include "frontends/cli/flags/node_data_flag.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/print_findings.h"
@@ -98,11 +99,13 @@ struct ValidateFlags {
   SessionFlags session;
   // The reference executor has the summation order that is used for comparisons with goldens.
   EngineFlags engine{.engine = "reference"};
+  UserOutput node_data;
   bool json = false, record = false;
 };
 
 Status check_paths(const ValidateFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
+  MOEC_TRY(check_node_data(flags.node_data, flags.folder, {kErrorOverlay}));
   return require_golden(flags.golden);
 }
 
@@ -126,7 +129,9 @@ Result<ValidationReport> validate(const ValidateFlags& flags) {
     MOEC_ASSIGN(thresholds, ThresholdTable::read(flags.thresholds));
   }
   MOEC_ASSIGN(ValidationReport report, validate_model(flags.folder, golden, options, thresholds));
-  // Also records a validation that fell short.
+  // Also writes and records a validation that fell short.
+  MOEC_TRY(write_errors(flags.node_data, report.inside, flags.folder,
+                        "relative L2 error against the golden"));
   if (flags.record) MOEC_TRY(record_validation(report, flags.folder));
   return report;
 }
@@ -201,6 +206,8 @@ void add_validate_command(CLI::App& app, int& exit_code) {
                       "(default: the environment variable MOEC_PYTHON, else python3)");
   add_mask_flag(*command, flags->session.expert_mask);
   add_form_flags(*command, flags->session.top_k);
+  add_node_data_flag(*command, flags->node_data,
+                     "the errors of the values that the golden contains");
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec validate out/tinymoe --golden tests/golden/tinymoe");

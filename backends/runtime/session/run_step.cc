@@ -44,9 +44,8 @@ Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size
 }
 
 std::vector<std::string> Session::Impl::watched_in(const manifest::Shard& shard) const {
-  if (!shard.routing) return {};
   std::vector<std::string> watched = options.watched;
-  if (!manifest.capacity) return watched;
+  if (!manifest.capacity || !shard.routing) return watched;
   // CapacityDrops compares both values, so the engine must expose them even without a probe.
   for (const char* label : {kUncappedWeights, kRoutingWeights})
     if (std::find(watched.begin(), watched.end(), label) == watched.end())
@@ -276,6 +275,10 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
     if (const auto output = outputs.find(binding.port); output != outputs.end())
       take_output(binding, shard, output->second, chunk);
   return {};
+}
+
+const manifest::Width& Session::width_of(const manifest::Shard& shard, const Chunk& chunk) const {
+  return shard.widths[impl_->graph_of(shard, chunk)];
 }
 
 Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {

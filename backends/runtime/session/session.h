@@ -178,6 +178,8 @@ class Session {
   // Returns the number of tokens in the next chunk if `remaining` tokens are left: all of them if
   // the export has no cache to carry state between chunks.
   int64_t chunk_size(int64_t remaining) const;
+  // Returns the graph that runs a shard of manifest() for the chunk.
+  const manifest::Width& width_of(const manifest::Shard& shard, const Chunk& chunk) const;
 
  private:
   struct Impl;

@@ -8,6 +8,7 @@
 #include "backends/targets/explain_rule.h"
 #include "frontends/jobs/check/check_folder.h"
 #include "frontends/jobs/check/check_split.h"
+#include "frontends/measure/node_data.h"
 
 namespace moec {
 
@@ -27,6 +28,10 @@ nlohmann::ordered_json weight_forms_json(const std::vector<ExplainedForms>& entr
 // computing op has its name in the file, its kind and its predicted unit; if that is not the
 // target's unit, also the rule.
 std::string expected_placement(const CheckReport& report);
+
+// Returns the overlays for Model Explorer: "placement" with each op's predicted unit, followed by
+// the rule for ops on another unit, and "weights" with the bytes of each op's weights.
+std::vector<NodeOverlay> check_overlays(const CheckReport& report);
 
 // Returns a SARIF log with one run. The log lists all rules of the target, with help texts. Its
 // results are the report's rule findings, with the shard's file as the artifact, and the shard and

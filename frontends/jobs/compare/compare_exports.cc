@@ -22,11 +22,11 @@ namespace {
 // through both in lockstep, each compared shard on the inputs of the reference's shard.
 class ExportComparer {
  public:
-  ExportComparer(Session& reference, Session& compared)
+  ExportComparer(Session& reference, Session& compared, bool inside)
       : reference_(reference),
         compared_(compared),
         predicts_(!reference.manifest().tagging),
-        alone_(reference, compared) {}
+        alone_(reference, compared, inside) {}
 
   // `tell` reports progress in tokens.
   Status run(const Text& text, const std::function<void(int64_t tokens)>& tell);
@@ -123,6 +123,7 @@ void ExportComparer::fill(CompareReport& report) const {
   report.predictions = predictions_.result();
   report.shards = alone_.result();
   report.experts = alone_.experts();
+  report.inside = alone_.inside();
   for (const auto& [layer, router] : routers_) report.routers.push_back({layer, router.result()});
   if (!alone_.possible())
     report.findings.push_back({Severity::note,
@@ -138,6 +139,8 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   SessionOptions half = options.session;
   // Both sessions are open at once, so each gets half of the memory.
   half.memory_bytes /= 2;
+  // The empty suffix matches every label.
+  if (options.inside) half.watched.emplace_back();
   MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, half));
   // Top-k applies to the compared export only; the reference keeps the model's.
   half.top_k = options.top_k;
@@ -157,7 +160,7 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   report.windows = text.windows();
   report.unused_tokens = text.unused;
   report.bytes = a.tokenizer == manifest::TokenizerKind::bytes;
-  ExportComparer comparer(reference, compared);
+  ExportComparer comparer(reference, compared, options.inside);
   const auto tell = [&](int64_t tokens) {
     if (options.progress) options.progress(static_cast<uint64_t>(tokens), text.tokens.size());
   };

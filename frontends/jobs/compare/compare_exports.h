@@ -22,6 +22,7 @@ struct CompareOptions {
   std::shared_ptr<Engine> engine;   // runs the compared export; null: that of `session`
   DType cache_dtype = DType::f32;   // SessionOptions::cache_dtype of the compared export
   CompareLimits limits;
+  bool inside = false;  // also compare the values inside shards: CompareReport::inside
   // Receives the tokens that both exports processed since its previous call, and the total. May be
   // empty.
   std::function<void(uint64_t tokens, uint64_t total)> progress;

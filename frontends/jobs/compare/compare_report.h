@@ -8,6 +8,7 @@
 
 #include "backends/runtime/session/capacity_drops.h"
 #include "frontends/measure/compare_metrics.h"
+#include "frontends/measure/value_errors.h"
 #include "ir/base/diagnostics.h"
 #include "ir/experts/expert_id.h"
 
@@ -46,6 +47,9 @@ struct CompareReport {
   std::vector<ComparedExpert> experts;
   // Layers whose routing weights both graphs name.
   std::vector<ComparedRouter> routers;
+  // Values inside shards of the compared export, on the inputs of the reference's shard; empty
+  // unless requested.
+  ValueErrors inside;
   Diagnostics findings;  // missed thresholds, and notes about missing comparisons
   bool passed = false;   // true if no finding is an error
 };

@@ -46,12 +46,36 @@ bool same_steps(const Manifest& a, const Manifest& b) {
   return true;
 }
 
-StepProbe both(const StepProbe& first, StepProbe second) {
-  return [&first, second = std::move(second)](const manifest::Shard& shard, std::string_view label,
-                                              const Tensor& value) {
+StepProbe both(StepProbe first, StepProbe second) {
+  return [first = std::move(first), second = std::move(second)](
+             const manifest::Shard& shard, std::string_view label, const Tensor& value) {
     if (first) first(shard, label, value);
     second(shard, label, value);
   };
+}
+
+StepProbe record_into(std::map<std::string, Tensor, std::less<>>& values) {
+  return [&values](const manifest::Shard&, std::string_view label, const Tensor& value) {
+    values.insert_or_assign(std::string(label), value);
+  };
+}
+
+// True if the label is a number or ends with one, as those of values without a name: "12" in ONNX
+// files, "add_12" in TFLite files. Equal numbers do not mean equal values.
+bool is_numbered(std::string_view label) {
+  const size_t last = label.find_last_not_of("0123456789");
+  if (last == std::string_view::npos) return true;
+  return last + 1 < label.size() && label[last] == '_' && label.find('.') == std::string_view::npos;
+}
+
+// Returns the value as a row per token, if its shape is that of a token layout.
+std::optional<std::vector<float>> by_token(const Tensor& value, int64_t tokens) {
+  for (const Layout layout : {Layout::rows, Layout::channels, Layout::bc1s}) {
+    const Type type{value.type.dtype, value.type.dims, layout};
+    if (fits_layout(type.dims, layout) && tokens_of(type) == tokens)
+      return unpack_rows({type, value.data, {}}, tokens).data;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -82,8 +106,8 @@ std::vector<ComparedExpert> ExpertErrors::result() const {
   return experts;
 }
 
-ShardsAlone::ShardsAlone(Session& reference, Session& compared)
-    : reference_(reference), compared_(compared) {
+ShardsAlone::ShardsAlone(Session& reference, Session& compared, bool inside)
+    : reference_(reference), compared_(compared), inside_(inside) {
   possible_ = same_steps(reference.manifest(), compared.manifest());
   if (!possible_) return;
   // `watched_` follows the schedule, so that run_step() can index it by step.
@@ -107,10 +131,16 @@ Result<Rows> ShardsAlone::pass(std::span<const int64_t> tokens, int64_t position
 Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
                              const StepProbe& probe) {
   ExpertOutputs wanted, found;
-  MOEC_TRY(reference_.run_step(step, reference, both(probe, wanted.probe(reference.count))));
-  MOEC_TRY(compared_.run_step(step, compared, found.probe(compared.count)));
+  LabeledValues wanted_values, found_values;
+  const auto recorded = [&](StepProbe first, LabeledValues& values) {
+    return inside_ ? both(std::move(first), record_into(values)) : first;
+  };
+  MOEC_TRY(reference_.run_step(
+      step, reference, recorded(both(probe, wanted.probe(reference.count)), wanted_values)));
+  MOEC_TRY(compared_.run_step(step, compared, recorded(found.probe(compared.count), found_values)));
   experts_.add(found, wanted);
   Watched& watched = watched_[step];
+  if (inside_) compare_inside(*watched.shard, compared, found_values, wanted_values);
   bool logits = false;
   for (const OutputBinding& output : reference_.manifest().schedule[step].outputs) {
     logits |= output.sink == SinkKind::logits;
@@ -124,6 +154,25 @@ Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
   if (logits) compare_logits(watched, reference, compared);
   compare_cache(watched, reference, compared);
   return {};
+}
+
+void ShardsAlone::compare_inside(const manifest::Shard& shard, const Chunk& compared,
+                                 const LabeledValues& found, const LabeledValues& wanted) {
+  const Manifest& manifest = compared_.manifest();
+  // Rows after the last token have undefined values.
+  if (compared.count != manifest.build.tokens[compared.width]) return;
+  const manifest::Width& width = compared_.width_of(*manifest.find_shard(shard.name), compared);
+  for (const auto& [label, value] : wanted) {
+    const auto same = found.find(label);
+    if (same == found.end() || is_numbered(label)) continue;
+    if (same->second.type.dims == value.type.dims) {
+      errors_.add(width, label, same->second.data, value.data);
+      continue;
+    }
+    // The form of the weights decides the layout of tokens, so it can differ.
+    const auto x = by_token(same->second, compared.count), y = by_token(value, compared.count);
+    if (x && y && x->size() == y->size()) errors_.add(width, label, *x, *y);
+  }
 }
 
 void ShardsAlone::compare_logits(Watched& watched, const Chunk& reference, const Chunk& compared) {

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/reference/rows.h"
 #include "backends/runtime/session/session.h"
 #include "frontends/jobs/compare/compare_report.h"
+#include "frontends/measure/value_errors.h"
 
 namespace moec {
 
@@ -45,8 +47,8 @@ class ExpertErrors {
 
 class ShardsAlone {
  public:
-  // Both sessions must outlive the object.
-  ShardsAlone(Session& reference, Session& compared);
+  // Both sessions must outlive the object. `inside`: also compares the values inside shards.
+  ShardsAlone(Session& reference, Session& compared, bool inside);
 
   // True if both exports have the same shards with the same edges.
   bool possible() const { return possible_; }
@@ -60,22 +62,30 @@ class ShardsAlone {
   // In schedule order; empty if possible() is false.
   std::vector<ComparedShard> result() const;
   std::vector<ComparedExpert> experts() const { return experts_.result(); }
+  // Values that both graphs name, of chunks that fill their graphs. Skips numbered values.
+  const ValueErrors& inside() const { return errors_; }
 
  private:
+  // Values inside a shard, by label.
+  using LabeledValues = std::map<std::string, Tensor, std::less<>>;
+
   struct Watched {
     const manifest::Shard* shard = nullptr;
     ValueComparer output, cache;
   };
 
   Status run_step(size_t step, Chunk& reference, Chunk& compared, const StepProbe& probe);
+  void compare_inside(const manifest::Shard& shard, const Chunk& compared,
+                      const LabeledValues& found, const LabeledValues& wanted);
   void compare_logits(Watched& watched, const Chunk& reference, const Chunk& compared);
   void compare_cache(Watched& watched, Chunk& reference, Chunk& compared);
 
   Session& reference_;
   Session& compared_;
-  bool possible_ = false;
+  bool inside_ = false, possible_ = false;
   std::vector<Watched> watched_;  // one per step
   ExpertErrors experts_;
+  ValueErrors errors_;
 };
 
 }  // namespace moec

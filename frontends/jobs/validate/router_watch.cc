@@ -25,6 +25,10 @@ static std::string name_of(const manifest::Shard& shard, int64_t layer, std::str
                      value);
 }
 
+std::string RouterWatch::weights_label(const manifest::Shard& shard, int64_t layer) {
+  return name_of(shard, layer, kRoutingWeights);
+}
+
 static double largest_error(std::span<const float> x, std::span<const float> y) {
   double error = 0;
   for (size_t i = 0; i < x.size(); ++i)
@@ -44,7 +48,7 @@ Status RouterWatch::compare_layer(const GoldenTokens& tokens, const manifest::Sh
                                   int64_t layer, RouterComparer& comparer) const {
   const auto& [golden, step, begin, count] = tokens;
   const auto seen_logits = seen_.find(name_of(shard, layer, kRouterLogits));
-  const auto seen_weights = seen_.find(name_of(shard, layer, kRoutingWeights));
+  const auto seen_weights = seen_.find(weights_label(shard, layer));
   // Passes that rename values can be skipped, and the graph then has other labels.
   if (seen_logits == seen_.end() || seen_weights == seen_.end())
     return fail("validate.no_router", "the graph does not name the router's logits and weights",

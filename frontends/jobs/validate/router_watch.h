@@ -35,6 +35,11 @@ class RouterWatch {
   Status compare(const GoldenTokens& tokens, const manifest::Shard& shard,
                  RouterComparer& comparer) const;
 
+  // Returns the label of a layer's routing weights in a shard's graph, and the value of a label
+  // that the graph has.
+  static std::string weights_label(const manifest::Shard& shard, int64_t layer);
+  const Tensor& value(const std::string& label) const { return seen_.at(label); }
+
  private:
   Status compare_layer(const GoldenTokens& tokens, const manifest::Shard& shard, int64_t layer,
                        RouterComparer& comparer) const;

@@ -8,6 +8,7 @@
 #include "backends/runtime/session/session.h"
 #include "frontends/jobs/validate/thresholds.h"
 #include "frontends/measure/metrics.h"
+#include "frontends/measure/value_errors.h"
 
 namespace moec {
 
@@ -31,6 +32,7 @@ struct ValidationReport {
   size_t greedy_equal = 0, greedy_wanted = 0;  // leading tokens of the golden greedy text
   std::string top_k;                           // describe_top_k()
   std::optional<CapacityDrops> drops;          // set if the export has a capacity
+  ValueErrors inside;                          // outputs that the golden contains, on golden inputs
   bool passed = false;
   Diagnostics notes;  // note_precision(), and validate.masked if the session has a mask
 };

@@ -47,6 +47,13 @@ Rows take_rows(const Rows& rows, int64_t begin, int64_t count) {
   return {rows.columns, {first, first + count * rows.columns}};
 }
 
+// Returns the port of a step's output; empty if the step has none such.
+std::string port_of(const manifest::Step& step, SinkKind sink, int64_t layer) {
+  for (const OutputBinding& output : step.outputs)
+    if (output.sink == sink && output.layer == layer) return output.port;
+  return "";
+}
+
 Rows take_columns(const Rows& rows, int64_t begin, int64_t count) {
   Rows taken{count, {}};
   // Rows are contiguous, so a slice of columns copies one range per row.
@@ -65,6 +72,7 @@ Validator::Validator(Session& session, const Golden& golden,
     const manifest::Step& step = manifest().schedule[i];
     Watched watched;
     watched.shard = manifest().find_shard(step.shard);
+    watched.step = &step;
     watched.thresholds = thresholds[i];
     watched.golden = golden_name(manifest(), i);
     for (const OutputBinding& output : step.outputs)
@@ -140,13 +148,28 @@ Status Validator::fill_history(const manifest::Cache& description, int64_t rows)
 Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
                                  const GoldenStep& step, int64_t begin, const Chunk& chunk) {
   const manifest::Shard& shard = *watched.shard;
-  if (shard.routing)
+  if (shard.routing) {
     MOEC_TRY(router.compare({golden_, step.name, begin, chunk.count}, shard, watched.router));
+    MOEC_TRY(add_routing(watched, router, step, begin, chunk));
+  }
   // Only attention and whole layers write caches.
   if (!is_attention(shard.kind) && !holds_whole_layers(shard.kind)) return {};
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
     if (const auto rows = chunk.new_rows.find(layer); rows != chunk.new_rows.end())
       MOEC_TRY(compare_cache(watched, layer, rows->second, chunk));
+  return {};
+}
+
+Status Validator::add_routing(const Watched& watched, const RouterWatch& router,
+                              const GoldenStep& step, int64_t begin, const Chunk& chunk) {
+  const manifest::Shard& shard = *watched.shard;
+  for (const int64_t layer : shard.moe_layers) {
+    const std::string label = RouterWatch::weights_label(shard, layer);
+    MOEC_ASSIGN(const Rows golden,
+                golden_.routing_weights(step.name, layer, shard.routing->experts));
+    add_inside(watched, label, chunk, unpack_rows(router.value(label), chunk.count).data,
+               take_rows(golden, begin, chunk.count).data);
+  }
   return {};
 }
 
@@ -157,12 +180,16 @@ Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& 
   for (bool keys : {true, false}) {
     MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
     const std::span rows(keys ? new_rows.k : new_rows.v);
+    std::vector<float> wanted;
     // New rows are ordered by head, so each head is a contiguous range.
     const size_t of_head = rows.size() / static_cast<size_t>(description.kv_heads);
-    for (int64_t head = 0; head < description.kv_heads; ++head)
-      watched.cache.add_rows(rows.subspan(static_cast<size_t>(head) * of_head, of_head),
-                             golden.rows(head, chunk.position, chunk.count),
-                             static_cast<int64_t>(of_head) / chunk.count);
+    for (int64_t head = 0; head < description.kv_heads; ++head) {
+      const auto of_golden = golden.rows(head, chunk.position, chunk.count);
+      wanted.insert(wanted.end(), of_golden.begin(), of_golden.end());
+    }
+    watched.cache.add_rows(rows, wanted, static_cast<int64_t>(of_head) / chunk.count);
+    const SinkKind sink = keys ? SinkKind::k_rows : SinkKind::v_rows;
+    add_inside(watched, port_of(*watched.step, sink, layer), chunk, rows, wanted);
   }
   // Only convolved attention has a history in addition to keys and values.
   return new_rows.history.data.empty() ? Status()
@@ -193,28 +220,42 @@ Status Validator::compare_output(Watched& watched, const GoldenStep& step, int64
                                  Chunk& chunk, bool substitute) {
   if (watched.golden.empty()) return {};
   MOEC_ASSIGN(const Rows all, golden_rows(watched, step));
-  Comparer& comparer = substitute ? watched.alone : watched.chained;
   const manifest::Shard& shard = *watched.shard;
+  Rows wanted = take_rows(all, begin, chunk.count);
   // Without an edge, the output is a slice of the logits.
   if (watched.edge.empty()) {
-    comparer.add_rows(take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size).data,
-                      take_rows(all, begin, chunk.count).data, shard.vocab_size);
+    const Rows found = take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size);
+    Comparer& comparer = substitute ? watched.alone : watched.chained;
+    comparer.add_rows(found.data, wanted.data, shard.vocab_size);
+    if (substitute)
+      add_inside(watched, port_of(*watched.step, SinkKind::logits, -1), chunk, found.data,
+                 wanted.data);
     return {};
   }
-  compare_edge(watched.edge, all, begin, comparer, chunk, substitute);
+  compare_edge(watched, watched.edge, std::move(wanted), chunk, substitute);
   if (watched.router_state.empty()) return {};
   MOEC_ASSIGN(const Rows states,
               golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, kRouterState)));
-  compare_edge(watched.router_state, states, begin, comparer, chunk, substitute);
+  compare_edge(watched, watched.router_state, take_rows(states, begin, chunk.count), chunk,
+               substitute);
   return {};
 }
 
-void Validator::compare_edge(const std::string& name, const Rows& all, int64_t begin,
-                             Comparer& comparer, Chunk& chunk, bool substitute) {
-  Rows golden = take_rows(all, begin, chunk.count);
+// If `substitute` is set, also replaces the edge by the golden.
+void Validator::compare_edge(Watched& watched, const std::string& name, Rows golden, Chunk& chunk,
+                             bool substitute) {
   Rows& edge = chunk.edges.at(name);
-  comparer.add_rows(edge.data, golden.data, edge.columns);
-  if (substitute) edge = std::move(golden);
+  (substitute ? watched.alone : watched.chained).add_rows(edge.data, golden.data, edge.columns);
+  if (!substitute) return;
+  for (const OutputBinding& output : watched.step->outputs)
+    if (output.sink == SinkKind::edge && output.edge == name)
+      add_inside(watched, output.port, chunk, edge.data, golden.data);
+  edge = std::move(golden);
+}
+
+void Validator::add_inside(const Watched& watched, const std::string& port, const Chunk& chunk,
+                           std::span<const float> found, std::span<const float> wanted) {
+  if (!port.empty()) inside_.add(session_.width_of(*watched.shard, chunk), port, found, wanted);
 }
 
 Status Validator::compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk) {
@@ -286,6 +327,7 @@ ValidationReport Validator::report(Precision precision) const {
   // Multiplies instead of dividing, as in passes(), because there may be no tokens.
   report.passed &= static_cast<double>(report.logits.same_top1) >=
                    report.thresholds.top1 * static_cast<double>(report.logits.tokens);
+  report.inside = inside_;
   if (golden_.greedy()) report.greedy_wanted = golden_.greedy()->tokens.size();
   report.greedy_equal = greedy_equal_;
   // Coarse weights may change a greedy text, so the table decides whether it counts.

@@ -30,6 +30,7 @@ class Validator {
   // A step of the schedule, with the golden tensor of its output and its running comparisons.
   struct Watched {
     const manifest::Shard* shard = nullptr;
+    const manifest::Step* step = nullptr;
     Thresholds thresholds;
     std::string edge;          // edge of the compared output; empty for logits
     std::string router_state;  // edge of the router's state; empty: none
@@ -43,14 +44,18 @@ class Validator {
                    bool substitute);
   Status compare_inside(Watched& watched, const RouterWatch& router, const GoldenStep& step,
                         int64_t begin, const Chunk& chunk);
+  Status add_routing(const Watched& watched, const RouterWatch& router, const GoldenStep& step,
+                     int64_t begin, const Chunk& chunk);
   Status compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
                        const Chunk& chunk);
   Status compare_output(Watched& watched, const GoldenStep& step, int64_t begin, Chunk& chunk,
                         bool substitute);
   Status compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk);
   Status compare_history(Watched& watched, int64_t layer, const Rows& rows, const Chunk& chunk);
-  static void compare_edge(const std::string& name, const Rows& all, int64_t begin,
-                           Comparer& comparer, Chunk& chunk, bool substitute);
+  void compare_edge(Watched& watched, const std::string& name, Rows golden, Chunk& chunk,
+                    bool substitute);
+  void add_inside(const Watched& watched, const std::string& port, const Chunk& chunk,
+                  std::span<const float> found, std::span<const float> wanted);
   Result<Rows> golden_rows(const Watched& watched, const GoldenStep& step) const;
   Status fill_caches(int64_t rows);
   Status fill_history(const manifest::Cache& description, int64_t rows);
@@ -63,6 +68,7 @@ class Validator {
   const Golden& golden_;
   std::vector<Watched> watched_;  // one per step of the schedule
   LogitComparer logits_;
+  ValueErrors inside_;
   size_t greedy_equal_ = 0;
 };
 
