@@ -31,7 +31,7 @@ touch "$folder/.tour"
 cd "$folder"
 ln -s "$model" dense
 shown=$PWD/.page
-all=$PWD/.all log=$PWD/.log
+log=$PWD/.log
 
 say() { printf '%s\n' "$@" >> "$shown"; }
 
@@ -46,12 +46,11 @@ step() {
     case $word in *' '*) line+=" \"$word\"" ;; *) line+=" $word" ;; esac
   done
   say "$line"
-  if ! "$moec" "$@" > "$all" 2>&1; then
-    cat "$all" >&2
+  if ! "$moec" "$@" > "$log" 2>&1; then
+    cat "$log" >&2
     echo "tour.sh: moec $1 failed" >&2
     exit 1
   fi
-  grep -vE '^[a-z]+ +[0-9]+ % of ' "$all" > "$log" || true # without progress lines
   if [ "$(wc -l < "$log")" -le $((first + last + 1)) ]; then
     cat "$log" >> "$shown"
   else

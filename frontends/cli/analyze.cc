@@ -39,11 +39,9 @@ int run_analyze(const AnalyzeFlags& flags) {
   auto options = analyze_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("analyze", flags.quiet || flags.json, options->exported ? "tokens" : "bytes");
+  Progress progress("analyze", flags.quiet, options->exported ? "tokens" : "bytes");
   options->stop = [] { return StopSignals::caught() != 0; };
-  options->progress = [&](uint64_t count, uint64_t total, const std::string& part) {
-    progress.advance(count, total, part);
-  };
+  options->progress = progress.callback();
   // Both kinds of runs use the callbacks above.
   if (options->table) return run_table(*options, progress, flags);
   const auto analysis = analyze_model(*options);

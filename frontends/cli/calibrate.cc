@@ -62,16 +62,14 @@ int run_calibrate(const CalibrateFlags& flags) {
   auto options = calibrate_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("calibrate", flags.quiet || flags.json);
+  Progress progress("calibrate", flags.quiet);
   options->stop = [] { return StopSignals::caught() != 0; };
   // The size is printed before the long run begins, so that a user can stop it in time.
   options->start = [&](uint64_t bytes) {
     if (!flags.quiet && !flags.json)
       say("calibrate: writes up to {} to {}\n", decimal_bytes(bytes), flags.out);
   };
-  options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
-    progress.advance(bytes, total, part);
-  };
+  options->progress = progress.callback();
   const auto report = calibrate_model(*options);
   progress.finish();
   if (!report) return report_stopped(report.error(), kCalibrateInterrupted, flags.json);

@@ -14,6 +14,7 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/print_measured.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/print/shard_rows.h"
 #include "frontends/jobs/check/check_folder.h"
@@ -210,7 +211,11 @@ int run_check_of_nodes(const CheckFlags& flags) {
           "pass the folder of one node",
           {.file = flags.folder}}},
         flags.json);
-  const auto split = check_split(flags.folder, flags.options);
+  Progress progress("check", false);
+  CheckOptions options = flags.options;
+  options.progress = progress.callback();
+  const auto split = check_split(flags.folder, options);
+  progress.finish();
   if (!split) return report_failure(split.error(), flags.json);
   flags.json ? print_json(check_json(*split, flags.listed.ops)) : print_check(*split, flags.listed);
   return split->passed() ? kExitFine : kExitFellShort;
@@ -224,7 +229,11 @@ int run_check(const CheckFlags& flags) {
     return report_failure(source.error(), flags.json);
   if (const Status free = check_user_output(flags.sarif, flags.folder); !free)
     return report_failure(free.error(), flags.json);
-  auto report = check_folder(flags.folder, flags.options);
+  Progress progress("check", false);
+  CheckOptions options = flags.options;
+  options.progress = progress.callback();
+  auto report = check_folder(flags.folder, options);
+  progress.finish();
   if (!report) return report_failure(report.error(), flags.json);
   if (Status status = write_files(flags, **report); !status)
     return report_failure(status.error(), flags.json);

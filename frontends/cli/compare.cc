@@ -153,7 +153,7 @@ int run_group_comparison(const CompareFlags& flags) {
   const auto session = session_options(flags.session);
   if (!session) return report_failure(session.error(), flags.json);
   const CompareOptions& given = flags.options;
-  Progress progress("compare", flags.quiet || flags.json, "tokens");
+  Progress progress("compare", flags.quiet, "tokens");
   const auto report = compare_groups(
       {given.reference, flags.against, flags.groups, flags.prompts, given.texts, given.tokens_file,
        given.window, *session,
@@ -182,7 +182,7 @@ ComparedShard compared_shard(const ShardReport& shard) {
 }
 
 // A golden defines the text and its windows, so flags for a text are refused.
-Result<CompareReport> compare_golden(const CompareOptions& options) {
+Result<CompareReport> compare_golden(const CompareOptions& options, bool quiet) {
   if (!options.texts.empty() || !options.tokens_file.empty())
     return fail("compare.golden_text", "a golden is compared on its own text",
                 "omit --text and --tokens, or pass an export as A", {.file = options.reference});
@@ -192,9 +192,13 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
   if (options.engine) session.engine = options.engine;
   session.cache_dtype = options.cache_dtype;
   MOEC_ASSIGN(const Golden golden, Golden::open(options.reference));
+  Progress alone("compare", quiet, "shard runs");
   MOEC_ASSIGN(const ValidationReport validation,
-              validate_model(options.compared, golden, session, ThresholdTable::builtin()));
-  CompareGoldenOptions compared{options.compared, session, options.limits, {}};
+              validate_model(options.compared, golden, session, ThresholdTable::builtin(),
+                             alone.callback()));
+  alone.finish();
+  Progress chained("compare", quiet, "tokens");
+  CompareGoldenOptions compared{options.compared, session, options.limits, {}, chained.callback()};
   for (const ShardReport& shard : validation.shards)
     compared.shards.push_back(compared_shard(shard));
   return compare_with_golden(golden, compared);
@@ -205,9 +209,8 @@ int run_compare(const CompareFlags& flags) {
   if (flags.options.compared.empty()) return run_group_comparison(flags);
   const auto options = compare_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
-  const auto report = holds_golden(options->reference)
-                          ? compare_golden(*options)
-                          : compare_texts(*options, flags.quiet || flags.json);
+  const auto report = holds_golden(options->reference) ? compare_golden(*options, flags.quiet)
+                                                       : compare_texts(*options, flags.quiet);
   if (!report) return report_failure(report.error(), flags.json);
   flags.json ? print_json(comparison_json(*report)) : print_comparison(*report);
   return report->passed ? kExitFine : kExitFellShort;

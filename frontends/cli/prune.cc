@@ -84,11 +84,9 @@ int run_prune(const PruneFlags& flags) {
   auto options = prune_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("prune", flags.quiet || flags.json);
+  Progress progress("prune", flags.quiet);
   options->hooks.stop = [] { return StopSignals::caught() != 0; };
-  options->hooks.progress = [&](uint64_t bytes, uint64_t total, const std::string& file) {
-    progress.advance(bytes, total, file);
-  };
+  options->hooks.progress = progress.callback();
   const auto report = prune_model(*options);
   progress.finish();
   if (!report) return report_stopped(report.error(), kPrune.interrupted(), flags.json);

@@ -15,6 +15,7 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/print_findings.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/python_script.h"
 #include "frontends/jobs/validate/record_validation.h"
@@ -125,7 +126,10 @@ Result<ValidationReport> validate(const ValidateFlags& flags) {
   if (!flags.thresholds.empty()) {
     MOEC_ASSIGN(thresholds, ThresholdTable::read(flags.thresholds));
   }
-  MOEC_ASSIGN(ValidationReport report, validate_model(flags.folder, golden, options, thresholds));
+  Progress progress("validate", false, "shard runs");
+  MOEC_ASSIGN(ValidationReport report,
+              validate_model(flags.folder, golden, options, thresholds, progress.callback()));
+  progress.finish();
   // Also records a validation that fell short.
   if (flags.record) MOEC_TRY(record_validation(report, flags.folder));
   return report;
