@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import shutil
 import sys
 
 from goldens import REPO
@@ -17,9 +18,9 @@ class Inputs:
 
     TINYMOE, TAGGER = REPO / "models/tinymoe", REPO / "models/tinytagger"
     GOLDEN, TAGGED = REPO / "tests/golden/tinymoe", REPO / "tests/golden/tinytagger"
-    DENSE, MIXTRAL, FP8, HYBRID, LATENT = (
-        REPO / "tests/golden" / case
-        for case in ("qwen3_a", "mixtral_a", "deepseek_v3_c", "granitemoehybrid_a", "deepseek_v3_a"))
+    DENSE, MIXTRAL, FP8, HYBRID, LATENT, KINDS, SURPLUS, SOFTMAX = (
+        REPO / "tests/golden" / case for case in ("qwen3_a", "mixtral_a", "deepseek_v3_c", "granitemoehybrid_a",
+                                                  "deepseek_v3_a", "gemma4_a", "kimi_k25_a", "deepseek_v2_b"))
     PROFILE = REPO / "tests/data/tinymoe_profile.json"
     IR = REPO / "tests/passes/lower_router.ir"
     FAMILY = REPO / "models/families/mixtral.json"
@@ -74,14 +75,27 @@ class Inputs:
         return self.export(self.TAGGER, "--tokens", "160")
 
     @functools.cached_property
+    def TAGPARTS(self):
+        """With experts in separate shards, top-k variants and a capacity."""
+        return self.export(self.TAGGER, "--tokens", "160", "--routing", "host", "--experts-per-shard", 1, "--top-k", "1,2",
+                           "--capacity", 1)
+
+    @functools.cached_property
+    def PERSON(self):
+        return self.written("person.txt", "Call Ms. Nora Lindqvist, 12 Harbor Road, at +49 171 5550123. Thanks!")
+
+    @functools.cached_property
     def ROUTED(self):
         """With routers and experts in separate shards."""
         return self.export(self.TINYMOE, *WIDTHS, "--routing", "host", "--experts-per-shard", 4)
 
     @functools.cached_property
     def VARIANTS(self):
-        """With two top-k variants."""
-        return self.export(self.TINYMOE, *WIDTHS, "--top-k", "1,2")
+        """With two top-k variants, and rules that choose one."""
+        policy = self.written("policy.json", json.dumps({"battery": [{"below": 0.2, "form": "1"}], "confidence": 0.9,
+                                                         "categories": [{"category": "chat", "form": "1"}]}))
+        return self.export(self.TINYMOE, *WIDTHS, "--top-k", "1,2", "--top-k-policy", policy, "--routing", "host",
+                           "--experts-per-shard", 8)
 
     @functools.cached_property
     def LIMITED(self):
@@ -91,6 +105,24 @@ class Inputs:
     def CODES(self):
         """Weights in 4 bits."""
         return self.export(self.TINYMOE, *WIDTHS, "--weights", "4bit", "--digest", "sha256")
+
+    @functools.cached_property
+    def RECORDED(self):
+        """With the results of `moec validate` in its manifest."""
+        out = self.produced("export TINYMOE --tokens 1,16 --context 128 --quiet")
+        self.moec("validate", out, "--golden", self.GOLDEN, "--record")
+        return out
+
+    @functools.cached_property
+    def IGNORING(self):
+        """Of a checkpoint with tensors that no shard needs."""
+        return self.export(self.SURPLUS, "--tokens", "1")
+
+    @functools.cached_property
+    def PACKED(self):
+        """With groups of experts that are not consecutive."""
+        place = self.produced("place TINYMOE --nodes 2 --profile PROFILE")
+        return self.export(self.TINYMOE, *WIDTHS, "--routing", "host", "--expert-groups", place)
 
     @functools.cached_property
     def DEVICES(self):
@@ -135,6 +167,54 @@ class Inputs:
         return self.produced("trace OUT --text TEXT --window 64 --quiet")
 
     @functools.cached_property
+    def CHANGING(self):
+        """A trace of five windows of 128 tokens, whose experts change after the third."""
+        rows = (f"0,{token},{token % 2 if token < 384 else 2 + token % 4},1" for token in range(640))
+        return self.written("changing.csv", "\n".join(["layer,token,expert,weight", *rows, ""]))
+
+    @functools.cached_property
+    def PACK(self):
+        return self.produced("prepack ROUTED --profile PROFILE --capacity 6")
+
+    @functools.cached_property
+    def LOADS(self):
+        rows = (f"{layer},{expert},{1 if expert else 20}" for layer in range(16) for expert in range(64))
+        return self.written("loads.csv", "\n".join(["layer,expert,load", *rows, ""]))
+
+    @functools.cached_property
+    def PART(self):
+        """A GGUF model whose router has groups."""
+        return self.export(self.LATENT, "--target", "gguf", "--tokenizer", "none") / "deepseek_v3_a.gguf"
+
+    # A GGUF model whose routing weights are not normalised, and a profile of its experts.
+    @functools.cached_property
+    def UNEVEN(self):
+        return self.export(self.SOFTMAX, "--target", "gguf", "--tokenizer", "none") / "deepseek_v2_b.gguf"
+
+    @functools.cached_property
+    def USED(self):
+        return self.produced("analyze SOFTMAX --tokens IDS --window 8 --quiet")
+
+    @functools.cached_property
+    def SHORT(self):
+        """A GGUF file that ends within its tensors."""
+        (self.folder / "short.gguf").write_bytes(self.GGUF.read_bytes()[:-100])
+        return self.folder / "short.gguf"
+
+    @functools.cached_property
+    def BROKEN(self):
+        return self.written("broken.ir", "shard broken model {\n  input\n")
+
+    @functools.cached_property
+    def LACKING(self):
+        """A checkpoint with one more layer in its config than in its tensors."""
+        folder = self.NEW
+        shutil.copytree(self.TINYMOE, folder)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 5}))
+        return folder
+
+    @functools.cached_property
     def DEVICE(self):
         return self.produced("doctor --folder FOLDER --seconds 0")
 
@@ -147,7 +227,8 @@ class Inputs:
 
     @functools.cached_property
     def SUITE(self):
-        prompts = [("code", PROMPT * 2), ("sums", "12 + 30 = 42\n18 + 21 = 39\n40 + 11 = 51\n7 + 8 = 15\n" * 2)]
+        sums = "12 + 30 = 42\n18 + 21 = 39\n40 + 11 = 51\n7 + 8 = 15\n"
+        prompts = [("code", PROMPT * 2), ("code", "class Node:\n    pass\n" * 3), ("sums", sums), ("sums", sums * 2)]
         return self.written("suite.jsonl", "".join(json.dumps({"category": name, "text": text}) + "\n"
                                                    for name, text in prompts))
 
@@ -160,6 +241,7 @@ class Inputs:
             graph["ops"] = [{"name": op["name"], "op": op["op"], "preferred": op["unit"]} for op in graph["ops"]]
             graph["cosine"] = 1.0
         graphs[0]["ops"][0].update(preferred="other", message="made up")
+        graphs[1].update(ops=[], error="made up")
         machine = {"chip": "made up", "engine": "made up", "version": "1", "packages": "made up 1"}
         return self.written("measured.json", json.dumps({"format": "moec-measured-placement", "version": 1,
                                                          "machine": machine, "graphs": graphs}))
