@@ -96,7 +96,7 @@ step "Export quantized weights" "The same with experts in 4 bits and other weigh
   export moe --out small --tokens 1,32 --context 512 --routing host --experts-per-shard 1 --weights 4bit \
   --calibration stats
 step "Check" "Reads all files back." 6 5 check small
-step "Compare" "Loss by quantization on the text." 4 3 compare full small --text text.txt
+step "Compare" "Loss by quantization on the text." 4 2 compare full small --text text.txt
 step "Talk to it" "A prompt in the model's chat template." 8 2 \
   run full --chat --prompt "What is the capital of France?" --max-tokens 24
 step "Place experts on nodes" "Experts that tokens choose together are placed on one node." 8 4 \

@@ -30,26 +30,28 @@ namespace {
 
 std::string bytes_text(int64_t bytes) { return decimal_bytes(bytes); }
 
-std::string describe(const manifest::Placement& placement) {
-  std::string text = fmt::format("{} {}", placement.ops, placement.unit);
+// `ops` is the number of ops of the shard, which the table has in another column.
+std::string describe(const manifest::Placement& placement, int64_t ops) {
+  std::string text =
+      placement.ops == ops ? placement.unit : fmt::format("{} {}", placement.ops, placement.unit);
   for (const manifest::RuleCount& rule : placement.rules)
     text += fmt::format(" ({} x {})", rule.ops, rule.rule);
   return text;
 }
 
 void print_shards(const CheckReport& report, bool all) {
-  print_out("{:<14} {:>6} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8}  {}\n", "shard", "ops", "weights",
-            "activations", "% ops", "% MACs", "% bytes", "changes", "predicted placement");
+  print_out("{:<14} {:>5} {:>9} {:>11} {:>6} {:>6} {:>7} {:>7}  {}\n", "shard", "ops", "weights",
+            "activations", "% ops", "% MACs", "% bytes", "changes", "placement");
   std::vector<ShardRow> rows;
   for (const CheckedShard& shard : report.shards) {
     std::string placement;
     for (const manifest::Placement& unit : shard.placement)
-      placement += (placement.empty() ? "" : ", ") + describe(unit);
+      placement += (placement.empty() ? "" : ", ") + describe(unit, shard.ops);
     for (const TargetRule* rule : shard.doubts) placement += ", undecided by " + rule->id;
     const Coverage& coverage = shard.coverage;
     rows.push_back(
         {shard.name,
-         fmt::format("{:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}", shard.ops,
+         fmt::format("{:>5} {:>9} {:>11} {:>6.1f} {:>6.1f} {:>7.1f} {:>7}  {}", shard.ops,
                      bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
                      coverage.ops.percent(), coverage.macs.percent(),
                      coverage.weight_bytes.percent(), transitions(shard), placement),

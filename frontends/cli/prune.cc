@@ -1,4 +1,6 @@
 // moec prune: writes a checkpoint with fewer experts.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
@@ -58,6 +60,14 @@ void print_scores(const PruneChoice& choice) {
                           : std::string());
 }
 
+// Each layer has other experts, so the mask of a deep model would fill the screen.
+std::string mask_text(const ExpertSets& kept) {
+  constexpr size_t kMost = 80, kFirst = 40;
+  const std::string mask = to_string(kept);
+  if (mask.size() <= kMost) return "'" + mask + "'";
+  return fmt::format("'{}…', which --json prints", mask.substr(0, kFirst));
+}
+
 void print_prune(const PruneReport& report, double seconds) {
   const PrunePlan& plan = report.plan;
   print_out("{}: {} of {} experts in each of {} layers, {} per token\n", plan.result.family,
@@ -65,9 +75,9 @@ void print_prune(const PruneReport& report, double seconds) {
             plan.result.moe.routing.top_k);
   print_scores(plan.choice);
   if (plan.routing == KeptRouting::masked)
-    print_out("equals the source with --expert-mask '{}'\n", to_string(plan.choice.kept));
+    print_out("equals the source with --expert-mask {}\n", mask_text(plan.choice.kept));
   else
-    print_out("kept experts: '{}'\n", to_string(plan.choice.kept));
+    print_out("kept experts: {}\n", mask_text(plan.choice.kept));
   print_out("experts {} instead of {} ({:.1f} % smaller)\n", decimal_bytes(plan.after.experts),
             decimal_bytes(plan.before.experts),
             smaller_percent(plan.before.experts, plan.after.experts));
