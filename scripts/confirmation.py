@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -174,10 +175,26 @@ def widths_of(manifest):
     return [(shard, width) for shard in manifest["shards"] for width in shard["widths"]]
 
 
+def with_progress(items, name):
+    """Yields the items. Shows their number, the time left and name(item) in one line if stderr is a terminal."""
+    start = time.monotonic()
+    for done, item in enumerate(items):
+        if sys.stderr.isatty():
+            left = int((time.monotonic() - start) / done * (len(items) - done)) if done else None
+            line = f"confirm {100 * done // len(items):3} %" + (
+                f", {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left" if done else "")
+            line += f", {done} of {len(items)} graphs: {name(item)}"
+            print(f"\r\x1b[K{line[: os.get_terminal_size(sys.stderr.fileno()).columns - 1]}", end="", file=sys.stderr,
+                  flush=True)
+        yield item
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
 def measure(emulated, golden, run):
     """Returns measured.json without its head. Runs the shards if all of them compile."""
     graphs = []
-    for shard, width in widths_of(emulated.manifest):
+    for shard, width in with_progress(widths_of(emulated.manifest), lambda one: place_of(one[1])):
         path, place = width["file"]["path"], place_of(width)
         try:
             emulated.session(width)

@@ -31,7 +31,7 @@ touch "$folder/.tour"
 cd "$folder"
 ln -s "$model" dense
 shown=$PWD/.page
-all=$PWD/.all log=$PWD/.log
+log=$PWD/.log
 
 say() { printf '%s\n' "$@" >> "$shown"; }
 
@@ -46,12 +46,11 @@ step() {
     case $word in *' '*) line+=" \"$word\"" ;; *) line+=" $word" ;; esac
   done
   say "$line"
-  if ! "$moec" "$@" > "$all" 2>&1; then
-    cat "$all" >&2
+  if ! "$moec" "$@" > "$log" 2>&1; then
+    cat "$log" >&2
     echo "tour.sh: moec $1 failed" >&2
     exit 1
   fi
-  grep -vE '^[a-z]+ +[0-9]+ % of ' "$all" > "$log" || true # without progress lines
   if [ "$(wc -l < "$log")" -le $((first + last + 1)) ]; then
     cat "$log" >> "$shown"
   else
@@ -97,7 +96,7 @@ step "Export quantized weights" "The same with experts in 4 bits and other weigh
   export moe --out small --tokens 1,32 --context 512 --routing host --experts-per-shard 1 --weights 4bit \
   --calibration stats
 step "Check" "Reads all files back." 6 5 check small
-step "Compare" "Loss by quantization on the text." 4 3 compare full small --text text.txt
+step "Compare" "Loss by quantization on the text." 4 2 compare full small --text text.txt
 step "Talk to it" "A prompt in the model's chat template." 8 2 \
   run full --chat --prompt "What is the capital of France?" --max-tokens 24
 step "Place experts on nodes" "Experts that tokens choose together are placed on one node." 8 4 \

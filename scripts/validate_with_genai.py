@@ -151,6 +151,16 @@ def print_report(report):
     print("PASSED" if report["passed"] else "FELL SHORT")
 
 
+def json_report(report, limit):
+    """The report with the members that all reports of moec have."""
+    figures = {name: value for name, value in report.items() if name != "passed"}
+    worst = max(step["relative_l2"] for step in report["steps"])
+    missed = {"severity": "error", "code": "validate.text", "next_step": "run moec validate without --engine",
+              "cause": f"the relative L2 of logits is {worst:.1e}, at most {limit:.1e} is allowed, or the greedy text differs",
+              "place": {}}
+    return {"ok": report["passed"], **figures, "diagnostics": [] if report["passed"] else [missed]}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="output folder of moec export --target ort-genai or --compat genai")
@@ -168,7 +178,10 @@ def main():
     except RuntimeError as error:  # of the engine
         print(f"error[validate.engine]: {error}\n  next: moec check {arguments.folder}", file=sys.stderr)
         return 2
-    print(json.dumps(report, indent=1)) if arguments.json else print_report(report)
+    if arguments.json:
+        print(json.dumps(json_report(report, arguments.limit), indent=1))
+    else:
+        print_report(report)
     return 0 if report["passed"] else 1
 
 

@@ -93,7 +93,8 @@ Result<std::string> digest_file(const RegularFile& file) {
   return digest.hex();
 }
 
-static Result<FileDigests> digest_regular_file(const std::string& path, bool sha256) {
+static Result<FileDigests> digest_regular_file(const std::string& path, bool sha256,
+                                               const std::function<void(uint64_t)>& on_read) {
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
   Digest digest;
   std::optional<Sha> sha;
@@ -101,12 +102,14 @@ static Result<FileDigests> digest_regular_file(const std::string& path, bool sha
   MOEC_TRY(feed(file, [&](std::span<const std::byte> bytes) {
     digest.update(bytes);
     if (sha) sha->update(bytes);
+    if (on_read) on_read(bytes.size());
   }));
   return FileDigests{digest.hex(), sha ? sha->finish_hex() : std::string()};
 }
 
-Result<FileDigests> digest_file(const std::string& path, bool sha256) {
-  return digest_regular_file(path, sha256).map_error([](Diagnostics errors) {
+Result<FileDigests> digest_file(const std::string& path, bool sha256,
+                                const std::function<void(uint64_t bytes)>& on_read) {
+  return digest_regular_file(path, sha256, on_read).map_error([](Diagnostics errors) {
     for (Diagnostic& error : errors) {
       // RegularFile names no next step if a read fails.
       error.code = error.code == "file.open" ? "digest.open" : "digest.read";

@@ -2,6 +2,7 @@
 // printed by `xxhsum -H2`. It detects corruption and mix-ups, but is not cryptographic.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,12 +42,13 @@ bool is_sealed(std::string_view text);
 // Digest of an open file. Errors: those of RegularFile.
 Result<std::string> digest_file(const RegularFile& file);
 
-// Computes both digests in one pass. SHA-256 (sha.h) is empty unless `sha256`. Errors: those of
-// digest_file().
+// Computes both digests in one pass. SHA-256 (sha.h) is empty unless `sha256`. Calls `on_read`, if
+// not empty, with the bytes of each piece. Errors: those of digest_file().
 struct FileDigests {
   std::string xxh3, sha256;
 };
-Result<FileDigests> digest_file(const std::string& path, bool sha256);
+Result<FileDigests> digest_file(const std::string& path, bool sha256,
+                                const std::function<void(uint64_t bytes)>& on_read = {});
 
 bool is_digest(std::string_view text);
 

@@ -1,6 +1,7 @@
 // Checks that a manifest is consistent, and that its files are unchanged.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -43,8 +44,12 @@ Status require_graphs(const Manifest& manifest, const std::string& folder);
 
 // Checks that every file of the manifest is a regular file of the recorded size and, with
 // `digests`, with the recorded digest. Returns all findings, which name the file:
-// manifest.file_missing, manifest.size_changed, manifest.digest_changed.
-Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests);
+// manifest.file_missing, manifest.size_changed, manifest.digest_changed. Calls `on_read`, if not
+// empty, with the bytes of each piece that is read for the digests, and the file's path in
+// `folder`.
+using ReadCallback = std::function<void(uint64_t bytes, const std::string& file)>;
+Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests,
+                         const ReadCallback& on_read = {});
 
 // Finds files below the folder that are not part of the export: neither in the manifest nor in
 // `known` (paths relative to the folder), and not compiled graphs (file_names.h). Returns at most

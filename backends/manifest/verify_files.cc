@@ -23,8 +23,9 @@ Diagnostic finding(const char* code, std::string cause, const std::string& path,
           .place = {.shard = shard, .file = path}};
 }
 
+// `on_read` is null if no digests are compared.
 void verify_file(const manifest::FileRef& file, const std::string& shard, const std::string& folder,
-                 bool digests, Diagnostics& findings) {
+                 const ReadCallback* on_read, Diagnostics& findings) {
   std::string path = (std::filesystem::path(folder) / file.path).string();
   auto report = [&](const char* code, std::string cause) {
     findings.push_back(finding(code, std::move(cause), path, shard));
@@ -37,8 +38,10 @@ void verify_file(const manifest::FileRef& file, const std::string& shard, const 
     return report(
         "manifest.size_changed",
         fmt::format("the file has {} bytes, the manifest records {}", info.st_size, file.bytes));
-  if (!digests) return;
-  const Result<FileDigests> found = digest_file(path, !file.sha256.empty());
+  if (on_read == nullptr) return;
+  const Result<FileDigests> found = digest_file(path, !file.sha256.empty(), [&](uint64_t bytes) {
+    if (*on_read) (*on_read)(bytes, file.path);
+  });
   if (!found) {
     findings.insert(findings.end(), found.error().begin(), found.error().end());
     return;
@@ -61,10 +64,11 @@ bool is_compiled_graph(const std::filesystem::path& name) {
 
 }  // namespace
 
-Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests) {
+Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests,
+                         const ReadCallback& on_read) {
   Diagnostics findings;
   manifest::for_each_file(manifest, [&](const manifest::FileRef& file, const std::string& shard) {
-    verify_file(file, shard, folder, digests, findings);
+    verify_file(file, shard, folder, digests ? &on_read : nullptr, findings);
   });
   return findings;
 }

@@ -15,6 +15,7 @@
 #include "frontends/jobs/analyze/tabulate_model.h"
 #include "frontends/jobs/analyze/tabulated_json.h"
 #include "frontends/measure/prompt_suite.h"
+#include "ir/base/worst_rows.h"
 
 namespace moec {
 namespace {
@@ -30,7 +31,7 @@ int run_table(const AnalyzeOptions& options, Progress& progress, const AnalyzeFl
   }
   print_notes(tabulated->notes, flags.quiet);
   // The analysis is absent for a dense model, and without a text or imatrix.
-  if (tabulated->analysis) print_out("{}\n", analysis_table(*tabulated->analysis));
+  if (tabulated->analysis) print_out("{}\n", analysis_table(*tabulated->analysis, kTableRows));
   print_out("{}results in {}\n", table_text(tabulated->table), options.folder);
   return kExitFine;
 }
@@ -39,11 +40,9 @@ int run_analyze(const AnalyzeFlags& flags) {
   auto options = analyze_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("analyze", flags.quiet || flags.json, options->exported ? "tokens" : "bytes");
+  Progress progress("analyze", flags.quiet, options->exported ? "tokens" : "bytes");
   options->stop = [] { return StopSignals::caught() != 0; };
-  options->progress = [&](uint64_t count, uint64_t total, const std::string& part) {
-    progress.advance(count, total, part);
-  };
+  options->progress = progress.callback();
   // Both kinds of runs use the callbacks above.
   if (options->table) return run_table(*options, progress, flags);
   const auto analysis = analyze_model(*options);
@@ -54,7 +53,7 @@ int run_analyze(const AnalyzeFlags& flags) {
     return kExitFine;
   }
   print_notes(analysis->notes, flags.quiet);
-  print_out("{}results in {}\n", analysis_table(*analysis), options->folder);
+  print_out("{}results in {}\n", analysis_table(*analysis, kOnlyTableRows), options->folder);
   return kExitFine;
 }
 

@@ -1,7 +1,6 @@
 // moec calibrate: runs a text through a checkpoint and records statistics of the inputs of its
 // matrices.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -19,33 +18,34 @@
 #include "frontends/jobs/calibrate/calibrate_model.h"
 #include "frontends/jobs/calibrate/calibration_json.h"
 #include "ir/base/byte_text.h"
+#include "ir/base/worst_rows.h"
 
 namespace moec {
 
 namespace {
 
-void print_layer(const CalibratedLayer& layer) {
+void add_layer(const CalibratedLayer& layer, std::vector<RankedRow>& rows) {
   std::vector<int64_t> tokens = tokens_of_experts(layer);
   // A dense layer has no experts.
   if (tokens.empty()) return;
   // Before the sort, because the index of a count is the id of its expert.
   const std::vector<size_t> none = experts_without_tokens(tokens);
   std::sort(tokens.begin(), tokens.end());
-  print_out("L{:02}  {:>4} experts  {:>8} {:>8} {:>8}  {}\n", layer.layer, tokens.size(),
-            tokens.front(), tokens[tokens.size() / 2], tokens.back(),
-            none.empty() ? "-" : fmt::format("{}", fmt::join(none, " ")));
+  rows.push_back({fmt::format("L{:02}  {:>4} experts  {:>8} {:>8} {:>8}  {}\n", layer.layer,
+                              tokens.size(), tokens.front(), tokens[tokens.size() / 2],
+                              tokens.back(), short_list({none.begin(), none.end()}, " ")),
+                  static_cast<double>(none.size()) - static_cast<double>(tokens.front()) * 1e-9});
 }
 
 // Prints the minimum, median and maximum tokens per expert of each layer, and its unused experts.
 void print_calibration(const FinishedCalibration& finished, bool quiet) {
   const CalibrationReport& report = finished.report;
   print_notes(report.notes, quiet);
-  const std::vector<CalibratedLayer>& layers = report.index.layers;
+  std::vector<RankedRow> rows;
+  for (const CalibratedLayer& layer : report.index.layers) add_layer(layer, rows);
   // A dense model has no rows, so its header is omitted.
-  if (std::any_of(layers.begin(), layers.end(),
-                  [](const CalibratedLayer& layer) { return !tokens_of_experts(layer).empty(); }))
-    print_out("tokens per expert:   fewest   median     most  never chosen\n");
-  for (const CalibratedLayer& layer : report.index.layers) print_layer(layer);
+  if (!rows.empty()) print_out("tokens per expert:   fewest   median     most  never chosen\n");
+  print_out("{}", worst_rows(rows, kOnlyTableRows, "layers with the most experts never chosen"));
   print_out(
       "calibrated with {} tokens in windows of {} ({} trailing tokens are not used), {:.1f} s\n",
       report.index.tokens, report.index.window, report.unused_tokens, finished.seconds);
@@ -62,16 +62,14 @@ int run_calibrate(const CalibrateFlags& flags) {
   auto options = calibrate_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("calibrate", flags.quiet || flags.json);
+  Progress progress("calibrate", flags.quiet);
   options->stop = [] { return StopSignals::caught() != 0; };
   // The size is printed before the long run begins, so that a user can stop it in time.
   options->start = [&](uint64_t bytes) {
     if (!flags.quiet && !flags.json)
       say("calibrate: writes up to {} to {}\n", decimal_bytes(bytes), flags.out);
   };
-  options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
-    progress.advance(bytes, total, part);
-  };
+  options->progress = progress.callback();
   const auto report = calibrate_model(*options);
   progress.finish();
   if (!report) return report_stopped(report.error(), kCalibrateInterrupted, flags.json);

@@ -15,6 +15,7 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/print_measured.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/print/shard_rows.h"
 #include "frontends/jobs/check/check_folder.h"
@@ -30,26 +31,28 @@ namespace {
 
 std::string bytes_text(int64_t bytes) { return decimal_bytes(bytes); }
 
-std::string describe(const manifest::Placement& placement) {
-  std::string text = fmt::format("{} {}", placement.ops, placement.unit);
+// `ops` is the number of ops of the shard, which the table has in another column.
+std::string describe(const manifest::Placement& placement, int64_t ops) {
+  std::string text =
+      placement.ops == ops ? placement.unit : fmt::format("{} {}", placement.ops, placement.unit);
   for (const manifest::RuleCount& rule : placement.rules)
     text += fmt::format(" ({} x {})", rule.ops, rule.rule);
   return text;
 }
 
 void print_shards(const CheckReport& report, bool all) {
-  print_out("{:<14} {:>6} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8}  {}\n", "shard", "ops", "weights",
-            "activations", "% ops", "% MACs", "% bytes", "changes", "predicted placement");
+  print_out("{:<14} {:>5} {:>9} {:>11} {:>6} {:>6} {:>7} {:>7}  {}\n", "shard", "ops", "weights",
+            "activations", "% ops", "% MACs", "% bytes", "changes", "placement");
   std::vector<ShardRow> rows;
   for (const CheckedShard& shard : report.shards) {
     std::string placement;
     for (const manifest::Placement& unit : shard.placement)
-      placement += (placement.empty() ? "" : ", ") + describe(unit);
+      placement += (placement.empty() ? "" : ", ") + describe(unit, shard.ops);
     for (const TargetRule* rule : shard.doubts) placement += ", undecided by " + rule->id;
     const Coverage& coverage = shard.coverage;
     rows.push_back(
         {shard.name,
-         fmt::format("{:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}", shard.ops,
+         fmt::format("{:>5} {:>9} {:>11} {:>6.1f} {:>6.1f} {:>7.1f} {:>7}  {}", shard.ops,
                      bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
                      coverage.ops.percent(), coverage.macs.percent(),
                      coverage.weight_bytes.percent(), transitions(shard), placement),
@@ -211,12 +214,15 @@ int run_check_of_nodes(const CheckFlags& flags) {
     return report_failure({{Severity::error,
                             "check.split",
                             "--sarif, --node-data, --measured and --expected require a single "
-                            "export, but this folder has "
-                            "several",
+                            "export, but this folder has several",
                             "pass the folder of one node",
                             {.file = flags.folder}}},
                           flags.json);
-  const auto split = check_split(flags.folder, flags.options);
+  Progress progress("check", false);
+  CheckOptions options = flags.options;
+  options.progress = progress.callback();
+  const auto split = check_split(flags.folder, options);
+  progress.finish();
   if (!split) return report_failure(split.error(), flags.json);
   flags.json ? print_json(check_json(*split, flags.listed.ops)) : print_check(*split, flags.listed);
   return split->passed() ? kExitFine : kExitFellShort;
@@ -236,7 +242,11 @@ int run_check(const CheckFlags& flags) {
     return report_failure(source.error(), flags.json);
   if (const Status free = check_outputs(flags); !free)
     return report_failure(free.error(), flags.json);
-  auto report = check_folder(flags.folder, flags.options);
+  Progress progress("check", false);
+  CheckOptions options = flags.options;
+  options.progress = progress.callback();
+  auto report = check_folder(flags.folder, options);
+  progress.finish();
   if (!report) return report_failure(report.error(), flags.json);
   if (Status status = write_files(flags, **report); !status)
     return report_failure(status.error(), flags.json);

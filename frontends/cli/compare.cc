@@ -1,6 +1,5 @@
 // moec compare: measures on a text how much the predictions of an export differ from a reference.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "frontends/jobs/compare/group_report.h"
 #include "frontends/jobs/inspect/path_kind.h"
 #include "frontends/jobs/validate/validate_model.h"
+#include "ir/base/worst_rows.h"
 
 namespace moec {
 
@@ -51,10 +51,10 @@ void print_predictions(const CompareReport& report) {
             with_error(found.bits->difference, 1, 5));
 }
 
-void print_row(const std::string& name, const ValueComparison& c) {
-  print_out("{:<14} {:7.1f}  {:<11}  {:9.2e}  {:>7}\n", name, c.all.sqnr_db,
-            c.mean_cosine ? fmt::format("{:.9f}", *c.mean_cosine) : "-", c.all.relative_l2,
-            c.all.nonfinite);
+std::string row_of(const std::string& name, const ValueComparison& c) {
+  return fmt::format("{:<14} {:7.1f}  {:<11}  {:9.2e}  {:>7}\n", name, c.all.sqnr_db,
+                     c.mean_cosine ? fmt::format("{:.9f}", *c.mean_cosine) : "-", c.all.relative_l2,
+                     c.all.nonfinite);
 }
 
 void print_shards(const CompareReport& report) {
@@ -62,10 +62,13 @@ void print_shards(const CompareReport& report) {
   if (report.shards.empty()) return;
   print_out("each shard of B on the inputs of A's shard\n{:<14} {:>7}  {:<11}  {:<9}  {}\n",
             "shard", "SQNR dB", "mean cosine", "rel L2", "NaN/Inf");
+  std::vector<RankedRow> rows;
   for (const ComparedShard& shard : report.shards) {
-    print_row(shard.shard, shard.output);
-    if (shard.cache) print_row("  new K, V", *shard.cache);
+    std::string text = row_of(shard.shard, shard.output);
+    if (shard.cache) text += row_of("  new K, V", *shard.cache);
+    rows.push_back({std::move(text), shard.output.all.relative_l2});
   }
+  print_out("{}", worst_rows(rows, kTableRows, "shards with the largest error"));
 }
 
 double percent_of(uint64_t part, uint64_t whole) {
@@ -77,17 +80,19 @@ void print_routers(const CompareReport& report) {
   if (report.routers.empty()) return;
   print_out("routers\n{:<7} {:<14} {:<13} {}\n", "layer", "flipped sets", "weight moved",
             "never routed");
-  for (const auto& [layer, routing] : report.routers) {
-    const std::vector<int64_t> never = routing.never_routed();
-    print_out("{:<7} {:<14} {:<13} {}\n", layer,
-              fmt::format("{:.2f} %", percent_of(routing.flipped_sets, routing.tokens)),
-              fmt::format("{:.3f} %", 100 * routing.moved_weight),
-              never.empty() ? "-" : fmt::format("{}", fmt::join(never, ", ")));
-  }
+  std::vector<RankedRow> rows;
+  for (const auto& [layer, routing] : report.routers)
+    rows.push_back(
+        {fmt::format("{:<7} {:<14} {:<13} {}\n", layer,
+                     fmt::format("{:.2f} %", percent_of(routing.flipped_sets, routing.tokens)),
+                     fmt::format("{:.3f} %", 100 * routing.moved_weight),
+                     short_list(routing.never_routed(), ", ")),
+         routing.moved_weight});
+  print_out("{}", worst_rows(rows, kTableRows, "layers with the most weight moved"));
 }
 
-// Prints the median and the worst of a layer's experts that at least one token chose.
-void print_experts_of_layer(std::vector<ComparedExpert> experts) {
+// Adds the median and the worst of a layer's experts that at least one token chose.
+void add_experts_of_layer(std::vector<ComparedExpert> experts, std::vector<RankedRow>& rows) {
   // Experts without tokens have no error. As zeros, they would lower the median.
   std::erase_if(experts, [](const ComparedExpert& expert) { return expert.tokens == 0; });
   if (experts.empty()) return;
@@ -95,8 +100,10 @@ void print_experts_of_layer(std::vector<ComparedExpert> experts) {
     return a.output.relative_l2 < b.output.relative_l2;
   });
   const ComparedExpert &median = experts[experts.size() / 2], &worst = experts.back();
-  print_out("{:<7} {:<15.2e} {:<13} {:<9.2e} {}\n", worst.id.layer, median.output.relative_l2,
-            worst.id.expert, worst.output.relative_l2, worst.tokens);
+  rows.push_back({fmt::format("{:<7} {:<15.2e} {:<13} {:<9.2e} {}\n", worst.id.layer,
+                              median.output.relative_l2, worst.id.expert, worst.output.relative_l2,
+                              worst.tokens),
+                  worst.output.relative_l2});
 }
 
 void print_experts(const CompareReport& report) {
@@ -105,7 +112,9 @@ void print_experts(const CompareReport& report) {
             "median rel L2", "worst expert", "rel L2", "tokens");
   std::map<int64_t, std::vector<ComparedExpert>> layers;
   for (const ComparedExpert& expert : report.experts) layers[expert.id.layer].push_back(expert);
-  for (const auto& [layer, experts] : layers) print_experts_of_layer(experts);
+  std::vector<RankedRow> rows;
+  for (const auto& [layer, experts] : layers) add_experts_of_layer(experts, rows);
+  print_out("{}", worst_rows(rows, kTableRows, "layers with the worst experts"));
 }
 
 // Prints the predictions, tables of shards, experts and routers, the findings and the verdict.
@@ -157,7 +166,7 @@ int run_group_comparison(const CompareFlags& flags) {
   const auto session = session_options(flags.session);
   if (!session) return report_failure(session.error(), flags.json);
   const CompareOptions& given = flags.options;
-  Progress progress("compare", flags.quiet || flags.json, "tokens");
+  Progress progress("compare", flags.quiet, "tokens");
   const auto report = compare_groups(
       {given.reference, flags.against, flags.groups, flags.prompts, given.texts, given.tokens_file,
        given.window, *session,
@@ -186,7 +195,7 @@ ComparedShard compared_shard(const ShardReport& shard) {
 }
 
 // A golden defines the text and its windows, so flags for a text are refused.
-Result<CompareReport> compare_golden(const CompareOptions& options) {
+Result<CompareReport> compare_golden(const CompareOptions& options, bool quiet) {
   if (!options.texts.empty() || !options.tokens_file.empty())
     return fail("compare.golden_text", "a golden is compared on its own text",
                 "omit --text and --tokens, or pass an export as A", {.file = options.reference});
@@ -196,9 +205,13 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
   if (options.engine) session.engine = options.engine;
   session.cache_dtype = options.cache_dtype;
   MOEC_ASSIGN(const Golden golden, Golden::open(options.reference));
+  Progress alone("compare", quiet, "shard runs");
   MOEC_ASSIGN(const ValidationReport validation,
-              validate_model(options.compared, golden, session, ThresholdTable::builtin()));
-  CompareGoldenOptions compared{options.compared, session, options.limits, {}};
+              validate_model(options.compared, golden, session, ThresholdTable::builtin(),
+                             alone.callback()));
+  alone.finish();
+  Progress chained("compare", quiet, "tokens");
+  CompareGoldenOptions compared{options.compared, session, options.limits, {}, chained.callback()};
   for (const ShardReport& shard : validation.shards)
     compared.shards.push_back(compared_shard(shard));
   MOEC_ASSIGN(CompareReport report, compare_with_golden(golden, compared));
@@ -211,9 +224,8 @@ int run_compare(const CompareFlags& flags) {
   if (flags.options.compared.empty()) return run_group_comparison(flags);
   const auto options = compare_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
-  const auto report = holds_golden(options->reference)
-                          ? compare_golden(*options)
-                          : compare_texts(*options, flags.quiet || flags.json);
+  const auto report = holds_golden(options->reference) ? compare_golden(*options, flags.quiet)
+                                                       : compare_texts(*options, flags.quiet);
   if (!report) return report_failure(report.error(), flags.json);
   const Status written = write_errors(flags.node_data, report->inside, options->compared,
                                       "relative L2 error of B against A");

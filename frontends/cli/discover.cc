@@ -27,7 +27,7 @@ Result<Discovery> discover_named(const DiscoverFlags& flags) {
   DiscoverOptions options{.file = flags.file, .force = flags.force, .recall = flags.recall};
   MOEC_ASSIGN(options.run, analyze_options(flags.run));
   const StopSignals signals;
-  Progress progress("discover", flags.run.quiet || flags.run.json, "tokens");
+  Progress progress("discover", flags.run.quiet, "tokens");
   options.run.stop = [] { return StopSignals::caught() != 0; };
   options.run.progress = [&](uint64_t tokens, uint64_t total, const std::string& part) {
     // --recall runs the text a second time, with all experts.

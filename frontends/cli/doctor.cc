@@ -4,14 +4,17 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "backends/cpu/cpu_engine.h"
 #include "backends/files/stop_signals.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/print/print_findings.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/report_json.h"
+#include "ir/base/seconds_since.h"
 
 namespace moec {
 namespace {
@@ -24,8 +27,19 @@ struct DoctorFlags {
 int run_doctor(const DoctorFlags& flags) {
   const StopSignals signals;
   DoctorOptions options = flags.options;
-  options.measure.stop = [] { return StopSignals::caught() != 0; };
+  Progress progress("doctor", false, "");
+  const Clock::time_point start = Clock::now();
+  const auto total = static_cast<uint64_t>(1e3 * options.measure.seconds);
+  uint64_t told = 0;
+  // The work of a measurement is its duration, of which only the approximate total is known.
+  options.measure.stop = [&] {
+    const auto passed = static_cast<uint64_t>(1e3 * seconds_since(start));
+    progress.advance(passed - std::exchange(told, passed), total, "");
+    return StopSignals::caught() != 0;
+  };
+  progress.advance(0, total, "writing the temporary file");
   const auto profile = profile_machine(options);
+  progress.finish();
   if (!profile) return report_stopped(profile.error(), kDoctorInterrupted, flags.json);
   if (flags.json)
     print_json(report_json(true, device_profile_json(*profile)));

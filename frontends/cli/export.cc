@@ -108,13 +108,11 @@ int run_export(const ExportFlags& flags) {
   auto targets = resolve_options(flags.given, base);
   if (!targets) return report_failure(targets.error(), flags.json);
   const StopSignals signals;
-  Progress progress("export", flags.quiet || flags.json);
+  Progress progress("export", flags.quiet);
   // export_targets() requires equal callbacks for all targets.
   for (ExportOptions& options : *targets) {
     options.callbacks.stop = [] { return StopSignals::caught() != 0; };
-    options.callbacks.progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
-      progress.advance(bytes, total, part);
-    };
+    options.callbacks.progress = progress.callback();
   }
   auto summaries = export_targets(*targets);
   progress.finish();

@@ -9,6 +9,7 @@
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/print_findings.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/residency/prepack_experts.h"
 
@@ -25,7 +26,10 @@ Status prepack(const PrepackFlags& flags) {
   PrepackOptions options = flags.options;
   // run_prepack() owns the StopSignals that record the signal.
   options.stop = [] { return StopSignals::caught() != 0; };
+  Progress progress("prepack", false);
+  options.progress = progress.callback();
   MOEC_ASSIGN(const Prepacked prepacked, prepack_experts(options));
+  progress.finish();
   if (flags.json)
     print_json(prepacked_json(prepacked));
   else

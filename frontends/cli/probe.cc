@@ -30,7 +30,7 @@ Result<ProbeReport> probe_named(const ProbeFlags& flags) {
   MOEC_ASSIGN(options.session, session_options(flags.session));
   // Absent if the flag is not given: the default depends on the presence of --groups.
   options.score = parse_enum<ProbeScore>(flags.score);
-  Progress progress("probe", flags.quiet || flags.json, "documents");
+  Progress progress("probe", flags.quiet, "documents");
   // The job reports totals, but Progress counts increments.
   uint64_t told = 0;
   options.progress = [&](uint64_t done, uint64_t total) {

@@ -1,4 +1,6 @@
 // moec prune: writes a checkpoint with fewer experts.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
@@ -58,6 +60,14 @@ void print_scores(const PruneChoice& choice) {
                           : std::string());
 }
 
+// Each layer has other experts, so the mask of a deep model would fill the screen.
+std::string mask_text(const ExpertSets& kept) {
+  constexpr size_t kMost = 80, kFirst = 40;
+  const std::string mask = to_string(kept);
+  if (mask.size() <= kMost) return "'" + mask + "'";
+  return fmt::format("'{}…', which --json prints", mask.substr(0, kFirst));
+}
+
 void print_prune(const PruneReport& report, double seconds) {
   const PrunePlan& plan = report.plan;
   print_out("{}: {} of {} experts in each of {} layers, {} per token\n", plan.result.family,
@@ -65,9 +75,9 @@ void print_prune(const PruneReport& report, double seconds) {
             plan.result.moe.routing.top_k);
   print_scores(plan.choice);
   if (plan.routing == KeptRouting::masked)
-    print_out("equals the source with --expert-mask '{}'\n", to_string(plan.choice.kept));
+    print_out("equals the source with --expert-mask {}\n", mask_text(plan.choice.kept));
   else
-    print_out("kept experts: '{}'\n", to_string(plan.choice.kept));
+    print_out("kept experts: {}\n", mask_text(plan.choice.kept));
   print_out("experts {} instead of {} ({:.1f} % smaller)\n", decimal_bytes(plan.after.experts),
             decimal_bytes(plan.before.experts),
             smaller_percent(plan.before.experts, plan.after.experts));
@@ -84,11 +94,9 @@ int run_prune(const PruneFlags& flags) {
   auto options = prune_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("prune", flags.quiet || flags.json);
+  Progress progress("prune", flags.quiet);
   options->hooks.stop = [] { return StopSignals::caught() != 0; };
-  options->hooks.progress = [&](uint64_t bytes, uint64_t total, const std::string& file) {
-    progress.advance(bytes, total, file);
-  };
+  options->hooks.progress = progress.callback();
   const auto report = prune_model(*options);
   progress.finish();
   if (!report) return report_stopped(report.error(), kPrune.interrupted(), flags.json);

@@ -79,10 +79,13 @@ Result<SimulateOptions> simulate_options(const SimulateFlags& flags) {
 }
 
 Status simulate(const SimulateFlags& flags) {
-  MOEC_ASSIGN(const SimulateOptions options, simulate_options(flags));
+  MOEC_ASSIGN(SimulateOptions options, simulate_options(flags));
   // Before the simulation, so that a refused file costs no time.
   MOEC_TRY(check_user_output(flags.plot, options.trace));
+  Progress progress("simulate", false, "points");
+  options.progress = progress.callback();
   MOEC_ASSIGN(const Simulation simulation, simulate_trace(options));
+  progress.finish();
   if (!flags.plot.path.empty())
     MOEC_TRY(write_user_file(flags.plot.path, simulation_svg(simulation)));
   if (flags.run.json)
@@ -114,7 +117,7 @@ Result<CacheRoutingOptions> routing_options(const SimulateFlags& flags) {
 Status simulate_routing(const SimulateFlags& flags) {
   MOEC_ASSIGN(CacheRoutingOptions options, routing_options(flags));
   const StopSignals signals;
-  Progress progress("simulate", flags.run.quiet || flags.run.json, "tokens");
+  Progress progress("simulate", flags.run.quiet, "tokens");
   // Each combination runs the same tokens, so the total is a multiple.
   const size_t runs =
       options.cache.capacities.size() * options.cache.policies.size() * options.biases.size();

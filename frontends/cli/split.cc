@@ -82,11 +82,9 @@ int run_split(const SplitFlags& flags) {
     return report_failure(given.error(), flags.json);
   SplitOptions options = flags.options;
   const StopSignals signals;
-  Progress progress("split", flags.quiet || flags.json);
+  Progress progress("split", flags.quiet);
   options.stop = [] { return StopSignals::caught() != 0; };
-  options.progress = [&](uint64_t bytes, uint64_t total, const std::string& file) {
-    progress.advance(bytes, total, file);
-  };
+  options.progress = progress.callback();
   const auto start = std::chrono::steady_clock::now();
   // An export is split by whole shards, a GGUF model within the tensors of its experts.
   if (is_export(options.source)) {

@@ -27,12 +27,9 @@ Result<TraceReport> trace_named(const TraceFlags& flags) {
   // An absent --format is an empty text, which is not a form, so the file name decides.
   if (const auto form = parse_enum<TraceForm>(flags.form)) options.form = *form;
   const StopSignals signals;
-  Progress progress("trace", flags.run.quiet || flags.run.json,
-                    options.run.exported ? "tokens" : "bytes");
+  Progress progress("trace", flags.run.quiet, options.run.exported ? "tokens" : "bytes");
   options.run.stop = [] { return StopSignals::caught() != 0; };
-  options.run.progress = [&](uint64_t count, uint64_t total, const std::string& part) {
-    progress.advance(count, total, part);
-  };
+  options.run.progress = progress.callback();
   auto report = trace_model(options);
   progress.finish();
   return report;

@@ -75,11 +75,9 @@ int run_upcycle(const UpcycleFlags& flags) {
   auto options = upcycle_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const StopSignals signals;
-  Progress progress("upcycle", flags.quiet || flags.json);
+  Progress progress("upcycle", flags.quiet);
   options->hooks.stop = [] { return StopSignals::caught() != 0; };
-  options->hooks.progress = [&](uint64_t bytes, uint64_t total, const std::string& file) {
-    progress.advance(bytes, total, file);
-  };
+  options->hooks.progress = progress.callback();
   const auto report = upcycle_model(*options);
   progress.finish();
   if (!report) return report_stopped(report.error(), kUpcycle.interrupted(), flags.json);

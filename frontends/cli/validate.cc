@@ -16,12 +16,14 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/print_findings.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/cli/python_script.h"
 #include "frontends/jobs/validate/record_validation.h"
 #include "frontends/jobs/validate/validate_model.h"
 #include "frontends/jobs/validate/validation_json.h"
 #include "ir/base/regular_file.h"
+#include "ir/base/worst_rows.h"
 
 namespace moec {
 
@@ -34,10 +36,50 @@ std::string percent(uint64_t part, uint64_t whole) {
                                   100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-void print_row(const std::string& name, const Comparison& c, bool passed) {
-  print_out("{:<14} {:.9f}  {:9.2e}  {:9.2e}  {:7.1f}  {:9.2e} @{:<6} {:>8} {:9.2e}  {}\n", name,
-            c.cosine, c.relative_l2, c.worst_row, c.sqnr_db, c.max_abs, c.max_index, c.nonfinite,
-            c.headroom, passed ? "ok" : "BELOW");
+std::string row_of(const std::string& name, const Comparison& c, bool passed) {
+  return fmt::format("{:<14} {:.9f}  {:9.2e}  {:9.2e}  {:7.1f}  {:9.2e} @{:<6} {:>8} {:9.2e}  {}\n",
+                     name, c.cosine, c.relative_l2, c.worst_row, c.sqnr_db, c.max_abs, c.max_index,
+                     c.nonfinite, c.headroom, passed ? "ok" : "BELOW");
+}
+
+// Shards below their thresholds are worse than all others.
+double badness(const Comparison& c, bool passed) {
+  return passed ? c.relative_l2 : c.relative_l2 + 1e30;
+}
+
+void print_alone(const ValidationReport& report) {
+  std::vector<RankedRow> rows;
+  for (const ShardReport& shard : report.shards) {
+    std::string text = row_of(shard.shard, shard.alone, shard.passed);
+    // The new rows of the cache are compared separately, but the verdict is that of the shard.
+    if (shard.cache) text += row_of("  new K, V", *shard.cache, shard.passed);
+    rows.push_back({std::move(text), badness(shard.alone, shard.passed)});
+  }
+  print_out("{}", worst_rows(rows, kTableRows, "shards with the largest error"));
+}
+
+void print_routers(const ValidationReport& report) {
+  print_out("routers\n{:<14} {:<12} {:<13} {:<12} {}\n", "shard", "same experts", "weight moved",
+            "least margin", "tokens within the logit error");
+  std::vector<RankedRow> rows;
+  for (const ShardReport& shard : report.shards)
+    // Only shards that route have this comparison.
+    if (shard.router)
+      rows.push_back({fmt::format("{:<14} {:<12} {:<13.2e} {:<12.2e} {}\n", shard.shard,
+                                  percent(shard.router->same_set, shard.router->tokens),
+                                  shard.router->moved_weight, shard.router->min_margin,
+                                  shard.router->close_tokens),
+                      shard.router->moved_weight});
+  print_out("{}", worst_rows(rows, kTableRows, "routers with the most weight moved"));
+}
+
+void print_chained(const ValidationReport& report) {
+  print_out("chained from tokens to logits\n");
+  std::vector<RankedRow> rows;
+  // Chained shards have no thresholds, because errors of earlier shards add up.
+  for (const ShardReport& shard : report.shards)
+    rows.push_back({row_of(shard.shard, shard.chained, true), shard.chained.relative_l2});
+  print_out("{}", worst_rows(rows, kTableRows, "shards with the largest error"));
 }
 
 // Prints one line of thresholds per bit width among the shards, the widest first.
@@ -61,22 +103,9 @@ void print_validation(const ValidationReport& report) {
   print_thresholds(report);
   print_out("{:<14} {:<11}  {:<9}  {:<9}  {:<7}  {:<17} {:>8} {:<9}\n", "shard", "cosine", "rel L2",
             "worst row", "SQNR dB", "max error", "NaN/Inf", "headroom");
-  for (const ShardReport& shard : report.shards) {
-    print_row(shard.shard, shard.alone, shard.passed);
-    // The new rows of the cache are compared separately, but the verdict is that of the shard.
-    if (shard.cache) print_row("  new K, V", *shard.cache, shard.passed);
-  }
-  print_out("routers\n{:<14} {:<12} {:<13} {:<12} {}\n", "shard", "same experts", "weight moved",
-            "least margin", "tokens within the logit error");
-  for (const ShardReport& shard : report.shards)
-    // Only shards that route have this comparison.
-    if (shard.router)
-      print_out("{:<14} {:<12} {:<13.2e} {:<12.2e} {}\n", shard.shard,
-                percent(shard.router->same_set, shard.router->tokens), shard.router->moved_weight,
-                shard.router->min_margin, shard.router->close_tokens);
-  print_out("chained from tokens to logits\n");
-  // Chained shards have no thresholds, because errors of earlier shards add up.
-  for (const ShardReport& shard : report.shards) print_row(shard.shard, shard.chained, true);
+  print_alone(report);
+  print_routers(report);
+  print_chained(report);
   print_out("logits: top-1 {} of {} tokens, KL {:.2e} nats\n",
             percent(report.logits.same_top1, report.logits.tokens), report.logits.tokens,
             report.logits.mean_kl);
@@ -128,7 +157,10 @@ Result<ValidationReport> validate(const ValidateFlags& flags) {
   if (!flags.thresholds.empty()) {
     MOEC_ASSIGN(thresholds, ThresholdTable::read(flags.thresholds));
   }
-  MOEC_ASSIGN(ValidationReport report, validate_model(flags.folder, golden, options, thresholds));
+  Progress progress("validate", false, "shard runs");
+  MOEC_ASSIGN(ValidationReport report,
+              validate_model(flags.folder, golden, options, thresholds, progress.callback()));
+  progress.finish();
   // Also writes and records a validation that fell short.
   MOEC_TRY(write_errors(flags.node_data, report.inside, flags.folder,
                         "relative L2 error against the golden"));

@@ -236,7 +236,14 @@ Result<manifest::FileRef> write_litertlm(const Manifest& manifest, const ExportJ
   const int64_t widest = *std::max_element(build.tokens.begin(), build.tokens.end());
   MOEC_ASSIGN(const LitertlmText text, text_of(manifest, job.options, build.context - widest + 1));
   EmitOptions emit{.folder = output.folder, .stem = kLitertlmFile, .sha256 = output.sha256};
-  emit.on_progress = [&](uint64_t) { return job.check_not_stopped(); };
+  int64_t total = 0;
+  for (const manifest::Shard& shard : manifest.shards) total += shard.weight_bytes;
+  // The shards' files are complete, so this is a second phase with another total.
+  emit.on_progress = [&](uint64_t bytes) {
+    if (const ProgressCallback& progress = job.options.callbacks.progress)
+      progress(bytes, static_cast<uint64_t>(total), std::string(kLitertlmFile));
+    return job.check_not_stopped();
+  };
   MOEC_ASSIGN(const EmittedFile file, emit_litertlm(decoder.model(), text, job.reader, emit));
   MOEC_TRY(job.reader.check_unchanged());
   return manifest::FileRef{file.path, static_cast<int64_t>(file.bytes), file.digest, file.sha256};

@@ -1,5 +1,5 @@
-# Rules of `cmake --install` and of `cpack`. The component `program` has the program, its man pages, and completions for
-# bash, zsh and fish; the component `development` has the libraries, for find_package(moec).
+# Rules of `cmake --install` and of `cpack`. The component `program` has the program, its man pages, completions for bash,
+# zsh and fish, and the schemas of its reports; the component `development` has the libraries, for find_package(moec).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 find_package(Python3 COMPONENTS Interpreter)
@@ -13,6 +13,16 @@ if(Python3_FOUND)
     COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
 endif()
+
+# The schemas of the JSON reports, in their folders, because they refer to one another by relative paths.
+# A DIRECTORY with a pattern would also install all folders without schemas, empty.
+file(GLOB_RECURSE schemas RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
+  ir/*.schema.json backends/*.schema.json frontends/*.schema.json)
+foreach(schema ${schemas})
+  cmake_path(GET schema PARENT_PATH folder)
+  install(FILES ${CMAKE_SOURCE_DIR}/${schema} COMPONENT program
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/moec/schemas/${folder})
+endforeach()
 
 get_property(libraries GLOBAL PROPERTY MOEC_EXPORTED)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/moec)

@@ -54,6 +54,9 @@ def test_debian_package_has_its_files(tmp_path):
     said("dpkg-deb", "-x", package, tmp_path / "root")
     expect_to_work(tmp_path / "root/usr/bin/moec", tmp_path)
     pages = {page.name for page in (tmp_path / "root/usr/share/man/man1").iterdir()}
+    # Schemas refer to one another by relative paths.
+    assert (tmp_path / "root/usr/share/moec/schemas/frontends/jobs/check/check.schema.json").is_file()
+    assert (tmp_path / "root/usr/share/moec/schemas/ir/base/report_parts.schema.json").is_file()
     assert {"moec.1", "moec-export.1", "moec-family-check.1"} <= pages
 
 

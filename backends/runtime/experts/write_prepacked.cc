@@ -25,8 +25,9 @@ uint64_t next_page(uint64_t bytes) {
 // Appends experts to the output file.
 class Packer {
  public:
-  Packer(const ExpertPlaces& places, OutputFile& out, const std::function<bool()>& stop)
-      : places_(places), out_(out), stop_(stop), buffer_(kPieceBytes) {}
+  // `total` is the number of bytes of all experts to write.
+  Packer(const ExpertPlaces& places, OutputFile& out, const PrepackChoice& choice, uint64_t total)
+      : places_(places), out_(out), choice_(choice), total_(total), buffer_(kPieceBytes) {}
 
   Status open_files() {
     for (const WeightFile& file : places_.files()) {
@@ -67,7 +68,7 @@ class Packer {
   // Writes bytes [from, from + bytes) of the source file, with zeros in place of bytes outside the
   // extent.
   Status write_piece(const ByteExtent& extent, uint64_t from, uint64_t bytes) {
-    if (stop_ && stop_())
+    if (choice_.stop && choice_.stop())
       return fail(kPrepackInterrupted, "the prepack was stopped",
                   "run the same command again; it starts over", {.file = out_.path()});
     std::fill_n(buffer_.begin(), bytes, std::byte{0});
@@ -77,12 +78,14 @@ class Packer {
     MOEC_TRY(files_[extent.file].read(begin, buffer_.data() + (begin - from), end - begin));
     const std::span piece = std::span(buffer_).first(bytes);
     digest_.update(piece);
+    if (choice_.progress) choice_.progress(bytes, total_, out_.path());
     return out_.write(piece);
   }
 
   const ExpertPlaces& places_;
   OutputFile& out_;
-  const std::function<bool()>& stop_;
+  const PrepackChoice& choice_;
+  uint64_t total_;
   std::vector<PayloadFile> files_;
   std::vector<std::byte> buffer_;
   Digest digest_;
@@ -155,7 +158,9 @@ Result<PrepackedTable> write_prepacked(const Manifest& manifest, const std::stri
                 "pass another --profile");
   MOEC_ASSIGN(OutputFile out, create_pack(file, table, placed));
   MOEC_TRY(write_text_to(out, prepacked_head()));
-  Packer packer(places, out, choice.stop);
+  uint64_t total = 0;
+  for (const PrepackedExpert& expert : table.resident) total += slot_bytes(*placed.at(expert.key));
+  Packer packer(places, out, choice, total);
   MOEC_TRY(packer.open_files());
   for (PrepackedExpert& expert : table.resident)
     MOEC_TRY(packer.write(*placed.at(expert.key), expert));

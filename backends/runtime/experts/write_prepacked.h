@@ -16,6 +16,8 @@ struct PrepackChoice {
   int64_t pin_top_k = 0;         // number of them to pin
   std::vector<ExpertId> wanted;  // by layer, most wanted first
   std::function<bool()> stop;    // polled before each piece; returning true aborts. May be empty
+  // Receives the bytes written since its previous call, the total, and the file. May be empty.
+  std::function<void(uint64_t bytes, uint64_t total, const std::string& file)> progress;
 };
 
 // Error code of a prepack that PrepackChoice::stop aborted.

@@ -55,9 +55,11 @@ std::string shard_lines(const std::vector<ShardRow>& rows, bool all, const std::
       left += count;
       continue;
     }
-    const std::string alike = count > 1 ? fmt::format("  and {} alike", count - 1) : "";
-    lines += fmt::format("{}{:<14} {}{}{}\n", indent, row->name, row->text,
-                         row->file.empty() ? "" : "  " + row->file, alike);
+    // The file of one of several shards would exceed the width of a screen.
+    const std::string last = count > 1           ? fmt::format(" and {} alike", count - 1)
+                             : row->file.empty() ? ""
+                                                 : "  " + row->file;
+    lines += fmt::format("{}{:<14} {}{}\n", indent, row->name, row->text, last);
   }
   if (left > 0) lines += fmt::format("{}… {} more shards\n", indent, left);
   if (!whole) lines += fmt::format("{}--all lists every shard\n", indent);

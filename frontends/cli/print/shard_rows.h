@@ -10,7 +10,7 @@ namespace moec {
 struct ShardRow {
   std::string name;  // "L00.moe.g3"
   std::string text;  // printed after the name
-  std::string file;  // printed last; ignored by folding
+  std::string file;  // printed last, unless other rows are folded into this one
 };
 
 // Maximum number of rows that are printed without folding.

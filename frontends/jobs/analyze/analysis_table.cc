@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ir/base/at.h"
+#include "ir/base/worst_rows.h"
 
 namespace moec {
 namespace {
@@ -33,7 +34,7 @@ std::string layer_row(const LayerProfile& layer, const LayerStatistics& statisti
 
 }  // namespace
 
-std::string analysis_table(const Analysis& analysis) {
+std::string analysis_table(const Analysis& analysis, size_t most_layers) {
   const auto experts = static_cast<double>(analysis.profile.experts);
   // The same rounding as in layer_row(), so that the header names the number that the rows use.
   const int64_t quarter = std::max<int64_t>(1, analysis.profile.experts / 4);
@@ -44,8 +45,11 @@ std::string analysis_table(const Analysis& analysis) {
       "      tokens     bits   gini   on text  held out    cached expert  tokens  never\n",
       analysis.profile.experts, analysis.profile.top_k, std::log2(experts), quarter,
       100 * static_cast<double>(quarter) / experts, "", quarter);
+  std::vector<RankedRow> rows;
   for (size_t i = 0; i < analysis.layers.size(); ++i)
-    out += layer_row(analysis.profile.layers[i], analysis.layers[i]);
+    rows.push_back(
+        {layer_row(analysis.profile.layers[i], analysis.layers[i]), analysis.layers[i].gini});
+  out += worst_rows(rows, most_layers, "layers with the least even use");
   for (const ProfileCategory& category : analysis.profile.categories)
     out += fmt::format("{}: {} documents, {} tokens\n", category.name, category.documents,
                        category.tokens);

@@ -9,6 +9,7 @@
 #include "backends/coverage/check_weights.h"
 #include "backends/formats/format.h"
 #include "backends/formats/read_shard.h"
+#include "backends/manifest/check_parts.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/from_shard.h"
 #include "backends/manifest/manifest_check.h"
@@ -247,6 +248,14 @@ class Checker {
   WeightCheck weights_;
 };
 
+// Counts a file once per width that lists it.
+uint64_t bytes_to_check(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  for (const manifest::FileRef& file : shard.data) bytes += file.bytes;
+  return static_cast<uint64_t>(bytes);
+}
+
 // Runtimes read manifest.bin. If manifest.json lists it, verify_files() has checked it.
 void require_binary_form(const Manifest& manifest, const std::string& folder,
                          Diagnostics& findings) {
@@ -287,13 +296,27 @@ Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) 
 
 }  // namespace
 
+uint64_t checked_bytes(const Manifest& manifest, bool digests) {
+  uint64_t bytes = 0;
+  for (const manifest::Shard& shard : manifest.shards) bytes += bytes_to_check(shard);
+  if (digests)
+    manifest::for_each_file(manifest, [&](const manifest::FileRef& file, const std::string&) {
+      bytes += static_cast<uint64_t>(file.bytes);
+    });
+  return bytes;
+}
+
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options) {
   auto report = std::make_unique<CheckReport>();
   MOEC_ASSIGN(report->manifest, read_manifest(folder));
   MOEC_ASSIGN(report->target, target_of(report->manifest, options));
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
-  report->findings = verify_files(report->manifest, folder, options.digests);
+  const ReadCallback advance = [&, total = checked_bytes(report->manifest, options.digests)](
+                                   uint64_t bytes, const std::string& part) {
+    if (options.progress) options.progress(bytes, total, part);
+  };
+  report->findings = verify_files(report->manifest, folder, options.digests, advance);
   require_binary_form(report->manifest, folder, report->findings);
   check_probe_table(report->manifest, folder, report->findings);
   // The placement files are written next to the manifest by later commands, so they are not extra.
@@ -306,7 +329,10 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
     return report;
   }
   Checker checker(folder, *report, options);
-  for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
+  for (const manifest::Shard& shard : report->manifest.shards) {
+    checker.check_shard(shard);
+    advance(bytes_to_check(shard), shard.name);
+  }
   // Runs after all shards, because coverage of the weights needs their union.
   checker.finish();
   return report;

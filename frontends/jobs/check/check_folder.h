@@ -26,9 +26,14 @@ void name_as_in_file(PlacementReport& report, const Shard& shard,
 //   target.RULE   one per violation of a rule of severity error
 //   those of read_probe_table() if the manifest lists a table
 //   those of check_gguf.h for a GGUF export
-// Returns a pointer because rule findings point into the report, which must not move.
+// Reports progress in checked_bytes() of the folder's manifest. Returns a pointer because rule
+// findings point into the report, which must not move.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
+
+// Bytes that check_folder() reports as progress: each file once with CheckOptions::digests, and the
+// files of each shard.
+uint64_t checked_bytes(const Manifest& manifest, bool digests);
 
 struct BrokenRule {
   const TargetRule* rule = nullptr;  // points into the report's target

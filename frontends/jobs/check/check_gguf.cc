@@ -203,11 +203,15 @@ class GgufSplit {
       : index_(index), folder_(std::move(folder)), options_(options) {}
 
   SplitCheck run() {
+    const ReadCallback advance = [&, total = file_bytes()](uint64_t bytes,
+                                                           const std::string& file) {
+      if (options_.progress) options_.progress(bytes, total, file);
+    };
     for (const IndexedNode& node : index_.nodes) {
       auto report = std::make_unique<CheckReport>();
       report->manifest.build.format = ShardFormat::gguf;
       report->manifest.side_files = node.files;
-      report->findings = verify_files(report->manifest, folder_, options_.digests);
+      report->findings = verify_files(report->manifest, folder_, options_.digests, advance);
       // An empty value marks a report without graphs, even if check_node() fails early.
       report->held.emplace();
       add_findings(check_node(node, *report), report->findings);
@@ -219,6 +223,13 @@ class GgufSplit {
   }
 
  private:
+  uint64_t file_bytes() const {
+    int64_t bytes = 0;
+    for (const IndexedNode& node : index_.nodes)
+      for (const manifest::FileRef& file : node.files) bytes += file.bytes;
+    return static_cast<uint64_t>(bytes);
+  }
+
   Status check_node(const IndexedNode& node, CheckReport& report) {
     if (node.files.empty())
       return fail("check.gguf_node", fmt::format("{} lists no files of the node", kIndexFile),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -128,6 +129,9 @@ struct CheckOptions {
   std::optional<int64_t> min_coverage;  // percent; default: the target's
   bool allow_over_budget = false;       // report a shard above its budget as a warning
   bool digests = true;                  // read all files and compare their digests
+  // Receives the bytes of files checked since its previous call, the total, and the current file or
+  // shard. May be empty.
+  std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;
 };
 
 struct CheckedNode {

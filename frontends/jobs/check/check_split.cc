@@ -136,6 +136,23 @@ class Together {
   Diagnostics findings_;
 };
 
+// Replaces the total of each node's progress by that of all nodes.
+CheckOptions with_common_total(const CheckOptions& options,
+                               const std::vector<std::string>& folders) {
+  CheckOptions common = options;
+  if (!options.progress) return common;
+  uint64_t total = 0;
+  for (const std::string& folder : folders)
+    // check_folder() reports the errors of the manifest.
+    if (const auto manifest = read_manifest(folder))
+      total += checked_bytes(*manifest, options.digests);
+  common.progress = [progress = options.progress, total](uint64_t bytes, uint64_t,
+                                                         const std::string& part) {
+    progress(bytes, total, part);
+  };
+  return common;
+}
+
 }  // namespace
 
 bool SplitCheck::passed() const {
@@ -156,8 +173,10 @@ Result<SplitCheck> check_split(const std::string& folder, const CheckOptions& op
   SplitCheck check;
   // An unfinished split is a finding, so that its nodes are still checked.
   if (const Status finished = check_finished(folder); !finished) check.findings = finished.error();
-  for (const std::string& path : exports_in(folder)) {
-    MOEC_ASSIGN(auto report, check_folder(path, options));
+  const std::vector<std::string> folders = exports_in(folder);
+  const CheckOptions of_node = with_common_total(options, folders);
+  for (const std::string& path : folders) {
+    MOEC_ASSIGN(auto report, check_folder(path, of_node));
     check.nodes.push_back({path, std::move(report)});
   }
   // If no node is found, the findings of check_finished() explain the cause better.

@@ -10,7 +10,7 @@ namespace {
 // Runs the text of a golden through an export, step by step.
 class GoldenComparer {
  public:
-  GoldenComparer(const Golden& golden, Session& session);
+  GoldenComparer(const Golden& golden, Session& session, const CompareGoldenOptions& options);
 
   Status run();
   void fill(CompareReport& report) const;
@@ -23,14 +23,16 @@ class GoldenComparer {
 
   const Golden& golden_;
   Session& session_;
+  const CompareGoldenOptions& options_;
   std::vector<int64_t> text_;  // all tokens of the golden's steps
   PredictionComparer predictions_;
   RoutingRecord routing_;                       // of the current step
   std::map<int64_t, RoutingComparer> routers_;  // by layer
 };
 
-GoldenComparer::GoldenComparer(const Golden& golden, Session& session)
-    : golden_(golden), session_(session) {
+GoldenComparer::GoldenComparer(const Golden& golden, Session& session,
+                               const CompareGoldenOptions& options)
+    : golden_(golden), session_(session), options_(options) {
   for (const GoldenStep& step : golden.steps())
     // The steps of a golden continue one text, so the next token is known across steps.
     text_.insert(text_.end(), step.tokens.begin(), step.tokens.end());
@@ -38,7 +40,10 @@ GoldenComparer::GoldenComparer(const Golden& golden, Session& session)
 
 Status GoldenComparer::run() {
   session_.reset();
-  for (const GoldenStep& step : golden_.steps()) MOEC_TRY(run_step(step));
+  for (const GoldenStep& step : golden_.steps()) {
+    MOEC_TRY(run_step(step));
+    if (options_.progress) options_.progress(step.tokens.size(), text_.size(), step.name);
+  }
   predictions_.end_window();
   return {};
 }
@@ -93,7 +98,7 @@ Result<CompareReport> compare_with_golden(const Golden& golden,
   CompareReport report;
   report.shards = options.shards;
   MOEC_ASSIGN(Session session, Session::open(options.compared, read_shard, options.session));
-  GoldenComparer comparer(golden, session);
+  GoldenComparer comparer(golden, session, options);
   MOEC_TRY(comparer.run());
   comparer.fill(report);
   judge(options.limits, report);

@@ -2,6 +2,7 @@
 // compression and of the shards' graphs.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct CompareGoldenOptions {
   SessionOptions session;
   CompareLimits limits;
   std::vector<ComparedShard> shards;  // validation results: each shard run alone on golden inputs
+  // Receives the tokens run since its previous call, their total, and the golden's step. May be
+  // empty.
+  std::function<void(uint64_t tokens, uint64_t total, const std::string& step)> progress;
 };
 
 // Runs the golden's steps as one text in one window. Does not compare experts, which have no golden

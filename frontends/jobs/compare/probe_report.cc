@@ -62,7 +62,8 @@ ProbeCategory category_of(const std::string& name,
 }
 
 ordered_json mean_json(const BootstrapMean& value) {
-  ordered_json json = {{"mean", value.mean}};
+  ordered_json json = {{"mean", value.mean}, {"low", nullptr}, {"high", nullptr}};
+  // A single document has no bounds.
   if (value.bounds) json.update({{"low", value.bounds->low}, {"high", value.bounds->high}});
   return json;
 }

@@ -16,6 +16,7 @@
 #include "ir/base/byte_text.h"
 #include "ir/base/output_apart.h"
 #include "ir/base/report_json.h"
+#include "ir/base/worst_rows.h"
 
 namespace moec {
 namespace {
@@ -130,11 +131,13 @@ std::string discovery_table(const Discovery& discovery) {
   if (discovery.recall.empty()) return out;
   out +=
       "\nlayer   experts used       discovered     picks found     discovered half   best half\n";
+  std::vector<RankedRow> rows;
   for (const LayerRecall& layer : discovery.recall)
-    out += fmt::format("{:>5} {:>14} {:>16} {:>13.1f} % {:>17.1f} % {:>9.1f} %\n", layer.layer,
-                       layer.used, layer.found, 100 * layer.choices, 100 * layer.top_half,
-                       100 * layer.best_half);
-  return out;
+    rows.push_back({fmt::format("{:>5} {:>14} {:>16} {:>13.1f} % {:>17.1f} % {:>9.1f} %\n",
+                                layer.layer, layer.used, layer.found, 100 * layer.choices,
+                                100 * layer.top_half, 100 * layer.best_half),
+                    -layer.choices});
+  return out + worst_rows(rows, kOnlyTableRows, "layers with the fewest picks found");
 }
 
 nlohmann::ordered_json discovery_json(const Discovery& discovery) {

@@ -52,7 +52,7 @@ Result<Prepacked> prepack_experts(const PrepackOptions& options) {
   // Orders the used experts of each layer by use, most used first. write_prepacked() applies the
   // capacity.
   const PrepackChoice choice{options.capacity, options.pin_top_k,
-                             most_chosen(profile, profile.experts), options.stop};
+                             most_chosen(profile, profile.experts), options.stop, options.progress};
   MOEC_ASSIGN(const PrepackedTable table,
               write_prepacked(manifest, options.exported, choice, options.file));
   return told(table, options.file);

@@ -20,6 +20,8 @@ struct PrepackOptions {
   std::string file;
   bool force = false;          // replace an existing file
   std::function<bool()> stop;  // PrepackChoice::stop
+  // PrepackChoice::progress
+  std::function<void(uint64_t bytes, uint64_t total, const std::string& file)> progress;
 };
 
 struct Prepacked {

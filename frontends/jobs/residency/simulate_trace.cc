@@ -74,14 +74,16 @@ class TraceSimulator {
     result_.cache = cache;
   }
 
-  Result<Simulation> run(const std::vector<TraceRow>& rows) {
+  Result<Simulation> run(const std::vector<TraceRow>& rows, const SimulationProgress& progress) {
     // Policies first: an unusable profile should fail before the simulation starts.
     MOEC_TRY(choose_policies(rows));
     MOEC_TRY(choose_capacities());
+    const size_t total = result_.cache.capacities.size() * result_.cache.policies.size();
     for (const int64_t slots : result_.cache.capacities)
       for (const SimulatedPolicy policy : result_.cache.policies) {
         MOEC_ASSIGN(const SimulatedPoint point, simulate(policy, slots));
         result_.points.push_back(point);
+        if (progress) progress(1, total, std::string(enum_name(policy)));
       }
     return std::move(result_);
   }
@@ -154,8 +156,9 @@ class TraceSimulator {
 }  // namespace
 
 Result<Simulation> simulate_rows(const std::vector<TraceRow>& rows, const SimulatedCache& cache,
-                                 std::optional<int64_t> expert_bytes) {
-  MOEC_ASSIGN(Simulation simulation, TraceSimulator(rows, cache).run(rows));
+                                 std::optional<int64_t> expert_bytes,
+                                 const SimulationProgress& progress) {
+  MOEC_ASSIGN(Simulation simulation, TraceSimulator(rows, cache).run(rows, progress));
   simulation.expert_bytes = expert_bytes;
   return simulation;
 }
@@ -166,7 +169,7 @@ Result<Simulation> simulate_trace(const SimulateOptions& options) {
     MOEC_ASSIGN(bytes, expert_bytes_of(options.exported));
   }
   MOEC_ASSIGN(const std::vector<TraceRow> rows, read_trace(options.trace));
-  return simulate_rows(rows, options.cache, bytes);
+  return simulate_rows(rows, options.cache, bytes, options.progress);
 }
 
 }  // namespace moec

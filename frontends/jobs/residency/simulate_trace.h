@@ -1,6 +1,7 @@
 // `moec simulate`: simulates caches of experts on a trace.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -29,11 +30,17 @@ struct SimulatedCache {
   std::string profile;                    // selects the pinned experts; empty: none
 };
 
+// Receives the simulated points since its previous call, their total, and the policy of the last
+// one. May be empty.
+using SimulationProgress =
+    std::function<void(uint64_t points, uint64_t total, const std::string& policy)>;
+
 struct SimulateOptions {
   std::string trace;
   SimulatedCache cache;
   std::optional<int64_t> expert_bytes;
   std::string exported;  // export from which to compute the bytes of an expert; empty: none
+  SimulationProgress progress;
 };
 
 struct SimulatedPoint {
@@ -59,7 +66,8 @@ struct Simulation {
 Result<Simulation> simulate_trace(const SimulateOptions& options);
 // The same for the rows of a trace in memory.
 Result<Simulation> simulate_rows(const std::vector<TraceRow>& rows, const SimulatedCache& cache,
-                                 std::optional<int64_t> expert_bytes);
+                                 std::optional<int64_t> expert_bytes,
+                                 const SimulationProgress& progress = {});
 
 // A table of hit rates and, if the bytes of an expert are known, of bytes read per token.
 std::string simulation_table(const Simulation& simulation);

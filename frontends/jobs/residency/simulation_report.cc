@@ -20,7 +20,7 @@ constexpr svg::Stroke kPolicyStrokes[enum_count<SimulatedPolicy>] = {
     {"#4d8b31", 2.2, ""},
     {"#555", 1.6, "stroke-dasharray=\"5,4\""}};
 
-double bytes_a_token(const Simulation& simulation, const CacheCounts& counts) {
+double bytes_per_token(const Simulation& simulation, const CacheCounts& counts) {
   // Loads times bytes may exceed int64_t, so the product is a double.
   return static_cast<double>(counts.loads) * static_cast<double>(*simulation.expert_bytes) /
          static_cast<double>(simulation.tokens);
@@ -70,7 +70,7 @@ std::string simulation_table(const Simulation& simulation) {
                             fmt::format("\nread per token, with {} per expert",
                                         decimal_bytes(*simulation.expert_bytes)),
                             [&](const CacheCounts& counts) {
-                              return decimal_bytes(bytes_a_token(simulation, counts));
+                              return decimal_bytes(bytes_per_token(simulation, counts));
                             });
 }
 
@@ -102,7 +102,7 @@ nlohmann::ordered_json simulation_json(const Simulation& simulation) {
                           {"loads", counts.loads},         {"first_uses", counts.first_uses},
                           {"hit_rate", counts.hit_rate()}, {"warm_rate", counts.warm_rate()}};
     if (!changes.empty()) point["domain_changes"] = changes_json(changes);
-    if (simulation.expert_bytes) point["bytes_a_token"] = bytes_a_token(simulation, counts);
+    if (simulation.expert_bytes) point["bytes_per_token"] = bytes_per_token(simulation, counts);
     points.push_back(std::move(point));
   }
   ordered_json fields = {{"tokens", simulation.tokens},

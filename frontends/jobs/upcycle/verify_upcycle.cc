@@ -73,6 +73,11 @@ class ModelRun {
   const ShardDecl& decl(size_t step) const { return plan_->shards[plan_->schedule[step].shard]; }
 
   Status run_layers(const Observer& observer) { return run_.layers(weights_, observer); }
+  // Bytes of the hidden states of a window after one step, as moec calibrate counts its work.
+  uint64_t step_bytes() const {
+    return static_cast<uint64_t>(text_.window * plan_->model.hidden) * sizeof(float);
+  }
+  uint64_t layers_bytes() const { return run_.layer_steps() * step_bytes(); }
 
   Result<Executor> executor_of(size_t step) const {
     MOEC_ASSIGN(const Shard body, build_shard(*plan_, plan_->schedule[step].shard, text_.window));
@@ -195,7 +200,18 @@ Result<UpcycleComparison> verify_upcycle(const UpcycleOptions& options, const Up
   MOEC_ASSIGN(ModelRun dense, ModelRun::open(options.source, options.family, text));
   MOEC_ASSIGN(ModelRun made, ModelRun::open(folder, result_family(options), text));
   GroupPicks picks(plan.group);
+  const uint64_t total =
+      static_cast<uint64_t>(text.windows()) * (dense.layers_bytes() + made.layers_bytes());
+  // Called after each window of each shard.
+  const auto advance = [&](const ModelRun& run) {
+    return [&options, &run, total](const TextChunk&) -> Status {
+      if (options.hooks.progress) options.hooks.progress(run.step_bytes(), total, "comparison");
+      return {};
+    };
+  };
+  observer.end = advance(dense);
   MOEC_TRY(dense.run_layers(observer));
+  observer.end = advance(made);
   // Each model runs alone, so that the weights of only one layer are in memory.
   observer.experts = [&](const TextChunk& window, int64_t layer, const ExpertRows& rows) {
     picks.add(window, layer, rows);

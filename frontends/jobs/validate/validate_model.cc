@@ -44,7 +44,8 @@ Diagnostics note_mask(const Manifest& manifest, const SessionOptions& options) {
 
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
                                         const SessionOptions& options,
-                                        const ThresholdTable& thresholds) {
+                                        const ThresholdTable& thresholds,
+                                        const ValidationProgress& progress) {
   SessionOptions watching = options;
   // The names must be watched before the session is opened, because unused values are not computed.
   watching.watched = {std::string(kRouterLogits), std::string(kRoutingWeights)};
@@ -52,7 +53,7 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
   MOEC_TRY(check_golden(golden, session, folder, options));
   MOEC_ASSIGN(const std::vector<Thresholds> of_steps,
               thresholds_of_steps(session.manifest(), folder, options.precision, thresholds));
-  Validator validator(session, golden, of_steps);
+  Validator validator(session, golden, of_steps, progress);
   // alone() reports the errors of single shards, and chained() their accumulation.
   MOEC_TRY(validator.alone());
   MOEC_TRY(validator.chained());

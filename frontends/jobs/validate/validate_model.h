@@ -8,6 +8,7 @@
 #include "backends/runtime/session/session.h"
 #include "frontends/jobs/validate/thresholds.h"
 #include "frontends/jobs/validate/validation_report.h"
+#include "frontends/jobs/validate/validator.h"
 #include "frontends/measure/golden.h"
 
 namespace moec {
@@ -17,8 +18,10 @@ namespace moec {
 // Precision::f16, and those of 32 bits otherwise. A missed threshold is part of the report, not an
 // error. Errors: validate.masked (the export has a mask, but the options have none),
 // golden.other_model, golden.other_top_k, golden.missing, validate.no_router, those of Session.
+// Calls `progress` after each run of a shard.
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
                                         const SessionOptions& options,
-                                        const ThresholdTable& thresholds);
+                                        const ThresholdTable& thresholds,
+                                        const ValidationProgress& progress = {});
 
 }  // namespace moec

@@ -65,8 +65,8 @@ Rows take_columns(const Rows& rows, int64_t begin, int64_t count) {
 }  // namespace
 
 Validator::Validator(Session& session, const Golden& golden,
-                     const std::vector<Thresholds>& thresholds)
-    : session_(session), golden_(golden) {
+                     const std::vector<Thresholds>& thresholds, const ValidationProgress& progress)
+    : session_(session), golden_(golden), progress_(progress) {
   // One entry per step, not per shard: a shard may run in several steps.
   for (size_t i = 0; i < manifest().schedule.size(); ++i) {
     const manifest::Step& step = manifest().schedule[i];
@@ -82,6 +82,21 @@ Validator::Validator(Session& session, const Golden& golden,
         (output.port == kRouterState ? watched.router_state : watched.edge) = output.edge;
     watched_.push_back(std::move(watched));
   }
+  runs_ = shard_runs();
+}
+
+uint64_t Validator::shard_runs() const {
+  uint64_t chunks = 0;
+  for (const GoldenStep& step : golden_.steps())
+    for (int64_t remaining = std::ssize(step.tokens); remaining > 0; ++chunks)
+      remaining -= session_.chunk_size(remaining);
+  // alone() and chained() run the same chunks; greedy() feeds one chunk or more per token.
+  const size_t greedy = golden_.greedy() ? golden_.greedy()->tokens.size() : 0;
+  return (2 * chunks + greedy) * watched_.size();
+}
+
+void Validator::advance(uint64_t runs, const std::string& shard) const {
+  if (progress_) progress_(runs, runs_, shard);
 }
 
 Status Validator::run(bool substitute) {
@@ -108,6 +123,7 @@ Status Validator::run_chunk(const GoldenStep& step, int64_t begin, std::span<con
         session_.run_step(i, chunk, substitute ? router.probe(*watched_[i].shard) : StepProbe()));
     if (substitute) MOEC_TRY(compare_inside(watched_[i], router, step, begin, chunk));
     MOEC_TRY(compare_output(watched_[i], step, begin, chunk, substitute));
+    advance(1, watched_[i].shard->name);
   }
   // Logits of the chained run show the accumulated error, so only that run compares them.
   return substitute ? Status() : compare_logits(step, begin, chunk);
@@ -276,6 +292,7 @@ Status Validator::greedy() {
     // Counts the tokens before the first difference: after it, the texts are not comparable.
     equal &= token == wanted;
     greedy_equal_ += equal;
+    advance(watched_.size(), "greedy text");
     // Feeds the model's own token: the greedy text is that of the export.
     feed = {token};
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,10 +15,16 @@
 
 namespace moec {
 
+// Receives the runs of shards since its previous call, their total, and the last shard. May be
+// empty.
+using ValidationProgress =
+    std::function<void(uint64_t runs, uint64_t total, const std::string& shard)>;
+
 class Validator {
  public:
   // `thresholds` has one entry per step of the schedule.
-  Validator(Session& session, const Golden& golden, const std::vector<Thresholds>& thresholds);
+  Validator(Session& session, const Golden& golden, const std::vector<Thresholds>& thresholds,
+            const ValidationProgress& progress = {});
 
   // Runs each shard on golden inputs: after comparing a step's output, replaces it with the golden
   // one, so that errors do not propagate to the next shard.
@@ -39,6 +46,8 @@ class Validator {
     RouterComparer router;
   };
 
+  uint64_t shard_runs() const;
+  void advance(uint64_t runs, const std::string& shard) const;
   Status run(bool substitute);
   Status run_chunk(const GoldenStep& step, int64_t begin, std::span<const int64_t> tokens,
                    bool substitute);
@@ -66,6 +75,8 @@ class Validator {
 
   Session& session_;
   const Golden& golden_;
+  ValidationProgress progress_;
+  uint64_t runs_ = 0;             // of shards, in all parts of the validation
   std::vector<Watched> watched_;  // one per step of the schedule
   LogitComparer logits_;
   ValueErrors inside_;

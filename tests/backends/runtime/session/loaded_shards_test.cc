@@ -20,7 +20,7 @@ class LoadedShardsTest : public testing::Test {
     Builder build("matrix", Form::model);
     const ValueId x = build.input("x", {DType::f16, {1, 128}});
     build.output("y", build.emit(MatMul{}, {x, build.weight(tensor_view("w", type_), "w")}, "y"));
-    return {build.finish(), table_, {}};
+    return {build.finish(), table_, {}, IdMap<OpId, std::string>()};
   }
 
   Result<Executable*> get(LoadedShards& shards, const std::string& name, size_t width = 0) {

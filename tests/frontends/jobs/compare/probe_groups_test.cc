@@ -96,6 +96,12 @@ TEST(ProbeGroups, MeasuresRegretOnRemainingTokens) {
   EXPECT_EQ(figures["load"][1]["mean"], 1);
 }
 
+TEST(ProbeGroups, ReportsNoBoundsForOneDocument) {
+  const json report = probe({probed_export(), "--groups", three_groups(), "--prompt",
+                             "def run(self): return self.names", "--prefill", "20"});
+  EXPECT_EQ(report["figures"]["load"][1], json({{"mean", 1}, {"low", nullptr}, {"high", nullptr}}));
+}
+
 // Two prompts in each of two categories, long enough for a prefill of 20 tokens.
 std::string two_categories() {
   const std::string path = fresh_folder("suite") + "/suite.jsonl";

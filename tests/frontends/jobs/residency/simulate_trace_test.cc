@@ -96,7 +96,8 @@ TEST(Simulate, ReadsExpertBytesFromAnExport) {
   const double bytes = json["expert_bytes"].get<double>();
   const auto& point = json["points"][0];
   EXPECT_GT(bytes, 1000);
-  EXPECT_DOUBLE_EQ(point["bytes_a_token"].get<double>(), bytes * point["loads"].get<double>() / 9);
+  EXPECT_DOUBLE_EQ(point["bytes_per_token"].get<double>(),
+                   bytes * point["loads"].get<double>() / 9);
 }
 
 // Three weights of 960 floats. The first expert's shard also contains the layer's norm and a shared
