@@ -1,6 +1,9 @@
 #include "backends/output/files_in_place.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <set>
 
 #include "backends/files/folder.h"
 #include "backends/manifest/check_parts.h"
@@ -31,6 +34,21 @@ Status check_files_in_place(const Manifest& manifest, const std::string& folder)
       "run the same command to write the file again; do not change the output folder during an "
       "export",
       {.file = opened.path_of(gone)});
+}
+
+uint64_t bytes_on_disk(const Manifest& manifest, const std::string& folder) {
+  uint64_t bytes = 0;
+  std::set<std::pair<dev_t, ino_t>> counted;
+  const auto add = [&](const manifest::FileRef& file) {
+    struct stat info;
+    // check_files_in_place() reports a missing file.
+    if (::stat((folder + "/" + file.path).c_str(), &info) == 0 &&
+        counted.emplace(info.st_dev, info.st_ino).second)
+      bytes += static_cast<uint64_t>(info.st_size);
+  };
+  if (manifest.has_embedding()) add(manifest.embedding.file);
+  for (const manifest::Shard& shard : manifest.shards) manifest::for_each_file(shard, add);
+  return bytes;
 }
 
 }  // namespace moec

@@ -13,4 +13,8 @@ namespace moec {
 // for the first file that fails.
 Status check_files_in_place(const Manifest& manifest, const std::string& folder);
 
+// Returns the bytes that the embedding and the files of all shards have on the disk. Hard links,
+// such as the weight file of several packages, count once.
+uint64_t bytes_on_disk(const Manifest& manifest, const std::string& folder);
+
 }  // namespace moec

@@ -1,7 +1,9 @@
 #include "frontends/compile/export_compile.h"
 
+#include <algorithm>
 #include <set>
 
+#include "backends/formats/coreml/spec_version.h"
 #include "backends/formats/emit_shard.h"
 
 namespace moec {
@@ -20,6 +22,19 @@ std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compile
     widths.push_back(
         {tokens[i % tokens.size()], &compiled.widths[i], compiled.forms[i / tokens.size()].label});
   return widths;
+}
+
+void settle_spec_version(const Plan& plan, CoremlOptions& coreml) {
+  // A given version stays: a lower one states that the export must run on older systems.
+  if (coreml.packaging != WidthPackaging::automatic || coreml.spec_version != 0 ||
+      plan.build.tokens.size() < 2)
+    return;
+  const auto updates_state = [](const InputBinding& input) {
+    return input.source == SourceKind::kv_write_mask;
+  };
+  for (const Step& step : plan.schedule)
+    if (std::any_of(step.inputs.begin(), step.inputs.end(), updates_state))
+      coreml.spec_version = kFunctionsSpecVersion;
 }
 
 // Compiles only the first shard of each kind. The export compiles every shard when it writes the

@@ -18,6 +18,11 @@ Result<CompiledShard> compile_for_export(const Plan& plan, size_t index,
 // `compiled`.
 std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compiled);
 
+// Requests specification version 9 for all packages of a plan with several widths and
+// WidthPackaging::automatic if some of its shards have states. States need that version, so the
+// other shards can have functions, too, without excluding a system.
+void settle_spec_version(const Plan& plan, CoremlOptions& coreml);
+
 // Compiles the first shard of each kind and queries the emitter for the shard's weights, without
 // writing files. This reports options that the target does not support before the output folder is
 // created. Errors: those of compile_for_export() and weight_views().

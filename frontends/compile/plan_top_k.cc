@@ -35,13 +35,14 @@ Status check_routing(const CompileOptions& compile) {
 // functions of one Core ML package.
 Status check_packaging(const CompileOptions& compile, size_t forms) {
   if (forms < 2 || compile.passes.target.format != ShardFormat::coreml ||
+      compile.coreml.packaging == WidthPackaging::automatic ||
       compile.coreml.packaging == WidthPackaging::functions)
     return {};
   return fail("top_k.packaging",
               fmt::format("{} top-k variants must be functions of one Core ML package to share "
                           "weights, but --widths {} writes no functions",
                           forms, enum_name(compile.coreml.packaging)),
-              "pass --widths functions, or a single --top-k variant");
+              "omit --widths, or pass a single --top-k variant");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "backends/files/sync_tree.h"
 #include "backends/formats/format.h"
-#include "backends/manifest/check_parts.h"
 #include "backends/manifest/file_names.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
@@ -54,12 +53,6 @@ OutFiles files_to_write(const PlannedExport& planned) {
 size_t count_parts(const Plan& plan) {
   const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
   return tables + plan.shards.size();
-}
-
-uint64_t file_bytes(const manifest::Shard& shard) {
-  int64_t bytes = 0;
-  manifest::for_each_file(shard, [&](const manifest::FileRef& file) { bytes += file.bytes; });
-  return static_cast<uint64_t>(bytes);
 }
 
 // Sums the cost per token over all shards, for each top-k variant.
@@ -130,7 +123,6 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
        {note_fallbacks(planned_.calibration.get()), note_narrow_text(planned_.calibration.get())})
     summary.notes.insert(summary.notes.end(), notes.begin(), notes.end());
   summary.notes.insert(summary.notes.end(), parts.tables.notes.begin(), parts.tables.notes.end());
-  summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
   summary.manifest.embedding = std::move(parts.tables.embedding);
   summary.manifest.rope = std::move(parts.tables.rope);
   if (summary.manifest.top_k) add_costs(parts.shards, *summary.manifest.top_k);
@@ -138,9 +130,9 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
     summary.bytes_read += shard.bytes_read;
     summary.notes.insert(summary.notes.end(), shard.notes.begin(), shard.notes.end());
     summary.weight_bytes += static_cast<uint64_t>(shard.shard.weight_bytes);
-    summary.file_bytes += file_bytes(shard.shard);
     summary.manifest.shards.push_back(std::move(shard.shard));
   }
+  summary.file_bytes = bytes_on_disk(summary.manifest, planned_.options.output.folder);
   if (const auto warning = warn_of_width(summary.manifest)) summary.notes.push_back(*warning);
   return summary;
 }

@@ -205,7 +205,7 @@ void note_packaging(const CompileOptions& options, Diagnostics& notes) {
        "export.range_widths",
        "Core ML recompiles a range package for each new token width, which takes minutes on a "
        "device",
-       "omit --widths to write one package per width",
+       "omit --widths to compile each token width once",
        {}});
 }
 
@@ -380,6 +380,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   if (own.compile.fold_overflow) {
     MOEC_ASSIGN(own.compile.folds, find_folds(plan, open.reader, notes));
   }
+  settle_spec_version(plan, own.compile.coreml);
   // Follows find_folds(), because folds change the weights of the shards.
   MOEC_TRY(try_each_kind(plan, own.compile));
   if (decoder) MOEC_TRY(decoder->try_each_kind(plan, own));

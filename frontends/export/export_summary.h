@@ -14,7 +14,7 @@ struct ExportSummary {
   Diagnostics notes;          // warnings and notes, in plan order of the shards
   uint64_t bytes_read = 0;    // from the checkpoint's payload, by this run
   uint64_t weight_bytes = 0;  // in the shards
-  uint64_t file_bytes = 0;    // of all data and graph files, with their alignment gaps
+  uint64_t file_bytes = 0;    // of all data and graph files on the disk; hard links count once
   size_t parts_kept = 0;      // tables and shards that an earlier run had completed
 };
 

@@ -15,6 +15,7 @@ from test_onnx_files import embedding_of, fused_tensors, regrouped_tensors, same
 WIDTHS = ("--target", "ane", "--tokens", "1,4", "--context", "32")
 EXPORTS = {
     "state": (*WIDTHS, "--kv", "state"),
+    "separate": (*WIDTHS, "--widths", "separate"),
     "io": (*WIDTHS, "--kv", "io"),
     "bank": (*WIDTHS, "--experts", "bank", "--head-slices", "3"),
     "iterate": (*WIDTHS, "--routing", "iterate"),

@@ -23,7 +23,8 @@ from run_with_coreml import CoremlRunner
 
 ANE = ("--target", "ane", "--tokens", "1,16")
 EXPORTS = {
-    "separate": ANE,
+    "auto": ANE,
+    "separate": (*ANE, "--widths", "separate"),
     "functions": (*ANE, "--widths", "functions"),
     "range": (*ANE, "--widths", "range"),
     "host": (*ANE, "--routing", "host", "--experts-per-shard", "2"),

@@ -131,9 +131,7 @@ struct Prepared {
 // stably.
 bool by_tokens(const ShardWidth& a, const ShardWidth& b) { return a.tokens < b.tokens; }
 
-Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging) {
-  for (const ShardWidth& width : widths) MOEC_TRY(check_mil(*width.shard));
-  if (packaging != WidthPackaging::range) return {};
+Status check_range_widths(std::span<const ShardWidth> widths) {
   const ShardWidth& least = *std::min_element(widths.begin(), widths.end(), by_tokens);
   if (widths.size() < 2)
     return fail("coreml.range",
@@ -147,6 +145,37 @@ Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging
 }
 
 std::string function_name(const GraphKey& key) { return to_string(key, '_'); }
+
+// iPhones reject a package with states, several functions and
+// more than one token (rule W19 of target ane). Top-k variants share weights only as functions.
+WidthPackaging choose_packaging(std::span<const ShardWidth> widths, const CoremlOptions& coreml) {
+  const Shard& shard = *widths.front().shard;
+  if (!widths.front().top_k.empty()) return WidthPackaging::functions;
+  const int version = std::max(coreml.spec_version, least_spec_version(widths));
+  const bool functions =
+      widths.size() > 1 && shard.states.empty() && version >= kFunctionsSpecVersion;
+  return functions ? WidthPackaging::functions : WidthPackaging::separate;
+}
+
+// Checks the graphs and resolves WidthPackaging::automatic.
+Result<CoremlOptions> settle(std::span<const ShardWidth> widths, const CoremlOptions& coreml) {
+  for (const ShardWidth& width : widths) MOEC_TRY(check_mil(*width.shard));
+  if (coreml.packaging == WidthPackaging::range) MOEC_TRY(check_range_widths(widths));
+  CoremlOptions settled = coreml;
+  if (coreml.packaging == WidthPackaging::automatic)
+    settled.packaging = choose_packaging(widths, coreml);
+  return settled;
+}
+
+// Returns the paths of the packages of these graphs, relative to the folder.
+std::vector<std::string> package_names(const std::string& stem, std::span<const GraphKey> keys,
+                                       WidthPackaging packaging) {
+  if (packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
+  std::vector<std::string> names;
+  for (const GraphKey& key : keys)
+    names.push_back(fmt::format("{}.{}.mlpackage", stem, to_string(key, '.')));
+  return names;
+}
 
 // Assigns functions to packages, the narrowest width first.
 std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
@@ -211,7 +240,6 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
                                       const WeightReader& weights, const EmitOptions& options,
                                       const CoremlOptions& coreml,
                                       std::span<const std::string> names) {
-  MOEC_TRY(check_widths(widths, coreml.packaging));
   std::vector<Prepared> packages = arrange(widths, names, coreml.packaging);
   const bool several = packages.front().functions.size() > 1;
   MOEC_ASSIGN(const int version, choose_spec_version(widths, several, coreml.spec_version));
@@ -298,20 +326,14 @@ Result<EmittedFile> write_package(const Prepared& prepared, const Package& packa
 
 }  // namespace
 
-std::vector<std::string> coreml_package_names(const std::string& stem,
-                                              std::span<const GraphKey> keys,
-                                              WidthPackaging packaging) {
-  if (packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
-  std::vector<std::string> names;
-  for (const GraphKey& key : keys)
-    names.push_back(fmt::format("{}.{}.mlpackage", stem, to_string(key, '.')));
-  return names;
-}
-
 std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const GraphKey> keys,
                                            WidthPackaging packaging) {
+  std::vector<std::string> packages = package_names(stem, keys, packaging);
+  if (packaging == WidthPackaging::automatic)
+    for (std::string& name : package_names(stem, keys, WidthPackaging::separate))
+      packages.push_back(std::move(name));
   std::vector<std::string> files;
-  for (const std::string& package : coreml_package_names(stem, keys, packaging))
+  for (const std::string& package : packages)
     for (const char* path : {kManifestPath, kModelPath, kWeightPath})
       files.push_back(fmt::format("{}/{}", package, path));
   return files;
@@ -320,9 +342,9 @@ std::vector<std::string> coreml_file_names(const std::string& stem, std::span<co
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
                                                     const CoremlOptions& coreml,
                                                     const ExpertLayout& experts) {
-  MOEC_TRY(check_widths(widths, coreml.packaging));
-  const auto names = coreml_package_names("", keys_of(widths), coreml.packaging);
-  std::vector<Prepared> packages = arrange(widths, names, coreml.packaging);
+  MOEC_ASSIGN(const CoremlOptions settled, settle(widths, coreml));
+  const auto names = package_names("", keys_of(widths), settled.packaging);
+  std::vector<Prepared> packages = arrange(widths, names, settled.packaging);
   MOEC_TRY(choose_spec_version(widths, packages.front().functions.size() > 1, coreml.spec_version));
   std::set<std::vector<std::string>> written;
   std::vector<WeightView> views;
@@ -340,9 +362,10 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
                                const EmitOptions& options, const CoremlOptions& coreml) {
   MOEC_CHECK(!widths.empty(), "{} has no token width", options.stem);
   const std::vector<GraphKey> keys = keys_of(widths);
-  const auto names = coreml_package_names(options.stem, keys, coreml.packaging);
+  MOEC_ASSIGN(const CoremlOptions settled, settle(widths, coreml));
+  const auto names = package_names(options.stem, keys, settled.packaging);
   MOEC_ASSIGN(const std::vector<Prepared> prepared,
-              prepare(widths, weights, options, coreml, names));
+              prepare(widths, weights, options, settled, names));
 
   EmitReport report;
   WeightFiles files(weights, options, report);

@@ -21,20 +21,22 @@
 namespace moec {
 
 // The packaging of a shard's token widths.
-//   separate   one package per width. The default: with states and more than one token, the only
-//              form that every device accepts
+//   automatic  functions for a shard without states if it needs spec 9 or spec 9 is requested,
+//              because functions share their weights; otherwise separate
+//   separate   one package per width: with states and more than one token, the only form that every
+//              device accepts. Its hard-linked weight files become copies on another file system
 //   functions  one package with the functions "t1", "t16", …; the narrowest is the default
 //              function. Requires spec 9
 //   range      one package whose token dimension ranges from the smallest to the largest width.
 //              Requires at least two widths, whose shards differ only in sizes. It runs every
 //              width in the range; Core ML recompiles it for each width (minutes on a device)
-enum class WidthPackaging : uint8_t { separate, functions, range };
+enum class WidthPackaging : uint8_t { automatic, separate, functions, range };
 constexpr auto enum_names(WidthPackaging) {
-  return name_table<WidthPackaging>({"separate", "functions", "range"});
+  return name_table<WidthPackaging>({"auto", "separate", "functions", "range"});
 }
 
 struct CoremlOptions {
-  WidthPackaging packaging = WidthPackaging::separate;
+  WidthPackaging packaging = WidthPackaging::automatic;
   // Core ML specification version: 6 iOS 15, 7 iOS 16, 8 iOS 17, 9 iOS 18. 0: the lowest version
   // that supports the shard. Error coreml.spec_too_low names the feature that needs a higher one.
   int spec_version = 0;
@@ -44,13 +46,9 @@ struct CoremlOptions {
 // 1807).
 inline constexpr FileLimits kCoremlLimits = {.weight_file_bytes = uint64_t{1} << 31};
 
-// Returns the paths of the packages that emit_coreml() writes for these graphs, relative to the
-// folder.
-std::vector<std::string> coreml_package_names(const std::string& stem,
-                                              std::span<const GraphKey> keys,
-                                              WidthPackaging packaging);
-
-// Returns the paths of all files in those packages, always including the weight file.
+// Returns the paths of all files that emit_coreml() may write for these graphs, relative to the
+// folder, always including weight files. With `automatic`: those of every packaging that the graphs
+// may get.
 std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const GraphKey> keys,
                                            WidthPackaging packaging);
 

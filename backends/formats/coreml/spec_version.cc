@@ -22,7 +22,7 @@ void raise(Need& need, int version, std::string feature) {
 // iOS 18.
 Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
   Need need{kLeastSpecVersion, "an ML Program"};
-  if (several_functions) raise(need, 9, "a package with several functions");
+  if (several_functions) raise(need, kFunctionsSpecVersion, "a package with several functions");
   for (const ShardWidth& width : widths) {
     const Shard& shard = *width.shard;
     for (const Op& op : shard.ops)
@@ -46,6 +46,10 @@ Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
 
 // The opset number is the specification version minus 1.
 std::string opset_name(int spec_version) { return fmt::format("CoreML{}", spec_version - 1); }
+
+int least_spec_version(std::span<const ShardWidth> widths) {
+  return need_of(widths, false).version;
+}
 
 Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several_functions,
                                 int wanted) {

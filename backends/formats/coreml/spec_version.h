@@ -12,9 +12,13 @@
 namespace moec {
 
 inline constexpr int kLeastSpecVersion = 6, kLatestSpecVersion = 9;
+inline constexpr int kFunctionsSpecVersion = 9;  // several functions in a package, and states
 
 // Returns the name of the version's opset: "CoreML8" for 9.
 std::string opset_name(int spec_version);
+
+// Returns the lowest version that supports the graphs in separate packages.
+int least_spec_version(std::span<const ShardWidth> widths);
 
 // Returns `wanted`, or the lowest sufficient version if it is 0. Errors: coreml.spec_too_low with
 // the feature, coreml.spec_unknown.

@@ -42,11 +42,12 @@ const OptionRow kOutputRows[] = {
     {.name = "--widths",
      .scope = kTargetOfPlanCoreml,
      .value = {.kind = OptionKind::text,
-               .initial = "separate",
-               .choices = "separate functions range"},
+               .initial = "auto",
+               .choices = "auto separate functions range"},
      .help = "Core ML: packaging of several token widths. separate: one package per width; "
              "functions: one package with one function per width, which share the weights; range: "
-             "one package whose token dimension is a range",
+             "one package whose token dimension is a range; auto: functions for shards without "
+             "states if the export needs specification version 9 (iOS 18) anyway, else separate",
      .set =
          [](W words, Options& options) {
            options.compile.coreml.packaging = *parse_enum<WidthPackaging>(words[0]);

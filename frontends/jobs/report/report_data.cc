@@ -6,7 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
+#include "backends/manifest/check_parts.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/out_folder.h"
 #include "ir/base/json_fields.h"
@@ -92,10 +94,13 @@ class Distinct {
   ordered_json values_ = ordered_json::array();
 };
 
+// Counts the weight file of several packages once: the packages of a shard are hard links of it.
 int64_t file_bytes(const manifest::Shard& shard) {
   int64_t bytes = 0;
-  for (const manifest::FileRef& file : shard.data) bytes += file.bytes;
-  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  std::set<std::string_view> counted;
+  manifest::for_each_file(shard, [&](const manifest::FileRef& file) {
+    if (counted.insert(file.digest).second) bytes += file.bytes;
+  });
   return bytes;
 }
 

@@ -34,7 +34,9 @@ TEST(Format, PredictsFileNames) {
               UnorderedElementsAre("moe/L00.mlpackage/Manifest.json",
                                    "moe/L00.mlpackage/Data/com.apple.CoreML/model.mlmodel",
                                    "moe/L00.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
-  EXPECT_EQ(format_of(ShardFormat::coreml).file_names("moe/L00", widths, {}).size(), 6u);
+  functions.coreml.packaging = WidthPackaging::separate;
+  EXPECT_EQ(format_of(ShardFormat::coreml).file_names("moe/L00", widths, functions).size(), 6u);
+  EXPECT_EQ(format_of(ShardFormat::coreml).file_names("moe/L00", widths, {}).size(), 9u);
   EXPECT_THAT(format_of(ShardFormat::tflite).file_names("moe/L00", widths, {}),
               UnorderedElementsAre("moe/L00.tflite"));
 }

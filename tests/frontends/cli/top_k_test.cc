@@ -174,7 +174,8 @@ TEST(TopK, RejectsInvalidVariants) {
   expect_form_refused("phimoe_a", {"--top-k", "1,2"}, "top_k.fixed");
   expect_form_refused("mixtral_a", {"--top-k", "1,2", "--routing", "full_softmax"},
                       "top_k.routing");
-  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--target", "ane"}, "top_k.packaging");
+  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--target", "ane", "--widths", "separate"},
+                      "top_k.packaging");
   expect_form_refused("mixtral_a", {"--top-k", "1,2", "--target", "gguf"}, "top_k.format");
   expect_form_refused("mixtral_a", {"--top-k", "1,4", "--expert-mask", "*:0-2"}, "experts.too_few");
   expect_form_refused("mixtral_a", {"--capacity", "1", "--routing", "full_softmax"},

@@ -94,6 +94,36 @@ TEST(CoremlExport, SlicesVocabulariesAboveTheLimit) {
   expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
 }
 
+TEST(CoremlExport, ChoosesFunctionsByVersionAndStates) {
+  const auto has = [](Words flags, const char* package) {
+    const std::string out = fresh_folder("out");
+    flags.insert(flags.end(), {"--tokens", "1,8"});
+    expect_fine(export_ane("olmoe_a", out, flags));
+    return fs::exists(out + "/" + package);
+  };
+  EXPECT_TRUE(has({}, "moe/L00.mlpackage"));
+  EXPECT_TRUE(has({}, "attn/L00.t8.mlpackage"));
+  EXPECT_TRUE(has({"--kv", "io"}, "moe/L00.t8.mlpackage"));
+  EXPECT_TRUE(has({"--kv", "io", "--spec-version", "9"}, "attn/L00.mlpackage"));
+  EXPECT_TRUE(has({"--kv", "io", "--top-k", "1,2"}, "moe/L00.mlpackage"));
+}
+
+TEST(CoremlExport, CountsHardLinksOnce) {
+  const std::string out = fresh_folder("out");
+  const Outcome exported =
+      export_ane("olmoe_a", out, {"--tokens", "1,8", "--widths", "separate", "--json"});
+  ASSERT_EQ(exported.exit_code, kExitFine) << exported.err;
+  uint64_t bytes = fs::file_size(out + "/embed.bin"), copied = bytes;
+  for (const char* folder : {"/attn", "/moe", "/lm_head"})
+    for (const auto& entry : fs::recursive_directory_iterator(out + folder))
+      if (entry.is_regular_file()) {
+        bytes += entry.file_size() / entry.hard_link_count();
+        copied += entry.file_size();
+      }
+  EXPECT_EQ(json::parse(exported.out).at("file_bytes"), bytes);
+  EXPECT_LT(bytes, copied);
+}
+
 TEST(CoremlExport, WritesEquallyForAnyJobCount) {
   const std::string one = fresh_folder("one"), four = fresh_folder("four");
   expect_fine(export_ane("qwen3_moe_a", one, {"--tokens", "1,8"}));

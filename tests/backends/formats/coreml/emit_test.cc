@@ -325,6 +325,22 @@ TEST(EmitCoreml, CopiesWeightsIntoSeparatePackages) {
             read_file(folder / ("moe/L02.t16.mlpackage" + weights)));
 }
 
+TEST(EmitCoreml, ChoosesFunctionsWithoutStates) {
+  const Shard one = gate_shard(1), many = gate_shard(16);
+  const auto packages = [](const Shard& narrow, const Shard& wide, int version) {
+    TestFolder folder;
+    const auto report =
+        emit_package({{1, &narrow}, {16, &wide}}, folder, {.spec_version = version});
+    EXPECT_TRUE(report) << render(report.error());
+    return report && report->graphs[0].file == report->graphs[1].file ? 1 : 2;
+  };
+  EXPECT_EQ(packages(one, many, 0), 2);
+  EXPECT_EQ(packages(one, many, 7), 2);
+  EXPECT_EQ(packages(one, many, 9), 1);
+  const Shard state = stateful_shard(1);
+  EXPECT_EQ(packages(state, state, 9), 2);
+}
+
 TEST(EmitCoreml, SharesBlobsBetweenFunctions) {
   TestFolder folder;
   const Shard one = gate_shard(1), many = gate_shard(16);
