@@ -33,6 +33,8 @@ struct ShardWidth {
   int64_t tokens = 0;
   const Shard* shard = nullptr;  // in form `placed`
   std::string top_k;             // as in GraphKey
+  // Name of the shard in a package of several shards, such as "expert_3"; empty: the only shard.
+  std::string part = {};
   GraphKey key() const { return {tokens, top_k}; }
 };
 

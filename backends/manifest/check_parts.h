@@ -88,8 +88,14 @@ void for_each_file(const Shard& shard, Visit&& visit) {
     if (!holds_graphs(shard, file)) visit(file);
 }
 
-// Calls visit(FileRef, shard name) for each file of the manifest. The name is empty for files that
-// belong to no shard.
+// Returns true if the graphs of a shard are functions of a package, which may also contain other
+// shards of the layer.
+inline bool has_functions(const Shard& shard) {
+  return !shard.widths.empty() && !shard.widths.front().function.empty();
+}
+
+// Calls visit(FileRef, shard name) for each file of the manifest; for the first shard of a package
+// only. The name is empty for files that belong to no shard.
 template <class Visit>
 void for_each_file(const Manifest& manifest, Visit&& visit) {
   for (const FileRef& file : manifest.carried) visit(file, std::string());
@@ -97,8 +103,14 @@ void for_each_file(const Manifest& manifest, Visit&& visit) {
   if (manifest.binary) visit(*manifest.binary, std::string());
   if (manifest.has_embedding()) visit(manifest.embedding.file, std::string());
   if (manifest.rope) visit(manifest.rope->table.file, std::string());
+  std::map<std::string_view, const FileRef*> packaged;
   for (const Shard& shard : manifest.shards)
-    for_each_file(shard, [&](const FileRef& file) { visit(file, shard.name); });
+    for_each_file(shard, [&](const FileRef& file) {
+      // A file with the same path but other properties is a mistake, which a check must see.
+      if (!has_functions(shard) || packaged.emplace(file.path, &file).second ||
+          *packaged.at(file.path) != file)
+        visit(file, shard.name);
+    });
 }
 
 }  // namespace moec::manifest

@@ -51,6 +51,17 @@ void check_files(const Manifest& manifest, Findings& findings) {
                    manifest.binary ? manifest.binary->path : "");
 }
 
+// Checks that no two graphs are the same function of a file.
+void check_functions(const Manifest& manifest, Findings& findings) {
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (const Shard& shard : manifest.shards)
+    for (const Width& width : shard.widths)
+      findings.require(
+          width.function.empty() || seen.emplace(width.file.path, width.function).second,
+          "manifest.path", shard.name, "function {} of {} appears twice", width.function,
+          width.file.path);
+}
+
 void check_table(const TableFile& table, std::string_view name, Findings& findings) {
   std::optional<int64_t> elements = checked_elements({table.rows, table.columns});
   if (!findings.require(elements.has_value(), "manifest.table", {},
@@ -321,6 +332,7 @@ Diagnostics check_manifest(const Manifest& manifest) {
     manifest::check_no_graphs(manifest, findings);
     return findings.take();
   }
+  manifest::check_functions(manifest, findings);
   manifest::check_tables(manifest, findings);
   manifest::check_names(manifest, findings);
   manifest::check_task(manifest, findings);

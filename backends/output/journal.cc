@@ -124,23 +124,37 @@ Result<Journal> Journal::resume(const std::string& folder, const ExportInputs& i
 }
 
 const EmitReport* Journal::find_complete(const std::string& part) {
-  const auto found = earlier_.find(part);
-  if (found == earlier_.end()) return nullptr;
-  const std::vector<EmittedFile> files = files_of(found->second);
+  const std::vector<const EmitReport*> found = find_complete({&part, 1});
+  return found.empty() ? nullptr : found.front();
+}
+
+std::vector<const EmitReport*> Journal::find_complete(std::span<const std::string> parts) {
+  std::vector<const EmitReport*> reports;
+  std::vector<EmittedFile> files;
+  for (const std::string& part : parts) {
+    const auto found = earlier_.find(part);
+    if (found == earlier_.end()) break;
+    reports.push_back(&found->second);
+    for (EmittedFile& file : files_of(found->second))
+      // The reports of one package list the same files.
+      if (std::find(files.begin(), files.end(), file) == files.end())
+        files.push_back(std::move(file));
+  }
   // Needs no lock, because `earlier_` does not change after write(). Digests of large files take
   // seconds.
-  const bool intact = std::all_of(files.begin(), files.end(), [&](const EmittedFile& file) {
-    return is_intact(file, folder_);
-  });
+  const bool intact = reports.size() == parts.size() &&
+                      std::all_of(files.begin(), files.end(), [&](const EmittedFile& file) {
+                        return is_intact(file, folder_);
+                      });
   const std::lock_guard lock(*mutex_);
   if (!intact) {
-    // The part's entry remains in the journal file. add() appends a new entry after it, and write()
+    // The entries remain in the journal file. add() appends new entries after them, and write()
     // keeps the last entry of each part.
-    complete_.erase(part);
-    return nullptr;
+    for (const std::string& part : parts) complete_.erase(part);
+    return {};
   }
-  ++kept_;
-  return &found->second;
+  kept_ += parts.size();
+  return reports;
 }
 
 Status Journal::add(const JournalPart& part) {

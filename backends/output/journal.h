@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backends/files/append_file.h"
 #include "backends/manifest/manifest_file.h"
@@ -44,6 +46,9 @@ class Journal {
   // Returns the journal's report of a part if all its files are intact. Reads each file to compare
   // size and digest; rejects links. Returns null if the part must be emitted.
   const EmitReport* find_complete(const std::string& part);
+  // As above for parts that share files, which are read once: all parts, or none if one must be
+  // emitted.
+  std::vector<const EmitReport*> find_complete(std::span<const std::string> parts);
 
   // Adds a part. All its files must be on disk under their final names.
   Status add(const JournalPart& part);

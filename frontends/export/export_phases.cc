@@ -13,6 +13,7 @@
 #include "backends/output/out_folder.h"
 #include "backends/runtime/text/text_windows.h"
 #include "frontends/compile/compile_shard.h"
+#include "frontends/compile/shard_packages.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/litertlm_export.h"
 #include "frontends/export/options/export_options.h"
@@ -41,9 +42,10 @@ OutFiles files_to_write(const PlannedExport& planned) {
   for (std::string& name : carried_names(planned.carried)) files.insert(std::move(name));
   const Format& format = format_of(compile.passes.target.format);
   const FormatOptions choices{{}, compile.coreml};
-  for (size_t i = 0; i < plan.shards.size(); ++i)
-    for (std::string& name :
-         format.file_names(names.stem_prefix + plan.shards[i].stem, graph_keys(plan, i), choices))
+  for (const ShardPackage& package : shard_packages(plan, compile))
+    // A package of several shards has the same files for any of their graphs.
+    for (std::string& name : format.file_names(names.stem_prefix + package.stem,
+                                               graph_keys(plan, package.shards.front()), choices))
       files.insert(std::move(name));
   return files;
 }

@@ -20,6 +20,7 @@
 #include "frontends/compile/find_folds.h"
 #include "frontends/compile/pipeline_form.h"
 #include "frontends/compile/plan_top_k.h"
+#include "frontends/compile/shard_packages.h"
 #include "frontends/compile/weight_values.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/export_inputs.h"
@@ -104,6 +105,27 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
   return std::move(made.plan);
 }
 
+// Refuses devices that hold only some shards of a package, because each would need all of its
+// bytes.
+Status check_packages(const CompileOptions& options, const Plan& plan,
+                      const std::vector<manifest::Device>& devices) {
+  for (const manifest::Device& device : devices)
+    for (const ShardPackage& package : shard_packages(plan, options)) {
+      const auto held =
+          std::count_if(package.shards.begin(), package.shards.end(), [&](size_t index) {
+            const manifest::HeldShard shard{plan.shards[index].name};
+            return std::find(device.shards.begin(), device.shards.end(), shard) !=
+                   device.shards.end();
+          });
+      if (held > 0 && held < std::ssize(package.shards))
+        return fail("plan.packages",
+                    fmt::format("device {} would hold {} of {} shards of the package {}",
+                                device.name, held, package.shards.size(), package.stem),
+                    "pass --widths separate, so that each expert has a package");
+    }
+  return {};
+}
+
 // Returns the devices that the manifest assigns shards to; none if the user named none. Only whole
 // shards are replicated, so replicas of experts need experts in separate shards.
 Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& options,
@@ -125,6 +147,7 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
     assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
     for (const std::string& name : devices.shards_of(d)) assigned.back().shards.push_back({name});
   }
+  MOEC_TRY(check_packages(options, plan, assigned));
   return assigned;
 }
 

@@ -37,11 +37,11 @@ PositionRange positions_of(const Plan& plan, const ShardDecl& shard) {
 
 // Positions at which units begin: a shard of some plan begins there, and no shard of any plan spans
 // the position.
-std::set<int64_t> unit_begins(std::span<const Plan* const> plans) {
+std::set<int64_t> unit_begins(const std::vector<PackagedPlan>& targets) {
   std::set<int64_t> begins, inside;
-  for (const Plan* plan : plans)
-    for (const ShardDecl& shard : plan->shards) {
-      const PositionRange range = positions_of(*plan, shard);
+  for (const PackagedPlan& target : targets)
+    for (const ShardDecl& shard : target.plan->shards) {
+      const PositionRange range = positions_of(*target.plan, shard);
       begins.insert(range.begin);
       // A unit that began inside a shard would split the shard between two units.
       for (int64_t i = range.begin + 1; i < range.end; ++i) inside.insert(i);
@@ -50,26 +50,27 @@ std::set<int64_t> unit_begins(std::span<const Plan* const> plans) {
   return begins;
 }
 
-std::vector<ExportUnit> single_shards(const Plan& plan) {
+std::vector<ExportUnit> single_packages(std::vector<ShardPackage> packages) {
   std::vector<ExportUnit> units;
-  for (size_t shard = 0; shard < plan.shards.size(); ++shard) units.push_back({{{shard}}});
+  for (ShardPackage& package : packages) units.push_back({{{std::move(package)}}});
   return units;
 }
 
 }  // namespace
 
-std::vector<ExportUnit> export_units(std::span<const Plan* const> plans) {
-  // A single target shares no reads, so each shard is a unit and more jobs can run at once.
-  if (plans.size() == 1) return single_shards(*plans.front());
+std::vector<ExportUnit> export_units(std::vector<PackagedPlan> targets) {
+  // A single target shares no reads, so each package is a unit and more jobs can run at once.
+  if (targets.size() == 1) return single_packages(std::move(targets.front().packages));
   std::map<int64_t, ExportUnit> units;
-  for (const int64_t begin : unit_begins(plans)) units[begin].shards.resize(plans.size());
-  for (size_t target = 0; target < plans.size(); ++target) {
-    const Plan& plan = *plans[target];
-    for (size_t shard = 0; shard < plan.shards.size(); ++shard) {
-      const int64_t begin = positions_of(plan, plan.shards[shard]).begin;
+  for (const int64_t begin : unit_begins(targets)) units[begin].packages.resize(targets.size());
+  for (size_t target = 0; target < targets.size(); ++target) {
+    const Plan& plan = *targets[target].plan;
+    for (ShardPackage& package : targets[target].packages) {
+      // The shards of a package have the same position.
+      const int64_t begin = positions_of(plan, plan.shards[package.shards.front()]).begin;
       // The last unit that begins at or before the shard. It exists, because the smallest begin of
       // all shards begins a unit.
-      std::prev(units.upper_bound(begin))->second.shards[target].push_back(shard);
+      std::prev(units.upper_bound(begin))->second.packages[target].push_back(std::move(package));
     }
   }
   std::vector<ExportUnit> ordered;

@@ -1,9 +1,10 @@
-// Groups the shards of several targets by the part of the model that they contain.
+// Groups the packages of several targets by the part of the model that they contain.
 #pragma once
 
 #include <span>
 #include <vector>
 
+#include "frontends/compile/shard_packages.h"
 #include "ir/model/plan.h"
 
 namespace moec {
@@ -12,11 +13,17 @@ namespace moec {
 // part, several whole layers, or the head. Targets may cut that part differently. The shards are
 // exported at the same time, because they read the same tensors.
 struct ExportUnit {
-  std::vector<std::vector<size_t>> shards;  // by target: ascending indices into its plan
+  std::vector<std::vector<ShardPackage>> packages;  // by target, in the order of its plan
 };
 
-// Returns the units in model order. Every shard of every plan is in exactly one unit. With a single
-// plan, each shard is a unit.
-std::vector<ExportUnit> export_units(std::span<const Plan* const> plans);
+// The packages of a target's plan (shard_packages()).
+struct PackagedPlan {
+  const Plan* plan = nullptr;
+  std::vector<ShardPackage> packages;
+};
+
+// Returns the units in model order. Every package is in exactly one unit. With a single plan, each
+// package is a unit.
+std::vector<ExportUnit> export_units(std::vector<PackagedPlan> targets);
 
 }  // namespace moec

@@ -95,6 +95,9 @@ class Folder:
         self.manifest = json.loads((path / "manifest.json").read_text())
         self.packages = [Package(shard, width, path / width["file"]["path"])
                          for shard in self.manifest["shards"] for width in shard["widths"]]
+        self.functions = {}  # model.mlmodel → names in the manifest
+        for package in self.packages:
+            self.functions.setdefault(package.model, set()).add(package.width["function"])
 
 
 def port_of(feature):

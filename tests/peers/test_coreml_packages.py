@@ -23,11 +23,12 @@ EXPORTS = {
     "host": (*WIDTHS, "--routing", "host", "--experts-per-shard", "2"),
     "bc1s": (*WIDTHS, "--layout", "bc1s"),
     "functions": (*WIDTHS, "--widths", "functions"),
+    "experts": (*WIDTHS, "--routing", "host", "--experts-per-shard", "1", "--widths", "functions"),
     "range": (*WIDTHS, "--widths", "range"),
     "range_io": (*WIDTHS, "--widths", "range", "--kv", "io"),
 }
 CHOICE_BIASES = ("e_score_correction_bias", "balancing_biases")
-PLAIN = ("state", "io", "host", "bc1s", "functions")
+PLAIN = ("state", "io", "host", "bc1s", "functions", "experts")
 
 # The graphs for one token and for several tokens differ in structure, which a range of widths cannot represent
 # (width.structure).
@@ -92,11 +93,20 @@ def test_descriptions_match_the_manifest(case, name, folder):
                 dtype, dims = declared[feature.name]
                 assert port_of(feature)[1] == dtype
                 assert fits(feature, dims, package.width["tokens"]), (package.path, feature.name)
-        functions = {each.name for each in spec.description.functions}
-        wanted = {"t1", "t4"} if name == "functions" else set()
-        assert functions == wanted
+        wanted = exported.functions[package.model] - {""}
+        assert {each.name for each in spec.description.functions} == wanted
         assert set(spec.mlProgram.functions) == (wanted or {"main"})
-        assert spec.description.defaultFunctionName == ("t1" if wanted else "")
+        default = {True: "router_t1", False: "t1"}[package.function.startswith(("router", "expert", "shared"))]
+        assert spec.description.defaultFunctionName == (default if wanted else "")
+
+
+@pytest.mark.parametrize("case", ["tinymoe", "deepseek_v3_a"])
+def test_layer_is_a_package_of_experts(case, folder):
+    exported = folder(case, "experts")
+    functions = {model.parents[2].name: names for model, names in exported.functions.items() if model.parents[3].name == "moe"}
+    experts = max(shard["first_expert"] + shard["experts"] for shard in exported.manifest["shards"])
+    wanted = {f"{part}_t{tokens}" for part in ("router", *(f"expert_{e}" for e in range(experts))) for tokens in (1, 4)}
+    assert functions and all(names == wanted for names in functions.values())
 
 
 def fits(feature, dims, tokens):

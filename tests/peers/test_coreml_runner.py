@@ -28,6 +28,8 @@ EXPORTS = {
     "functions": (*ANE, "--widths", "functions"),
     "range": (*ANE, "--widths", "range"),
     "host": (*ANE, "--routing", "host", "--experts-per-shard", "2"),
+    "host_experts": (*ANE, "--routing", "host", "--experts-per-shard", "1", "--widths", "separate"),
+    "experts": (*ANE, "--routing", "host", "--experts-per-shard", "1", "--widths", "functions"),
     "io": (*ANE, "--kv", "io"),
     "bc1s": (*ANE, "--layout", "bc1s"),
 }
@@ -57,9 +59,21 @@ def generated(runner, count=COUNT):
 def test_generates_tokens_of_moec(name, folder, wanted):
     runner = CoremlRunner(folder(name), load=MilModel)
     assert len(wanted) == COUNT and generated(runner) == wanted
-    assert (runner.skipped_steps > 0) == (name == "host")
+    assert (runner.skipped_steps > 0) == ("--routing" in EXPORTS[name])
     runner.reset()
     assert generated(runner, FEW) == wanted[:FEW]
+
+
+def test_calls_only_the_chosen_functions(folder):
+    """The logits equal those of separate packages, and the runner loads no expert that no token chose."""
+    runners = [CoremlRunner(folder(name), load=MilModel) for name in ("host_experts", "experts")]
+    tokens = list(b"de")
+    separate, functions = ([runner.feed([token]) for token in tokens] for runner in runners)
+    np.testing.assert_array_equal(functions, separate)
+    assert runners[0].skipped_steps == runners[1].skipped_steps > 0
+    called = {function for _, function in runners[1].sessions if function.startswith("expert_")}
+    listed = {width["function"] for shard in runners[1].manifest["shards"] for width in shard["widths"]}
+    assert called and called < {name for name in listed if name.startswith("expert_") and name.endswith("_t1")}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -144,7 +144,15 @@ Status check_range_widths(std::span<const ShardWidth> widths) {
   return {};
 }
 
-std::string function_name(const GraphKey& key) { return to_string(key, '_'); }
+// "t16"; in a package of several shards "router_t16", or "router" for the shard's only graph.
+std::string function_name(const ShardWidth& width, std::span<const ShardWidth> widths) {
+  const std::string key = to_string(width.key(), '_');
+  if (width.part.empty()) return key;
+  const auto graphs = std::count_if(widths.begin(), widths.end(), [&](const ShardWidth& other) {
+    return other.part == width.part;
+  });
+  return graphs == 1 ? width.part : width.part + "_" + key;
+}
 
 // iPhones reject a package with states, several functions and
 // more than one token (rule W19 of target ane). Top-k variants share weights only as functions.
@@ -196,7 +204,7 @@ std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
   }
   functions.clear();
   for (const ShardWidth& width : sorted)
-    functions.push_back({function_name(width.key()), width.shard, nullptr});
+    functions.push_back({function_name(width, widths), width.shard, nullptr});
   return packages;
 }
 
@@ -220,10 +228,13 @@ Status check_blobs(const Prepared& package, const WeightReader& weights,
   const uint64_t limit = options.limits.weight_file_bytes;
   MOEC_TRY(check_layout(package.layout, weights, options.tile_bytes));
   if (package.layout.file_bytes() < limit) return {};
+  const bool of_layer =
+      package.functions.front().shard->name != package.functions.back().shard->name;
   return fail("coreml.blob_too_large",
               fmt::format("the weight file would have {} bytes, expected fewer than {}",
                           package.layout.file_bytes(), limit),
-              "split the shard with a smaller weight budget or fewer experts per shard",
+              of_layer ? "pass --widths separate, so that each expert has a package"
+                       : "split the shard with a smaller weight budget or fewer experts per shard",
               {.shard = package.functions.front().shard->name, .file = package.name});
 }
 
@@ -383,7 +394,7 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
   for (size_t i = 0; i < widths.size(); ++i)
     // One model per width, or one model for all widths.
     report.graphs.push_back({keys[i].tokens, models[models.size() > 1 ? i : 0],
-                             several ? function_name(keys[i]) : "", keys[i].top_k});
+                             several ? function_name(widths[i], widths) : "", keys[i].top_k});
   return report;
 }
 

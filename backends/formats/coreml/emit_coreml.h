@@ -1,7 +1,9 @@
 // Emits a shard as Core ML packages (.mlpackage with an ML Program), on any platform.
 //
 //   FOLDER/STEM.t1.mlpackage, …              one package per width
-//   FOLDER/STEM.mlpackage                    all widths, as functions or as a range
+//   FOLDER/STEM.mlpackage                    all widths, as functions or as a range; with
+//   functions,
+//                                            also the shards of a layer
 //     Manifest.json
 //     Data/com.apple.CoreML/model.mlmodel    the program; mil_writer.h documents the op mapping
 //     Data/com.apple.CoreML/weights/weight.bin   blob format v2 (weight_blobs.h); optional
@@ -26,7 +28,9 @@ namespace moec {
 //   separate   one package per width: with states and more than one token, the only form that every
 //              device accepts. Its hard-linked weight files become copies on another file system
 //   functions  one package with the functions "t1", "t16", …; the narrowest is the default
-//              function. Requires spec 9
+//              function. Requires spec 9. The graphs of several shards have the functions
+//              "router_t1", "expert_0_t1", … (ShardWidth::part), without the width if a shard has
+//              one graph
 //   range      one package whose token dimension ranges from the smallest to the largest width.
 //              Requires at least two widths, whose shards differ only in sizes. It runs every
 //              width in the range; Core ML recompiles it for each width (minutes on a device)
@@ -63,6 +67,7 @@ Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> 
 // A package appears under its final name only when complete: its files are written and synced in a
 // temporary folder, which is then renamed. In EmitReport, each graph's file is the model.mlmodel of
 // its package, `function` is the width's function or empty, and `data` lists all other files.
+// The graphs may be those of several shards, which have equal MoE layers; `functions` only.
 // Errors: those of check_mil(), emit.graph_too_large, coreml.spec_too_low, coreml.spec_unknown,
 // coreml.blob_too_large, coreml.range, and those of OutputFile and WeightReader.
 Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,

@@ -92,8 +92,10 @@ uint64_t slot_bytes(const PlacedExpert& expert) {
 
 size_t ExpertPlaces::add_file(const std::string& shard, const manifest::FileRef& file,
                               const std::string& folder) {
-  const auto [found, is_new] = by_digest_.emplace(std::pair(shard, file.digest), files_.size());
   const std::string path = folder + "/" + file.path;
+  // The experts of a package are separate shards with the same file.
+  if (const std::optional<size_t> known = find_file(path)) return *known;
+  const auto [found, is_new] = by_digest_.emplace(std::pair(shard, file.digest), files_.size());
   if (is_new) {
     files_.push_back({path, static_cast<uint64_t>(file.bytes)});
     file_digests_.push_back(file.digest);

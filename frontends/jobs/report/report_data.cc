@@ -97,11 +97,13 @@ class Distinct {
 };
 
 // Counts the weight file of several packages once: the packages of a shard are hard links of it.
-int64_t file_bytes(const manifest::Shard& shard) {
+// Skips `counted` paths, which are those of a package that earlier shards have in common with this
+// one, and adds the shard's paths to them.
+int64_t file_bytes(const manifest::Shard& shard, std::set<std::string_view>& counted) {
   int64_t bytes = 0;
-  std::set<std::string_view> counted;
+  std::set<std::string_view> digests;
   manifest::for_each_file(shard, [&](const manifest::FileRef& file) {
-    if (counted.insert(file.digest).second) bytes += file.bytes;
+    if (counted.insert(file.path).second && digests.insert(file.digest).second) bytes += file.bytes;
   });
   return bytes;
 }
@@ -121,9 +123,9 @@ void add_stored(const manifest::Shard& shard, std::map<std::string, int64_t>& by
 
 // Name, layer, experts, bytes of weights and of files, and kind. Then, unless all of them are as
 // usual, the MoE layers (usually the layer), the part and the slice (usually 0).
-ordered_json shard_json(const manifest::Shard& shard, int64_t kind, size_t part) {
+ordered_json shard_json(const manifest::Shard& shard, int64_t kind, size_t part, int64_t bytes) {
   auto json = ordered_json::array(
-      {shard.name, shard.layer, experts_json(shard), shard.weight_bytes, file_bytes(shard), kind});
+      {shard.name, shard.layer, experts_json(shard), shard.weight_bytes, bytes, kind});
   const bool usual = shard.moe_layers.empty() || shard.moe_layers == std::vector{shard.layer};
   if (usual && part == 0 && shard.slice == 0) return json;
   json.push_back(shard.moe_layers);
@@ -134,9 +136,12 @@ ordered_json shard_json(const manifest::Shard& shard, int64_t kind, size_t part)
 
 ordered_json shards_json(const ReportedExport& of, Distinct& kinds) {
   auto shards = ordered_json::array();
-  for (size_t part = 0; part < of.parts.size(); ++part)
+  for (size_t part = 0; part < of.parts.size(); ++part) {
+    std::set<std::string_view> counted;
     for (const manifest::Shard& shard : of.parts[part].shards)
-      shards.push_back(shard_json(shard, kinds.index_of(kind_json(shard, of.passes)), part));
+      shards.push_back(shard_json(shard, kinds.index_of(kind_json(shard, of.passes)), part,
+                                  file_bytes(shard, counted)));
+  }
   return shards;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "backends/manifest/check_parts.h"
 #include "backends/manifest/expert_grid.h"
@@ -47,6 +48,7 @@ class NodeMaker {
     made_.manifest = whole_;
     describe();
     MOEC_TRY(take_shards());
+    MOEC_TRY(check_packages());
     MOEC_TRY(take_steps());
     take_rest();
     // Checks the cut before anything is written.
@@ -127,6 +129,22 @@ class NodeMaker {
       MOEC_ASSIGN(const bool held, holds(shard));
       if (held) manifest().shards.push_back(shard);
     }
+    return {};
+  }
+
+  // Refuses to divide a package, because each node would get the weights of all of its experts.
+  Status check_packages() {
+    std::set<std::string_view> held;
+    for (const manifest::Shard& shard : manifest().shards)
+      for (const manifest::Width& width : shard.widths) held.insert(width.file.path);
+    for (const manifest::Shard& shard : whole_.shards)
+      if (held.contains(shard.widths.front().file.path) && !has_shard(shard.name))
+        return fail("split.shards",
+                    fmt::format("node {} needs only some of the experts in {}", wanted_.name,
+                                shard.widths.front().file.path),
+                    "export the model again with --widths separate, so that each expert has a "
+                    "package",
+                    {.shard = shard.name});
     return {};
   }
 

@@ -199,6 +199,14 @@ const Fault kFaults[] = {
     {"dot", [](Manifest& m) { m.rope->table.file.path = "./rope.bin"; }, "manifest.path", "./rope"},
     {"slash_end", [](Manifest& m) { m.rope->table.file.path = "rope/"; }, "manifest.path", "rope/"},
     {"nul", [](Manifest& m) { m.rope->table.file.path.push_back('\0'); }, "manifest.path", "rope"},
+    {"same_function",
+     [](Manifest& m) {
+       for (size_t i = 0; i < 2; ++i) {
+         m.shards[i].widths[0].function = "t1";
+         m.shards[i].widths[0].file = m.shards[0].widths[0].file;
+       }
+     },
+     "manifest.path", "function t1 of "},
     {"same_path", [](Manifest& m) { m.shards[1].data[0].path = m.shards[0].data[0].path; },
      "manifest.path", "the path \"L00.attn.data\" appears twice"},
     {"digest", [](Manifest& m) { m.embedding.file.digest[3] = 'A'; }, "manifest.digest",

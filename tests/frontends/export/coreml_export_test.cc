@@ -49,6 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Variant{"io", {"--kv", "io"}}, Variant{"bank", {"--experts", "bank"}},
                     Variant{"host_groups", {"--routing", "host", "--experts-per-shard", "2"}},
                     Variant{"functions", {"--multi-function"}},
+                    Variant{"expert_functions",
+                            {"--routing", "host", "--experts-per-shard", "1", "--multi-function"}},
                     Variant{"range_io", {"--widths", "range", "--kv", "io"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -106,6 +108,81 @@ TEST(CoremlExport, ChoosesFunctionsByVersionAndStates) {
   EXPECT_TRUE(has({"--kv", "io"}, "moe/L00.t8.mlpackage"));
   EXPECT_TRUE(has({"--kv", "io", "--spec-version", "9"}, "attn/L00.mlpackage"));
   EXPECT_TRUE(has({"--kv", "io", "--top-k", "1,2"}, "moe/L00.mlpackage"));
+}
+
+const Words kExpertFunctions = {"--routing", "host",     "--experts-per-shard",
+                                "1",         "--widths", "functions"};
+
+// Returns the shards of an export by name, without what depends on the packaging.
+json shards_of(const std::string& out) {
+  json shards = read_json(out + "/manifest.json").at("shards");
+  for (json& shard : shards) {
+    shard.erase("data");
+    for (json& width : shard.at("widths"))
+      for (const char* key : {"file", "function"}) width.erase(key);
+    for (json& weight : shard.at("weights"))
+      for (json& range : weight.at("ranges"))
+        for (const char* key : {"offset", "data"}) range.erase(key);
+  }
+  return shards;
+}
+
+TEST(CoremlExport, DescribesPackagedExpertsLikeSeparateOnes) {
+  const std::string functions = fresh_folder("functions"), separate = fresh_folder("separate");
+  for (const char* golden_case : {"olmoe_a", "deepseek_v3_a"}) {
+    Words flags = kExpertFunctions;
+    flags.insert(flags.end(), {"--force", "--weights", "experts=int4-lut:g4", "--tokens", "1,4"});
+    expect_fine(export_ane(golden_case, functions, flags));
+    flags.at(5) = "separate";
+    expect_fine(export_ane(golden_case, separate, flags));
+    EXPECT_EQ(shards_of(functions), shards_of(separate)) << golden_case;
+    const json shards = read_json(functions + "/manifest.json").at("shards");
+    std::set<std::string> files;
+    for (const json& shard : shards)
+      if (shard.at("kind") == "router" || shard.at("kind") == "experts")
+        files.insert(std::to_string(shard.at("layer").get<int>()) +
+                     shard.at("widths")[0].at("file").at("path").get<std::string>());
+    size_t routers = 0;
+    for (const json& shard : shards) routers += shard.at("kind") == "router";
+    EXPECT_EQ(files.size(), routers) << golden_case;
+  }
+}
+
+TEST(CoremlExport, PagesExpertsOfAPackage) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_ane("mixtral_a", out, kExpertFunctions));
+  const Words run = {"run", out, "--prompt-tokens", "1,2,3", "--max-tokens", "6", "--json"};
+  Words paged = run;
+  paged.insert(paged.end(), {"--expert-memory", "1MB"});
+  const Outcome whole = run_command(run), parts = run_command(paged);
+  ASSERT_EQ(parts.exit_code, kExitFine) << parts.err;
+  EXPECT_EQ(json::parse(parts.out).at("tokens"), json::parse(whole.out).at("tokens"));
+}
+
+TEST(CoremlExport, DropsFunctionsOfMaskedExperts) {
+  const std::string out = fresh_folder("out");
+  Words flags = kExpertFunctions;
+  flags.insert(flags.end(), {"--expert-mask", "*:1-2", "--drop-masked"});
+  expect_fine(export_ane("mixtral_a", out, flags));
+  expect_fine(run_command({"check", out}));
+  const json shards = read_json(out + "/manifest.json").at("shards");
+  std::set<std::string> functions;
+  for (const json& shard : shards)
+    functions.insert(shard.at("widths")[0].at("function").get<std::string>());
+  EXPECT_THAT(functions, testing::ElementsAre("", "expert_1", "expert_2", "router"));
+}
+
+TEST(CoremlExport, RefusesToDividePackages) {
+  const std::string out = fresh_folder("out"), nodes = fresh_folder("nodes");
+  expect_fine(export_ane("mixtral_a", out, kExpertFunctions));
+  const Outcome split = run_command({"split", out, "--groups", "2", "--out", nodes});
+  EXPECT_EQ(split.exit_code, kExitBadInput);
+  EXPECT_THAT(split.err, testing::AllOf(HasSubstr("split.shards"), HasSubstr("--widths separate")));
+  Words flags = kExpertFunctions;
+  flags.insert(flags.end(), {"--device", "a=3.7MB", "--device", "b=3MB"});
+  const Outcome devices = export_ane("tinymoe", fresh_folder("devices"), flags);
+  EXPECT_EQ(devices.exit_code, kExitBadInput);
+  EXPECT_THAT(devices.err, HasSubstr("plan.packages"));
 }
 
 TEST(CoremlExport, CountsHardLinksOnce) {

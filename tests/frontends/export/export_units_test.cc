@@ -7,7 +7,6 @@ namespace moec {
 namespace {
 
 using testing::ElementsAre;
-using testing::Field;
 using testing::IsEmpty;
 
 ShardDecl shard(ShardKind kind, int64_t layer, int64_t layers = 1) {
@@ -25,14 +24,29 @@ Plan plan_of(std::vector<ShardDecl> shards, size_t layers = 2) {
   return plan;
 }
 
-std::vector<ExportUnit> units_of(const Plan& a, const Plan& b) {
-  const std::vector<const Plan*> plans = {&a, &b};
-  return export_units(plans);
+// Returns the indices of shards, by unit and target.
+std::vector<std::vector<std::vector<size_t>>> units_of(std::initializer_list<const Plan*> plans) {
+  std::vector<PackagedPlan> targets;
+  for (const Plan* plan : plans) targets.push_back({plan, shard_packages(*plan, {})});
+  std::vector<std::vector<std::vector<size_t>>> units;
+  for (const ExportUnit& unit : export_units(std::move(targets))) {
+    units.emplace_back();
+    for (const std::vector<ShardPackage>& packages : unit.packages) {
+      units.back().emplace_back();
+      for (const ShardPackage& package : packages)
+        units.back().back().push_back(package.shards.front());
+    }
+  }
+  return units;
+}
+
+std::vector<std::vector<std::vector<size_t>>> units_of(const Plan& a, const Plan& b) {
+  return units_of({&a, &b});
 }
 
 template <class... Lists>
 auto unit(Lists... lists) {
-  return Field(&ExportUnit::shards, ElementsAre(lists...));
+  return ElementsAre(lists...);
 }
 
 const Plan kWhole = plan_of({shard(ShardKind::attention, 0), shard(ShardKind::moe, 0),
@@ -41,8 +55,7 @@ const Plan kWhole = plan_of({shard(ShardKind::attention, 0), shard(ShardKind::mo
 
 TEST(ExportUnits, SeparateShardsOfASingleTarget) {
   const Plan groups = plan_of({shard(ShardKind::experts, 0), shard(ShardKind::experts, 0)}, 1);
-  const std::vector<const Plan*> plans = {&groups};
-  EXPECT_THAT(export_units(plans), ElementsAre(unit(ElementsAre(0)), unit(ElementsAre(1))));
+  EXPECT_THAT(units_of({&groups}), ElementsAre(unit(ElementsAre(0)), unit(ElementsAre(1))));
 }
 
 TEST(ExportUnits, MatchPartsOfALayer) {

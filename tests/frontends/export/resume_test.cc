@@ -37,6 +37,7 @@ struct Setup {
   const char* name;
   const char* target;
   int jobs;
+  int64_t experts_per_shard = 0;  // 0: routers are not separate shards
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
@@ -46,9 +47,13 @@ class ResumeAnywhere : public testing::TestWithParam<Setup> {};
 
 TEST_P(ResumeAnywhere, WritesTheUninterruptedBytes) {
   const std::string whole = fresh_folder("whole"), out = fresh_folder("out");
-  const size_t calls = count_polls(options_of(whole, GetParam().target));
+  ExportOptions options = options_of(whole, GetParam().target);
+  options.compile.build.experts_per_shard = GetParam().experts_per_shard;
+  options.compile.build.host_routing = GetParam().experts_per_shard > 0;
+  const size_t calls = count_polls(options);
   const auto expected = all_bytes(whole);
-  const ExportOptions options = options_of(out, GetParam().target, GetParam().jobs);
+  options.output.folder = out;
+  options.resources.jobs = GetParam().jobs;
   size_t kept = 0;
   for (size_t n = 1; n <= calls; n += (calls + 5) / 6) {
     fs::remove_all(out);
@@ -69,6 +74,8 @@ INSTANTIATE_TEST_SUITE_P(Resume, ResumeAnywhere,
                          testing::Values(Setup{"onnx_1", "onnx", 1}, Setup{"onnx_2", "onnx", 2},
                                          Setup{"onnx_8", "onnx", 8}, Setup{"ane_1", "ane", 1},
                                          Setup{"ane_2", "ane", 2}, Setup{"ane_8", "ane", 8},
+                                         Setup{"ane_experts_1", "ane", 1, 1},
+                                         Setup{"ane_experts_8", "ane", 8, 1},
                                          Setup{"litertlm_1", "litertlm", 1},
                                          Setup{"litertlm_2", "litertlm", 2}),
                          [](const auto& info) { return std::string(info.param.name); });

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/files/digest.h"
+#include "backends/formats/coreml/read_coreml.h"
 #include "tests/backends/formats/coreml/testing.h"
 #include "tests/files.h"
 
@@ -369,6 +370,30 @@ TEST(EmitCoreml, SharesBlobsBetweenFunctions) {
   }
   EXPECT_EQ(fs::file_size(folder / "shard.mlpackage/Data/com.apple.CoreML/weights/weight.bin"),
             64u + 64 + 64 + 64 + 18);
+}
+
+TEST(EmitCoreml, PutsShardsIntoOnePackage) {
+  TestFolder folder;
+  Shard router = gate_shard(1), one = gate_shard(1), many = gate_shard(16);
+  router.name = "L00.router";
+  auto report = emit_package(
+      {{1, &router, "", "router"}, {1, &one, "", "expert_0"}, {16, &many, "", "expert_0"}}, folder,
+      {.packaging = WidthPackaging::functions});
+  ASSERT_TRUE(report) << render(report.error());
+  EXPECT_EQ(report->graphs[0].function, "router");
+  EXPECT_EQ(report->graphs[1].function, "expert_0_t1");
+  EXPECT_EQ(report->graphs[2].function, "expert_0_t16");
+  EXPECT_EQ(report->graphs[0].file, report->graphs[2].file);
+  EXPECT_EQ(report->tensors.size(), 2u);  // stored once
+  const std::string path = folder / "shard.mlpackage";
+  EXPECT_EQ(load_mlmodel(path).description().defaultfunctionname(), "router");
+  for (const auto& [function, shard] :
+       {std::pair("router", &router), std::pair("expert_0_t1", &one)}) {
+    const auto read = read_coreml(path, {.function = function});
+    ASSERT_TRUE(read) << render(read.error());
+    EXPECT_EQ(read->shard.name, shard->name);
+  }
+  EXPECT_FALSE(read_coreml(path, {.function = "expert_1_t1"}));
 }
 
 Shard range_shard(int64_t tokens) {

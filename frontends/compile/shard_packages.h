@@ -1,0 +1,27 @@
+// Assigns the shards of a plan to the packages that an export writes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/compile/compile_options.h"
+#include "ir/model/plan.h"
+
+namespace moec {
+
+// Shards whose graphs are emitted together. Only Core ML packages with functions can have several.
+struct ShardPackage {
+  std::string stem;            // as ShardDecl::stem
+  std::vector<size_t> shards;  // ascending indices into the plan
+};
+
+// Returns the packages in plan order. Every shard is in exactly one. With --widths functions, a MoE
+// layer whose expert shards have one expert each is one package of its router, shared expert and
+// experts, so that a runtime can call single experts. All other shards have a package each.
+std::vector<ShardPackage> shard_packages(const Plan& plan, const CompileOptions& options);
+
+// Returns ShardWidth::part of a shard in a package of several shards: "router", "shared" or
+// "expert_3", and "expert_3_s1" for a slice.
+std::string part_name(const ShardDecl& shard);
+
+}  // namespace moec
