@@ -34,7 +34,7 @@ struct ShardWidth {
   const Shard* shard = nullptr;  // in form `placed`
   std::string top_k;             // as in GraphKey
   // Name of the shard in a package of several shards, such as "expert_3"; empty: the only shard.
-  std::string part = {};
+  std::string part;
   GraphKey key() const { return {tokens, top_k}; }
 };
 

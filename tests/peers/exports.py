@@ -7,8 +7,8 @@ from conftest import find_binary
 from goldens import REPO
 
 BOTH = ("--target", "onnx,ane", "--dtype", "f16", "--memory", "512")
-MANNERS = [(target, jobs) for jobs in (1, 2, 8)
-           for target in (("--target", "onnx"), ("--target", "ane", "--multi-function"), BOTH)]
+EXPERT_FUNCTIONS = ("--target", "ane", "--routing", "host", "--experts-per-shard", "1", "--widths", "functions")
+MANNERS = [(target, jobs) for jobs in (1, 2, 8) for target in (("--target", "onnx"), EXPERT_FUNCTIONS, BOTH)]
 
 
 def export_command(out, target, jobs, *more):

@@ -146,12 +146,11 @@ Status check_range_widths(std::span<const ShardWidth> widths) {
 
 // "t16"; in a package of several shards "router_t16", or "router" for the shard's only graph.
 std::string function_name(const ShardWidth& width, std::span<const ShardWidth> widths) {
-  const std::string key = to_string(width.key(), '_');
-  if (width.part.empty()) return key;
+  if (width.part.empty()) return to_string(width.key(), '_');
   const auto graphs = std::count_if(widths.begin(), widths.end(), [&](const ShardWidth& other) {
     return other.part == width.part;
   });
-  return graphs == 1 ? width.part : width.part + "_" + key;
+  return graphs == 1 ? width.part : width.part + "_" + to_string(width.key(), '_');
 }
 
 // iPhones reject a package with states, several functions and
