@@ -15,9 +15,9 @@ struct ShardPackage {
   std::vector<size_t> shards;  // ascending indices into the plan
 };
 
-// Returns the packages in plan order. Every shard is in exactly one. With --widths functions, a MoE
-// layer whose expert shards have one expert each is one package of its router, shared expert and
-// experts, so that a runtime can call single experts. All other shards have a package each.
+// Returns the packages in plan order. Every shard is in exactly one. With --widths functions, the
+// shards of a MoE layer are one package if each of its expert shards has one expert. A runtime can
+// then call single experts. All other shards have a package each.
 std::vector<ShardPackage> shard_packages(const Plan& plan, const CompileOptions& options);
 
 // Returns ShardWidth::part of a shard in a package of several shards: "router", "shared" or
