@@ -45,6 +45,8 @@ Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size
 
 std::vector<std::string> Session::Impl::watched_in(const manifest::Shard& shard) const {
   std::vector<std::string> watched = options.watched;
+  // Jobs watch values of routers; the empty suffix stands for all values of all shards.
+  if (!shard.routing && std::find(watched.begin(), watched.end(), "") == watched.end()) return {};
   if (!manifest.capacity || !shard.routing) return watched;
   // CapacityDrops compares both values, so the engine must expose them even without a probe.
   for (const char* label : {kUncappedWeights, kRoutingWeights})

@@ -56,8 +56,8 @@ struct SessionOptions {
   // If set, experts are paged through slots (expert_store.h); otherwise, they are loaded with their
   // shards.
   std::optional<ExpertStoreOptions> experts;
-  // Suffixes of the labels of inner values that probes and observers request. The reference
-  // executor exposes all values, other engines only these.
+  // Suffixes of the labels of values that probes and observers request, in shards with routers; an
+  // empty suffix: all values of all shards. Engines other than the reference expose only these.
   std::vector<std::string> watched;
   TopKRequest top_k;  // selects a top-k variant of the export
   // Requires `experts`: routers prefer resident experts (cache_choice.h). Changes the results.

@@ -100,6 +100,18 @@ TEST(Engine, ReceivesWatchedValuesOnlyForRouters) {
   EXPECT_FALSE(engine->of_routers_.empty() || engine->of_others_.empty());
 }
 
+TEST(Engine, ReceivesTheEmptySuffixForAllShards) {
+  const std::string out = small_export();
+  auto engine = std::make_shared<PlainEngine>();
+  SessionOptions options{.engine = engine};
+  options.watched = {""};
+  Session session = Session::open(out, read_shard, options).value();
+  logits_by(session);
+  EXPECT_THAT(engine->of_routers_, Each(options.watched));
+  EXPECT_THAT(engine->of_others_, Each(options.watched));
+  EXPECT_FALSE(engine->of_others_.empty());
+}
+
 TEST(Engine, RejectsOptionsThatChangeGraphs) {
   const std::string out = small_export({"--routing", "host", "--experts-per-shard", "1"});
   const auto engine = std::make_shared<PlainEngine>();
