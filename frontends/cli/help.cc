@@ -82,9 +82,8 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "discover:--tokens probe:--tokens simulate:--tokens trace:--tokens upcycle:--tokens"},
     {"Output",
      "--out --force --dry-run --name --format --plot --sarif --record --write --tensors "
-     "--node-data "
-     "--imatrix --coactivation --print-prompts --expected --context-binaries --measured "
-     "--log-gates "
+     "--node-data --imatrix --coactivation --print-prompts --expected --context-binaries "
+     "--measured --log-gates "
      "--html --all --log-layers --memory-report --json --quiet --redact --table --timing --ops "
      "--digests --state"},
     {"Target", "--target --chip"},

@@ -51,6 +51,21 @@ std::vector<ShardPackage> shard_packages(const Plan& plan, const CompileOptions&
   return packages;
 }
 
+Status check_whole_packages(const std::vector<ShardPackage>& packages, const Plan& plan,
+                            const std::set<std::string>& held, const std::string& device) {
+  for (const ShardPackage& package : packages) {
+    const auto count =
+        std::count_if(package.shards.begin(), package.shards.end(),
+                      [&](size_t index) { return held.contains(plan.shards[index].name); });
+    if (count > 0 && count < std::ssize(package.shards))
+      return fail("plan.packages",
+                  fmt::format("device {} would hold {} of {} shards of the package {}", device,
+                              count, package.shards.size(), package.stem),
+                  "pass --widths separate, so that each expert has a package");
+  }
+  return {};
+}
+
 std::string part_name(const ShardDecl& shard) {
   std::string name(enum_name(shard.kind));
   if (is_expert_group(shard.kind))

@@ -105,27 +105,6 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
   return std::move(made.plan);
 }
 
-// Refuses devices that hold only some shards of a package, because each would need all of its
-// bytes.
-Status check_packages(const CompileOptions& options, const Plan& plan,
-                      const std::vector<manifest::Device>& devices) {
-  for (const manifest::Device& device : devices)
-    for (const ShardPackage& package : shard_packages(plan, options)) {
-      const auto held =
-          std::count_if(package.shards.begin(), package.shards.end(), [&](size_t index) {
-            const manifest::HeldShard shard{plan.shards[index].name};
-            return std::find(device.shards.begin(), device.shards.end(), shard) !=
-                   device.shards.end();
-          });
-      if (held > 0 && held < std::ssize(package.shards))
-        return fail("plan.packages",
-                    fmt::format("device {} would hold {} of {} shards of the package {}",
-                                device.name, held, package.shards.size(), package.stem),
-                    "pass --widths separate, so that each expert has a package");
-    }
-  return {};
-}
-
 // Returns the devices that the manifest assigns shards to; none if the user named none. Only whole
 // shards are replicated, so replicas of experts need experts in separate shards.
 Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& options,
@@ -143,11 +122,16 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
   // measure_plan() plans devices whenever the options name some.
   MOEC_CHECK(measured.devices, "measure_plan() gave no devices");
   const DevicePlan& devices = *measured.devices;
+  const std::vector<ShardPackage> packages = shard_packages(plan, options);
   for (size_t d = 0; d < devices.devices.size(); ++d) {
     assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
-    for (const std::string& name : devices.shards_of(d)) assigned.back().shards.push_back({name});
+    std::set<std::string> held;
+    for (const std::string& name : devices.shards_of(d)) {
+      assigned.back().shards.push_back({name});
+      held.insert(name);
+    }
+    MOEC_TRY(check_whole_packages(packages, plan, held, devices.devices[d].name));
   }
-  MOEC_TRY(check_packages(options, plan, assigned));
   return assigned;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/manifest_file.h"
@@ -27,7 +28,7 @@ double error_of(const Comparison& comparison) {
                                   : comparison.relative_l2;
 }
 
-// Returns the error of the op that computed `result`, the largest of its compared results.
+// Returns the largest error of an op's results; nullopt if none of them was compared.
 std::optional<double> error_of(const Shard& shard, const Op& op,
                                const std::map<std::string, Comparer, std::less<>>& values) {
   std::optional<double> largest;

@@ -3,7 +3,7 @@
 // An example of a runtime for folders that `moec export --target ane` writes, for macOS 15 and iOS 18 on Apple silicon.
 // It steps through the schedule of manifest.json and has no model-specific code. A text model continues a prompt, with
 // its caches in states; with a model that labels tokens, each span becomes the name of its class. Tokens are bytes, as in
-// tinymoe and tinytagger. scripts/run_with_coreml.py also has tokenizers and recurrent layers.
+// tinymoe and tinytagger. scripts/run_with_coreml.py also has tokenizers, recurrent layers and skipped experts.
 //
 //     moec export models/tinymoe --out tinymoe --target ane --tokens 1,16 --widths functions
 //     moec export models/tinytagger --out tinytagger --target ane --tokens 192
@@ -21,15 +21,10 @@ struct TableFile: Codable { let file: FileRef; let columns: Int }
 struct RopeTable: Codable { let table: TableFile; let widths: [Int] }
 struct Port: Codable { let name, layout: String; let dims: [Int] }
 struct Width: Codable { let tokens: Int; let file: FileRef; let function: String; let inputs, outputs: [Port] }
-struct Shard: Codable {
-    let name: String
-    let firstExpert, experts: Int
-    let expertIds: [Int]
-    let widths: [Width], states: [Port]
-}
+struct Shard: Codable { let name: String; let widths: [Width]; let states: [Port] }
 struct InputBinding: Codable { let port, source, edge: String; let window, chunk, ahead, rotation: Int }
 struct OutputBinding: Codable { let port, sink, edge: String }
-struct Step: Codable { let shard, skipFrom, skipTo: String; let inputs: [InputBinding]; let outputs: [OutputBinding] }
+struct Step: Codable { let shard: String; let inputs: [InputBinding]; let outputs: [OutputBinding] }
 struct LogitSlice: Codable { let shard: String }
 struct Logits: Codable { let slices: [LogitSlice] }
 struct Label: Codable { let name: String }
@@ -187,23 +182,9 @@ final class ShardRunner {
         }
     }
 
-    /// True if no token picked an expert of the shard. Known before it runs only with --routing host.
-    private func maySkip(_ step: Step, _ shard: Shard, _ edges: [String: Rows]) -> Bool {
-        guard !step.skipFrom.isEmpty,
-              let routing = step.inputs.first(where: { $0.port == "routing_weights" }) else { return false }
-        let experts = shard.expertIds.isEmpty ? Array(shard.firstExpert..<shard.firstExpert + shard.experts) : shard.expertIds
-        return edges[routing.edge]!.allSatisfy { row in experts.allSatisfy { row[$0] == 0 } }
-    }
-
     /// Runs a step for `count` tokens: reads inputs from `edges`, adds outputs there. Returns the slice of a head's logits.
     private func run(_ step: Step, _ edges: inout [String: Rows], _ count: Int) async throws -> Rows? {
         let shard = shards[step.shard]!
-        if maySkip(step, shard, edges) {
-            let given = step.inputs.first { $0.port == step.skipFrom }!
-            let taken = step.outputs.first { $0.port == step.skipTo }!
-            edges[taken.edge] = edges[given.edge]
-            return nil
-        }
         let width = shard.widths.first { $0.tokens >= count }!
         let graph = "\(width.file.path)#\(width.function)"
         let model = try await load(width, graph)

@@ -20,11 +20,10 @@ namespace moec {
 // A computing op with its predicted unit. Weights and constants are not placed.
 struct PlacedOp {
   std::string name;  // first result, or "state_write STATE"
-  // Name in the file: the output or "write_state STATE" in a Core ML package, the node in an ONNX
-  // graph; empty if the op has none.
+  // Name in the file, as in LoadedShard::nodes; empty if the op only prepares the operand of an op
+  // with a name.
   std::string file_name;
-  // Name in the file of the node that computes the op: `file_name`, or, if that is empty, the name
-  // of the op that the result is part of. Empty if the file has no such node.
+  // `file_name`, or the name of the op that uses the result if `file_name` is empty.
   std::string node;
   std::string op;    // mnemonic
   std::string unit;  // predicted

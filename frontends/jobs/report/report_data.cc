@@ -96,15 +96,23 @@ class Distinct {
   ordered_json values_ = ordered_json::array();
 };
 
-// Counts the weight file of several packages once: the packages of a shard are hard links of it.
-// Skips `counted` paths, which are those of a package that earlier shards have in common with this
-// one, and adds the shard's paths to them.
-int64_t file_bytes(const manifest::Shard& shard, std::set<std::string_view>& counted) {
-  int64_t bytes = 0;
+// Returns the files of a shard as on the disk: the weight file of several packages once, because
+// they are hard links of it. Skips `counted` paths, which are those of a package that earlier
+// shards have in common with this one, and adds the shard's paths to them.
+std::vector<const manifest::FileRef*> files_on_disk(const manifest::Shard& shard,
+                                                    std::set<std::string_view>& counted) {
+  std::vector<const manifest::FileRef*> files;
   std::set<std::string_view> digests;
   manifest::for_each_file(shard, [&](const manifest::FileRef& file) {
-    if (counted.insert(file.path).second && digests.insert(file.digest).second) bytes += file.bytes;
+    if (counted.insert(file.path).second && digests.insert(file.digest).second)
+      files.push_back(&file);
   });
+  return files;
+}
+
+int64_t file_bytes(const manifest::Shard& shard, std::set<std::string_view>& counted) {
+  int64_t bytes = 0;
+  for (const manifest::FileRef* file : files_on_disk(shard, counted)) bytes += file->bytes;
   return bytes;
 }
 
@@ -275,22 +283,19 @@ ordered_json use_json(const ExpertProfile& profile) {
   return {{"name", has_mass ? "routing mass" : "selections"}, {"layers", std::move(layers)}};
 }
 
-}  // namespace
-
-// Adds the files of the shards. Skips files that are absent, of which moec check reports.
-static void add_written(const std::string& folder, const Manifest& manifest,
-                        std::vector<TimedFile>& written) {
-  std::map<std::string, int64_t> files;
-  for (const manifest::Shard& shard : manifest.shards) {
-    for (const manifest::FileRef& file : shard.data) files[file.path] = file.bytes;
-    for (const manifest::Width& width : shard.widths) files[width.file.path] = width.file.bytes;
-  }
-  for (const auto& [path, bytes] : files) {
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(folder + "/" + path, error);
-    if (!error) written.push_back({time, bytes});
-  }
+// Adds the files of the shards. Skips files that are absent; moec check reports them.
+void add_written(const std::string& folder, const Manifest& manifest,
+                 std::vector<TimedFile>& written) {
+  std::set<std::string_view> counted;
+  for (const manifest::Shard& shard : manifest.shards)
+    for (const manifest::FileRef* file : files_on_disk(shard, counted)) {
+      std::error_code error;
+      const auto time = std::filesystem::last_write_time(folder + "/" + file->path, error);
+      if (!error) written.push_back({time, file->bytes});
+    }
 }
+
+}  // namespace
 
 Result<ReportedExport> open_reported(const std::string& folder) {
   ReportedExport reported{folder, {}, {}, {}};

@@ -100,7 +100,7 @@ TEST(Engine, ReceivesWatchedValuesOnlyForRouters) {
   EXPECT_FALSE(engine->of_routers_.empty() || engine->of_others_.empty());
 }
 
-TEST(Engine, ReceivesTheEmptySuffixForAllShards) {
+TEST(Engine, ReceivesAllValuesOnRequest) {
   const std::string out = small_export();
   auto engine = std::make_shared<PlainEngine>();
   SessionOptions options{.engine = engine};
