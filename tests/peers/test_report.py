@@ -107,6 +107,15 @@ def test_timeline_sums_files_by_time(out, tmp_path):
     assert "Timeline" not in texts(browse(tmp_path / "page.html"), "h2")
 
 
+def test_timeline_counts_hard_links_once(tmp_path):
+    out = tmp_path / "widths"
+    moec("export", REPO / "models/tinymoe", "--out", out, "--target", "ane", "--tokens", "1,16", "--widths", "separate", "-q")
+    data = json.loads(moec("report", out, "--json"))["exports"][0]
+    written = sum(span[1] for span in data["written"]["spans"])
+    assert written == sum(shard[4] for shard in data["shards"])
+    assert written < sum(path.stat().st_size for folder in ("attn", "moe") for path in (out / folder).rglob("*") if path.is_file())
+
+
 def test_page_needs_no_network(page):
     assert not re.search(r"""(src|href)=["'](?!#)|url\(|@import|fetch\(|https?:""", page.read_text())
     assert page.stat().st_size < 100_000
