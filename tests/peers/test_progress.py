@@ -105,6 +105,13 @@ def test_line_has_rate_bytes_and_time(moec, tmp_path):
     assert lines_of(on_terminal([*words, "--force", "--quiet"])[1]) == ([], b"")
 
 
+def test_line_counts_tokens(words_of):
+    """The text has nine bytes, one token each."""
+    code, shown = on_terminal([*words_of("trace OUT --out NEW"), "--prompt", "def f(x):"], 200)
+    assert code == 0, shown
+    assert re.fullmatch(r"trace 100 %.*, 9 of 9 tokens.*", lines_of(shown)[0][-1]), shown
+
+
 @pytest.mark.parametrize("words", ["--help", "export --help-all", "inspect /nowhere", "check OUT --min-coverage 100",
                                    "plan mixtral-8x7b"])
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"CLICOLOR_FORCE": "1"}])

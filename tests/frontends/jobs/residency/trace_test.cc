@@ -48,15 +48,6 @@ TEST(Trace, MatchesTheGateLogOfRun) {
   EXPECT_EQ(read_trace(folder + "/t.csv").value(), read_trace(folder + "/g.csv").value());
 }
 
-// The text has nine bytes, one token each.
-TEST(Trace, ReportsProgressInTokens) {
-  const std::string out = fresh_folder("out"), trace = fresh_folder("t") + "/t.moetrace";
-  expect_fine(export_case("tinymoe", out, {}));
-  const Outcome told = run_command({"trace", out, "--prompt", "def f(x):", "--out", trace});
-  expect_fine(told);
-  EXPECT_THAT(told.err, testing::HasSubstr("trace 100 % of 9 tokens, "));
-}
-
 TEST(Trace, NeverOverwritesFilesInTheSource) {
   const std::string folder = fresh_folder("traces"), out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
