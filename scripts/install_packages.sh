@@ -14,7 +14,7 @@ build="
 "
 test="
   libgtest-dev libgmock-dev libbenchmark-dev ccache clang-14 libclang-rt-14-dev clang-format-14 python3 python3-venv
-  dpkg-dev file chromium
+  dpkg-dev file chromium slurmctld slurmd slurm-client munge
 "
 
 case "${1:-}" in

@@ -25,12 +25,13 @@ bool is_still_at(int descriptor, const std::string& path) {
 
 }  // namespace
 
-Result<FolderLock> FolderLock::take(const std::string& folder) {
+Result<FolderLock> FolderLock::take(const std::string& folder, LockKind kind) {
   const std::string path = folder + "/" + kLockFile;
   for (;;) {
     FolderLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (lock.descriptor_ < 0) return write_error(errno, "create", path);
-    if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int operation = kind == LockKind::shared ? LOCK_SH : LOCK_EX;
+    if (::flock(lock.descriptor_, operation | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return write_error(errno, "lock", path);
       return fail("export.locked", "another export is writing to this folder",
@@ -49,8 +50,8 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
   // Unlinked before the lock is released: afterwards the file could already belong to another
-  // holder.
-  if (!path_.empty()) ::unlink(path_.c_str());
+  // holder. A shared lock becomes exclusive first, which fails if there are other holders.
+  if (!path_.empty() && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) ::unlink(path_.c_str());
   ::close(descriptor_);
 }
 

@@ -1,7 +1,9 @@
 // Prevents two exports from writing to one folder, by flock on a file in it. The operating system
 // releases the lock when the process ends for any reason, so a leftover lock file has no effect.
+// The shares of a divided export (part_folders.h) hold a shared lock of the whole export's folder.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "ir/base/diagnostics.h"
@@ -10,15 +12,17 @@ namespace moec {
 
 inline constexpr const char* kLockFile = "export.lock";
 
+enum class LockKind : uint8_t { exclusive, shared };
+
 class FolderLock {
  public:
   // Locks an existing folder without waiting. Errors: export.locked if another process or
-  // FolderLock holds the lock, those of backends/files/write_error.h.
-  static Result<FolderLock> take(const std::string& folder);
+  // FolderLock holds a lock that excludes this one, those of backends/files/write_error.h.
+  static Result<FolderLock> take(const std::string& folder, LockKind kind = LockKind::exclusive);
 
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
-  // Removes the lock file and releases the lock.
+  // Releases the lock, and removes the lock file if no other process holds it.
   ~FolderLock();
 
  private:

@@ -40,9 +40,15 @@ bool is_intact(const EmittedFile& file, const std::string& folder) {
   return digest && *digest == file.digest;
 }
 
-// One error per input that differs.
-Diagnostics differences(const ExportInputs& was, const ExportInputs& now,
-                        const std::string& folder) {
+}  // namespace
+
+Result<JournalText> read_journal(const std::string& folder) {
+  MOEC_ASSIGN(const std::string text, read_text_file(journal_path(folder), kMaxJournalBytes));
+  return parse_journal(text, journal_path(folder));
+}
+
+Diagnostics different_inputs(const ExportInputs& was, const ExportInputs& now,
+                             const std::string& folder) {
   // The union of `was` and `now`: an input that only one of them has is a difference too.
   ExportInputs names = was;
   names.insert(now.begin(), now.end());
@@ -62,13 +68,6 @@ Diagnostics differences(const ExportInputs& was, const ExportInputs& now,
            "use the same inputs as before, or start over with --force",
            {.file = folder}});
   return found;
-}
-
-}  // namespace
-
-Result<JournalText> read_journal(const std::string& folder) {
-  MOEC_ASSIGN(const std::string text, read_text_file(journal_path(folder), kMaxJournalBytes));
-  return parse_journal(text, journal_path(folder));
 }
 
 Result<FinishedTarget> describe_finished(const std::string& folder) {
@@ -118,7 +117,7 @@ Result<Journal> Journal::resume(const std::string& folder, const ExportInputs& i
                                 std::set<std::string> names, const JournalText& earlier) {
   names.insert(earlier.names.begin(), earlier.names.end());
   if (earlier.parts.empty()) return begin(folder, inputs, std::move(names));
-  if (Diagnostics found = differences(earlier.inputs, inputs, folder); !found.empty())
+  if (Diagnostics found = different_inputs(earlier.inputs, inputs, folder); !found.empty())
     return fail(std::move(found));
   return write(folder, {inputs, std::move(names), earlier.parts, earlier.finished});
 }
@@ -140,8 +139,8 @@ std::vector<const EmitReport*> Journal::find_complete(std::span<const std::strin
       if (std::find(files.begin(), files.end(), file) == files.end())
         files.push_back(std::move(file));
   }
-  // Needs no lock, because `earlier_` does not change after write(). Digests of large files take
-  // seconds.
+  // Needs no lock, because `earlier_` does not change while parts are written. Digests of large
+  // files take seconds.
   const bool intact = reports.size() == parts.size() &&
                       std::all_of(files.begin(), files.end(), [&](const EmittedFile& file) {
                         return is_intact(file, folder_);
@@ -155,6 +154,14 @@ std::vector<const EmitReport*> Journal::find_complete(std::span<const std::strin
   }
   kept_ += parts.size();
   return reports;
+}
+
+Status Journal::adopt(const std::vector<JournalPart>& parts) {
+  for (const JournalPart& part : parts) {
+    MOEC_TRY(add(part));
+    earlier_[part.name] = part.emitted;
+  }
+  return {};
 }
 
 Status Journal::add(const JournalPart& part) {

@@ -21,6 +21,11 @@ namespace moec {
 // Reads the journal in `folder`, which must exist. Errors: export.journal, those of RegularFile.
 Result<JournalText> read_journal(const std::string& folder);
 
+// Returns an error export.differs for each input of `folder`'s journal, `was`, that differs from
+// `now`; empty: the export can be resumed.
+Diagnostics different_inputs(const ExportInputs& was, const ExportInputs& now,
+                             const std::string& folder);
+
 // Describes a folder with a written manifest, for the journal of another target. Errors: those of
 // digest_file() and read_journal().
 Result<FinishedTarget> describe_finished(const std::string& folder);
@@ -30,7 +35,7 @@ Result<FinishedTarget> describe_finished(const std::string& folder);
 const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
                                     const std::string& folder);
 
-// Thread-safe, except for remove() and the entries of finished targets.
+// Thread-safe, except for adopt(), remove() and the entries of finished targets.
 class Journal {
  public:
   // Starts a new journal and replaces an existing one; `names` are JournalText::names. Errors, here
@@ -49,6 +54,13 @@ class Journal {
   // As above for parts that share files, which are read once: all parts, or none if one must be
   // emitted.
   std::vector<const EmitReport*> find_complete(std::span<const std::string> parts);
+
+  // Adds parts that another export with the same inputs wrote, as if an earlier run of this one had
+  // completed them. Their files must be on disk under their final names; find_complete() compares
+  // the digests.
+  Status adopt(const std::vector<JournalPart>& parts);
+  // True if an earlier run completed the part, or if it was adopted.
+  bool lists(const std::string& part) const { return earlier_.contains(part); }
 
   // Adds a part. All its files must be on disk under their final names.
   Status add(const JournalPart& part);
@@ -81,7 +93,7 @@ class Journal {
   std::string folder_;
   AppendFile file_;
   std::set<std::string> names_;
-  std::map<std::string, EmitReport> earlier_;  // entries of an earlier run, by part
+  std::map<std::string, EmitReport> earlier_;  // of an earlier run or adopted, by part
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::set<std::string> complete_;  // names of parts
   std::vector<FinishedTarget> finished_;

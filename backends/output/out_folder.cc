@@ -235,6 +235,10 @@ Result<bool> holds_files(const std::string& folder) {
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const bool is_folder = fs::is_directory(entry->symlink_status(error));
+    if (entry.depth() == 0 && is_folder && entry->path().filename() == kPartsFolder) {
+      entry.disable_recursion_pending();
+      continue;
+    }
     if (!is_folder && !is_reserved(entry->path().lexically_relative(folder).string())) return true;
   }
   if (error) return refused(folder, error);

@@ -14,6 +14,8 @@
 namespace moec {
 
 inline constexpr const char* kReportFile = "report.json";
+// Folder of the shares of a divided export: part_folders.h.
+inline constexpr const char* kPartsFolder = ".parts";
 
 // The configurable names of an export. manifest.json, manifest.bin and report.json are fixed.
 struct OutNames {
@@ -41,8 +43,8 @@ OutFiles paths_of(const OwnFiles& own);
 // export.no_permission, those of write_error.h.
 Status create_folder(const std::string& folder);
 
-// True if the folder or a subfolder contains a file or link, ignoring the files that an export
-// writes before its journal: the lock file and the journal's temporary file. Error
+// True if the folder or a subfolder contains a file or link, ignoring kPartsFolder and the files
+// that an export writes before its journal: the lock file and the journal's temporary file. Error
 // export.no_permission.
 Result<bool> holds_files(const std::string& folder);
 

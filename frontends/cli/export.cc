@@ -79,12 +79,27 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
   print_out("next: moec check {}\n", out);
 }
 
+// A share has no manifest yet.
+void print_share(const OutputOptions& output, const ExportSummary& summary, double seconds) {
+  const ExportShare& share = *output.share;
+  print_out("exported part {}/{} of {}: {} shards with {} of weights, {:.1f} s\n", share.index,
+            share.count, output.folder, summary.manifest.shards.size(),
+            decimal_bytes(summary.weight_bytes), seconds);
+  if (summary.parts_kept > 0)
+    print_out("{} tables and shards were kept from an earlier run\n", summary.parts_kept);
+  print_out("next: the same command with --join instead of --part, after all parts\n");
+}
+
 void print_export(const FinishedExport& finished, bool quiet) {
   const auto& [out, targets, summaries, seconds] = finished;
   for (size_t i = 0; i < targets.size(); ++i) {
     // Warnings are printed even with --quiet; only notes are omitted.
     print_notes(summaries[i].notes, quiet);
     if (quiet) continue;
+    if (targets[i].output.share) {
+      print_share(targets[i].output, summaries[i], seconds);
+      continue;
+    }
     const bool has_graphs = summaries[i].manifest.has_graphs();
     (has_graphs ? print_summary : print_files)(targets[i].output.folder, summaries[i], seconds);
   }

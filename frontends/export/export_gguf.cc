@@ -13,6 +13,7 @@
 #include "backends/manifest/written_file.h"
 #include "backends/output/carried_files.h"
 #include "backends/output/files_in_place.h"
+#include "backends/output/part_folders.h"
 #include "frontends/compile/describe_export.h"
 #include "frontends/compile/weight_values.h"
 #include "frontends/export/export_inputs.h"
@@ -308,6 +309,7 @@ Result<ExportSummary> finish(const GgufExport& job, const std::vector<EmitReport
 
 Result<ExportSummary> write_folder(const GgufExport& job, OpenFolder& folder) {
   MOEC_TRY(remove_files(folder.path, folder.journal.names(), folder.journal.files()));
+  MOEC_TRY(remove_part_folders(folder.path));
   MOEC_ASSIGN(const std::vector<EmitReport> reports, GgufWriter(job, folder.journal).run());
   return finish(job, reports, folder);
 }
@@ -320,9 +322,9 @@ Result<ExportSummary> export_gguf(const ExportOptions& options) {
   // Checked after locking: an export for several targets needs the same lock to create its
   // subfolders, so none can appear later.
   MOEC_TRY(check_not_common(options.output.folder));
-  MOEC_TRY(locked.check_free());
-  MOEC_TRY(locked.claim(files_of(job.plan)));
   MOEC_ASSIGN(const ExportInputs inputs, inputs_of(job));
+  MOEC_TRY(locked.check_free(inputs));
+  MOEC_TRY(locked.claim(files_of(job.plan)));
   MOEC_ASSIGN(const auto folder, std::move(locked).open(inputs, job.plan.parts.size()));
   auto summary = write_folder(job, *folder);
   if (!summary) folder->note_unfinished(summary.error());

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "backends/output/journal.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/calibration/calibration_stats.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/views/weight_reader.h"
+#include "frontends/compile/shard_packages.h"
 #include "frontends/export/decoder_export.h"
 #include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
@@ -31,8 +33,12 @@ struct ExportJob {
   const EncoderLimit& encoder;          // limits encoding with `calibration`
   Journal& journal;
   const PayloadCallback& advance;
-  int workers = 1;                         // threads that each export a unit (export_units.h)
-  const DecoderExport* decoder = nullptr;  // null: the target has no decoder graph
+  const std::vector<ShardPackage>& packages;  // to export
+  int workers = 1;                            // threads that each export a unit (export_units.h)
+  const DecoderExport* decoder = nullptr;     // null: the target has no decoder graph
+
+  // True if this process writes the tables.
+  bool has_tables() const { return !options.output.share || options.output.share->index == 0; }
 
   // Polled between tiles. Errors: export.interrupted if the user stopped the export,
   // emit.folder_gone if the output folder vanished.

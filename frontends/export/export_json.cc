@@ -51,9 +51,12 @@ uint64_t bytes_read(std::span<const ExportSummary> summaries) {
 
 ordered_json export_json(const FinishedExport& finished) {
   const auto& [out, targets, summaries, seconds] = finished;
-  if (targets.size() == 1)
-    return report_json(true, summary_json(targets[0].output.folder, summaries[0], seconds),
-                       summaries[0].notes);
+  if (targets.size() == 1) {
+    ordered_json summary = summary_json(targets[0].output.folder, summaries[0], seconds);
+    if (const auto& share = targets[0].output.share)
+      summary["part"] = {{"index", share->index}, {"count", share->count}};
+    return report_json(true, summary, summaries[0].notes);
+  }
   auto list = ordered_json::array();
   for (size_t i = 0; i < targets.size(); ++i)
     list.push_back(target_json(targets[i], summaries[i], seconds));

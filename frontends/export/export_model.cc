@@ -13,6 +13,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
+#include "backends/output/part_folders.h"
 #include "frontends/export/export_gguf.h"
 #include "frontends/export/export_phases.h"
 #include "frontends/export/export_summary.h"
@@ -87,7 +88,7 @@ Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptio
   for (const ExportOptions& target : targets) MOEC_TRY(check_no_link(target.output.folder));
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(folder));
   // Checked after locking, so that no other process can begin such an export afterwards.
-  if (holds_export(folder))
+  if (holds_export(folder) || has_part_folders(folder))
     return fail("export.out_not_empty", "the output folder contains an export for one target",
                 "choose another --out for several targets", {.file = folder});
   return lock;
@@ -118,6 +119,8 @@ Result<std::vector<ExportSummary>> write_folders(std::vector<OpenExport> exports
               advance_each<PreparedExport>(
                   std::move(exports), [](OpenExport&& open) { return std::move(open).prepare(); }));
   MOEC_ASSIGN(std::vector<ExportedParts> parts, export_parts(prepared, progress));
+  if (prepared.front().is_share())  // a share has one target: check_one_target()
+    return std::vector{std::move(prepared.front()).end_share(std::move(parts.front()))};
   // `parts` is parallel to `prepared`, and advance_each() proceeds in order.
   auto next = parts.begin();
   MOEC_ASSIGN(auto finished,
@@ -158,6 +161,14 @@ bool has_graphs(const ExportOptions& options) {
   return format_of(options.compile.passes.target.format).shape == FormatShape::graphs;
 }
 
+// Shares are below the folder of one target.
+Status check_one_target(std::span<const ExportOptions> targets) {
+  const OutputOptions& output = targets.front().output;
+  if (targets.size() == 1 || (!output.share && !output.join)) return {};
+  return fail("export.flags", "--part and --join apply to a single target",
+              "export for each target separately, each into its own folder");
+}
+
 }  // namespace
 
 Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets) {
@@ -168,6 +179,7 @@ Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions>
     MOEC_ASSIGN(ExportSummary summary, export_gguf(targets.front()));
     return std::vector<ExportSummary>{std::move(summary)};
   }
+  MOEC_TRY(check_one_target(targets));
   MOEC_ASSIGN(TargetExports exports, TargetExports::open(targets));
   return std::move(exports).run();
 }

@@ -11,6 +11,7 @@
 #include "backends/output/carried_files.h"
 #include "backends/output/files_in_place.h"
 #include "backends/output/out_folder.h"
+#include "backends/output/part_folders.h"
 #include "backends/runtime/text/text_windows.h"
 #include "frontends/compile/compile_shard.h"
 #include "frontends/compile/shard_packages.h"
@@ -52,9 +53,14 @@ OutFiles files_to_write(const PlannedExport& planned) {
 
 // Parts are the units that the journal lists: the embedding table, the rotary table if the model
 // has one, and the shards.
-size_t count_parts(const Plan& plan) {
-  const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
-  return tables + plan.shards.size();
+// Counts those of this process.
+size_t count_parts(const PlannedExport& planned) {
+  const auto& share = planned.options.output.share;
+  size_t parts = 0;
+  if (!share || share->index == 0)
+    parts = planned.plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
+  for (const ShardPackage& package : planned.packages) parts += package.shards.size();
+  return parts;
 }
 
 // Sums the cost per token over all shards, for each top-k variant.
@@ -70,14 +76,17 @@ void add_costs(const std::vector<ExportedShard>& shards, manifest::TopK& top_k) 
 }  // namespace
 
 Result<LockedExport> LockedExport::lock(PlannedExport planned) {
-  MOEC_ASSIGN(LockedFolder folder, LockedFolder::lock(planned.options.output));
+  OutputOptions& output = planned.options.output;
+  MOEC_ASSIGN(LockedFolder folder, LockedFolder::lock(output));
+  // For a share, the later phases write to the folder of the share.
+  output.folder = folder.path();
   return LockedExport(std::move(planned), std::move(folder));
 }
 
 Status LockedExport::claim_files() { return folder_.claim(files_to_write(planned_)); }
 
 Result<OpenExport> LockedExport::open() && {
-  MOEC_ASSIGN(auto folder, std::move(folder_).open(planned_.inputs, count_parts(planned_.plan)));
+  MOEC_ASSIGN(auto folder, std::move(folder_).open(planned_.inputs, count_parts(planned_)));
   return OpenExport(std::move(planned_), std::move(folder));
 }
 
@@ -87,7 +96,8 @@ Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) 
   for (LockedExport& locked : exports)
     for (const LockedExport& sibling : exports)
       MOEC_TRY(locked.folder_.resume_from(sibling.folder_));
-  for (const LockedExport& locked : exports) MOEC_TRY(locked.folder_.check_free());
+  for (const LockedExport& locked : exports)
+    MOEC_TRY(locked.folder_.check_free(locked.planned_.inputs));
   for (LockedExport& locked : exports) MOEC_TRY(locked.claim_files());
   std::vector<OpenExport> open;
   for (LockedExport& locked : exports) {
@@ -103,15 +113,21 @@ Result<PreparedExport> OpenExport::prepare() && {
   // Files of complete parts stay. Everything else that exports wrote is removed, so that no stale
   // file remains in a finished folder.
   MOEC_TRY(remove_files(folder_->path, journal.names(), journal.files()));
-  MOEC_ASSIGN(planned_.manifest.carried,
-              carry_files(planned_.carried, folder_->path, options.output.sha256));
+  // Without --join, they belong to an export that this one replaces.
+  MOEC_TRY(options.output.join ? adopt_part_folders(folder_->path, folder_->journal)
+                               : remove_part_folders(folder_->path));
+  // The process that joins the shares copies these files.
+  if (!options.output.share) {
+    MOEC_ASSIGN(planned_.manifest.carried,
+                carry_files(planned_.carried, folder_->path, options.output.sha256));
+  }
   return PreparedExport(std::move(planned_), std::move(folder_));
 }
 
 ExportJob PreparedExport::job(const PayloadCallback& advance) const {
-  return {planned_.options,           planned_.plan,         planned_.names,   planned_.reader,
-          planned_.calibration.get(), planned_.encoder,      folder_->journal, advance,
-          planned_.workers,           planned_.decoder.get()};
+  return {planned_.options,           planned_.plan,    planned_.names,        planned_.reader,
+          planned_.calibration.get(), planned_.encoder, folder_->journal,      advance,
+          planned_.packages,          planned_.workers, planned_.decoder.get()};
 }
 
 ExportSummary PreparedExport::summarize(ExportedParts parts) {
@@ -137,6 +153,10 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
   summary.file_bytes = bytes_on_disk(summary.manifest, planned_.options.output.folder);
   if (const auto warning = warn_of_width(summary.manifest)) summary.notes.push_back(*warning);
   return summary;
+}
+
+ExportSummary PreparedExport::end_share(ExportedParts parts) && {
+  return summarize(std::move(parts));
 }
 
 Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
@@ -188,6 +208,8 @@ Status WrittenExport::keep_journal_of(const WrittenExport& sibling) {
 }
 
 Result<ExportSummary> WrittenExport::remove_journal() && {
+  // Before the journal, so that the same command can remove the rest after an interruption.
+  MOEC_TRY(remove_part_folders(folder_->path));
   MOEC_TRY(folder_->journal.remove());
   return std::move(summary_);
 }

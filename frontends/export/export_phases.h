@@ -6,6 +6,8 @@
 //   PreparedExport  leftovers are removed, text files are copied; parts can be written
 //   WrittenExport   all parts, the report and the manifest are in place; the journal remains
 //
+// The export of a share (OutputOptions::share) ends after its parts are written.
+//
 // Each step consumes the previous phase, so that steps in the wrong order do not compile.
 // TargetExports (export_model.cc) orders the steps of several targets.
 #pragma once
@@ -71,12 +73,17 @@ class WrittenExport;
 
 class PreparedExport {
  public:
-  // Weight bytes of all shards.
+  // Weight bytes of the shards to export.
   uint64_t payload_bytes() const { return planned_.payload_bytes; }
 
   // Returns the shared state for writing the parts. The job refers to this object and to `advance`;
   // neither may move while the job exists.
   ExportJob job(const PayloadCallback& advance) const;
+
+  // True for a share of an export (OutputOptions::share).
+  bool is_share() const { return planned_.options.output.share.has_value(); }
+  // Ends the export of a share, whose journal remains for the process that joins the shares.
+  ExportSummary end_share(ExportedParts parts) &&;
 
   // Writes report.json, the ane-book's manifest if requested, and finally manifest.json. All
   // `parts` must be in place. Errors: emit.folder_gone, emit.file_gone, those of writing.

@@ -24,6 +24,7 @@
 #include "frontends/compile/weight_values.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/export/export_units.h"
 #include "frontends/export/litertlm_export.h"
 #include "frontends/export/parallel_targets.h"
 #include "frontends/export/pipeline_export.h"
@@ -136,8 +137,8 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
 }
 
 struct PlannedBytes {
-  uint64_t payload = 0;   // weight bytes of all shards
-  EncoderMemory encoder;  // largest memory for encoding one weight with a calibration
+  std::vector<uint64_t> shards;  // weight bytes of each shard
+  EncoderMemory encoder;         // largest memory for encoding one weight with a calibration
 };
 
 // Copies the input blocks of measured shards to shards of the same kind and size, because
@@ -172,7 +173,8 @@ Result<PlannedBytes> keep_budgets(const Plan& plan, const ExportOptions& options
                            ? Result<CompiledSize>(CompiledSize{})
                            : compiled_size(plan, index, compile.passes, compile.run, visit);
               }));
-  for (const ShardSize& size : sizes) bytes.payload += static_cast<uint64_t>(size.weight_bytes);
+  for (const ShardSize& size : sizes)
+    bytes.shards.push_back(static_cast<uint64_t>(size.weight_bytes));
   Diagnostics findings = check_budgets(report_plan(plan, sizes, cuts), cuts);
   if (has_error(findings)) return fail(std::move(findings));
   notes.insert(notes.end(), findings.begin(), findings.end());
@@ -365,6 +367,23 @@ Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, s
   return OpenReader{std::move(reader).with_options(reading), workers};
 }
 
+// The packages that this process exports.
+Result<std::vector<ShardPackage>> select_packages(const Plan& plan, const ExportOptions& options,
+                                                  const PlannedBytes& bytes) {
+  std::vector<ShardPackage> all = shard_packages(plan, options.compile);
+  if (!options.output.share) return all;
+  MOEC_ASSIGN(const Type embedding, view_type(plan.embedding));
+  return packages_of_share(*options.output.share, std::move(all), bytes.shards,
+                           static_cast<uint64_t>(embedding.bytes()));
+}
+
+uint64_t bytes_of(const std::vector<ShardPackage>& packages, const PlannedBytes& bytes) {
+  uint64_t sum = 0;
+  for (const ShardPackage& package : packages)
+    for (const size_t shard : package.shards) sum += at(bytes.shards, shard);
+  return sum;
+}
+
 }  // namespace
 
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
@@ -405,15 +424,27 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
         fmt::format("{} in {} bytes", encoder.limit.inputs, encoder.limit.bytes);
   MOEC_ASSIGN(auto calibration, open_calibration(options.compile.calibration, plan,
                                                  options.compile.passes, options.source.path));
+  MOEC_ASSIGN(auto packages, select_packages(plan, own, bytes));
+  const uint64_t payload = bytes_of(packages, bytes);
   OutNames names = options.output.compat == Compat::ane_book ? ane_book_names(options) : OutNames();
   if (decoder) names.decoder = decoder_files();
   if (packs_litertlm(target)) names.decoder = {kLitertlmFile};
   if (options.output.compat == Compat::genai) names.decoder = pipeline_names(manifest);
-  return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
-                       std::move(open.reader), std::move(calibration), bytes.encoder.limit,
-                       open.workers,           std::move(decoder),     std::move(names),
-                       std::move(carried),     std::move(manifest),    bytes.payload,
-                       std::move(inputs),      std::move(notes)};
+  return PlannedExport{std::move(own),
+                       std::move(plan),
+                       std::move(cuts),
+                       std::move(open.reader),
+                       std::move(calibration),
+                       bytes.encoder.limit,
+                       open.workers,
+                       std::move(decoder),
+                       std::move(names),
+                       std::move(carried),
+                       std::move(manifest),
+                       std::move(packages),
+                       payload,
+                       std::move(inputs),
+                       std::move(notes)};
 }
 
 }  // namespace moec

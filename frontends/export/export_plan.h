@@ -13,6 +13,7 @@
 #include "backends/weights/calibration/calibration_stats.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/views/weight_reader.h"
+#include "frontends/compile/shard_packages.h"
 #include "frontends/export/decoder_export.h"
 #include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
@@ -32,8 +33,9 @@ struct PlannedExport {
   std::shared_ptr<const DecoderExport> decoder;  // null: the target has no decoder graph
   OutNames names;
   CarriedSource carried;
-  Manifest manifest;           // the fields that are known before files are written
-  uint64_t payload_bytes = 0;  // weight bytes of all shards
+  Manifest manifest;                   // the fields that are known before files are written
+  std::vector<ShardPackage> packages;  // to export: all, or those of OutputOptions::share
+  uint64_t payload_bytes = 0;          // their weight bytes
   ExportInputs inputs;
   Diagnostics notes;
 };

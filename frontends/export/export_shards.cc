@@ -338,8 +338,9 @@ Result<std::vector<std::vector<ExportedShard>>> collect(const std::vector<Export
             return fail(std::move(result->error()));
   std::vector<std::vector<ExportedShard>> exported(results.size());
   for (size_t target = 0; target < results.size(); ++target)
-    // Without an error, every unit ran to its end, so each result has a value.
-    for (auto& result : results[target]) exported[target].push_back(std::move(**result));
+    // Without an error, every unit ran to its end. Only shards of other processes have no result.
+    for (auto& result : results[target])
+      if (result) exported[target].push_back(std::move(**result));
   return exported;
 }
 
@@ -370,7 +371,7 @@ Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const Ex
   std::vector<PackagedPlan> targets;
   ShardResults results;
   for (const ExportJob& job : jobs) {
-    targets.push_back({&job.plan, shard_packages(job.plan, job.options.compile)});
+    targets.push_back({&job.plan, job.packages});
     results.emplace_back(job.plan.shards.size());
   }
   const std::vector<ExportUnit> units = export_units(std::move(targets));

@@ -22,9 +22,9 @@ struct ExportedShard {
   uint64_t bytes_read = 0;  // from the checkpoint's payload
 };
 
-// Exports all shards of all targets. Returns them by target, then in plan order. Processes
-// jobs.front().workers units (export_units.h) at a time; tensors that the targets of a unit have in
-// common are read once. Errors: those of the first failing unit.
+// Exports the packages of all targets. Returns their shards by target, then in plan order.
+// Processes jobs.front().workers units (export_units.h) at a time; tensors that the targets of a
+// unit have in common are read once. Errors: those of the first failing unit.
 Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const ExportJob> jobs);
 
 }  // namespace moec

@@ -159,7 +159,10 @@ Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> job
 }
 
 Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs) {
-  MOEC_ASSIGN(std::vector<ExportedTables> tables, export_tables(jobs));
+  std::vector<ExportedTables> tables(jobs.size());
+  if (jobs.front().has_tables()) {
+    MOEC_ASSIGN(tables, export_tables(jobs));
+  }
   MOEC_ASSIGN(std::vector<std::vector<ExportedShard>> shards, export_shards(jobs));
   std::vector<ExportedParts> parts;
   for (size_t target = 0; target < jobs.size(); ++target)

@@ -32,8 +32,8 @@ struct ExportedParts {
   std::vector<ExportedShard> shards;  // in plan order
 };
 
-// Writes the parts of every target, or reuses those of an earlier run. The result is parallel to
-// `jobs`. Errors: those of export_tables() and export_shards().
+// Writes the parts of every target that this process exports, or reuses those of an earlier run.
+// The result is parallel to `jobs`. Errors: those of export_tables() and export_shards().
 Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs);
 
 }  // namespace moec

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -57,6 +60,34 @@ std::vector<ExportUnit> single_packages(std::vector<ShardPackage> packages) {
 }
 
 }  // namespace
+
+std::vector<ShardPackage> packages_of_share(const ExportShare& share,
+                                            std::vector<ShardPackage> packages,
+                                            std::span<const uint64_t> shard_bytes,
+                                            uint64_t table_bytes) {
+  const auto count = static_cast<uint64_t>(share.count);
+  // At least 1 per package, so that packages without weights are distributed as well.
+  std::vector<uint64_t> bytes;
+  for (const ShardPackage& package : packages) {
+    uint64_t sum = 1;
+    for (const size_t shard : package.shards) sum += at(shard_bytes, shard);
+    bytes.push_back(sum);
+  }
+  const uint64_t total = std::accumulate(bytes.begin(), bytes.end(), table_bytes);
+  std::vector<ShardPackage> selected;
+  uint64_t begin = table_bytes;
+  for (size_t i = 0; i < packages.size(); ++i) {
+    // The share that contains the middle of the package, in floats, because bytes times N could
+    // overflow. Each process computes the same number.
+    const uint64_t middle = begin + bytes[i] / 2;
+    const auto owner = static_cast<uint64_t>(
+        static_cast<double>(middle) / static_cast<double>(total) * static_cast<double>(count));
+    if (std::min(owner, count - 1) == static_cast<uint64_t>(share.index))
+      selected.push_back(std::move(packages[i]));
+    begin += bytes[i];
+  }
+  return selected;
+}
 
 std::vector<ExportUnit> export_units(std::vector<PackagedPlan> targets) {
   // A single target shares no reads, so each package is a unit and more jobs can run at once.

@@ -1,10 +1,13 @@
-// Groups the packages of several targets by the part of the model that they contain.
+// Selects the packages that an export writes, and groups those of several targets by the part of
+// the model that they contain.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "frontends/compile/shard_packages.h"
+#include "frontends/export/options/export_options.h"
 #include "ir/model/plan.h"
 
 namespace moec {
@@ -21,6 +24,14 @@ struct PackagedPlan {
   const Plan* plan = nullptr;
   std::vector<ShardPackage> packages;
 };
+
+// Returns the packages of one share: consecutive ones with about 1/N of the bytes. Every package is
+// in exactly one of the N shares. `shard_bytes` are the weight bytes by index in the plan.
+// `table_bytes` count for share 0, which writes the tables.
+std::vector<ShardPackage> packages_of_share(const ExportShare& share,
+                                            std::vector<ShardPackage> packages,
+                                            std::span<const uint64_t> shard_bytes,
+                                            uint64_t table_bytes);
 
 // Returns the units in model order. Every package is in exactly one unit. With a single plan, each
 // package is a unit.

@@ -6,8 +6,34 @@
 
 #include "backends/formats/format.h"
 #include "backends/manifest/manifest_file.h"
+#include "backends/output/part_folders.h"
 
 namespace moec {
+namespace {
+
+Status check_empty(const std::string& folder) {
+  MOEC_ASSIGN(const bool occupied, holds_files(folder));
+  if (!occupied) return {};
+  return fail("export.out_not_empty", "the output folder is not empty",
+              "choose another --out, or pass --force to replace an earlier export in the folder",
+              {.file = folder});
+}
+
+// The export that joins the shares would be refused for these files later.
+Status check_free_for_shares(const OutputOptions& output) {
+  if (output.force || has_journal(output.folder)) return {};
+  return check_empty(output.folder);
+}
+
+Result<std::optional<FolderLock>> lock_whole_export(const OutputOptions& output) {
+  if (!output.share) return std::nullopt;
+  MOEC_TRY(create_folder(output.folder));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder, LockKind::shared));
+  MOEC_TRY(check_free_for_shares(output));
+  return lock;
+}
+
+}  // namespace
 
 void OpenFolder::note_unfinished(Diagnostics& failure) const {
   // Without a journal, nothing can be resumed: the folder vanished or is finished.
@@ -21,12 +47,15 @@ void OpenFolder::note_unfinished(Diagnostics& failure) const {
 }
 
 Result<LockedFolder> LockedFolder::lock(const OutputOptions& output) {
-  MOEC_TRY(create_folder(output.folder));
+  MOEC_ASSIGN(std::optional<FolderLock> whole, lock_whole_export(output));
+  const std::string path =
+      output.share ? part_folder(output.folder, output.share->index) : output.folder;
+  MOEC_TRY(create_folder(path));
   // The journal is read under the lock. Otherwise, a running export could still change it.
-  MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder));
-  LockedFolder locked(output.folder, output.force, std::move(lock));
-  if (output.force || !has_journal(output.folder)) return locked;
-  MOEC_ASSIGN(locked.earlier_, read_journal(output.folder));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(path));
+  LockedFolder locked(path, output, std::move(lock), std::move(whole));
+  if (output.force || !has_journal(path)) return locked;
+  MOEC_ASSIGN(locked.earlier_, read_journal(path));
   return locked;
 }
 
@@ -40,13 +69,13 @@ Status LockedFolder::resume_from(const LockedFolder& sibling) {
   return {};
 }
 
-Status LockedFolder::check_free() const {
-  if (force_ || earlier_) return {};
-  MOEC_ASSIGN(const bool occupied, holds_files(path_));
-  if (!occupied) return {};
-  return fail("export.out_not_empty", "the output folder is not empty",
-              "choose another --out, or pass --force to replace an earlier export in the folder",
-              {.file = path_});
+Status LockedFolder::check_free(const ExportInputs& inputs) const {
+  if (join_) MOEC_TRY(check_part_folders(path_, inputs));
+  if (force_) return {};
+  if (!join_ && has_part_folders(path_))
+    return fail("export.not_joined", "the output folder contains shares of an export (--part)",
+                "pass --join to complete that export, or --force to discard it", {.file = path_});
+  return earlier_ ? Status() : check_empty(path_);
 }
 
 Status LockedFolder::claim(OutFiles files) {
@@ -71,7 +100,7 @@ Result<std::shared_ptr<OpenFolder>> LockedFolder::open(const ExportInputs& input
                                    ? Journal::resume(path_, inputs, std::move(names_), *earlier_)
                                    : Journal::begin(path_, inputs, std::move(names_)));
   return std::make_shared<OpenFolder>(
-      OpenFolder{std::move(path_), parts, std::move(lock_), std::move(journal)});
+      OpenFolder{std::move(path_), parts, std::move(lock_), std::move(whole_), std::move(journal)});
 }
 
 Status check_not_common(const std::string& folder) {

@@ -23,6 +23,7 @@ struct OpenFolder {
   std::string path;
   size_t parts = 0;  // tables, shards or files of the complete export
   FolderLock lock;
+  std::optional<FolderLock> whole;  // shared lock of the whole export, if this is a share
   Journal journal;
 
   // Appends the note export.unfinished to a failure: how many parts are complete and kept. Appends
@@ -33,15 +34,20 @@ struct OpenFolder {
 class LockedFolder {
  public:
   // Creates the folder if it is missing, locks it, and reads its journal unless the export starts
-  // over (force). Errors: export.locked, those of create_folder() and read_journal().
+  // over (force). The folder of a share is part_folder(); a shared lock of output.folder excludes
+  // exports of the whole model. Errors: export.locked, those of create_folder() and read_journal();
+  // export.out_not_empty if output.folder of a share contains other files.
   static Result<LockedFolder> lock(const OutputOptions& output);
+
+  const std::string& path() const { return path_; }
 
   // If this folder has no journal, uses the copy in the journal of another target of the same
   // export, if there is one.
   Status resume_from(const LockedFolder& sibling);
-  // Error export.out_not_empty if the folder contains files and its export is neither resumed nor
-  // replaced.
-  Status check_free() const;
+  // Errors: export.out_not_empty if the folder contains files and its export is neither resumed nor
+  // replaced; export.not_joined if it contains shares that are neither joined nor replaced; with
+  // `join`, those of check_part_folders().
+  Status check_free(const ExportInputs& inputs) const;
   // Determines which files in the folder were written by exports. `files` are the names that this
   // export writes; no other file may have one of them. Errors: export.foreign_file; output.changed
   // with `force`.
@@ -51,12 +57,18 @@ class LockedFolder {
   Result<std::shared_ptr<OpenFolder>> open(const ExportInputs& inputs, size_t parts) &&;
 
  private:
-  LockedFolder(std::string path, bool force, FolderLock lock)
-      : path_(std::move(path)), force_(force), lock_(std::move(lock)) {}
+  LockedFolder(std::string path, const OutputOptions& output, FolderLock lock,
+               std::optional<FolderLock> whole)
+      : path_(std::move(path)),
+        force_(output.force),
+        join_(output.join),
+        lock_(std::move(lock)),
+        whole_(std::move(whole)) {}
 
   std::string path_;
-  bool force_ = false;
+  bool force_ = false, join_ = false;
   FolderLock lock_;
+  std::optional<FolderLock> whole_;
   std::optional<JournalText> earlier_;  // journal of the run to resume
   OutFiles names_;                      // files that this export and earlier ones write
 };

@@ -17,7 +17,7 @@ void run_targets_in_parallel(std::span<const ExportJob> jobs,
   const auto run = [&](size_t target) {
     const ExportJob& job = jobs[target];
     work(target, {job.options, job.plan, job.names, shared.reader(target), job.calibration,
-                  job.encoder, job.journal, job.advance, job.workers, job.decoder});
+                  job.encoder, job.journal, job.advance, job.packages, job.workers, job.decoder});
     // Also called after a failure. Otherwise, the other targets would wait for one that stopped
     // reading.
     shared.leave(target);

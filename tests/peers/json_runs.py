@@ -80,6 +80,7 @@ RUNS = [
     "place TINYMOE --nodes 4 --stages 2 --replicas 2 --node-memory 1GB",
     "place TINYMOE --nodes 900",
     "export TINYMOE --out NEW --tokens 1",
+    "export TINYMOE --out NEW --tokens 1 --part 0/2",
     "export TINYMOE --out NEW --target onnx,ane --tokens 1",
     "export TINYMOE --out NEW --target gguf",
     "export TINYMOE --out NEW --top-k 1,2",

@@ -64,6 +64,36 @@ def test_export_resumes_after_repeated_kills(whole, tmp_path):
     finish(tmp_path / "out", expected, target, jobs)
 
 
+def share_command(out, index, count, target):
+    role = ("--part", f"{index}/{count}") if index < count else ("--join",)
+    return export_command(out, target, 1, *role)
+
+
+def test_killed_shares_and_joins_give_the_same_bytes(whole, tmp_path):
+    """The processes of several nodes: three shares at the same time, then a join, each killed at random."""
+    chance = random.Random(9)
+    killed = joined = 0
+    for attempt in range(KILLS):
+        target = MANNERS[attempt % 2][0]
+        expected, seconds = whole(target)
+        out = tmp_path / str(attempt)
+        for group in ((0, 1, 2), (3,)):
+            running = [subprocess.Popen(share_command(out, index, 3, target), stdout=subprocess.DEVNULL)
+                       for index in group]
+            for export in running:
+                time.sleep(chance.uniform(0, seconds / 2))
+                export.kill()
+                killed += export.wait() == -signal.SIGKILL
+        if is_finished(out):
+            continue  # the join succeeded despite the fault
+        done = subprocess.run(share_command(out, 3, 3, target), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+        joined += report_of(done)["parts_kept"]
+        assert files_of(out) == expected
+    print(f"{killed} shares and joins were killed; {joined} finished tables and shards were kept")
+    assert killed > 0 and joined > 0
+
+
 @pytest.fixture
 def between_removals(failing_disk, tmp_path):
     """The state after a kill at that moment: both targets are finished, and the first journal is removed."""

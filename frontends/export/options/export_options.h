@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "backends/formats/gguf/gguf_options.h"
@@ -24,6 +25,11 @@ inline constexpr const char* kExportInterrupted = "export.interrupted";
 enum class Compat : uint8_t { none, ane_book, genai };
 constexpr auto enum_names(Compat) { return name_table<Compat>({"none", "ane-book", "genai"}); }
 
+// A share of an export that several processes write (backends/output/part_folders.h).
+struct ExportShare {
+  int64_t index = 0, count = 1;  // index < count
+};
+
 struct OutputOptions {
   std::string folder;
   Compat compat = Compat::none;
@@ -33,6 +39,9 @@ struct OutputOptions {
   OnnxOptions onnx;
   GgufOptions gguf;
   bool force = false;  // discard an earlier export in the folder and start over
+  // Writes only this share, below the folder. A later export with `join` completes the folder.
+  std::optional<ExportShare> share;
+  bool join = false;  // uses the shares below the folder
 };
 
 // Each callback may be empty. Several threads call them concurrently.

@@ -23,6 +23,7 @@ constexpr OptionScope kOutputCoreml{"Output", OptionUsers::exporting, OptionForm
 constexpr OptionScope kOutputGguf{"Output", OptionUsers::exporting, OptionFormats::gguf};
 constexpr OptionScope kInputGraph{"Input", OptionUsers::exporting, OptionFormats::graphs};
 constexpr OptionScope kInputOfPlan{"Input", OptionUsers::planning, OptionFormats::all};
+constexpr OptionScope kOutputGraph{"Output", OptionUsers::exporting, OptionFormats::graphs};
 constexpr OptionScope kOutput{"Output", OptionUsers::exporting, OptionFormats::all};
 constexpr OptionScope kOutputOnnx{"Output", OptionUsers::exporting, OptionFormats::onnx};
 constexpr OptionScope kLimits{"Limits", OptionUsers::exporting, OptionFormats::all};
@@ -36,6 +37,20 @@ Status check_name(const std::string& name) {
   return fail("export.flags",
               fmt::format("--name \"{}\": a name consists of letters, digits, _ and -", name),
               "pass a name such as zaya");
+}
+
+// Parses "I/N".
+Status parse_share(W words, Options& options) {
+  const std::string& text = words[0];
+  const size_t slash = text.find('/');
+  const auto index = parse_whole(text.substr(0, slash));
+  const auto count =
+      slash == std::string::npos ? std::nullopt : parse_whole(text.substr(slash + 1));
+  if (!index || !count || *index < 0 || *index >= *count)
+    return fail("export.flags", fmt::format("--part \"{}\" is not I/N with I from 0 to N-1", text),
+                "pass --part 0/3, --part 1/3 and --part 2/3 for three parts");
+  options.output.share = {*index, *count};
+  return {};
 }
 
 const OptionRow kOutputRows[] = {
@@ -163,6 +178,19 @@ const OptionRow kOutputRows[] = {
      .recorded = [](R r) -> Text {
        return std::string(r.options.output.onnx.checksum ? "sha1" : "none");
      }},
+    {.name = "--part",
+     .scope = kOutputGraph,
+     .value = {.kind = OptionKind::text},
+     .help =
+         "Export only share I of N, counted from 0, into OUT/.parts/I, for processes on several "
+         "nodes. --join completes the export",
+     // Not recorded, as is --join: the bytes do not depend on the process that writes them.
+     .parse = parse_share},
+    {.name = "--join",
+     .scope = kOutputGraph,
+     .help = "Complete an export with the shares that --part wrote; missing ones are exported",
+     .excludes = "--part",
+     .set = [](W, Options& options) { options.output.join = true; }},
     {.name = "-j,--jobs",
      .scope = kLimits,
      .value = {.kind = OptionKind::whole, .most = 256},

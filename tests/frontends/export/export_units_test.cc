@@ -84,5 +84,45 @@ TEST(ExportUnits, AllowMissingShards) {
   EXPECT_THAT(units_of(headless, kWhole).back(), unit(IsEmpty(), ElementsAre(4)));
 }
 
+// Returns the first shards of the packages of each share.
+std::vector<std::vector<size_t>> shares_of(const std::vector<uint64_t>& bytes, uint64_t table_bytes,
+                                           int64_t count) {
+  std::vector<ShardPackage> packages;
+  for (size_t i = 0; i < bytes.size(); ++i) packages.push_back({"", {i}});
+  std::vector<std::vector<size_t>> shares;
+  for (int64_t index = 0; index < count; ++index) {
+    shares.emplace_back();
+    for (const ShardPackage& package :
+         packages_of_share({index, count}, packages, bytes, table_bytes))
+      shares.back().push_back(package.shards.front());
+  }
+  return shares;
+}
+
+TEST(PackagesOfShare, AreConsecutiveAndOfEqualBytes) {
+  EXPECT_THAT(shares_of({10, 10, 10, 10, 10, 10}, 0, 3),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
+  EXPECT_THAT(shares_of({5, 25, 5, 25}, 0, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
+TEST(PackagesOfShare, CountTheTablesOfTheFirst) {
+  EXPECT_THAT(shares_of({10, 10, 10}, 30, 2), ElementsAre(IsEmpty(), ElementsAre(0, 1, 2)));
+}
+
+TEST(PackagesOfShare, AreEmptyWithFewPackages) {
+  EXPECT_THAT(shares_of({8}, 0, 3), ElementsAre(IsEmpty(), ElementsAre(0), IsEmpty()));
+}
+
+// Shards without weights have no bytes.
+TEST(PackagesOfShare, DistributePackagesWithoutWeights) {
+  EXPECT_THAT(shares_of({0, 0, 0, 0}, 0, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
+TEST(PackagesOfShare, SupportHugeModels) {
+  const std::vector<uint64_t> bytes(4, uint64_t{1} << 61);
+  EXPECT_THAT(shares_of(bytes, 0, 4),
+              ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3)));
+}
+
 }  // namespace
 }  // namespace moec
