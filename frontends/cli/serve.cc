@@ -12,10 +12,10 @@
 #include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/server_flags.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/print_findings.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/export/options/option_bytes.h"
 #include "frontends/jobs/run/expert_report.h"
 #include "frontends/jobs/serve/serve_model.h"
 
@@ -23,8 +23,8 @@ namespace moec {
 namespace {
 
 struct ServeFlags {
-  std::string folder, name, most_body = "4MiB", api_key_file, python = default_python();
-  double timeout = 30;
+  std::string folder, name, python = default_python();
+  ServerFlags server;
   SessionFlags session;
   EngineFlags engine;
   ExpertFlags experts;
@@ -38,12 +38,6 @@ std::string model_name(const ServeFlags& flags) {
   std::error_code error;
   const auto folder = std::filesystem::canonical(flags.folder, error);
   return (error ? std::filesystem::path(flags.folder) : folder).filename().string();
-}
-
-// Returns the host as URLs spell it: IPv6 addresses need brackets.
-// A colon occurs only in IPv6 addresses, because the port is a separate flag.
-std::string url_host(const std::string& host) {
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
 Result<ServedText> served_text(const ServeFlags& flags, const Manifest& manifest) {
@@ -63,16 +57,7 @@ Status serve(const ServeFlags& flags) {
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
   MOEC_ASSIGN(options.engine, open_engine(flags.engine, flags.session, options.engine));
   ServeOptions serve = flags.serve;
-  // As many connections may wait as are served. Without a limit, connections could wait
-  // indefinitely.
-  serve.http.waiting = serve.http.connections;
-  MOEC_ASSIGN(const int64_t body, bytes_of_mebibyte_flag("--max-body", flags.most_body));
-  serve.http.most_body = static_cast<uint64_t>(body);
-  // In milliseconds, because the flag accepts fractions of a second.
-  serve.http.deadline = std::chrono::milliseconds(static_cast<int64_t>(flags.timeout * 1000));
-  if (!flags.api_key_file.empty()) {
-    MOEC_ASSIGN(serve.access.api_key, read_api_key(flags.api_key_file));
-  }
+  MOEC_ASSIGN(serve.server, server_options(flags.server));
   // Each text that is generated concurrently has its own KV caches in the session.
   options.sequences = serve.limits.sequences;
   if (options.experts)
@@ -84,10 +69,10 @@ Status serve(const ServeFlags& flags) {
   const auto experts = session.experts();
   if (experts) print_notes(experts->notes());
   const StopSignals signals;
-  serve.stop = [] { return StopSignals::caught() != 0; };
+  serve.server.stop = [] { return StopSignals::caught() != 0; };
   // Printed when the port is known: with --port 0, the system chooses it.
-  serve.listening = [&](int port) {
-    say("serving {} at http://{}:{}/v1\n", model_name(flags), url_host(serve.host), port);
+  serve.server.listening = [&](int port) {
+    say("serving {} at {}/v1\n", model_name(flags), url_of(serve.server.host, port));
   };
   MOEC_ASSIGN(const ServedText text, served_text(flags, session.manifest()));
   MOEC_TRY(serve_model(std::move(session), text, model_name(flags), serve));
@@ -114,37 +99,9 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->check(whole_from(1))
       ->capture_default_str();
   command
-      .add_option("--connections", flags.serve.http.connections,
-                  "Connections served concurrently, one thread each. The same number may wait; "
-                  "further ones are refused")
-      ->check(CLI::Range(int64_t{1}, kMaxConnections))
-      ->capture_default_str();
-  command
       .add_option("--max-tokens", flags.serve.most_tokens,
                   "Maximum number of tokens per text (default: the context)")
       ->check(whole_from(1));
-  command
-      .add_option("--max-body", flags.most_body,
-                  "Maximum size of a request body, in MiB or with a unit")
-      ->capture_default_str();
-  command
-      .add_option("--timeout", flags.timeout,
-                  "Maximum seconds for a request to arrive completely, and for the client to "
-                  "accept the next bytes of an answer")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-}
-
-void add_access_flags(CLI::App& command, ServeFlags& flags) {
-  AccessRules& access = flags.serve.access;
-  command.add_option("--api-key-file", flags.api_key_file,
-                     "A file with the key that requests must send (Authorization: Bearer KEY)");
-  command.add_option(
-      "--allow-host", access.hosts,
-      "A host name that requests may use, in addition to localhost and IP addresses; repeatable");
-  command.add_option("--allow-origin", access.origins,
-                     "An origin whose web pages may send requests, e.g. http://localhost:3000, or "
-                     "* for all; repeatable");
 }
 
 }  // namespace
@@ -154,19 +111,11 @@ void add_serve_command(CLI::App& app, int& exit_code) {
       "serve", "Serve an exported model over HTTP with the completion endpoints of the OpenAI API");
   auto flags = std::make_shared<ServeFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
-  command
-      ->add_option("--host", flags->serve.host,
-                   "The address to listen on; without --api-key-file, anyone who can reach it can "
-                   "use the model")
-      ->capture_default_str();
-  command->add_option("--port", flags->serve.port, "The port; 0: any free port")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
   command->add_option("--name", flags->name,
                       "The model's name in the API (default: the folder's name)");
   add_python_flag(*command, flags->python);
+  add_server_flags(*command, flags->server);
   add_limit_flags(*command, *flags);
-  add_access_flags(*command, *flags);
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);

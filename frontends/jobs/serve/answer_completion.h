@@ -50,12 +50,6 @@ nlohmann::ordered_json stream_reply(const ReplyHead& head, const Piece& piece, b
 // The last event of a stream, if the request has with_usage.
 nlohmann::ordered_json usage_reply(const ReplyHead& head, const Usage& usage);
 
-// {"error": {"message", "type", "param", "code"}} with the code of the first diagnostic.
-nlohmann::ordered_json error_reply(const Diagnostics& errors);
-// The HTTP status: 400 for errors of the client, 413 for serve.too_large, 429 for serve.busy, 503
-// for serve.stopping, and 500 otherwise.
-int http_status(const Diagnostics& errors);
-
 // One text of an answer while it is generated.
 class Choice {
  public:

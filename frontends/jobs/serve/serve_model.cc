@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
-#include "frontends/jobs/serve/access_rules.h"
+#include "frontends/http/api_server.h"
 #include "frontends/jobs/serve/answer_completion.h"
-#include "frontends/jobs/serve/limited_server.h"
 #include "ir/base/refusals.h"
 #include "ir/base/report_json.h"
 
@@ -23,7 +20,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kJson = "application/json";
 constexpr const char* kTexts = "/v1/completions";
 constexpr const char* kChats = "/v1/chat/completions";
 
@@ -33,26 +29,6 @@ int64_t seconds_now() {
       .count();
 }
 
-void reply_error(httplib::Response& response, const Diagnostics& errors) {
-  response.status = http_status(errors);
-  response.set_content(json_text(error_reply(errors), -1), kJson);
-}
-
-// Adds a JSON body to error responses of the library.
-void word_refusal(const httplib::Request& request, httplib::Response& response) {
-  // Handlers have already set a JSON body.
-  if (!response.body.empty()) return;
-  const int status = response.status;
-  const std::string cause =
-      status == 404 ? fmt::format("the server has no endpoint {} {}", request.method, request.path)
-      : status == 413 ? std::string("the body is larger than this server accepts")
-                      : fmt::format("the request was refused with status {}", status);
-  const std::string code = status == 404 ? "serve.unknown_path" : "serve.refused";
-  response.set_content(json_text(error_reply({{Severity::error, code, cause, "", {}}}), -1), kJson);
-}
-
-using HandlerResponse = httplib::Server::HandlerResponse;
-
 class HttpServer {
  public:
   HttpServer(Session session, ServedText text, std::string name, const ServeOptions& options)
@@ -60,98 +36,45 @@ class HttpServer {
         options_(options),
         text_(std::move(text)),
         scheduler_(std::move(session), options.limits),
-        server_(options.http) {
-    // Sets only SO_REUSEADDR: the library's default SO_REUSEPORT would share the port with another
-    // server.
-    server_.set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    server_.set_pre_routing_handler(
-        [this](const auto& request, auto& response) { return admit(request, response); });
-    server_.set_error_handler(word_refusal);
-    server_.Get("/health", [](const httplib::Request&, httplib::Response& response) {
+        server_(options.server) {
+    server_.get("/health", [](const httplib::Request&, httplib::Response& response) -> Status {
       response.set_content(R"({"status":"ok"})", kJson);
+      return {};
     });
-    server_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(
-          json_text({{"object", "list"}, {"data", ordered_json::array({model_json()})}}, -1),
-          kJson);
-    });
-    server_.Get("/v1/models/(.+)", [this](const auto& request, auto& response) {
+    server_.get(
+        "/v1/models", [this](const httplib::Request&, httplib::Response& response) -> Status {
+          response.set_content(
+              json_text({{"object", "list"}, {"data", ordered_json::array({model_json()})}}, -1),
+              kJson);
+          return {};
+        });
+    server_.get("/v1/models/(.+)", [this](const auto& request, auto& response) -> Status {
       if (request.matches[1] == name_)
         response.set_content(json_text(model_json(), -1), kJson);
       else
         // Without a body: the error handler adds it.
         response.status = 404;
+      return {};
     });
     complete_at(kTexts, Endpoint::text);
     complete_at(kChats, Endpoint::chat);
   }
 
   Status run() {
-    const int port = options_.port == 0 ? server_.bind_to_any_port(options_.host)
-                     : server_.bind_to_port(options_.host, options_.port) ? options_.port
-                                                                          : -1;
-    if (port < 0)
-      return fail("serve.address",
-                  fmt::format("cannot listen on {}:{}", options_.host, options_.port),
-                  "pass another --port (0 selects a free one), or a --host of this machine");
-    std::atomic<bool> over = false;
-    // Declared after `over`, which its thread uses.
-    ThreadGroup watch;
-    if (!watch.start([&] { watch_for_stop(over); }))
-      return fail("system.resource", "the system cannot create a thread",
-                  "raise the limit on threads (ulimit -u), or end other programs");
-    if (options_.listening) options_.listening(port);
-    const Status served = server_.serve();
-    over = true;
-    return served;
+    // The scheduler stops first, so that texts end with serve.stopping before connections close.
+    return server_.run([this] { scheduler_.stop(); });
   }
 
  private:
-  void watch_for_stop(const std::atomic<bool>& over) {
-    constexpr std::chrono::milliseconds kPause{100};
-    while (!over && !(options_.stop && options_.stop())) std::this_thread::sleep_for(kPause);
-    // The scheduler stops first, so that texts end with serve.stopping before connections close.
-    scheduler_.stop();
-    if (over) return;
-    std::this_thread::sleep_for(2 * kPause);  // let clients receive serve.stopping before closing
-    server_.finish();
-  }
-
   ordered_json model_json() const {
     return {{"id", name_}, {"object", "model"}, {"created", started_}, {"owned_by", "moec"}};
   }
 
-  // Checks a request before its body is read.
-  HandlerResponse admit(const httplib::Request& request, httplib::Response& response) const {
-    const std::optional<Refusal> refusal = refusal_of(request, options_.access);
-    // Unknown paths of POST requests are rejected here, before the body is read.
-    const bool known = request.method != "POST" || request.path == kTexts || request.path == kChats;
-    if (!refusal) allow_origin(request, options_.access, response);
-    if (!refusal && known && request.method != "OPTIONS") return HandlerResponse::Unhandled;
-    LimitedServer::end_connection();  // the unread body would be parsed as the next request
-    response.set_header("Connection", "close");
-    if (refusal) {
-      response.status = refusal->status;
-      response.set_content(json_text(error_reply({refusal->error}), -1), kJson);
-    } else {
-      response.status = request.method == "OPTIONS" ? 204 : 404;
-    }
-    return HandlerResponse::Handled;
-  }
-
   void complete_at(const char* path, Endpoint endpoint) {
-    server_.Post(path,
-                 [this, endpoint](const httplib::Request& request, httplib::Response& response,
-                                  const httplib::ContentReader& reader) {
-                   Status done = catch_refusals([&]() -> Status {
-                     MOEC_ASSIGN(const std::string body, server_.read_body(request, reader));
-                     return complete(endpoint, body, response);
-                   });
-                   if (!done) reply_error(response, done.error());
-                 });
+    server_.post(path, [this, endpoint](const httplib::Request&, const std::string& body,
+                                        httplib::Response& response) {
+      return complete(endpoint, body, response);
+    });
   }
 
   Status complete(Endpoint endpoint, const std::string& body, httplib::Response& response) {
@@ -230,7 +153,7 @@ class HttpServer {
   int64_t started_ = seconds_now();
   std::atomic<int64_t> requests_ = 0;
   Scheduler scheduler_;
-  LimitedServer server_;  // last member, because its requests use the scheduler
+  ApiServer server_;  // last member, because its requests use the scheduler
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "frontends/jobs/serve/limited_server.h"
+#include "frontends/http/limited_server.h"
 
 #include <fmt/format.h>
 #include <netdb.h>

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "frontends/jobs/serve/serve_options.h"
+#include "frontends/http/server_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {

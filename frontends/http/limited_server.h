@@ -8,7 +8,7 @@
 #include <atomic>
 #include <string>
 
-#include "frontends/jobs/serve/serve_options.h"
+#include "frontends/http/server_options.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
