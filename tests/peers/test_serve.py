@@ -23,32 +23,7 @@ import tokenizers
 
 from conftest import find_binary
 from goldens import REPO
-
-
-class Server:
-    """moec serve on a free port."""
-
-    def __init__(self, folder, *flags, python=sys.executable):
-        command = [find_binary(), "serve", folder, "--port", "0", "--python", python, *flags]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        said = self.process.stderr.readline()
-        match = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
-        assert match, said + self.process.stderr.read()
-        self.port = int(match[1])
-        self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="-", max_retries=0)
-
-    def post(self, body, path="/v1/completions"):
-        """Sends a request with arbitrary bytes and returns the status and the answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        text = response.read()
-        connection.close()
-        return response.status, json.loads(text)
-
-    def stop(self):
-        self.process.terminate()
-        return self.process.wait(timeout=30)
+from servers import Server
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/manifest/find_port.h"
 #include "backends/reference/heads.h"
@@ -250,7 +251,7 @@ Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
 
 Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
                                                const manifest::Shard& shard, Executable& executable,
-                                               Chunk& chunk, const StepProbe& probe) {
+                                               Chunk& chunk, const Probe& probe) {
   const std::vector<manifest::Port>& inputs = shard.widths[graph_of(shard, chunk)].inputs;
   NamedTensors by_port;
   // The destructor of `lent` returns the caches before take_output() stores new rows in them.
@@ -260,7 +261,23 @@ Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
     MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk, lent));
   }
   MOEC_TRY(put_states(shard, executable));
-  return run(shard, executable, by_port, probe_of(shard, chunk, probe));
+  return run(shard, executable, by_port, probe);
+}
+
+// Runs a router without the session's mask, and forgets its outputs after the observer has seen its
+// weights.
+Status Session::Impl::observe_wanted(size_t step_index, Chunk& chunk) {
+  const manifest::Step& step = manifest.schedule[step_index];
+  const manifest::Shard& shard = *manifest.find_shard(step.shard);
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));
+  const ExpertSets before = std::exchange(mask, {});
+  const auto outputs = outputs_of(step, shard, *executable, chunk, {});
+  // Restored before the result is returned, so that an error does not lose the mask.
+  mask = before;
+  if (!outputs) return fail(outputs.error());
+  if (const auto weights = outputs->find(kRoutingWeights); weights != outputs->end())
+    routing.wanted(shard.layer, chunk.position, unpack_rows(weights->second, chunk.count));
+  return {};
 }
 
 Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe& probe) {
@@ -271,7 +288,8 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
   MOEC_TRY(begin_experts(step_index, shard, chunk));
   if (skip(step, shard, chunk)) return {};
   MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));
-  MOEC_ASSIGN(const NamedTensors outputs, outputs_of(step, shard, *executable, chunk, probe));
+  MOEC_ASSIGN(const NamedTensors outputs,
+              outputs_of(step, shard, *executable, chunk, probe_of(shard, chunk, probe)));
   take_states(shard, *executable, chunk);
   for (const OutputBinding& binding : step.outputs)
     if (const auto output = outputs.find(binding.port); output != outputs.end())
@@ -286,6 +304,7 @@ const manifest::Width& Session::width_of(const manifest::Shard& shard, const Chu
 Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
   const manifest::Shard& shard = *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
   const bool routes = shard.routing.has_value();
+  if (impl_->routing.wanted && is_router(shard.kind)) MOEC_TRY(impl_->observe_wanted(step, chunk));
   if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
   if (impl_->routing.top_k.threshold && is_router(shard.kind))
     return impl_->route_by_confidence(step, chunk, probe);

@@ -357,6 +357,12 @@ void Session::observe_routing(RoutingObserver observer) {
   impl_->routing.observer = std::move(observer);
 }
 
+void Session::observe_wanted(RoutingObserver observer) {
+  impl_->routing.wanted = std::move(observer);
+}
+
+ExpertSets Session::available() const { return in_both(impl_->baked, impl_->mask); }
+
 Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
                            const StepProbe& probe, LogitsOf wanted) {
   MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));

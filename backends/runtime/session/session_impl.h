@@ -83,7 +83,7 @@ struct Session::Impl {
   ExpertGrid grid;
   ExpertSets mask, baked, held;  // set for the session; built into the graphs; present on this node
   struct {
-    RoutingObserver observer;
+    RoutingObserver observer, wanted;
     std::optional<ResidentPreference> preference;
     PreferredCounts preferred;
     TopKChoice top_k;
@@ -132,7 +132,8 @@ struct Session::Impl {
   Status route_by_confidence(size_t step, Chunk& chunk, const StepProbe& probe);
   Status run_shard(size_t step, Chunk& chunk, const StepProbe& probe);
   Result<NamedTensors> outputs_of(const manifest::Step& step, const manifest::Shard& shard,
-                                  Executable& executable, Chunk& chunk, const StepProbe& probe);
+                                  Executable& executable, Chunk& chunk, const Probe& probe);
+  Status observe_wanted(size_t step, Chunk& chunk);
   Status begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk);
   Status prefetch_experts(const RouterAhead& router, const Chunk& chunk);
   Result<NamedTensors> run(const manifest::Shard& shard, Executable& executable,

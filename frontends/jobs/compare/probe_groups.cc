@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <numeric>
 #include <vector>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/written_file.h"
-#include "backends/reference/rows.h"
+#include "backends/runtime/session/routing_mass.h"
 #include "backends/runtime/text/prompt.h"
 #include "frontends/jobs/compare/read_groups.h"
 #include "frontends/measure/compare_metrics.h"
@@ -24,73 +21,6 @@
 namespace moec {
 
 namespace {
-
-// Sums of the routing weights of some tokens, per layer and expert.
-class RoutingMass {
- public:
-  // Adds weights [tokens, experts] in the layout of RoutingObserver. Normalises each token's
-  // weights to a sum of 1. Skips tokens without an expert.
-  void add(int64_t layer, const Rows& weights);
-
-  bool empty() const { return layers_.empty(); }
-  bool finite() const;
-  // Share of `experts` over all layers and tokens.
-  double kept(const ExpertSets& experts) const;
-  // Shares per layer of the grid.
-  RoutingShares shares(const ExpertGrid& grid) const;
-
- private:
-  struct Layer {
-    std::vector<double> sums;  // per expert
-    double tokens = 0;
-  };
-  std::map<int64_t, Layer> layers_;
-};
-
-void RoutingMass::add(int64_t layer, const Rows& weights) {
-  for (int64_t t = 0; t < weights.count(); ++t) {
-    const std::span<const float> row = weights.row(t);
-    const double all = std::accumulate(row.begin(), row.end(), 0.0);
-    if (all == 0) continue;
-    Layer& mass = layers_[layer];
-    mass.sums.resize(row.size());
-    for (size_t e = 0; e < row.size(); ++e) mass.sums[e] += row[e] / all;
-    ++mass.tokens;
-  }
-}
-
-bool RoutingMass::finite() const {
-  return std::all_of(layers_.begin(), layers_.end(), [](const auto& layer) {
-    const std::vector<double>& sums = layer.second.sums;
-    return std::all_of(sums.begin(), sums.end(), [](double sum) { return std::isfinite(sum); });
-  });
-}
-
-double RoutingMass::kept(const ExpertSets& experts) const {
-  double sum = 0, tokens = 0;
-  for (const auto& [number, layer] : layers_) {
-    // The sums may have more columns than experts: null slots, which no set contains.
-    for (int64_t e = 0; e < std::ssize(layer.sums); ++e)
-      if (experts.has(number, e)) sum += at(layer.sums, e);
-    tokens += layer.tokens;
-  }
-  return sum / tokens;
-}
-
-RoutingShares RoutingMass::shares(const ExpertGrid& grid) const {
-  RoutingShares shares;
-  for (const int64_t number : grid.layers) {
-    // Layers without tokens keep zeros, so that all documents have rows of equal size.
-    std::vector<double>& row = shares.emplace_back(static_cast<size_t>(grid.experts), 0);
-    const auto found = layers_.find(number);
-    if (found == layers_.end()) continue;
-    const Layer& layer = found->second;
-    // Columns after the experts are null slots.
-    for (size_t e = 0; e < std::min(row.size(), layer.sums.size()); ++e)
-      row[e] = layer.sums[e] / layer.tokens;
-  }
-  return shares;
-}
 
 // Default of ProbeOptions::prefill if no table is used.
 constexpr int64_t kPrefill = 32;

@@ -146,8 +146,25 @@ Choice::Choice(int64_t index, const CompletionRequest& request, const std::vecto
       with_logprobs_(request.generate.top_logprobs.has_value()),
       ticket_(std::move(ticket)),
       text_(tokenizer, request.stop),
-      names_(tokenizer, prompt.back()) {
+      names_(tokenizer, prompt.back()),
+      resumed_(request.resumed) {
   if (request.with_tools) calls_.emplace();
+}
+
+// Decodes the resumed tokens, so that characters and stop texts may span the interruption.
+Status Choice::replay_resumed() {
+  if (!resumed_) return {};
+  for (const int64_t token : resumed_->tokens) {
+    MOEC_ASSIGN(const std::string text, text_.add(token));
+    unsent_ += text;
+  }
+  if (resumed_->bytes > std::ssize(unsent_))
+    return fail("serve.bad_value",
+                fmt::format("text_bytes of resume is {}, but the tokens have {} bytes of text",
+                            resumed_->bytes, unsent_.size()));
+  unsent_.erase(0, static_cast<size_t>(resumed_->bytes));
+  resumed_.reset();
+  return {};
 }
 
 Status Choice::add_tokens(Ticket::News news, Piece& piece) {
@@ -169,6 +186,7 @@ Result<Piece> Choice::next(milliseconds most) {
   Ticket::News news = ticket_->wait(most);
   if (news.error) return fail(std::move(*news.error));
   const std::optional<StoppedBy> stopped_by = news.stopped_by;
+  MOEC_TRY(replay_resumed());
   Piece piece;
   piece.index = index_;
   MOEC_TRY(add_tokens(std::move(news), piece));
@@ -183,6 +201,8 @@ Result<Piece> Choice::next(milliseconds most) {
     MOEC_ASSIGN(const std::string rest, text_.rest());
     piece.text += rest;
   }
+  // Not earlier, because a piece without tokens is not sent.
+  if (over_ || !piece.tokens.empty()) piece.text.insert(0, std::exchange(unsent_, {}));
   // Calls are extracted last, because their text may lie in the rest that was released above.
   if (calls_) take_calls(piece);
   return piece;
@@ -219,6 +239,11 @@ Usage Answer::usage() const {
   for (size_t i = 0; i < choices_.size(); ++i) {
     usage.written += choices_[i].written();
     if (i % static_cast<size_t>(request_.texts) == 0) usage.reused += choices_[i].reused();
+  }
+  // As if one server had generated the whole text.
+  if (request_.resumed) {
+    usage.prompt -= std::ssize(request_.resumed->tokens);
+    usage.written += std::ssize(request_.resumed->tokens);
   }
   return usage;
 }

@@ -65,6 +65,7 @@ class Choice {
   int64_t reused() const { return ticket_->reused(); }
 
  private:
+  Status replay_resumed();
   Status add_tokens(Ticket::News news, Piece& piece);
   void take_calls(Piece& piece);
 
@@ -75,6 +76,8 @@ class Choice {
   std::optional<ToolCallReader> calls_;  // if the request has tools
   int64_t called_ = 0;
   LogprobNames names_;
+  std::optional<ResumedText> resumed_;  // until it is replayed
+  std::string unsent_;                  // text of the resumed tokens that the client lacks
   int64_t written_ = 0;
   bool over_ = false;
 };

@@ -50,6 +50,7 @@ class Reader {
     // Checked after the loop, because "tool_choice" may precede "tools".
     if (names_no_tool()) request_.with_tools = false;
     MOEC_TRY(request_.endpoint == Endpoint::chat ? read_messages() : read_prompt());
+    if (request_.resumed) MOEC_TRY(append_resumed());
     // Must precede queueing, so that a long prompt is an error of the request.
     for (const auto& prompt : request_.prompts) MOEC_TRY(check_prompt_length(prompt, manifest_));
     // The body limits the prompts, and texts() the factor, so the product cannot overflow.
@@ -123,6 +124,7 @@ class Reader {
     if (name == "stream_options") return stream_options();
     if (name == "stop") return stop(member);
     if (name == "stop_token_ids") return stop_tokens();
+    if (name == "resume") return resume();
     if (name == "logprobs") return logprobs();
     if (name == "top_logprobs") return top_logprobs();
     return fields_.report().fail_at(member.value, fields_.report().codes().unknown_field,
@@ -230,6 +232,30 @@ class Reader {
     // Appends to the end tokens of the model, which still end the text.
     auto& stops = request_.generate.eos_tokens;
     stops.insert(stops.end(), tokens.begin(), tokens.end());
+    return {};
+  }
+
+  Status resume() {
+    MOEC_ASSIGN(JsonFields fields, fields_.object("resume"));
+    ResumedText& resumed = request_.resumed.emplace();
+    MOEC_TRY(fields.integers("token_ids", resumed.tokens));
+    MOEC_TRY(fields.whole("text_bytes", resumed.bytes));
+    for (const int64_t token : resumed.tokens) MOEC_TRY(check_token("resume", token, manifest_));
+    return fields.finish();
+  }
+
+  // Continues after the tokens so far, which count towards max_tokens.
+  Status append_resumed() {
+    if (request_.prompts.size() > 1 || request_.texts > 1 || request_.with_tools ||
+        request_.generate.top_logprobs)
+      return fields_.bad("resume", "applies to one text without tools and logprobs");
+    const std::vector<int64_t>& tokens = request_.resumed->tokens;
+    request_.generate.max_tokens -= std::ssize(tokens);
+    if (request_.generate.max_tokens < 1)
+      return fields_.bad("resume",
+                         fmt::format("has {} tokens, as many as the text may have", tokens.size()));
+    std::vector<int64_t>& prompt = request_.prompts.front();
+    prompt.insert(prompt.end(), tokens.begin(), tokens.end());
     return {};
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,13 +16,20 @@ namespace moec {
 
 enum class Endpoint : uint8_t { text, chat };  // /v1/completions, /v1/chat/completions
 
+// A text that another server began and this one continues.
+struct ResumedText {
+  std::vector<int64_t> tokens;  // of the text so far, also the last ones of the prompt
+  int64_t bytes = 0;            // of their text, which the client has
+};
+
 struct CompletionRequest {
   Endpoint endpoint = Endpoint::text;
   std::vector<std::vector<int64_t>> prompts;  // token ids; at least one prompt
   int64_t texts = 1;                          // texts per prompt
   GenerateOptions generate;
-  std::vector<std::string> stop;  // stop texts, which are not part of the output
-  bool with_tools = false;        // chat: extract tool calls from the text
+  std::optional<ResumedText> resumed;  // then there is one text
+  std::vector<std::string> stop;       // stop texts, which are not part of the output
+  bool with_tools = false;             // chat: extract tool calls from the text
   bool stream = false;
   bool with_usage = false;  // stream: send token counts at the end
 };

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "backends/manifest/expert_grid.h"
 
 namespace moec {
 
@@ -107,6 +110,7 @@ void Ticket::tell(const News& news) {
 
 Scheduler::Scheduler(Session session, const SchedulerLimits& limits)
     : session_(std::move(session)),
+      available_(session_.available()),
       limits_(limits),
       kept_(static_cast<size_t>(limits.sequences)),
       thread_([this] { run(); }) {}
@@ -145,8 +149,69 @@ Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
   return ticket;
 }
 
+Result<RoutingMass> Scheduler::probe(std::vector<int64_t> tokens) {
+  std::future<Result<RoutingMass>> answer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return stopping();
+    if (std::ssize(probes_) >= limits_.waiting)
+      return fail("serve.busy", fmt::format("{} probes are waiting", probes_.size()),
+                  "try again later, or start the server with a larger --waiting");
+    probes_.push_back({std::move(tokens), {}});
+    answer = probes_.back().answer.get_future();
+  }
+  wake_.notify_all();
+  return answer.get();
+}
+
+RoutingMass Scheduler::gates() const {
+  const std::lock_guard lock(mutex_);
+  return gates_;
+}
+
+// Runs in the session's current sequence, which no text uses.
+Result<RoutingMass> Scheduler::run_probe(const std::vector<int64_t>& tokens) {
+  RoutingMass mass;
+  session_.observe_wanted(
+      [&](int64_t layer, int64_t, const Rows& weights) { mass.add(layer, weights); });
+  session_.reset();
+  const auto fed = session_.feed(tokens, {}, LogitsOf::none);
+  log_gates();
+  if (!fed) return fail(fed.error());
+  if (!mass.empty()) return mass;
+  return fail("serve.no_routing", "the export has no separate routers",
+              "export the model with --routing host, or with --expert-groups for nodes");
+}
+
+void Scheduler::run_probes() {
+  std::unique_lock lock(mutex_);
+  while (!probes_.empty()) {
+    ProbeJob job = std::move(probes_.front());
+    probes_.pop_front();
+    // Unlocked while the session runs, so that requests can be queued.
+    lock.unlock();
+    job.answer.set_value(run_probe(job.tokens));
+    lock.lock();
+  }
+}
+
+// Observes the routers of texts if a mask hides what they want.
+void Scheduler::log_gates() {
+  if (available_.layers.empty()) return session_.observe_wanted({});
+  const int64_t first = expert_grid(manifest()).layers.front();
+  session_.observe_wanted([this, first](int64_t layer, int64_t, const Rows& weights) {
+    const std::lock_guard lock(mutex_);
+    // Once for the tokens of a chunk, whose first router runs first.
+    if (layer == first)
+      gates_.decay(std::exp2(-static_cast<double>(weights.count()) / kGateHalfLife));
+    gates_.add(layer, weights);
+  });
+}
+
 void Scheduler::run() {
+  log_gates();
   while (admit()) {
+    run_probes();
     // The count is fixed before the loop, so each text runs one step per round.
     const size_t count = active_.size();
     for (size_t i = 0; i < count; ++i) {
@@ -169,7 +234,8 @@ void Scheduler::drop_cancelled() {
 // Assigns free sequences to waiting texts. Blocks while there is nothing to do.
 bool Scheduler::admit() {
   std::unique_lock lock(mutex_);
-  if (active_.empty()) wake_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+  if (active_.empty())
+    wake_.wait(lock, [&] { return stopping_ || !waiting_.empty() || !probes_.empty(); });
   drop_cancelled();
   while (!stopping_ && !waiting_.empty()) {
     auto taken = kept_.take(waiting_.front().prompt, session_);
@@ -182,6 +248,8 @@ bool Scheduler::admit() {
   if (!stopping_) return true;
   for (std::deque<Job>* jobs : {&active_, &waiting_})
     for (Job& job : *jobs) job.ticket->tell({{}, {}, {}, stopping().value()});
+  for (ProbeJob& job : probes_) job.answer.set_value(stopping());
+  probes_.clear();
   return false;
 }
 

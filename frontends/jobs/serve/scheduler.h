@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/runtime/session/routing_mass.h"
 #include "backends/runtime/session/session.h"
 #include "backends/runtime/text/generate.h"
 #include "frontends/jobs/serve/serve_options.h"
@@ -88,6 +90,9 @@ class Ticket {
   bool cancelled_ = false;
 };
 
+// Tokens after which a logged routing weight counts half.
+inline constexpr double kGateHalfLife = 10'000;
+
 class Scheduler {
  public:
   Scheduler(Session session, const SchedulerLimits& limits);
@@ -98,6 +103,17 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   const Manifest& manifest() const { return session_.manifest(); }
+  // Experts that texts can choose.
+  const ExpertSets& available() const { return available_; }
+  // Runs tokens as the beginning of a text, and returns the routing weights that they would have
+  // without the mask of a node. Waits until the texts in progress have finished their steps.
+  // Errors: serve.no_routing (the routers are not separate shards), serve.stopping, those of
+  // Session::feed().
+  Result<RoutingMass> probe(std::vector<int64_t> tokens);
+  // Returns the routing weights that the texts of a node wanted, with a half-life of
+  // kGateHalfLife tokens; empty if the folder
+  // is not a node and has no mask.
+  RoutingMass gates() const;
   // Queues a text. Errors: serve.busy (the queue is full), serve.stopping.
   Result<std::shared_ptr<Ticket>> submit(std::vector<int64_t> prompt,
                                          const GenerateOptions& options);
@@ -112,7 +128,15 @@ class Scheduler {
     Sequence sequence;
   };
 
+  struct ProbeJob {
+    std::vector<int64_t> tokens;
+    std::promise<Result<RoutingMass>> answer;
+  };
+
   void run();
+  void run_probes();
+  Result<RoutingMass> run_probe(const std::vector<int64_t>& tokens);
+  void log_gates();
   bool admit();           // false: the scheduler must end
   void drop_cancelled();  // from waiting_
   void start(Job& job, KeptSequences::Taken taken);
@@ -120,13 +144,16 @@ class Scheduler {
   void finish(Job& job, const Ticket::News& news);
 
   Session session_;
+  const ExpertSets available_;
   SchedulerLimits limits_;
   KeptSequences kept_;
   std::deque<Job> active_;  // used by thread_ only
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> waiting_;
+  std::deque<ProbeJob> probes_;
+  RoutingMass gates_;
   bool stopping_ = false;
   std::thread thread_;  // last member, because it uses all other members
 };

@@ -9,8 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "backends/manifest/expert_grid.h"
 #include "frontends/http/api_server.h"
 #include "frontends/jobs/serve/answer_completion.h"
+#include "ir/base/json_fields.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/refusals.h"
 #include "ir/base/report_json.h"
 
@@ -22,11 +25,30 @@ using nlohmann::ordered_json;
 
 constexpr const char* kTexts = "/v1/completions";
 constexpr const char* kChats = "/v1/chat/completions";
+// First tokens that a probe runs by default, as in `moec probe`.
+constexpr int64_t kProbeTokens = 32;
 
 int64_t seconds_now() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
       .count();
+}
+
+// A body with messages is one of a chat.
+Result<Endpoint> endpoint_of(const std::string& body) {
+  const JsonReport report(body, "request", JsonCodes::by_prefix("serve", "send a JSON object"));
+  MOEC_ASSIGN(const JsonValue value, report.parse());
+  MOEC_ASSIGN(const JsonFields fields, JsonFields::of(report, value));
+  return fields.has("messages") ? Endpoint::chat : Endpoint::text;
+}
+
+Result<int64_t> probe_tokens(const httplib::Request& request) {
+  if (!request.has_param("tokens")) return kProbeTokens;
+  const std::string text = request.get_param_value("tokens");
+  const auto tokens = parse_whole(text);
+  if (tokens && *tokens > 0) return *tokens;
+  return fail("serve.bad_value",
+              fmt::format("tokens is {}, but must be a positive integer", printable(text, 60)));
 }
 
 class HttpServer {
@@ -58,6 +80,13 @@ class HttpServer {
     });
     complete_at(kTexts, Endpoint::text);
     complete_at(kChats, Endpoint::chat);
+    server_.post("/v1/probe", [this](const auto& request, const auto& body, auto& response) {
+      return probe(request, body, response);
+    });
+    server_.get("/v1/gates", [this](const auto&, auto& response) -> Status {
+      response.set_content(json_text(gates_json(), -1), kJson);
+      return {};
+    });
   }
 
   Status run() {
@@ -77,11 +106,13 @@ class HttpServer {
     });
   }
 
+  Result<CompletionRequest> parse(Endpoint endpoint, const std::string& body) const {
+    return parse_completion(
+        endpoint, body, {scheduler_.manifest(), text_.tokenizer, text_.chat.get()}, most_tokens());
+  }
+
   Status complete(Endpoint endpoint, const std::string& body, httplib::Response& response) {
-    MOEC_ASSIGN(
-        CompletionRequest wanted,
-        parse_completion(endpoint, body, {scheduler_.manifest(), text_.tokenizer, text_.chat.get()},
-                         most_tokens()));
+    MOEC_ASSIGN(CompletionRequest wanted, parse(endpoint, body));
     // Null if the model has no tokenizer; then the texts are token ids.
     MOEC_ASSIGN(const Tokenizer* tokenizer, text_.tokenizer.get());
     MOEC_ASSIGN(std::vector<std::shared_ptr<Ticket>> tickets, submit(wanted));
@@ -94,6 +125,46 @@ class HttpServer {
     else
       return reply_whole(*answer, response);
     return {};
+  }
+
+  // Answers how much of the routing weight of a prompt's first tokens falls on this node's experts.
+  Status probe(const httplib::Request& request, const std::string& body,
+               httplib::Response& response) {
+    MOEC_ASSIGN(const int64_t most, probe_tokens(request));
+    MOEC_ASSIGN(const Endpoint endpoint, endpoint_of(body));
+    MOEC_ASSIGN(CompletionRequest wanted, parse(endpoint, body));
+    std::vector<int64_t>& prompt = wanted.prompts.front();
+    prompt.resize(static_cast<size_t>(std::min(most, std::ssize(prompt))));
+    const size_t tokens = prompt.size();
+    MOEC_ASSIGN(const RoutingMass mass, scheduler_.probe(std::move(prompt)));
+    if (!mass.finite())
+      return fail("probe.nonfinite", "the routing weights are NaN or infinite",
+                  "run moec check to find weights and casts that overflow");
+    ordered_json json = {{"object", "probe"}, {"model", name_}, {"tokens", tokens}};
+    json.update(mass_json(mass));
+    response.set_content(json_text(json, -1), kJson);
+    return {};
+  }
+
+  // The share of the node's experts, and the share of each expert by layer.
+  ordered_json mass_json(const RoutingMass& mass) const {
+    const ExpertGrid grid = expert_grid(scheduler_.manifest());
+    ordered_json json = {{"kept", nullptr}, {"layers", grid.layers}, {"routing", nullptr}};
+    if (mass.empty()) return json;
+    json["kept"] = mass.kept(scheduler_.available());
+    json["routing"] = mass.shares(grid);
+    return json;
+  }
+
+  ordered_json gates_json() const {
+    const RoutingMass gates = scheduler_.gates();
+    ordered_json json = {{"object", "gates"},
+                         {"model", name_},
+                         {"experts", to_string(scheduler_.available())},
+                         {"half_life", kGateHalfLife},
+                         {"tokens", gates.tokens()}};
+    json.update(mass_json(gates));
+    return json;
   }
 
   // Submits each text. Text i of a prompt uses the request's seed plus i.
