@@ -55,13 +55,13 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const Called
 // returns before the command runs.
 void add_commands(CLI::App& app, int& exit_code) {
   for (const auto add :
-       {add_inspect_command, add_plan_command,      add_doctor_command,  add_analyze_command,
-        add_export_command,  add_calibrate_command, add_upcycle_command, add_prune_command,
-        add_opt_command,     add_family_command,    add_check_command,   add_validate_command,
-        add_compare_command, add_confirm_command,   add_report_command,  add_tokenize_command,
-        add_run_command,     add_serve_command,     add_prepack_command, add_place_command,
-        add_split_command,   add_probe_command,     add_trace_command,   add_simulate_command,
-        add_discover_command})
+       {add_inspect_command,  add_plan_command,      add_doctor_command,  add_analyze_command,
+        add_export_command,   add_calibrate_command, add_upcycle_command, add_prune_command,
+        add_opt_command,      add_family_command,    add_check_command,   add_validate_command,
+        add_compare_command,  add_confirm_command,   add_report_command,  add_tokenize_command,
+        add_run_command,      add_serve_command,     add_route_command,   add_prepack_command,
+        add_place_command,    add_split_command,     add_probe_command,   add_trace_command,
+        add_simulate_command, add_discover_command})
     add(app, exit_code);
 }
 

@@ -30,6 +30,7 @@ void add_report_command(CLI::App& app, int& exit_code);
 void add_probe_command(CLI::App& app, int& exit_code);
 void add_tokenize_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);
+void add_route_command(CLI::App& app, int& exit_code);
 void add_serve_command(CLI::App& app, int& exit_code);
 void add_opt_command(CLI::App& app, int& exit_code);
 void add_family_command(CLI::App& app, int& exit_code);

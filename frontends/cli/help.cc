@@ -55,6 +55,7 @@ constexpr auto kCommands = std::to_array<CommandRow>({
      "--prompt --prompt-file --prompt-tokens --chat --max-tokens --temperature --seed --memory "
      "--engine --capacity"},
     {"serve", "Run", "--host --port --sequences --max-tokens --memory --engine"},
+    {"route", "Run", "--nodes --host --port --connections --node-timeout --explain"},
     {"prepack", "Run", "--profile --capacity --out"},
     {"place", "Place", "--profile --nodes --node-memory --replicas --stages --out --json"},
     {"split", "Place", "--out --place --groups --expert-list --profile --dry-run --force"},
@@ -108,7 +109,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--energy-per-mac "
      "run:--device serve:--device validate:--device --no-run --python --script --host "
      "--port --sequences --waiting --connections --max-body --timeout --api-key-file "
-     "--allow-host --allow-origin"},
+     "--allow-host --allow-origin route:--nodes --check-every --node-timeout route:--explain"},
     {"Limits",
      "--memory --group-memory --max-kl --min-top1 --min-coverage --max-error --verify "
      "--explain"},

@@ -168,15 +168,19 @@ std::string probe_table_text(const ProbeTable& table) {
       fmt::join(groups, ",\n"), fmt::join(categories, ",\n"));
 }
 
+static JsonReport report_of(std::string_view text, const std::string& file) {
+  return JsonReport(
+      text, file,
+      JsonCodes::by_prefix("probe_table", "measure it again: moec probe OUT --groups … --write"));
+}
+
 Result<ProbeTable> parse_probe_table(std::string_view text, const std::string& file,
                                      const ExpertGrid& grid) {
   MOEC_ASSIGN(std::vector<ExpertGroup> groups, parse_expert_groups(text, file, grid));
   // A probe selects a single group, which must have enough experts for every token.
   for (const ExpertGroup& group : groups)
     MOEC_TRY(check_enough(group.experts, grid, fmt::format("{}: group {}", file, group.name)));
-  const JsonReport report(
-      text, file,
-      JsonCodes::by_prefix("probe_table", "measure it again: moec probe OUT --groups … --write"));
+  const JsonReport report = report_of(text, file);
   MOEC_ASSIGN(const JsonValue value, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   return TableReader(grid, std::move(groups)).read(fields);
@@ -184,6 +188,17 @@ Result<ProbeTable> parse_probe_table(std::string_view text, const std::string& f
 
 Result<ProbeTable> read_probe_table(const std::string& path, const ExpertGrid& grid) {
   MOEC_ASSIGN(const std::string text, read_user_text(path, "probe_table.file"));
+  return parse_probe_table(text, path, grid);
+}
+
+Result<ProbeTable> read_any_probe_table(const std::string& path) {
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "probe_table.file"));
+  const JsonReport report = report_of(text, path);
+  MOEC_ASSIGN(const JsonValue value, report.parse());
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  ExpertGrid grid;
+  MOEC_TRY(fields.integers("layers", grid.layers));
+  MOEC_TRY(fields.positive("experts", grid.experts));
   return parse_probe_table(text, path, grid);
 }
 

@@ -64,5 +64,7 @@ Result<ProbeTable> parse_probe_table(std::string_view text, const std::string& f
 
 // Reads a file. Errors: probe_table.file, and those of parse_probe_table().
 Result<ProbeTable> read_probe_table(const std::string& path, const ExpertGrid& grid);
+// The same without the model, whose layers and experts are taken from the table itself.
+Result<ProbeTable> read_any_probe_table(const std::string& path);
 
 }  // namespace moec

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 
 import openai
 
@@ -14,8 +15,8 @@ from conftest import find_binary
 class Server:
     """moec serve on a free port."""
 
-    def __init__(self, folder, *flags, python=sys.executable):
-        command = [find_binary(), "serve", folder, "--port", "0", "--python", python, *flags]
+    def __init__(self, folder, *flags, python=sys.executable, port=0):
+        command = [find_binary(), "serve", folder, "--port", str(port), "--python", python, *flags]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         said = self.process.stderr.readline()
         match = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
@@ -44,3 +45,28 @@ class Server:
     def stop(self):
         self.process.terminate()
         return self.process.wait(timeout=30)
+
+
+class Gateway(Server):
+    """moec route on a free port; `lines` are what --explain has printed so far."""
+
+    def __init__(self, nodes, *flags):
+        command = [find_binary(), "route", "--nodes", nodes, "--port", "0", "--explain", "--check-every", "0.2", *flags]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        said = self.process.stderr.readline()
+        while said and "/v1" not in said:
+            said = self.process.stderr.readline()
+        match = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
+        assert match, said
+        self.port = int(match[1])
+        self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="-", max_retries=0)
+        self.lines = []
+        threading.Thread(target=self.read_lines, daemon=True).start()
+
+    def read_lines(self):
+        for line in self.process.stderr:
+            self.lines.append(line.strip())
+
+    def nodes(self):
+        """Maps the name of each node to its state."""
+        return {node["name"]: node for node in json.loads(self.get("/v1/nodes")[1])["nodes"]}

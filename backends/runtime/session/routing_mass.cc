@@ -51,6 +51,18 @@ double RoutingMass::kept(const ExpertSets& experts) const {
   return sum / tokens;
 }
 
+std::vector<double> RoutingMass::kept_by_layer(const ExpertSets& experts,
+                                               const ExpertGrid& grid) const {
+  std::vector<double> kept;
+  const RoutingShares all = shares(grid);
+  for (size_t i = 0; i < all.size(); ++i) {
+    kept.push_back(0);
+    for (int64_t e = 0; e < grid.experts; ++e)
+      if (experts.has(grid.layers[i], e)) kept.back() += at(all[i], e);
+  }
+  return kept;
+}
+
 RoutingShares RoutingMass::shares(const ExpertGrid& grid) const {
   RoutingShares shares;
   for (const int64_t number : grid.layers) {

@@ -23,6 +23,8 @@ class RoutingMass {
   double tokens() const;
   // Share of `experts` over all layers and tokens.
   double kept(const ExpertSets& experts) const;
+  // The same per layer of the grid; 0 for a layer without tokens.
+  std::vector<double> kept_by_layer(const ExpertSets& experts, const ExpertGrid& grid) const;
   // Shares per layer of the grid.
   RoutingShares shares(const ExpertGrid& grid) const;
 

@@ -149,9 +149,13 @@ class HttpServer {
   // The share of the node's experts, and the share of each expert by layer.
   ordered_json mass_json(const RoutingMass& mass) const {
     const ExpertGrid grid = expert_grid(scheduler_.manifest());
-    ordered_json json = {{"kept", nullptr}, {"layers", grid.layers}, {"routing", nullptr}};
+    ordered_json json = {{"kept", nullptr},
+                         {"kept_by_layer", nullptr},
+                         {"layers", grid.layers},
+                         {"routing", nullptr}};
     if (mass.empty()) return json;
     json["kept"] = mass.kept(scheduler_.available());
+    json["kept_by_layer"] = mass.kept_by_layer(scheduler_.available(), grid);
     json["routing"] = mass.shares(grid);
     return json;
   }

@@ -423,13 +423,13 @@ void expect_refused_small(const std::string& family, const std::string& members,
   expect_error(read_config(small_of(family, members), "config.json"), code, part);
 }
 
-const char* const kLatent =
+const char* const kLatentKeys =
     R"("num_key_value_heads": 4, "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
     "v_head_dim": 8, "intermediate_size": 24, "moe_intermediate_size": 12, "n_routed_experts": 16,
     "num_experts_per_tok": 2)";
 
 TEST(AbsentKey, SetsDeepseekV3Routing) {
-  const ModelConfig model = small("deepseek_v3", kLatent);
+  const ModelConfig model = small("deepseek_v3", kLatentKeys);
   ASSERT_TRUE(model.attention.latent.has_value());
   EXPECT_EQ(model.moe.routing.scale, 2.5);
   EXPECT_EQ(model.moe.routing.groups, 8);
@@ -440,23 +440,24 @@ TEST(AbsentKey, SetsDeepseekV3Routing) {
 }
 
 TEST(AbsentKey, DeepseekV3KeepsFourGroups) {
-  const ModelConfig model = small("deepseek_v3", std::string(kLatent) + R"(, "n_group": 4)");
+  const ModelConfig model = small("deepseek_v3", std::string(kLatentKeys) + R"(, "n_group": 4)");
   EXPECT_EQ(model.moe.routing.groups_kept, 4);
-  expect_refused_small("deepseek_v3", std::string(kLatent) + R"(, "n_group": 2)", "model.groups",
-                       "\"topk_group\" is missing and defaults to 4");
+  expect_refused_small("deepseek_v3", std::string(kLatentKeys) + R"(, "n_group": 2)",
+                       "model.groups", "\"topk_group\" is missing and defaults to 4");
 }
 
 TEST(AbsentKey, DeepseekV3RejectsNullGroups) {
-  expect_refused_small("deepseek_v3", std::string(kLatent) + R"(, "n_group": null)",
+  expect_refused_small("deepseek_v3", std::string(kLatentKeys) + R"(, "n_group": null)",
                        "hf.config.missing_key",
                        "experts are selected in groups, but \"n_group\" is missing");
 }
 
 TEST(AbsentKey, DeepseekV2RequiresGroups) {
-  const ModelConfig model = small("deepseek_v2", kLatent);
+  const ModelConfig model = small("deepseek_v2", kLatentKeys);
   EXPECT_EQ(model.moe.routing.groups, 1) << "greedy ignores groups";
   EXPECT_EQ(model.moe.shared_ff, 24) << "two shared experts";
-  const std::string grouped = std::string(kLatent) + R"(, "topk_method": "group_limited_greedy")";
+  const std::string grouped =
+      std::string(kLatentKeys) + R"(, "topk_method": "group_limited_greedy")";
   expect_refused_small("deepseek_v2", grouped, "hf.config.missing_key", "\"n_group\" is missing");
   expect_refused_small("deepseek_v2", grouped + R"(, "n_group": 4)", "hf.config.missing_key",
                        "\"topk_group\" is missing");
@@ -520,7 +521,7 @@ TEST(AbsentKey, ZayaRotatesByLayerType) {
 
 // The reference model fails on these configs, although the config class accepts them.
 TEST(AbsentKey, RejectsWhatTheReferenceCannotCompute) {
-  std::string latent = kLatent;
+  std::string latent = kLatentKeys;
   latent.erase(0, latent.find("\"kv_lora_rank\""));
   expect_refused_small("deepseek_v3", latent, "hf.config.unsupported_value",
                        "by default \"num_key_value_heads\" is 128");
@@ -594,9 +595,10 @@ TEST(AbsentKey, RejectsNullForANumber) {
       "mixtral", R"("num_key_value_heads": null)", "hf.config.type",
       "\"num_key_value_heads\" is null; the default, 8, applies only if the key is "
       "absent");
-  expect_refused_small("deepseek_v3", std::string(kLatent) + R"(, "routed_scaling_factor": null)",
+  expect_refused_small("deepseek_v3",
+                       std::string(kLatentKeys) + R"(, "routed_scaling_factor": null)",
                        "hf.config.type", "routed_scaling_factor");
-  EXPECT_EQ(small("deepseek_v3", std::string(kLatent) + R"(, "q_lora_rank": null)")
+  EXPECT_EQ(small("deepseek_v3", std::string(kLatentKeys) + R"(, "q_lora_rank": null)")
                 .attention.latent->q_rank,
             0)
       << "null is a distinct value here";

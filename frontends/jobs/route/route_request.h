@@ -1,0 +1,44 @@
+// A completion request as a gateway sees it. The nodes check all other fields.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "frontends/jobs/route/session_pins.h"
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+struct RouteRequest {
+  std::string path;  // /v1/completions or /v1/chat/completions
+  std::string body;  // as it was sent
+  nlohmann::ordered_json fields;
+  SessionId session;     // by prompt_cache_key, else by user, else by the prompt
+  std::string category;  // metadata.category; may be empty
+  bool stream = false;
+  // True if another node can continue the text: one text, without tools and log probabilities.
+  bool resumable = true;
+
+  bool is_chat() const { return fields.contains("messages"); }
+};
+
+// Errors: serve.syntax, serve.missing_field (neither prompt nor messages).
+Result<RouteRequest> parse_route_request(std::string path, std::string body);
+
+// The part of a text that a client has received.
+struct TextSoFar {
+  std::vector<int64_t> tokens;  // empty if the node does not send token ids
+  std::string text;
+  int64_t events = 0;  // with text
+  bool empty() const { return tokens.empty() && text.empty(); }
+};
+
+// Returns the body of a request that continues a text after `so_far`. A server of moec gets the
+// tokens. Other servers get the text: after the prompt, or as the beginning of the assistant's
+// message; nothing if the prompt is not a text.
+std::optional<std::string> resumed_body(const RouteRequest& request, const TextSoFar& so_far,
+                                        bool by_tokens);
+
+}  // namespace moec
