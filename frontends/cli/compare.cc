@@ -17,6 +17,7 @@
 #include "frontends/cli/print/say.h"
 #include "frontends/jobs/compare/compare_exports.h"
 #include "frontends/jobs/compare/compare_golden.h"
+#include "frontends/jobs/compare/compare_groups.h"
 #include "frontends/jobs/compare/compare_report.h"
 #include "frontends/jobs/compare/comparison_json.h"
 #include "frontends/jobs/compare/group_report.h"
