@@ -132,7 +132,8 @@ struct CompareFlags {
   CompareOptions options;
   SessionFlags session;
   std::optional<double> min_top1_percent;
-  std::string groups, against, prompts;
+  std::string groups, against, prompts, part;
+  std::vector<std::string> join;
   UserOutput node_data;
   bool quiet = false, json = false;
 };
@@ -161,16 +162,29 @@ Result<CompareOptions> compare_options(const CompareFlags& flags) {
   return options;
 }
 
+Result<std::optional<JobShare>> part_of(const CompareFlags& flags) {
+  if (flags.part.empty()) return std::nullopt;
+  if (flags.groups.empty() && flags.against.empty())
+    return fail("compare.nothing", "--part divides the documents of --groups or --against",
+                "pass --groups FILE or --against OTHER_OUT");
+  if (const auto part = parse_share(flags.part)) return part;
+  return fail("compare.part",
+              fmt::format("--part \"{}\" is not I/N with I from 0 to N-1", flags.part),
+              "pass --part 0/3, --part 1/3 and --part 2/3 for three parts");
+}
+
 // Compares one export with itself restricted to --groups, or with --against.
 int run_group_comparison(const CompareFlags& flags) {
   // Does not use compare_options(), which requires B and a text.
   const auto session = session_options(flags.session);
   if (!session) return report_failure(session.error(), flags.json);
   const CompareOptions& given = flags.options;
+  const auto part = part_of(flags);
+  if (!part) return report_failure(part.error(), flags.json);
   Progress progress("compare", flags.quiet, "tokens");
   const auto report = compare_groups(
       {given.reference, flags.against, flags.groups, flags.prompts, given.texts, given.tokens_file,
-       given.window, *session,
+       given.window, *part, flags.join, *session,
        [&](uint64_t done, uint64_t total) { progress.advance(done, total, "groups"); }});
   progress.finish();
   if (!report) return report_failure(report.error(), flags.json);
@@ -263,6 +277,23 @@ void add_text_flags(CLI::App& command, CompareOptions& options) {
       ->capture_default_str();
 }
 
+void add_part_flags(CLI::App& command, CompareFlags& flags) {
+  CLI::Option* part =
+      command
+          .add_option("--part", flags.part,
+                      "With --groups or --against: compare only part I/N of the documents, with I "
+                      "from 0; --json also prints the scores of each document")
+          ->excludes("B");
+  command
+      .add_option("--join", flags.join,
+                  "With --groups or --against: reports of parts (--part I/N --json), separated by "
+                  "commas, whose documents are not run again")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes("B")
+      ->excludes(part);
+}
+
 }  // namespace
 
 void add_compare_command(CLI::App& app, int& exit_code) {
@@ -296,6 +327,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->excludes("B")
       ->excludes("--text")
       ->excludes("--tokens");
+  add_part_flags(*command, *flags);
   command
       ->add_option("--max-kl", flags->options.limits.max_kl,
                    "Exit with 1 if the mean KL(A||B) exceeds this number of nats")

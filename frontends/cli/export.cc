@@ -81,7 +81,7 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
 
 // A share has no manifest yet.
 void print_share(const OutputOptions& output, const ExportSummary& summary, double seconds) {
-  const ExportShare& share = *output.share;
+  const JobShare& share = *output.share;
   print_out("exported part {}/{} of {}: {} shards with {} of weights, {:.1f} s\n", share.index,
             share.count, output.folder, summary.manifest.shards.size(),
             decimal_bytes(summary.weight_bytes), seconds);

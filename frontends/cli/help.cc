@@ -78,7 +78,7 @@ constexpr auto kGroups = std::to_array<GroupRow>({
      "--family-file --ignore-key --text --prompt --prompts --prompt-file --prompt-tokens --window "
      "--golden --from-imatrix --trace --folder --profile --config --checkpoint "
      "--function --list --thresholds --baseline --place --groups --expert-list --against --export "
-     "--prefill "
+     "--prefill compare:--part compare:--join "
      "--adapter --from-moe analyze:--tokens calibrate:--tokens compare:--tokens "
      "discover:--tokens probe:--tokens simulate:--tokens trace:--tokens upcycle:--tokens"},
     {"Output",

@@ -61,7 +61,7 @@ std::vector<ExportUnit> single_packages(std::vector<ShardPackage> packages) {
 
 }  // namespace
 
-std::vector<ShardPackage> packages_of_share(const ExportShare& share,
+std::vector<ShardPackage> packages_of_share(const JobShare& share,
                                             std::vector<ShardPackage> packages,
                                             std::span<const uint64_t> shard_bytes,
                                             uint64_t table_bytes) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontends/compile/shard_packages.h"
-#include "frontends/export/options/export_options.h"
+#include "ir/base/share.h"
 #include "ir/model/plan.h"
 
 namespace moec {
@@ -28,7 +28,7 @@ struct PackagedPlan {
 // Returns the packages of one share: consecutive ones with about 1/N of the bytes. Every package is
 // in exactly one of the N shares. `shard_bytes` are the weight bytes by index in the plan.
 // `table_bytes` count for share 0, which writes the tables.
-std::vector<ShardPackage> packages_of_share(const ExportShare& share,
+std::vector<ShardPackage> packages_of_share(const JobShare& share,
                                             std::vector<ShardPackage> packages,
                                             std::span<const uint64_t> shard_bytes,
                                             uint64_t table_bytes);

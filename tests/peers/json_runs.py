@@ -143,6 +143,7 @@ RUNS = [
     "compare /nowhere /nowhere --text TEXT",
     "compare OUT --groups GROUPS --prompts SUITE --window 64",
     "compare OUT --against CODES --text TEXT --window 64",
+    "compare OUT --against CODES --text TEXT --window 64 --part 0/2",
     "compare OUT --against CODES --groups GROUPS --text TEXT --window 64",
     "probe OUT --groups GROUPS --prompts SUITE --prefill 8",
     "probe PROBED --prompts SUITE",

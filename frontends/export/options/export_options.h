@@ -9,6 +9,7 @@
 #include "backends/formats/gguf/gguf_options.h"
 #include "backends/formats/onnx/onnx_options.h"
 #include "frontends/compile/compile_options.h"
+#include "ir/base/share.h"
 
 namespace moec {
 
@@ -25,11 +26,6 @@ inline constexpr const char* kExportInterrupted = "export.interrupted";
 enum class Compat : uint8_t { none, ane_book, genai };
 constexpr auto enum_names(Compat) { return name_table<Compat>({"none", "ane-book", "genai"}); }
 
-// A share of an export that several processes write (backends/output/part_folders.h).
-struct ExportShare {
-  int64_t index = 0, count = 1;  // index < count
-};
-
 struct OutputOptions {
   std::string folder;
   Compat compat = Compat::none;
@@ -40,7 +36,7 @@ struct OutputOptions {
   GgufOptions gguf;
   bool force = false;  // discard an earlier export in the folder and start over
   // Writes only this share, below the folder. A later export with `join` completes the folder.
-  std::optional<ExportShare> share;
+  std::optional<JobShare> share;
   bool join = false;  // uses the shares below the folder
 };
 

@@ -39,18 +39,12 @@ Status check_name(const std::string& name) {
               "pass a name such as zaya");
 }
 
-// Parses "I/N".
-Status parse_share(W words, Options& options) {
-  const std::string& text = words[0];
-  const size_t slash = text.find('/');
-  const auto index = parse_whole(text.substr(0, slash));
-  const auto count =
-      slash == std::string::npos ? std::nullopt : parse_whole(text.substr(slash + 1));
-  if (!index || !count || *index < 0 || *index >= *count)
-    return fail("export.flags", fmt::format("--part \"{}\" is not I/N with I from 0 to N-1", text),
-                "pass --part 0/3, --part 1/3 and --part 2/3 for three parts");
-  options.output.share = {*index, *count};
-  return {};
+Status set_share(W words, Options& options) {
+  options.output.share = parse_share(words[0]);
+  if (options.output.share) return {};
+  return fail("export.flags",
+              fmt::format("--part \"{}\" is not I/N with I from 0 to N-1", words[0]),
+              "pass --part 0/3, --part 1/3 and --part 2/3 for three parts");
 }
 
 const OptionRow kOutputRows[] = {
@@ -185,7 +179,7 @@ const OptionRow kOutputRows[] = {
          "Export only share I of N, counted from 0, into OUT/.parts/I, for processes on several "
          "nodes. --join completes the export",
      // Not recorded, as is --join: the bytes do not depend on the process that writes them.
-     .parse = parse_share},
+     .parse = set_share},
     {.name = "--join",
      .scope = kOutputGraph,
      .help = "Complete an export with the shares that --part wrote; missing ones are exported",

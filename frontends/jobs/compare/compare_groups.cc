@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/text/prompt.h"
+#include "frontends/jobs/compare/group_part.h"
 #include "frontends/jobs/compare/read_groups.h"
 #include "frontends/jobs/compare/same_checkpoint.h"
 #include "frontends/measure/text.h"
@@ -60,12 +62,54 @@ Result<std::vector<ExpertGroup>> read_groups(const CompareGroupsOptions& options
   return groups;
 }
 
+// The documents that this process runs.
+struct Selection {
+  std::vector<Document> documents;
+  std::vector<int64_t> numbers;  // of each, among all documents
+};
+
+Selection select(std::vector<Document> all, const std::optional<JobShare>& part,
+                 const std::set<int64_t>& scored) {
+  Selection selection;
+  for (int64_t i = 0; i < std::ssize(all); ++i) {
+    if (scored.contains(i) || (part && !part->has(i))) continue;
+    selection.documents.push_back(std::move(at(all, i)));
+    selection.numbers.push_back(i);
+  }
+  return selection;
+}
+
+std::string digest_of(const std::vector<Document>& documents) {
+  std::vector<int64_t> tokens;
+  for (const Document& document : documents) {
+    tokens.insert(tokens.end(), document.tokens.begin(), document.tokens.end());
+    tokens.push_back(-1);  // so that the digest depends on the ends of documents
+  }
+  return digest_of_tokens(tokens);
+}
+
 class GroupComparer {
  public:
   GroupComparer(GroupSessions& sessions, const std::vector<ExpertGroup>& groups, bool masks)
-      : sessions_(sessions), groups_(groups), masks_(masks), scorers_(groups.size()) {}
+      : sessions_(sessions),
+        groups_(groups),
+        masks_(masks),
+        scorers_(groups.size()),
+        known_(groups.size()) {}
 
-  Status run(const Text& text, const std::function<void(int64_t tokens)>& tell) {
+  // Adds the scores of a part's report. Returns the numbers of its documents.
+  std::set<int64_t> add(const std::vector<std::vector<DocumentScore>>& part) {
+    std::set<int64_t> numbers;
+    for (size_t g = 0; g < part.size(); ++g)
+      for (const DocumentScore& score : part[g])
+        // Parts may overlap, after a change of their number.
+        if (known_[g].insert(score.document).second) scorers_[g].add(score);
+    for (const DocumentScore& score : part.front()) numbers.insert(score.document);
+    return numbers;
+  }
+
+  Status run(const Text& text, const std::vector<int64_t>& numbers,
+             const std::function<void(int64_t tokens)>& tell) {
     for (int64_t window = 0; window < text.windows(); ++window) {
       MOEC_TRY(add_window(text.tokens_of(window)));
       // Progress counts document tokens once, although each group runs them again.
@@ -73,7 +117,7 @@ class GroupComparer {
       const size_t document = at(text.parts, window).document;
       if (window + 1 < text.windows() && at(text.parts, window + 1).document == document) continue;
       for (GroupScorer& scorer : scorers_)
-        scorer.end_document(text.categories[text.category_of[document]].name);
+        scorer.end_document(numbers[document], text.categories[text.category_of[document]].name);
     }
     return {};
   }
@@ -81,7 +125,8 @@ class GroupComparer {
   std::vector<ComparedGroup> result() const {
     std::vector<ComparedGroup> compared;
     for (size_t g = 0; g < groups_.size(); ++g)
-      compared.push_back({groups_[g].name, to_string(groups_[g].experts), scorers_[g].result()});
+      compared.push_back({groups_[g].name, to_string(groups_[g].experts), scorers_[g].result(),
+                          scorers_[g].documents()});
     return compared;
   }
 
@@ -114,8 +159,21 @@ class GroupComparer {
   GroupSessions& sessions_;
   const std::vector<ExpertGroup>& groups_;
   bool masks_;
-  std::vector<GroupScorer> scorers_;  // one per group
+  std::vector<GroupScorer> scorers_;      // one per group
+  std::vector<std::set<int64_t>> known_;  // documents of parts, by group
 };
+
+Status run(GroupComparer& comparer, const Selection& selection, int64_t window,
+           const std::function<void(uint64_t tokens, uint64_t total)>& progress) {
+  if (selection.documents.empty()) return {};
+  const Text text = cut_documents(selection.documents, window);
+  const auto tell = [&](int64_t tokens) {
+    if (progress) progress(static_cast<uint64_t>(tokens), static_cast<uint64_t>(text.count()));
+  };
+  // Announces the total before the first window.
+  tell(0);
+  return comparer.run(text, selection.numbers, tell);
+}
 
 // Adds findings and sets `passed`.
 void judge_groups(GroupReport& report) {
@@ -148,24 +206,26 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   const Manifest& manifest = sessions.reference.manifest();
   MOEC_ASSIGN(const std::vector<ExpertGroup> groups,
               read_groups(options, sessions.compared().manifest()));
-  MOEC_ASSIGN(const std::vector<Document> documents,
+  MOEC_ASSIGN(std::vector<Document> documents,
               read_documents({"compare", options.reference, options.texts,
                               given_file(options.tokens_file), options.prompts},
                              export_tokenizer(options.reference, manifest)));
   GroupReport report{options.reference,
                      options.against.empty() ? options.reference : options.against,
                      std::min(options.window, sessions.longest()),
+                     digest_of(documents),
+                     options.part,
                      {},
                      {}};
-  const Text text = cut_documents(documents, report.window);
-  const auto tell = [&](int64_t tokens) {
-    if (options.progress)
-      options.progress(static_cast<uint64_t>(tokens), static_cast<uint64_t>(text.count()));
-  };
-  // Announces the total before the first window.
-  tell(0);
   GroupComparer comparer(sessions, groups, !options.groups.empty());
-  MOEC_TRY(comparer.run(text, tell));
+  report.groups = comparer.result();  // their names, which the parts must have
+  std::set<int64_t> scored;
+  for (const std::string& file : options.join) {
+    MOEC_ASSIGN(const auto part, read_group_part(file, report));
+    scored.merge(comparer.add(part));
+  }
+  MOEC_TRY(run(comparer, select(std::move(documents), options.part, scored), report.window,
+               options.progress));
   report.groups = comparer.result();
   judge_groups(report);
   return report;

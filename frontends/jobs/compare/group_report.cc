@@ -52,6 +52,31 @@ std::string row_of(const std::string& name, const CategoryScore& score) {
                      score.tokens == 0 ? "-" : text_of(score.top1, 100, 1));
 }
 
+ordered_json document_json(const DocumentScore& score) {
+  return {{"document", score.document},
+          {"category", score.category},
+          {"tokens", score.tokens},
+          {"nonfinite", score.nonfinite},
+          {"next_tokens", score.next_tokens},
+          {"kl", score.kl},
+          {"top1", score.top1},
+          {"bits", score.bits}};
+}
+
+// The scores that --join reads (read_group_part()).
+ordered_json part_json(const GroupReport& report) {
+  auto documents = ordered_json::array();
+  for (const ComparedGroup& group : report.groups) {
+    auto scores = ordered_json::array();
+    for (const DocumentScore& score : group.documents) scores.push_back(document_json(score));
+    documents.push_back(std::move(scores));
+  }
+  return {{"index", report.part->index},
+          {"count", report.part->count},
+          {"text", report.text},
+          {"documents", documents}};
+}
+
 }  // namespace
 
 ordered_json group_report_json(const GroupReport& report) {
@@ -61,12 +86,12 @@ ordered_json group_report_json(const GroupReport& report) {
     for (const CategoryScore& score : group.scores) scores.push_back(to_json(score));
     groups.push_back({{"name", group.name}, {"experts", group.experts}, {"scores", scores}});
   }
-  return report_json(report.passed,
-                     {{"reference", report.reference},
-                      {"compared", report.compared},
-                      {"window", report.window},
-                      {"groups", groups}},
-                     report.findings);
+  ordered_json whole = {{"reference", report.reference},
+                        {"compared", report.compared},
+                        {"window", report.window},
+                        {"groups", groups}};
+  if (report.part) whole["part"] = part_json(report);
+  return report_json(report.passed, whole, report.findings);
 }
 
 std::string group_table(const GroupReport& report) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/measure/compare_metrics.h"
@@ -27,6 +28,16 @@ struct CategoryScore {
   BootstrapMean top1;  // fraction of positions with the reference's most likely token
 };
 
+// The scores of one document. Means are over its tokens; 0 without tokens.
+struct DocumentScore {
+  int64_t document = 0;  // number among all documents
+  std::string category;
+  uint64_t tokens = 0, nonfinite = 0, next_tokens = 0;  // as in CategoryScore
+  double kl = 0, top1 = 0;
+  double bits = 0;  // compared - reference, per next token
+  bool operator==(const DocumentScore&) const = default;
+};
+
 // Collects the scores of one group.
 class GroupScorer {
  public:
@@ -34,20 +45,17 @@ class GroupScorer {
   void add(std::span<const float> reference, std::span<const float> compared,
            std::optional<int64_t> next);
   // Ends a document. Call it after the last position of the document.
-  void end_document(const std::string& category);
+  void end_document(int64_t number, const std::string& category);
+  // Adds a document that another process has scored.
+  void add(DocumentScore document) { documents_.push_back(std::move(document)); }
+  // The scores of each document, ordered by number.
+  std::vector<DocumentScore> documents() const;
   // Scores of all documents first; then, if there are several categories, per category.
   std::vector<CategoryScore> result() const;
 
  private:
-  struct Document {
-    std::string category;
-    PredictionComparison predictions;
-  };
-  static CategoryScore score_of(const std::string& category,
-                                const std::vector<const Document*>& documents);
-
   PredictionComparer document_;
-  std::vector<Document> documents_;
+  std::vector<DocumentScore> documents_;
 };
 
 }  // namespace moec

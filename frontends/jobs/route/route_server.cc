@@ -20,8 +20,6 @@
 namespace moec {
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr std::chrono::milliseconds kHealthAnswer{2'000};
 
 class RouteServer {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "frontends/jobs/compare/group_report.h"
+#include "frontends/jobs/compare/group_scorer.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {
@@ -155,15 +155,29 @@ TEST(CompareGroups, RejectsIncomparableInput) {
   EXPECT_EQ(code({"--against", mixtral, "--text", text}), "compare.checkpoint");
 }
 
+// As if one process had scored all documents.
+TEST(GroupScorer, OrdersDocumentsOfOtherProcesses) {
+  GroupScorer whole, joined;
+  const std::vector<float> even = {0, 0}, first = {0, -1};
+  for (int64_t number = 0; number < 3; ++number) {
+    for (int64_t t = 0; t <= number; ++t) whole.add(even, first, t % 2);
+    whole.end_document(number, "code");
+  }
+  const std::vector<DocumentScore> documents = whole.documents();
+  for (const size_t number : {2U, 0U, 1U}) joined.add(documents[number]);
+  EXPECT_EQ(joined.documents(), documents);
+  EXPECT_EQ(joined.result()[0].log_probability.mean, whole.result()[0].log_probability.mean);
+}
+
 TEST(GroupScorer, AveragesPerDocumentAndCategory) {
   GroupScorer scorer;
   const std::vector<float> even = {0, 0}, first = {0, -1000}, second = {-1000, 0};
   scorer.add(even, first, 0);
   scorer.add(even, even, 1);
-  scorer.end_document("code");
+  scorer.end_document(0, "code");
   scorer.add(first, first, 0);
   scorer.add(second, second, std::nullopt);
-  scorer.end_document("prose");
+  scorer.end_document(1, "prose");
   const std::vector<CategoryScore> scores = scorer.result();
   ASSERT_EQ(scores.size(), 3U);
   EXPECT_EQ(scores[0].documents, 2U);

@@ -1,0 +1,96 @@
+#include "frontends/jobs/compare/group_part.h"
+
+#include <fmt/format.h>
+
+#include "ir/base/json_fields.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+Status read_score(JsonFields& fields, DocumentScore& score) {
+  MOEC_TRY(fields.whole("document", score.document));
+  MOEC_TRY(fields.text("category", score.category));
+  MOEC_TRY(fields.whole("tokens", score.tokens));
+  MOEC_TRY(fields.whole("nonfinite", score.nonfinite));
+  MOEC_TRY(fields.whole("next_tokens", score.next_tokens));
+  MOEC_TRY(fields.number("kl", score.kl));
+  MOEC_TRY(fields.number("top1", score.top1));
+  MOEC_TRY(fields.number("bits", score.bits));
+  return fields.finish();
+}
+
+class PartReader {
+ public:
+  PartReader(const JsonReport& file, const GroupReport& report) : file_(file), report_(report) {}
+
+  Result<std::vector<std::vector<DocumentScore>>> read() {
+    MOEC_ASSIGN(const JsonValue value, file_.parse());
+    MOEC_ASSIGN(JsonFields fields, JsonFields::of(file_, value));
+    int64_t window = 0;
+    MOEC_TRY(fields.whole("window", window));
+    MOEC_TRY(same("window", window == report_.window));
+    MOEC_TRY(check_groups(fields));
+    MOEC_ASSIGN(JsonFields part, fields.object("part"));
+    std::string text;
+    MOEC_TRY(part.text("text", text));
+    MOEC_TRY(same("text", text == report_.text));
+    MOEC_ASSIGN(const JsonValue* documents, part.value("documents"));
+    const JsonValue::Array* groups = documents->array();
+    if (groups == nullptr || groups->size() != report_.groups.size())
+      return part.bad("documents", "must have a list per group");
+    std::vector<std::vector<DocumentScore>> scores;
+    for (const JsonValue& group : *groups) {
+      MOEC_ASSIGN(scores.emplace_back(), read_group(group));
+    }
+    return scores;
+  }
+
+ private:
+  Status check_groups(JsonFields& fields) const {
+    size_t count = 0;
+    MOEC_TRY(fields.each("groups", [&](JsonFields& group) -> Status {
+      std::string name, experts;
+      MOEC_TRY(group.text("name", name));
+      MOEC_TRY(group.text("experts", experts));
+      const bool is_known = count < report_.groups.size() && name == report_.groups[count].name &&
+                            experts == report_.groups[count].experts;
+      ++count;
+      return same("groups", is_known);
+    }));
+    return same("groups", count == report_.groups.size());
+  }
+
+  Result<std::vector<DocumentScore>> read_group(const JsonValue& group) const {
+    std::vector<DocumentScore> scores;
+    if (group.array() == nullptr)
+      return file_.fail_at(group, file_.codes().bad_value, "documents must be lists of objects");
+    for (const JsonValue& document : *group.array()) {
+      MOEC_ASSIGN(JsonFields fields, JsonFields::of(file_, document, "documents"));
+      MOEC_TRY(read_score(fields, scores.emplace_back()));
+    }
+    return scores;
+  }
+
+  Status same(const char* what, bool is_same) const {
+    if (is_same) return {};
+    return fail("compare.part_differs", fmt::format("the part has another {} than this run", what),
+                "join parts with the flags and texts of this run", {.file = file_.file()});
+  }
+
+  const JsonReport& file_;
+  const GroupReport& report_;
+};
+
+}  // namespace
+
+Result<std::vector<std::vector<DocumentScore>>> read_group_part(const std::string& path,
+                                                                const GroupReport& report) {
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "compare.part"));
+  const JsonReport file(
+      text, path,
+      JsonCodes::all_as("compare.part", "give the output of moec compare --part I/N --json"));
+  return PartReader(file, report).read();
+}
+
+}  // namespace moec

@@ -1,0 +1,17 @@
+// Reports of `moec compare --part`, as another process reads them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/jobs/compare/group_report.h"
+
+namespace moec {
+
+// Returns the scores of the documents in the report of a part, [group][document]. `report` has the
+// window, text and groups of this run, which those of the file must equal. Errors: compare.part (a
+// file that is not such a report), compare.part_differs.
+Result<std::vector<std::vector<DocumentScore>>> read_group_part(const std::string& path,
+                                                                const GroupReport& report);
+
+}  // namespace moec
