@@ -6,12 +6,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "backends/files/write_error.h"
 
 namespace moec {
 namespace {
+
+// A holder of a shared lock makes it exclusive for a moment before it removes the lock file, which
+// must not look like a running export to the other shares.
+constexpr std::chrono::milliseconds kPause{20};
+constexpr int kAttempts = 50;
 
 // True if the opened file is still the one at `path`. A holder removes the lock file before it
 // releases the lock. When flock succeeds, the opened file may already be unlinked, and another
@@ -27,13 +34,17 @@ bool is_still_at(int descriptor, const std::string& path) {
 
 Result<FolderLock> FolderLock::take(const std::string& folder, LockKind kind) {
   const std::string path = folder + "/" + kLockFile;
-  for (;;) {
+  for (int attempt = 1;; ++attempt) {
     FolderLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (lock.descriptor_ < 0) return write_error(errno, "create", path);
     const int operation = kind == LockKind::shared ? LOCK_SH : LOCK_EX;
     if (::flock(lock.descriptor_, operation | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return write_error(errno, "lock", path);
+      if (kind == LockKind::shared && attempt < kAttempts) {
+        std::this_thread::sleep_for(kPause);
+        continue;
+      }
       return fail("export.locked", "another export is writing to this folder",
                   "wait until it has finished, or choose another --out", {.file = folder});
     }

@@ -16,8 +16,9 @@ enum class LockKind : uint8_t { exclusive, shared };
 
 class FolderLock {
  public:
-  // Locks an existing folder without waiting. Errors: export.locked if another process or
-  // FolderLock holds a lock that excludes this one, those of backends/files/write_error.h.
+  // Locks an existing folder without waiting, except that a shared lock waits up to a second for
+  // another holder that is about to remove the lock file. Errors: export.locked if another process
+  // or FolderLock holds a lock that excludes this one, those of backends/files/write_error.h.
   static Result<FolderLock> take(const std::string& folder, LockKind kind = LockKind::exclusive);
 
   FolderLock(FolderLock&& other) noexcept;

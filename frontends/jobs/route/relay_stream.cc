@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/jobs/route/event_reader.h"
+#include "ir/base/refusals.h"
 #include "ir/base/report_json.h"
 
 namespace moec {
@@ -59,8 +60,13 @@ StreamRelay::StreamRelay(NodePool& pool, RouteRequest request, NodeRanking ranki
       ranking_(std::move(ranking)),
       most_(most),
       explain_(std::move(explain)),
-      thread_(
-          [this, its = std::make_shared<NodeLease>(std::move(lease))] { run(std::move(*its)); }) {}
+      thread_([this, its = std::make_shared<NodeLease>(std::move(lease))] {
+        const Status ran = catch_refusals([&]() -> Status {
+          run(std::move(*its));
+          return {};
+        });
+        if (!ran) finish(refusal_reply(503, ran.error().front().code, ran.error().front().cause));
+      }) {}
 
 StreamRelay::~StreamRelay() {
   queue_.cancel();

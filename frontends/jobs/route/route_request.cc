@@ -20,16 +20,18 @@ bool is_given(const ordered_json& fields, const char* name) {
   return found != fields.end() && !found->is_null() && *found != false && !found->empty();
 }
 
+// Shorter prompts are the beginning of too many others.
+constexpr size_t kLeastText = 64;
+
 // The beginning of a later request of the same session: its prompt, or its messages so far.
 std::string session_text(const ordered_json& fields) {
   const auto messages = fields.find("messages");
   if (messages == fields.end()) {
     const ordered_json& prompt = fields["prompt"];
-    if (prompt.is_string()) return prompt.get<std::string>();
+    std::string text = prompt.is_string() ? prompt.get<std::string>() : prompt.dump();
     // Without the closing bracket, the ids of a prompt are a prefix of those of the next one.
-    std::string ids = prompt.dump();
-    if (ids.ends_with(']')) ids.back() = ',';
-    return ids;
+    if (!prompt.is_string() && text.ends_with(']')) text.back() = ',';
+    return text.size() < kLeastText ? std::string() : text;
   }
   std::string text;
   if (messages->is_array())

@@ -17,7 +17,7 @@ namespace moec {
 using NodeRanking = std::vector<size_t>;
 
 // A session is identified by its key if the request has one, and otherwise by its text: a request
-// belongs to the session whose last text is its longest prefix.
+// belongs to the session whose last text is its longest prefix. With neither, it is a new session.
 struct SessionId {
   std::string key;
   std::string text;

@@ -1,8 +1,11 @@
 // Exports in shares (--part), and the export that joins them (--join).
 #include <gmock/gmock.h>
 
+#include <atomic>
+
 #include "backends/output/folder_lock.h"
 #include "backends/output/part_folders.h"
+#include "ir/base/refusals.h"
 #include "tests/files.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/export/testing.h"
@@ -176,6 +179,20 @@ TEST_F(Shares, ExcludeExportsOfTheFolder) {
   const auto joining = FolderLock::take(out_).value();
   EXPECT_THAT(export_error(export_model(share_of(divided_options(out_), 1))),
               HasSubstr("export.locked"));
+}
+
+// Threads that take and release shared locks never find the folder locked.
+TEST(SharedLock, IsAvailableWhileOthersEnd) {
+  const std::string folder = fresh_folder("lock");
+  std::atomic<int> refused = 0;
+  ThreadGroup threads;
+  for (int i = 0; i < 4; ++i)
+    ASSERT_TRUE(threads.start([&] {
+      for (int n = 0; n < 200; ++n)
+        if (!FolderLock::take(folder, LockKind::shared)) ++refused;
+    }));
+  threads.join();
+  EXPECT_EQ(refused, 0);
 }
 
 TEST(SharedLock, KeepsTheFileForOtherHolders) {

@@ -26,8 +26,17 @@ TEST(RouteRequest, TextsOfLaterTurnsAreLonger) {
   const std::string second = first + R"(, {"role": "assistant", "content": "b"})";
   EXPECT_TRUE(text(R"({"messages": [)" + second + "]}")
                   .starts_with(text(R"({"messages": [)" + first + "]}")));
-  EXPECT_TRUE(text(R"({"prompt": [1, 2, 3]})").starts_with(text(R"({"prompt": [1, 2]})")));
-  EXPECT_FALSE(text(R"({"prompt": [1, 23]})").starts_with(text(R"({"prompt": [1, 2]})")));
+  std::string ids = R"({"prompt": [1)";
+  for (int i = 0; i < 40; ++i) ids += ", 1";
+  EXPECT_TRUE(text(ids + ", 2, 3]}").starts_with(text(ids + ", 2]}")));
+  EXPECT_FALSE(text(ids + ", 23]}").starts_with(text(ids + ", 2]}")));
+}
+
+// Many prompts begin with a short one.
+TEST(RouteRequest, ShortPromptsAreNoSessions) {
+  EXPECT_EQ(parsed(R"({"prompt": "The"})").session.text, "");
+  const std::string prompt(64, 'x');
+  EXPECT_EQ(parsed(R"({"prompt": ")" + prompt + R"("})").session.text, prompt);
 }
 
 TEST(RouteRequest, RecognizesResumableTexts) {
