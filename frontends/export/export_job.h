@@ -37,9 +37,6 @@ struct ExportJob {
   int workers = 1;                            // threads that each export a unit (export_units.h)
   const DecoderExport* decoder = nullptr;     // null: the target has no decoder graph
 
-  // True if this process writes the tables.
-  bool has_tables() const { return !options.output.share || options.output.share->index == 0; }
-
   // Polled between tiles. Errors: export.interrupted if the user stopped the export,
   // emit.folder_gone if the output folder vanished.
   Status check_not_stopped() const;

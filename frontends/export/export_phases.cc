@@ -55,9 +55,8 @@ OutFiles files_to_write(const PlannedExport& planned) {
 // has one, and the shards.
 // Counts those of this process.
 size_t count_parts(const PlannedExport& planned) {
-  const auto& share = planned.options.output.share;
   size_t parts = 0;
-  if (!share || share->index == 0)
+  if (planned.options.output.has_tables())
     parts = planned.plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
   for (const ShardPackage& package : planned.packages) parts += package.shards.size();
   return parts;

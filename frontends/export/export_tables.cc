@@ -160,7 +160,7 @@ Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> job
 
 Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs) {
   std::vector<ExportedTables> tables(jobs.size());
-  if (jobs.front().has_tables()) {
+  if (jobs.front().options.output.has_tables()) {
     MOEC_ASSIGN(tables, export_tables(jobs));
   }
   MOEC_ASSIGN(std::vector<std::vector<ExportedShard>> shards, export_shards(jobs));

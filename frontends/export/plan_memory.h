@@ -1,10 +1,14 @@
-// Measures the memory of the checkpoint's index and the plan of one target.
+// The memory of an export: of the checkpoint's index and the plan of one target, and of reading.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/weights/views/weight_reader.h"
+#include "frontends/compile/calibrated_inputs.h"
+#include "frontends/export/options/export_options.h"
 #include "ir/base/process_memory.h"
+#include "ir/model/plan.h"
 
 namespace moec {
 
@@ -30,5 +34,16 @@ inline uint64_t beyond_usual(uint64_t bytes) {
   constexpr uint64_t kUsualBytes = uint64_t{8} << 20;
   return bytes - std::min(bytes, kUsualBytes);
 }
+
+struct OpenReader {
+  WeightReader reader;
+  int workers = 1;  // jobs that fit the memory
+};
+
+// Opens the reader with this target's share of the memory. Not all targets are planned yet, so the
+// others are assumed to be as large as this one. Errors: those of WeightReader::open() and
+// export_reader(); encode.over_budget (the memory does not suffice to encode with the calibration).
+Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets,
+                               const PlanMemory& planned, const EncoderMemory& encoder);
 
 }  // namespace moec

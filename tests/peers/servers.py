@@ -10,6 +10,16 @@ import threading
 import openai
 
 from conftest import find_binary
+from goldens import REPO
+
+
+def make_nodes(moec, folder, context):
+    """Makes folder/whole, an export of tinymoe whose routers are separate shards, and folder/nodes/node0 and node1 with
+    half of its experts each, as folder/place.json says."""
+    moec("place", REPO / "models/tinymoe", "--nodes", 2, "--policy", "contiguous", "--out", folder / "place.json")
+    moec("export", REPO / "models/tinymoe", "--out", folder / "whole", "--tokens", "1,16", "--context", context,
+         "--expert-groups", folder / "place.json", "--quiet")
+    moec("split", folder / "whole", "--place", folder / "place.json", "--out", folder / "nodes")
 
 
 class Server:

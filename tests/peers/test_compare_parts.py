@@ -1,6 +1,7 @@
 """moec compare --part and --join: the documents of one comparison, divided among processes."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -48,7 +49,26 @@ def test_rejects_other_comparisons(folders, tmp_path):
     assert codes == ["compare.part_differs"]
 
 
+def test_rejects_parts_of_other_exports(folders, export, tmp_path):
+    """Also if they are in the same folder, and if only the arithmetic differs."""
+    whole, codes, suite = folders
+    copy = tmp_path / "codes"
+    shutil.copytree(codes, copy)
+    part = tmp_path / "part.json"
+    part.write_text(compare((whole, copy, suite), "--part", "0/2"))
+    other = export(REPO / "models/tinymoe", "--target", "onnx", "--tokens", "1,16", "--routing", "host", "--weights", "int8")
+    shutil.rmtree(copy)
+    shutil.copytree(other, copy)
+    found = json.loads(compare((whole, copy, suite), "--join", part))["diagnostics"][0]
+    assert found["code"] == "compare.part_differs"
+    part.write_text(compare(folders, "--part", "0/2", "--precision", "f16"))
+    assert json.loads(compare(folders, "--join", part))["diagnostics"][0]["code"] == "compare.part_differs"
+
+
 @pytest.mark.parametrize("change", [
+    lambda report: report["part"]["documents"][0][0].update(document=7),
+    lambda report: report["part"]["documents"][0].reverse(),
+    lambda report: report["part"]["documents"][0].append(report["part"]["documents"][0][-1]),
     lambda report: report.pop("part"), lambda report: report["part"].update(documents=3),
     lambda report: report["part"]["documents"].pop(), lambda report: report["part"]["documents"][0][0].pop("kl"),
     lambda report: report["part"]["documents"][0][0].update(tokens=-1)])

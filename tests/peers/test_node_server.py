@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from goldens import REPO
-from servers import Server
+from servers import Server, make_nodes
 
 PROMPT = "def largest(values):\n    best = values[0]\n"
 
@@ -15,10 +15,7 @@ PROMPT = "def largest(values):\n    best = values[0]\n"
 def whole(moec, tmp_path_factory):
     """An export whose routers are separate shards, cut by the experts of two nodes."""
     folder = tmp_path_factory.mktemp("nodes")
-    moec("place", REPO / "models/tinymoe", "--nodes", 2, "--policy", "contiguous", "--out", folder / "place.json")
-    moec("export", REPO / "models/tinymoe", "--out", folder / "whole", "--tokens", "1,16", "--context", "256",
-         "--expert-groups", folder / "place.json", "--quiet")
-    moec("split", folder / "whole", "--place", folder / "place.json", "--out", folder / "nodes")
+    make_nodes(moec, folder, 256)
     return folder
 
 

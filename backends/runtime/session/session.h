@@ -132,9 +132,9 @@ class Session {
   // Sets the observer of routing weights, called for each router that runs if its graph labels the
   // weights. An empty observer ends observation.
   void observe_routing(RoutingObserver observer);
-  // Sets the observer of the routing weights that routers would have without the session's mask,
-  // which includes that of a node. Called for routers in separate shards (--routing host), which
-  // then run twice. An empty observer ends observation.
+  // Sets the observer of the routing weights that routers would have without the mask of the
+  // session or its node. Observes only routers in separate shards (--routing host), which then run
+  // twice. An empty observer ends observation.
   void observe_wanted(RoutingObserver observer);
   // Returns the experts that tokens can choose: those of the node, of the options and of
   // set_mask(), without those that the graphs mask.

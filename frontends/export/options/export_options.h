@@ -37,6 +37,8 @@ struct OutputOptions {
   bool force = false;  // discard an earlier export in the folder and start over
   // Writes only this share, below the folder. A later export with `join` completes the folder.
   std::optional<JobShare> share;
+  // True if this process writes the tables: share 0, or an export that is not divided.
+  bool has_tables() const { return !share || share->index == 0; }
   bool join = false;  // uses the shares below the folder
 };
 

@@ -6,8 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "backends/files/digest.h"
 #include "backends/formats/read_shard.h"
 #include "backends/manifest/expert_grid.h"
+#include "backends/manifest/file_names.h"
 #include "backends/runtime/text/prompt.h"
 #include "frontends/jobs/compare/group_part.h"
 #include "frontends/jobs/compare/read_groups.h"
@@ -79,34 +81,38 @@ Selection select(std::vector<Document> all, const std::optional<JobShare>& part,
   return selection;
 }
 
-std::string digest_of(const std::vector<Document>& documents) {
-  std::vector<int64_t> tokens;
-  for (const Document& document : documents) {
-    tokens.insert(tokens.end(), document.tokens.begin(), document.tokens.end());
-    tokens.push_back(-1);  // so that the digest depends on the ends of documents
-  }
-  return digest_of_tokens(tokens);
+// Digest of everything that the scores of a document depend on, except the groups and the window.
+Result<std::string> digest_of_inputs(const CompareGroupsOptions& options, const Session& reference,
+                                     const std::vector<Document>& documents) {
+  const EngineTraits& engine = reference.engine();
+  std::string inputs =
+      fmt::format("{} {} {} {}", engine.name, engine.device, enum_name(options.session.precision),
+                  options.session.expert_mask);
+  for (const std::string& folder : {options.reference, options.against})
+    if (!folder.empty()) {
+      MOEC_ASSIGN(const std::string digest,
+                  digest_file(fmt::format("{}/{}", folder, kManifestJson)));
+      inputs += " " + digest;
+    }
+  for (const Document& document : documents)
+    inputs += " " + document.category + " " + digest_of_tokens(document.tokens);
+  return digest_text(inputs);
 }
 
 class GroupComparer {
  public:
   GroupComparer(GroupSessions& sessions, const std::vector<ExpertGroup>& groups, bool masks)
-      : sessions_(sessions),
-        groups_(groups),
-        masks_(masks),
-        scorers_(groups.size()),
-        known_(groups.size()) {}
+      : sessions_(sessions), groups_(groups), masks_(masks), scorers_(groups.size()) {}
 
-  // Adds the scores of a part's report. Returns the numbers of its documents.
-  std::set<int64_t> add(const std::vector<std::vector<DocumentScore>>& part) {
-    std::set<int64_t> numbers;
+  // Adds the scores of a part's report, except of documents that an earlier part has.
+  void add(const std::vector<std::vector<DocumentScore>>& part) {
     for (size_t g = 0; g < part.size(); ++g)
       for (const DocumentScore& score : part[g])
-        // Parts may overlap, after a change of their number.
-        if (known_[g].insert(score.document).second) scorers_[g].add(score);
-    for (const DocumentScore& score : part.front()) numbers.insert(score.document);
-    return numbers;
+        if (!scored_.contains(score.document)) scorers_[g].add(score);
+    for (const DocumentScore& score : part.front()) scored_.insert(score.document);
   }
+  // Numbers of the documents of parts.
+  const std::set<int64_t>& scored() const { return scored_; }
 
   Status run(const Text& text, const std::vector<int64_t>& numbers,
              const std::function<void(int64_t tokens)>& tell) {
@@ -159,8 +165,8 @@ class GroupComparer {
   GroupSessions& sessions_;
   const std::vector<ExpertGroup>& groups_;
   bool masks_;
-  std::vector<GroupScorer> scorers_;      // one per group
-  std::vector<std::set<int64_t>> known_;  // documents of parts, by group
+  std::vector<GroupScorer> scorers_;  // one per group
+  std::set<int64_t> scored_;
 };
 
 Status run(GroupComparer& comparer, const Selection& selection, int64_t window,
@@ -213,19 +219,20 @@ Result<GroupReport> compare_groups(const CompareGroupsOptions& options) {
   GroupReport report{options.reference,
                      options.against.empty() ? options.reference : options.against,
                      std::min(options.window, sessions.longest()),
-                     digest_of(documents),
+                     {},
                      options.part,
                      {},
                      {}};
+  MOEC_ASSIGN(report.inputs, digest_of_inputs(options, sessions.reference, documents));
   GroupComparer comparer(sessions, groups, !options.groups.empty());
-  report.groups = comparer.result();  // their names, which the parts must have
-  std::set<int64_t> scored;
+  for (const ExpertGroup& group : groups)
+    report.groups.push_back({group.name, to_string(group.experts), {}, {}});
   for (const std::string& file : options.join) {
-    MOEC_ASSIGN(const auto part, read_group_part(file, report));
-    scored.merge(comparer.add(part));
+    MOEC_ASSIGN(const auto part, read_group_part(file, report, std::ssize(documents)));
+    comparer.add(part);
   }
-  MOEC_TRY(run(comparer, select(std::move(documents), options.part, scored), report.window,
-               options.progress));
+  const Selection selection = select(std::move(documents), options.part, comparer.scored());
+  MOEC_TRY(run(comparer, selection, report.window, options.progress));
   report.groups = comparer.result();
   judge_groups(report);
   return report;

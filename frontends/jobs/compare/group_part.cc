@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
 
@@ -22,7 +24,8 @@ Status read_score(JsonFields& fields, DocumentScore& score) {
 
 class PartReader {
  public:
-  PartReader(const JsonReport& file, const GroupReport& report) : file_(file), report_(report) {}
+  PartReader(const JsonReport& file, const GroupReport& report, int64_t documents)
+      : file_(file), report_(report), documents_(documents) {}
 
   Result<std::vector<std::vector<DocumentScore>>> read() {
     MOEC_ASSIGN(const JsonValue value, file_.parse());
@@ -32,9 +35,9 @@ class PartReader {
     MOEC_TRY(same("window", window == report_.window));
     MOEC_TRY(check_groups(fields));
     MOEC_ASSIGN(JsonFields part, fields.object("part"));
-    std::string text;
-    MOEC_TRY(part.text("text", text));
-    MOEC_TRY(same("text", text == report_.text));
+    std::string inputs;
+    MOEC_TRY(part.text("inputs", inputs));
+    MOEC_TRY(same("set of exports, texts or flags", inputs == report_.inputs));
     MOEC_ASSIGN(const JsonValue* documents, part.value("documents"));
     const JsonValue::Array* groups = documents->array();
     if (groups == nullptr || groups->size() != report_.groups.size())
@@ -42,6 +45,8 @@ class PartReader {
     std::vector<std::vector<DocumentScore>> scores;
     for (const JsonValue& group : *groups) {
       MOEC_ASSIGN(scores.emplace_back(), read_group(group));
+      if (!have_same_documents(scores.front(), scores.back()))
+        return part.bad("documents", "must have the same documents for each group");
     }
     return scores;
   }
@@ -61,13 +66,28 @@ class PartReader {
     return same("groups", count == report_.groups.size());
   }
 
+  static bool have_same_documents(const std::vector<DocumentScore>& a,
+                                  const std::vector<DocumentScore>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const DocumentScore& one, const DocumentScore& other) {
+                        return one.document == other.document;
+                      });
+  }
+
+  // Documents are in ascending order, without duplicates.
   Result<std::vector<DocumentScore>> read_group(const JsonValue& group) const {
     std::vector<DocumentScore> scores;
+    int64_t least = 0;
     if (group.array() == nullptr)
       return file_.fail_at(group, file_.codes().bad_value, "documents must be lists of objects");
     for (const JsonValue& document : *group.array()) {
       MOEC_ASSIGN(JsonFields fields, JsonFields::of(file_, document, "documents"));
       MOEC_TRY(read_score(fields, scores.emplace_back()));
+      const int64_t number = scores.back().document;
+      if (number < least || number >= documents_)
+        return fields.bad("document", fmt::format("must be from {} to {}, in ascending order",
+                                                  least, documents_ - 1));
+      least = number + 1;
     }
     return scores;
   }
@@ -75,22 +95,24 @@ class PartReader {
   Status same(const char* what, bool is_same) const {
     if (is_same) return {};
     return fail("compare.part_differs", fmt::format("the part has another {} than this run", what),
-                "join parts with the flags and texts of this run", {.file = file_.file()});
+                "join parts of the same exports, texts and flags", {.file = file_.file()});
   }
 
   const JsonReport& file_;
   const GroupReport& report_;
+  const int64_t documents_;
 };
 
 }  // namespace
 
 Result<std::vector<std::vector<DocumentScore>>> read_group_part(const std::string& path,
-                                                                const GroupReport& report) {
+                                                                const GroupReport& report,
+                                                                int64_t documents) {
   MOEC_ASSIGN(const std::string text, read_user_text(path, "compare.part"));
   const JsonReport file(
       text, path,
       JsonCodes::all_as("compare.part", "give the output of moec compare --part I/N --json"));
-  return PartReader(file, report).read();
+  return PartReader(file, report, documents).read();
 }
 
 }  // namespace moec

@@ -8,10 +8,12 @@
 
 namespace moec {
 
-// Returns the scores of the documents in the report of a part, [group][document]. `report` has the
-// window, text and groups of this run, which those of the file must equal. Errors: compare.part (a
-// file that is not such a report), compare.part_differs.
+// Returns the scores of the documents in the report of a part, [group][document]; all groups have
+// the same documents. `report` has the window, inputs and groups of this run, which those of the
+// file must equal. `documents` is the number of all documents. Errors: compare.part (the file is
+// not such a report), compare.part_differs.
 Result<std::vector<std::vector<DocumentScore>>> read_group_part(const std::string& path,
-                                                                const GroupReport& report);
+                                                                const GroupReport& report,
+                                                                int64_t documents);
 
 }  // namespace moec

@@ -73,7 +73,7 @@ ordered_json part_json(const GroupReport& report) {
   }
   return {{"index", report.part->index},
           {"count", report.part->count},
-          {"text", report.text},
+          {"inputs", report.inputs},
           {"documents", documents}};
 }
 

@@ -22,7 +22,7 @@ struct ComparedGroup {
 struct GroupReport {
   std::string reference, compared;  // folders
   int64_t window = 0;
-  std::string text;                   // digest of the tokens of all documents
+  std::string inputs;                 // digest of the exports, the documents and the arithmetic
   std::optional<JobShare> part;       // then the report covers only its documents
   std::vector<ComparedGroup> groups;  // starts with the other export with all experts, if given
   Diagnostics findings;

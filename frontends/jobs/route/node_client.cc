@@ -21,8 +21,6 @@ httplib::Client client_of(const RouteNode& node, milliseconds most) {
   client.set_read_timeout(most);
   client.set_write_timeout(most);
   client.set_tcp_nodelay(true);
-  // A proxy of the environment is for other hosts.
-  client.set_keep_alive(false);
   return client;
 }
 

@@ -96,7 +96,7 @@ void StreamRelay::run(NodeLease lease) {
   for (size_t i = 1; i < ranking_.size(); ++i) {
     const std::optional<NodeLease> next = pool_.take(ranking_[i]);
     if (!next) continue;
-    if (resumed_ && explain_)
+    if (explain_)
       explain_(fmt::format("{} continues after {} bytes of text", pool_.node(ranking_[i]).name,
                            so_far_.text.size()));
     if (!try_node(ranking_[i])) return finish(refusal_);

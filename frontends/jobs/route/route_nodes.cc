@@ -14,7 +14,8 @@
 namespace moec {
 namespace {
 
-std::string beside(const std::string& file, const std::string& path) {
+// Returns a path that is relative to the folder of `file`.
+std::string resolved(const std::string& file, const std::string& path) {
   return (std::filesystem::path(file).parent_path() / path).string();
 }
 
@@ -71,7 +72,7 @@ class NodesReader {
     if (fields.has("api_key_file")) {
       std::string file;
       MOEC_TRY(fields.text("api_key_file", file));
-      MOEC_ASSIGN(node.api_key, read_api_key(beside(path_, file)));
+      MOEC_ASSIGN(node.api_key, read_api_key(resolved(path_, file)));
     }
     nodes_.nodes.push_back(std::move(node));
     return fields.finish();
@@ -80,7 +81,7 @@ class NodesReader {
   Status read_table(JsonFields& fields) {
     std::string file;
     MOEC_TRY(fields.text("table", file));
-    MOEC_ASSIGN(nodes_.table, read_any_probe_table(beside(path_, file)));
+    MOEC_ASSIGN(nodes_.table, read_any_probe_table(resolved(path_, file)));
     for (const RouteNode& node : nodes_.nodes) {
       const auto& groups = nodes_.table->groups;
       const auto is_its = [&](const ExpertGroup& group) { return group.name == node.group; };
