@@ -13,12 +13,12 @@ checked and exits with 0. It checks that
 - no row names a folder or a library that the row's folder does not use;
 - no job includes another job;
 - no file of a folder includes a file that includes it, directly or indirectly; a header and its source are one unit;
-- a library's header is included only in the folders that adapt the library, and a header of ours that
-  includes one (directly or through another) only from its own folder.
+- a library's header is included only in the folders of the library's row, directly or through headers of ours.
 
 Tests may include anything.
 """
 
+import functools
 import json
 import pathlib
 import re
@@ -105,16 +105,21 @@ class Tree:
             str(f.relative_to(self.root)): list(includes_of(f)) for f in files if f.suffix in SOURCES
         }
         self.used = set()  # (folder, included folder) and (library, folder)
+        self.adapted = functools.cache(self.libraries_in)
 
-    def adapted(self, header, seen=()):
-        """The library that one of our headers includes, directly or indirectly; or None."""
-        for _, _, path in self.includes.get(header, []):
-            if library := self.table.library_of(path):
-                return library
-            if path in self.includes and path not in seen:
-                if library := self.adapted(path, (*seen, header)):
-                    return library
-        return None
+    def libraries_in(self, header):
+        """The libraries that one of our headers includes, directly or indirectly."""
+        libraries, seen, todo = set(), set(), [header]
+        while todo:
+            current = todo.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            for _, _, path in self.includes.get(current, []):
+                library = self.table.library_of(path)
+                libraries |= {library} if library else set()
+                todo.append(path)
+        return sorted(libraries)
 
     def errors(self):
         for file, includes in self.includes.items():
@@ -177,9 +182,10 @@ class Tree:
             return None
         if self.table.arrows[folder] is not EVERYTHING and target not in self.table.arrows[folder]:
             return f"{folder} may not include {target} ({path})"
-        library = self.adapted(path)
-        if library and folder not in self.table.libraries[library]:
-            return f"{path} exposes {library} outside of {target}, the folder that adapts it"
+        self.used |= {(library, folder) for library in self.adapted(path)}
+        for library in self.adapted(path):
+            if folder not in self.table.libraries[library]:
+                return f"{path} exposes {library} outside of {target}, the folder that adapts it"
         return None
 
 

@@ -76,6 +76,16 @@ def test_accepts_this_tree():
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
+def test_checks_every_exposed_library(tmp_path):
+    both = {"backends/manifest/parser.h": "#include <flatbuffers/idl.h>\n#include <Eigen/Core>\n",
+            "frontends/jobs/check/check.cc": '#include "backends/manifest/inner.h"\n'}  # fmt: skip
+    table = with_row("libraries", "flatbuffers/", ["backends/manifest", "frontends/jobs/check"])
+    table["libraries"]["Eigen/"] = ["backends/manifest", "backends/reference"]
+    assert run(tmp_path, RIGHT | both, table) == (
+        1, "frontends/jobs/check/check.cc:1: backends/manifest/inner.h exposes Eigen/ outside of backends/manifest, the "
+        "folder that adapts it")  # fmt: skip
+
+
 def test_rejects_an_empty_tree(tmp_path):
     assert run(tmp_path, {})[0] == 1
 
