@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/graph/rewriter.h"
 #include "passes/passes.h"
 
@@ -27,6 +29,7 @@ std::vector<bool> live_ops(const Shard& shard) {
 
 Result<Shard> eliminate_dead(const Shard& shard, PassContext&) {
   const std::vector<bool> live = live_ops(shard);
+  if (std::find(live.begin(), live.end(), false) == live.end()) return shard;
   Rewriter rewriter(shard);
   for (OpId id : op_ids(shard))
     if (live[id.index]) rewriter.copy(id);

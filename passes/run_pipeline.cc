@@ -69,7 +69,6 @@ class PipelineRun {
     PipelineResult result{shard, {}};
     for (const Pass* pass : passes) {
       MOEC_ASSIGN(Shard next, run_pass(*pass, result.shard));
-      report_.changed = !same_content(result.shard, next);
       MOEC_TRY(dump(*pass, next, result.passes.size() + 1));
       result.passes.push_back(report_);
       result.shard = std::move(next);
@@ -78,21 +77,25 @@ class PipelineRun {
   }
 
  private:
-  // Runs the pass and verifies its result. Fills the report, except `changed`.
+  // Runs the pass, verifies its result and fills the report.
   Result<Shard> run_pass(const Pass& pass, const Shard& shard) {
     ReproducerScope reproducer([&] { return write_reproducer(pass, shard).value_or(""); });
     const auto start = std::chrono::steady_clock::now();
     Result<Shard> next = pass.run(shard, context_);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (!next) return failed(pass, shard, std::move(next.error()));
-    if (Diagnostics findings = check(pass, *next); has_error(findings))
+    const bool changed = !same_content(shard, *next);
+    if (Diagnostics findings = check(pass, shard, *next, changed); has_error(findings))
       return failed(pass, shard, std::move(findings));
-    report_ = {std::string(pass.name), elapsed.count(), false, shard.ops.size(), next->ops.size()};
+    report_ = {std::string(pass.name), elapsed.count(), changed, shard.ops.size(),
+               next->ops.size()};
     return next;
   }
 
-  static Diagnostics check(const Pass& pass, const Shard& next) {
-    Diagnostics findings = verify(next);
+  // The input is verified, so a result that equals it is not verified again.
+  static Diagnostics check(const Pass& pass, const Shard& before, const Shard& next, bool changed) {
+    Diagnostics findings;
+    if (changed || next.form != before.form || next.name != before.name) findings = verify(next);
     if (next.form != pass.to)
       findings.push_back({Severity::error,
                           "passes.form",

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
-#include "ir/base/parse_number.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 
@@ -16,14 +15,7 @@ struct JobShare {
   bool operator==(const JobShare&) const = default;
 };
 
-// Parses "I/N" with I from 0 to N-1. Empty if the text is malformed.
-inline std::optional<JobShare> parse_share(std::string_view text) {
-  const size_t slash = text.find('/');
-  if (slash == std::string_view::npos) return std::nullopt;
-  const auto index = parse_whole(text.substr(0, slash));
-  const auto count = parse_whole(text.substr(slash + 1));
-  if (!index || !count || *index >= *count) return std::nullopt;
-  return JobShare{*index, *count};
-}
+// Parses the value of --part: "I/N" with I from 0 to N-1. Error `code`: the text is malformed.
+Result<JobShare> parse_share(std::string_view text, const char* code);
 
 }  // namespace moec

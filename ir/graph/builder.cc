@@ -71,16 +71,23 @@ std::vector<ValueId> Builder::emit_all(OpData data, std::vector<ValueId> operand
   // A violation here is a bug of a pass: callers must rule out type errors in user input.
   MOEC_CHECK(inferred.violations.empty(), "{} in shard {}: {}: {}", mnemonic(data), shard_.name,
              inferred.violations.front().code, inferred.violations.front().message);
+  return emit_typed(std::move(data), std::move(operands), std::move(inferred.results),
+                    std::move(name));
+}
+
+std::vector<ValueId> Builder::emit_typed(OpData data, std::vector<ValueId> operands,
+                                         std::vector<Type> results, std::string name) {
   OpId op = shard_.ops.push({std::move(data), std::move(operands), {}});
-  std::vector<ValueId> results;
+  std::vector<ValueId> values;
+  values.reserve(results.size());
   // The types of results are inferred, so they satisfy shard.s5.
-  for (Type& type : inferred.results) {
-    results.push_back(define(std::move(type), std::move(name), op));
+  for (Type& type : results) {
+    values.push_back(define(std::move(type), std::move(name), op));
     // Only the first result has the name; further results stay unnamed.
     name.clear();
   }
-  shard_.ops[op].results = results;
-  return results;
+  shard_.ops[op].results = values;
+  return values;
 }
 
 ValueId Builder::emit(OpData data, std::vector<ValueId> operands, std::string name) {

@@ -23,6 +23,9 @@ class Builder {
   // Appends an op and returns its results. `name` names the first result; if the name is taken, a
   // suffix makes it unique.
   std::vector<ValueId> emit_all(OpData data, std::vector<ValueId> operands, std::string name = {});
+  // emit_all() for an op whose result types are already inferred from its data and operand types.
+  std::vector<ValueId> emit_typed(OpData data, std::vector<ValueId> operands,
+                                  std::vector<Type> results, std::string name = {});
   // emit_all() for ops with exactly one result.
   ValueId emit(OpData data, std::vector<ValueId> operands, std::string name = {});
 

@@ -11,30 +11,7 @@
 
 #include "ir/graph/inferred.h"
 #include "ir/graph/ops.h"
-
-namespace moec::inference {
-
-// Defers to_string() until a message is formatted. Nearly all requirements hold, so most messages
-// are never formatted.
-template <class T>
-struct Shown {
-  const T& value;
-};
-
-template <class T>
-Shown<T> shown(const T& value) {
-  return {value};
-}
-
-}  // namespace moec::inference
-
-template <class T>
-struct fmt::formatter<moec::inference::Shown<T>> : fmt::formatter<std::string_view> {
-  template <class Context>
-  auto format(const moec::inference::Shown<T>& shown, Context& context) const {
-    return fmt::formatter<std::string_view>::format(moec::to_string(shown.value), context);
-  }
-};
+#include "ir/graph/shown.h"
 
 namespace moec::inference {
 

@@ -1,5 +1,7 @@
 #include "ir/graph/rewriter.h"
 
+#include <algorithm>
+
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -25,7 +27,20 @@ std::vector<ValueId> Rewriter::operator()(const std::vector<ValueId>& olds) cons
   return mapped;
 }
 
-void Rewriter::copy(OpId op) { copy_as(op, from_.ops[op].data, (*this)(from_.ops[op].operands)); }
+void Rewriter::copy(OpId op) {
+  const Op& old = from_.ops[op];
+  std::vector<ValueId> operands = (*this)(old.operands);
+  const auto keeps_type = [&](ValueId before, ValueId after) {
+    return from_.type(before) == builder_.type(after);
+  };
+  if (!std::equal(old.operands.begin(), old.operands.end(), operands.begin(), keeps_type))
+    return copy_as(op, old.data, std::move(operands));
+  // Inference would return the same types again, and costs more than the copy.
+  std::vector<Type> types;
+  types.reserve(old.results.size());
+  for (ValueId result : old.results) types.push_back(from_.type(result));
+  replace(op, builder_.emit_typed(old.data, std::move(operands), std::move(types)));
+}
 
 void Rewriter::copy_as(OpId op, OpData data, std::vector<ValueId> new_operands) {
   replace(op, builder_.emit_all(std::move(data), std::move(new_operands)));

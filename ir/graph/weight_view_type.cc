@@ -1,10 +1,12 @@
 // The type rules of weight views: constraints view.c1 … view.c17 of ir/OPS.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "ir/graph/ops.h"
+#include "ir/graph/shown.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
 
@@ -24,7 +26,7 @@ bool good_sizes(const Dims& dims) { return dims.size() <= kMaxRank && checked_el
 
 Status check_axis(std::string_view code, int64_t axis, const Type& type) {
   return require(axis >= 0 && axis < type.rank(), code, "axis {} is outside the rank of {}", axis,
-                 to_string(type));
+                 shown(type));
 }
 
 bool holds_reals(DType dtype) { return is_float(dtype) || dtype == DType::f8_e4m3; }
@@ -35,13 +37,12 @@ Status check_source(const TensorSource&, const Type&, size_t) { return {}; }
 
 Status check_source(const SplatSource& source, const Type& type, size_t) {
   return require(is_float(type.dtype) && !std::isnan(source.value), "view.c9",
-                 "a splat holds a number in a float type, got {} in {}", source.value,
-                 to_string(type));
+                 "a splat holds a number in a float type, got {} in {}", source.value, shown(type));
 }
 
 Status check_source(const SeededSource&, const Type& type, size_t) {
   return require(is_float(type.dtype), "view.c9", "seeded elements need a float type, got {}",
-                 to_string(type));
+                 shown(type));
 }
 
 Status add_part(Type& joined, const Type& part, int64_t axis) {
@@ -49,11 +50,11 @@ Status add_part(Type& joined, const Type& part, int64_t axis) {
   for (int64_t i = 0; agree && i < part.rank(); ++i)
     agree = i == axis || part.dims.at(i) == joined.dims.at(i);
   MOEC_TRY(require(agree, "view.c2", "parts of a concat along axis {} do not match: {} and {}",
-                   axis, to_string(joined), to_string(part)));
+                   axis, shown(joined), shown(part)));
   // Each part has at most kMaxElements, so one addition cannot overflow.
   joined.dims.at(axis) += part.dims.at(axis);
   return require(good_sizes(joined.dims), "view.c1", "the joined type {} is too large",
-                 to_string(joined));
+                 shown(joined));
 }
 
 Status check_source(const ConcatSource& source, const Type& type, size_t depth) {
@@ -71,7 +72,7 @@ Status check_source(const ConcatSource& source, const Type& type, size_t depth) 
   }
   // `type` was computed when the view was built or read; it must match the parts.
   return require(joined == type, "view.c2", "the joined parts have type {}, the view states {}",
-                 to_string(joined), to_string(type));
+                 shown(joined), shown(type));
 }
 
 // ---- Steps: each replaces `type` by the type of its result -------------------------------------
@@ -89,8 +90,8 @@ Status apply_step(const SliceStep& step, Type& type, size_t) {
 
 Status apply_step(const ReshapeStep& step, Type& type, size_t) {
   MOEC_TRY(require(good_sizes(step.dims) && *checked_elements(step.dims) == type.elements(),
-                   "view.c4", "{} does not hold the elements of {}", to_string(step.dims),
-                   to_string(type)));
+                   "view.c4", "{} does not hold the elements of {}", shown(step.dims),
+                   shown(type)));
   type.dims = step.dims;
   return {};
 }
@@ -98,8 +99,8 @@ Status apply_step(const ReshapeStep& step, Type& type, size_t) {
 Status apply_step(const PermuteStep& step, Type& type, size_t) {
   // is_permutation() also checks the rank, so the axes below exist.
   MOEC_TRY(require(is_permutation(step.axes, type.rank()), "view.c5",
-                   "{} is not a permutation of the axes of {}", to_string(step.axes),
-                   to_string(type)));
+                   "[{}] is not a permutation of the axes of {}", fmt::join(step.axes, ","),
+                   shown(type)));
   Dims dims;
   for (int64_t axis : step.axes) dims.push_back(type.dims.at(axis));
   type.dims = std::move(dims);
@@ -118,7 +119,7 @@ Status apply_step(const CastStep& step, Type& type, size_t) {
 
 Status apply_step(const ScaleStep& step, Type& type, size_t) {
   return require(is_float(type.dtype) && std::isfinite(step.factor), "view.c7",
-                 "scale needs a float type and a finite factor, got {} and {}", to_string(type),
+                 "scale needs a float type and a finite factor, got {} and {}", shown(type),
                  step.factor);
 }
 
@@ -140,8 +141,8 @@ Status check_parameter(const WeightView& view, const Dims& dims, const DequantSt
                        const Type& type, size_t depth) {
   MOEC_ASSIGN(Type found, nested_type(view, depth + 1));
   return require(is_float(found.dtype) && found.dims == dims, "view.c8",
-                 "{} in blocks of {} needs float scales of sizes {}, got {}", to_string(type),
-                 to_string(step.block), to_string(dims), to_string(found));
+                 "{} in blocks of {} needs float scales of sizes {}, got {}", shown(type),
+                 shown(step.block), shown(dims), shown(found));
 }
 
 Status apply_step(const DequantStep& step, Type& type, size_t depth) {
@@ -150,7 +151,7 @@ Status apply_step(const DequantStep& step, Type& type, size_t depth) {
   MOEC_TRY(require(good && holds_reals(type.dtype), "view.c8",
                    "dequant needs one scale, at most one offset and one positive block size per "
                    "axis of a float or f8_e4m3 view, got {} for {}",
-                   to_string(step.block), to_string(type)));
+                   shown(step.block), shown(type)));
   const Dims blocks = block_counts(type, step.block);
   MOEC_TRY(check_parameter(step.scale.front(), blocks, step, type, depth));
   for (const WeightView& offset : step.offset)
@@ -166,7 +167,7 @@ Status apply_step(const UnpackStep& step, Type& type, size_t) {
     unpacked.dims.back() = unpacked_count(step.packing, unpacked.dims.back());
   MOEC_TRY(require(type.dtype == run.dtype && type.rank() > 0 && good_sizes(unpacked.dims),
                    "view.c10", "unpack({}) requires a view of {} with at least one axis, got {}",
-                   enum_name(step.packing), dtype_name(run.dtype), to_string(type)));
+                   enum_name(step.packing), dtype_name(run.dtype), shown(type)));
   type = std::move(unpacked);
   return {};
 }
@@ -177,7 +178,7 @@ Status apply_step(const LutStep& step, Type& type, size_t depth) {
               "view.c13",
               "lut needs one table and one positive block size per axis of an f32 view, "
               "got {} for {}",
-              to_string(step.block), to_string(type)));
+              shown(step.block), shown(type)));
   MOEC_ASSIGN(Type table, nested_type(step.table.front(), depth + 1));
   Dims blocks = block_counts(type, step.block);
   // Size 0 stands for a table without axes and matches no table.
@@ -186,8 +187,7 @@ Status apply_step(const LutStep& step, Type& type, size_t depth) {
       require(is_float(table.dtype) && table.dims == blocks, "view.c13",
               "{} in blocks of {} needs a float table with sizes {} and a last axis of entries, "
               "got {}",
-              to_string(type), to_string(step.block), to_string(block_counts(type, step.block)),
-              to_string(table)));
+              shown(type), shown(step.block), shown(block_counts(type, step.block)), shown(table)));
   return {};
 }
 
@@ -196,12 +196,12 @@ Status apply_step(const BlockwiseStep& step, Type& type, size_t depth) {
       step.operand.size() == 1 && has_blocks(type, step.block) && type.dtype == DType::f32,
       "view.c15",
       "{} needs one operand and one positive block size per axis of an f32 view, got {} for {}",
-      enum_name(step.op), to_string(step.block), to_string(type)));
+      enum_name(step.op), shown(step.block), shown(type)));
   MOEC_ASSIGN(const Type operand, nested_type(step.operand.front(), depth + 1));
   const Dims blocks = block_counts(type, step.block);
   return require(is_float(operand.dtype) && operand.dims == blocks, "view.c15",
-                 "{} in blocks of {} needs a float operand of sizes {}, got {}", to_string(type),
-                 to_string(step.block), to_string(blocks), to_string(operand));
+                 "{} in blocks of {} needs a float operand of sizes {}, got {}", shown(type),
+                 shown(step.block), shown(blocks), shown(operand));
 }
 
 Status apply_step(const GatherStep& step, Type& type, size_t depth) {
@@ -209,10 +209,10 @@ Status apply_step(const GatherStep& step, Type& type, size_t depth) {
   MOEC_TRY(require(step.indices.size() == 1, "view.c16", "gather needs one vector of indices"));
   MOEC_ASSIGN(const Type indices, nested_type(step.indices.front(), depth + 1));
   MOEC_TRY(require(indices.dtype == DType::i32 && indices.rank() == 1, "view.c16",
-                   "gather needs indices in an i32 vector, got {}", to_string(indices)));
+                   "gather needs indices in an i32 vector, got {}", shown(indices)));
   type.dims.at(step.axis) = indices.dims.front();
   return require(good_sizes(type.dims), "view.c1", "the gathered type {} is too large",
-                 to_string(type));
+                 shown(type));
 }
 
 bool has_part(const UnblockStep& step) {
@@ -241,7 +241,7 @@ Status apply_step(const UnblockStep& step, Type& type, size_t) {
       require(type.dtype == DType::u8 && dims, "view.c14",
               "unblock({}) requires a view of u8 whose last axis has whole blocks of {} bytes, "
               "got {}",
-              format.name, format.bytes, to_string(type)));
+              format.name, format.bytes, shown(type)));
   // Blocks are decoded to f32, whatever their type is.
   type = {DType::f32, *dims};
   return {};
@@ -250,14 +250,14 @@ Status apply_step(const UnblockStep& step, Type& type, size_t) {
 Status apply_step(const CenterStep&, Type& type, size_t) {
   MOEC_TRY(require(is_float(type.dtype) && type.elements() <= kMaxCentered, "view.c11",
                    "center requires a float view of at most {} elements, got {}", kMaxCentered,
-                   to_string(type)));
+                   shown(type)));
   type.dtype = DType::f32;
   return {};
 }
 
 Status apply_step(const MapStep&, Type& type, size_t) {
-  MOEC_TRY(require(is_float(type.dtype), "view.c17", "map requires a float view, got {}",
-                   to_string(type)));
+  MOEC_TRY(
+      require(is_float(type.dtype), "view.c17", "map requires a float view, got {}", shown(type)));
   type.dtype = DType::f32;
   return {};
 }
@@ -265,7 +265,7 @@ Status apply_step(const MapStep&, Type& type, size_t) {
 Status apply_step(const RemainderStep& step, Type& type, size_t) {
   MOEC_TRY(require(is_float(type.dtype) && (step.dtype == DType::f16 || step.dtype == DType::bf16),
                    "view.c12", "remainder requires a float view and f16 or bf16, got {} and {}",
-                   to_string(type), dtype_name(step.dtype)));
+                   shown(type), dtype_name(step.dtype)));
   type.dtype = DType::f32;
   return {};
 }
@@ -280,7 +280,7 @@ Result<Type> nested_type(const WeightView& view, size_t depth) {
   MOEC_TRY(
       require(type.layout == Layout::plain && good_sizes(type.dims), "view.c1",
               "{} is not the type of a weight: expected at most {} positive sizes and layout plain",
-              to_string(type), kMaxRank));
+              shown(type), kMaxRank));
   for (const ViewStep& step : view.steps)
     MOEC_TRY(std::visit([&](const auto& one) { return apply_step(one, type, depth); }, step));
   return type;

@@ -58,12 +58,10 @@ Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Targ
 
 }  // namespace
 
-// Only the tensors of a checkpoint show which weights are codes. A table declared from a config
-// alone has a file without a path.
+// Only the tensors of a checkpoint show which weights are codes.
 static Status check_copies(const WeightPolicy& policy, const WeightTable& weights) {
   const std::vector<WeightForm> forms = policy.forms();
-  const bool declared = !weights.files.empty() && weights.files.front().path.empty();
-  if (!declared || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
+  if (!is_declared(weights) || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
   return fail("weights.copy", "--weights copy: a config does not state which weights are quantized",
               "pass the checkpoint's folder, or a form such as experts=int4");
 }

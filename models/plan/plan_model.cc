@@ -395,7 +395,7 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
     options.slices.shared = std::max<int64_t>(options.slices.shared, 1);
   MOEC_TRY(check_build_options(model, options));
   // The builders rely on this check (weights_of()).
-  for (const NeededTensor& tensor : needed_tensors(model)) {
+  for (const NeededTensor& tensor : tensors_to_check(model, weights)) {
     MOEC_TRY(check_derived(weights, tensor));
     for (const StoredTensor& part : stored_tensors(weights, model.stored, tensor))
       MOEC_TRY(check_tensor(weights, part.tensor));

@@ -56,11 +56,25 @@ int64_t expert_elements(const Plan& plan, const ShardDecl& shard, const MlpEleme
   return layers * shard.experts * expert.of_width(slice_of(shard, expert.width).size);
 }
 
+// The properties of a layer that its shard depends on. A feed-forward shard is equal for all kinds
+// of attention. Without this, the experts of a model with two kinds are compiled twice.
+LayerConfig seen_by(const ShardDecl& shard, LayerConfig layer) {
+  if (attends(shard.kind)) return layer;
+  const LayerConfig any;
+  layer.mixer = any.mixer;
+  layer.window = any.window;
+  layer.chunk = any.chunk;
+  layer.rotated = any.rotated;
+  layer.ahead = any.ahead;
+  layer.attention = any.attention;
+  return layer;
+}
+
 ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   ShardShape shape;
   shape.kind = shard.kind;
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
-    shape.layers.push_back(at(plan.model.layers, layer));
+    shape.layers.push_back(seen_by(shard, at(plan.model.layers, layer)));
   shape.experts = shard.experts;
   if (!shard.expert_ids.empty()) shape.runs = expert_runs(shard);
   shape.vocab = shard.vocab_size;

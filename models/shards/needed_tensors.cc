@@ -159,12 +159,27 @@ WeightTable declared_weights(const ModelConfig& model, DType dtype) {
   WeightTable table;
   // The file has no path, because the tensors have types but no bytes.
   table.files.push_back({});
+  // The matrices of an expert are adjacent in the sorted table, too, so the last one is a hint.
+  auto last = table.tensors.end();
   for (NeededTensor& tensor : needed_tensors(model)) {
     TensorRange range{0, table.files[0].bytes, {dtype, std::move(tensor.dims)}};
     table.files[0].bytes += static_cast<uint64_t>(range.type.bytes());
-    table.tensors.emplace(std::move(tensor.name), std::move(range));
+    last = table.tensors.emplace_hint(last, std::move(tensor.name), std::move(range));
   }
   return table;
+}
+
+bool is_declared(const WeightTable& weights) {
+  return weights.files.size() == 1 && weights.files.front().path.empty();
+}
+
+std::vector<NeededTensor> tensors_to_check(const ModelConfig& model, const WeightTable& weights) {
+  if (!is_declared(weights)) return needed_tensors(model);
+  std::vector<NeededTensor> tensors;
+  for (const NeededRole& role : needed_roles(model))
+    tensors.push_back(
+        {role.role, model.names(role.role, role.layer, role.experts == 0 ? -1 : 0), role.dims});
+  return tensors;
 }
 
 }  // namespace moec

@@ -41,4 +41,11 @@ int64_t parameter_count(const ModelConfig& model);
 // path: sufficient for planning, without bytes to read.
 WeightTable declared_weights(const ModelConfig& model, DType dtype);
 
+// Returns whether the tensors of the table have types and no bytes (declared_weights()).
+bool is_declared(const WeightTable& weights);
+
+// The needed tensors whose types must be compared with the table. For a declared table, only the
+// first expert of each role, because all have equal types.
+std::vector<NeededTensor> tensors_to_check(const ModelConfig& model, const WeightTable& weights);
+
 }  // namespace moec

@@ -4,6 +4,7 @@
 #include "ir/analysis/cost.h"
 #include "ir/analysis/find_experts.h"
 #include "models/shards/weight_uses.h"
+#include "tests/models/distinct_shards.h"
 #include "tests/passes/golden_plans.h"
 #include "tests/passes/moe_shards.h"
 
@@ -42,8 +43,8 @@ TEST_P(EncodeGolden, ChangesValuesSlightly) {
     if (projection == ProjectionForm::matmul) build.layout = Layout::rows;
     build.weights = {{{std::nullopt, std::nullopt, AffineForm{}}}};
     const Plan plan = golden_plan(GetParam(), build);
-    for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i) {
-      if (plan.shards[i].layer > 1) continue;
+    for (const size_t i : distinct_shards(plan)) {
+      if (plan.shards[i].layer > 1 || HasFailure()) continue;
       SCOPED_TRACE(plan.shards[i].name);
       const Shard plain = compiled_with(plan, i, projection, false);
       const Shard encoded = compiled_with(plan, i, projection, true);

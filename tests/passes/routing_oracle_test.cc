@@ -147,9 +147,9 @@ struct Size {
   int64_t experts, top_k;
 };
 
-constexpr Size kSizes[] = {{2, 1},  {2, 2},   {3, 2},   {4, 1},   {5, 3},    {6, 4},   {8, 1},
-                           {8, 2},  {16, 2},  {16, 4},  {16, 16}, {32, 8},   {60, 4},  {64, 6},
-                           {64, 8}, {128, 8}, {160, 6}, {256, 8}, {512, 10}, {512, 16}};
+constexpr Size kSizes[] = {{2, 1},  {2, 2},   {3, 2},   {4, 1},   {5, 3},   {6, 4},  {8, 1},
+                           {8, 2},  {16, 2},  {16, 4},  {16, 16}, {32, 8},  {60, 4}, {64, 6},
+                           {64, 8}, {128, 8}, {160, 6}, {256, 8}, {512, 10}};
 
 // Every routing configuration that a router of this size can express.
 std::vector<Router> routers_of(const Size& size) {

@@ -1,5 +1,6 @@
 // Runs the golden checkpoints through the whole pipeline in layout bc1s, and checks that values and
 // ops equal those in layout channels.
+#include "tests/models/distinct_shards.h"
 #include "tests/passes/golden_plans.h"
 
 namespace moec {
@@ -41,7 +42,7 @@ TEST_P(TokenLayouts, MatchesChannelsInBc1s) {
   for (ExpertForm experts : {ExpertForm::unrolled, ExpertForm::bank}) {
     const PassOptions options{
         .experts = experts, .attention = AttentionForm::per_head, .target = {.has_state = true}};
-    for (size_t i = 0; i < channels.shards.size(); ++i)
+    for (const size_t i : distinct_shards(channels))
       for (int64_t tokens : build.tokens) {
         SCOPED_TRACE(channels.shards[i].name);
         const Shard a = run_default(golden_shard(channels, i, tokens), options);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "ir/experts/expert_difference.h"
 #include "ir/experts/expert_groups.h"
 
 namespace moec {
@@ -95,6 +96,16 @@ TEST(ExpertSets, CountsKeptSlots) {
 
 TEST(ExpertSets, IntersectsTwoMasks) {
   EXPECT_EQ(to_string(in_both(sets_of("L1:0-4;L2:1"), sets_of("L1:3-7;L3:2"))), "L1:3-4;L2:1;L3:2");
+}
+
+TEST(ExpertSets, SubtractsASecondSet) {
+  ExpertGrid grid = kGrid;
+  grid.layers = {1, 2, 3};
+  grid.experts = 8;
+  const ExpertSets first = sets_of("L1:0-4;L2:1"), second = sets_of("L1:3-7;L3:2");
+  EXPECT_EQ(to_string(in_first_only(first, second, grid)), "L1:0-2;L3:0-1,3-7");
+  EXPECT_EQ(to_string(in_first_only(second, first, grid)), "L1:5-7;L2:0,2-7");
+  EXPECT_EQ(in_first_only(first, no_experts(grid), grid).layers.at(3).size(), 8U);
 }
 
 TEST(ExpertLayers, ParsesNumbersAndRanges) {

@@ -29,6 +29,22 @@ TEST(Rewriter, CopiesAllOpsUnchanged) {
   }
 }
 
+TEST(Rewriter, InfersTypesIfOperandsChange) {
+  const Shard shard = parsed(R"(shard a static {
+  input %x : f32[4]
+  %e = exp %x : f32[4]
+  %n = neg %e : f32[4]
+  output y = %n
+}
+)");
+  Rewriter rewriter(shard);
+  rewriter.replace(OpId{0}, {rewriter.build().cast(rewriter(ValueId{0}), DType::f16)});
+  rewriter.copy(OpId{1});
+  const Shard result = rewriter.finish();
+  EXPECT_EQ(render(verify(result)), "");
+  EXPECT_EQ(to_string(result.type(result.outputs[0].value)), "f16[4]");
+}
+
 TEST(Rewriter, NamesReplacementsAfterTheReplacedValue) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "frontends/sources/hf/config.h"
 #include "models/plan/plan_model.h"
+#include "models/plan/shard_sizes.h"
 #include "models/shards/build_shard.h"
 #include "models/shards/needed_tensors.h"
 #include "tests/models/expect_error.h"
@@ -27,18 +29,29 @@ Plan plan_of(const PublishedModel& published) {
   return std::move(*plan);
 }
 
-// Counts the elements of all tensors that shards and embedding read, counting each tensor once.
+// Counts the elements of the tensors that shards and embedding read. Shards of one shape read
+// different tensors of equal sizes, so one of them is built. A tied head reads the embedding.
 int64_t count_parameters(const Plan& plan) {
+  const auto sizes = measure_shards(plan, [](size_t) { return CompiledSize{}; });
+  EXPECT_TRUE(sizes.has_value()) << render(sizes.error());
+  std::map<size_t, int64_t> shards;  // per built shard: number of shards of its shape
+  for (const ShardSize& size : *sizes) ++shards[size.measured];
+  const auto elements = [&](const std::string& tensor) {
+    return plan.weights.find(tensor)->type.elements();
+  };
   std::set<std::string> tensors;
-  for (size_t i = 0; i < plan.shards.size(); ++i) {
-    const Result<Shard> shard = build_shard(plan, i, 1);
-    EXPECT_TRUE(shard.has_value()) << render(shard.error());
-    for (std::string& tensor : interface_of(*shard).tensors) tensors.insert(std::move(tensor));
-  }
-  for_each_tensor(plan.embedding,
-                  [&](const TensorSource& tensor, const Type&) { tensors.insert(tensor.name); });
   int64_t count = 0;
-  for (const std::string& tensor : tensors) count += plan.weights.find(tensor)->type.elements();
+  for (const auto& [index, repeats] : shards) {
+    const Result<Shard> shard = build_shard(plan, index, 1);
+    EXPECT_TRUE(shard.has_value()) << render(shard.error());
+    const auto listed = interface_of(*shard).tensors;
+    const std::set<std::string> own(listed.begin(), listed.end());
+    for (const std::string& tensor : own) count += repeats * elements(tensor);
+    tensors.insert(own.begin(), own.end());
+  }
+  for_each_tensor(plan.embedding, [&](const TensorSource& tensor, const Type&) {
+    if (tensors.insert(tensor.name).second) count += elements(tensor.name);
+  });
   return count;
 }
 

@@ -247,5 +247,13 @@ TEST(MeasureShards, MeasuresUnusualFirstAndLastLayers) {
   EXPECT_EQ((*sizes)[0].weights - (*sizes)[2].weights, 2 * model.hidden);
 }
 
+TEST(MeasureShards, SharesExpertsOfAllAttentionKinds) {
+  ModelConfig model = sample_model();
+  model.layers = {{.moe = true}, {.moe = true, .window = 2}};
+  const Plan plan = plan_of(sample_options(), model);
+  ASSERT_EQ(plan.shards.size(), 5u);
+  EXPECT_EQ(measured_indices(plan), (std::vector<int64_t>{0, 1, 2, 1, 4}));
+}
+
 }  // namespace
 }  // namespace moec
