@@ -27,26 +27,6 @@ const EmbeddedFile& common_file() {
   return *file;
 }
 
-JsonValue parse_common() {
-  Result<JsonValue> root = parse_json(common_file().text, {.file = "common.json"});
-  MOEC_CHECK(root.has_value(), "{}", render(root.error()));
-  return std::move(*root);
-}
-
-// Calls read(reader, fields) with the file's content.
-template <class Read>
-void read_common(Read&& read) {
-  const JsonValue root = parse_common();
-  FieldReader reader(common_file().text, "common.json");
-  check_format(reader, root, kCommonFormat);
-  static constexpr std::string_view kKnown[] = {"format", "unsupported", "must", "harmless",
-                                                "ignored_tensors"};
-  reader.only_fields(root, "the file", kKnown);
-  read(reader, root);
-  // The file is part of the program, so an error in it is a bug.
-  MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
-}
-
 // A list of accepted values, or {"values": […], "absent": …, "why": "…"}.
 MustRule read_must(FieldReader& reader, const JsonMember& member) {
   static constexpr std::string_view kKnown[] = {"values", "absent", "why"};
@@ -63,6 +43,39 @@ MustRule read_must(FieldReader& reader, const JsonMember& member) {
   if (const JsonValue* absent = member.value.find("absent")) rule.absent = *absent;
   if (member.value.find("why") != nullptr) rule.why = reader.text_field(member.value, "why");
   return rule;
+}
+
+// The content of families/common.json.
+struct Common {
+  KeyRules rules;
+  std::map<std::string, std::string, std::less<>> ignored_tensors;
+  std::map<std::string, std::string, std::less<>> unsupported;  // reasons by model_type
+};
+
+Common read_common() {
+  const std::string_view text = common_file().text;
+  const Result<JsonValue> root = parse_json(text, {.file = "common.json"});
+  MOEC_CHECK(root.has_value(), "{}", render(root.error()));
+  FieldReader reader(text, "common.json");
+  check_format(reader, *root, kCommonFormat);
+  static constexpr std::string_view kKnown[] = {"format", "unsupported", "must", "harmless",
+                                                "ignored_tensors"};
+  reader.only_fields(*root, "the file", kKnown);
+  Common common;
+  read_key_rules(reader, *root, common.rules);
+  read_ignored_tensors(reader, *root, common.ignored_tensors);
+  if (const auto* reasons = reader.members(*root, "unsupported", true))
+    for (const JsonMember& member : *reasons)
+      common.unsupported[member.key] = reader.text_of(member.key, member.value);
+  // The file is part of the program, so an error in it is a bug.
+  MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
+  return common;
+}
+
+// All families share the content, so it is parsed once, on first use.
+const Common& common() {
+  static const Common content = read_common();
+  return content;
 }
 
 }  // namespace
@@ -102,25 +115,19 @@ void check_format(FieldReader& reader, const JsonValue& root, std::string_view w
 }
 
 void add_common_keys(KeyRules& rules) {
-  read_common(
-      [&](FieldReader& reader, const JsonValue& root) { read_key_rules(reader, root, rules); });
+  for (const auto& [key, rule] : common().rules.must) rules.must.insert_or_assign(key, rule);
+  for (const auto& [key, why] : common().rules.harmless) rules.harmless.insert_or_assign(key, why);
 }
 
 void add_common_tensors(std::map<std::string, std::string, std::less<>>& ignored) {
-  read_common([&](FieldReader& reader, const JsonValue& root) {
-    read_ignored_tensors(reader, root, ignored);
-  });
+  for (const auto& [pattern, why] : common().ignored_tensors)
+    ignored.insert_or_assign(pattern, why);
 }
 
 std::optional<std::string> why_unsupported(std::string_view model_type) {
-  // Parses the file for each call, because only an error message needs the reason.
-  const JsonValue root = parse_common();
-  FieldReader reader(common_file().text, "common.json");
-  const JsonValue::Object* reasons = reader.members(root, "unsupported", true);
-  MOEC_CHECK(reasons != nullptr, "{}", render(reader.take_errors()));
-  for (const JsonMember& member : *reasons)
-    if (member.key == model_type) return reader.text_of(member.key, member.value);
-  return std::nullopt;
+  const auto found = common().unsupported.find(model_type);
+  if (found == common().unsupported.end()) return std::nullopt;
+  return found->second;
 }
 
 }  // namespace moec
